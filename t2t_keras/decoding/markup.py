@@ -76,17 +76,17 @@ def translate_markup(
         read_fragment, format=format, blocks=blocks, keep=keep, outline=outline, inline=inline
     )
     jobs = [_Job(read(text), split) for text in texts]
-    found: list[Translation] = []
+    translations: list[Translation] = []
     number = 0
     while jobs:
         # Their sentences are translated together, but not those of a whole site.
-        some, count = [], 0
-        while jobs and (not some or count < translator.config.lines_at_once):
-            some.append(jobs.pop(0))
-            count += len(some[-1].sentences)
-        found += _translated(translator, some, number, glossary)
+        batch, count = [], 0
+        while jobs and (not batch or count < translator.config.lines_at_once):
+            batch.append(jobs.pop(0))
+            count += len(batch[-1].sentences)
+        translations += _translated(translator, batch, number, glossary)
         number += count
-    return found
+    return translations
 
 
 class _Job:
@@ -117,31 +117,35 @@ def _translated(
     texts, kept = ([each.text for each, _ in pairs], [each.kept for each, _ in pairs])
     sources = translator.read(texts, kept, glossary=glossary)
     prefixes = [_NO_PREFIX] * len(sources)
-    found = translator.candidates(sources, prefixes, first_number, check=True, glossary=glossary)
+    candidates = translator.candidates(
+        sources, prefixes, first_number, check=True, glossary=glossary
+    )
     terms: list[tuple[Use, ...]] = [()] * len(sources)
     if glossary:
-        best = list(map(_joined, found, sources, prefixes, [translator.config] * len(found)))
+        best = list(
+            map(_joined, candidates, sources, prefixes, [translator.config] * len(candidates))
+        )
         best = keep_terms(translator, sources, prefixes, best, glossary)
-        found = list(map(_with_best, found, best))
+        candidates = list(map(_with_best, candidates, best))
         terms = [each.terms for each in best]
-    most = max((len(part) for each in found for part in each.parts), default=1)
-    ranks = [_of_rank(translator, rank, pairs, sources, found) for rank in range(most)]
+    num_ranks = max((len(part) for each in candidates for part in each.parts), default=1)
+    ranks = [_of_rank(translator, rank, pairs, sources, candidates) for rank in range(num_ranks)]
     first = 0
     for job in jobs:
-        some = slice(first, first + len(job.sentences))
-        first = some.stop
+        rows = slice(first, first + len(job.sentences))
+        first = rows.stop
         hypotheses = tuple(
-            Hypothesis(job.written(markup[some]), sum(scores[some])) for markup, scores in ranks
+            Hypothesis(job.written(markup[rows]), sum(scores[rows])) for markup, scores in ranks
         )
         yield Translation(
             hypotheses[0].text,
             hypotheses[0].score,
             hypotheses[: translator.config.num_hypotheses],
-            cut=sum(each.cut for each in sources[some]),
+            cut=sum(each.cut for each in sources[rows]),
             postprocessed=hypotheses[0].text,
-            broken=sum(each.broken for each in found[some]),
-            chosen=max((each.chosen for each in found[some]), default=0),
-            terms=tuple(use for uses in terms[some] for use in uses),
+            broken=sum(each.broken for each in candidates[rows]),
+            chosen=max((each.chosen for each in candidates[rows]), default=0),
+            terms=tuple(use for uses in terms[rows] for use in uses),
         )
 
 
@@ -165,10 +169,10 @@ def _of_rank(
     rank: int,
     pairs: Sequence[tuple[Sentence, Segment]],
     sources: Sequence[Source],
-    found: Sequence[Candidates],
+    candidates: Sequence[Candidates],
 ) -> tuple[list[str], list[float]]:
     """Returns the hypothesis of a rank of each sentence as markup, or its last one; and scores."""
-    chosen = [[part[min(rank, len(part) - 1)] for part in each.parts] for each in found]
+    chosen = [[part[min(rank, len(part) - 1)] for part in each.parts] for each in candidates]
     translated = [
         # A blank sentence has no parts, and stays as it is.
         _with_marks(*pair, source, " ".join(texts) if texts else source.shield.text)

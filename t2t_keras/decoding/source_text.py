@@ -188,25 +188,25 @@ def _divided(segment: Callable[[str], list[str]], line: str) -> list[str]:
     plain = _POINT.sub(",", _SPACES.sub(" ", line)).translate(_KNOWN_STOPS)
     notes = [match.span() for match in _NOTES.finditer(line)]
     plain = _without(plain, notes)
-    found, rest = [], ""
+    divided, rest = [], ""
     for first in range(0, len(plain), _AT_ONCE):
         part = rest + plain[first : first + _AT_ONCE]
         # The last sentence may continue in the next part.
         *finished, rest = _segmented(segment, part) or [part]
-        found += finished
+        divided += finished
         if len(rest) > _AT_ONCE:
             end = rest.rfind(" ") + 1 or len(rest)
-            found.append(rest[:end])
+            divided.append(rest[:end])
             rest = rest[end:]
-    ends = itertools.accumulate(map(len, [*found, rest]))
+    ends = itertools.accumulate(map(len, [*divided, rest]))
     return _apart(line, _with(ends, notes))
 
 
 def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
     """Returns a text without the given spans."""
     starts, ends = zip(*spans, strict=True) if spans else ((), ())
-    kept = zip((0, *ends), (*starts, len(text)), strict=True)
-    return "".join(text[start:end] for start, end in kept)
+    gaps = zip((0, *ends), (*starts, len(text)), strict=True)
+    return "".join(text[start:end] for start, end in gaps)
 
 
 def _with(places: Iterable[int], spans: Sequence[tuple[int, int]]) -> Iterator[int]:
@@ -221,13 +221,13 @@ def _with(places: Iterable[int], spans: Sequence[tuple[int, int]]) -> Iterator[i
 
 def _segmented(segment: Callable[[str], list[str]], text: str) -> list[str]:
     try:
-        found = segment(text)
+        parts = segment(text)
     except BaseException as error:
         # What fails within a library in Rust is no Exception, and would end the server's threads.
         if type(error).__name__ != "PanicException":
             raise
         return [text]
-    return found if "".join(found) == text else [text]
+    return parts if "".join(parts) == text else [text]
 
 
 def _apart(line: str, ends: Iterable[int]) -> list[str]:
@@ -235,13 +235,13 @@ def _apart(line: str, ends: Iterable[int]) -> list[str]:
     signs = ((end, line[end - 1 : end]) for end in ends)
     divides = (end for end, sign in signs if sign.isspace() or sign in _DIVIDING)
     places = sorted({0, *divides, len(line)})
-    found = []
+    apart = []
     for start, end in itertools.pairwise(places):
         if match := _IN_BRACKETS.match(line, start, end):
-            found.append(match[0])
+            apart.append(match[0])
             start = match.end()
-        found.append(line[start:end])
-    return found
+        apart.append(line[start:end])
+    return apart
 
 
 def _first_words(line: str, parts: Sequence[str]) -> list[int]:

@@ -73,32 +73,34 @@ def keep_terms(
       translations: of the sources.
       glossary: the terms.
     """
-    found = _with_uses(translator, sources, translations, glossary)
+    updated = _with_uses(translator, sources, translations, glossary)
     forces = {"auto": not translator.problem.takes_hints, "hard": True, "soft": False}
     if not forces[translator.config.terms]:
-        return found
+        return updated
     jobs = {
         number: _jobs(translator, source, prefix, translation, glossary)
         for number, (source, prefix, translation) in enumerate(
-            zip(sources, prefixes, found, strict=True)
+            zip(sources, prefixes, updated, strict=True)
         )
         if _num_missing(translation)
     }
     _force(translator, [job for of_line in jobs.values() for job in of_line], glossary)
     for number, of_line in jobs.items():
-        made = of_line[0].translation
+        joined = of_line[0].translation
         if len(of_line) > 1:
             candidates = Candidates(
-                [[Hypothesis(_written(each), each.score)] for each in _translations(of_line)],
-                sum(each.broken for each in _translations(of_line)),
-                max(each.chosen for each in _translations(of_line)),
+                [[Hypothesis(_written(part), part.score)] for part in _translations(of_line)],
+                sum(part.broken for part in _translations(of_line)),
+                max(part.chosen for part in _translations(of_line)),
             )
-            made = candidates.joined(sources[number], prefixes[number], translator.config)
-        found[number] = made
-    changed = _with_uses(translator, [sources[i] for i in jobs], [found[i] for i in jobs], glossary)
+            joined = candidates.joined(sources[number], prefixes[number], translator.config)
+        updated[number] = joined
+    changed = _with_uses(
+        translator, [sources[i] for i in jobs], [updated[i] for i in jobs], glossary
+    )
     for number, translation in zip(jobs, changed, strict=True):
-        found[number] = translation
-    return found
+        updated[number] = translation
+    return updated
 
 
 def _with_uses(
@@ -109,25 +111,25 @@ def _with_uses(
 ) -> list[Translation]:
     """Returns translations with `hinted` and `terms`."""
     texts = [without_hints(source.line) for source in sources]
-    found = []
+    with_uses = []
     for source, text, translation in zip(sources, texts, translations, strict=True):
         hinted = source.line if source.line != text else ""
         matches, written = glossary.matches(text), _written(translation)
         terms = tuple(find_uses(text, matches, written, anywhere=True))
-        found.append(dataclasses.replace(translation, hinted=hinted, terms=terms))
+        with_uses.append(dataclasses.replace(translation, hinted=hinted, terms=terms))
     unsure = [
         number
-        for number, translation in enumerate(found)
+        for number, translation in enumerate(with_uses)
         if any(use.kind == INFLECTED for use in translation.terms)
     ]
     alignments = _alignments(
-        translator, [sources[number] for number in unsure], [found[number] for number in unsure]
+        translator, [sources[number] for number in unsure], [with_uses[number] for number in unsure]
     )
     for number, alignment in zip(unsure, alignments, strict=True):
-        matches = [use.match for use in found[number].terms]
-        terms = find_uses(texts[number], matches, _written(found[number]), alignment)
-        found[number] = dataclasses.replace(found[number], terms=tuple(terms))
-    return found
+        matches = [use.match for use in with_uses[number].terms]
+        terms = find_uses(texts[number], matches, _written(with_uses[number]), alignment)
+        with_uses[number] = dataclasses.replace(with_uses[number], terms=tuple(terms))
+    return with_uses
 
 
 def _alignments(
@@ -180,9 +182,9 @@ def _jobs(
     ]
     prefixes = [prefix[: None if part == 0 else 0] for part in range(len(sources))]
     # Once more, for the score of each.
-    found = translator.search_sources(sources, prefixes, glossary=glossary)
-    found = _with_uses(translator, sources, found, glossary)
-    return list(map(_Job, sources, prefixes, found))
+    translations = translator.search_sources(sources, prefixes, glossary=glossary)
+    translations = _with_uses(translator, sources, translations, glossary)
+    return list(map(_Job, sources, prefixes, translations))
 
 
 def _translations(jobs: Sequence[_Job]) -> list[Translation]:
@@ -213,18 +215,18 @@ def _force(translator: "Translator", jobs: Sequence[_Job], glossary: Glossary) -
             texts += [(i, whole) for whole in forced.wholes if whole.startswith(fixed)]
         whole, of_whole = _scored(translator, jobs, texts)
         prefixes = encode_text([text for _, text in begun], translator.tokenizer)
-        found = translator.search_sources(
+        searched = translator.search_sources(
             [jobs[i].source for i, _ in begun], [ids[:-1] for ids in prefixes]
         )
         owners = [i for i, _ in begun] + whole
-        found = _with_uses(
-            translator, [jobs[i].source for i in owners], [*found, *of_whole], glossary
+        searched = _with_uses(
+            translator, [jobs[i].source for i in owners], [*searched, *of_whole], glossary
         )
         candidates: dict[int, list[Translation]] = {}
-        for i, translation in zip(owners, found, strict=True):
+        for i, translation in zip(owners, searched, strict=True):
             candidates.setdefault(i, []).append(translation)
-        for i, own in candidates.items():
-            _take_best(jobs[i], own)
+        for i, of_job in candidates.items():
+            _take_best(jobs[i], of_job)
 
 
 def _take_best(job: _Job, candidates: Sequence[Translation]) -> None:
@@ -284,8 +286,10 @@ def terms_report(counts: Mapping[str, int]) -> str:
         if name.startswith(_MISSING_TERM)
     }
     lines = [f"{total:,} terms of the glossary: {shares}"]
-    most = sorted(missing, key=lambda name: (-missing[name], name))
-    lines += [f"  missing: {name} ({missing[name]:,} of its places)" for name in most[:_MOST_NAMED]]
-    if len(most) > _MOST_NAMED:
-        lines.append(f"  and {len(most) - _MOST_NAMED:,} others")
+    by_count = sorted(missing, key=lambda name: (-missing[name], name))
+    lines += [
+        f"  missing: {name} ({missing[name]:,} of its places)" for name in by_count[:_MOST_NAMED]
+    ]
+    if len(by_count) > _MOST_NAMED:
+        lines.append(f"  and {len(by_count) - _MOST_NAMED:,} others")
     return "\n".join(lines)

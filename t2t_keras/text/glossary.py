@@ -114,20 +114,22 @@ class Glossary:
         letter, as "GmbH", only as it is. Placeholders, as "%(file)s", have no terms in them.
         """
         tokens, taken = tokens_of(text), bytearray(len(text))
-        keys, found = _keys(tokens), []
+        keys, candidates = _keys(tokens), []
         first_keys = [(key, False) for key, _ in keys]
         for first, end, [terms] in self._trie.find(keys, first_keys):
             exact = () if terms.keys() == {()} else tuple(each.text for each in tokens[first:end])
             for key in dict.fromkeys([exact, ()]):
                 if term := terms.get(key):
-                    found.append(Match(tokens[first].start, tokens[end - 1].end, term))
-        if found:
+                    candidates.append(Match(tokens[first].start, tokens[end - 1].end, term))
+        if candidates:
             for each in find_placeholders(text):
                 taken[each.start : each.end] = b"\1" * (each.end - each.start)
         # Of several as long, what has capitals, then the first.
-        found.sort(key=lambda each: (each.start - each.end, not has_capitals(each.term.source)))
+        candidates.sort(
+            key=lambda each: (each.start - each.end, not has_capitals(each.term.source))
+        )
         chosen = []
-        for match in found:
+        for match in candidates:
             if not any(taken[match.start : match.end]):
                 taken[match.start : match.end] = b"\1" * (match.end - match.start)
                 chosen.append(match)
@@ -202,8 +204,8 @@ def _token() -> re.Pattern:
 
 def tokens_of(text: str) -> list[Token]:
     """Returns the words and signs of a text."""
-    found = _token().finditer(text)
-    return [Token(normalized(each[0]), *each.span()) for each in found]
+    matches = _token().finditer(text)
+    return [Token(normalized(match[0]), *match.span()) for match in matches]
 
 
 def _keys(tokens: Sequence[Token]) -> list[tuple[str, bool]]:

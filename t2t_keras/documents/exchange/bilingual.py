@@ -77,7 +77,7 @@ class BilingualDocument(Document):
         """See `Document`."""
         changes: list[Change] = []
         for element, segments in self.segments:
-            if any(each.unit.match for each in segments):
+            if any(segment.unit.match for segment in segments):
                 changes += self.changes(element, segments)
         return self.file.changed(changes + self.header_changes() if changes else [])
 

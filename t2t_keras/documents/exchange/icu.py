@@ -149,7 +149,7 @@ def _is_like(text: str, other: str) -> bool:
 
 
 def _arguments(text: str) -> list[str] | None:
-    found, position = [], 0
+    arguments, position = [], 0
     while sign := _SIGN.search(text, position):
         position = sign.end()
         if sign[0] == "}":
@@ -159,5 +159,5 @@ def _arguments(text: str) -> list[str] | None:
                 position = _after_argument(text, sign.start())
             except _UnreadableError:
                 return None
-            found.append(text[sign.start() : position])
-    return sorted(found)
+            arguments.append(text[sign.start() : position])
+    return sorted(arguments)

@@ -78,14 +78,14 @@ class Codes(NamedTuple):
         """
         if self.format != "xml":
             return escape(text)
-        found: list[int] = []
+        numbers: list[int] = []
         open_codes: list[int] = []
 
         def tag(match: re.Match) -> str:
             if match[1]:
                 return self.tags[open_codes.pop()][1] if open_codes else ""
             number = int(match[3])
-            found.append(number)
+            numbers.append(number)
             if number >= len(self.tags):
                 return ""
             if match[2] != "x" and not match[4]:
@@ -94,7 +94,7 @@ class Codes(NamedTuple):
             return "".join(self.tags[number])
 
         restored = MASK.sub(tag, self._with_same_places(text))
-        if sorted(found) != list(range(len(self.tags))) or open_codes:
+        if sorted(numbers) != list(range(len(self.tags))) or open_codes:
             raise UserError(
                 f"{name}: expected each of {len(self.tags)} inline codes once, got {text!r}."
             )
@@ -225,9 +225,11 @@ def _native(item: Element, native: Mapping[str, str]) -> str:
         code = item.attributes.get("hex", "")
         is_break = re.fullmatch("[0-9A-Fa-f]{1,6}", code) and int(code, 16) in _BREAK_CHARACTERS
         return "\n" if is_break else ""
-    said = (item.attributes.get(name, "") for name in _NATIVE)
+    displayed = (item.attributes.get(name, "") for name in _NATIVE)
     known = native.get(item.attributes.get("dataRef") or item.attributes.get("dataRefStart", ""))
-    return ("" if item.name in AROUND else item.text()) or known or next(filter(None, said), "")
+    return (
+        ("" if item.name in AROUND else item.text()) or known or next(filter(None, displayed), "")
+    )
 
 
 def _with_signs(pieces: Sequence[_Piece]) -> list[_Piece]:
@@ -235,28 +237,28 @@ def _with_signs(pieces: Sequence[_Piece]) -> list[_Piece]:
 
     A translation could separate them: %<x/>% would become %%<x/>.
     """
-    found: list[_Piece] = []
+    merged: list[_Piece] = []
     is_glued = False
     for piece in pieces:
-        before = found[-1] if found else None
+        before = merged[-1] if merged else None
         if piece.kind == "text" and before and before.kind == "code":
             if signs := _RIGHT.match(piece.raw[:_MOST_BESIDE]):
-                found[-1] = before._replace(raw=before.raw + escape(signs[0]))
+                merged[-1] = before._replace(raw=before.raw + escape(signs[0]))
                 piece = piece._replace(raw=piece.raw[signs.end() :])
                 is_glued = not piece.raw
                 if is_glued:
                     continue
         elif piece.kind == "code" and before and before.kind == "text":
             if signs := _LEFT.search(before.raw[-_MOST_BESIDE:]):
-                found[-1] = before._replace(raw=before.raw.removesuffix(signs[0]))
+                merged[-1] = before._replace(raw=before.raw.removesuffix(signs[0]))
                 piece = piece._replace(raw=escape(signs[0]) + piece.raw)
         elif piece.kind == "code" and is_glued:
-            found[-1] = before._replace(raw=before.raw + piece.raw)
+            merged[-1] = before._replace(raw=before.raw + piece.raw)
             is_glued = True
             continue
         is_glued = False
-        found.append(piece)
-    return found
+        merged.append(piece)
+    return merged
 
 
 def _paired(pieces: list[_Piece]) -> list[_Piece]:

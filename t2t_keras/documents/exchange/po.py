@@ -36,8 +36,8 @@ _HAS_NAME = re.compile(r"%(?:[({<]|\d+\$|L?\d|n)|[{}$<]")
 
 def read(path: Path, languages: tuple[str, str], content: bytes) -> "PoDocument":
     """Returns a document with a unit for each message, and for each of its plural forms."""
-    found = _CHARSET.search(content)
-    charset = found[2].decode() if found else ""
+    declared = _CHARSET.search(content)
+    charset = declared[2].decode() if declared else ""
     text = decoded(path, content, charset if is_charset(charset) else "utf-8")
     try:
         entries = entries_of(text.text)
@@ -177,9 +177,12 @@ def _changes(
     flags = [flag for flag in entry.flags if flag != "fuzzy"]
     if any(unit.needs_review for _, unit in units):
         flags.insert(0, "fuzzy")
-    suggestions = {each.source: each for _, unit in units for each in unit.suggestions}
+    suggestions = {
+        suggestion.source: suggestion for _, unit in units for suggestion in unit.suggestions
+    }
     comments = [
-        f"{each.ratio:.0%} like “{each.source}”: “{each.target}”" for each in suggestions.values()
+        f"{suggestion.ratio:.0%} like “{suggestion.source}”: “{suggestion.target}”"
+        for suggestion in suggestions.values()
     ]
     translations = [(keyword, unit.target) for keyword, unit in units]
     return changes_of(text, entry, translations, flags, comments, newline)

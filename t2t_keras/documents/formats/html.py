@@ -25,8 +25,8 @@ _LANGUAGE = re.compile(
 
 def read(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
     """Returns a document with a unit for each text between tags of blocks."""
-    found = _CHARSET.search(content[:4096])
-    charset = found[1].decode() if found else ""
+    declared = _CHARSET.search(content[:4096])
+    charset = declared[1].decode() if declared else ""
     text = decoded(path, content, charset if is_charset(charset) else "utf-8")
     document = SpanDocument(path, languages, text, "xmlcharrefreplace")
     add_pages(document, 0, len(text.text))
@@ -57,7 +57,7 @@ def _read_tags(document: SpanDocument) -> None:
             if token.kind == OPEN and is_kept(token, ("pre", "textarea")):
                 kept_end = ends[number] or kept_end
                 inside = itertools.islice(tokens, number + 1, kept_end)
-                if token.name == "pre" and any(has_letters(each.raw) for each in inside):
+                if token.name == "pre" and any(has_letters(inner.raw) for inner in inside):
                     document.left_out["preformatted texts"] += 1
             document.left_out["attributes such as title and alt"] += len(
                 _ATTRIBUTE.findall(token.raw)

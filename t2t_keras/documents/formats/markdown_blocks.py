@@ -139,10 +139,13 @@ class Block:
         if list(map(_kind, words)) == list(map(_kind, of_source)):
             rest = iter(words)
             return "".join(piece if piece.isspace() else next(rest) for piece in pieces)
-        same, found = (_SPACE_AND_TAGS.sub("", each) for each in (source, text))
-        if len(same) == len(found) and same.casefold() == found.casefold():
+        source_letters, letters_of_text = (_SPACE_AND_TAGS.sub("", each) for each in (source, text))
+        if (
+            len(source_letters) == len(letters_of_text)
+            and source_letters.casefold() == letters_of_text.casefold()
+        ):
             # Only the case of the text has changed, and maybe the tags inside its words.
-            letters = iter(found)
+            letters = iter(letters_of_text)
             return _LETTERS.sub(lambda match: next(letters), source)
         lines = source.split("\n")
         text = re.sub(r"\s*\n\s*", " ", text)

@@ -66,11 +66,11 @@ def read(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument
             code="not_subtitles",
         )
     group: list[_Text] = []
-    for each in _texts(text, cues, bool(vtt)):
-        if group and not (len(group) < _MOST_JOINED and _goes_on(group[-1], each)):
+    for text_of_cue in _texts(text, cues, bool(vtt)):
+        if group and not (len(group) < _MOST_JOINED and _goes_on(group[-1], text_of_cue)):
             _add(document, group)
             group = []
-        group.append(each)
+        group.append(text_of_cue)
     if group:
         _add(document, group)
     return document

@@ -80,18 +80,20 @@ class WordDocument(Document):
     def _check(self, archive: zipfile.ZipFile) -> None:
         """Raises `UserError` for an archive that a word processor would not have written."""
         files = archive.infolist()
-        size = sum(each.file_size for each in files)
+        size = sum(member.file_size for member in files)
         if len(files) > _MAX_FILES or size > _MAX_BYTES:
             raise UserError(
                 f"{self.path}: expected at most {_MAX_FILES:,} files of {_MAX_BYTES:,} bytes, "
                 f"got {len(files):,} of {size:,}."
             )
-        if len({each.filename for each in files}) < len(files):
+        if len({member.filename for member in files}) < len(files):
             raise UserError(f"{self.path}: a file comes twice in it.")
-        for each in files:
-            if each.filename.startswith(("/", "\\")) or ".." in re.split(r"[/\\]", each.filename):
-                raise UserError(f"{self.path}: a file in it is named {each.filename!a}.")
-        size = sum(each.file_size for each in files if _PARTS.fullmatch(each.filename))
+        for member in files:
+            if member.filename.startswith(("/", "\\")) or ".." in re.split(
+                r"[/\\]", member.filename
+            ):
+                raise UserError(f"{self.path}: a file in it is named {member.filename!a}.")
+        size = sum(member.file_size for member in files if _PARTS.fullmatch(member.filename))
         if size > _MAX_TEXT_BYTES:
             raise UserError(
                 f"{self.path}: expected at most {_MAX_TEXT_BYTES:,} bytes of text, got {size:,}. "
@@ -101,10 +103,10 @@ class WordDocument(Document):
     def _count_others(self, archive: zipfile.ZipFile) -> None:
         size = 0
         for names, text, reason in _OTHER_PARTS:
-            for each in archive.infolist():
-                if re.fullmatch(names, each.filename):
-                    size += each.file_size
-                    content = archive.read(each) if size < _MAX_TEXT_BYTES else b""
+            for member in archive.infolist():
+                if re.fullmatch(names, member.filename):
+                    size += member.file_size
+                    content = archive.read(member) if size < _MAX_TEXT_BYTES else b""
                     if count := len(re.findall(text, content)):
                         self.left_out[reason] += count
 
@@ -168,8 +170,8 @@ class WordDocument(Document):
             zipfile.ZipFile(io.BytesIO(self._content)) as archive,
             zipfile.ZipFile(written, "w") as new,
         ):
-            for each in archive.infolist():
-                part = changed.get(each.filename)
-                content = part.written() if part else archive.read(each)
-                new.writestr(copy.copy(each), content)
+            for member in archive.infolist():
+                part = changed.get(member.filename)
+                content = part.written() if part else archive.read(member)
+                new.writestr(copy.copy(member), content)
         return written.getvalue()

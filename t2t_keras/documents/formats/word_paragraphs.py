@@ -295,8 +295,8 @@ def _children(element: etree._Element) -> list[etree._Element]:
 
 def _fill(element: etree._Element, children: Iterable[etree._Element]) -> None:
     """Replaces what is in an element but its properties."""
-    for each in _children(element):
-        element.remove(each)
+    for child in _children(element):
+        element.remove(child)
     element.extend(children)
 
 
@@ -342,8 +342,8 @@ def _key(form: etree._Element | None) -> str:
         return ""
     form = copy.deepcopy(form)
     for name in _UNSEEN:
-        for each in form.findall(name):
-            form.remove(each)
+        for unseen in form.findall(name):
+            form.remove(unseen)
     return hashlib.sha256(_clean(form)).hexdigest() if len(form) else ""
 
 
@@ -357,16 +357,16 @@ def _clean(form: etree._Element) -> bytes:
 def _merged(pieces: Iterable[_Piece]) -> list[_Piece]:
     """Returns the pieces with neighbours of one format as one."""
     merged: list[_Piece] = []
-    for each in pieces:
-        if each.is_text and merged and merged[-1].is_text and merged[-1].key == each.key:
-            merged[-1] = merged[-1]._replace(text=merged[-1].text + each.text)
-        elif not each.is_text or each.text:
-            merged.append(each)
+    for piece in pieces:
+        if piece.is_text and merged and merged[-1].is_text and merged[-1].key == piece.key:
+            merged[-1] = merged[-1]._replace(text=merged[-1].text + piece.text)
+        elif not piece.is_text or piece.text:
+            merged.append(piece)
     return merged
 
 
 def _has_text(pieces: Sequence[_Piece]) -> bool:
-    return any(has_letters(each.text) or _has_text(each.inner or []) for each in pieces)
+    return any(has_letters(piece.text) or _has_text(piece.inner or []) for piece in pieces)
 
 
 def _run(form: etree._Element | None, attributes: Mapping[str, str] | None = None):

@@ -49,24 +49,24 @@ class Characters(NamedTuple):
 
 def read_characters(raw: str, is_html: bool, spelled: MutableMapping[str, str]) -> list[Characters]:
     """Takes text between tags apart; adds how characters are `spelled`, where it is otherwise."""
-    found, position = [], 0
+    pieces, position = [], 0
     while part := _PARTS.match(raw, position):
         position = part.end()
         if part["space"]:
-            found.append(Characters(part[0], " ", is_space=True))
+            pieces.append(Characters(part[0], " ", is_space=True))
             continue
         if part["other"]:
-            found.append(Characters(part[0], " ", is_kept=True))
+            pieces.append(Characters(part[0], " ", is_kept=True))
             continue
         reference = reference_at(raw, part.start(), is_html) if part["reference"] else ""
         if reference:
             position = part.start() + len(reference)
-            found.append(_referred(reference, is_html, spelled))
+            pieces.append(_referred(reference, is_html, spelled))
         else:
-            found += _composed(part[0], spelled)
+            pieces += _composed(part[0], spelled)
             for sign in [*_MARKUP.findall(part[0]), *NOT_XML.findall(part[0])]:
                 spelled.setdefault(sign, sign)
-    return found
+    return pieces
 
 
 def _composed(raw: str, spelled: MutableMapping[str, str]) -> list[Characters]:
@@ -74,11 +74,11 @@ def _composed(raw: str, spelled: MutableMapping[str, str]) -> list[Characters]:
     text = normalized(raw)
     if text == raw:
         return [Characters(raw, raw)]
-    found = [Characters(written, normalized(written)) for written in _COMPOSABLE.findall(raw)]
-    for each in found:
-        if len(each.text) == 1 and each.text != each.raw:
-            spelled.setdefault(each.text, each.raw)
-    return found if "".join(each.text for each in found) == text else [Characters(raw, text)]
+    pieces = [Characters(written, normalized(written)) for written in _COMPOSABLE.findall(raw)]
+    for piece in pieces:
+        if len(piece.text) == 1 and piece.text != piece.raw:
+            spelled.setdefault(piece.text, piece.raw)
+    return pieces if "".join(piece.text for piece in pieces) == text else [Characters(raw, text)]
 
 
 def reference_at(text: str, start: int, is_html: bool) -> str:
@@ -108,7 +108,7 @@ def _referred(raw: str, is_html: bool, spelled: MutableMapping[str, str]) -> Cha
     text = _character(raw, is_html)
     if text == raw or (raw[1] != "#" and len(text) > 1):
         return Characters(raw, raw, is_kept=True)
-    if all(each.isspace() or unicodedata.category(each)[0] in "CZ" for each in text):
+    if all(character.isspace() or unicodedata.category(character)[0] in "CZ" for character in text):
         return Characters(raw, " " if text and text.isspace() else "", is_kept=True)
     if len(text) == 1 and not (text.isascii() and text.isalnum()):
         spelled.setdefault(text, raw if raw[-1] == ";" else f"{raw};")

@@ -158,11 +158,11 @@ class Placer:
         """Returns what a node gains by each unit that it has: float [target units]."""
         if not node.is_element:
             return np.zeros(self._count)
-        own = self._agreement[:, node.first : node.last].sum(axis=1)
-        gains = np.where(self._agreement.sum(axis=1) > 0, 2 * own - 1, _OUTSIDE)
+        share = self._agreement[:, node.first : node.last].sum(axis=1)
+        gains = np.where(self._agreement.sum(axis=1) > 0, 2 * share - 1, _OUTSIDE)
         if node.is_kept:
-            own = key(self._kept[id(node.mark)])
-            alike = np.array([key(text) == own for text in self._texts], bool)
+            share = key(self._kept[id(node.mark)])
+            alike = np.array([key(text) == share for text in self._texts], bool)
             return np.where(alike, gains + 4, _NEVER)
         return gains
 
@@ -188,9 +188,9 @@ class Placer:
             return float(self._bonuses[number].argmax())
         if node.is_kept and self._count:
             return float(self._gains[number].argmax())
-        own = np.maximum(self._gains[number], 0)
-        total = own.sum()
-        return float(own @ np.arange(self._count) / total) if total else float(node.first)
+        gains = np.maximum(self._gains[number], 0)
+        total = gains.sum()
+        return float(gains @ np.arange(self._count) / total) if total else float(node.first)
 
     def place(self) -> Placement:
         """Returns all marks with their places; kept pieces have one before their text."""
@@ -278,11 +278,11 @@ class Placer:
         for gap in range(self._count + 1):
             by_mark: dict[int, tuple[int, int, bool]] = {}
             for state, (steps, _) in states.items():
-                own = scores[numbers[state]]
-                if own == -np.inf:
+                so_far = scores[numbers[state]]
+                if so_far == -np.inf:
                     continue
                 for following, node, closes in steps:
-                    score = own + self._of_step(state, node, closes, gap)
+                    score = so_far + self._of_step(state, node, closes, gap)
                     target = numbers[following]
                     if score > scores[target]:
                         scores[target] = score

@@ -212,11 +212,11 @@ class Reader:
             if token.kind == TEXT:
                 if token.name:
                     self._spelled |= {NO_TAGS: "", "<": "<"}
-                for each in read_characters(token.raw, self._is_html, self._spelled):
-                    if number < preserved and each.is_space and each.raw != " ":
-                        yield from self._flush(each.raw)
+                for characters in read_characters(token.raw, self._is_html, self._spelled):
+                    if number < preserved and characters.is_space and characters.raw != " ":
+                        yield from self._flush(characters.raw)
                     else:
-                        self._append(_atom(each))
+                        self._append(_atom(characters))
             elif self._dividing[number] or (in_note and is_note(token, self._is_html)):
                 yield from self._flush(token.raw)
             else:
@@ -339,7 +339,9 @@ class Reader:
         parts = []
         for token in tokens:
             if token.kind == TEXT:
-                parts += [each.text for each in read_characters(token.raw, self._is_html, {})]
+                parts += [
+                    characters.text for characters in read_characters(token.raw, self._is_html, {})
+                ]
         return " ".join("".join(parts).split())
 
 

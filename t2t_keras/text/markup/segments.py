@@ -198,19 +198,23 @@ def _with_formulas(atoms: Sequence[Atom]) -> list[Atom]:
         return list(atoms)
     divided = itertools.chain.from_iterable(map(_divided, atoms))
     runs = [list(run) for _, run in itertools.groupby(divided, _is_in_word)]
-    found: list[Atom] = []
+    merged: list[Atom] = []
     for number, run in enumerate(runs):
-        before, after = found[-1:], runs[number + 1 : number + 2]
+        before, after = merged[-1:], runs[number + 1 : number + 2]
         goes_on = any(
             atom.is_index and not other.is_index for atom, other in itertools.pairwise(run)
         )
-        goes_on |= run[-1].is_index and any(_HYPHENED.match(_plain(each[0])) for each in after)
-        begins = not run[0].mark and all(_BEFORE_WORD.search(_plain(each)) for each in before)
+        goes_on |= run[-1].is_index and any(
+            _HYPHENED.match(_plain(following[0])) for following in after
+        )
+        begins = not run[0].mark and all(
+            _BEFORE_WORD.search(_plain(following)) for following in before
+        )
         if _is_in_word(run[0]) and goes_on and begins:
             raw, text = "".join(atom.raw for atom in run), "".join(map(_plain, run))
             run = [Atom(raw, Mark(KEPT, raw), None, text)]
-        found += run
-    return found
+        merged += run
+    return merged
 
 
 def _is_in_word(atom: Atom) -> bool:

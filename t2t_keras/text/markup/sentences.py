@@ -68,12 +68,12 @@ def divide(segment: Segment, split: Callable[[str], Sequence[str]]) -> list[Sent
             dataclasses.replace(mark, **dict(zip(("start", "end"), places, strict=True)))
         )
     raws = _raws_of_sentences(segment, spans)
-    found: list[Sentence] = []
+    divided: list[Sentence] = []
     for number, ((start, end), marks) in enumerate(zip(spans, sentences, strict=True)):
         space, is_apart = "", False
         if number:
             space = _space_between(segment, spans[number - 1][1], start)
-            between = [mark for mark in found[-1].marks if mark.start == len(found[-1].text)]
+            between = [mark for mark in divided[-1].marks if mark.start == len(divided[-1].text)]
             between += [mark for mark in marks if not mark.end]
             is_apart = bool(space or any(mark.lead for mark in between))
             if marks and marks[0].end == 0:
@@ -81,8 +81,8 @@ def divide(segment: Segment, split: Callable[[str], Sequence[str]]) -> list[Sent
                 space = marks[0].lead
                 marks[0] = dataclasses.replace(marks[0], lead="")
         text = segment.text[start:end]
-        found.append(Sentence(text, tuple(marks), space, raws[number], is_apart))
-    return found
+        divided.append(Sentence(text, tuple(marks), space, raws[number], is_apart))
+    return divided
 
 
 def _raws_of_sentences(segment: Segment, spans: Sequence[Span]) -> list[dict[int, tuple[int, str]]]:

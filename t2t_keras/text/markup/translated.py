@@ -69,16 +69,16 @@ class Translated:
 
     def _same_units(self) -> dict[int, int]:
         """Maps units of the translation to units of the source that are equal except for case."""
-        found: dict[str, collections.deque[int]] = {}
+        unmatched: dict[str, collections.deque[int]] = {}
         for number, (start, end) in enumerate(self.source_units):
             word = self.text[start:end].casefold()
-            found.setdefault(word, collections.deque()).append(number)
+            unmatched.setdefault(word, collections.deque()).append(number)
         same = {}
         for number, (start, end) in enumerate(self.target_units):
-            if left := found.get(self.translation[start:end].casefold()):
-                first, last = self.source_units[left[0]]
+            if candidates := unmatched.get(self.translation[start:end].casefold()):
+                first, last = self.source_units[candidates[0]]
                 if last - first == end - start:
-                    same[number] = left.popleft()
+                    same[number] = candidates.popleft()
         return same
 
     def _with_words_divided(self, same: Mapping[int, int]) -> dict[int, int]:
@@ -117,18 +117,18 @@ class Translated:
         root, began = tree_of(self._marks, gaps, len(spans))
         shape = len(self.target_units), len(spans)
         if weights is None:
-            found = np.lib.stride_tricks.as_strided(np.zeros(1), shape, (0, 0))
+            agreements = np.lib.stride_tricks.as_strided(np.zeros(1), shape, (0, 0))
         else:
-            found = agreement(self.text, self.translation, spans, self.target_units, weights)
+            agreements = agreement(self.text, self.translation, spans, self.target_units, weights)
             for target, source in self._parts_of_words():
-                found[target] = 0.0
-                found[target, source] = 1.0
+                agreements[target] = 0.0
+                agreements[target, source] = 1.0
         texts = [self.translation[start:end] for start, end in self.target_units]
         is_word = tuple(
             [any(map(_is_of_word, text[start:end])) for start, end in some]
             for text, some in self.texts_with_units()
         )
-        return Placer(root, began, found, is_word, texts, self._kept).place()
+        return Placer(root, began, agreements, is_word, texts, self._kept).place()
 
     def _parts_of_words(self) -> Iterator[tuple[int, int]]:
         """Yields pairs of units that are parts of the same word."""
@@ -173,26 +173,26 @@ class Translated:
 
     def _kept_units(self, by_gap: Mapping[int, Sequence[Mark]]) -> set[int]:
         """Returns the units of the translation that the markup of a kept piece replaces."""
-        found: set[int] = set()
-        missed: list[str] = []
+        replaced: set[int] = set()
+        displaced: list[str] = []
         texts = [self.translation[start:end] for start, end in self.target_units]
         for gap, marks in by_gap.items():
             for mark in marks:
                 if mark.kind != KEPT:
                     continue
                 name = key(self._kept[id(mark)])
-                if gap < len(texts) and gap not in found and key(texts[gap]) == name:
-                    found.add(gap)
+                if gap < len(texts) and gap not in replaced and key(texts[gap]) == name:
+                    replaced.add(gap)
                 else:
-                    missed.append(name)
-        if missed:
+                    displaced.append(name)
+        if displaced:
             # The markup stands elsewhere: the text must not come twice.
-            left: dict[str, collections.deque[int]] = {}
+            by_name: dict[str, collections.deque[int]] = {}
             for number, text in enumerate(texts):
-                if number not in found:
-                    left.setdefault(key(text), collections.deque()).append(number)
-            found.update(left[name].popleft() for name in missed if left.get(name))
-        return found
+                if number not in replaced:
+                    by_name.setdefault(key(text), collections.deque()).append(number)
+            replaced.update(by_name[name].popleft() for name in displaced if by_name.get(name))
+        return replaced
 
     def _unit(self, number: int, marks: Sequence[Mark]) -> str:
         """Returns a unit of the translation as markup, spelled as in the source if it is there.

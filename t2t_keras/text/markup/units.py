@@ -58,25 +58,25 @@ def agreement(
         for text, spans in ((source, source_units), (target, target_units))
     ]
     is_word = signs[0] == ""
-    found = np.where(is_word[None, :] & (signs[1] == "")[:, None], weights, 0.0)
+    shares = np.where(is_word[None, :] & (signs[1] == "")[:, None], weights, 0.0)
     # First by columns: a word that all others attend to a little is not of all of them.
     for axis in (0, 1):
-        totals = found.sum(axis=axis, keepdims=True)
-        found = np.divide(found, totals, out=np.zeros_like(found), where=totals > 0)
-    places = found @ np.arange(len(source_units)) if len(source_units) else np.zeros(0)
+        totals = shares.sum(axis=axis, keepdims=True)
+        shares = np.divide(shares, totals, out=np.zeros_like(shares), where=totals > 0)
+    places = shares @ np.arange(len(source_units)) if len(source_units) else np.zeros(0)
     columns: dict[str, list[int]] = {}
     for column in np.flatnonzero(signs[0] != ""):
         columns.setdefault(signs[0][column], []).append(int(column))
     for row in np.flatnonzero(signs[1] != ""):
         if alike := columns.get(signs[1][row]):
-            place = _expected_place(row, found, places, len(target_units), len(source_units))
+            place = _expected_place(row, shares, places, len(target_units), len(source_units))
             number = bisect.bisect_left(alike, place)
             if number and (
                 number == len(alike) or place - alike[number - 1] <= alike[number] - place
             ):
                 number -= 1
-            found[row, alike.pop(number)] = 1.0
-    return found
+            shares[row, alike.pop(number)] = 1.0
+    return shares
 
 
 def _sign(text: str) -> str:
@@ -87,12 +87,12 @@ def _sign(text: str) -> str:
 
 
 def _expected_place(
-    row: int, found: np.ndarray, places: np.ndarray, rows: int, columns: int
+    row: int, shares: np.ndarray, places: np.ndarray, rows: int, columns: int
 ) -> float:
     """Returns where the source should have a sign: after what the word before it is of."""
-    has_place = found.sum(axis=1) > 0
+    has_place = shares.sum(axis=1) > 0
     for step, offset in ((-1, 1), (1, -1)):
-        each = row + step
-        if 0 <= each < rows and has_place[each]:
-            return float(found[each].argmax()) + offset
+        neighbour = row + step
+        if 0 <= neighbour < rows and has_place[neighbour]:
+            return float(shares[neighbour].argmax()) + offset
     return (row + 0.5) / rows * columns

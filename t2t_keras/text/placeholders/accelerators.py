@@ -64,7 +64,7 @@ def _opens_menu(text: str, place: int, is_label: bool) -> bool:
 
 
 def _is_free(place: int, taken) -> bool:
-    return not any(each.start <= place < each.end for each in taken)
+    return not any(placeholder.start <= place < placeholder.end for placeholder in taken)
 
 
 def with_mark(text: str, accelerator: Accelerator) -> str:
@@ -80,9 +80,9 @@ def with_mark(text: str, accelerator: Accelerator) -> str:
         return f"{text[:place]}{accelerator.mark}{text[place:]}"
     taken, letter = find(text), re.escape(accelerator.letter)
     for pattern in (rf"(?<![^\W_]){letter}", letter, r"(?<![^\W_])[^\W\d_]"):
-        for found in re.finditer(pattern, text, re.IGNORECASE):
-            place = found.start()
-            has_key = found[0].isdigit() or found[0].lower() != found[0].upper()
+        for match in re.finditer(pattern, text, re.IGNORECASE):
+            place = match.start()
+            has_key = match[0].isdigit() or match[0].lower() != match[0].upper()
             if has_key and _is_free(place, taken):
                 return f"{text[:place]}{accelerator.mark}{text[place:]}"
     end = len(text.rstrip(" .:…\u3002"))

@@ -154,7 +154,7 @@ def missing(source: str, target: str, verbatim: Sequence[str] = ()) -> tuple[lis
       verbatim: as of `find`.
     """
     lost, added = unmatched(find(source, verbatim), find(target, verbatim))
-    return [each.text for each in lost], [each.text for each in added]
+    return [placeholder.text for placeholder in lost], [placeholder.text for placeholder in added]
 
 
 def unmatched(
@@ -165,31 +165,35 @@ def unmatched(
     `%s` and `%d`, in this order, are the same as `%2$d` and `%1$s`.
     """
     sides = source, target
-    numbered = [any(_NUMBERED.fullmatch(each.text) for each in side) for side in sides]
+    numbered = [
+        any(_NUMBERED.fullmatch(placeholder.text) for placeholder in side) for side in sides
+    ]
     keys = []
     for side, other_is_numbered in zip(sides, reversed(numbered), strict=True):
-        places = {each: place for place, each in enumerate(unnumbered(side), 1)}
+        places = {placeholder: place for place, placeholder in enumerate(unnumbered(side), 1)}
         keys.append(
             [
-                f"%{places[each]}${each.text[1:]}"
-                if other_is_numbered and each in places and each.text[0] == "%"
-                else key(each.text)
-                for each in side
+                f"%{places[placeholder]}${placeholder.text[1:]}"
+                if other_is_numbered and placeholder in places and placeholder.text[0] == "%"
+                else key(placeholder.text)
+                for placeholder in side
             ]
         )
     return tuple(
-        _surplus(side, own, Counter(others))
-        for side, own, others in zip(sides, keys, reversed(keys), strict=True)
+        _surplus(side, own_keys, Counter(other_keys))
+        for side, own_keys, other_keys in zip(sides, keys, reversed(keys), strict=True)
     )
 
 
-def _surplus(found: Sequence[Placeholder], keys: Sequence[str], left: Counter) -> list[Placeholder]:
+def _surplus(
+    placeholders: Sequence[Placeholder], keys: Sequence[str], other_counts: Counter
+) -> list[Placeholder]:
     surplus = []
-    for each, name in zip(found, keys, strict=True):
-        if left[name]:
-            left[name] -= 1
+    for placeholder, name in zip(placeholders, keys, strict=True):
+        if other_counts[name]:
+            other_counts[name] -= 1
         else:
-            surplus.append(each)
+            surplus.append(placeholder)
     return surplus
 
 
@@ -207,10 +211,14 @@ def is_reordered(source: str, target: str) -> bool:
     A program gives them their values in the order in which they stand.
     """
     sides = [unnumbered(find(text)) for text in (source, target)]
-    texts = [[each.text for each in side] for side in sides]
+    texts = [[placeholder.text for placeholder in side] for side in sides]
     return texts[0] != texts[1] and sorted(texts[0]) == sorted(texts[1])
 
 
-def unnumbered(found: Sequence[Placeholder]) -> list[Placeholder]:
+def unnumbered(placeholders: Sequence[Placeholder]) -> list[Placeholder]:
     """Returns those that a program takes by their places."""
-    return [each for each in found if _UNNUMBERED.fullmatch(each.text) or each.text == "{}"]
+    return [
+        placeholder
+        for placeholder in placeholders
+        if _UNNUMBERED.fullmatch(placeholder.text) or placeholder.text == "{}"
+    ]

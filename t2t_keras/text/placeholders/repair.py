@@ -68,27 +68,27 @@ def _placed(
     source: str,
     target: str,
     lost: Sequence[Placeholder],
-    found: Sequence[Placeholder],
+    present: Sequence[Placeholder],
     alignment: Alignment,
     verbatim: Collection[str],
 ) -> list[_Edit]:
     """Returns the edits that insert lost placeholders into a translation."""
     taken = bytearray(len(target))
-    for start, end, _ in found:
+    for start, end, _ in present:
         taken[start:end] = b"\1" * (end - start)
     edits: list[_Edit] = []
-    for each in lost[:_MOST_PLACED]:
-        place = _misspelled(each.text, target, taken, each.text in verbatim)
-        if not place and each.text in verbatim:
-            place = _translated(source, target, each, alignment)
+    for placeholder in lost[:_MOST_PLACED]:
+        place = _misspelled(placeholder.text, target, taken, placeholder.text in verbatim)
+        if not place and placeholder.text in verbatim:
+            place = _translated(source, target, placeholder, alignment)
         if place:
             start, end = place
             taken[start:end] = b"\1" * (end - start)
-            edits.append((start, end, each.text))
+            edits.append((start, end, placeholder.text))
         else:
-            edits.append(_put_in(source, target, each, alignment))
-    if rest := " ".join(each.text for each in lost[_MOST_PLACED:]):
-        edits.append((len(target), len(target), f" {rest}"))
+            edits.append(_put_in(source, target, placeholder, alignment))
+    if further := " ".join(placeholder.text for placeholder in lost[_MOST_PLACED:]):
+        edits.append((len(target), len(target), f" {further}"))
     return edits
 
 
@@ -102,10 +102,10 @@ def _misspelled(
     text: str, target: str, taken: Sequence[int], is_verbatim: bool
 ) -> tuple[int, int] | None:
     """Returns where a placeholder stands with other capitals or with spaces inside."""
-    pattern = r"\s*".join(re.escape(each) for each in text if not each.isspace())
+    pattern = r"\s*".join(re.escape(character) for character in text if not character.isspace())
     pattern = as_word(text, pattern) if is_verbatim else pattern
-    for found in re.finditer(pattern, target, re.IGNORECASE):
-        start, end = found.span()
+    for match in re.finditer(pattern, target, re.IGNORECASE):
+        start, end = match.span()
         # "% s" may have been found as something shorter.
         if not any(taken[start:end]):
             return start, end
@@ -117,11 +117,15 @@ def _translated(
 ) -> tuple[int, int] | None:
     """Returns where the words stand that a piece was translated to, which had to stay."""
     first, last = (count_words(source[: place + 1]) - 1 for place in (lost.start, lost.end - 1))
-    found = sorted({t for s, t in alignment if first <= s <= last})
+    words_of_piece = sorted({t for s, t in alignment if first <= s <= last})
     spans = [word.span() for word in re.finditer(r"[^ \t-\r]+", target)]
-    if not found or found[-1] >= len(spans) or found[-1] - found[0] > last - first + 1:
+    if (
+        not words_of_piece
+        or words_of_piece[-1] >= len(spans)
+        or words_of_piece[-1] - words_of_piece[0] > last - first + 1
+    ):
         return None
-    start, end = spans[found[0]][0], spans[found[-1]][1]
+    start, end = spans[words_of_piece[0]][0], spans[words_of_piece[-1]][1]
     words = target[start:end]
     if find(words):
         return None

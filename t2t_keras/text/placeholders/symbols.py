@@ -130,7 +130,7 @@ def _paired(
 
 def _replaced(text: str, names: Mapping[Placeholder, str]) -> str:
     parts, position = [], 0
-    for each, name in names.items():
-        parts += [text[position : each.start], name]
-        position = each.end
+    for placeholder, name in names.items():
+        parts += [text[position : placeholder.start], name]
+        position = placeholder.end
     return "".join([*parts, text[position:]])

@@ -159,10 +159,10 @@ class _Words:
 
     @functools.cached_property
     def _by_stem(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
+        numbers: dict[str, list[int]] = {}
         for number, token in enumerate(self.tokens):
-            found.setdefault(_bare(token.text)[:_FEWEST], []).append(number)
-        return found
+            numbers.setdefault(_bare(token.text)[:_FEWEST], []).append(number)
+        return numbers
 
     def _is_free(self, start: int, length: int) -> bool:
         end = start + length
