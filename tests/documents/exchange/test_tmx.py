@@ -36,6 +36,23 @@ def test_missing_variants_are_added(translated):
     assert "<!DOCTYPE" in found
 
 
+def test_codes_of_tmx_are_around_text_or_alone(written):
+    codes = 'Go <hi x="1">here</hi> <ut>u</ut><it pos="begin">i</it><ph>p</ph> or'
+    codes += '<bpt i="2">b</bpt> there<bpt i="1">c</bpt><ept i="2">d</ept><ept i="1">e</ept>'
+    content = (
+        f'<tmx><header srclang="en"/><tu><tuv xml:lang="en"><seg>{codes}</seg></tuv></tu></tmx>'
+    )
+    document = read_document(written("a.tmx", content), "en", "de")
+    [unit] = document.units
+    # Of two that cross, one is around what the other begins or ends with.
+    assert unit.source == (
+        'Go <g i="0">here</g> <x i="1"/><x i="2"/><x i="3"/> or<x i="4"/> there'
+        '<g i="5"><x i="6"/></g>'
+    )
+    unit.set(unit.source.replace("here", "hier"))
+    assert f"<seg>{codes.replace('here', 'hier')}</seg></tuv></tu>" in document.content().decode()
+
+
 def test_languages_are_those_of_the_header_or_must_be_named(written):
     path = written("a.tmx", TMX)
     assert read_document(path, target="de").languages == ("en-GB", "de")
