@@ -82,11 +82,13 @@ def test_dropout_acts_in_training_only(make_model, batch):
     assert np.abs(first - second).max() > 1e-2
 
 
-def test_dropout_is_where_the_paper_has_it(make_model):
+@pytest.mark.parametrize("feed_forward", ["feed_forward", "parameter_attention"])
+def test_dropout_is_where_the_paper_has_it(make_model, feed_forward):
     # Section 5.4: each sub-layer's output (5 in a pair of layers) and both sums of embeddings and
-    # positions; attention weights (3) and the feed-forward's inner units (2) beside it, 0 in the
-    # paper.
-    model = make_model(num_layers=1, dropout=0.25, attention_dropout=0.125, relu_dropout=0.0625)
+    # positions; attention weights (3) and the feed-forward's inner units, or the weights of an
+    # attention over parameters (2), beside it, 0 in the paper.
+    rates = dict(dropout=0.25, attention_dropout=0.125, relu_dropout=0.0625)
+    model = make_model(num_layers=1, feed_forward=feed_forward, **rates)
     layers = [x for x in model._flatten_layers() if isinstance(x, keras.layers.Dropout)]
     assert sorted(layer.rate for layer in layers) == [0.0625] * 2 + [0.125] * 3 + [0.25] * 6
     calls = []

@@ -9,6 +9,7 @@ import pytest
 
 from t2t_keras import registry
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.engines.ctranslate2_export import positions_needed
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.serving.export.formats import write_format
@@ -158,6 +159,19 @@ def test_a_source_without_pieces(expected, load):
 def test_what_it_has_not(folder, settings, others, message):
     with pytest.raises(UserError, match=message):
         Translator.from_run(folder, decode_hparams=settings, **dict(engine="ctranslate2") | others)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (dict(extra_length=0), 30),
+        (dict(extra_length=9), 39),
+        (dict(extra_length=9, max_length=29), 30),
+        (dict(extra_length=9, max_length=31), 31),
+    ],
+)
+def test_positions_are_for_the_longer_side(settings, expected):
+    assert positions_needed(DecodeConfig(max_input_length=30, **settings)) == expected
 
 
 def test_attention(load):
