@@ -18,10 +18,10 @@ from t2t_keras.text.files import decoded, is_blank, lines_of, reading
 
 _LOG = logging.getLogger("t2t_keras.server")
 
-# Buckets of those who were not here for a while are forgotten when there are more.
+# Beyond this number the longest unused buckets are forgotten.
 _MOST_BUCKETS = 10_000
 _SECONDS_BETWEEN_SAVES = 60.0
-# A changed file of keys is read once it has stayed the same for so long: it may be being written.
+# A changed file of keys is read once it has stayed the same: it may be incomplete before.
 _SECONDS_UNCHANGED = 3.0
 _SECONDS_BETWEEN_LOOKS = 1.0
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
@@ -29,21 +29,21 @@ _ADVICE = "Remove it: the counts of characters then begin anew."
 
 
 def network_of(address: str) -> str:
-    """Returns what counts as one address: an IPv4 address, or the /64 that an IPv6 address is in.
+    """Returns the unit of limits by address: an IPv4 address, or the /64 of an IPv6 address.
 
-    Whoever has one address of a /64 has all of them.
+    A client with one address of a /64 usually has all of them.
     """
     try:
-        found = ipaddress.ip_address(address.partition("%")[0].strip("[]"))
+        ip = ipaddress.ip_address(address.partition("%")[0].strip("[]"))
     except ValueError:
         return address
-    if isinstance(found, ipaddress.IPv4Address):
-        return str(found)
-    if found.ipv4_mapped:
-        return str(found.ipv4_mapped)
-    if found in _NAT64:
-        return str(ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF))
-    return str(ipaddress.ip_network((found, 64), strict=False))
+    if isinstance(ip, ipaddress.IPv4Address):
+        return str(ip)
+    if ip.ipv4_mapped:
+        return str(ip.ipv4_mapped)
+    if ip in _NAT64:
+        return str(ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF))
+    return str(ipaddress.ip_network((ip, 64), strict=False))
 
 
 class ApiKey(NamedTuple):
@@ -69,15 +69,15 @@ class Client(NamedTuple):
 
 
 class ApiKeys:
-    """The keys in a file, one a line: key, and behind tabs its name, requests a minute, characters.
+    """The keys in a file, one a line: key, name, requests a minute, characters, separated by tabs.
 
     The last two are limits, of a minute and of a calendar month; empty or 0 = the server's, and any
-    number. A line may be a comment, behind #. The file is read again when its content has changed
+    number. A line may be a comment, after #. The file is read again when its content has changed
     and is not being written any more.
 
     Args:
       path: of the file.
-      clock: seconds, which only grow.
+      clock: monotonic seconds.
 
     Raises:
       UserError: it cannot be read, or a line has another form.
@@ -88,7 +88,7 @@ class ApiKeys:
         with reading(path) as file:
             self._content = file.read()
         self._keys = _read_keys(self._content, path)
-        # What the file has now, if that is not what was read, and since when.
+        # The newest content of the file, and when it was first seen.
         self._newer: tuple[bytes | None, float] = self._content, self._looked
         self._is_reported = False
 
@@ -121,7 +121,7 @@ class ApiKeys:
                 failure = error
         if failure and not self._is_reported:
             self._is_reported = True
-            _LOG.error("The keys that were read before hold: %s", failure)
+            _LOG.error("The previous keys stay valid: %s", failure)
 
 
 def _read_keys(content: bytes, path: Path) -> dict[str, ApiKey]:
@@ -139,7 +139,7 @@ def _read_keys(content: bytes, path: Path) -> dict[str, ApiKey]:
                 f"with tabs between them; only the key is required."
             )
         if _digest(key) in keys:
-            raise UserError(f"{path}:{number}: duplicate key. Leave one of the lines out.")
+            raise UserError(f"{path}:{number}: duplicate key. Remove one of the lines.")
         keys[_digest(key)] = ApiKey(name, *map(int, limits))
     if not keys:
         raise UserError(f"{path} has no keys: write one a line.")
@@ -157,7 +157,7 @@ class Access:
       keys: None = no key is needed, and any is taken.
       requests_per_minute: of a key without its own limit, or of an address; 0 = any number.
       usage_file: where the counts stay; None = nowhere.
-      clock: seconds, which only grow.
+      clock: monotonic seconds.
       calendar: today in UTC.
     """
 
@@ -197,12 +197,12 @@ class Access:
         """
         address, allowed = network_of(address), ApiKey("")
         if self._keys is not None:
-            found = self._keys.find(key) if key else None
-            if found is None:
-                self._count(address, allowed)  # Nobody may try keys without end.
+            known = self._keys.find(key) if key else None
+            if known is None:
+                self._count(address, allowed)  # Limits guessing.
                 message = "Please contact the server operator to get an API key"
                 raise ApiError(403, "Invalid API key" if key else message)
-            allowed = found
+            allowed = known
         # Without keys, whoever sends one still finds the glossaries made with it, as DeepL's do.
         identity = _digest(key)[:32] if key else ""
         self._count(identity if self._keys is not None else address, allowed)
@@ -247,7 +247,7 @@ class Access:
             self.save()
 
     def refund(self, identity: str, characters: int) -> None:
-        """Takes back what was counted for a client's request that was not answered."""
+        """Takes back the characters of a client's request that failed."""
         account = self._account(identity)
         self._used[account] = max(self._used.get(account, 0) - characters, 0)
 

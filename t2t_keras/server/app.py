@@ -61,7 +61,7 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
         yield
         until = app.state.stop_by or time.monotonic() + config.stop_seconds
         await context.files.close(until)
-        access.save()  # Before waiting for threads, as the process may be ended meanwhile.
+        access.save()  # First, as the process may end while threads are awaited.
         await service.close(max(until - time.monotonic(), 0.0))
 
     # Its own pages of documentation load scripts from a network.
@@ -106,7 +106,7 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def not_routed(request: Request, error: HTTPException) -> Response:
         response = error_response(request, error.status_code, str(error.detail))
-        response.headers.update(error.headers or {})  # As Allow, of a method that a route has not.
+        response.headers.update(error.headers or {})  # Such as Allow.
         return response
 
     @app.exception_handler(QueueFullError)

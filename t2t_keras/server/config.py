@@ -1,4 +1,4 @@
-"""How a server works: batches, limits, what it keeps."""
+"""The settings of a server: batches, limits, storage."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ class ServerConfig:
     Attributes:
       max_wait_ms: longest wait of an idle model for more requests to translate together.
       max_batch_lines: most lines that a model translates together.
-      max_job_seconds: longest work for a request, or for each `max_characters` of a file; waiting
-        does not count.
-      stop_seconds: longest time from being told to stop to the end.
+      max_job_seconds: longest work for a request, or for each `max_characters` of a file, without
+        waiting.
+      stop_seconds: longest time from the signal to stop until the end.
       max_queue_lines: lines that may wait for one model; further requests get HTTP 429.
       max_texts: most texts of a request.
       max_characters: most characters of a request's texts together.

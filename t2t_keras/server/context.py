@@ -1,4 +1,4 @@
-"""What the routes of every API share: who asks, how much, in which languages."""
+"""What the routes of all APIs share: access, limits, languages."""
 
 import asyncio
 import contextlib
@@ -38,8 +38,7 @@ _LOCAL_HOST = re.compile(r"(\[[\da-f:.]+\]|[\d.]+|[^.:]*|[^:]*\.localhost)(:\d+)
 _AT_ONCE = 4
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
 _FORWARDING = ("x-forwarded-for", "x-real-ip", "forwarded")
-# At most one text in ten that is sent to be translated is taken to be in the target language
-# already: it is left as it is only where that is as sure as to outweigh this.
+# A text stays untranslated only if it is in the target language with this probability.
 _SURE = 0.9
 
 
@@ -84,11 +83,11 @@ class Context:
         is_forwarded = any(name in request.headers for name in _FORWARDING)
         if not address.startswith(_LOOPBACK) or is_forwarded:
             if not self.access.needs_key:
-                raise ApiError(403, "Without --api_keys_file, metrics are for this machine alone.")
+                raise ApiError(403, "Without --api_keys_file, metrics are for this machine only.")
             self.admit(request, parameters)
 
     def _check_site(self, request: Request) -> None:
-        """Raises `ApiError` for what a browser sends for the page of another site."""
+        """Raises `ApiError` for requests of another site's page."""
         headers, address = request.headers, request.client.host if request.client else ""
         host, origin, allowed = headers.get("host", ""), headers.get("origin"), self.config.cors
         if "*" in allowed:
@@ -103,8 +102,8 @@ class Context:
         if address.startswith(_LOOPBACK) and not known:
             raise ApiError(
                 403,
-                f"This server is not known as {host}: a proxy is named by --trusted_proxies, "
-                f"another name by --cors.",
+                f"Host {host} not allowed; add a proxy to --trusted_proxies, or another name of "
+                f"this server to --cors.",
             )
 
     def languages(self) -> list[str]:
@@ -141,7 +140,7 @@ class Context:
         raise ApiError(400, f"{names[0]} is not available as a target language from {names[1]}")
 
     async def detect(self, texts: Sequence[str], kind: str = "text") -> list[Detected]:
-        """Returns the languages, of those that are translated, that texts of a format may be in."""
+        """Returns the source languages of the models that texts of a format may be in."""
         sources = {source for source, _ in self.service.models}
         try:
             return await asyncio.to_thread(detect, texts, sources, kind)
@@ -151,10 +150,10 @@ class Context:
     async def detect_source(
         self, texts: Sequence[str], target: str, kind: str = "text"
     ) -> Detected:
-        """Returns the language that texts are likely in, which are to be translated to another.
+        """Returns the likeliest language of texts that are to be translated to another.
 
-        Where they are too short to tell, it is the likeliest of those with a model for the target.
-        What has no letters has no such language, and no confidence: any with a model will do.
+        If they are too short to tell, it is the likeliest one that has a model for the target. If
+        they have no letters, it is any that has one, with confidence 0.
         """
         found = await self.detect(texts, kind)
         served, target = self.service.models, canonical(target)
@@ -224,18 +223,18 @@ class Context:
         return found
 
     def budget(self, request: Request, client: Client, texts: Sequence[str]) -> Budget:
-        """Returns what the work for a request may cost."""
+        """Returns the budget of a request."""
         return self.service.budget(self.sharer(request, client), sum(map(len, texts)))
 
     async def beside(
         self, client: Client, function: Callable[..., Result], *arguments: Any
     ) -> Result:
-        """Returns a function's result, from a thread: little such work is done at a time."""
+        """Returns a function's result, from one of few threads for slow work."""
         async with self._places.place(client.identity):
             return await in_own_thread(function, *arguments)
 
     def sharer(self, request: Request, client: Client) -> str:
-        """Returns who has a share of the machine: a key, or an address where there are no keys."""
+        """Returns whose share of the machine a request uses: that of a key or of an address."""
         if self.access.needs_key:
             return client.identity
         return network_of(request.client.host) if request.client else ""
@@ -244,9 +243,9 @@ class Context:
     def charged(self, client: Client, texts: Sequence[str], budget: Budget) -> Iterator[int]:
         """Counts the characters of texts for a client.
 
-        They stay counted once there was work on them, unless it is the server that fails.
+        They stay counted once work on them has begun, unless the server fails.
 
-        Yields their number. Raises `ApiError` where they are more than the client may have.
+        Yields their number. Raises `ApiError` if they exceed the client's quota.
         """
         characters = sum(map(len, texts))
         self.access.charge(client, characters)

@@ -25,12 +25,12 @@ from t2t_keras.text.glossary import Glossary
 _LOG = logging.getLogger("t2t_keras.server")
 
 _RECORD, _SOURCE, _TARGET, _TERMS = "record.json", "source", "target", "terms.json"
-# Files that are worked on at once; whoever sends one waits until it is read, not for those before.
+# Files at a time, in all and of a client: as many are read, and as many translated.
 _AT_ONCE, _AT_ONCE_OF_CLIENT = 8, 2
 _MOST_FILES, _MOST_OF_OWNER = 1_000, 500
 _MOST_BYTES, _MOST_BYTES_OF_OWNER = 4 << 30, 1 << 30
 _MOST_ATTEMPTS = 3
-# Of the time until the server must have stopped, what files may take before they are ended.
+# Fraction of the time to stop after which files are ended.
 _SHARE_OF_STOP = 0.6
 _SECONDS_BETWEEN_CLEANINGS = 30.0
 _ADVICE = "Remove its folder."
@@ -49,12 +49,12 @@ class TranslatedFile:
       name: of the file, without folders.
       pair: languages.
       status: "queued", "translating", "done", "fetched" or "error".
-      characters: that were charged for it; once it is done, that were translated.
-      error: what went wrong.
+      characters: charged for it; once it is done, translated.
+      error: message for the client.
       changed: when the status changed, in seconds since 1970.
-      attempts: how often its translation was begun, by this server or by one before.
-      client: who has a share of the machine, as of `Budget`.
-      size: bytes that it takes on the disk.
+      attempts: how often a server has begun to translate it.
+      client: whose share of the machine it uses, see `Budget`.
+      size: bytes on the disk.
     """
 
     file_id: str
@@ -86,12 +86,12 @@ class TranslatedFile:
 class TranslatedFiles:
     """All files of a server.
 
-    With a folder for storage they outlive it: what it has not finished is finished by the next.
+    With a folder for storage files outlive the server: the next one finishes what this one has not.
 
     Args:
       service: translates.
       config: says where they are, how large they may be and how long they stay.
-      refund: takes the owner of a file that fails, and the characters that were charged for it.
+      refund: takes the owner of a file that failed and the characters charged for it.
     """
 
     def __init__(
@@ -110,13 +110,13 @@ class TranslatedFiles:
         self._reading, self._translating = (Places(_AT_ONCE, _AT_ONCE_OF_CLIENT) for _ in range(2))
 
     def begin(self) -> None:
-        """Takes up what an earlier server has left."""
+        """Resumes the files that an earlier server has left."""
         if self._folder is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="t2t-serve-")
             self._folder = Path(self._temporary.name)
         for folder in self._folder.iterdir() if self._folder.exists() else ():
             if not (folder / _RECORD).exists():
-                shutil.rmtree(folder, ignore_errors=True)  # The server was killed meanwhile.
+                shutil.rmtree(folder, ignore_errors=True)  # Received only in part.
                 continue
             try:
                 self._take_up(folder / _RECORD)
@@ -133,17 +133,17 @@ class TranslatedFiles:
         if file.is_finished:
             return
         if file.attempts >= _MOST_ATTEMPTS:
-            # It may be what has ended the servers before.
+            # It may have crashed the servers before.
             _LOG.error("%s is given up after %d attempts", record.parent, file.attempts)
             self._set(file, "error", f"Given up after {file.attempts} attempts.")
             return
         self.translate(file, (source, target), file.characters)
 
     async def close(self, until: float | None = None) -> None:
-        """Waits until all files are translated; with storage, until those that are begun are.
+        """Waits until all files are translated; with storage, only those that have begun.
 
         Args:
-          until: when to return at the latest, as `time.monotonic` counts. What is not done then is
+          until: when to return at the latest, in seconds of `time.monotonic`. Unfinished files are
             left to the next server, or lost without storage.
         """
         if self._cleaner:
@@ -162,7 +162,7 @@ class TranslatedFiles:
     def end(self) -> None:
         """Ends the translation of all files at its next step."""
         for budget in self._budgets.values():
-            budget.end("server_stops", "The server stops.")
+            budget.end("server_stops", "The server is stopping. Try again.")
 
     def formats(self) -> list[str]:
         """Returns the endings of files that can be translated, as .po."""
@@ -174,17 +174,17 @@ class TranslatedFiles:
     async def kept(
         self, content: BinaryIO, name: str, owner: str, client: str = ""
     ) -> AsyncIterator[TranslatedFile]:
-        """Takes a file, to be translated by `translate`; it is removed if an error is raised.
+        """Stores a file, to be translated by `translate`; removes it if an error is raised.
 
         Args:
           content: of the file.
-          name: that it has at the client; its ending is that of its format.
+          name: at the client; its ending determines the format.
           owner: identity of the client.
-          client: who has a share of the machine, as of `Budget`.
+          client: whose share of the machine it uses, see `Budget`.
 
         Raises:
-          ApiError: its format is unknown, it is too large, or there are too many files, or too
-            many bytes of them, of all clients or of this one.
+          ApiError: its format is unknown, it is too large, or there are too many files or bytes of
+            files, of all clients or of this one.
         """
         name = PurePosixPath(name.replace("\\", "/")).name.replace("\0", "")[-200:]
         if PurePosixPath(name).suffix.lower() not in self.formats():
@@ -219,7 +219,7 @@ class TranslatedFiles:
             raise ApiError(429, "Too many requests: there are too many files", 60)
 
     async def texts(self, file: TranslatedFile) -> list[str]:
-        """Returns what is to be translated in a file; an `ApiError` says what is wrong with it."""
+        """Returns the texts to translate in a file; raises `ApiError` if it cannot be read."""
         from t2t_keras.documents import read_document
 
         try:
@@ -236,19 +236,19 @@ class TranslatedFiles:
         return texts
 
     async def keep_terms(self, file: TranslatedFile, glossary: Glossary | None) -> None:
-        """Keeps the terms for a file, apart from its record, as they may be many."""
+        """Stores the terms for a file, separate from its record, as they may be many."""
         if glossary:
             terms = [(term.source, term.target) for term in glossary]
             path = self._folder / file.file_id / _TERMS
             await in_own_thread(write_json, path, {"terms": terms})
 
     def translate(self, file: TranslatedFile, pair: Pair, characters: int) -> None:
-        """Begins to translate a file.
+        """Starts to translate a file.
 
         Args:
-          file: that was kept.
+          file: stored before.
           pair: languages.
-          characters: that were charged for it.
+          characters: charged for it.
         """
         file.pair, file.characters = pair, characters
         self._files[file.file_id] = file
@@ -269,57 +269,57 @@ class TranslatedFiles:
             shutil.copyfileobj(content, copy)
 
     def _path(self, file: TranslatedFile, which: str) -> Path:
-        """Returns where a file is: its name is a client's, and only its ending is used."""
+        """Returns the path of a file, which has only the ending of the client's name."""
         return self._folder / file.file_id / f"{which}{PurePosixPath(file.name).suffix.lower()}"
 
     def _record(self, file: TranslatedFile) -> None:
         write_json(self._folder / file.file_id / _RECORD, dataclasses.asdict(file))
 
     def find(self, file_id: str) -> TranslatedFile:
-        """Returns a file; an `ApiError` says that there is none, or that it is too old."""
+        """Returns a file; raises `ApiError` if there is none, or none any more."""
         file = self._files.get(file_id)
         if file is None or file.status == "fetched":
             raise ApiError(404, "Not found")
         return file
 
     def path(self, file: TranslatedFile) -> Path:
-        """Returns where the translation is, once it is done."""
+        """Returns the path of the translation, once it is done."""
         return self._path(file, _TARGET)
 
     def claim(self, file: TranslatedFile) -> Path:
-        """Returns where the translation is, to be sent once; an `ApiError` says that it was."""
+        """Returns the path of the translation, once only; raises `ApiError` the second time."""
         if file.status != "done":
             raise ApiError(404, "Not found")
         self._set(file, "fetched")
         return self.path(file)
 
     def budget(self, file: TranslatedFile) -> Budget:
-        """Returns what the translation of a file may cost, for whoever waits for it."""
+        """Returns the budget for the translation of a file."""
         return self._budgets[file.file_id]
 
     async def finished(self, file: TranslatedFile) -> None:
-        """Waits until a file is translated; an `ApiError` says what is wrong with it."""
+        """Waits until a file is translated; raises `ApiError` if that failed."""
         budget = self._budgets.get(file.file_id)
         if task := self._tasks.get(file.file_id):
             await asyncio.shield(task)
         if file.status == "error":
             if budget and budget.ended:
-                raise ApiError(503, file.error)  # It took too long, which is not the file's fault.
+                raise ApiError(503, file.error)  # It took too long.
             raise ApiError(400, f"Invalid request: {file.error}")
         if file.status != "done":
-            raise JobEndedError("The server stops: ask again.", code="server_stops")
+            raise JobEndedError("The server is stopping. Try again.", code="server_stops")
 
     async def _translate(self, file: TranslatedFile, budget: Budget) -> None:
         async with self._translating.place(file.client):
             if budget.ended:
-                return  # It was removed, or the server stops.
+                return  # It was removed, or the server is stopping.
             file.attempts += 1
             self._set(file, "translating")
             try:
                 file.characters = await in_own_thread(self._translate_now, file, budget)
             except JobEndedError as error:
                 if error.code == "server_stops":
-                    self._set(file, "queued")  # The next server begins it again.
+                    self._set(file, "queued")  # For the next server.
                 else:
                     self._set(file, "error", str(error))
             except UserError as error:
@@ -338,7 +338,7 @@ class TranslatedFiles:
         from t2t_keras.documents import read_document, translate_document
 
         if file.pair not in self._service.models:
-            raise UserError("The model is not served any more.")
+            raise UserError("The model is no longer served.")
         with budget.working():
             document = read_document(self._path(file, _SOURCE), *file.pair)
             translator = BatchedTranslator(self._service, file.pair, budget)
@@ -356,7 +356,7 @@ class TranslatedFiles:
         return message.replace(str(self._folder), "")
 
     def fail(self, file: TranslatedFile, error: str) -> None:
-        """Ends the work for a file, and takes back what was charged for it."""
+        """Marks a file as failed, and refunds its characters."""
         self._refund(file.owner, file.characters)
         self._set(file, "error", error)
 
@@ -368,7 +368,7 @@ class TranslatedFiles:
             self._record(file)
 
     def remove(self, file: TranslatedFile) -> None:
-        """Removes a file and its translation, and ends what is done with it."""
+        """Removes a file and its translation, and ends the work on it."""
         if budget := self._budgets.get(file.file_id):
             budget.end("client_gone", "The file was removed.")
         self._files.pop(file.file_id, None)
@@ -380,7 +380,7 @@ class TranslatedFiles:
             self.remove_old(time.time())
 
     def remove_old(self, now: float) -> None:
-        """Removes the files that are kept no longer at a time, in seconds since 1970."""
+        """Removes the files that expire before a time, in seconds since 1970."""
         before = now - 60 * self._config.keep_files_minutes
         for file in list(self._files.values()):
             if file.is_finished and file.changed < before:

@@ -20,11 +20,11 @@ Result = TypeVar("Result")
 
 MOST_FIELDS = 2_000
 _MOST_BYTES = 16 * MEBIBYTE  # of a field; the body as a whole is limited before
-# Lists and objects of a body: more than any request needs take long to make.
+# Lists and objects in a body: no request needs more, and they take long to build.
 _MOST_CONTAINERS = 100_000
 _SHORT = 65_536
 _SECONDS_BETWEEN_CHECKS = 0.5
-# Others could take long to read: punycode, quadratic time.
+# Others can be slow: punycode takes quadratic time.
 _CHARSETS = ("", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin-1")
 
 
@@ -69,7 +69,7 @@ class Parameters:
         return self._values.get(name)
 
     def text(self, name: str, default: str = "") -> str:
-        """Returns a string; of several, the first. Numbers and true are taken as they are written.
+        """Returns a string; of several, the first. Numbers and true are taken as written.
 
         Raises:
           ApiError: it is no string.
@@ -144,7 +144,7 @@ async def read_parameters(request: Request) -> Parameters:
         if kind == "application/x-www-form-urlencoded":
             values |= _repeated(await asyncio.to_thread(_read_form, body))
         else:
-            # Of a short one, a thread would cost more than it saves.
+            # For a short body, a thread would cost more than it saves.
             is_short = len(body) < _SHORT
             values |= (
                 _json_object(body) if is_short else await asyncio.to_thread(_json_object, body)
@@ -153,7 +153,7 @@ async def read_parameters(request: Request) -> Parameters:
 
 
 def _check_charset(content_type: str) -> None:
-    # As the form's parser reads it, so that both see the same one.
+    # Parsed as the form's parser does, so that both see the same charset.
     _, options = parse_options_header(content_type)
     charset = options.get(b"charset", b"").decode("latin-1").strip().lower()
     if charset not in _CHARSETS:
@@ -194,7 +194,7 @@ def _json_object(body: bytes) -> dict[str, Any]:
 
 
 async def json_response(content: Any) -> Response:
-    """Returns a response with JSON; that of a long one is written beside the event loop."""
+    """Returns a response with JSON, serialised in a thread."""
     return Response(await asyncio.to_thread(_as_json, content), media_type="application/json")
 
 
@@ -203,11 +203,11 @@ def _as_json(content: Any) -> bytes:
 
 
 async def unless_gone(request: Request, work: Awaitable[Result], budget: Budget) -> Result:
-    """Awaits work for a client, and ends it when the client has gone or its budget is used up.
+    """Awaits work for a client; ends it when the client leaves or its budget is used up.
 
     Raises:
-      ApiError: the client has gone; nobody will read this.
-      JobEndedError: the budget is used up, or the server stops.
+      ApiError: the client has left; nobody will read this.
+      JobEndedError: the budget is used up, or the server is stopping.
     """
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_disconnected(request))

@@ -1,4 +1,4 @@
-"""Running the application, until it is told to stop."""
+"""Running the application until it receives a signal to stop."""
 
 import asyncio
 import contextlib
@@ -16,11 +16,10 @@ from t2t_keras.errors import UserError
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.models import ModelSource
 
-# What clients have sent before they see the end is still read and answered.
+# Requests that clients send before they learn of the end are still read and answered.
 SECONDS_TO_HEAR = 0.5
-# Shares of the time in which a server stops: the most in which it hears what is still being sent;
-# of the rest, that in which it answers, before what is not done is ended; and the most in which
-# connections close.
+# Fractions of the time to stop: at most the first for requests that still arrive; of the rest, the
+# second for answers, before unfinished work is ended; at most the third for closing connections.
 _HEARING, _ANSWERING, _CLOSING = 0.2, 0.6, 0.7
 _TICKS_A_SECOND = 10
 _MOST_BYTES_OF_HEAD = 65_536
@@ -95,11 +94,11 @@ def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, add
     late = LateConnections()
 
     class Server(uvicorn.Server):
-        """Hears what was sent to it before it closes its connections, and then just returns.
+        """Reads the requests already sent before it closes its connections, and then returns.
 
         Attributes:
-          ends_process: whether the process ends `stop_seconds` after the server was told to stop,
-            whatever is still being done.
+          ends_process: whether the process ends `stop_seconds` after the signal to stop, even if
+            work is unfinished.
         """
 
         ends_process = False
@@ -129,7 +128,7 @@ def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, add
                 _end_process_after(stop_seconds)
             for listening in self.servers:
                 listening.close()
-            # Whoever asks until then is told, and sends nothing more on a connection that ends.
+            # Answers until then tell clients to close, so that they send no further requests.
             app.state.stopping = True
             await asyncio.sleep(min(SECONDS_TO_HEAR, _HEARING * stop_seconds))
             left = until - time.monotonic()
@@ -185,15 +184,15 @@ def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, add
 def _announce(line: str) -> None:
     try:
         print(line, flush=True)
-    except (OSError, ValueError) as error:  # A full disk, or closed: no reason not to serve.
+    except (OSError, ValueError) as error:  # Closed, or a full disk: serve all the same.
         _LOG.warning("%s (standard output: %s)", line, error)
 
 
 def _end_process_after(seconds: float) -> None:
-    """Ends the process, whose threads may be amid what cannot be interrupted."""
+    """Ends the process, as its threads may be running calls that cannot be interrupted."""
 
     def end() -> None:
-        _LOG.error("Not all work has ended within %g seconds: it is left", seconds)
+        _LOG.error("Stopped after %g seconds with unfinished work", seconds)
         logging.shutdown()
         os._exit(0)
 

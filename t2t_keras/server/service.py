@@ -190,10 +190,10 @@ class TranslationService:
           texts: in the format of the options; blank ones stay as they are.
           options: how.
           splitting: of plain text; that of markup is the translator's.
-          budget: what it may cost, and for whom it is.
+          budget: its limits and its client.
 
         Raises:
-          JobEndedError: the budget is used up, or the server stops.
+          JobEndedError: the budget is used up, or the server is stopping.
           QueueFullError: too many lines wait for the model.
           UserError: a text is not what its format says, or the model computes NaN.
         """
@@ -229,7 +229,7 @@ class TranslationService:
         budget = budget or self.budget()
         results: list[Any] = []
         for part in self._parts(lines):
-            # Only the first part is refused: work that has begun is finished.
+            # Only the first part may be refused: a request that has begun is finished.
             results += await batcher.translate(part, work, bool(results), budget)
         return results
 
@@ -239,7 +239,7 @@ class TranslationService:
         return (lines[first : first + size] for first in range(0, len(lines), size))
 
     def budget(self, client: str = "", characters: int = 0) -> Budget:
-        """Returns what a job for so many characters may cost; a long file may cost more."""
+        """Returns the budget of a job by its number of characters."""
         seconds, most = self._config.max_job_seconds, self._config.max_characters
         return Budget(client, seconds * max(1, -(-characters // most)), characters or most)
 
@@ -261,18 +261,18 @@ class TranslationService:
         return results
 
     def end_jobs(self) -> None:
-        """Ends all that is being translated, so that the server can stop."""
+        """Ends all running translations, so that the server can stop."""
         for batcher in self._batchers.values():
-            batcher.end_all("server_stops", "The server stops: ask again.")
+            batcher.end_all("server_stops", "The server is stopping. Try again.")
 
     async def close(self, seconds: float | None = None) -> None:
-        """Ends the threads when all that was accepted is translated, or after so many seconds."""
+        """Ends the threads once accepted texts are translated, or after this number of seconds."""
         ends = [self._watcher.stop, *(batcher.close for batcher in self._batchers.values())]
         await asyncio.gather(*(in_own_thread(end, seconds) for end in ends))
 
 
 class BatchedTranslator:
-    """A model as documents need one: its lines share batches with those of other requests."""
+    """A model for documents, whose lines share batches with other requests."""
 
     def __init__(self, service: TranslationService, pair: Pair, budget: Budget):
         self._service, self._pair, self._budget = service, pair, budget

@@ -185,7 +185,7 @@ def test_no_file_is_worked_on_without_end(tmp_path, settings, status):
             with pytest.raises(ApiError, match="takes longer") as refused:
                 await files.finished(file)
             assert refused.value.status == 503
-        await files.close(time.monotonic() + 0.2)
+        await files.close(time.monotonic() + 0.5)
         return file.status, file.attempts
 
     settings = {"storage": tmp_path, "max_characters": 100_000_000} | settings

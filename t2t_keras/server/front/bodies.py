@@ -1,4 +1,4 @@
-"""Bodies of requests: none without a key is parsed or stored, none is larger than it may be."""
+"""Request bodies: checked for a key before they are parsed or stored, and limited in size."""
 
 import collections
 import itertools
@@ -15,12 +15,12 @@ from t2t_keras.server.messages import ApiError
 
 _KEY_SCHEMES = ("deepl-auth-key", "bearer")
 _FILE_ROUTES = ("/translate_file", "/v2/document")
-# A client without a key in the head may send this much of a file before it.
+# A form with a file must have its key in this many first bytes, if the head has none.
 _MOST_BEFORE_KEY = MEBIBYTE
-# Of all requests that are not answered yet, and of those of one address.
+# Bytes of unanswered requests, of all addresses and of one.
 _MOST_HELD, _MOST_HELD_OF_ADDRESS = 1 << 30, 256 * MEBIBYTE
 
-# Where bodies have a key. Each repetition is bounded, so that no body takes more than linear time.
+# Keys in bodies. Every repetition is bounded, so that a search takes linear time.
 _IN_FORM = re.compile(rb"(?:^|&)(?:api_key|auth_key)=([^&]{1,1000})")
 _IN_JSON = re.compile(
     rb'"(?:api_key|auth_key)"\s{0,16}:\s{0,16}("(?:[^"\\\x00-\x1f]|\\.){1,1000}")'
@@ -33,7 +33,7 @@ _MOST_CANDIDATES = 16
 
 
 def key_of_head(authorization: str) -> str:
-    """Returns the key in a header Authorization, "" = there is none."""
+    """Returns the key in an Authorization header; "" = none."""
     scheme, _, key = authorization.strip().partition(" ")
     return key.strip() if scheme.lower() in _KEY_SCHEMES else ""
 
@@ -44,7 +44,7 @@ def content_kind(content_type: str) -> str:
 
 
 class Bodies:
-    """The bodies of all requests that are not answered yet.
+    """Limits the bytes of all bodies whose requests are not answered yet.
 
     Args:
       access: knows the keys.
@@ -56,7 +56,7 @@ class Bodies:
         self._held: collections.Counter[str] = collections.Counter()
 
     def hold(self, address: str, size: int) -> None:
-        """Counts bytes from an address; `ApiError` says that it, or all, have sent too many."""
+        """Counts bytes from an address; raises `ApiError` if it, or all together, sent too many."""
         self._held[address] += size
         if self._held[address] > _MOST_HELD_OF_ADDRESS:
             raise ApiError(429, "Too many requests: too much is being sent at once", 5)
@@ -74,8 +74,8 @@ class Body:
     """The body of a request, as ASGI's `receive`.
 
     Raises:
-      ApiError: as it is received: it is larger than it may be, or has no valid key where one is
-        needed and the head has none.
+      ApiError: while receiving: the body is too large, or neither it nor the head has a valid key
+        where one is required.
     """
 
     def __init__(self, bodies: Bodies, scope: Scope, receive: Receive):
@@ -91,7 +91,7 @@ class Body:
         self._replayed: collections.deque[Message] = collections.deque()
 
     def close(self) -> None:
-        """Gives up the room that the body has."""
+        """Releases the bytes of the body."""
         self._bodies.release(self._address, self._held)
         self._held = 0
 
@@ -115,7 +115,7 @@ class Body:
         return message
 
     async def _prove(self) -> None:
-        """Reads until there is a key; `ApiError` if the request has none that is valid."""
+        """Reads until there is a key; raises `ApiError` if the request has no valid one."""
         access = self._bodies.access
         query = self._scope.get("query_string", b"")
         key = key_of_head(self._headers.get(b"authorization", ""))
@@ -123,18 +123,19 @@ class Body:
         if not keys:
             body = await self._first_bytes()
             if not body:
-                # There is nothing to protect: the route itself says what it needs.
+                # There is no body to parse: the route itself asks for a key if it needs one.
                 self._is_proven = True
                 return
             kind = content_kind(self._headers.get(b"content-type", ""))
             keys = list(_keys(_pattern(kind), body))
         if not any(map(access.recognizes, keys)):
             self._replayed.clear()
-            access.client(next(iter(keys), ""), self._address)  # It raises the error, and counts.
+            # Raises the error, and counts the request.
+            access.client(next(iter(keys), ""), self._address)
         self._is_proven = True
 
     async def _first_bytes(self) -> bytes:
-        """Returns what may have the key, to be received again: a body, or the begin of a file."""
+        """Returns the body, or the beginning of a file, to look for a key; it is replayed later."""
         most = _MOST_BEFORE_KEY if self._scope["path"] in _FILE_ROUTES else self._most
         body, more = bytearray(), True
         while more and len(body) < most:
@@ -156,7 +157,7 @@ def _pattern(kind: str) -> re.Pattern[bytes]:
 
 
 def _keys(pattern: re.Pattern[bytes], body: bytes) -> Iterator[str]:
-    """Yields what may be keys in a body, which is not parsed yet."""
+    """Yields possible keys in an unparsed body."""
     for match in itertools.islice(pattern.finditer(body), _MOST_CANDIDATES):
         if pattern is _IN_FORM:
             yield unquote_plus(match[1].decode("latin-1"))

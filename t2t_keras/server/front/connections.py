@@ -1,4 +1,4 @@
-"""Connections: how many there may be, and how long each may take for its head, body and answer."""
+"""Limits on connections: their number, and the time for a head, a body and reading an answer."""
 
 import logging
 import resource
@@ -12,7 +12,7 @@ _LOG = logging.getLogger("t2t_keras.server")
 
 _MOST, _OTHER_FILES = 512, 256
 SECONDS_OF_HEAD = 10.0
-# A body may take this long, and longer only as long as it comes at this rate.
+# A body may take SECONDS_OF_BODY, or up to the most at this rate.
 SECONDS_OF_BODY, MOST_SECONDS_OF_BODY, BYTES_A_SECOND = 30.0, 600.0, 8_192
 SECONDS_OF_READING = 60.0
 _SECONDS_BETWEEN_LINES = 60.0
@@ -24,7 +24,7 @@ _FULL = (
 
 
 def most_connections() -> int:
-    """Returns how many connections there may be: files and models need descriptors too."""
+    """Returns the limit on connections; files and models need descriptors too."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptors == resource.RLIM_INFINITY:
         return _MOST
@@ -32,12 +32,12 @@ def most_connections() -> int:
 
 
 class BoundedConnection(H11Protocol):
-    """A connection that does not wait for its client without end.
+    """A connection with time limits for its client.
 
-    When there are too many, the one that has waited longest for a head gives its place up.
+    A connection beyond the maximum replaces the one that has waited longest for a head.
 
     Attributes:
-      clock: seconds, which only grow.
+      clock: monotonic seconds.
       most: most connections at once.
     """
 
@@ -45,30 +45,30 @@ class BoundedConnection(H11Protocol):
     most = most_connections()
 
     def connection_made(self, transport) -> None:
-        """Takes a connection, or refuses it."""
+        """Accepts a connection, or refuses it."""
         super().connection_made(transport)
         self._since, self._received = self.clock(), 0
         self._blocked_since: float | None = None
         if len(self.connections) <= self.most:
             return
-        waiting = [each for each in self.connections if each.waits_for_head and each is not self]
+        waiting = [old for old in self.connections if old.waits_for_head and old is not self]
         if waiting:
-            min(waiting, key=lambda each: each._since).give_up(_FULL)
+            min(waiting, key=lambda old: old._since).give_up(_FULL)
         else:
             self.give_up(_FULL)
 
     @property
     def waits_for_head(self) -> bool:
-        """Whether the client has yet to send the head of a request, or the rest of it."""
+        """Whether the client has not yet sent the whole head of a request."""
         return self.cycle is None or self.cycle.response_complete
 
     @property
     def waits_for_body(self) -> bool:
-        """Whether the client has yet to send the rest of a body."""
+        """Whether the client has not yet sent the whole body."""
         return not self.waits_for_head and self.cycle.more_body
 
     def data_received(self, data: bytes) -> None:
-        """Takes bytes of a client."""
+        """Receives bytes from the client."""
         if self.waits_for_head and not self._received:
             self._since = self.clock()
         self._received += len(data)
@@ -78,22 +78,22 @@ class BoundedConnection(H11Protocol):
             self._since, self._received = self.clock(), 0
 
     def on_response_complete(self) -> None:
-        """Begins to wait for the next request."""
+        """Starts to wait for the next request."""
         self._since, self._received = self.clock(), 0
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """Waits for a client that reads too slowly."""
+        """Notes when the client stopped reading."""
         self._blocked_since = self.clock()
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """Goes on to write."""
+        """Notes that the client reads again."""
         self._blocked_since = None
         super().resume_writing()
 
     def is_late(self, now: float) -> bool:
-        """Returns whether the client has taken longer than it may."""
+        """Returns whether the client has exceeded a time limit."""
         if self._blocked_since is not None:
             return now - self._blocked_since > SECONDS_OF_READING
         if self.waits_for_head:
@@ -103,13 +103,13 @@ class BoundedConnection(H11Protocol):
         if not self.waits_for_body:
             return False
         if self.flow.read_paused:
-            self._since, self._received = now, 0  # It is not the client that is slow.
+            self._since, self._received = now, 0  # The server is slow, not the client.
         seconds = now - self._since
         allowed = SECONDS_OF_BODY + self._received / BYTES_A_SECOND
         return seconds > min(allowed, MOST_SECONDS_OF_BODY)
 
     def give_up(self, answer: bytes = _LATE) -> None:
-        """Closes the connection, with an answer where none has begun."""
+        """Closes the connection, with an answer if none has begun."""
         if self.waits_for_head:
             if self.conn.our_state is h11.IDLE and (self._received or answer is _FULL):
                 self.transport.write(answer)
@@ -119,10 +119,10 @@ class BoundedConnection(H11Protocol):
 
 
 class LateConnections:
-    """Closes connections whose clients take too long, and logs how many, once a minute.
+    """Closes connections whose clients are too slow, and logs their number at most once a minute.
 
     Args:
-      clock: seconds, which only grow.
+      clock: monotonic seconds.
     """
 
     def __init__(self, clock=time.monotonic):
@@ -131,9 +131,10 @@ class LateConnections:
     def close(self, connections: Iterable[BoundedConnection]) -> None:
         """Closes those that are late."""
         now = self._clock()
-        for connection in [each for each in connections if each.is_late(now)]:
-            connection.give_up()
-            self._count += 1
+        for connection in list(connections):
+            if connection.is_late(now):
+                connection.give_up()
+                self._count += 1
         if self._count and now - self._logged > _SECONDS_BETWEEN_LINES:
-            _LOG.warning("%d connections were closed, as their clients were slow", self._count)
+            _LOG.warning("Closed %d connections of slow clients", self._count)
             self._logged, self._count = now, 0

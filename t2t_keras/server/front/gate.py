@@ -1,4 +1,4 @@
-"""What every request passes first and last: bounds, measures, the log, errors."""
+"""The outermost layer of every request: limits, metrics, log, errors."""
 
 import logging
 import time
@@ -19,7 +19,7 @@ _DEEPL = ("/v2/", "/v3/")
 def error_response(
     request: Request, status: int, message: str, retry_after: int = 0, detail: str = ""
 ) -> Response:
-    """Returns an error as the API says it that the request is for."""
+    """Returns an error in the form of the API that the request is for."""
     headers = {"Retry-After": str(retry_after)} if retry_after else None
     if request.url.path.startswith(_DEEPL):
         content = {"message": message} | ({"detail": detail} if detail else {})
@@ -30,15 +30,14 @@ def error_response(
 
 
 def route_of(scope: Scope) -> str:
-    """Returns the route of a request, which unlike its address tells nothing of its content."""
+    """Returns the route of a request, which unlike its address reveals no content."""
     return getattr(scope.get("route"), "path", "none")
 
 
 class Gate:
-    """Measures, logs and bounds every request, around everything else.
+    """Measures, logs and limits every request.
 
-    A log line has the route, not the address: addresses have the names of files and, from careless
-    clients, text.
+    A log line has the route, not the address: addresses may contain file names and text.
     """
 
     def __init__(self, app: ASGIApp, bodies: Bodies, metrics: Metrics):
@@ -72,7 +71,7 @@ class Gate:
             else:
                 await self._app(scope, body, observed)
         except Exception as error:
-            # uvicorn would log its message.
+            # uvicorn would log its message, which may contain text.
             _LOG.error("%s\n%s", route_of(scope), where(error))
             if not begun:
                 failed = error_response(Request(scope), 500, "Internal server error")

@@ -30,7 +30,7 @@ class Budget:
       client: whose share of the machine it uses.
       seconds: most seconds of work.
       characters: of the text; they determine the limit on searches.
-      clock: seconds, which only grow.
+      clock: monotonic seconds.
     """
 
     def __init__(
