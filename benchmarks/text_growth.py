@@ -60,6 +60,7 @@ KNOWN: Mapping[tuple[str, str], str] = {
 # What stands for kinds of text: plain, long words, marks of every format, nested and unclosed.
 MOTIFS = (
     *("a ", "a", "A. ", "a b c. ", "\n", "a\n", "\r", " ", "\t", "a\tb\n", "\u200b", "\u00a0"),
+    *("It ran. ", 'a"\n"', "<a"),
     *("e\u0301", "\u05d0", "\u3002", "\u4e2d", "\U0001f600", "\u2028", "...", '"', "'", "(", ")a"),
     *("<b>", "</b>", "<b>a</b> ", "<", ">", "<a href='", "<!--", "<!-- a -->", "<![CDATA[", "<br>"),
     *("<p>a", "<code>a</code> ", "&", "&amp;", "&#0000", "www.;<b ", "http://a.b/", "a@b.c "),

@@ -10,7 +10,6 @@ import numpy as np
 
 from t2t_keras.decoding.aligning import spans_of_pairs
 from t2t_keras.decoding.candidates import Candidates
-from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.source_text import Source, check_lines, sentences
 from t2t_keras.decoding.terms import keep_terms
 from t2t_keras.decoding.translation import Hypothesis, Translation
@@ -122,9 +121,10 @@ def _translated(
     )
     terms: list[tuple[Use, ...]] = [()] * len(sources)
     if glossary:
-        best = list(
-            map(_joined, candidates, sources, prefixes, [translator.config] * len(candidates))
-        )
+        best = [
+            each.joined(source, _NO_PREFIX, translator.config)
+            for each, source in zip(candidates, sources, strict=True)
+        ]
         best = keep_terms(translator, sources, prefixes, best, glossary)
         candidates = list(map(_with_best, candidates, best))
         terms = [each.terms for each in best]
@@ -147,12 +147,6 @@ def _translated(
             chosen=max((each.chosen for each in candidates[rows]), default=0),
             terms=tuple(use for uses in terms[rows] for use in uses),
         )
-
-
-def _joined(
-    candidates: Candidates, source: Source, prefix: np.ndarray, config: DecodeConfig
-) -> Translation:
-    return candidates.joined(source, prefix, config)
 
 
 def _with_best(candidates: Candidates, best: Translation) -> Candidates:

@@ -1,5 +1,6 @@
 """Lines of text as sequences of ids, cut or split where they are too long."""
 
+import bisect
 import functools
 import itertools
 import re
@@ -10,7 +11,7 @@ import numpy as np
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
-from t2t_keras.text.alignment import count_words
+from t2t_keras.text.alignment import count_words, word_spans
 from t2t_keras.text.files import is_blank, is_text, normalized
 from t2t_keras.text.placeholders.symbols import Shield
 from t2t_keras.text.tokenizer import EOS_ID, Tokenizer
@@ -247,9 +248,10 @@ def _apart(line: str, ends: Iterable[int]) -> list[str]:
 def _first_words(line: str, parts: Sequence[str]) -> list[int]:
     """Returns the number in a line of the first word of each of its parts."""
     numbers, position = [], 0
+    starts = [start for start, _ in word_spans(line)]
     for part in parts:
         position = line.index(part, position)
-        # A part that begins within a word begins with that word.
-        numbers.append(count_words(line[: position + 1]) - 1)
+        # A part that begins inside a word begins with that word.
+        numbers.append(bisect.bisect_right(starts, position) - 1)
         position += len(part)
     return numbers

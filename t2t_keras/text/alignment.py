@@ -117,8 +117,10 @@ def _shares(pieces: Sequence[str], text: str, spans: Sequence[tuple[int, int]]) 
     if begin < 0:
         words = _pieces_of_words(pieces)
         before = max(max(words, default=0) + 1 - count_words(text), 0)
+        starts = [start for start, _ in word_spans(text)]
         for column, (start, _) in enumerate(spans):
-            shares[words.get(before + count_words(text[: start + 1]) - 1, []), column] = 1.0
+            word = before + bisect.bisect_right(starts, start) - 1
+            shares[words.get(word, []), column] = 1.0
         return shares
     sizes = np.array([len(each) for each in spelled], np.float64)
     ends = np.cumsum(sizes) - begin
