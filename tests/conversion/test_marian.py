@@ -26,6 +26,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.experiment import train
 from t2t_keras.layers.position import sinusoids
 from t2t_keras.serving.export.signatures import TranslationModule
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SHARED, SEPARATE = FIXTURES / "marian_shared", FIXTURES / "marian_separate"
@@ -406,6 +407,27 @@ def test_files_that_are_no_vocabulary(copied, file, read):
     path.write_text('{"model": {"type": "BPE"}, "other": []}')
     with pytest.raises(UserError, match=rf"{file}:? (is not a vocabulary|expected pieces)"):
         read(path)
+
+
+@pytest.mark.parametrize(("same", "others", "is_refused"), [(3, 1, False), (2, 1, True)])
+def test_a_model_has_three_of_four_pieces_of_its_list(same, others, is_refused):
+    model = SentencePieceTokenizer.train(["low lower lowest newer newest wider widest"] * 9, 290)
+    known = [piece for piece in model.vocabulary() if len(piece) > 1 and piece[0] != "<"]
+    pieces = [
+        "<pad>",
+        "</s>",
+        "<unk>",
+        "a",
+        *known[:same],
+        *(f"of another {i}" for i in range(others)),
+    ]
+    if is_refused:
+        with pytest.raises(
+            UserError, match=f"the list {same + others} .* only {same} are the same"
+        ):
+            joint_pieces(model.model_bytes, pieces, "it")
+    else:
+        assert joint_pieces(model.model_bytes, pieces, "it").vocab_size == len(pieces)
 
 
 def test_vocabularies_of_sentencepiece():

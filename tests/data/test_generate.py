@@ -5,6 +5,7 @@ import unicodedata
 
 import pytest
 
+from t2t_keras import settings
 from t2t_keras.data.chunks import split_chunks
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
@@ -13,6 +14,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.state import locked_directory
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.sources import OfCorpus
+from t2t_keras.text.tokenizer import same_vocabulary
 
 SIZES = {"train": 230, "dev": 25, "test": 12}
 
@@ -170,16 +172,17 @@ def test_two_vocabularies(problem, tmp_dir, tmp_path, pairs_of):
     assert (source["size"], source["sha256"]) == (290, target.source.checksum)
     # Both files can be given again, and only together.
     files = [str(generated.directory / name) for name in ("vocab.model", "vocab.source.model")]
-    again = dataclasses.replace(apart, vocab_file=files[0], source_vocab_file=files[1])
+    again = settings.override(problem, same_vocabulary(generated.directory, target))
+    assert [again.vocab_file, again.source_vocab_file] == files
     same = generate(again, tmp_path / "second", tmp_dir)["vocabulary"]
     with pytest.raises(UserError, match="vocab_file and source_vocab_file belong together"):
         open_generated(dataclasses.replace(again, vocab_file=""), tmp_path / "first")
     assert same == manifest["vocabulary"]
     for vocab_file, source_vocab_file, shared in ((*files, True), (files[0], "", False)):
-        settings = dict(vocab_file=vocab_file, source_vocab_file=source_vocab_file)
+        names = dict(vocab_file=vocab_file, source_vocab_file=source_vocab_file)
         with pytest.raises(UserError, match="vocab_file and source_vocab_file belong together"):
             generate(
-                dataclasses.replace(problem, shared_vocabulary=shared, **settings),
+                dataclasses.replace(problem, shared_vocabulary=shared, **names),
                 tmp_path,
                 tmp_dir,
             )

@@ -289,9 +289,15 @@ def test_a_profile_of_ones_own_comes_before_that_of_the_recipe(
     (tmp_path / "slurm").mkdir()
     for profile in ("slurm", "./slurm"):
         running.run_recipe("student", path, profile=profile)
+    # Cores would limit the threads of the jobs of a cluster.
+    assert not any("--cores" in command for command in commands)
     first, *others = (Path(command[command.index("--profile") + 1]) for command in commands)
     assert first.samefile(root / "recipes" / "student" / "slurm")
     assert others == [Path("slurm")] * 2
+    for cores, profile, expected in ((3, "slurm", "3"), (3, "", "3"), (None, "", "all")):
+        running.run_recipe("student", path, cores, profile)
+        assert commands[-1][commands[-1].index("--cores") + 1] == expected
+        assert ("--profile" in commands[-1]) == bool(profile)
     flags = "--dry_run", "--cores=2", "--profile=slurm"
     with pytest.raises(SystemExit):
         t2t_recipe.run(["t2t-recipe", "student", str(path), *flags])
