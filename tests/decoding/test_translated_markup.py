@@ -131,7 +131,7 @@ def test_what_is_no_text_of_a_language_stays(form):
         assert found.text == source.replace("one", "ONE").replace("two", "TWO")
 
 
-def test_a_code_for_which_there_is_no_place_comes_once():
+def test_a_code_without_a_place_comes_once():
     source = "<b>x</b> " * 500 + "see <code>f</code> and <code>g</code>."
     [found] = translate_markup(echo(), [f"see <code>g</code> {source}"], "html")
     assert [found.text.count(f"<code>{name}</code>") for name in "fg"] == [1, 2]

@@ -61,7 +61,7 @@ def test_lines_are_texts_of_their_own_unless_they_were_wrapped():
         (f"{'a' * 40},", "\n", "and more", True),
     ],
 )
-def test_which_lines_go_on_in_the_next(line, between, following, is_one):
+def test_which_lines_continue_in_the_next(line, between, following, is_one):
     assert len(sentences_of(f"{line}{between}{following}")) == (1 if is_one else 2)
     markup = f"{line}{between}{following} <b>x</b>"
     kept = segmented(markup, is_plain=False, keeps_lines=True)[1].line
@@ -86,7 +86,7 @@ def test_a_text_is_divided_in_proportion():
     assert divided("one", [1, 1, 1]) == ["one", "", ""]
 
 
-def test_white_space_stays_where_the_words_are_as_many():
+def test_white_space_stays_if_the_number_of_words_does():
     line, lay_out = unwrapped("One  two\tthree\n   four\r\n\r\nfive")
     assert line == "One two three four five"
     assert lay_out("a bb ccc dddd e") == "a  bb\tccc\n   dddd\r\n\r\ne"

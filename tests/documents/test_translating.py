@@ -29,7 +29,7 @@ class Same:
 
 
 @pytest.mark.parametrize("line", ["The naive cafe\u0301.", "A\u00a0dog, 5\u2009km."])
-def test_the_model_reads_nfc_and_what_it_leaves_alone_is_as_it_was(written, line):
+def test_the_model_reads_nfc_and_unchanged_text_keeps_its_spelling(written, line):
     document = read_document(written("a.txt", line))
     translator = Same()
     translate_document(document, translator)
@@ -85,7 +85,7 @@ def test_progress_counts_all_texts_of_all_kinds(written, translator):
     assert [len(lines) for lines, *_ in translator.calls] == [1024, 1, 1]
 
 
-def test_what_the_memory_has_is_as_sure_as_can_be_and_stands_in_its_white_space(
+def test_text_of_the_memory_has_full_quality_and_its_white_space(
     written, translator
 ):
     document = read_document(written("a.po", 'msgid " Open\\n"\nmsgstr ""\n'), "en", "de")

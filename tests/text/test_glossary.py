@@ -78,7 +78,7 @@ def test_terms_are_in_nfc_with_no_byte_order_mark_and_their_no_break_spaces(tmp_
 
 
 @pytest.mark.parametrize("sign", ["\u2028", "\u0085", "\x0b", "\x0c"])
-def test_what_str_splitlines_divides_is_one_line(tmp_path, sign):
+def test_lines_of_a_glossary_end_only_at_line_feeds(tmp_path, sign):
     path = tmp_path / "terms.tsv"
     path.write_text(f"hot{sign}dog\tHei{sign}\u00dfer\n", "utf-8")
     assert list(Glossary.read(path)) == [Term("hot dog", "Hei \u00dfer")]

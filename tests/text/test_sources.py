@@ -53,7 +53,7 @@ def names(directory):
     return sorted(path.name for path in directory.iterdir())
 
 
-def test_what_is_missing_is_said_first(tmp_path):
+def test_missing_files_are_named_first(tmp_path):
     files = [SourceFile("a.en"), SourceFile("a.de")]
     for folder, why in ((tmp_path / "no", "there is no such folder"), (tmp_path, "downloaded")):
         with pytest.raises(UserError, match=rf"missing in {folder}: .*{why}.*\n  a.en .*\n  a.de"):

@@ -64,7 +64,7 @@ def test_what_cannot_be_translated_by_branches_has_no_pieces(message):
     assert pieces_of(message) == []
 
 
-def test_messages_without_branches_are_none_of_icu():
+def test_messages_without_branches_are_not_icu():
     assert pieces_of("{name} has {0, number} files, {plural}") is None
     deepest = "{a, select, a {" * 20 + "b" + "}}" * 20
     assert written(deepest, str.upper) == deepest.replace("b", "B")

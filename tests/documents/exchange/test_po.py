@@ -255,7 +255,7 @@ def test_entries_are_read_as_msgfmt_reads_them(translated, msgfmt, content, expe
         assert msgfmt(old.encode()) == msgfmt(new.encode(), "-f") == ""
 
 
-def test_a_domain_is_of_no_entry(translated):
+def test_a_domain_belongs_to_no_entry(translated):
     found = translated("a.po", HEADER + '# one\ndomain "x"\n# two\nmsgid "a"\nmsgstr ""\n')
     assert found.endswith('# one\ndomain "x"\n# two\n#, fuzzy\nmsgid "a"\nmsgstr "A"\n')
 

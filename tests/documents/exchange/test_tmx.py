@@ -67,7 +67,7 @@ def test_languages_are_those_of_the_header_or_must_be_named(written):
         read_document(written("b.tmx", "<a/>"))
 
 
-def test_of_a_language_that_comes_twice_the_first_counts(translated):
+def test_the_first_variant_of_a_language_counts(translated):
     variants = (("en", "One"), ("en", "Two"), ("de-AT", ""), ("de-AT", "Da"))
     unit = "".join(f'<tuv xml:lang="{name}"><seg>{text}</seg></tuv>' for name, text in variants)
     content = f'<tmx><header srclang="en"/><body><tu>{unit}</tu></body></tmx>'

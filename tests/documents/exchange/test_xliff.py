@@ -162,7 +162,7 @@ def test_suggestions_are_escaped(written, translator, name):
     ],
 )
 @pytest.mark.parametrize("version", [1, 2])
-def test_the_innermost_element_says_what_is_translated(
+def test_the_innermost_element_decides_what_is_translated(
     written, translator, version, outer, inner, unit, is_translated
 ):
     def said(value):
@@ -309,7 +309,7 @@ def test_codes_of_version_2_are_what_they_stand_for(written, code):
         ("unglaublich", '<g id="1">unglaublich</g>'),
     ],
 )
-def test_what_changes_in_capitals_only_keeps_its_codes_at_the_letters(written, text, target):
+def test_codes_keep_their_letters_if_only_case_changes(written, text, target):
     source = 'It is un<g id="1">believ</g>able<x id="2"/>.'
     document = read_document(written("a.xlf", UNIT.format(source)), "en", "de")
     document.units[0].set(f'It is <g i="0">{text}</g><x i="1"/>.')

@@ -28,7 +28,7 @@ REVIEWED_FOR = ("translation", "adaptation", "l10n")
         *((f'state="{state}"', True, True) for state in ("translated", "signed-off", "final")),
     ],
 )
-def test_states_of_version_1_say_what_is_translated(
+def test_states_of_version_1_decide_what_is_translated(
     written, attributes, is_translated, is_reviewed
 ):
     target = f"</source><target {attributes}>Eins</target>"
@@ -47,7 +47,7 @@ def test_states_of_version_1_say_what_is_translated(
         ('state="reviewed"', True, True),
     ],
 )
-def test_states_of_version_2_say_what_is_translated(
+def test_states_of_version_2_decide_what_is_translated(
     written, attributes, is_translated, is_reviewed
 ):
     content = SECOND.replace("<segment>", f"<segment {attributes}>")
@@ -81,13 +81,13 @@ def test_a_target_keeps_its_other_attributes(written, version, match, qualifier)
         (SECOND.replace("<target>Eins</target>", ""), "<target>"),
     ],
 )
-def test_a_target_stands_on_a_line_of_its_own_as_its_source_does(translated, content, target):
+def test_a_target_is_on_its_own_line_like_its_source(translated, content, target):
     content = content.replace("<source>", "\r\n \t<source>")
     found = translated("a.xlf", content, final=True)
     assert f"<source>One</source>\r\n \t{target}ONE</target>" in found
 
 
-def test_headers_of_catalogues_stay_and_units_are_called_what_the_file_calls_them(written):
+def test_headers_stay_and_units_have_their_names(written):
     unit = '<trans-unit id="{}"{}><source>One</source></trans-unit>'
     units = unit.format("a", ' restype="x-gettext-domain-header"'), unit.format("b", "")
     units += (unit.format("c", ' resname="menu"'),)
@@ -99,7 +99,7 @@ def test_headers_of_catalogues_stay_and_units_are_called_what_the_file_calls_the
     assert read_document(written("a.xliff", content), "en", "de").units[0].context == "menu"
 
 
-def test_matches_stand_before_those_that_are_there_and_name_their_segments(translated):
+def test_new_matches_precede_old_ones_and_name_their_segments(translated):
     old = f'<mtc:match xmlns:mtc="{MATCHES}" ref="#t2t0"/>'
     content = SECOND.partition("<segment>")[0]
     content += f'<y:matches xmlns:y="{MATCHES}">{old}</y:matches><segment><source>Fours</source>'

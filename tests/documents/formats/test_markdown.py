@@ -228,7 +228,7 @@ def test_blocks_in_20_others_are_translated(translated):
     assert translated("a.md", "> " * 19 + "text") == "> " * 19 + "TEXT"
 
 
-def test_what_cannot_be_written_is_the_source_and_counted(written, translator):
+def test_unwritable_translations_keep_the_source_and_are_counted(written, translator):
     document = read_document(written("a.md", "A *b* c\n\nTwo\n"))
     translator.translate = lambda lines, format="text": [  # noqa: A006
         type("New", (), {"text": line.replace("b", "").replace("o", "a")}) for line in lines

@@ -219,7 +219,7 @@ def test_a_character_that_looks_like_such_a_sign_stays_one(around):
     assert text.get("{http://www.w3.org/XML/1998/namespace}space") == "preserve"
 
 
-def test_what_above_a_word_is_a_text_of_its_own(written):
+def test_ruby_is_a_text_of_its_own(written):
     document = read_document(written("a.docx", word(runs("The ") + f"<w:r>{RUBY}</w:r>")))
     assert [unit.source for unit in document.units] == ['The <g i="0">base</g>', "note"]
 
@@ -254,7 +254,7 @@ DRAWING = '<w:drawing><a:t xmlns:a="http://schemas.openxmlformats.org/drawingml/
         (f"<w:r>{DRAWING.format('a')}{DRAWING.format(1)}</w:r>", {}, "texts of drawings", 1),
     ],
 )
-def test_what_is_not_looked_into_is_counted(translated, inside, others, reason, count):
+def test_texts_left_out_are_counted(translated, inside, others, reason, count):
     content = word(runs("Text") + inside, **others)
     translated("a.docx", content)
     assert translated.report.left_out == {reason: count}
@@ -335,7 +335,7 @@ def test_namespaces_of_at_most_10_000_bytes(written, size, is_read):
             read_document(path)
 
 
-def test_a_text_that_is_set_back_is_as_it_was(written):
+def test_resetting_a_text_restores_the_file(written):
     two = parts(**{"word/document.xml": runs("One") + "</w:p><w:p>" + runs("Two")})
     document = read_document(written("a.docx", two))
     for texts in (("Eins", "Two"), ("One", "Zwei")):

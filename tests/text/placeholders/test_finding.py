@@ -75,7 +75,7 @@ def test_kinds(text, expected):
         ("%snotify %lu% %d%%", ["%snotify", "%lu", "%d", "%%"]),
     ],
 )
-def test_what_has_an_unknown_syntax_is_whole(text, expected):
+def test_unknown_syntaxes_are_whole_placeholders(text, expected):
     assert [each.text for each in find(text)] == expected
 
 
@@ -83,7 +83,7 @@ def test_what_has_an_unknown_syntax_is_whole(text, expected):
     "address", ["https://a.b/c", "www.a.b", "ftp://a.b/c_(d)", "http://a.b/[x]"]
 )
 @pytest.mark.parametrize("end", [*".,;:!?'*_)]}", ").", "!!", "...", ""])
-def test_what_ends_a_sentence_is_not_of_an_address(address, end):
+def test_punctuation_after_an_address_is_not_part_of_it(address, end):
     assert [each.text for each in find(f"See {address}{end} now")] == [address]
 
 

@@ -62,7 +62,7 @@ def test_work_is_in_proportion_to_the_text(motif, target):
 
 
 @pytest.mark.parametrize("count", [64, 65])
-def test_those_beyond_the_most_that_are_placed_are_at_the_end(count):
+def test_at_most_64_lost_placeholders_are_placed(count):
     source = "a " + " ".join(f"%x{number}" for number in range(count)) + " b"
     found = repaired(source, "A B", [(0, 0), (count + 1, 1)])
     assert found.endswith("B") == (count == 64)

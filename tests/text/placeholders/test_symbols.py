@@ -105,7 +105,7 @@ def test_a_mark_stands_before_the_same_sign(text, translation, expected):
 @pytest.mark.parametrize(
     ("text", "has_one"), [("_" + "a" * 199, True), ("_" + "a" * 200, False), ("_a. b", False)]
 )
-def test_labels_are_short_and_no_sentences(text, has_one):
+def test_labels_are_short_and_not_sentences(text, has_one):
     assert (without_mark(text)[1] is not None) == has_one
 
 

@@ -40,7 +40,7 @@ def test_words_of_a_hint_count_as_the_word_before(hinted, numbers):
 
 
 @pytest.mark.parametrize("front", ["", "<2de> "])
-def test_where_places_are_in_a_text_with_hints(front):
+def test_places_in_a_text_with_hints(front):
     places = places_with_hints(front + HINTED, len(TEXT))
     assert "".join((front + HINTED)[place] for place in places[:-1]) == TEXT
     assert places[-1] == len(front + HINTED)

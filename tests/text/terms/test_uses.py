@@ -88,7 +88,7 @@ def test_other_forms_anywhere(source, target, kinds):
         (("system", "Systeme"), "das System", "inflected"),
     ],
 )
-def test_a_word_that_was_not_translated_is_no_form_of_a_term(term, target, kind):
+def test_an_untranslated_word_is_not_a_form_of_a_term(term, target, kind):
     glossary, every_word = Glossary.of([term]), [(0, number) for number in range(5)]
     for options in (dict(alignment=every_word), dict(anywhere=True)):
         [use] = find_uses(term[0], glossary.matches(term[0]), target, **options)
