@@ -9,8 +9,8 @@ here of the larger half of the sizes, where what is the same at every size count
 turns; each time is the median of some rounds. The model is `transformer_small` with a vocabulary of
 8,000; what is not varied is in the titles.
 
-With --only=text it is the work of text functions and of the server's routes that is measured, and
-an exponent above 1.2 is a failure: see `text_growth`.
+With --only=text it measures text functions and the server's routes, and fails if an exponent is
+above 1.2: see `text_growth`.
 """
 
 import contextlib
@@ -29,11 +29,13 @@ from measuring import median_seconds, new_step, random_translator
 
 _FOLDER = flags.DEFINE_string("folder", "docs/images", "Folder of the pictures.")
 _ONLY = flags.DEFINE_enum(
-    "only", "", ("", "training", "data", "decoding", "text"), "One picture, or what reads text."
+    "only", "", ("", "training", "data", "decoding", "text"), "One picture, or text functions."
 )
-_CHARACTERS = flags.DEFINE_integer("characters", 100_000, "Of the longest text.", 100)
-_MEASURE = flags.DEFINE_enum("measure", "seconds", ("seconds", "calls"), "Work on text.")
-_NAME = flags.DEFINE_string("name", "", "Functions of text whose name begins so.")
+_CHARACTERS = flags.DEFINE_integer("characters", 100_000, "Length of the longest text.", 100)
+_MEASURE = flags.DEFINE_enum(
+    "measure", "seconds", ("seconds", "calls"), "Unit of the work on text."
+)
+_NAME = flags.DEFINE_string("name", "", "Measure only text functions whose name begins with this.")
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "Number of rounds; the median counts.", 1)
 
 _VOCAB_SIZE = 8000
@@ -186,7 +188,7 @@ def main(_) -> None:
         from text_growth import report
 
         if report(_CHARACTERS.value, _MEASURE.value, _NAME.value):
-            sys.exit("Some work grows faster than it may: see above.")
+            sys.exit("Some work grows too fast: see above.")
         return
     from t2t_keras.io.figures import save_figure
 

@@ -4,24 +4,22 @@
         [--text=news.en] [--clients=64] [--requests=10000] [--fair]
 
 Starts t2t-serve on loopback with a copy of a run, of its export for CTranslate2, or of a small
-model with random weights, and sends it 1 to 4 lines a request, in the ways of LibreTranslate,
-DeepL and the page: plain text, HTML, with alternatives, with terms. One in ten is hostile:
-malformed, costly, half sent, without a key, or left by its client; each kind has the statuses that
-it may get, and another key. After a quarter, and in the middle, newer versions of the model appear,
-with the same weights; between them the server is restarted. Then the requests come once more, and
-the server is told to stop meanwhile. It fails unless every good request gets what the translator
-gives, every hostile one its status, none is lost, both versions are loaded, and the server's memory
-is at the end what it was before the second. Prints a line of JSON, in which only good requests
-count for those of a second.
+model with random weights, and sends it 1 to 4 lines a request, by the APIs of LibreTranslate,
+DeepL and the page: plain text, HTML, with alternatives, with terms. One in ten is malformed or
+hostile, with another key: costly, half sent, without a key, or left by its client. After a quarter
+and a half of the requests newer versions of the model appear, with the same weights; between them
+the server is restarted. Then the requests come once more, and the server is stopped during them. It
+fails unless every good request gets the translator's answer, every other one an expected status,
+none is lost, both versions are loaded, and the server's memory at the end is near that before the
+second reload. Prints a line of JSON; its requests a second are good ones.
 
-With --fair it measures instead how long a client waits for one line, alone and beside two clients
-with costly requests, and fails if the 99th percentile is three times as long as alone.
+With --fair it measures instead how long a client waits for one line, alone and together with two
+costly clients, and fails if the 99th percentile is over three times that alone.
 """
 
 import collections
 import concurrent.futures
 import contextlib
-import html
 import http.client
 import json
 import math
@@ -36,11 +34,11 @@ import time
 import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from absl import app, flags
 from measuring import in_own_process
+from server_requests import HOSTILE_KEYS, JSON, KEY, Request, as_html, make_requests, read_answer
 
 _RUN = flags.DEFINE_string("output_dir", "", "Run to serve; default: random weights.")
 _PAIR = flags.DEFINE_string("pair", "en-de", "Languages of the run.")
@@ -51,158 +49,18 @@ _LINES = flags.DEFINE_integer("lines", 1000, "Most lines of the text.", 1)
 _SETTINGS = flags.DEFINE_string("decode_hparams", "", "Decoding settings of the server.")
 _CLIENTS = flags.DEFINE_integer("clients", 64, "Clients at once.", 1, 512)
 _REQUESTS = flags.DEFINE_integer("requests", 10_000, "Requests in all.", 20, 1_000_000)
-_FAIR = flags.DEFINE_bool("fair", False, "One cheap client beside two costly ones.")
-_MOST_SECONDS = flags.DEFINE_integer("most_secs", 3600, "Seconds after which it gives up.", 1)
+_FAIR = flags.DEFINE_bool("fair", False, "Measure one cheap client together with two costly ones.")
+_MOST_SECONDS = flags.DEFINE_integer("most_secs", 3600, "Seconds until it gives up.", 1)
 
-_JSON = {"Content-Type": "application/json"}
-_FORM = {"Content-Type": "application/x-www-form-urlencoded"}
-_KEY, _HOSTILE_KEYS = "load", ("hostile", "costly")
-_AUTHORIZED = {"Authorization": f"DeepL-Auth-Key {_KEY}"}
 _LARGEST_GROWTH = 0.1
-# Each kind of good request, and which answers are right for it.
-_GOOD = {
-    "form": "plain",
-    "json": "plain",
-    "deepl": "plain",
-    "html": "html",
-    "alternatives": "alternatives",
-    "terms": "with_terms",
-}
-
-
-class _Request(NamedTuple):
-    """A request, and the answer that it must get: translations, or one of some statuses.
-
-    What is cut is sent up to there only; then its client waits a moment, and leaves.
-    """
-
-    method: str
-    path: str
-    headers: dict[str, str]
-    body: bytes
-    expected: list[str] | int | frozenset[int]
-    cut: int | None = None
-
-    def is_answered(self, found: list[str] | int | str) -> bool:
-        """Returns whether this is one of the answers that it may get."""
-        if isinstance(self.expected, frozenset):
-            return (200 if isinstance(found, list) else found) in self.expected
-        return found == self.expected
-
-
-def _requests(lines: list[str], answers: dict[str, list], count: int) -> list[_Request]:
-    """Returns so many requests for 1 to 4 of the lines, one in ten of them malformed."""
-    choose, requests = random.Random(0), []
-    for number in range(count):
-        rows = [choose.randrange(len(lines)) for _ in range(choose.randint(1, 4))]
-        texts = [lines[row] for row in rows]
-        if number % 10 == 3:
-            turn, is_malformed = divmod(number // 10, 2)
-            requests.append(_malformed(texts, turn) if is_malformed else _hostile(turn))
-            continue
-        kind = tuple(_GOOD)[number % len(_GOOD)]
-        expected = [answers[_GOOD[kind]][row] for row in rows]
-        if kind == "alternatives":
-            expected = [each[0] for each in expected] + [each[1] for each in expected if each[1:]]
-        requests.append(_good(texts, expected, kind, answers["terms"]))
-    return requests
-
-
-def _good(texts: list[str], expected: list[str], kind: str, terms: list) -> _Request:
-    source, target = _PAIR.value.split("-", 1)
-    ours = {"q": texts, "source": source, "target": target, "api_key": _KEY}
-    if kind == "form":
-        body = urllib.parse.urlencode(ours, doseq=True).encode()
-        # A form with one text has one answer, which is no list.
-        return _Request("POST", "/translate", _FORM, body, expected)
-    if kind == "deepl":
-        theirs = {"text": texts, "source_lang": source.upper(), "target_lang": target.upper()}
-        body = json.dumps(theirs).encode()
-        return _Request("POST", "/v2/translate", _JSON | _AUTHORIZED, body, expected)
-    path = "/translate"
-    if kind == "html":
-        ours |= {"q": list(map(_as_html, texts)), "format": "html"}
-    elif kind == "alternatives":
-        ours["alternatives"] = 1
-    elif kind == "terms":
-        path = "/page/translate"
-        ours |= {"q": "\n".join(texts), "glossary": terms}
-    return _Request("POST", path, _JSON, json.dumps(ours).encode(), expected)
-
-
-def _as_html(line: str) -> str:
-    return f"<p><b>{html.escape(line)}</b> {html.escape(line)}</p>"
-
-
-def _malformed(texts: list[str], number: int) -> _Request:
-    """Returns a request that must be refused."""
-    source, target = _PAIR.value.split("-", 1)
-    ours = {"q": texts, "source": source, "target": target}
-    whole = json.dumps(ours | {"target": "xx"}).encode()
-    large = json.dumps(ours | {"q": "a" * 300_000}).encode()
-    theirs = {"text": ["<a>x"], "source_lang": source, "target_lang": target}
-    xml = json.dumps(theirs | {"tag_handling": "xml"}).encode()
-    kinds = (
-        ("POST", "/translate", _JSON, whole, 400),
-        ("POST", "/translate", _JSON, whole[:-5], 400),
-        ("POST", "/translate", _JSON, json.dumps({"q": texts}).encode(), 400),
-        ("POST", "/translate", _JSON, b"\xff\xfe", 400),
-        ("POST", "/v2/translate", _JSON, json.dumps({"target_lang": "DE"}).encode(), 400),
-        ("POST", "/v2/translate", _JSON, json.dumps({"text": texts}).encode(), 400),
-        ("POST", "/v2/translate", _JSON, xml, 400),
-        ("GET", "/v2/glossaries/00000000-0000-4000-8000-000000000000", {}, b"", 404),
-        ("POST", "/translat", _JSON, whole, 405),
-        ("GET", "/no/such/page", {}, b"", 404),
-        ("POST", "/translate", _JSON, large, 413),
-    )
-    if (chosen := number % (len(kinds) + 1)) == len(kinds):
-        wrong = json.dumps(ours | {"api_key": "wrong"}).encode()
-        return _Request("POST", "/translate", _JSON, wrong, 403)
-    method, path, headers, *rest = kinds[chosen]
-    return _Request(method, path, headers | _AUTHORIZED, *rest)
-
-
-def _hostile(number: int) -> _Request:
-    """Returns a request that costs more than it looks, or that is not sent whole."""
-    source, target = _PAIR.value.split("-", 1)
-    head = {"Authorization": f"DeepL-Auth-Key {_HOSTILE_KEYS[0]}"}
-    asked, authorized = {"source": source, "target": target}, _JSON | head
-    bounded, upload = (
-        frozenset((200, 400, 413, 429, 503)),
-        {"Content-Type": "multipart/form-data; "},
-    )
-    upload["Content-Type"] += "boundary=x; charset=punycode"
-
-    def ours(path: str, expected: frozenset[int] | int = bounded, **values) -> _Request:
-        return _Request("POST", path, authorized, json.dumps(asked | values).encode(), expected)
-
-    part = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
-    file = part + b"a" * 800_000
-    terms = [[f"{term} " + "a" * 390, "b"] for term in range(7_500)]
-    html_ = ours("/translate", q="Hello " + "<b>" * 1_600 + " world", format="html")
-    kinds = (
-        html_,
-        html_._replace(cut=len(html_.body)),
-        html_._replace(cut=100),
-        ours("/translate", q="www.;<b " * 1_000),
-        ours("/page/translate", q="a " * 500, glossary=[["a", "b"]]),
-        ours("/page/translate", q="a", glossary=terms, expected=413),
-        ours("/page/alternatives", q="a", prefix="x " * 400, expected=400),
-        ours("/page/alternatives", q="a", prefix="e" + "\u0301" * 9_000, expected=400),
-        _Request("POST", "/translate", upload, file, 400),
-        _Request("POST", "/translate_file", upload, file, 403, cut=400_000),
-        _Request("GET", f"/v2/usage?{'q=a&' * 15_000}", head, b"", 414),
-        _Request("POST", "/translate", authorized, b'{"q": [' + b"[]," * 1_000_000, 413),
-    )
-    return kinds[number % len(kinds)]
 
 
 class _Server:
-    """t2t-serve in a process of its own, and the memory it has over time."""
+    """t2t-serve in its own process."""
 
     def __init__(self, model: Path, folder: Path):
         self._model, self._folder, self.port = model, folder, 0
-        keys = "\n".join((_KEY, *_HOSTILE_KEYS))
+        keys = "\n".join((KEY, *HOSTILE_KEYS))
         (folder / "keys").write_text(f"{keys}\n", encoding="utf-8")
         self._log = (folder / "log").open("wb")
         self._start()
@@ -254,7 +112,7 @@ class _Server:
 
 
 class _Clients:
-    """Sends requests, so many at once, each client on a connection that it keeps."""
+    """Clients that send requests, each on its own connection."""
 
     def __init__(self, server: _Server):
         self._server, self._local = server, threading.local()
@@ -265,14 +123,14 @@ class _Clients:
         self._ending = self._restarting = False
 
     def restart(self) -> int:
-        """Restarts the server while requests come; those that it does not take come again."""
+        """Restarts the server while requests come; refused ones are sent again."""
         self._restarting = True
         status = self._server.restart()
         self._restarting = False
         self.memory.clear()
         return status
 
-    def send(self, requests: Sequence[_Request]) -> float:
+    def send(self, requests: Sequence[Request]) -> float:
         """Sends all and returns the seconds that it took."""
         began = time.perf_counter()
         self._until = time.monotonic() + _MOST_SECONDS.value
@@ -280,7 +138,7 @@ class _Clients:
             list(pool.map(self._send, requests))
         return time.perf_counter() - began
 
-    def send_until_the_end(self, requests: Sequence[_Request]) -> int:
+    def send_until_the_end(self, requests: Sequence[Request]) -> int:
         """Has the server end while requests come, and returns its exit status."""
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             sending = pool.submit(self.send, requests)
@@ -291,7 +149,7 @@ class _Clients:
             sending.result()
         return status
 
-    def _send(self, request: _Request) -> None:
+    def _send(self, request: Request) -> None:
         if time.monotonic() > self._until:
             self.outcomes["not sent"] += 1
             return
@@ -308,7 +166,7 @@ class _Clients:
                 request.method, request.path, request.body, request.headers
             )
             answer = self._local.connection.getresponse()
-            found = _read(answer.status, answer.read())
+            found = read_answer(answer.status, answer.read())
         except (OSError, http.client.HTTPException) as error:
             self._local.connection.close()
             if self._ending and isinstance(error, ConnectionRefusedError):
@@ -330,7 +188,7 @@ class _Clients:
         if not (self._ending or self._restarting):
             self.memory.append(self._server.mebibytes())
 
-    def _send_half(self, request: _Request) -> None:
+    def _send_half(self, request: Request) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", self._server.port, timeout=10)
         with contextlib.suppress(OSError, http.client.HTTPException):
             connection.putrequest(request.method, request.path)
@@ -342,23 +200,10 @@ class _Clients:
         self.outcomes["left"] += 1
 
 
-def _read(status: int, body: bytes) -> list[str] | int:
-    if status != 200:
-        return status
-    found = json.loads(body)
-    if "translations" in found:
-        return [each["text"] for each in found["translations"]]
-    if "lines" in found:
-        return [each["text"] for each in found["lines"]]
-    texts = found["translatedText"]
-    texts = texts if isinstance(texts, list) else [texts]
-    return texts + [other for others in found.get("alternatives", ()) for other in others]
-
-
 def _prepare(
     folder: str, run: str, pair: str, engine: str, dtype: str, text: str, most: int, settings: str
 ) -> dict:
-    """Makes <folder>/model of a run; returns lines with translations, and what makes it newer."""
+    """Copies a run to <folder>/model; returns lines, answers and the files of newer versions."""
     from t2t_keras.data.dataset import open_generated
     from t2t_keras.decoding.translation import one_line
     from t2t_keras.decoding.translator import Translator
@@ -397,7 +242,7 @@ def _prepare(
         ]
     translator = ModelSource.parse(f"{pair}={model}", engine, settings).load()
     found, terms = list(translator.translate(lines)), [[lines[0].split()[0], "Term"]]
-    marked = translator.translate(list(map(_as_html, lines)), format="html")
+    marked = translator.translate(list(map(as_html, lines)), format="html")
     termed = translator.translate(lines, glossary=Glossary.of(terms))
     answers = {
         "plain": [one_line(each.postprocessed) for each in found],
@@ -453,7 +298,8 @@ def main(_) -> None:
     with tempfile.TemporaryDirectory() as folder:
         settings = _RUN, _PAIR, _ENGINE, _DTYPE, _TEXT, _LINES, _SETTINGS
         made = in_own_process(_prepare, folder, *(each.value for each in settings))
-        requests = _requests(made["lines"], made["answers"], _REQUESTS.value)
+        pair = tuple(_PAIR.value.split("-", 1))
+        requests = make_requests(made["lines"], made["answers"], _REQUESTS.value, pair)
         server = _Server(Path(made["model"]), Path(folder))
         if _FAIR.value:
             _measure_fairness(server, made["lines"])
@@ -492,7 +338,7 @@ def _newer_versions(clients: _Clients, when: Sequence[tuple[int, Sequence]]) -> 
 
 
 def _measure_fairness(server: _Server, lines: Sequence[str]) -> None:
-    """Prints how long a line takes alone and beside two costly clients."""
+    """Prints how long a line takes alone and together with two costly clients."""
     source, target = _PAIR.value.split("-", 1)
     asked, until = {"source": source, "target": target}, threading.Event()
 
@@ -500,7 +346,7 @@ def _measure_fairness(server: _Server, lines: Sequence[str]) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=600)
         body = json.dumps(asked | {"q": text, "api_key": key} | others).encode()
         began = time.perf_counter()
-        connection.request("POST", "/translate", body, _JSON)
+        connection.request("POST", "/translate", body, JSON)
         answer = connection.getresponse()
         answer.read()
         connection.close()
@@ -512,16 +358,16 @@ def _measure_fairness(server: _Server, lines: Sequence[str]) -> None:
                 ask(key, "".join(f"<p>{line}</p>" for line in lines * 20)[:150_000], format="html")
 
     def cheap() -> np.ndarray:
-        times = [ask(_KEY, lines[number % len(lines)]) for number in range(_REQUESTS.value)]
+        times = [ask(KEY, lines[number % len(lines)]) for number in range(_REQUESTS.value)]
         return 1000 * np.percentile(times, [50, 90, 99])
 
-    cheap()  # Whatever is prepared at first.
+    cheap()  # Warms up.
     alone = cheap()
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        costly = [pool.submit(cost, key) for key in _HOSTILE_KEYS]
+        costly = [pool.submit(cost, key) for key in HOSTILE_KEYS]
         time.sleep(2.0)
-        for line in lines[:5]:  # What was begun before there was anybody else is still large.
-            ask(_KEY, line)
+        for line in lines[:5]:  # Searches that began while a client was alone are large.
+            ask(KEY, line)
         beside = cheap()
         until.set()
         status = server.stop()
@@ -529,7 +375,7 @@ def _measure_fairness(server: _Server, lines: Sequence[str]) -> None:
     found = {"alone_ms": alone.round(1).tolist(), "beside_ms": beside.round(1).tolist()}
     print(json.dumps({"percentiles": [50, 90, 99], **found, "exit_status": status}))
     if (times := beside[-1] / alone[-1]) > 3 or status:
-        sys.exit(f"It takes {times:.1f} times as long beside costly clients.")
+        sys.exit(f"It takes {times:.1f} times as long together with costly clients.")
 
 
 def _report(clients: _Clients, seconds: float) -> dict:

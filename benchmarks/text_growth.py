@@ -1,12 +1,12 @@
-"""How the work on a text grows with its length: every text function and every route of the server.
+"""Growth of the work on a text with its length, for every text function and route of the server.
 
     python benchmarks/growth.py --only=text [--characters=100000] [--name=markup] [--measure=calls]
 
-Each function gets motifs, repeated until the text has a quarter, a half and all of the characters.
-The exponent is that of the work beyond the quarter's: n where the work grows as the n-th power of
-the length. Work is either calls, of Python's functions and those in C, which no other program
-disturbs, or seconds of the processor, in which one call may hide much. It fails where an exponent
-is above 1.2 and not among those that are known. A stand-in for a model returns what it reads.
+Each function gets motifs, repeated to a quarter, a half and all of the characters. The exponent is
+n if the work beyond that of the quarter grows as the n-th power of the length. Work is either the
+number of calls of Python and C functions, which other programs do not disturb, or seconds of the
+processor, which also count work inside a call. An exponent above 1.2 is a failure unless it is
+known. A model's stand-in copies its input.
 """
 
 import asyncio
@@ -50,14 +50,14 @@ from t2t_keras.text.terms.hints import with_hints, without_hints
 from t2t_keras.text.terms.uses import find_uses
 
 MOST = 1.2
-# Function and motif, or "" = every motif: why its exponent may be above.
-_FORCED = "every term that is missing is looked for among all of its places, and searched for"
+# Function and motif, or "" = every motif: why its exponent may be higher.
+_FORCED = "every missing term is searched at each of its places"
 KNOWN: Mapping[tuple[str, str], str] = {
     (name, ""): _FORCED
     for name in ("terms uses", "translate terms", "translate html terms", "route terms")
 }
 
-# What stands for kinds of text: plain, long words, marks of every format, nested and unclosed.
+# Kinds of text: plain, long words, marks of every format, nested and unclosed.
 MOTIFS = (
     *("a ", "a", "A. ", "a b c. ", "\n", "a\n", "\r", " ", "\t", "a\tb\n", "\u200b", "\u00a0"),
     *("It ran. ", 'a"\n"', "<a"),
@@ -65,47 +65,15 @@ MOTIFS = (
     *("<b>", "</b>", "<b>a</b> ", "<", ">", "<a href='", "<!--", "<!-- a -->", "<![CDATA[", "<br>"),
     *("<p>a", "<code>a</code> ", "&", "&amp;", "&#0000", "www.;<b ", "http://a.b/", "a@b.c "),
     *("%s ", "%(a)s", "%a%", "{0}", "{", "}", "{0, plural, one {", "${a}", "{{a}} ", ":a ", "$a "),
-    *(
-        "*",
-        "**a",
-        "_a_ ",
-        "`",
-        "`a` ",
-        "[",
-        "](",
-        "[a](b) ",
-        "![",
-        "~~~\n",
-        "> ",
-        "- a\n",
-        "1. a\n",
-    ),
-    *(
-        "# a\n",
-        "|a",
-        "|a|\n|-|\n",
-        "$a$ ",
-        ":::\n",
-        "\\",
-        "\\*",
-        "[^1]",
-        "=\n",
-        "---\n",
-        "_",
-        "&a ",
-    ),
-    *(
-        'msgid "a"\n',
-        'msgstr ""\n\n',
-        "1\n00:00:01,000 --> 00:00:02,000\na\n\n",
-        "<g id='1'>",
-        "<x/>",
-    ),
+    *("*", "**a", "_a_ ", "`", "`a` ", "[", "](", "[a](b) ", "![", "~~~\n", "> ", "- a\n"),
+    *("1. a\n", "# a\n", "|a", "|a|\n|-|\n", "$a$ ", ":::\n", "\\", "\\*", "[^1]", "=\n"),
+    *("---\n", "_", "&a ", 'msgid "a"\n', 'msgstr ""\n\n', "<g id='1'>", "<x/>"),
+    "1\n00:00:01,000 --> 00:00:02,000\na\n\n",
 )
 
 
 class _Copier(Engine):
-    """Gives back the ids that it reads, each attending to its own."""
+    """Copies its input, each token attending to itself."""
 
     name = "copier"
 
@@ -138,7 +106,7 @@ class _Copier(Engine):
 
 
 class _Source(NamedTuple):
-    """As a `ModelSource`, of a translator that is there."""
+    """A `ModelSource` of an existing translator."""
 
     translator: Translator
     source: str = "en"
@@ -157,7 +125,7 @@ class _Source(NamedTuple):
 
 def _translator() -> Translator:
     tokenizer = SentencePieceTokenizer.train(["a b c d e the word"] * 9, 275)
-    # Short parts: where a line is first split, its work jumps.
+    # Short parts, as the work jumps where a line is first split.
     config = DecodeConfig(
         beam_size=1,
         return_beams=True,
@@ -170,7 +138,7 @@ def _translator() -> Translator:
 
 
 class _Site(NamedTuple):
-    """A request, made of a text."""
+    """A request made from a text."""
 
     method: str
     path: str
@@ -231,7 +199,7 @@ ROUTES: dict[str, _Site] = {
 }
 
 
-# What makes a text a file of some formats; those that it does not fit into are refused.
+# What surrounds a text in files of some formats; texts that do not fit are refused.
 _AROUND = {
     ".po": ('msgid "', '"\nmsgstr ""\n'),
     ".srt": ("1\n00:00:01,000 --> 00:00:02,000\n", "\n"),
@@ -251,7 +219,7 @@ _AROUND = {
 
 
 async def _ask(translator: Translator, route: _Site, text: str) -> None:
-    # One client may ask as often as it likes, and no motif is cut short by its budget.
+    # No motif is cut short by its budget.
     config = ServerConfig(reload_seconds=0.0, max_wait_ms=0.0, max_job_seconds=600.0)
     app = make_app([_Source(translator)], config)
     query = f"?{quote_plus(text)[:60_000]}" if route.path == "/v2/usage" else ""
@@ -271,7 +239,7 @@ async def _ask(translator: Translator, route: _Site, text: str) -> None:
 
 
 def functions() -> dict[str, Callable[[str], object]]:
-    """Returns what takes a text, by name; some refuse some texts, by a `UserError`."""
+    """Returns functions of a text by name; they may raise `UserError`."""
     translator, glossary = _translator(), Glossary.of(_TERMS)
     split = sentence_splitter("en")
 
@@ -317,7 +285,7 @@ def functions() -> dict[str, Callable[[str], object]]:
         "translate xml": lambda text: translator.translate([text], format="xml"),
         "translate html terms": lambda text: translator.translate([text], None, "html", glossary),
     }
-    # A Word file is no text: its paragraphs are read as XML is.
+    # Word files are not text; their paragraphs are read as XML.
     for ending in sorted(set(EXTENSIONS) - {".docx"}):
         found[f"file {ending}"] = translated_file(ending)
     for name, route in ROUTES.items():
@@ -328,7 +296,7 @@ def functions() -> dict[str, Callable[[str], object]]:
 
 
 class Growth(NamedTuple):
-    """How the work of a function grows with a motif."""
+    """Growth of the work of a function with a motif."""
 
     function: str
     motif: str
@@ -337,7 +305,7 @@ class Growth(NamedTuple):
 
 
 def work_of(function: Callable[[], object], measure: str = "calls") -> float:
-    """Returns the calls, in all threads that begin in it, or the seconds that a function takes."""
+    """Returns the calls of a function, with those of threads that it starts, or its seconds."""
     count = itertools.count()
 
     def called(frame, event, argument) -> None:
@@ -360,15 +328,15 @@ def work_of(function: Callable[[], object], measure: str = "calls") -> float:
 def growth_of(
     name: str, function: Callable[[str], object], motif: str, characters: int, measure: str
 ) -> Growth:
-    """Returns how the work grows up to so many characters."""
+    """Returns the growth of the work up to this number of characters."""
     texts = [motif * max(characters // part // len(motif), 1) for part in (4, 2, 1)]
     function_of = lambda text: lambda: function(text)  # noqa: E731
     if measure == "calls":
         with contextlib.suppress(UserError, ApiError):
-            function(texts[0])  # What is prepared once is not counted.
+            function(texts[0])  # Warms up caches.
     work = tuple(work_of(function_of(text), measure) for text in texts)
     first, second = work[1] - work[0], work[2] - work[0]
-    # Of work that grows as the n-th power, the ratio is 2^n + 1.
+    # For work that grows as the n-th power, the ratio is 2^n + 1.
     least = 0.02 if measure == "seconds" else 500
     ratio = 1.0
     if second > least:
@@ -379,20 +347,20 @@ def growth_of(
 def growths(
     characters: int, measure: str = "calls", motifs: Sequence[str] = MOTIFS, name: str = ""
 ) -> Iterator[Growth]:
-    """Yields how each function's work grows, of those whose name begins with `name`."""
+    """Yields the growth of every function whose name begins with `name`, for every motif."""
     for each, function in functions().items():
         for motif in motifs if each.startswith(name) else ():
             yield growth_of(each, function, motif, characters, measure)
 
 
 def is_known(growth: Growth) -> bool:
-    """Returns whether a growth is below the limit, or among those that are known."""
+    """Returns whether a growth is at most the limit, or known to be higher."""
     names = (growth.function, growth.motif), (growth.function, "")
     return growth.exponent <= MOST or any(name in KNOWN for name in names)
 
 
 def report(characters: int, measure: str, name: str) -> int:
-    """Prints the worst growth of each function, and returns how many are above the limit."""
+    """Prints the worst growth of each function; returns how many growths are too high."""
     worst: dict[str, Growth] = {}
     above = []
     for each in growths(characters, measure, MOTIFS, name):
