@@ -85,9 +85,7 @@ def test_progress_counts_all_texts_of_all_kinds(written, translator):
     assert [len(lines) for lines, *_ in translator.calls] == [1024, 1, 1]
 
 
-def test_text_of_the_memory_has_full_quality_and_its_white_space(
-    written, translator
-):
+def test_text_of_the_memory_has_full_quality_and_its_white_space(written, translator):
     document = read_document(written("a.po", 'msgid " Open\\n"\nmsgstr ""\n'), "en", "de")
     memory = TranslationMemory([("Open", "Öffnen")])
     translate_document(document, translator, memory=memory)

@@ -55,7 +55,9 @@ def test_labels_have_their_marks_back(written, translator):
         ({"_Cut": "_Ausschneiden"}, False),
     ],
 )
-def test_translations_reveal_whether_a_catalogue_uses_accelerators(written, translator, entries, is_used):
+def test_translations_reveal_whether_a_catalogue_uses_accelerators(
+    written, translator, entries, is_used
+):
     found, seen = translations(written, translator, {**entries, "To &Paste": ""})
     assert seen == ["To Paste" if is_used else "To &Paste"]
     assert found["To &Paste"] == "TO &PASTE"
@@ -71,7 +73,9 @@ def test_translations_reveal_whether_a_catalogue_uses_accelerators(written, tran
         ("_Save it.", False),
     ],
 )
-def test_short_labels_reveal_accelerators_if_nothing_is_translated(written, translator, label, is_used):
+def test_short_labels_reveal_accelerators_if_nothing_is_translated(
+    written, translator, label, is_used
+):
     _, seen = translations(written, translator, {label: "", "the _end": ""})
     assert ("the end" in seen) == is_used
 
