@@ -84,6 +84,9 @@ def test_what_lasts():
 MACHINE = {"proc/meminfo": "MemTotal:  9000 kB\nMemFree:  7 kB\nMemAvailable:    1000 kB\n"}
 VERSION_2 = {"memory.max": 500, "memory.current": 400}
 VERSION_1 = {"memory.limit_in_bytes": 300, "memory.usage_in_bytes": 100}
+VERSION_1_FILES = {
+    "sys/fs/cgroup/memory/job/memory.stat": "inactive_file 10240\ntotal_inactive_file 20480\n"
+}
 
 
 def group(path, numbers):
@@ -102,6 +105,8 @@ def group(path, numbers):
         # The smallest group counts.
         ("4:memory:/job\n0::/", group("/memory/job", VERSION_1) | group("", VERSION_2), 100),
         ("4:memory:/job\n0::/", group("/memory/job", VERSION_1), 200),
+        # There, those of the groups within count only in the total.
+        ("4:memory:/job", group("/memory/job", VERSION_1) | VERSION_1_FILES, 220),
         ("0::/", group("", VERSION_2) | {"sys/fs/cgroup/memory.max": "max"}, 1000),
         ("0::/", group("", {"memory.max": 3, "memory.current": 5}), 0),
     ],
