@@ -112,6 +112,10 @@ def test_a_set_takes_changes_as_text_and_as_keywords():
     changed = registry.hparams("transformer_tiny", "dropout=0.2,train_steps=1e3", d_ff=64)
     expected = dict(dropout=0.2, train_steps=1000, d_ff=64)
     assert registry.changed_hparams(changed, "transformer_tiny") == expected
+    # Of a set that is not registered, all that differs from the base model.
+    of_base = registry.changed_hparams(changed, "transformer_base")
+    assert registry.changed_hparams(changed, "of_my_own") == of_base
+    assert of_base.items() > expected.items()
     with pytest.raises(UserError, match=r"'hidden_size' .*'d_model'"):
         registry.hparams("transformer_tiny", "hidden_size=64")
     with pytest.raises(UserError, match="'drop'"):
