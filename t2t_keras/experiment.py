@@ -99,6 +99,12 @@ def train(
             f"and {worker_gpu}."
         )
     data_dir, output_dir = expanded(data_dir), expanded(output_dir)
+    if not (data_dir and output_dir):
+        raise UserError(
+            f'Expected data_dir and output_dir, "." for the working directory; got "{data_dir}" '
+            f'and "{output_dir}".',
+            code="missing_folder",
+        )
     if "warm_start_from" in options:
         options["warm_start_from"] = expanded(options["warm_start_from"])
     problem = registry.problem(problem) if isinstance(problem, str) else problem

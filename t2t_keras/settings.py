@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import importlib
 import math
+import numbers
 import pkgutil
 import re
 import typing
@@ -183,7 +184,8 @@ def describe(settings: Any) -> list[str]:
 
 def convert(value: Any, expected: type[Any], subject: str) -> Any:
     """Returns a value of a type, also from a string; `UserError` where it cannot be one."""
-    converted = value
+    # NumPy's scalars, as a sweep over an array gives them, are numbers too.
+    converted = value = value.item() if _is_numpy_number(value) else value
     if isinstance(value, str) and expected is not str:
         converted = _read(value, expected)
     elif expected is float and type(value) is int:
@@ -192,6 +194,10 @@ def convert(value: Any, expected: type[Any], subject: str) -> Any:
     if type(converted) is not expected or (expected is float and not math.isfinite(converted)):
         raise UserError(f"{subject} must be {_TYPE_NAMES[expected]}, got {brief(value)}.")
     return converted
+
+
+def _is_numpy_number(value: Any) -> bool:
+    return isinstance(value, numbers.Number) and hasattr(value, "item")
 
 
 def _read(text: str, expected: type) -> Any:

@@ -67,8 +67,9 @@ def test_what_ended_before_its_first_save_starts_from_the_same_weights(
         monkeypatch.chdir(folder)
         again = t2t.train(*arguments, tmp_path / "run", **settings, **given)
         np.testing.assert_equal(again.model.get_weights(), result.model.get_weights())
-        for file in (tmp_path / "run").glob("model.ckpt*"):
+        for file in (tmp_path / "run").glob("*ckpt*"):
             file.unlink()
+        (tmp_path / "run" / "checkpoint").unlink()
 
 
 def test_a_contradicting_restart_names_each_difference(trained, data):
@@ -157,6 +158,10 @@ def test_options_have_types(data, tmp_path):
     for name, value in (("eval_secs", None), ("eval_bleu", "perhaps"), ("eval_steps", 1.5)):
         with pytest.raises(UserError, match=f"{name} must be .*, got {value!r}"):
             t2t.train(*arguments, **{name: value})
+    for folders in (("", tmp_path), (data[1], "")):
+        with pytest.raises(UserError) as refused:
+            t2t.train(*arguments[:2], *folders)
+        assert refused.value.code == "missing_folder"
     with pytest.raises(UserError, match=f"{tmp_path}"):
         t2t.train(*arguments, warm_start_from=tmp_path / "nothing", callbacks=None)
 

@@ -1,5 +1,6 @@
 import dataclasses
 
+import numpy as np
 import pytest
 
 from t2t_keras.errors import UserError
@@ -61,7 +62,9 @@ def test_override_takes_text_or_a_mapping():
         ("rack", ["top"], "top"),
         ("degrees", ["50"], 50),
         ("timer", [str(2**53 + 1)], 2**53 + 1),
-        ("degrees", ["250"], 250),
+        ("degrees", ["250", np.int64(250), np.uint8(250)], 250),
+        ("hours", [np.float32(1.5), np.float64(1.5), "1.5"], 1.5),
+        ("hours", [np.int32(1), 1, "1"], 1.0),
     ],
 )
 def test_override_reads(name, values, expected):

@@ -26,6 +26,7 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import SIDES, ExampleStore
 from t2t_keras.errors import UserError, command_line
 from t2t_keras.io.atomic import sha256_of
+from t2t_keras.io.folders import not_a_run
 from t2t_keras.io.state import differences, read_json
 from t2t_keras.registry import user_directories
 from t2t_keras.text.lexicon import Lexicon
@@ -234,6 +235,12 @@ def read_manifest(directory: Path, problem: Problem | None = None) -> dict[str, 
             f"The data in {directory} is incomplete: t2t-datagen was interrupted or is still "
             f"running. If it is not, start it again:{command}",
             code="incomplete_data",
+        )
+    if (directory.parent / MANIFEST_FILE).is_file():
+        raise UserError(
+            f"There is no generated data in {directory}. {not_a_run(directory.parent)} The data of "
+            f"a problem stays in the folder of its name.",
+            code="no_data",
         )
     raise UserError(
         f"There is no generated data in {directory}. Make it first:{command}", code="no_data"

@@ -18,14 +18,13 @@ from t2t_keras.io.progress import print_beside_bar
 from t2t_keras.io.terminal import printable
 from t2t_keras.text.files import split_lines
 from t2t_keras.training.backends import base as backend
-from t2t_keras.training.checkpoints.names import step_of
+from t2t_keras.training.checkpoints.names import BEST, step_of
 from t2t_keras.training.progress import averages
 from t2t_keras.training.run_config import RunConfig
 
 # Some sources, each with its translation and its reference.
 Sample = Sequence[tuple[str, str, str]]
 
-BEST = "best"
 _HISTORY = "evaluations.json"
 # Tokens that are measured at once where the run does not say how many fit.
 _USUAL_TOKENS = 4096

@@ -21,10 +21,10 @@ from t2t_keras.io.signals import caught_signals
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.curves import make_curves
 from t2t_keras.training.callbacks import RunCallbacks
-from t2t_keras.training.checkpoints.names import NAME
+from t2t_keras.training.checkpoints.names import BEST, NAME
 from t2t_keras.training.cost import CostMeter, hardware_name
 from t2t_keras.training.distributed.sync import Actions, Workers
-from t2t_keras.training.evaluation import BEST, Evaluator, Sample, SplitLoss, read_evaluations
+from t2t_keras.training.evaluation import Evaluator, Sample, SplitLoss, read_evaluations
 from t2t_keras.training.memory.microbatch import microbatch_of_run
 from t2t_keras.training.options import TrainOptions, TrainResult
 from t2t_keras.training.prefetch import Prefetcher

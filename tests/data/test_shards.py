@@ -116,6 +116,12 @@ def test_what_cannot_be_opened(tmp_path, store, name, damage, message):
         open_store(tmp_path)
 
 
+def test_the_folder_of_a_problem_is_no_data_dir(tmp_path, store):
+    with pytest.raises(UserError, match=f"{tmp_path} is generated data: give its parent") as error:
+        read_manifest(tmp_path / "toy")
+    assert error.value.code == "no_data"
+
+
 @pytest.mark.parametrize("shard", [1, 4])
 def test_checksums_are_compared_while_a_training_begins(tmp_path, store, shard):
     generated = opened(tmp_path)

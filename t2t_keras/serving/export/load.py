@@ -19,7 +19,7 @@ from t2t_keras.data.dataset import MANIFEST_FILE
 from t2t_keras.decoding.source_text import check_lines
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.environment import expanded
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, command_line
 from t2t_keras.io.atomic import sha256_of
 from t2t_keras.io.plain_path import plain_path
 from t2t_keras.io.state import read_json, write_json
@@ -147,6 +147,12 @@ def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
         raise UserError(
             f"There is no export {directory}. {there}. Give the --export_dir of t2t-exporter, "
             f"whose newest version is loaded, or a version in it.",
+            code="no_export",
+        )
+    if (directory / "run.json").is_file():
+        raise UserError(
+            f"{directory} is a run, no export. Export it first:"
+            + command_line("t2t-exporter", output_dir=directory, export_dir=f"{directory}/export"),
             code="no_export",
         )
     try:

@@ -11,6 +11,7 @@ from typing import Any
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import TEMPORARY_SUFFIX
 from t2t_keras.training.checkpoints.names import (
+    BEST,
     NAME,
     NPZ_SUFFIX,
     checkpoint_paths,
@@ -71,14 +72,18 @@ class Checkpoints(abc.ABC):
     def _list(self, paths: Sequence[str]) -> None:  # noqa: B027
         """Writes the list of checkpoints, if the format has a file for it."""
 
+    def _has_saved(self) -> bool:
+        """Tells whether the files beside them say that there were checkpoints."""
+        return False
+
     def restore_newest(self) -> str | None:
         """Restores the newest undamaged checkpoint and returns its path; None if there is none.
 
         Damaged ones are reported and renamed.
 
         Raises:
-          UserError: there are checkpoints, but all are damaged, or of the other format; or the
-            system does not let one be read.
+          UserError: there are checkpoints, but all are damaged, or of the other format; the system
+            does not let one be read; or those that were saved are gone.
         """
         refuse_other_format(self._directory, self.suffix)
         paths = checkpoint_paths(self._directory, self.suffix)
@@ -98,10 +103,21 @@ class Checkpoints(abc.ABC):
         if damaged:
             raise UserError(
                 f"None of the {len(damaged)} checkpoints in {self._directory} can be read: "
-                f"{', '.join(file.name for file in damaged)}. Give a new --output_dir, or delete "
-                f"the files damaged.* to train anew."
+                f"{', '.join(file.name for file in damaged)}. {self._way_on()}"
+            )
+        if self._has_saved():
+            raise UserError(
+                f"The checkpoints that were saved in {self._directory} are gone, so the run cannot "
+                f"continue: expected {NAME}-*{self.suffix} and what belongs to it. Put them back. "
+                f"Or: {self._way_on()}",
+                code="checkpoints_gone",
             )
         return None
+
+    def _way_on(self) -> str:
+        best = checkpoint_paths(self._directory / BEST, self.suffix)
+        warm_start = f", with --warm_start_from={best[-1]} to begin with the best" if best else ""
+        return f"Give a new --output_dir{warm_start}; or remove {self._directory} to train anew."
 
     def save(self, step: int) -> str:
         """Writes the state as the checkpoint of a step, whose path it returns; deletes the oldest.

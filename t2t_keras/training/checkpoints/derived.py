@@ -66,9 +66,14 @@ def average_run(
       The path of the mean.
 
     Raises:
-      UserError: there is no run or checkpoint, none can be read, or `output_dir` has a run; or the
-        run keeps no moving average.
+      UserError: there is no run or checkpoint, none can be read, or `output_dir` has a run; the
+        run keeps no moving average; or a number makes no sense.
     """
+    if (n is not None and n < 1) or not 0 <= seconds_apart < math.inf:
+        raise UserError(
+            f"Expected n >= 1 or None and finite seconds_apart >= 0, got {n} and {seconds_apart}.",
+            code="impossible_mean",
+        )
     model_dir, output_dir = expanded(model_dir), expanded(output_dir)
     config = RunConfig.load(model_dir)
     if ema and not config.hparams.ema_decay:

@@ -13,6 +13,7 @@ from t2t_keras.io.folders import not_a_run
 NAME = "model.ckpt"
 TENSORFLOW_SUFFIX = ".index"
 NPZ_SUFFIX = ".npz"
+BEST = "best"  # The folder within a run for the weights with the lowest dev loss.
 _STEP = re.compile(r"-(\d+)(?:\.\w+)?$")
 
 
@@ -32,6 +33,8 @@ def newest_checkpoint(directory: str | Path, suffix: str) -> str:
     if not paths:
         run = (Path(directory) / "run.json").exists()
         why = "The training has saved none yet." if run else not_a_run(directory)
+        if run and checkpoint_paths(best := Path(directory) / BEST, suffix):
+            why = f"The one with the lowest dev loss is in {best}: give that folder."
         raise UserError(f"There is no checkpoint in {directory}. {why}", code="no_checkpoint")
     return paths[-1]
 

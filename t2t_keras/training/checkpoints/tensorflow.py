@@ -20,6 +20,7 @@ from t2t_keras.training.checkpoints import base, names
 from t2t_keras.training.trained_parts import LORA_SCALE, own_weights
 
 SUFFIX = names.TENSORFLOW_SUFFIX
+_LIST = "checkpoint"  # Written after each of them.
 # TensorFlow does not see a file that is there, or has no room for it.
 _NOT_DAMAGE = (tf.errors.NotFoundError, tf.errors.ResourceExhaustedError)
 
@@ -52,11 +53,14 @@ class Checkpoints(base.Checkpoints):
         self._checkpoint.save_counter.assign_add(1)
         self._checkpoint.write(path)
 
+    def _has_saved(self) -> bool:
+        return (self._directory / _LIST).exists()
+
     def _list(self, paths: Sequence[str]) -> None:
         # The text form of TensorFlow's `CheckpointState`.
         lines = [f'model_checkpoint_path: "{Path(paths[-1]).name}"']
         lines += [f'all_model_checkpoint_paths: "{Path(path).name}"' for path in paths]
-        write_atomically(self._directory / "checkpoint", "\n".join([*lines, ""]).encode())
+        write_atomically(self._directory / _LIST, "\n".join([*lines, ""]).encode())
 
 
 def load_weights(model: keras.Model, path: str | Path) -> None:

@@ -33,6 +33,13 @@ def test_a_version_that_is_not_there(exported):
     assert error.value.code == "no_export"
 
 
+def test_a_run_is_no_export(tmp_path):
+    (tmp_path / "run.json").touch()
+    with pytest.raises(UserError, match="t2t-exporter") as error:
+        load_export(tmp_path)
+    assert error.value.code == "no_export"
+
+
 def test_text_that_is_not_unicode(loaded):
     with pytest.raises(UserError, match=r"'\\udcff'"):
         loaded.translate(["a", "\udcff"])

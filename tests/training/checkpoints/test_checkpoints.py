@@ -188,6 +188,23 @@ def test_where_there_is_no_such_checkpoint(files, model, tmp_path):
         files.load_weights(model, tmp_path / "model.ckpt-8")
 
 
+@pytest.mark.parametrize("left", ["", ".data-00000-of-00001"])
+def test_a_run_whose_checkpoints_are_gone_does_not_begin_anew(model, tmp_path, left):
+    kept = save(checkpoints, model, tmp_path, [7])
+    best = save(checkpoints, model, tmp_path / "best", [5])
+    for file in tmp_path.glob("model.ckpt-7*"):
+        if not (left and file.name.endswith(left)):
+            file.unlink()
+    path = checkpoints.newest_checkpoint(tmp_path / "best")
+    with pytest.raises(UserError, match=f"--warm_start_from={path}") as refused:
+        kept.restore_newest()
+    assert refused.value.code == "checkpoints_gone"
+    (tmp_path / "run.json").touch()
+    with pytest.raises(UserError, match=f"{tmp_path / 'best'}: give"):
+        checkpoints.newest_checkpoint(tmp_path)
+    assert best.restore_newest() == path
+
+
 @pytest.mark.parametrize(
     ("files", "theirs", "ours", "reason"),
     [

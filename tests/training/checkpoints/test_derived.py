@@ -218,6 +218,13 @@ def test_nothing_is_written_over(derive, make_run, tmp_path):
         derive(run, tmp_path / "new")
 
 
+@pytest.mark.parametrize("number", [{"n": 0}, {"n": -1}, {"seconds_apart": -0.1}])
+def test_numbers_that_make_no_mean(make_run, tmp_path, number):
+    with pytest.raises(UserError) as refused:
+        average_run(make_run(npz), tmp_path / "mean", **number)
+    assert (refused.value.code, (tmp_path / "mean").exists()) == ("impossible_mean", False)
+
+
 def test_what_cannot_be_converted(make_run, make_record, tmp_path, monkeypatch):
     run = make_run(npz)
     make_record().save(tmp_path / "empty")
