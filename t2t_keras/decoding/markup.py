@@ -55,7 +55,7 @@ def translate_markup(
       translator: a `Translator`.
       texts: fragments, or whole documents; each of at most four million characters.
       format: "html" or "xml".
-      blocks: more elements that divide the text. In XML every element else stands within it.
+      blocks: more elements that divide the text. All other elements of XML are inline.
       keep: more elements whose content is not translated.
       glossary: as of `Translator.translate`.
       outline: whether in XML the outermost elements that have text of their own divide it, as in
@@ -98,7 +98,7 @@ class _Job:
 
     @property
     def sentences(self) -> list[tuple[Sentence, Segment]]:
-        """Its sentences, each with the segment that it is of."""
+        """Its sentences, each with its segment."""
         pairs = zip(self.divided, self.segments, strict=True)
         return [(sentence, segment) for some, segment in pairs for sentence in some]
 
@@ -150,7 +150,7 @@ def _translated(
 
 
 def _with_best(candidates: Candidates, best: Translation) -> Candidates:
-    """Returns candidates of which the first are those of a translation that has its terms."""
+    """Returns candidates with the parts of a translation that has its terms in front."""
     parts = []
     for text, others in zip(best.parts, candidates.parts, strict=True):
         score = others[0].score if len(candidates.parts) > 1 else best.score

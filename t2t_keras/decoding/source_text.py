@@ -224,7 +224,7 @@ def _segmented(segment: Callable[[str], list[str]], text: str) -> list[str]:
     try:
         parts = segment(text)
     except BaseException as error:
-        # What fails within a library in Rust is no Exception, and would end the server's threads.
+        # A panic in a Rust library is not an Exception, and would end the server's threads.
         if type(error).__name__ != "PanicException":
             raise
         return [text]

@@ -244,7 +244,7 @@ def _take_best(job: _Job, candidates: Sequence[Translation]) -> None:
 def _scored(
     translator: "Translator", jobs: Sequence[_Job], texts: Sequence[tuple[int, str]]
 ) -> tuple[list[int], list[Translation]]:
-    """Returns texts as translations of jobs, scored as a search would, but for those too long."""
+    """Returns texts as translations of jobs, scored as by a search; leaves out those too long."""
     config, found = translator.config, []
     targets = encode_text([text for _, text in texts], translator.tokenizer)
     fit = [

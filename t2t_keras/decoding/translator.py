@@ -374,7 +374,7 @@ class Translator:
         Args:
           lines: the source text.
           verbatim: more placeholders of each line.
-          glossary: of which the lines get hints, where the models take them.
+          glossary: lines get hints from it if the models support hints.
         """
         check_lines(lines)
         lines = list(map(normalized, lines))

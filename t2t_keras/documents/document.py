@@ -63,7 +63,7 @@ class Unit:
       keeps_lines: whether in its markup ends of lines are what they are, and not mere white space.
       is_safe: returns whether a translation is safe for the program and the format can hold it;
         None = any translation is.
-      form: number of the plural form that it is; None = it has none.
+      form: number of its plural form; None = it has none.
       is_reviewed: whether somebody has looked at `target`, as far as the document says.
       pieces: parts of the source: those to translate, and strings to keep; empty = translate all.
     """

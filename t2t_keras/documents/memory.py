@@ -100,7 +100,7 @@ class TranslationMemory:
 
         Args:
           text: what to find.
-          context: of the unit that it is of.
+          context: of its unit.
           form: the plural form of that.
         """
         source = normalized(text.strip())

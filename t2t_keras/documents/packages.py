@@ -1,4 +1,4 @@
-"""The packages that reading documents takes, of which the library itself needs none."""
+"""The packages that reading documents requires, all optional for the library."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from t2t_keras.errors import UserError
 
 @contextlib.contextmanager
 def needed_for(what: str) -> Iterator[None]:
-    """Raises `UserError` where a package that is imported within is not installed."""
+    """Raises `UserError` if a package imported in the block is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -48,7 +48,7 @@ def segmented(
 
     Lines are segments of their own, unless they look like those of a wrapped sentence. A text that
     is not plain has one segment with all of it, for markup has ends of lines anywhere; where it
-    `keeps_lines`, its line ends stay, but within wrapped sentences.
+    `keeps_lines`, its line ends stay, except in wrapped sentences.
     """
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
     if end <= start:
@@ -134,7 +134,7 @@ def _segment(lines: Sequence[str], breaks: Sequence[str], language: str) -> Segm
 
 
 def is_spaced(text: str) -> bool:
-    """Returns whether within its lines there is white space that `unwrapped` would lose."""
+    """Returns whether lines of a text contain white space that `unwrapped` would lose."""
     return bool(_WIDE_SPACE.search(text))
 
 

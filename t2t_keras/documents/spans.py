@@ -108,7 +108,7 @@ class SpanDocument(Document):
 
 
 def without_overlaps(changes: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    """Returns changes in rising order, without those that are within another one."""
+    """Returns changes in rising order, without those that overlap an earlier one."""
     found: list[tuple[int, int, str]] = []
     for change in sorted(changes):
         if not found or change[0] >= found[-1][1]:

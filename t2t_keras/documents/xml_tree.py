@@ -91,7 +91,7 @@ class XmlFile:
         """Reads the file and calls back for its elements, in order.
 
         Args:
-          whole: names of the elements of which all that is in them is kept until they end.
+          whole: names of the elements whose whole content is kept until they end.
           opened: takes each other element when it begins, outside of such.
           closed: takes each such element and each of those when it ends.
           texts: takes text outside of such elements.

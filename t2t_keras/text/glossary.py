@@ -15,7 +15,7 @@ from t2t_keras.text.placeholders import find as find_placeholders
 from t2t_keras.text.terms.hints import MARKS
 from t2t_keras.text.terms.trie import Trie
 
-# Scripts that put no space between words, of which each character counts as one: Thai, Lao,
+# Scripts without spaces between words, whose characters count as words: Thai, Lao,
 # Burmese, Khmer, hiragana, Chinese.
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -79,7 +79,7 @@ class Glossary:
         """Reads "source<tab>target" a line, or "source<tab>target<tab>note"; blank lines are free.
 
         Raises:
-          UserError: the file cannot be read; or lines are wrong, the first of which it names.
+          UserError: the file cannot be read, or has wrong lines; names the first of them.
         """
         rows = []
         for number, line in enumerate(read_text(Path(expanded(path))), 1):

@@ -1,4 +1,4 @@
-"""The trans-units of XLIFF 1: targets with their states, and alternatives beside them."""
+"""The trans-units of XLIFF 1: targets with their states, and alternatives."""
 
 from xml.sax.saxutils import escape, quoteattr
 

@@ -1,4 +1,4 @@
-"""Markdown within a block: which characters are text, and which are codes around or in it."""
+"""Inline Markdown: which characters of a block are text, and which are codes."""
 
 import collections
 import dataclasses
@@ -171,7 +171,7 @@ def _with_elements(content: str, marks: list[Mark]) -> list[Mark]:
     An element whose content is not translated is one code. Tags of blocks divide the text.
     """
     paired: list[Mark] = []
-    # Elements that are open within each of Markdown's marks: name, place in `paired`, is it kept.
+    # Open elements inside each open mark of Markdown: name, place in `paired`, whether it is kept.
     levels: list[tuple[list[tuple[str, int, bool]], Counter]] = [([], Counter())]
     for mark in marks:
         opened, names = levels[-1]

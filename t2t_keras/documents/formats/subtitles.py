@@ -150,7 +150,7 @@ def _masked(raw: str) -> tuple[str, list[str]]:
 
 
 def _unwrapped(text: str) -> tuple[str, Callable[[str], str]]:
-    """Returns what `unwrapped` does; no line breaks within a tag."""
+    """Like `unwrapped`, but never breaks a line inside a tag."""
     line, plain = unwrapped(text)
     if not _TAG.search(text) or _TAGS_PLACE in text:
         return line, plain

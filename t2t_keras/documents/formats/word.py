@@ -1,4 +1,4 @@
-"""Word documents (.docx): paragraphs, of which runs of other formatting are inline codes."""
+"""Word documents (.docx): paragraphs, in which runs of other formatting are inline codes."""
 
 import copy
 import io

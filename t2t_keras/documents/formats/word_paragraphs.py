@@ -32,7 +32,7 @@ _ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Al
 _FIELD_DATA = f"{_W}fldData"
 _RAISED = f"{_W}vertAlign"  # or lowered
 _BREAKS = {f"{_W}{name}" for name in ("br", "cr", "ptab", "tab")}
-# Elements that stand for a character within a word.
+# Elements that represent a character inside a word.
 _SIGNS = {f"{_W}noBreakHyphen": "\u2011", f"{_W}softHyphen": "\u00ad"}
 _NAMES = {sign: name for name, sign in _SIGNS.items()}
 # Notes of word processors on layout and spelling.
@@ -274,7 +274,7 @@ _FIELDS = "fields, as page numbers"
 
 
 def _has_own_text(element: etree._Element) -> bool:
-    """Returns whether there is text in an element that is in no paragraph within it."""
+    """Returns whether an element has text outside of the paragraphs in it."""
     for text in element.iter(_TEXT):
         above = text.getparent()
         while above is not element and above.tag not in PARAGRAPHS:
@@ -319,7 +319,7 @@ def _is_link(code: str) -> bool:
 def _link_bounds(field: Sequence[etree._Element]) -> tuple[int, int] | None:
     """Returns where the elements of a link's text begin and end; None = the field is no link.
 
-    A link of which signs and text share a run counts as none.
+    A link whose signs and text share a run does not count.
     """
     start = depth = 0
     for number, element in enumerate(field, 1):

@@ -23,7 +23,7 @@ def read(path: Path, languages: tuple[str, str], content: bytes) -> "XmlDocument
 
 
 class XmlDocument(Document):
-    """XML of which translations replace what is in elements."""
+    """XML in which translations replace the content of elements."""
 
     def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
         super().__init__(path, languages)
@@ -55,7 +55,7 @@ class XmlDocument(Document):
     def _closed(self, element: Element) -> None:
         found = self._open.pop()
         if found.has_text:
-            # What is within it is inline.
+            # Everything inside it is inline.
             del self._texts[found.first :]
             self._texts.append((element.inner_start, element.inner_end))
 

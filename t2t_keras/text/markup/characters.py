@@ -35,7 +35,7 @@ class Characters(NamedTuple):
     Attributes:
       raw: as they stand there.
       text: what a reader sees; " " for white space.
-      is_space: whether it is white space, of which any amount is a single space.
+      is_space: whether it is white space, any amount of which is a single space.
       is_kept: whether it is a reference that is written as it stood: to an entity that is not
         known or has several characters, to a space of its own kind, as `&nbsp;`, or to what is not
         seen, as `&shy;`; or such a space itself.

@@ -24,7 +24,7 @@ HTML_KEPT = frozenset(
 )
 # Of XLIFF: their content is the code of another format.
 XML_KEPT = frozenset({"bpt", "ept", "it", "ph"})
-# Elements that stand within a sentence, but have a text of their own.
+# Elements inside a sentence with a text of their own.
 _HTML_NOTES = frozenset({"rt", "rp", "rtc", "svg"})
 _XML_NOTES = frozenset("endnote fn footnote indexterm rt rp".split())
 # Elements of SVG that have text.

@@ -1,9 +1,8 @@
 """Places the tags of a sentence in its translation.
 
-Every element gets one run of the translation's words, within that of its parent and beside those of
-its siblings, in whichever order these come there. Of all such placements the one is found, by
-dynamic programming, that agrees best with the word alignment. What has no text goes beside the word
-that its neighbour in the source is aligned with.
+Every element gets one run of the translation's words, inside that of its parent and next to those
+of its siblings, in any order. Dynamic programming finds the placement that agrees best with the
+word alignment. A tag without text goes next to the word that its neighbour is aligned with.
 """
 
 import dataclasses
@@ -34,7 +33,7 @@ class Node:
       close: that closes it; None = it goes on in the next sentence, or is no element.
       first: number of its first unit in the source.
       last: after its last one.
-      children: within it, in order.
+      children: inside it, in order.
     """
 
     mark: Mark | None

@@ -44,7 +44,7 @@ class Fragment:
 
     Attributes:
       pieces: segments to be translated, and the markup between them.
-      notes: such pieces of the elements that stand within a sentence with a text of their own.
+      notes: such pieces of each element inside a sentence that has a text of its own.
     """
 
     pieces: tuple[Segment | str, ...]
@@ -289,7 +289,7 @@ class Reader:
         if token.kind == TEXT:
             return False
         if token.kind == OTHER:
-            # A script's content is between its tags; a comment may stand within a sentence.
+            # A script's content is between its tags; a comment may be inside a sentence.
             return token.name in ("!", "?", "!DOCTYPE")
         return token.name in self._blocks
 

@@ -79,7 +79,7 @@ class Segment:
       before: markup and white space in front of its first word, if it was not taken out.
       after: the same, after its last one.
       text: what is translated, white space as single spaces.
-      marks: what stands within it, in order.
+      marks: the marks in it, in order.
       spelled: how characters are written there, where it is otherwise than usual.
       raws: for places in the text, where the characters that begin there end, and how they stand in
         the markup, where that is otherwise; and for " ", the white space in front of what follows.

@@ -42,7 +42,7 @@ def kept_in(text: str, marks: Sequence[Mark]) -> tuple[str, ...]:
 
 
 def divide(segment: Segment, split: Callable[[str], Sequence[str]]) -> list[Sentence]:
-    """Returns the sentences of a segment; what `split` would divide within a kept piece is one."""
+    """Returns the sentences of a segment, never divided inside a kept piece."""
     spans, position = [], 0
     kept = [(mark.start, mark.end) for mark in segment.marks if mark.kind == KEPT]
 

@@ -26,7 +26,7 @@ ALONE = (
     "\\u0e00-\\u0eff\\u1000-\\u109f\\u1780-\\u17ff\\u3040-\\u30ff\\u3400-\\u4dbf\\u4e00-\\u9fff"
     "\\uf900-\\ufaff"
 )
-# What goes on with a word: Latin with Latin only, for other scripts put particles beside it.
+# Characters that continue a word: Latin only after Latin, because other scripts attach particles.
 _WORDS = (r"[^\W\u0250-\u1dff\u1f00-\U0010ffff]", rf"[^\W{ALONE}]")
 _WORD_SIGNS = tuple(map(re.compile, _WORDS))
 
@@ -40,7 +40,7 @@ class Placeholder(NamedTuple):
 
 
 class Part(str):
-    """Text that is a placeholder within a word as well, as `int` is in `<code>int</code>s`."""
+    """A placeholder even inside a word, such as `int` in `<code>int</code>s`."""
 
     __slots__ = ()
 
@@ -102,7 +102,7 @@ def _verbatim_places(text: str, verbatim: Sequence[str]) -> list[tuple[int, int]
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
-    """Returns whether the text from `start` to `end` is not within a longer word."""
+    """Returns whether the text from `start` to `end` is not part of a longer word."""
     first = next((word for word in _WORD_SIGNS if word.match(text, start)), None)
     last = next((word for word in _WORD_SIGNS if word.match(text, end - 1)), None)
     begins = not first or not start or not first.match(text, start - 1)
@@ -110,14 +110,14 @@ def _is_whole(text: str, start: int, end: int) -> bool:
 
 
 def as_word(text: str, pattern: str) -> str:
-    """Returns a pattern of a text that is not found within longer words."""
+    """Returns a pattern for a text that does not match inside longer words."""
     first = next((f"(?<!{word})" for word in _WORDS if re.match(word, text)), "")
     last = next((f"(?!{word})" for word in _WORDS if re.match(word, text[-1:])), "")
     return f"{first}{pattern}{last}"
 
 
 def piece_at(text: str, start: int, end: int) -> str:
-    """Returns the text from `start` to `end`; a `Part` if it is within a longer word there."""
+    """Returns the text from `start` to `end`; a `Part` if it is part of a longer word there."""
     piece = text[start:end]
     return piece if _is_whole(text, start, end) else Part(piece)
 

@@ -14,7 +14,7 @@ from t2t_keras.text.placeholders.finding import (
     unnumbered,
 )
 
-# What is put in or taken out may stand beside something that makes a placeholder with it.
+# Inserting or removing a text may create a placeholder together with its neighbours.
 _MOST_ROUNDS = 4
 # Each takes time in proportion to the text; further ones are put at the end together.
 _MOST_PLACED = 64
@@ -34,7 +34,7 @@ def repaired(
 ) -> str:
     """Returns a translation with the placeholders of its source.
 
-    A lost one takes the place of one that was added or misspelled. Else it is put beside what its
+    A lost one takes the place of one that was added or misspelled. Else it is put next to what its
     neighbours are aligned with, or at the end; what else was added is taken out. Takes time in
     proportion to the text, whatever is lost.
 
@@ -142,7 +142,7 @@ def _taken_out(target: str, added: Placeholder) -> _Edit:
 
 
 def _put_in(source: str, target: str, lost: Placeholder, alignment: Alignment) -> _Edit:
-    """Returns the edit that puts a lost placeholder beside what its neighbours are aligned with."""
+    """Returns the edit that puts a lost placeholder next to what its neighbours align with."""
     word = count_words(source[: lost.start + 1]) - 1
     spans = [found.span() for found in re.finditer(r"[^ \t-\r]+", target)]
     pairs = [(s, t) for s, t in alignment if t < len(spans)]

@@ -31,8 +31,8 @@ _NUMBER = rf"(?:{_GROUPED}|(?<![\w.,])\d[\d.,]*+(?<![.,]))"
 # As in "5 %", but not in "5 %(n)s", "5 %.2f" and "5 %{name}".
 _PERCENT = r"%(?![\w%({<\[@]|[#\-+.*\d]+[diouxXeEfFgGcsp](?![A-Za-z]))"
 _NO_NAME = "(?!_*[A-Za-z0-9])"
-# A conversion with a width, a precision or a number is no name. Else letters after it are its
-# name's, but for units ("%ds", "%dMB", "%dth", "%dx%d") and a word after "%s" ("%sWarning").
+# A conversion with a width, a precision or a number is not a name. Otherwise letters after it are
+# part of a name, except units ("%ds", "%dMB", "%dth", "%dx%d") and a word after "%s" ("%sWarning").
 _BEFORE_WORD = f"[a-z](?<={_CONVERSION})(?=[A-Z])"
 _BEFORE_UNIT = f"[diusfgx](?=(?:{_UNITS}|st|nd|rd|th|s|x|p|k|M){_NO_NAME})"
 _PRINTF = (

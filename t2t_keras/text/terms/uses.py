@@ -27,7 +27,7 @@ class Use(NamedTuple):
     Attributes:
       match: where it is in the source.
       kind: "exact" = the translation has its target; "inflected" = another form of it, aligned
-        with the source of the term or a word beside; "missing".
+        with the source of the term or an adjacent word; "missing".
     """
 
     match: Match
@@ -174,9 +174,9 @@ class _Words:
 
 
 class _Places:
-    """Which words of a translation are aligned with a term, or with one beside it.
+    """The words of a translation aligned with a term, or with an adjacent word.
 
-    Attention often looks at the word beside.
+    Attention often looks at the adjacent word.
     """
 
     def __init__(self, source: str, target: str, tokens: Sequence[Token], alignment: Alignment):
