@@ -26,7 +26,7 @@ _MOST_BYTES_PER_OWNER, _MOST_BYTES_OF_ALL = 100 << 20, 1 << 30
 _MOST_COMPILED = 16  # for requests that name the same ones
 _MOST_NAME = 1_024
 _ADVICE = "Remove the file."
-# Which DeepL's entries may not have either: control characters and Unicode's line breaks.
+# Control characters and Unicode's line breaks, which DeepL refuses in entries too.
 _CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
 
 Pair = tuple[str, str]
@@ -219,7 +219,7 @@ def read_entries(text: str, entries_format: str, pair: Pair) -> Terms:
     text = text.removeprefix("\ufeff")
     if entries_format == "csv":
         try:
-            # A cell in quotation marks may have line breaks, which are refused below.
+            # A quoted cell may have line breaks, which are refused below.
             rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
         except csv.Error as error:
             raise _invalid(str(error)) from error

@@ -1,4 +1,4 @@
-"""Codes and names of languages: which of them a request means, and which a text is in."""
+"""Languages: codes, names, the nearest served one, and detection."""
 
 import contextlib
 import functools
@@ -12,7 +12,7 @@ from t2t_keras.text.markup.reading import read_fragment
 
 Served = TypeVar("Served")
 
-# py3langid reads a character at a time: more would take longer and tell little.
+# py3langid reads a character at a time; more text takes longer and adds little.
 _CHARACTERS_JUDGED = 1_000
 
 _NAMES = dict(
@@ -42,13 +42,13 @@ _NAMES = dict(
 # LibreTranslate's own codes, and those that BCP 47 has replaced.
 _ALIASES = {"pb": "pt-BR", "zt": "zh-Hant", "iw": "he", "in": "id", "ji": "yi", "jw": "jv"}
 _ALIASES |= {"mo": "ro", "sh": "sr-Latn", "cmn": "zh", "fil": "tl"}
-# The script that a region writes a language in; "" = any other.
+# Script of a language by region; "" = any other region.
 _SCRIPTS = {
     "zh": {"": "Hans", "TW": "Hant", "HK": "Hant", "MO": "Hant"},
     "sr": {"": "Cyrl", "ME": "Latn"},
     "pa": {"": "Guru", "PK": "Arab"},
 }
-_MACROLANGUAGES = {"no": "nb"}  # Each stands for the other.
+_MACROLANGUAGES = {"no": "nb"}  # They are interchangeable.
 
 _CODE = r"[a-z]{2,3}(?:-(?:[A-Z][a-z]{3}|[A-Z]{2}|\d{3}))*"
 _PAIR = re.compile(f"({_CODE})-({_CODE})")
@@ -118,7 +118,7 @@ def _distance(requested: str, code: str) -> int | None:
         if not (served.region and wanted.region) or served.region == wanted.region:
             return 1
         if wanted.script:
-            return 3  # The regions only say which script it is.
+            return 3  # The regions only determine the script.
     return 4 if base_language(requested) == requested else None
 
 
@@ -152,7 +152,7 @@ class Detected(NamedTuple):
 
     Attributes:
       language: its code.
-      confidence: its probability among the languages of the server, 0 to 1; 0 = nothing tells.
+      confidence: its probability among the languages of the server, 0 to 1; 0 = no evidence.
     """
 
     language: str
@@ -169,7 +169,7 @@ def detect(
     Args:
       texts: of one language.
       languages: codes to choose from, at least one.
-      format: "html" or "xml" = what is markup in the texts tells nothing.
+      format: "html" or "xml" = markup is ignored.
 
     Raises:
       UserError: py3langid is not installed, and there are several languages.
@@ -187,12 +187,12 @@ def detect(
 
 
 def _visible(texts: Sequence[str], format: str) -> Iterator[str]:  # noqa: A002
-    """Yields as much of what a reader sees of texts as is judged."""
+    """Yields the visible text, as much as is needed for detection."""
     count = 0
     for text in texts:
         segments = [text]
         if format != "text":
-            with contextlib.suppress(UserError):  # It is raised where the text is translated.
+            with contextlib.suppress(UserError):  # Translating raises it.
                 segments = [segment.text for segment in read_fragment(text, format).segments]
         for segment in segments:
             yield normalized(segment)

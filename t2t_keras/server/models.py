@@ -82,7 +82,7 @@ class ModelSource:
         folder = self._versioned()
         if RunConfig.exists(folder) and self.engine != ENGINES[1]:
             checkpoint = Path(newest_checkpoint(folder, TENSORFLOW_SUFFIX))
-            # Whoever opens a FIFO waits for its writer, and cannot be stopped.
+            # Opening a FIFO would block until there is a writer.
             check_regular(folder.glob(f"{glob.escape(checkpoint.name)}.*"))
             return checkpoint, _identity(checkpoint.with_name(checkpoint.name + TENSORFLOW_SUFFIX))
         for record in (folder / _RECORD, folder / "ctranslate2" / _RECORD):
@@ -198,7 +198,7 @@ class ServedModel:
         self.observe_reload: Callable[[str], object] = lambda outcome: None
         self.version, self._identity = self._newest()
         self._failures = 0
-        # Whoever replaces weights in place closes the entrance, and waits until all have left.
+        # Replacing weights in place closes the entrance and waits until all users have left.
         self._entrance, self._in_use, self._is_closed = threading.Condition(), 0, False
         self.translator = origin.load()
 
@@ -208,16 +208,16 @@ class ServedModel:
 
     @property
     def name(self) -> str:
-        """The last part of the version's path, which tells strangers nothing of the machine."""
+        """The last part of the version's path, which reveals no folders."""
         path = Path(self.version)
         return path.parent.name if path.name == "ctranslate2" else path.name
 
     def use(
         self, work: Callable[[Translator, list[str]], Result], lines: list[str], batch: Batch
     ) -> Result:
-        """Returns what work gives for lines, all by one version of the model, in turns of a batch.
+        """Returns the result of work on lines, by one version of the model, in turns of a batch.
 
-        What it returns must not search any more.
+        The result must not search lazily.
         """
         with self._entrance:
             while self._is_closed:
@@ -296,7 +296,7 @@ class Watcher:
                 model.reload_if_newer()
 
     def stop(self, seconds: float | None = None) -> None:
-        """Ends the thread, after the model that it is loading, or after so many seconds."""
+        """Ends the thread after its current load; waits at most this number of seconds."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(seconds)

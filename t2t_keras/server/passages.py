@@ -1,4 +1,4 @@
-"""A text as the sentences that a model translates, and what stands between them."""
+"""A text as the sentences that a model translates, and the white space between them."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -17,16 +17,16 @@ class Passages(NamedTuple):
     """A text as sentences.
 
     Attributes:
-      sentences: what is translated.
-      between: the white space before the first, between any two, and behind the last; with it,
-        what has no letters, as "42", and stays.
+      sentences: to translate.
+      between: the white space before, between and after them, together with sentences that have
+        no letters, as "42", and stay.
     """
 
     sentences: list[str]
     between: list[str]
 
     def joined(self, sentences: Sequence[str]) -> str:
-        """Returns the text with other sentences in the places of its own."""
+        """Returns the text with its sentences replaced."""
         if not sentences:
             return self.between[0]
         begin, *gaps, end = self.between
@@ -36,7 +36,7 @@ class Passages(NamedTuple):
 def read_passages(
     text: str, split_lines: bool = True, split: Callable[[str], list[str]] | None = None
 ) -> Passages:
-    """Reads a text; joining its own sentences gives it back, character for character.
+    """Reads a text; joining the unchanged sentences restores it exactly.
 
     Args:
       text: of any number of lines.
@@ -46,7 +46,7 @@ def read_passages(
     sentences, between, space = [], [], ""
     for line in _LINE.findall(text) if split_lines else [text]:
         for part in split(line) if split and line.strip() else [line]:
-            # Not by an expression: those take quadratic time where white space is long.
+            # Not by a regular expression, which takes quadratic time for long white space.
             sentence = part.strip()
             if not has_letters(sentence):
                 space += part
@@ -59,7 +59,7 @@ def read_passages(
 
 
 def hypothesis_texts(translation: Translation) -> list[str]:
-    """Returns the translation and what else the beam found, each once, best first."""
+    """Returns the distinct hypotheses of a translation, best first."""
     best = one_line(translation.postprocessed or translation.text)
     others = [one_line(each.text) for each in translation.hypotheses[1:]]
     return list(dict.fromkeys([best, *others]))

@@ -1,4 +1,4 @@
-"""Translations word by word, for the page: how sure, from which words, what else."""
+"""Translations word by word, for the page: confidence, alignment, alternatives."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ Splitter = Callable[[str], list[str]] | None
 
 @dataclasses.dataclass(frozen=True)
 class WordByWord:
-    """Translates lines and says of each word what is known of it.
+    """Translates lines, with the confidence and alignment of each word.
 
     Attributes:
       glossary: terms.
@@ -35,7 +35,7 @@ class WordByWord:
     split: Splitter = None
 
     def __call__(self, translator: Translator, lines: Sequence[str]) -> list[dict[str, Any]]:
-        """Returns what the page shows of each line, see docs/server.md."""
+        """Returns the page's data for each line, see docs/server.md."""
         passages = [read_passages(line, split=self.split) for line in lines]
         sentences = [sentence for each in passages for sentence in each.sentences]
         translations = translator.translate(sentences, glossary=self.glossary)
@@ -48,7 +48,7 @@ class WordByWord:
 
 @dataclasses.dataclass(frozen=True)
 class _Sentence:
-    """A translated sentence, with what is known of its words."""
+    """A translated sentence, with the confidence and alignment of its words."""
 
     source: str
     translation: Translation
@@ -102,7 +102,7 @@ def _line(line: str, passages: Passages, sentences: Sequence[_Sentence]) -> dict
     }
 
 
-# Code of the error that a beginning is longer than what the model may write.
+# Code of the error that a prefix is longer than the model's output may be.
 PREFIX_TOO_LONG = "prefix_too_long"
 
 
@@ -166,19 +166,19 @@ def _sureness(sentence: _Sentence, place: int) -> float:
 def _check_lengths(
     translator: Translator, sources: Sequence[str], beginnings: Sequence[str]
 ) -> None:
-    """Raises `UserError` for a beginning with more tokens than the model may write."""
+    """Raises `UserError` for a prefix with more tokens than the model's output may have."""
     config = translator.config
     longest = max(map(len, encode_text(sources, translator.tokenizer.source)))
     most = config.longest_output(min(longest, config.max_input_length))
     if (length := max(map(len, encode_text(beginnings, translator.tokenizer)))) > most:
         raise UserError(
-            f"The prefix has a sentence of {length:,} tokens: expected at most {most:,}, as the "
-            f"model writes no more for this text. Shorten it.",
+            f"The prefix has a sentence of {length:,} tokens: expected at most {most:,}, the "
+            f"model's limit for this text. Shorten it.",
             code=PREFIX_TOO_LONG,
         )
 
 
 def _given(source: Source, text: str) -> Translation:
-    """Returns a translation that was not searched for, whole with the source's first part."""
+    """Returns a translation without a search; all of it belongs to the source's first part."""
     parts = (text, *[""] * (len(source.parts) - 1))
     return Translation(text, 0.0, (Hypothesis(text, 0.0),), parts)

@@ -114,7 +114,7 @@ async def _translate(context: Context, request: Request) -> dict[str, Any]:
 async def _read_pairs(
     context: Context, parameters: Parameters, texts: Sequence[str], kind: str
 ) -> list[Pair]:
-    """Returns the pair of each text: where its own language has no model, that of all together."""
+    """Returns the pair of each text; if its language has no model, the pair of all together."""
     shared = await read_pair(context, parameters, texts, kind)
     pairs = [shared] * len(texts)
     if not parameters.text("source_lang") and len(texts) > 1:
@@ -159,9 +159,9 @@ def check_options(parameters: Parameters) -> None:
 async def read_pair(
     context: Context, parameters: Parameters, texts: Sequence[str], kind: str
 ) -> Pair:
-    """Returns the pair of languages of a request for texts of a format; a missing one is detected.
+    """Returns the language pair of a request for texts of a format; a missing source is detected.
 
-    A text that is in the target language already has that language twice, see `Context.pair`.
+    For a text already in the target language it is that language twice, see `Context.pair`.
 
     Raises:
       ApiError: there is no model for them.

@@ -36,12 +36,12 @@ def make_router(context: Context) -> APIRouter:
         sharer = context.sharer(request, client)
         async with files.kept(sent.file, name, client.identity, sharer) as file:
             texts = await files.texts(file)
-            # A text without tags is the same as HTML.
+            # Detection as HTML suits texts without tags too.
             pair = await read_pair(context, parameters, texts, "html")
             if pair[0] == pair[1]:
                 if parameters.text("source_lang"):
                     raise ApiError(400, _SAME)
-                # What was detected after the upload, a client learns when it asks for the status.
+                # As the language was detected after the upload, the status reports the error.
                 files.fail(file, _SAME)
                 return {"document_id": file.file_id, "document_key": file.secret}
             glossary = await requested_glossary(context, client, parameters, pair)

@@ -81,7 +81,7 @@ def _add_files(router: APIRouter, context: Context) -> None:
         source, target = required(parameters, "source"), required(parameters, "target")
         sharer = context.sharer(request, client)
         async with files.kept(sent.file, sent.filename, client.identity, sharer) as file:
-            file.secret = ""  # So that whoever knows its address may fetch it.
+            file.secret = ""  # Anyone who knows its address may fetch it.
             texts = await files.texts(file)
             if source == "auto":
                 source = (await context.detect_source(texts, target, "html")).language
@@ -103,7 +103,7 @@ def _add_files(router: APIRouter, context: Context) -> None:
 
 
 def _saved_name(file: TranslatedFile) -> str:
-    """Returns a name beside that of the file, as a.de.po."""
+    """Returns the name of a translation, as a.de.po."""
     name = PurePosixPath(file.translated_name)
     return name.with_suffix(f".{file.pair[1]}{name.suffix}").name
 

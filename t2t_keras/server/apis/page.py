@@ -1,4 +1,4 @@
-"""The page, and what it asks besides LibreTranslate's API."""
+"""The page, and its routes that are not in LibreTranslate's API."""
 
 import functools
 from pathlib import Path
@@ -27,9 +27,9 @@ _FOLDER = Path(__file__).parents[1] / "page"
 _MOST_ALTERNATIVES = 8
 _MOST_LINES = 10_000
 _MOST_TERMS, _MOST_CHARACTERS_OF_TERMS = 10_000, 500_000
-_MOST_LINE = 10_000  # characters, where other words are looked for
+_MOST_LINE = 10_000  # characters of q and prefix of /page/alternatives
 _GLOSSARIES_AT_ONCE = 4
-_MOST_KEPT = 32  # glossaries, for requests of the same page
+_MOST_CACHED = 32  # glossaries, for further requests of the same page
 
 
 def make_router(context: Context) -> APIRouter:
@@ -86,7 +86,7 @@ def make_router(context: Context) -> APIRouter:
 
 
 def add_files(app: FastAPI) -> None:
-    """Serves the page's files, each by a route of its own: other addresses have no such method."""
+    """Serves the page's files, each by its own route, so that wrong methods of others get 405."""
     files = StaticFiles(directory=_FOLDER)
 
     def add(path: str, name: str) -> None:
@@ -101,25 +101,25 @@ def add_files(app: FastAPI) -> None:
 
 
 async def _glossary(parameters: Parameters, places: Places, budget: Budget) -> Glossary | None:
-    found: Any = parameters.any("glossary") or []
-    if not isinstance(found, list) or not all(
-        isinstance(pair, list) and len(pair) == 2 and all(isinstance(each, str) for each in pair)
-        for pair in found
+    terms: Any = parameters.any("glossary") or []
+    if not isinstance(terms, list) or not all(
+        isinstance(term, list) and len(term) == 2 and all(isinstance(side, str) for side in term)
+        for term in terms
     ):
         raise ApiError(400, "Invalid request: expected glossary as a list of [source, target]")
-    if len(found) > _MOST_TERMS:
+    if len(terms) > _MOST_TERMS:
         raise ApiError(413, f"Invalid request: expected at most {_MOST_TERMS:,} terms")
-    if not found:
+    if not terms:
         return None
-    if sum(len(each) for pair in found for each in pair) > _MOST_CHARACTERS_OF_TERMS:
+    if sum(len(side) for term in terms for side in term) > _MOST_CHARACTERS_OF_TERMS:
         message = f"expected at most {_MOST_CHARACTERS_OF_TERMS:,} characters of terms"
         raise ApiError(413, f"Invalid request: {message}")
     async with places.place(budget.client):
         with budget.working():
-            return await in_own_thread(_compiled, tuple(map(tuple, found)))
+            return await in_own_thread(_compiled, tuple(map(tuple, terms)))
 
 
-@functools.lru_cache(maxsize=_MOST_KEPT)
+@functools.lru_cache(maxsize=_MOST_CACHED)
 def _compiled(pairs: tuple[tuple[str, str], ...]) -> Glossary:
     try:
         return Glossary.of(pairs)

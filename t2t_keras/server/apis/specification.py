@@ -1,4 +1,4 @@
-"""The specification of LibreTranslate's API as this server has it, in Swagger 2.0, at /spec."""
+"""The specification of this server's LibreTranslate API, in Swagger 2.0, at /spec."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from fastapi import APIRouter
 import t2t_keras
 
 _LANGUAGE = "Code of a language, as /languages lists them"
-_KEY = ("api_key", "string", "Key, where the server needs one", False)
+_KEY = ("api_key", "string", "Key, if the server requires one", False)
 _TEXT = ("q", "string", "Text, or in JSON a list of texts", True)
 _SOURCE = ("source", "string", f"{_LANGUAGE}, or auto", True)
 _TARGET = ("target", "string", _LANGUAGE, True)
@@ -15,7 +15,7 @@ _FORMAT = ("format", "string", "text or html", False)
 _ALTERNATIVES = ("alternatives", "integer", "Number of further translations", False)
 _FILE = ("file", "file", "File to translate", True)
 
-# By route and method: what it does, its parameters (name, type, meaning, needed), its errors.
+# By route and method: summary, parameters (name, type, description, required), error statuses.
 _OPERATIONS: dict[tuple[str, str], tuple[str, tuple, tuple[int, ...]]] = {
     ("/translate", "post"): (
         "Translate text",
@@ -28,10 +28,10 @@ _OPERATIONS: dict[tuple[str, str], tuple[str, tuple, tuple[int, ...]]] = {
         (_FILE, _SOURCE, _TARGET, _KEY),
         (400, 403, 413, 429, 500, 503),
     ),
-    ("/suggest", "post"): ("Suggestions, which this server does not take", (), (403,)),
+    ("/suggest", "post"): ("Suggestions, which this server refuses", (), (403,)),
     ("/languages", "get"): ("List the languages", (), ()),
     ("/frontend/settings", "get"): ("Settings for a page", (), ()),
-    ("/health", "get"): ("Whether the server answers", (), ()),
+    ("/health", "get"): ("Check that the server answers", (), ()),
 }
 
 
@@ -47,7 +47,7 @@ def make_router() -> APIRouter:
 
 
 def specification() -> dict[str, Any]:
-    """Returns the specification as JSON has it."""
+    """Returns the specification for JSON."""
     paths: dict[str, dict[str, Any]] = {}
     for (path, method), (summary, parameters, errors) in _OPERATIONS.items():
         operation: dict[str, Any] = {
