@@ -54,9 +54,5 @@ def test_what_is_no_file(tmp_path):
 
 
 def test_the_deepest_settings():
-    value = "leaf"
-    for _ in range(64):
-        value = [value]
-    TreeBound("it").children([value], 0)
-    assert code_of(TreeBound("it").children, [{"a": (value,)}], 0) == "too_many_values"
-    assert code_of(TreeBound("it").children, [[value]], 0) == "too_many_values"
+    TreeBound("it").check(64)
+    assert code_of(TreeBound("it").check, 65) == "too_many_values"
