@@ -69,6 +69,11 @@ def test_shorter_and_longer_texts_are_similar(long, short, ratio):
         assert memory.fuzzy(text, least=ratio + 0.001) is None
 
 
+def test_nothing_is_similar_where_none_is_asked_for():
+    memory = TranslationMemory([("Open", "Öffnen")])
+    assert (memory.fuzzy("Open", least=0), memory.fuzzy(" ")) == (None, None)
+
+
 @pytest.mark.parametrize(("length", "is_compared"), [(1000, True), (1001, False)])
 def test_long_texts_are_not_compared(length, is_compared):
     memory = TranslationMemory([("a" * length, "1"), ("a" * 999, "2")])

@@ -26,8 +26,8 @@ _CREDITS_TEXT = {"translator-credits", "translator_credits"}
 _CONTENT_TYPE = "Content-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\n"
 # All that any of gettext's formats can take for a directive.
 _DIRECTIVE = re.compile(
-    r"%(?:\([^()]*\)|\{[^{}]*\}|<[^<>]*>)?[-+ #0'I*.\d$hlLqjzt]*.?|\$\{?\w+|[{}][^{}]*|~."
-    r"|</?[A-Za-z][^<>]*>",
+    r"%(?:\([^()]*\)|\{[^{}]*\}|<[^<>]*>)?[-+ #0'I*.\d$hlLqjzt]*.?|\$\{?\w+|~."
+    r"|\{[^{}]*\}|[{}][^{}]*|</?[A-Za-z][^<>]*>",
     re.DOTALL,
 )
 _NUMBERED = re.compile(r"%L?\d{1,2}|%n")

@@ -102,6 +102,7 @@ def test_everything_is_translated_anew_if_asked(translated):
         ("100% correct %s", "%s 100% more"),
         ("%(name)s is", "is"),
         ("line\\n", "line"),
+        ("\\nline", "line"),
     ],
 )
 def test_what_msgfmt_refuses_stays_fuzzy(written, msgfmt, source, target):
@@ -116,6 +117,50 @@ def test_what_msgfmt_refuses_stays_fuzzy(written, msgfmt, source, target):
     assert msgfmt(document.content()) == ""
 
 
+@pytest.mark.parametrize(
+    ("flags", "source", "target", "is_unsafe"),
+    [
+        ("qt-format", "%1 of %L2, %n is 5 % more", "%n: %L2 von %1, 5% mehr", False),
+        ("kde-format", "%1 of %2 is 5 % more", "%2 von %1, 5% mehr", False),
+        ("qt-format", "%1 of %2", "%1", True),
+        ("qt-format", "%n of it", "davon", True),
+        ("kde-format, c-format", "%1 is 5 % more", "%1 ist mehr", True),
+        ("python-brace-format", "{a} of {b}", "{b} von {a}", False),
+        ("python-brace-format", "{a} of {b}", "{b} von {c}", True),
+        ("python-brace-format", "{a} of {b}", "{a} von b", True),
+        ("python-brace-format", "{a:>5} of", "von {a:>5} hier", False),
+        ("java-format", "{0} of {1,number}", "{1,number} von {0}", False),
+        ("csharp-format", "{0} of {1}", "von {0}", True),
+        ("no-c-format", "%s", "x", True),
+        ("range: 0..5", "%s", "x", False),
+        ("c-format", "<b>%s</b> <i>a</i>", "<i>a</i> <b>%s</b>", False),
+        ("c-format", "<b>%s</b>", "%s", True),
+    ],
+)
+def test_flags_tell_what_msgfmt_compares(written, msgfmt, flags, source, target, is_unsafe):
+    content = f'#, {flags}\nmsgid "{source}"\nmsgstr ""\n'
+    document = read_document(written("a.po", HEADER + content), "en", "de")
+    document.units[0].set(target, final=True)
+    assert document.units[0].is_unsafe == is_unsafe
+    assert msgfmt(document.content()) == ""
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ('msgctxt "NAME OF TRANSLATORS"\nmsgid "a"\n', "names of translators"),
+        ('msgctxt "EMAIL OF TRANSLATORS"\nmsgid "a"\n', "names of translators"),
+        ('msgid "translator-credits"\n', "names of translators"),
+        ('msgid "translator_credits"\n', "names of translators"),
+        ('msgid "a"\nmsgid_plural "as"\n', "plurals, for want of a Plural-Forms header"),
+    ],
+)
+def test_what_is_left_out_is_counted(translated, entry, reason):
+    content = entry + ('msgstr[0] ""\n' if "plural" in entry else 'msgstr ""\n')
+    assert translated("a.po", content, languages=("en", "xx")) == content
+    assert translated.report.left_out == {reason: 1}
+
+
 def test_placeholders_that_are_numbered_or_named_may_change_places(written):
     entry = '#, python-format\nmsgid "%(a)s or %(b)d"\nmsgstr ""\n'
     document = read_document(written("a.po", HEADER + entry), "en", "de")
@@ -128,6 +173,7 @@ def test_placeholders_that_are_numbered_or_named_may_change_places(written):
     [
         ("<b>Both</b> match<br>here", "html"),
         ("<p>One<p>Two", "html"),
+        ("long<wbr>name<hr>and <br> more", "html"),
         ("<ul><li>One<li>Two</ul>", "html"),
         ("It failed.<p>Try again.", "html"),
         ("An <img src='%s'></img> and an <icon/>", "html"),
