@@ -97,8 +97,15 @@ def test_a_line_that_is_just_short_enough_is_read(written):
 
 @pytest.mark.parametrize("extension", sorted(set(EXTENSIONS) - {".docx"}))
 def test_a_line_of_16_megabytes_is_refused(written, extension):
-    with pytest.raises(UserError, match="expected lines of less than 16,777,216 bytes"):
-        read_document(written(f"a{extension}", "a" * MAX_LINE_BYTES), "en", "de")
+    with pytest.raises(UserError, match=":2: expected lines of less than 16,777,216 bytes"):
+        read_document(written(f"a{extension}", "\n" + "a" * MAX_LINE_BYTES), "en", "de")
+
+
+@pytest.mark.parametrize("extension", sorted(set(EXTENSIONS) - {".docx"}))
+def test_the_line_of_what_is_no_text_is_named(written, extension):
+    for mark in (b"", b"\xef\xbb\xbf"):
+        with pytest.raises(UserError, match=rf"a\{extension}:3 is not valid UTF-8"):
+            read_document(written(f"a{extension}", mark + b"\n\na \xff\n"))
 
 
 @pytest.mark.parametrize("extension", sorted(EXTENSIONS))

@@ -67,9 +67,10 @@ def test_languages_are_those_of_the_header_or_must_be_named(written):
         read_document(written("b.tmx", "<a/>"))
 
 
-def test_the_first_variant_of_a_language_counts(translated):
+@pytest.mark.parametrize("attribute", ["xml:lang", "lang"])
+def test_the_first_variant_of_a_language_counts(translated, attribute):
     variants = (("en", "One"), ("en", "Two"), ("de-AT", ""), ("de-AT", "Da"))
-    unit = "".join(f'<tuv xml:lang="{name}"><seg>{text}</seg></tuv>' for name, text in variants)
+    unit = "".join(f'<tuv {attribute}="{name}"><seg>{text}</seg></tuv>' for name, text in variants)
     content = f'<tmx><header srclang="en"/><body><tu>{unit}</tu></body></tmx>'
     assert translated("a.tmx", content) == content.replace("<seg></seg>", "<seg>ONE</seg>")
 
