@@ -78,6 +78,10 @@ def test_no_other_placement_agrees_better(seed):
     assert best - TOLERANCE <= found <= best + 1e-9
 
 
+# Full stop to comma as Chinese has them, and dashes.
+SIGNS = "\u3002\uff01\uff1f\uff1a\uff1b\uff0c\u2013\u2014"
+
+
 def _plain(text, behind):
     return text
 
@@ -108,6 +112,26 @@ def translated(markup, translation, pairs, form="html"):
         ("run <code>a &lt; b</code> now", "jetzt a < b aus", [], "jetzt <code>a &lt; b</code> aus"),
         (" <p>\n<b>all</b> ", "alles", [], " <p>\n<b>alles</b> "),
         ("<i>the</i> dog", "Hund", [(1, 0)], "<i>Hund</i>"),
+        # A sign is of the same sign, as the other language has it.
+        *(
+            (
+                'say <b>"yes"</b> x',
+                f"x {a}ja{b} sag",
+                [(0, 4), (2, 2), (4, 0)],
+                f"x <b>{a}ja{b}</b> sag",
+            )
+            for a, b in ("„“", "«»", "''", "「」", "“”")
+        ),
+        *(
+            (
+                f"<b>Stop{ours}</b> go",
+                f"los Halt{theirs}",
+                [(0, 1), (2, 0)],
+                f"los <b>Halt{theirs}</b>",
+            )
+            for ours, theirs in zip(".!?:;,--", SIGNS, strict=True)
+        ),
+        ("<b>Stop</b>! go", "los Halt?", [(0, 1), (2, 0)], "los <b>Halt</b>?"),
     ],
 )
 def test_where_tags_come(markup, translation, pairs, expected):
