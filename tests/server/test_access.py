@@ -4,17 +4,11 @@ import os
 import time
 
 import pytest
+from upper_case import Clock
 
 from t2t_keras.errors import UserError
 from t2t_keras.server.access import Access, ApiKeys
 from t2t_keras.server.messages import ApiError
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ import pytest
 import uvicorn
 from libretranslatepy import LibreTranslateAPI
 from starlette.testclient import TestClient
-from upper_case import Gated, Source, UpperCase
+from upper_case import Endless, Gated, Source
 
 from t2t_keras.errors import UserError
 from t2t_keras.server import run
@@ -154,14 +154,6 @@ def test_whoever_hangs_up_is_not_translated_for(serving):
     assert ["unwanted"] not in source.translator.calls
 
 
-class Endless(UpperCase):
-    """Searches without end."""
-
-    def translate(self, lines, *arguments, **options):
-        while True:
-            super().translate(lines)
-
-
 def test_what_takes_too_long_is_ended_and_charged(serving, tmp_path):
     (tmp_path / "keys").write_text("secret\n")
     source = Source(translator=Endless())
@@ -196,56 +188,6 @@ def test_the_terms_of_a_request_are_bounded(serving, size, is_refused):
     asked = {"q": "a", "glossary": terms} | ASKED
     found = httpx.post(f"{serving().url}/page/translate", json=asked)
     assert (found.status_code == 413) == is_refused
-
-
-def test_metrics_count_and_tell_no_text(serving):
-    url = serving().url
-    httpx.post(f"{url}/translate", json={"q": ["secret text", "b"]} | ASKED)
-    httpx.post(f"{url}/translate?q=secret", json=[])
-    httpx.get(f"{url}/secret/path")
-    answer = httpx.get(f"{url}/metrics")
-    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
-    text = answer.text
-    assert 't2t_serve_requests_total{method="POST",route="/translate",status="200"} 1.0' in text
-    assert 't2t_serve_requests_total{method="POST",route="/translate",status="400"} 1.0' in text
-    assert 't2t_serve_lines_total{model="en-de"} 2.0' in text
-    assert 't2t_serve_model_info{model="en-de",version="version-1"} 1.0' in text
-    assert "secret" not in text
-
-
-def test_metrics_have_names_of_models_not_paths(monkeypatch):
-    source = Source()
-    for path, name in (
-        ("/srv/own/run/model.ckpt-5", "model.ckpt-5"),
-        ("/srv/exports/12", "12"),
-        ("/srv/own/averaged/ctranslate2", "averaged"),
-    ):
-        monkeypatch.setattr(source, "newest", lambda path=path: (Path(path), 1))
-        text = TestClient(make_app([source]), client=("127.0.0.1", 1)).get("/metrics").text
-        assert f'version="{name}"' in text
-        assert "/srv" not in text
-
-
-@pytest.mark.parametrize(
-    ("address", "headers", "without_keys", "with_keys"),
-    [
-        ("127.0.0.1", {}, 200, 200),
-        ("::1", {}, 200, 200),
-        ("127.0.0.1", {"Host": "rebound.example.org"}, 403, 403),
-        ("127.0.0.1", {"X-Forwarded-For": "8.8.8.8"}, 403, 403),
-        ("127.0.0.1", {"Forwarded": "for=8.8.8.8"}, 403, 403),
-        ("8.8.8.8", {}, 403, 403),
-        ("8.8.8.8", {"Authorization": "Bearer secret"}, 403, 200),
-        ("8.8.8.8", {"Authorization": "Bearer other"}, 403, 403),
-    ],
-)
-def test_metrics_are_for_this_machine_or_a_key(tmp_path, address, headers, without_keys, with_keys):
-    (tmp_path / "keys").write_text("secret\n")
-    for file, status in ((None, without_keys), (tmp_path / "keys", with_keys)):
-        app = make_app([Source()], ServerConfig(api_keys_file=file, reload_seconds=0.0))
-        client = TestClient(app, client=(address, 1), headers=headers)
-        assert client.get("/metrics").status_code == status
-        assert client.get("/health").status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import time
 
 import pytest
 import uvicorn
+from upper_case import Clock
 from uvicorn.server import ServerState
 
 from t2t_keras.server.front.connections import BoundedConnection, LateConnections
@@ -39,13 +40,6 @@ class Transport:
         pass
 
     resume_reading = pause_reading
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from upper_case import Gated, Source, UpperCase
+from upper_case import Endless, Gated, Source, UpperCase
 
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.files import TranslatedFiles
@@ -158,14 +158,6 @@ def test_a_file_that_was_begun_too_often_is_given_up(tmp_path, attempts, status)
     assert using(translator, look, storage=tmp_path) == status
     assert json.loads(path.read_text())["attempts"] == attempts + (status == "done")
     assert len(translator.calls) == (status == "done")
-
-
-class Endless(UpperCase):
-    """Searches without end."""
-
-    def translate(self, lines, *arguments, **options):
-        while True:
-            super().translate(lines)
 
 
 @pytest.mark.parametrize(

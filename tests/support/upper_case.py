@@ -102,3 +102,20 @@ class Source:
 
     def newer_weights(self, translator):
         return None
+
+
+class Endless(UpperCase):
+    """Searches without end."""
+
+    def translate(self, lines, *arguments, **options):
+        while True:
+            super().translate(lines)
+
+
+class Clock:
+    """Seconds that a test sets."""
+
+    now = 0.0
+
+    def __call__(self):
+        return self.now

@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from upper_case import Source, UpperCase, UpperCaseEngine
+from upper_case import Clock, Source, UpperCase, UpperCaseEngine
 
 from t2t_keras.errors import UserError
 from t2t_keras.server.config import ServerConfig
@@ -230,13 +230,6 @@ def test_the_searches_of_a_job_are_bounded(times, is_done):
     assert error is None if is_done else error.code == "job_too_long"
     assert translate.searches == min(times, 256)
     batcher.close()
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 def test_the_seconds_of_a_job_are_those_of_its_share_of_work():
