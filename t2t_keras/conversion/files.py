@@ -10,6 +10,8 @@ from t2t_keras.io.foreign import MOST_BYTES, TreeBound, check_regular, inside, r
 
 # YAML parses longer numbers and dates slowly; no setting has them.
 _MOST_CHARACTERS = 1000
+# Many longer numbers have the same hash, with which a dictionary takes quadratic time.
+_MOST_CHARACTERS_OF_KEYS = 18
 # TensorFlow escapes quotes in paths; the names of its checkpoints have none.
 _NEWEST = re.compile(r'^model_checkpoint_path: "([^"\\]+)"', re.MULTILINE)
 _TEXT = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:binary")
@@ -94,15 +96,18 @@ def read_yaml(content: str | bytes, origin: str, texts_only: bool = False) -> di
     fast, slow = ("CBaseLoader", "BaseLoader") if texts_only else ("CSafeLoader", "SafeLoader")
     bound = TreeBound(origin)
 
-    def check(node: Any, depth: int = 0) -> None:
+    def check(node: Any, depth: int = 0, most: int = _MOST_CHARACTERS) -> None:
         bound.check(depth)
         if isinstance(node, yaml.ScalarNode):
-            if node.tag not in _TEXT and len(node.value) > _MOST_CHARACTERS:
+            if node.tag not in _TEXT and len(node.value) > most:
                 raise ValueError(f"a number or date of {len(node.value):,} characters")
-            return
-        for item in node.value:
-            for child in item if isinstance(node, yaml.MappingNode) else (item,):
-                check(child, depth + 1)
+        elif isinstance(node, yaml.MappingNode):
+            for name, value in node.value:
+                check(name, depth + 1, _MOST_CHARACTERS_OF_KEYS)
+                check(value, depth + 1)
+        else:
+            for value in node.value:
+                check(value, depth + 1)
 
     try:
         loader = getattr(yaml, fast, getattr(yaml, slow))(content)

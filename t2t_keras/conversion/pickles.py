@@ -166,6 +166,8 @@ class TensorPickle:
         for name, value in zip(values[::2], values[1::2], strict=True):
             if not _is_key(name):
                 raise UserError("expected texts and numbers as names of values, got others")
+            if type(name) is tuple:  # Any number of them can have the same hash.
+                self._spend(len(owner))
             owner[name] = value
         self._stack.append(owner)
 

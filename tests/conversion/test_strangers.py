@@ -1,6 +1,7 @@
 """Models that somebody made to do harm, or that are damaged: one line, and nothing else happens."""
 
 import collections
+import itertools
 import json
 import os
 import pickle
@@ -117,6 +118,19 @@ def test_operands_are_checked(packed, content, code):
     assert code_of(read_pytorch, packed(content, s=FLOATS)) == code
 
 
+@pytest.mark.parametrize(("count", "code"), [(1000, None), (2000, "too_many_values")])
+def test_tuples_with_the_same_hash_take_bounded_work(packed, count, code):
+    # Equal modulo 2**61 - 1, and so in their hashes.
+    equal = [(2**61 - 1) * factor for factor in (-3, -2, -1, 0, 1, 2, 3)]
+    names = itertools.islice(itertools.product(equal, repeat=4), count)
+    pairs = b"".join(numbers(*name) + b"N" for name in names)
+    path = packed(b"}(" + pairs + b"u")
+    if code:
+        assert code_of(read_pytorch, path) == code
+    else:
+        assert len(read_pytorch(path)) == count
+
+
 def nested(levels):
     value = ["x", "x"]
     for _ in range(levels):
@@ -160,6 +174,8 @@ MERGED = ALIASES.replace("[x, x]", "{x: 1}").replace("[*", "{<<: [*").replace("]
         ("a: !!int ''", "not_yaml"),
         ("a: " + 100_000 * "1", "not_yaml"),
         ("a: 1" + 100_000 * ":1", "not_yaml"),
+        # Of such names, any number can have the same hash.
+        (19 * "1" + ": a", "not_yaml"),
         ("a: !!timestamp x", "not_yaml"),
         ("a: !!python/object:os.system x", "not_yaml"),
         ("[1", "not_yaml"),
@@ -169,6 +185,13 @@ MERGED = ALIASES.replace("[x, x]", "{x: 1}").replace("[*", "{<<: [*").replace("]
 )
 def test_yaml(content, code):
     assert code_of(read_yaml, content, "it") == code
+
+
+def test_numbers_as_names_of_settings():
+    assert read_yaml(18 * "1" + ": a\n" + 19 * "a" + ": b", "it") == {
+        int(18 * "1"): "a",
+        19 * "a": "b",
+    }
 
 
 def test_yaml_with_an_alias():

@@ -205,7 +205,7 @@ def _load_mean(
         if measure:
             loss = measure()
             print(f"Dev loss of the mean of {len(taken)} from {Path(path).name} on: {loss:.4f}")
-            if loss < lowest:
+            if not best or loss < lowest:  # A loss may be NaN.
                 lowest, best_count = loss, len(taken)
                 best = [keras.ops.convert_to_numpy(weight.value) for weight in weights]
         if len(taken) == most or (measure and len(taken) - best_count >= _PATIENCE):

@@ -1,6 +1,7 @@
 """Runs made of others: the mean of checkpoints in both formats, and .npz as TensorFlow's."""
 
 import json
+import math
 import os
 
 import keras
@@ -129,8 +130,10 @@ def test_the_last_regular_one_before_a_stop_does_not_count_twice(steps, left_out
 
 
 @pytest.mark.usefixtures("eagerly")
-# Weights that still change fast, and such as move around those that they approach.
-@pytest.mark.parametrize(("scales", "count"), [((50, 30, 10, 1), 1), ((0, 50, -5, 5), 2)])
+# Weights that still change fast, such as move around those that they approach, and NaN.
+@pytest.mark.parametrize(
+    ("scales", "count"), [((50, 30, 10, 1), 1), ((0, 50, -5, 5), 2), ((0, 1, 1, math.nan), 1)]
+)
 def test_the_dev_loss_decides_how_many(make_record, tmp_path, scales, count):
     record, random = make_record(), np.random.default_rng(0)
     record.save(tmp_path / "run")
