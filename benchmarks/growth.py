@@ -82,7 +82,7 @@ def _translation(beam_size=4, length=32, sentences=16) -> Callable[[], object]:
 
 
 def _generation(pairs: int) -> Callable[[], object]:
-    """Returns what makes data of so many pairs of the toy grammar, with a given vocabulary."""
+    """Returns what generates data of this number of toy pairs, with a fixed vocabulary."""
     from t2t_keras import registry
     from t2t_keras.data.generate import generate
 

@@ -7,7 +7,7 @@ _LINES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
 class Metrics:
-    """Counts of one server, none of which tells what was translated.
+    """Counts of one server; none reveals translated text.
 
     Attributes:
       requests: by method, route and status.

@@ -41,7 +41,7 @@ def read_passages(
     Args:
       text: of any number of lines.
       split_lines: whether each line is translated by itself; else line ends are spaces.
-      split: returns the sentences of a line, with the white space behind each; None = it is one.
+      split: returns the sentences of a line with the white space after them; None = no splitting.
     """
     sentences, between, space = [], [], ""
     for line in _LINE.findall(text) if split_lines else [text]:

@@ -78,7 +78,7 @@ def serve(
 
 
 def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, address: Address):
-    """Returns uvicorn's server, and the socket that it is to serve; arguments as of `serve`."""
+    """Returns uvicorn's server and its socket; takes the same arguments as `serve`."""
     try:
         import uvicorn
 

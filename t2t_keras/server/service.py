@@ -69,7 +69,7 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Splitting:
-    """How the sentences of a plain text are told apart.
+    """How a plain text is split into sentences.
 
     Attributes:
       lines: whether an end of line ends a sentence; else it is a space.

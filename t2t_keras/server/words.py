@@ -80,7 +80,7 @@ def _line(line: str, passages: Passages, sentences: Sequence[_Sentence]) -> dict
     tokens = sum(len(each.words) for each in sentences)
     whole = 1.0
     for each in sentences:
-        # Of some words nothing is known, as behind what a model may read.
+        # Some words have no confidence, such as those after the model's longest input.
         known = [round(found, 4) for found in each.confidences]
         alignment += [
             [len(source_words) + source, len(words) + target] for source, target in each.alignment
@@ -108,7 +108,7 @@ PREFIX_TOO_LONG = "prefix_too_long"
 
 @dataclasses.dataclass(frozen=True)
 class OtherWords:
-    """Finds what may stand behind the beginning of a line's translation.
+    """Finds continuations of the beginning of a line's translation.
 
     Attributes:
       prefix: the beginning, of whole words.
@@ -125,7 +125,7 @@ class OtherWords:
     glossary: Glossary | None = None
 
     def __call__(self, translator: Translator, lines: Sequence[str]) -> list[list[dict[str, Any]]]:
-        """Returns the translations of each line behind the beginning, likeliest first.
+        """Returns for each line the translations with this beginning, likeliest first.
 
         Each is {"word": next word, "text": whole translation}, with "words" and "alignment" as of
         `WordByWord`. The sentences that the beginning completes stay as they are there.

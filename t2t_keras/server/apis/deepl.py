@@ -62,7 +62,7 @@ def make_router(context: Context) -> APIRouter:
 
 
 def make_last_router() -> APIRouter:
-    """Returns the route of all that this server has not; it stands behind all others."""
+    """Returns the route for unsupported endpoints; it must come last."""
     router = APIRouter()
 
     @router.api_route("/v2/{rest:path}", methods=_METHODS)

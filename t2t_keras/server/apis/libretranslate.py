@@ -135,7 +135,7 @@ async def _translate(context: Context, request: Request) -> dict[str, Any]:
 
 
 def required(parameters: Parameters, name: str) -> str:
-    """Returns a parameter; an `ApiError` says that it is missing."""
+    """Returns a parameter; raises `ApiError` if it is missing."""
     if not (found := parameters.text(name)):
         raise ApiError(400, f"Invalid request: missing {name} parameter")
     return found if found == "auto" else canonical(found)
