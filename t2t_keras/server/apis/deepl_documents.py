@@ -76,11 +76,13 @@ def make_router(context: Context) -> APIRouter:
 
 
 def _check_format(parameters: Parameters, name: str, known: Sequence[str]) -> None:
+    from t2t_keras.documents import translated_name
+
     ending = PurePosixPath(name).suffix.lower()
     if ending not in known:
         raise ApiError(400, f"Invalid file: the file extension '{ending}' is not supported.")
     wanted = parameters.text("output_format").lower()
-    if wanted and not name.lower().endswith(f".{wanted}"):
+    if wanted and translated_name(name).suffix.lower() != f".{wanted}":
         raise ApiError(400, "output_format not supported.")
 
 

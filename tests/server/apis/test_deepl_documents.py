@@ -8,6 +8,8 @@ import httpx
 import pytest
 from upper_case import Gated, Source
 
+TEMPLATE = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "a"\nmsgstr ""\n'
+
 
 @pytest.fixture
 def server(serving):
@@ -70,12 +72,16 @@ def test_what_cannot_be_translated_is_refused(client):
         (b"a", "a.txt", {"target_lang": "EN-GB"}, "Source and target language are equal"),
         (b"\xff", "a.txt", {}, "a.txt"),
         (b"a", "a.txt", {"output_format": "pdf"}, "output_format not supported"),
+        (TEMPLATE, "a.pot", {"output_format": "pot"}, "output_format not supported"),
         (b"a", "a.txt", {"formality": "more"}, "'formality' is not supported"),
         (b"a", "a.txt", {"style_rule": "a"}, "'style_id' is not supported"),
     ):
         with pytest.raises(deepl.DeepLException, match=message) as raised:
             upload(content, name, **options)
         assert raised.value.http_status_code == 400
+    # The format of a translation may be named; that of a template's is another.
+    for content, name, output_format in ((b"a", "a.TXT", "Txt"), (TEMPLATE, "a.pot", "po")):
+        assert upload(content, name, output_format=output_format).document_id
 
 
 @pytest.mark.usefixtures("quick")
@@ -100,7 +106,7 @@ def test_the_status_of_a_document_in_work(serving, deepl_client):
     assert translator.begun.wait(10)
     status = client.translate_document_get_status(handle)
     assert (status.status.value, status.done, status.ok) == ("translating", False, True)
-    assert status.seconds_remaining >= 0
+    assert status.seconds_remaining >= 1
     with pytest.raises(deepl.DocumentNotReadyException, match="Document not ready"):
         client.translate_document_download(handle)
     translator.gate.set()
@@ -136,6 +142,8 @@ def test_what_a_killed_server_has_not_finished_is_finished_by_the_next(
     handle = client.translate_document_upload(b"A house.", **asked)
     server.stop()
     [record] = tmp_path.glob("files/*/record.json")
+    names = {path.name for path in record.parent.iterdir()}
+    assert names == {"record.json", "target.txt", "terms.json"}, "the source is not needed any more"
     record.write_text(record.read_text().replace('"done"', '"translating"'))
     record.with_name("target.txt").rename(record.with_name("source.txt"))
     record.with_name("source.txt").write_text("A house.")
@@ -144,10 +152,13 @@ def test_what_a_killed_server_has_not_finished_is_finished_by_the_next(
     broken.write_text(record.read_text().replace('"pair"', '"pairs"'))
     unfinished.mkdir()  # The server was killed while this came.
     (unfinished / "source.txt").write_text("A house.")
-    client = deepl_client(serving(storage=tmp_path))
+    again = serving(storage=tmp_path)
+    client = deepl_client(again)
     output = io.BytesIO()
     assert client.translate_document_wait_until_done(handle).done
     client.translate_document_download(handle, output)
     assert output.getvalue().decode() == "A Hütte."
     assert f"{broken.parent} is left out" in caplog.text
     assert not unfinished.exists()
+    again.stop()
+    assert not record.parent.exists()  # What was fetched is removed.
