@@ -182,6 +182,9 @@ def test_runs_of_translate_all(runs, other_source, capsys, monkeypatch):
     os.utime(other_source, (1, 1))
     with pytest.raises(AttributeError):
         compared(capsys, runs, FAST, "--data_dir=data")
+    os.utime(files[0], (1, 1))  # Older than the checkpoint: of another of that step.
+    with pytest.raises(AttributeError):
+        compared(capsys, runs, FAST)
 
 
 def test_runs_of_different_sets_are_refused(runs, random_run, refused, tmp_path):

@@ -7,7 +7,7 @@ from browser import opening
 from t2t_keras.comparison.comparison import compare
 from t2t_keras.comparison.page import comparison_page
 from t2t_keras.comparison.scores import Significance
-from t2t_keras.comparison.systems import TranslatedText
+from t2t_keras.comparison.systems import System, TranslatedText
 
 HOSTILE = '</dd></main><script>alert(1)</script>{{content}} & "q" <img src=//x onerror=alert(1)>'
 
@@ -48,6 +48,15 @@ def test_nothing_in_a_text_is_markup(hostile):
     assert found.text.count(HOSTILE) >= 3, "the file, and the first line and its source"
     assert "20.5\xa0MB" in found.text
     assert "90.0\xa0s" in found.text
+
+
+def test_words_that_the_other_system_does_not_have_are_underlined():
+    lines = {"one": "the house stands", "two": "the <small> red house stands here"}
+    systems = [System(name, [line], name) for name, line in lines.items()]
+    text = TranslatedText(systems, ["the red house stands here"], "ref")
+    page = comparison_page(compare(text, ["chrf"], significance=Significance(samples=2)))
+    assert page.count(">the house stands</dd>") == 1
+    assert page.count(">the <u>&lt;small&gt; red</u> house stands <u>here</u></dd>") == 1
 
 
 @pytest.fixture(scope="module")

@@ -188,6 +188,18 @@ def test_no_file_is_worked_on_without_end(tmp_path, settings, status):
     assert json.loads(path.read_text())["status"] == status
 
 
+@pytest.mark.parametrize(
+    ("characters", "seconds"), [(0, 1.5), (1_000, 1.5), (1_001, 3.0), (2_000, 3.0), (2_001, 4.5)]
+)
+def test_each_so_many_characters_have_so_many_seconds(characters, seconds):
+    config = ServerConfig(reload_seconds=0.0, max_job_seconds=1.5, max_characters=1_000)
+    service = TranslationService([Source()], config, Metrics())
+    budget = service.budget("", characters)
+    budget.count_searches(1e9)
+    assert f" {seconds:g} seconds" in str(budget.ended)
+    asyncio.run(service.close())
+
+
 def test_the_bytes_of_files_are_bounded(monkeypatch):
     monkeypatch.setattr("t2t_keras.server.files._MOST_BYTES", 5)
     monkeypatch.setattr("t2t_keras.server.files._MOST_BYTES_OF_OWNER", 3)

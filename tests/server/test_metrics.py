@@ -1,5 +1,6 @@
 """Metrics: what they count, what they reveal, and who may read them."""
 
+import re
 from pathlib import Path
 
 import httpx
@@ -28,16 +29,19 @@ def test_metrics_count_and_tell_no_text(serving):
     assert "secret" not in text
 
 
-def test_metrics_have_names_of_models_not_paths(monkeypatch):
+def test_metrics_have_the_newest_models_name_not_its_path(monkeypatch):
     source = Source()
+    app = make_app([source], ServerConfig(reload_seconds=0.0))
+    client = TestClient(app, client=("127.0.0.1", 1))
     for path, name in (
         ("/srv/own/run/model.ckpt-5", "model.ckpt-5"),
         ("/srv/exports/12", "12"),
         ("/srv/own/averaged/ctranslate2", "averaged"),
     ):
-        monkeypatch.setattr(source, "newest", lambda path=path: (Path(path), 1))
-        text = TestClient(make_app([source]), client=("127.0.0.1", 1)).get("/metrics").text
-        assert f'version="{name}"' in text
+        monkeypatch.setattr(source, "newest", lambda path=path: (Path(path), path))
+        assert app.state.context.service.models["en", "de"].reload_if_newer()
+        text = client.get("/metrics").text
+        assert re.findall(r't2t_serve_model_info\{.*version="(.*)"\} 1.0', text) == [name]
         assert "/srv" not in text
 
 

@@ -12,6 +12,7 @@ import http.server
 import json
 import ssl
 import threading
+import urllib.parse
 from pathlib import Path
 
 import grpc
@@ -120,7 +121,7 @@ def json_request(path: str, body: bytes):
     asked = json.loads(body)
     inputs = {key: tf.make_tensor_proto(values) for key, values in asked["inputs"].items()}
     request = predict_pb2.PredictRequest(inputs=inputs)
-    request.model_spec.name = name
+    request.model_spec.name = urllib.parse.unquote(name)
     request.model_spec.signature_name = asked["signature_name"]
     if version:
         request.model_spec.version.value = int(version.removeprefix("versions/"))

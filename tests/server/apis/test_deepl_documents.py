@@ -8,7 +8,8 @@ import httpx
 import pytest
 from upper_case import Gated, Source
 
-TEMPLATE = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "a"\nmsgstr ""\n'
+TEMPLATE = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n'
+TEMPLATE += b'\nmsgid "a"\nmsgstr ""\n'
 
 
 @pytest.fixture

@@ -83,6 +83,11 @@ def test_the_other_sentences_of_a_line_stay_as_they_are(real):
         behind = [pair for pair in each["alignment"] if pair[1] >= targets]
         expected = [[sources + one, targets + other] for one, other in lines[1]["alignment"]]
         assert behind == expected
+    # In a later sentence too, the likeliest comes first.
+    found = post(real, "/page/alternatives", q=line, prefix="Dog. Man")["alternatives"]
+    sure = [each["words"][2]["confidence"] for each in found]
+    assert sure == sorted(sure, reverse=True)
+    assert len(set(sure)) > 1
 
 
 def test_text_terms_alternatives_and_a_catalogue(real, open_real, tmp_path, wait):

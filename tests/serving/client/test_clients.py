@@ -28,6 +28,8 @@ def test_sends_the_request_and_reads_the_answers(server, connect):
     assert asked[:4] == ("ende", 3, "other", texts)
     assert set(metadata) <= asked[4].items()
     assert default[1:3] == (None, "serving_default")
+    connect(server.address, name="en/de ü").translate(["a"])
+    assert server.requests[-1][0] == "en/de ü"
 
 
 def test_retries_while_the_server_is_unavailable(server, connect):

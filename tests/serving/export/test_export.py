@@ -1,5 +1,6 @@
 """The SavedModel does what `Translator` does, and needs neither this package nor Keras."""
 
+import dataclasses
 import runpy
 import shutil
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
+from t2t_keras.decoding.translation import Hypothesis
 from t2t_keras.errors import UserError
 from t2t_keras.serving.export.export import export, warmup_texts
 from t2t_keras.serving.export.load import load_export
@@ -16,7 +18,11 @@ from t2t_keras.serving.export.weights import rounded_weights
 
 
 def test_equals_in_process(loaded, lines, expected):
-    assert loaded.translate(lines) == expected
+    found = loaded.translate(lines)
+    assert [dataclasses.replace(each, hypotheses=()) for each in found] == expected
+    assert [each.hypotheses for each in found] == [
+        (Hypothesis(each.text, each.score),) for each in found
+    ]
     assert len({each.text for each in expected}) > 4
     assert any(each.cut for each in expected)
     assert loaded.translate([]) == []

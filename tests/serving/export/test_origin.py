@@ -91,6 +91,15 @@ def test_the_problem_s_own_score_is_measured(checkpoint, dtype, rest):
     assert line == f"dev: 100.00 F1 (sampled, seed 5){rest}"
 
 
+def test_what_rounding_costs_is_measured(checkpoint):
+    run, text = run_of("parsing_trees"), (["John sees"], [TREE])
+    translator, answers = translator_to("", run), iter([TREE, TREE.replace("VP", "X")])
+    translator.translate = lambda lines: [Translation(next(answers), 0.0) for _ in lines]
+    line = origin.measured_score(translator, run, checkpoint, "int8", text)
+    assert line.startswith("dev: 66.67 F1 ")
+    assert line.endswith("; 100.00 F1 with exact weights (-33.33)")
+
+
 def test_a_measured_score_names_its_text_and_conventions(wmt14, checkpoint):
     hypothesis, reference = "Das ist ein Hausboot auf dem See.", "Das ist ein Boot auf dem See."
     text = (["It is a boat on the lake."], [reference])
