@@ -132,6 +132,8 @@ class TranslatedFiles:
         self._files[file.file_id] = file
         if file.is_finished:
             return
+        if file.status == "queued" and file.attempts:
+            file.attempts -= 1  # The server stopped in order: the file did not crash it.
         if file.attempts >= _MOST_ATTEMPTS:
             # It may have crashed the servers before.
             _LOG.error("%s is given up after %d attempts", record.parent, file.attempts)
