@@ -231,10 +231,10 @@ def _force(translator: "Translator", jobs: Sequence[_Job], glossary: Glossary) -
 
 def _take_best(job: _Job, candidates: Sequence[Translation]) -> None:
     """Replaces the translation of a line by the best candidate that has more terms."""
-    most = job.broken(job.translation)
-    unbroken = [each for each in candidates if job.broken(each) <= most]
+    most_broken = job.broken(job.translation)
+    unbroken = [other for other in candidates if job.broken(other) <= most_broken]
     best = min(
-        unbroken, key=lambda each: (_num_missing(each), -each.score), default=job.translation
+        unbroken, key=lambda other: (_num_missing(other), -other.score), default=job.translation
     )
     if _num_missing(best) < _num_missing(job.translation):
         job.translation = best

@@ -155,9 +155,9 @@ class Document:
 def check_counts(path: Path, text: AnyStr) -> None:
     """Raises `UserError` for a text with more tags or lines than what they become has room for."""
     for sign, most, what in (("<", MAX_TAGS, "tags"), ("\n", MAX_LINES, "lines")):
-        found = text.count(sign if isinstance(text, str) else sign.encode())
-        if found > most:
-            raise UserError(f"{path}: expected at most {most:,} {what}, got {found:,}. Split it.")
+        count = text.count(sign if isinstance(text, str) else sign.encode())
+        if count > most:
+            raise UserError(f"{path}: expected at most {most:,} {what}, got {count:,}. Split it.")
 
 
 def markup_of(text: str) -> str:

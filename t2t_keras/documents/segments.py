@@ -127,9 +127,9 @@ def _is_wrapped(line: str, following: str, between: str) -> bool:
 
 
 def _segment(lines: Sequence[str], breaks: Sequence[str], language: str) -> Segment:
-    found = sentence_splitter(language)(" ".join(lines))
-    sentences = [sentence.rstrip() for sentence in found]
-    gaps = [raw[len(text) :] for raw, text in zip(found, sentences, strict=True)]
+    pieces = sentence_splitter(language)(" ".join(lines))
+    sentences = [sentence.rstrip() for sentence in pieces]
+    gaps = [raw[len(text) :] for raw, text in zip(pieces, sentences, strict=True)]
     return Segment(sentences, gaps, list(breaks), list(map(len, lines)))
 
 

@@ -109,11 +109,11 @@ class SpanDocument(Document):
 
 def without_overlaps(changes: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
     """Returns changes in rising order, without those that overlap an earlier one."""
-    found: list[tuple[int, int, str]] = []
+    separate: list[tuple[int, int, str]] = []
     for change in sorted(changes):
-        if not found or change[0] >= found[-1][1]:
-            found.append(change)
-    return found
+        if not separate or change[0] >= separate[-1][1]:
+            separate.append(change)
+    return separate
 
 
 def replaced(text: AnyStr, changes: Iterable[tuple[int, int, AnyStr]]) -> AnyStr:

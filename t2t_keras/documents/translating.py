@@ -192,17 +192,21 @@ def _translate(
             chunk = texts[start : start + _AT_ONCE]
             # Markup is normalised where its text is read: tags and attributes stay as they are.
             sent = list(map(normalized, chunk)) if kind == "text" else chunk
-            found = translator.translate(sent, **options)
-            sure = [None] * len(chunk)
+            translated = translator.translate(sent, **options)
+            certainties = [None] * len(chunk)
             if confidence and kind == "text":
                 from t2t_keras.decoding.confidence import confidences
 
-                sure = [each.whole for each in confidences(translator, chunk, found)]
-            for text, line, each, of_it in zip(chunk, sent, found, sure, strict=True):
-                is_broken = bool(getattr(each, "broken", 0))
+                certainties = [
+                    result.whole for result in confidences(translator, chunk, translated)
+                ]
+            for text, line, result, certainty in zip(
+                chunk, sent, translated, certainties, strict=True
+            ):
+                is_broken = bool(getattr(result, "broken", 0))
                 # An unchanged text keeps the spelling of the document.
-                translation = text if each.text == line else each.text
-                translations[kind, text] = _Found(translation, of_it, is_broken)
+                translation = text if result.text == line else result.text
+                translations[kind, text] = _Found(translation, certainty, is_broken)
             done += len(chunk)
             progress(done, len(translations))
 

@@ -138,7 +138,7 @@ class Glossary:
 
 def _terms(rows: Iterable[tuple[str, Sequence[str]]], first_counts: bool = False) -> list[Term]:
     """Checks (name, columns) and returns their terms; the same one twice counts once."""
-    found: dict[tuple, tuple[str, Term]] = {}
+    by_key: dict[tuple, tuple[str, Term]] = {}
     for name, columns in rows:
         term = _term(name, columns)
         tokens = tokens_of(term.source)
@@ -148,13 +148,13 @@ def _terms(rows: Iterable[tuple[str, Sequence[str]]], first_counts: bool = False
                 f"{len(tokens)}: '{term.source[:40]}...'."
             )
         key = tuple(_keys(tokens)), _exact(term, tokens)
-        earlier, first = found.setdefault(key, (name, term))
+        earlier, first = by_key.setdefault(key, (name, term))
         if first.target != term.target and not first_counts:
             raise UserError(
                 f"{name}: '{term.source}' is to become '{term.target}', but '{first.target}' in "
                 f"{earlier}. Leave one of them out."
             )
-    return [term for _, term in found.values()]
+    return [term for _, term in by_key.values()]
 
 
 def _term(name: str, columns: Sequence[str]) -> Term:

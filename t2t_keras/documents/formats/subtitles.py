@@ -193,13 +193,13 @@ def _goes_on(before: _Text, after: _Text) -> bool:
 
 
 def _add(document: SpanDocument, group: list[_Text]) -> None:
-    text = " ".join(each.text for each in group)
+    text = " ".join(said.text for said in group)
     unit = Unit(text, format=markup_of(text))
 
     def written(text: str) -> list[str]:
         # The space after each part counts.
         lengths = [len(part.text) + 1 for part in group]
         parts = divided(text, lengths) if group[1:] else [text]
-        return [each.written(part) for each, part in zip(group, parts, strict=True)]
+        return [said.written(part) for said, part in zip(group, parts, strict=True)]
 
-    document.add_parts(unit, [(each.start, each.end) for each in group], written)
+    document.add_parts(unit, [(said.start, said.end) for said in group], written)

@@ -176,24 +176,24 @@ class Paragraph:
 
     def _masked(self, pieces: Sequence[_Piece], key: str) -> str:
         parts = []
-        for each in pieces:
-            if each.is_text and each.key == key:
-                parts.append(escape(each.text))
+        for coded in pieces:
+            if coded.is_text and coded.key == key:
+                parts.append(escape(coded.text))
                 continue
             number = len(self._codes)
-            self._codes.append(each)
-            if each.is_text:
+            self._codes.append(coded)
+            if coded.is_text:
                 # An index, as in m², belongs to the word before it.
-                raised = None if each.format is None else each.format.find(_RAISED)
+                raised = None if coded.format is None else coded.format.find(_RAISED)
                 is_index = raised is not None and raised.get(f"{_W}val") != "baseline"
                 name = "sup" if is_index else "g"
-                parts.append(f'<{name} i="{number}">{escape(each.text)}</{name}>')
-            elif each.inner:
+                parts.append(f'<{name} i="{number}">{escape(coded.text)}</{name}>')
+            elif coded.inner:
                 # Its first format is what its text looks like.
-                inner_key = next((piece.key for piece in each.inner if piece.is_text), "")
-                parts.append(f'<g i="{number}">{self._masked(each.inner, inner_key)}</g>')
+                inner_key = next((piece.key for piece in coded.inner if piece.is_text), "")
+                parts.append(f'<g i="{number}">{self._masked(coded.inner, inner_key)}</g>')
             else:
-                inside = {part.tag for element in each.elements for part in element.iter()}
+                inside = {part.tag for element in coded.elements for part in element.iter()}
                 parts.append(lone_code(number, parts_words=bool(inside & _BREAKS)))
         return "".join(parts)
 

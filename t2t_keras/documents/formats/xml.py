@@ -53,10 +53,10 @@ class XmlDocument(Document):
             self._open[-1].has_text |= has_letters(text)
 
     def _closed(self, element: Element) -> None:
-        found = self._open.pop()
-        if found.has_text:
+        closed = self._open.pop()
+        if closed.has_text:
             # Everything inside it is inline.
-            del self._texts[found.first :]
+            del self._texts[closed.first :]
             self._texts.append((element.inner_start, element.inner_end))
 
     def _add(self, start: int, end: int) -> None:

@@ -209,7 +209,7 @@ class Placer:
         In the order in which marks lead from one to the other; None if there are too many.
         """
         begin: _State = tuple((number, 0, number == 0) for number in self._began)
-        found: dict[_State, tuple[list, _State | None]] = {}
+        steps_of: dict[_State, tuple[list, _State | None]] = {}
         # A mark adds one to the marks that are out, a word none: so states come in order.
         waves, pending = {0: {begin: None}}, 0
         while pending in waves:
@@ -217,20 +217,20 @@ class Placer:
             for state in wave:
                 steps = self._steps(state, any_order, must_have_words)
                 with_word = self._with_word(state)
-                found[state] = steps, with_word
+                steps_of[state] = steps, with_word
                 if (
                     with_word is not None
-                    and with_word not in found
+                    and with_word not in steps_of
                     and with_word not in waves[pending]
                 ):
                     waves[pending][with_word] = None
                     wave.append(with_word)
                 for following, _, _ in steps:
                     waves.setdefault(pending + 1, {})[following] = None
-                if len(found) > _MOST_STATES:
+                if len(steps_of) > _MOST_STATES:
                     return None
             pending += 1
-        return found
+        return steps_of
 
     def _steps(self, state: _State, any_order: bool, must_have_words: bool):
         """Returns (state, number of the node, whether it closes) for each mark that may come."""

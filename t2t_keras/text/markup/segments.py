@@ -157,30 +157,30 @@ def _with_kept_placeholders(
     """
     if not marks:
         return marks
-    found: list[Mark] = []
-    done = 0  # Number of the marks that are looked at.
+    merged: list[Mark] = []
+    number = 0  # Number of the marks that are looked at.
     for each in find(text):
-        while done < len(marks) and marks[done].end <= each.start:
-            found.append(marks[done])
-            done += 1
-        first = done
-        while done < len(marks) and marks[done].start < each.end:
-            done += 1
-        inside = marks[first:done]
+        while number < len(marks) and marks[number].end <= each.start:
+            merged.append(marks[number])
+            number += 1
+        first = number
+        while number < len(marks) and marks[number].start < each.end:
+            number += 1
+        inside = marks[first:number]
         is_whole = inside and (inside[0].start, inside[0].end) == each[:2]
         fits = all(each.start <= mark.start and mark.end <= each.end for mark in inside)
         if not inside or is_whole or not fits or any(mark.element >= 0 for mark in inside):
-            found += inside
+            merged += inside
             continue
         parts, position = [], each.start
         for mark in inside:
             parts += [_raw(text, position, mark.start, raws), mark.lead, mark.raw]
             position = mark.end
         raw = "".join([*parts, _raw(text, position, each.end, raws)])
-        found.append(Mark(KEPT, raw, start=each.start, end=each.end))
+        merged.append(Mark(KEPT, raw, start=each.start, end=each.end))
         for place in range(each.start, each.end):
             raws.pop(place, None)
-    return found + marks[done:]
+    return merged + marks[number:]
 
 
 def _raw(text: str, start: int, end: int, raws: Mapping[int, tuple[int, str]]) -> str:

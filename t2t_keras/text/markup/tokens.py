@@ -113,13 +113,13 @@ def _html_token(text: str, start: int, is_foreign: bool) -> Token | None:
 
 def _tag_end(text: str, position: int) -> int:
     """Returns where a tag ends, 0 = nowhere; a ">" in a quoted value does not end it."""
-    while found := _IN_TAG.search(text, position):
-        position = found.end()
-        if found[0] == ">":
+    while sign := _IN_TAG.search(text, position):
+        position = sign.end()
+        if sign[0] == ">":
             return position
         # Elsewhere a quotation mark is part of a name.
         if text[max(position - 100, 0) : position - 1].rstrip().endswith("="):
-            position = text.find(found[0], position) + 1
+            position = text.find(sign[0], position) + 1
             if not position:
                 return 0
     return 0

@@ -23,7 +23,7 @@ def units(text: str, verbatim: Sequence[str] = ()) -> list[Span]:
     spans, position = [], 0
     for each in [*find(text, verbatim), None]:
         start = each.start if each else len(text)
-        spans += [found.span() for found in _UNIT.finditer(text, position, start)]
+        spans += [match.span() for match in _UNIT.finditer(text, position, start)]
         if each:
             spans.append((each.start, each.end))
             position = each.end

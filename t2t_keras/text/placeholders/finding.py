@@ -62,7 +62,7 @@ def find(text: str, verbatim: Sequence[str] = ()) -> list[Placeholder]:
     pieces = _verbatim_places(text, [*verbatim, *(Part(f"<{name}>") for name in closed)])
     if not pieces and not SIGNS.search(text):
         return []
-    found, position = [], 0
+    placed, position = [], 0
     match, pieces = _SYNTAXES.search(text), pieces[::-1]
     while match or pieces:
         while pieces and pieces[-1][0] < position:
@@ -71,14 +71,14 @@ def find(text: str, verbatim: Sequence[str] = ()) -> list[Placeholder]:
             match = _SYNTAXES.search(text, position)
         if pieces and (not match or pieces[-1][0] <= match.start()):
             start, position = pieces.pop()
-            found.append(Placeholder(start, position, text[start:position]))
+            placed.append(Placeholder(start, position, text[start:position]))
         elif match:
             piece = match[0]
             if match.lastgroup == "address":
                 piece = _without_trailing(piece)
             position = match.start() + len(piece)
-            found.append(Placeholder(match.start(), position, piece))
-    return found
+            placed.append(Placeholder(match.start(), position, piece))
+    return placed
 
 
 def _verbatim_places(text: str, verbatim: Sequence[str]) -> list[tuple[int, int]]:

@@ -103,11 +103,11 @@ def _names(found: Sequence[Placeholder], symbols: Sequence[str]) -> dict[Placeho
 
     Before all others, a character that is itself a symbol gets one, wherever it stands.
     """
-    left = iter(symbols)
-    own = {
-        text: next(left) for text in dict.fromkeys(each.text for each in found) if text in SYMBOLS
+    unused = iter(symbols)
+    of_symbols = {
+        text: next(unused) for text in dict.fromkeys(each.text for each in found) if text in SYMBOLS
     }
-    named = ((each, own.get(each.text) or next(left, None)) for each in found)
+    named = ((each, of_symbols.get(each.text) or next(unused, None)) for each in found)
     return {each: name for each, name in named if name}
 
 
@@ -120,11 +120,11 @@ def _paired(
     found: Iterable[Placeholder], symbols: Mapping[str, Sequence[str]]
 ) -> dict[Placeholder, str]:
     """Gives each placeholder the next of the symbols of its text."""
-    left = {
+    unused = {
         text: itertools.cycle(names) if text in SYMBOLS else iter(names)
         for text, names in symbols.items()
     }
-    paired = ((each, next(left.get(each.text, iter(())), None)) for each in found)
+    paired = ((each, next(unused.get(each.text, iter(())), None)) for each in found)
     return {each: name for each, name in paired if name}
 
 
