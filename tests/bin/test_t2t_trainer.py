@@ -2,10 +2,13 @@
 
 import json
 import re
+import signal
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
 
+from t2t_keras import experiment
 from t2t_keras.bin import t2t_trainer
 from t2t_keras.io.flags import Flags
 from t2t_keras.training.options import TrainOptions
@@ -49,6 +52,15 @@ def test_a_restart_needs_no_flag_but_the_directory(run_dir, capsys):
     assert "Continuing from" in capsys.readouterr().out
     assert json.loads((run_dir / "run.json").read_text())["random_seed"] == 7
     assert tf.train.latest_checkpoint(str(run_dir)).endswith("-3")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_is_the_exit_status(run_dir, monkeypatch, number):
+    """As a shell reports it, so that schedulers start the training again."""
+    monkeypatch.setattr(experiment, "train_run", lambda *_: SimpleNamespace(signal=number))
+    with pytest.raises(SystemExit) as stop:
+        train(f"--output_dir={run_dir}")
+    assert stop.value.code == 128 + number
 
 
 def test_a_dry_run_counts_memory_and_trains_nothing(run_dir, capsys):
