@@ -137,7 +137,7 @@ class TranslatedFiles:
         if file.attempts >= _MOST_ATTEMPTS:
             # It may have crashed the servers before.
             _LOG.error("%s is given up after %d attempts", record.parent, file.attempts)
-            self._set(file, "error", f"Given up after {file.attempts} attempts.")
+            self.fail(file, f"Given up after {file.attempts} attempts.")
             return
         self.translate(file, (source, target), file.characters)
 

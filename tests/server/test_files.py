@@ -162,8 +162,9 @@ def test_a_file_that_was_begun_too_often_is_given_up(tmp_path, before, attempts,
         await asyncio.gather(*files._tasks.values())
         return file.status
 
-    translator = UpperCase()
-    assert using(translator, look, storage=tmp_path) == status
+    translator, refunds = UpperCase(), []
+    found = using(translator, look, lambda owner, count: refunds.append(count), storage=tmp_path)
+    assert (found, refunds) == (status, [1] * (status == "error"))
     counted = attempts + (status == "done") - (before == "queued")
     assert json.loads(path.read_text())["attempts"] == counted
     assert len(translator.calls) == (status == "done")
