@@ -50,6 +50,7 @@ _RESERVED = (
     *(f"{split}.{side}.txt" for split in ("dev", "test") for side in ("source", "target")),
 )
 _RESULTS = "results.jsonl"
+_PACKED = (".gz", ".bz2", ".xz", ".zst")
 
 
 def is_stream(path: str | Path) -> bool:
@@ -85,6 +86,12 @@ def check_outputs(
                 raise UserError(f"{path} is a folder: expected the name of a file, as {path}/out.")
             if is_stream(path):
                 continue
+            if path.suffix.lower() in _PACKED:
+                raise UserError(
+                    f"{path} would not be packed: output is written as it is. Give the name "
+                    f"{path.with_suffix('')}, and pack the file afterwards.",
+                    code="packed_output",
+                )
             identity = _identity(path)
             if reason := _owner(path, results) or taken.get(identity):
                 raise UserError(f"Cannot write to {path}: {reason}. Give another name.")

@@ -58,6 +58,15 @@ def test_models_for_other_programs(tmp_path, marker):
         check_outputs([], [tmp_path / "model.weights.h5"])
 
 
+@pytest.mark.parametrize("name", ["out.de.gz", "out.GZ", "out.bz2", "out.xz", "out.zst"])
+def test_nothing_is_packed(tmp_path, name):
+    for writes, appends in (([tmp_path / name], []), ([], [tmp_path / name])):
+        with pytest.raises(UserError) as refused:
+            check_outputs([], writes, appends)
+        assert refused.value.code == "packed_output"
+    check_outputs([tmp_path / name], [tmp_path / "gz", tmp_path / "out.gz.de"])
+
+
 def test_a_manifest_that_is_not_ours(tmp_path):
     (tmp_path / "manifest.json").write_text('{"name": "a web page"}')
     check_outputs([], [tmp_path / "checkpoint"])
