@@ -8,6 +8,7 @@ from keras import ops
 from t2t_keras.errors import UserError
 from t2t_keras.layers.base import (
     ShapePreservingLayer,
+    check_no_floats,
     check_shape,
     check_sizes,
     drawn,
@@ -133,6 +134,7 @@ class MultiHeadAttention(ShapePreservingLayer):
             value, value_packing = query, packing
         self._check_shapes(query, packing, value, value_packing)
         mask = value_mask if mask is None else mask
+        check_no_floats(self, mask=mask, attention_mask=attention_mask)
         if mask is None and value is query:
             # With an attention_mask beside it, Keras hands on that of no argument called `mask`.
             mask = getattr(query, "_keras_mask", None)

@@ -164,6 +164,19 @@ def check_shape(layer, argument, x, *expected):
     )
 
 
+def check_no_floats(layer, **masks):
+    """Raises `UserError` for a mask of floats: of what is added to logits, 0 is what is visible."""
+    for name, mask in masks.items():
+        dtype = getattr(mask, "dtype", None)
+        if dtype is not None and "float" in keras.backend.standardize_dtype(dtype):
+            raise UserError(
+                f"{type(layer).__name__}: expected a boolean {name}, True = visible, got floats. "
+                f"Compare them: {name} != 0 where 1 is visible, {name} == 0 where 0 is, as in what "
+                f"tensor2tensor adds to logits.",
+                code="float_mask",
+            )
+
+
 def check_sizes(layer, **minimums):
     """Raises `UserError` for an attribute of a layer below its minimum."""
     for name, minimum in minimums.items():

@@ -62,6 +62,20 @@ def test_other_shapes_are_refused(layer, inputs, options):
     assert any(f"got {list(shape)}" in str(refusal.value) for shape in shapes)
 
 
+@pytest.mark.parametrize("name", ["mask", "value_mask", "attention_mask"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_what_is_added_to_logits_is_no_mask(name, dtype):
+    # As tensor2tensor and PyTorch hide the last: as a boolean it would hide all others.
+    shape = (2, 3, 3) if name == "attention_mask" else (2, 3)
+    added = np.broadcast_to(np.array([0, 0, -1e4], dtype), shape)
+    for mask in (added, keras.ops.convert_to_tensor(added)):
+        # Keras makes a new error of it, without the code.
+        with pytest.raises(UserError, match="floats"):
+            ATTENTION(zeros(2, 3, 16), **{name: mask})
+    for mask in (added == 0, (added == 0).astype("int8")):
+        assert ATTENTION(zeros(2, 3, 16), **{name: mask}).shape == (2, 3, 16)
+
+
 def test_a_functional_model_refuses_them_as_well():
     MultiHeadAttention(2, 3)(keras.Input((None, 16)))
     for layer in (MultiHeadAttention(2, 3), ATTENTION):
