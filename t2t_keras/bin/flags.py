@@ -141,7 +141,7 @@ def command(define_flags: Callable[[Flags], None]) -> Callable[..., Callable[...
 
 
 def required(flags: Flags, *names: str, advice: str = "") -> None:
-    """Raises `UserError` with the names of missing flags and `advice`."""
+    """Raises `UserError` with the names of the flags that are missing, and `advice`."""
     missing = [f"--{name}" for name in names if not getattr(flags, name)]
     if missing:
         raise UserError(

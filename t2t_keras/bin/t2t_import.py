@@ -22,7 +22,7 @@ def define_flags(flags: Flags) -> None:
     flags.integer("target_space", "tensor2tensor's SpaceID of the target; default: the trained one")
     flags.group("Run")
     define_common(flags, "output_dir", "problem", "problem_config", "t2t_usr_dir")
-    flags.assignments("hparams", 'Hyperparameters that its files do not tell, "name=value,..."')
+    flags.assignments("hparams", 'Hyperparameters missing from its files, "name=value,..."')
 
 
 @command(define_flags)

@@ -1,7 +1,7 @@
 """Every flag of every command reaches the setting that it names.
 
-The functions of the library that a command calls are replaced by stubs, and what they get is
-compared with the flags. A flag without an entry in every_flag.yaml fails.
+Stubs replace the functions of the library that a command calls; their arguments are compared with
+the flags. A flag without an entry in every_flag.yaml fails.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ TRANSLATOR = SimpleNamespace(
 )
 CLIENT = SimpleNamespace(close=lambda: None, translate=None)
 TEXT = SimpleNamespace(kind="", source="one", reference="ref", output="one", is_new=False)
-# What is replaced, by name: its module, and what it returns.
+# The stubs by name: the module of the function, and what the stub returns.
 STUBS = {
     "average_run": ("training.checkpoints.derived", None),
     "convert_npz_run": ("training.checkpoints.derived", None),
@@ -100,7 +100,7 @@ STUBS = {
     "share_cores": ("decoding.engines.keras", None),
     "serve": ("server.run", None),
 }
-# A command line, and which function gets which of its flags.
+# A command line, and the functions that get its flags.
 CASES = [
     (case.pop("command"), case)
     for case in yaml.safe_load(Path(__file__).with_name("every_flag.yaml").read_text())

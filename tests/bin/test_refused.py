@@ -80,7 +80,7 @@ REFUSED = [
     (DECODER + "--forbidden_file=nowhere", "nowhere"),
     (DECODER + "--decode_from_file=one --decode_reference=two", "got 2 lines in .*two for 1"),
     (DECODER + "--eval_use_test_set --data_dir=untested", "no test set.*Leave --eval_use_test_set"),
-    # A path that is no run is called what it is.
+    # The error describes a path that is not a run.
     (NO_RUN + "run/export/7", "a SavedModel: t2t_keras.load_export"),
     (NO_RUN + "run/export", "a SavedModel: t2t_keras.load_export"),
     (NO_RUN + "ct2", "an export for CTranslate2: .* --engine=ctranslate2"),

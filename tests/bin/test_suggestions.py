@@ -1,4 +1,4 @@
-"""Every command that a message suggests runs as it is printed, in the state in which it is."""
+"""Every command that a message suggests runs as printed."""
 
 import ast
 import importlib
@@ -32,13 +32,13 @@ def call(command):
 
 
 def suggested(text):
-    """The commands in what is printed."""
+    """The commands in a text."""
     return re.findall(r"^  (t2t-\S.*)$", text, re.M)
 
 
 @pytest.fixture
 def trained(monkeypatch):
-    """What t2t-trainer is to train; it trains nothing."""
+    """The runs that t2t-trainer was asked to train; it trains none."""
     requests = []
 
     def train_run(config, output_dir, *arguments):
@@ -52,7 +52,7 @@ def trained(monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path, random_run, monkeypatch):
-    """The working directory, with names that a shell divides: "a run" on "my data"."""
+    """The working directory, with names that a shell would split: "a run" on "my data"."""
     shutil.copytree(random_run, tmp_path / "a run")
     (tmp_path / "in.txt").write_text("A man.\n")
     monkeypatch.chdir(tmp_path)
@@ -61,7 +61,7 @@ def folder(tmp_path, random_run, monkeypatch):
 
 @pytest.fixture
 def follow(capsys, refused):
-    """follow(command): what a refused command suggests, which is run."""
+    """follow(command): runs the commands that a refused command suggests, and returns them."""
 
     def follow(command, before=lambda: None):
         commands = suggested(refused(*shlex.split(command)))
@@ -87,7 +87,7 @@ def test_a_new_run_of_which_flags_are_missing(folder, trained, follow, given, pr
     assert config.problem.config()["train_size"] == 60
     assert output_dir == ("new run" if "new" in given else "runs/algorithmic_identity_binary40")
     assert config.hparams.dropout == (0.3 if "0.3" in given else config.hparams.dropout)
-    # The data is there by now: one command is left, for another run.
+    # The data exists now: only the training is suggested, for another run.
     assert len(follow(f"t2t-trainer {given} --output_dir=other")) == 1
     assert trained[1][1] == "other"
 

@@ -1,4 +1,4 @@
-"""Models that somebody made to do harm, or that are damaged: one line, and nothing else happens."""
+"""Hostile and damaged models are refused with one line, and nothing else happens."""
 
 import collections
 import itertools
@@ -34,7 +34,7 @@ def code_of(call, *arguments):
 
 @pytest.fixture
 def packed(tmp_path):
-    """packed(content, storages): a file of torch.save, of a pickle's operations."""
+    """packed(content, storages): a file of torch.save with these operations of a pickle."""
 
     def write(content, **storages):
         path = tmp_path / "model.pt"
@@ -101,7 +101,7 @@ def test_a_tensor_is_built_of_a_storage(packed):
         (tensor(storage(kind=b"ctorch\nOtherStorage\n")), "might_run_code"),
         (REBUILD + b"(tR", "bad_operands"),
         (b"ctorch._utils\n_rebuild_parameter\n(NtR", "bad_operands"),
-        # Attributes of a function, of a tensor, of a list; items of a tensor.
+        # Attributes of a function, a tensor and a list; items of a tensor.
         (REBUILD + b"}" + text("x") + b"Nsb", "bad_input"),
         (tensor() + b"}b", "bad_input"),
         (b"]}b", "bad_input"),

@@ -1,4 +1,4 @@
-"""Paths in which TensorFlow finds no pattern."""
+"""Paths that TensorFlow does not read as patterns."""
 
 import tempfile
 from pathlib import Path

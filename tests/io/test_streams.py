@@ -1,4 +1,4 @@
-"""What a command makes survives a standard stream that is closed or full; what it says need not."""
+"""A closed or full standard stream may cost the report of a command, but not its product."""
 
 import errno
 import io
@@ -50,7 +50,7 @@ def test_a_report_that_cannot_be_written_costs_no_work(monkeypatch, capsys, code
     assert exit_status(main) == status
     assert done == [0, 1, 2, 3, 4]
     said = capsys.readouterr().err
-    # Who has closed a pipe need not be told.
+    # A reader that has closed the pipe gets no message.
     assert said.count("\n") == (code == errno.ENOSPC)
     assert ("standard output: no room" in said) == (code == errno.ENOSPC)
 

@@ -1,4 +1,4 @@
-"""Odd shapes and sizes: computed as they are meant, or refused with what was expected."""
+"""Odd shapes and sizes are computed correctly, or refused with the expected ones."""
 
 import keras
 import numpy as np

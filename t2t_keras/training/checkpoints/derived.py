@@ -196,7 +196,7 @@ def _load_mean(
     weights, taken = model.trainable_variables, list[str]()
     # In float64, so that the mean does not depend on the order.
     sums = [np.zeros(weight.shape, np.float64) for weight in weights]
-    lowest, best, best_count = math.inf, [], 0
+    lowest, best, best_count = math.inf, list[np.ndarray](), 0
     for path in _sound(paths, functools.partial(files.load_weights, model)):
         taken.insert(0, path)
         for total, weight in zip(sums, weights, strict=True):
