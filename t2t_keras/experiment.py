@@ -101,8 +101,8 @@ def train(
     data_dir, output_dir = expanded(data_dir), expanded(output_dir)
     if not (data_dir and output_dir):
         raise UserError(
-            f'Expected data_dir and output_dir, "." for the working directory; got "{data_dir}" '
-            f'and "{output_dir}".',
+            f"Expected a data_dir and an output_dir, got {str(data_dir)!r} and "
+            f"{str(output_dir)!r}. Give '.' for the working directory.",
             code="missing_folder",
         )
     if "warm_start_from" in options:

@@ -14,7 +14,10 @@ from t2t_keras import bin as commands_of
 from t2t_keras import experiment
 from t2t_keras.bin import flags as shared_flags
 from t2t_keras.decoding.engines.ctranslate2_export import RECORD_FILE
+from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
+from t2t_keras.serving.export import export
+from t2t_keras.serving.export.load import load_export
 from t2t_keras.training import recommendation
 from t2t_keras.training.checkpoints import derived
 
@@ -156,6 +159,16 @@ def test_a_run_without_an_export(folder, follow):
     assert (folder / "a run" / "ctranslate2" / RECORD_FILE).exists()
 
 
+def test_a_run_instead_of_an_export(folder, monkeypatch):
+    exported = []
+    monkeypatch.setattr(export, "export", lambda _, path, *rest, **named: exported.append(path))
+    with pytest.raises(UserError) as refused:
+        load_export("a run")
+    [command] = suggested(str(refused.value))
+    call(command)
+    assert list(map(str, exported)) == ["a run/export"]
+
+
 def test_checkpoints_of_jax(folder, follow, monkeypatch):
     converted = []
     monkeypatch.setattr(derived, "convert_npz_run", lambda *paths: converted.append(paths))
@@ -168,8 +181,8 @@ def test_checkpoints_of_jax(folder, follow, monkeypatch):
 
 # Where commands are suggested: what is new there needs a test here.
 SUGGESTING = {
-    "_as_setting", "_check_new_run", "command_for_ctranslate2", "datagen_command", "recommendation",
-    "refuse_other_format",
+    "_as_setting", "_check_new_run", "command_for_ctranslate2", "datagen_command", "load_export",
+    "recommendation", "refuse_other_format",
 }  # fmt: skip
 # SentencePiece, TensorFlow Serving, and --name=value.
 OF_OTHER_PROGRAMS = {"pad_id", "eos_id", "unk_id", "bos_id", "model_name", "name"}

@@ -151,7 +151,7 @@ def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
         )
     if (directory / "run.json").is_file():
         raise UserError(
-            f"{directory} is a run, no export. Export it first:"
+            f"{directory} is a run, not an export. Export it first:"
             + command_line("t2t-exporter", output_dir=directory, export_dir=f"{directory}/export"),
             code="no_export",
         )

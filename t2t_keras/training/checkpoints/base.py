@@ -73,7 +73,7 @@ class Checkpoints(abc.ABC):
         """Writes the list of checkpoints, if the format has a file for it."""
 
     def _has_saved(self) -> bool:
-        """Tells whether the files beside them say that there were checkpoints."""
+        """Returns whether other files show that checkpoints were saved."""
         return False
 
     def restore_newest(self) -> str | None:
