@@ -32,12 +32,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def command_line(program: str, *arguments: object, **flags: object) -> str:
-    """Returns a command on a line of its own, quoted for a shell, as a message suggests it.
+    """Returns a command to suggest in a message: on a line of its own, quoted for a shell.
 
-    It runs as it is printed. Flags without a value, "" or None, are left out.
+    Leaves out flags whose value is "" or None.
     """
-    given = [f"--{name}={value}" for name, value in flags.items() if value not in ("", None)]
-    return f"\n  {shlex.join([program, *map(str, arguments), *given])}"
+    options = [f"--{name}={value}" for name, value in flags.items() if value not in ("", None)]
+    return f"\n  {shlex.join([program, *map(str, arguments), *options])}"
 
 
 def brief(value: object, most: int = 300) -> str:

@@ -88,8 +88,8 @@ def _export_for_other_programs(flags: Flags) -> None:
     from t2t_keras.serving.export.formats import check_format, write_format
 
     # --nomeasure asks for what happens anyway.
-    given = given_flags(flags, *_OF_SAVED_MODELS)
-    ignored = [f"--{name}" for name, value in given.items() if value is not False]
+    typed = given_flags(flags, *_OF_SAVED_MODELS)
+    ignored = [f"--{name}" for name, value in typed.items() if value is not False]
     if ignored:
         raise UserError(
             f"{' and '.join(ignored)} would have no effect with --format={flags.format}: leave it "

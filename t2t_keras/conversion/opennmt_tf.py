@@ -283,7 +283,7 @@ def _configured(path: Path, folder: Path) -> tuple[list[Path], list[Path], dict[
         )
     end = {"source_end": bool(controls["end"])} if "end" in controls else {}
     located = [named_beside(name, *folders) for name in files]
-    return located, [each for each in models if each], end
+    return located, list(filter(None, models)), end
 
 
 def _settings(value: Any, origin: str, folders: Sequence[Path]) -> Mapping[str, Any]:

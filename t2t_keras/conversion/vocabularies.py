@@ -12,7 +12,7 @@ from t2t_keras.text.words import WordTokenizer
 
 def named_files(vocabulary: str | Path) -> tuple[list[Path], list[Path]]:
     """Returns the SentencePiece models, and the others, of files with a comma between."""
-    return by_kind([Path(each.strip()) for each in str(vocabulary).split(",") if each.strip()])
+    return by_kind([Path(file.strip()) for file in str(vocabulary).split(",") if file.strip()])
 
 
 def by_kind(files: Sequence[Path]) -> tuple[list[Path], list[Path]]:

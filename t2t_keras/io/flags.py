@@ -190,11 +190,11 @@ class Flags(absl_flags.FlagValues):
         if argument == "-h":
             return "--help"
         name, equals, value = argument.removeprefix("--").partition("=")
-        own = name.replace("-", "_")
-        if own.startswith("no_") and own.removeprefix("no_") in self:
-            own = own.replace("no_", "no", 1)
-        known = argument.startswith("--") and (own in self or own.removeprefix("no") in self)
-        return f"--{own}{equals}{value}" if known else argument
+        flag = name.replace("-", "_")
+        if flag.startswith("no_") and flag.removeprefix("no_") in self:
+            flag = flag.replace("no_", "no", 1)
+        known = argument.startswith("--") and (flag in self or flag.removeprefix("no") in self)
+        return f"--{flag}{equals}{value}" if known else argument
 
     def help_text(self, description: str, full: bool) -> str:
         """Returns the help: a description, then each group; `full` with hidden ones and notes."""

@@ -74,8 +74,8 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
-        others = {"center": True, "scale": True, "rms_scaling": False}
-        changed = [name for name, value in others.items() if getattr(self, name, value) != value]
+        fixed = {"center": True, "scale": True, "rms_scaling": False}
+        changed = [name for name, value in fixed.items() if getattr(self, name, value) != value]
         if self.axis not in (-1, [-1]):
             changed.append("axis")
         if changed:

@@ -95,7 +95,7 @@ def recommendation(generated: Generated, flags: Sequence[str]) -> str:
     seconds = hparams.train_steps * _seconds_of_a_step(generated, hparams, devices)
     name = generated.problem.name
     names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-    output_dir = next(path for each in names if not (path := Path("runs") / each).exists())
+    output_dir = next(path for name in names if not (path := Path("runs") / name).exists())
     command = command_line("t2t-trainer", *flags, output_dir=output_dir, hparams_set=AUTO)
     return (
         f"To train with {hparams.set_name} for {hparams.train_steps:,} steps, which take about "

@@ -142,8 +142,8 @@ def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
     if (versions := _versions(directory)) and not (directory / "saved_model.pb").exists():
         directory = max(versions, key=lambda version: int(version.name))
     if not directory.is_dir():
-        others = ", ".join(str(version) for version in _versions(directory.parent))
-        there = f"There are {others}" if others else f"There is none in {directory.parent}"
+        siblings = ", ".join(map(str, _versions(directory.parent)))
+        there = f"There are {siblings}" if siblings else f"There is none in {directory.parent}"
         raise UserError(
             f"There is no export {directory}. {there}. Give the --export_dir of t2t-exporter, "
             f"whose newest version is loaded, or a version in it.",

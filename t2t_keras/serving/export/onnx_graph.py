@@ -80,9 +80,9 @@ def onnx_model(translator: Translator) -> onnx.ModelProto:
     inputs = ["", g.constant(np.array(True)), first, live, *caches]
     outputs = [f"last_state_{number}" for number in range(2 + len(caches))]
     g.nodes.append(helper.make_node("Loop", inputs, [*outputs, "steps"], body=body))
-    found = g("Transpose", g("Squeeze", "steps", [2]), perm=[1, 0])
-    found = g("Slice", found, [0], g("Shape", "ids", end=1), [0])
-    g("Cast", found, output="translation", to=TensorProto.INT32)
+    translations = g("Transpose", g("Squeeze", "steps", [2]), perm=[1, 0])
+    translations = g("Slice", translations, [0], g("Shape", "ids", end=1), [0])
+    g("Cast", translations, output="translation", to=TensorProto.INT32)
     value = functools.partial(helper.make_tensor_value_info, elem_type=TensorProto.INT32)
     graph = helper.make_graph(
         g.nodes,
