@@ -192,6 +192,7 @@ def test_numbers_as_names_of_settings():
         int(18 * "1"): "a",
         19 * "a": "b",
     }
+    assert read_yaml(19 * "1" + ": a", "it", texts_only=True) == {19 * "1": "a"}
 
 
 def test_yaml_with_an_alias():
