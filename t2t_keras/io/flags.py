@@ -41,7 +41,7 @@ class _Paths(absl_flags.ListParser):
 
 
 class _Joined(absl_flags.Flag):
-    """Collects what commas separate: a flag that is given again adds to its value."""
+    """Takes parts separated by commas; giving the flag again adds parts."""
 
     def parse(self, argument: str) -> None:
         earlier = self.value if self.present else None

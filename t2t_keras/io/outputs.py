@@ -88,7 +88,7 @@ def check_outputs(
                 continue
             if path.suffix.lower() in _PACKED:
                 raise UserError(
-                    f"{path} would not be packed: output is written as it is. Give the name "
+                    f"{path} would not be packed: expected a name for unpacked output. Give "
                     f"{path.with_suffix('')}, and pack the file afterwards.",
                     code="packed_output",
                 )

@@ -165,14 +165,14 @@ def check_shape(layer, argument, x, *expected):
 
 
 def check_no_floats(layer, **masks):
-    """Raises `UserError` for a mask of floats: of what is added to logits, 0 is what is visible."""
+    """Raises `UserError` for a mask of floats: in a bias added to logits, 0 means visible."""
     for name, mask in masks.items():
         dtype = getattr(mask, "dtype", None)
         if dtype is not None and "float" in keras.backend.standardize_dtype(dtype):
             raise UserError(
                 f"{type(layer).__name__}: expected a boolean {name}, True = visible, got floats. "
-                f"Compare them: {name} != 0 where 1 is visible, {name} == 0 where 0 is, as in what "
-                f"tensor2tensor adds to logits.",
+                f"Give {name} != 0 if 1 means visible, or {name} == 0 if it is a bias added to "
+                f"logits, like tensor2tensor's.",
                 code="float_mask",
             )
 
