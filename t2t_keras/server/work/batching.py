@@ -33,11 +33,12 @@ class QueueFullError(Exception):
 
 @dataclasses.dataclass(eq=False)
 class _Job:
-    """Lines of one request."""
+    """Lines of one request; `is_alone` once a batch with it has failed: no other joins it."""
 
     lines: list[str]
     options: Hashable
     budget: Budget
+    is_alone: bool = False
     future: concurrent.futures.Future = dataclasses.field(default_factory=concurrent.futures.Future)
 
     @property
@@ -187,9 +188,10 @@ class Batcher:
 
     @property
     def queued_lines(self) -> int:
-        """Number of lines that wait."""
+        """Number of lines that wait and are still wanted."""
         with self._changed:
-            return sum(len(job.lines) for job in itertools.chain(*self._jobs.values()))
+            jobs = itertools.chain(*self._jobs.values())
+            return sum(len(job.lines) for job in jobs if not job.budget.ended)
 
     async def translate(
         self,
@@ -243,6 +245,11 @@ class Batcher:
     def _leave(self, job: _Job) -> None:
         with self._changed:
             self._shares.leave(job.client)
+            waiting = self._jobs.get(job.client, collections.deque())
+            if job.future.cancelled() and job in waiting:
+                waiting.remove(job)
+                if not waiting:
+                    del self._jobs[job.client]
 
     def end_all(self, code: str, text: str) -> None:
         """Ends all jobs; those that are running end at their next search."""
@@ -263,10 +270,14 @@ class Batcher:
     def _work(self) -> None:
         while batch := self._next_batch():
             began = time.perf_counter()
-            self._run(batch)
-            lines = sum(len(job.lines) for job in batch.jobs)
-            self._observe(lines, time.perf_counter() - began)
+            failed = self._run(batch)
+            if not failed:
+                lines = sum(len(job.lines) for job in batch.jobs)
+                self._observe(lines, time.perf_counter() - began)
             with self._changed:
+                for job in reversed(failed):
+                    job.is_alone = True
+                    self._jobs.setdefault(job.client, collections.deque()).appendleft(job)
                 self._running.remove(batch)
                 self._changed.notify_all()
 
@@ -281,12 +292,9 @@ class Batcher:
                     if self._first_job():
                         self._gather()
                 if jobs := [job for job in self._with_more(first) if _may_begin(job)]:
-                    batch = self._batch(jobs)
+                    batch = Batch(jobs, self._shares, self._turns, self._changed)
                     self._running.append(batch)
                     return batch
-
-    def _batch(self, jobs: Sequence[_Job]) -> Batch:
-        return Batch(jobs, self._shares, self._turns, self._changed)
 
     def _first_job(self) -> _Job | None:
         """Returns the first job of the client that has used least; None = no job may begin."""
@@ -302,7 +310,7 @@ class Batcher:
 
     def _with_more(self, first: _Job) -> list[_Job]:
         """Takes a job, and others that fit into a batch with it, from the queue."""
-        taken, room = [first], self._max_lines - len(first.lines)
+        taken, room = [first], 0 if first.is_alone else self._max_lines - len(first.lines)
         bulks = collections.Counter({first.client: first.bulk})
         for client in sorted(self._jobs, key=lambda name: self._shares.rank([name])):
             left: collections.deque[_Job] = collections.deque()
@@ -334,7 +342,8 @@ class Batcher:
                 break
             self._changed.wait(left)
 
-    def _run(self, batch: Batch) -> None:
+    def _run(self, batch: Batch) -> Sequence[_Job]:
+        """Sets the results of jobs, or their errors; returns the jobs that must run again."""
         jobs = batch.jobs
         lines = [line for job in jobs for line in job.lines]
         try:
@@ -343,18 +352,16 @@ class Batcher:
         except JobEndedError as error:
             for job in jobs:
                 job.future.set_exception(job.budget.ended or error)
-            return
+            return []
         except BaseException as error:  # Whatever it is, its request must get an answer.
-            if len(jobs) == 1:
-                jobs[0].future.set_exception(error)
-                return
-            # One request's lines must not fail the others'.
-            for job in jobs:
-                self._run(self._batch([job]))
-            return
+            if len(jobs) > 1:
+                return jobs  # One request's lines must not fail the others'.
+            jobs[0].future.set_exception(error)
+            return []
         for job in jobs:
             job.future.set_result(results[: len(job.lines)])
             results = results[len(job.lines) :]
+        return []
 
 
 def _may_join(bulks: Mapping[str, float], job: _Job) -> bool:
@@ -364,6 +371,8 @@ def _may_join(bulks: Mapping[str, float], job: _Job) -> bool:
       bulks: of the jobs of each client in the batch.
       job: with the same options.
     """
+    if job.is_alone:
+        return False
     if bulks.keys() == {job.client}:
         return True
     return max(bulks.values()) <= 1 and bulks.get(job.client, 0.0) + job.bulk <= 1
@@ -371,7 +380,7 @@ def _may_join(bulks: Mapping[str, float], job: _Job) -> bool:
 
 def _may_begin(job: _Job) -> bool:
     """Returns whether a job is still wanted; sets the error of one that has ended."""
-    if not job.future.set_running_or_notify_cancel():
+    if not (job.future.running() or job.future.set_running_or_notify_cancel()):
         return False
     if error := job.budget.ended:
         job.future.set_exception(error)

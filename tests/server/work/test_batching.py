@@ -85,13 +85,61 @@ def test_an_idle_one_waits_for_more_lines(recorder):
     assert last.result(0) == ["C"]
 
 
-def test_one_request_does_not_fail_the_others(batcher, recorder):
+def test_one_request_does_not_fail_the_others_which_run_alone_in_their_order(batcher, recorder):
     busy(batcher, recorder)
-    jobs = [batcher.submit([line]) for line in ("a", "wrong", "b")]
+    jobs = [batcher.submit([line]) for line in ("wrong", "a", "b", "wrong", "c", "d")]
     recorder.gate.set()
-    assert (jobs[0].result(10), jobs[2].result(10)) == (["A"], ["B"])
-    with pytest.raises(ValueError, match="wrong"):
-        jobs[1].result(10)
+    for number in (3, 0):
+        with pytest.raises(ValueError, match="wrong"):
+            jobs.pop(number).result(10)
+    assert [job.result(10) for job in jobs] == [["A"], ["B"], ["C"], ["D"]]
+    batches = [lines for lines, _ in recorder.batches[1:]]
+    assert batches == [["wrong", "a", "b", "wrong"], ["wrong"], ["a"], ["b"], ["wrong"], ["c", "d"]]
+
+
+def test_a_costly_job_whose_batch_failed_does_not_keep_others_from_an_answer():
+    """Its searches count once it runs alone, so it soon leaves its place to others."""
+    begun, release, sizes = threading.Event(), threading.Event(), []
+
+    def translate(lines, options, batch):
+        if "costly" in lines:
+            if len(lines) > 1:
+                raise ValueError
+            for _ in range(5):
+                with batch.turn(1):
+                    pass
+            begun.set()
+            assert release.wait(10)
+        return lines
+
+    observe = lambda lines, seconds: sizes.append(lines)  # noqa: E731
+    batcher = Batcher(translate, max_wait_ms=10_000, max_lines=2, max_queued=10, observe=observe)
+    costly, small = (batcher.submit([name], budget=Budget(name)) for name in ("costly", "small"))
+    assert begun.wait(10)
+    late = batcher.submit(["c", "d"], budget=Budget("late"))
+    assert (late.result(10), small.result(10)) == (["c", "d"], ["small"])
+    assert not costly.done()
+    release.set()
+    assert costly.result(10) == ["costly"]
+    batcher.close()
+    assert sorted(sizes) == [1, 1, 2], "each line is counted once"
+
+
+def test_lines_that_nobody_waits_for_leave_the_queue(batcher, recorder):
+    busy(batcher, recorder)
+    cancelled, budget = batcher.submit(["a"] * 9), Budget()
+    assert cancelled.cancel()
+    assert batcher.queued_lines == 0
+    ended = batcher.submit(["b"] * 9, budget=budget)
+    budget.end("client_gone", "")
+    jobs = [batcher.submit(["c"] * 5) for _ in range(2)]
+    assert batcher.queued_lines == 10
+    with pytest.raises(QueueFullError):
+        batcher.submit(["d"])
+    recorder.gate.set()
+    assert [job.result(10) for job in jobs] == [["C"] * 5] * 2
+    assert ended.exception(10).code == "client_gone"
+    assert sum(len(lines) for lines, _ in recorder.batches) == 11
 
 
 def test_a_full_queue_refuses_but_an_empty_one_takes_any_request(batcher, recorder):
