@@ -94,8 +94,8 @@ def test_every_checkpoint_and_after_a_restart_the_rest(
     assert "3 translations" in printed
     assert printed.count("is incomplete") == 1
     with pytest.raises(SystemExit):
-        translate_all("--decode_hparams=beam_size=1")
-    assert "beam_size: recorded 2, requested 1" in capsys.readouterr().err
+        translate_all("--decode_hparams=alpha=1")
+    assert "alpha: recorded 0.6, requested 1.0" in capsys.readouterr().err
 
 
 def test_a_checkpoint_is_not_written_over(run, put, translate_all, tmp_path, capsys):

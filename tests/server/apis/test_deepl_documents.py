@@ -96,6 +96,7 @@ def test_a_document_that_is_in_the_target_language_already_fails_later(client):
     assert client.get_usage().character.count == before
 
 
+@pytest.mark.usefixtures("quick")
 def test_the_status_of_a_document_in_work(serving, deepl_client):
     translator = Gated()
     client = deepl_client(serving([Source(translator=translator)]))
