@@ -9,13 +9,14 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from t2t_keras.errors import UserError
 from t2t_keras.io.state import read_json, write_json
 from t2t_keras.server.config import ServerConfig
+from t2t_keras.server.file_records import ADVICE, TranslatedFile, read_record
 from t2t_keras.server.messages import ApiError, where
 from t2t_keras.server.service import BatchedTranslator, Pair, TranslationService
 from t2t_keras.server.work.budget import Budget, JobEndedError
@@ -33,54 +34,6 @@ _MOST_ATTEMPTS = 3
 # Fraction of the time to stop after which files are ended.
 _SHARE_OF_STOP = 0.6
 _SECONDS_BETWEEN_CLEANINGS = 30.0
-_ADVICE = "Remove its folder."
-_LATER_FIELDS = ("attempts", "client", "size")  # that records of older servers lack
-
-
-@dataclasses.dataclass
-class TranslatedFile:
-    """A file, or its translation.
-
-    Attributes:
-      file_id: names it.
-      secret: DeepL's document_key, which is asked for as well; "" = it came by LibreTranslate's
-        API, by which whoever knows its file_id may fetch the translation.
-      owner: identity of the client that sent it.
-      name: of the file, without folders.
-      pair: languages.
-      status: "queued", "translating", "done", "fetched" or "error".
-      characters: charged for it; once it is done, translated.
-      error: message for the client.
-      changed: when the status changed, in seconds since 1970.
-      attempts: how often a server has begun to translate it.
-      client: whose share of the machine it uses, see `Budget`.
-      size: bytes on the disk.
-    """
-
-    file_id: str
-    secret: str
-    owner: str
-    name: str
-    pair: Pair = ("", "")
-    status: str = "queued"
-    characters: int = 0
-    error: str = ""
-    changed: float = dataclasses.field(default_factory=time.time)
-    attempts: int = 0
-    client: str = ""
-    size: int = 0
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether nothing more happens to it."""
-        return self.status in ("done", "fetched", "error")
-
-    @property
-    def translated_name(self) -> str:
-        """Name of the translation: that of a template ends otherwise."""
-        from t2t_keras.documents import translated_name
-
-        return translated_name(self.name).name
 
 
 class TranslatedFiles:
@@ -120,16 +73,13 @@ class TranslatedFiles:
                 continue
             try:
                 self._take_up(folder / _RECORD)
-            except (UserError, TypeError, ValueError) as error:
+            except UserError as error:
+                self._files.pop(folder.name, None)
                 _LOG.error("%s is left out: %s", folder, error)
         self._cleaner = asyncio.create_task(self._clean())
 
     def _take_up(self, record: Path) -> None:
-        fields = [field.name for field in dataclasses.fields(TranslatedFile)]
-        content = read_json(record, _ADVICE, [name for name in fields if name not in _LATER_FIELDS])
-        file = TranslatedFile(**{name: content[name] for name in fields if name in content})
-        source, target = file.pair
-        self._files[file.file_id] = file
+        file = self._files[record.parent.name] = read_record(record)
         if file.is_finished:
             return
         if file.status == "queued" and file.attempts:
@@ -139,7 +89,7 @@ class TranslatedFiles:
             _LOG.error("%s is given up after %d attempts", record.parent, file.attempts)
             self.fail(file, f"Given up after {file.attempts} attempts.")
             return
-        self.translate(file, (source, target), file.characters)
+        self.translate(file, file.pair, file.characters)
 
     async def close(self, until: float | None = None) -> None:
         """Waits until all files are translated; with storage, only those that have begun.
@@ -240,9 +190,18 @@ class TranslatedFiles:
     async def keep_terms(self, file: TranslatedFile, glossary: Glossary | None) -> None:
         """Stores the terms for a file, separate from its record, as they may be many."""
         if glossary:
-            terms = [(term.source, term.target) for term in glossary]
-            path = self._folder / file.file_id / _TERMS
-            await in_own_thread(write_json, path, {"terms": terms})
+            await in_own_thread(self._keep_terms, file, glossary)
+
+    def _keep_terms(self, file: TranslatedFile, glossary: Glossary) -> None:
+        terms = [(term.source, term.target) for term in glossary]
+        with self._writing(file):
+            write_json(self._folder / file.file_id / _TERMS, {"terms": terms})
+
+    def take_as_translated(self, file: TranslatedFile, pair: Pair) -> None:
+        """Makes a stored file its own translation, as its text is in the target language."""
+        file.pair = pair
+        self._path(file, _SOURCE).replace(self.path(file))
+        self._set(file, "done")
 
     def translate(self, file: TranslatedFile, pair: Pair, characters: int) -> None:
         """Starts to translate a file.
@@ -264,11 +223,22 @@ class TranslatedFiles:
         self._tasks.pop(file.file_id, None)
         self._budgets.pop(file.file_id, None)
 
+    @contextlib.contextmanager
+    def _writing(self, file: TranslatedFile) -> Iterator[None]:
+        """Removes what a thread writes for a file that is removed meanwhile; it ends the job."""
+        try:
+            yield
+        finally:
+            if file.file_id not in self._files:
+                shutil.rmtree(self._folder / file.file_id, ignore_errors=True)
+                raise JobEndedError("The file was removed.", code="client_gone")
+
     def _keep(self, file: TranslatedFile, content: BinaryIO) -> None:
         source = self._path(file, _SOURCE)
-        source.parent.mkdir(parents=True)
-        with source.open("wb") as copy:
-            shutil.copyfileobj(content, copy)
+        with self._writing(file):
+            source.parent.mkdir(parents=True)
+            with source.open("wb") as copy:
+                shutil.copyfileobj(content, copy)
 
     def _path(self, file: TranslatedFile, which: str) -> Path:
         """Returns the path of a file, which has only the ending of the client's name."""
@@ -331,7 +301,6 @@ class TranslatedFiles:
                 _LOG.error("A file %s was not translated\n%s", kind, where(error))
                 self.fail(file, "The file cannot be translated.")
             else:
-                file.size = self.path(file).stat().st_size
                 self._set(file, "done")
             if file.is_finished:
                 self._path(file, _SOURCE).unlink(missing_ok=True)
@@ -346,10 +315,12 @@ class TranslatedFiles:
             translator = BatchedTranslator(self._service, file.pair, budget)
             path, glossary = self._folder / file.file_id / _TERMS, None
             if path.exists():
-                glossary = Glossary.of(read_json(path, _ADVICE, ("terms",))["terms"])
+                glossary = Glossary.of(read_json(path, ADVICE, ("terms",))["terms"])
             translate_document(document, translator, glossary=glossary)
             budget.check()
-            document.save(self._path(file, _TARGET))
+            with self._writing(file):
+                document.save(self.path(file))
+                file.size = self.path(file).stat().st_size
         return translator.characters
 
     def _without_folders(self, file: TranslatedFile, message: str) -> str:

@@ -146,8 +146,9 @@ def test_whoever_hangs_up_is_not_translated_for(serving):
         assert source.translator.begun.wait(10)
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(f"{url}/translate", json={"q": "unwanted"} | ASKED, timeout=0.3)
-        while 't2t_serve_queued_lines{model="en-de"} 0.0' in httpx.get(f"{url}/metrics").text:
+        while 'route="/translate",status="499"' not in httpx.get(f"{url}/metrics").text:
             pass  # The other may not have come yet.
+        assert 't2t_serve_queued_lines{model="en-de"} 0.0' in httpx.get(f"{url}/metrics").text
         source.translator.gate.set()
         first.result()
     assert httpx.post(f"{url}/translate", json={"q": "b"} | ASKED).json() == {"translatedText": "B"}

@@ -315,6 +315,16 @@ def test_the_most_terms_of_the_page(client_of, count, status):
     assert client_of().post("/page/alternatives", json=asked).status_code == status
 
 
+@pytest.mark.parametrize("path", ["/page/translate", "/page/alternatives"])
+def test_a_request_whose_terms_are_refused_is_free(client_of, path):
+    client = client_of()
+    before = client.get("/v2/usage").json()
+    for terms in ("words", [["a"]], [["\u00a0", "b"]], [["a" * 1_025, "b"]]):
+        asked = {"q": "abc", "prefix": "", "glossary": terms} | ASKED
+        assert client.post(path, json=asked).status_code == 400
+    assert client.get("/v2/usage").json() == before
+
+
 def test_what_a_page_of_another_site_may_ask_for(client_of):
     client = client_of(cors=("https://example.org",))
     for method, name in (("POST", "authorization"), ("GET", "content-type")):

@@ -3,8 +3,10 @@
 import asyncio
 import io
 import json
+import math
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +17,7 @@ from t2t_keras.server.files import TranslatedFiles
 from t2t_keras.server.messages import ApiError
 from t2t_keras.server.metrics import Metrics
 from t2t_keras.server.service import TranslationService
+from t2t_keras.text.glossary import Glossary
 
 
 async def keep(files, owner="", content=b"a"):
@@ -168,6 +171,83 @@ def test_a_file_that_was_begun_too_often_is_given_up(tmp_path, before, attempts,
     counted = attempts + (status == "done") - (before == "queued")
     assert json.loads(path.read_text())["attempts"] == counted
     assert len(translator.calls) == (status == "done")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"attempts": "many"},
+        {"attempts": -1},
+        {"changed": "now", "status": "done"},
+        {"changed": math.nan, "status": "done"},
+        {"size": None, "status": "done"},
+        {"size": -(1 << 40)},
+        {"characters": True},
+        {"pair": "en"},
+        {"pair": ["en", 3]},
+        {"status": "lost"},
+        {"file_id": "../files"},  # Its folder would be removed.
+    ],
+)
+def test_a_record_that_no_server_has_written_is_left_out(tmp_path, monkeypatch, changes):
+    monkeypatch.setattr("t2t_keras.server.files._MOST_FILES", 1)
+
+    async def send(files):
+        file = await keep(files)
+        files.translate(file, ("en", "de"), 1)
+        files.end()
+
+    using(UpperCase(), send, storage=tmp_path)
+    [path] = tmp_path.glob("files/*/record.json")
+    content = json.dumps(json.loads(path.read_text()) | changes)
+    path.write_text(content)
+    translator = UpperCase()
+
+    async def look(files):
+        for file_id in {path.parent.name, str(changes.get("file_id"))}:
+            with pytest.raises(ApiError) as refused:
+                files.find(file_id)
+            assert refused.value.status == 404
+        await keep(files)  # It does not count.
+        files.remove_old(math.inf)
+
+    using(translator, look, storage=tmp_path)
+    assert (translator.calls, path.read_text()) == ([], content)
+
+
+@pytest.mark.parametrize("work", ["copy", "terms", "translation"])
+def test_nothing_is_written_for_a_file_that_was_removed(tmp_path, monkeypatch, work):
+    """A thread makes its folder only after the client has left."""
+    begun, go_on, mkdir = threading.Event(), threading.Event(), Path.mkdir
+    name = "asyncio" if work == "copy" else "work"
+
+    def slow_mkdir(path, *arguments, **options):
+        if threading.current_thread().name.startswith(name):
+            begun.set()
+            assert go_on.wait(10)
+        mkdir(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "mkdir", slow_mkdir)
+
+    async def receive(files):
+        async with files.kept(io.BytesIO(b"a"), "a.txt", "") as file:
+            await files.keep_terms(file, Glossary.of([("a", "b")]) if work == "terms" else None)
+            files.translate(file, ("en", "de"), 1)
+            await files.finished(file)
+
+    async def leave(files):
+        receiving = asyncio.create_task(receive(files))
+        assert await asyncio.to_thread(begun.wait, 10)
+        receiving.cancel()
+        await asyncio.gather(receiving, return_exceptions=True)
+        go_on.set()
+
+    refunds = []
+    using(UpperCase(), leave, lambda owner, count: refunds.append(count), storage=tmp_path)
+    for thread in threading.enumerate():
+        if thread.name == "work":
+            thread.join(10)
+    assert (list(tmp_path.glob("files/*")), refunds) == ([], [])
 
 
 @pytest.mark.parametrize(

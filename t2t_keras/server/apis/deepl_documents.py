@@ -12,7 +12,7 @@ from starlette.background import BackgroundTask
 from t2t_keras.server.apis.deepl import check_options, read_pair
 from t2t_keras.server.apis.deepl_glossaries import requested_glossary
 from t2t_keras.server.context import Context
-from t2t_keras.server.files import TranslatedFile
+from t2t_keras.server.file_records import TranslatedFile
 from t2t_keras.server.messages import ApiError, Parameters, read_parameters
 from t2t_keras.server.work.budget import Budget
 

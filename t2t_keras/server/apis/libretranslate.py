@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse
 
 from t2t_keras.server.context import Context
-from t2t_keras.server.files import TranslatedFile
+from t2t_keras.server.file_records import TranslatedFile
 from t2t_keras.server.languages import Detected, canonical, language_name
 from t2t_keras.server.messages import ApiError, Parameters, read_parameters, unless_gone
 from t2t_keras.server.service import Options
@@ -85,10 +85,13 @@ def _add_files(router: APIRouter, context: Context) -> None:
             texts = await files.texts(file)
             if source == "auto":
                 source = (await context.detect_source(texts, target, "html")).language
-            pair = context.pair(source, target)
-            with context.charged(client, texts, Budget()) as characters:
-                files.translate(file, pair, characters)
-            await unless_gone(request, files.finished(file), files.budget(file))
+            pair = context.pair(source, target, may_be_same=True)
+            if pair[0] == pair[1]:
+                files.take_as_translated(file, (source, target))
+            else:
+                with context.charged(client, texts, Budget()) as characters:
+                    files.translate(file, pair, characters)
+                await unless_gone(request, files.finished(file), files.budget(file))
         address = request.url_for(
             "download_file", file_id=file.file_id, name=quote(_saved_name(file))
         )

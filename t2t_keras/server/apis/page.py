@@ -48,8 +48,8 @@ def make_router(context: Context) -> APIRouter:
             raise ApiError(413, f"Invalid request: expected at most {_MOST_LINES:,} lines")
         pair = context.pair(required(parameters, "source"), required(parameters, "target"))
         budget = context.budget(request, client, [text])
+        glossary = await _glossary(parameters, places, budget)
         with context.charged(client, [text], budget):
-            glossary = await _glossary(parameters, places, budget)
             work = WordByWord(glossary, context.service.splitter(pair[0]))
             found = await unless_gone(
                 request, context.service.run(pair, lines, work, budget), budget
@@ -70,8 +70,8 @@ def make_router(context: Context) -> APIRouter:
         pair = context.pair(required(parameters, "source"), required(parameters, "target"))
         splitters = map(context.service.splitter, pair)
         budget = context.budget(request, client, [line, prefix])
+        glossary = await _glossary(parameters, places, budget)
         with context.charged(client, [line, prefix], budget):
-            glossary = await _glossary(parameters, places, budget)
             work = OtherWords(prefix, _MOST_ALTERNATIVES, *splitters, glossary)
             running = context.service.run(pair, [line], work, budget)
             try:

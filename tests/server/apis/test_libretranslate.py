@@ -144,6 +144,18 @@ def test_files_are_translated_and_fetched(server):
         assert "my%20text%2350%2520%3F.de.txt" in fetched.headers["content-disposition"]
 
 
+@pytest.mark.parametrize("source", ["auto", "en", "en-GB"])
+def test_a_file_in_the_target_language_comes_back_unchanged_and_free(server, source):
+    content = b"\xef\xbb\xbfThe woman sees a house.\r\n \t\r\nThe end"
+    used = lambda: httpx.get(f"{server.url}/v2/usage").json()["character_count"]  # noqa: E731
+    before, sent = used(), {"file": ("a.txt", content)}
+    asked = {"source": source, "target": "en"}
+    found = httpx.post(f"{server.url}/translate_file", data=asked, files=sent).json()
+    assert found["translatedFileUrl"].endswith("/a.en.txt")
+    assert httpx.get(found["translatedFileUrl"]).content == content
+    assert used() == before
+
+
 def test_the_translation_of_a_template_is_none(server):
     sent = {"file": ("a.pot", b'msgid ""\nmsgstr ""\n\nmsgid "A man"\nmsgstr ""\n')}
     asked = {"source": "en", "target": "de"}
