@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from upper_case import Endless, Gated, Source, UpperCase
 
+from t2t_keras.errors import UserError
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.files import TranslatedFiles
 from t2t_keras.server.messages import ApiError
@@ -213,6 +214,32 @@ def test_a_record_that_no_server_has_written_is_left_out(tmp_path, monkeypatch, 
 
     using(translator, look, storage=tmp_path)
     assert (translator.calls, path.read_text()) == ([], content)
+
+
+def test_a_file_that_cannot_be_resumed_on_a_full_disk_is_left_to_the_next_server(
+    tmp_path, monkeypatch
+):
+    async def send(files):
+        file = await keep(files)
+        files.translate(file, ("en", "de"), 1)
+        files.end()
+        return file.file_id
+
+    file_id = using(UpperCase(), send, storage=tmp_path)
+    monkeypatch.setattr("t2t_keras.server.files._MOST_FILES", 1)
+
+    def write_json(path, content):
+        raise UserError("There is no room.")
+
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr("t2t_keras.server.files.write_json", write_json)
+        using(UpperCase(), keep, storage=tmp_path)  # It does not count.
+
+    async def look(files):
+        await files.finished(files.find(file_id))
+        return files.path(files.find(file_id)).read_text()
+
+    assert using(UpperCase(), look, storage=tmp_path) == "A"
 
 
 @pytest.mark.parametrize("work", ["copy", "terms", "translation"])
