@@ -23,7 +23,7 @@ _SHARED_LINES, _SHARED_CHARACTERS = 8, 2_000
 # A larger batch, or one with more searches that is mostly one client's, delays only its own
 # clients. It searches for few sentences at a time, fewer while other clients have work.
 _SHORT_SEARCHES = 4
-_ROWS_ALONE, _ROWS_AMONG_OTHERS = 64, 4
+_ROWS_ALONE, _ROWS_AMONG_OTHERS = 64, 2
 _MOST_LONG = 6  # batches of this kind, in addition to `at_once` others
 
 
