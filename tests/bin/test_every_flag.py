@@ -144,8 +144,11 @@ def calls(folder, monkeypatch):
 
         monkeypatch.setattr(owner, name, replacement)
 
-    for name, (path, result) in STUBS.items():
-        owner = importlib.import_module(P + path.removesuffix(".Translator"))
+    # All are imported before: what is imported later would keep a stub as its own function.
+    owners = [
+        importlib.import_module(P + path.removesuffix(".Translator")) for path, _ in STUBS.values()
+    ]
+    for owner, (name, (path, result)) in zip(owners, STUBS.items(), strict=True):
         stub(owner.Translator if path.endswith(".Translator") else owner, name, result)
     return calls
 
