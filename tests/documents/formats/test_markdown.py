@@ -3,9 +3,9 @@
 import html
 import random
 import re
-import sys
 
 import pytest
+from counted_work import work_of
 from echo import echo, upper_case
 from markdown_it import MarkdownIt
 
@@ -404,28 +404,19 @@ def test_work_is_in_proportion_to_the_length(written, translator, name, motifs):
     head = "1\n00:00:01,000 --> 00:00:02,000\n" if name.endswith("srt") else ""
     for motif in motifs.split("|"):
         counts = [
-            calls(written(name, head + motif * (size // len(motif))), translator)
+            work_to_translate(written(name, head + motif * (size // len(motif))), translator)
             for size in (100, 300, 1200)  # The first imports what it needs.
         ][1:]
         assert counts[1] < 4 * 4**0.2 * counts[0], motif
 
 
-def calls(path, translator):
-    """Returns how many functions are called to translate a file."""
-    count = 0
-
-    def count_calls(frame, event, argument):
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(count_calls)
-    try:
+def work_to_translate(path, translator):
+    def translate():
         document = read_document(path, "en", "de")
         translate_document(document, translator)
         document.content()
-    finally:
-        sys.setprofile(None)
-    return count
+
+    return work_of(translate)
 
 
 def test_the_pages_of_this_project_come_back(root, written, translator):
