@@ -26,7 +26,7 @@ _STORAGES = {
     "ByteStorage": np.uint8,
     "BoolStorage": np.bool_,
 }
-# Packages of settings and of a training's state: what they name is read as `Attributes`.
+# Packages of settings and training state: their objects are read as `Attributes`.
 _HARMLESS = ("_codecs", "argparse", "fairseq", "numpy", "omegaconf", "typing")
 _BUILT_IN = {"bool", "bytes", "dict", "float", "int", "list", "long", "set", "str", "tuple"}
 # A large model with its optimizer has 50,000.
@@ -53,7 +53,7 @@ def _plain(settings: Any, bound: TreeBound, depth: int) -> Any:
     bound.check(depth)
     if isinstance(settings, Attributes):
         state = vars(settings)
-        # omegaconf's nodes have one of these; a Namespace has the settings themselves.
+        # Attributes with the content of omegaconf's nodes; a Namespace has the settings themselves.
         return _plain(state.get("_content", state.get("_val", state)), bound, depth + 1)
     if isinstance(settings, Mapping):
         return {name: _plain(value, bound, depth + 1) for name, value in settings.items()}
@@ -140,7 +140,7 @@ class TensorPickle:
             )
 
     def _pop(self, *kinds: type) -> Any:
-        """Takes one value off the stack, of one of these kinds."""
+        """Pops a value and checks that it has one of the kinds."""
         value = self._stack.pop()
         if value is _MARK or (kinds and type(value) not in kinds):
             raise UserError(f"expected {kinds[0].__name__ if kinds else 'a value'}, got another")

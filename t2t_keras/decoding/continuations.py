@@ -77,6 +77,6 @@ def continuations(
 
 
 def _begins_word(pieces: Sequence[str], words: int) -> bool:
-    """Returns whether the last piece stands after so many words."""
+    """Returns whether this number of words precedes the last piece."""
     number = word_numbers(pieces)[-1]
     return number is None or number >= words

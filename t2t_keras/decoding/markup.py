@@ -168,7 +168,7 @@ def _of_rank(
     """Returns the hypothesis of a rank of each sentence as markup, or its last one; and scores."""
     chosen = [[part[min(rank, len(part) - 1)] for part in each.parts] for each in candidates]
     translated = [
-        # A blank sentence has no parts, and stays as it is.
+        # A blank sentence has no parts and is copied.
         _with_marks(*pair, source, " ".join(texts) if texts else source.shield.text)
         for pair, source, texts in zip(
             pairs, sources, ([each.text for each in parts] for parts in chosen), strict=True

@@ -177,7 +177,7 @@ def _noting(name: str, rule: Callable) -> Callable:
             elif name in _CODES:
                 raw = state.src[start : state.pos]
                 text = html.unescape(raw) if name == "entity" else ""
-                # Of an entity, what is seen is text.
+                # The character that an entity stands for is text.
                 is_seen = len(text) == 1 and text.isprintable()
                 marks.append(Mark(start, state.pos, "character" if is_seen else "code"))
             elif name in ("newline", "escape"):

@@ -27,7 +27,7 @@ _INSIDE = {f"{_W}sdt": f"{_W}sdtContent", f"{_W}ruby": f"{_W}rubyBase"}
 _RUBY = f"{_W}ruby"
 # Deleted text, and text moved elsewhere.
 _GONE = {f"{_W}del", f"{_W}moveFrom"}
-# Alternatives of the same text, one of which the program chooses.
+# Alternatives of the same text; the program shows one.
 _ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"
 _FIELD_DATA = f"{_W}fldData"
 _RAISED = f"{_W}vertAlign"  # or lowered
@@ -242,7 +242,7 @@ class Paragraph:
         return built
 
     def _elements(self, pieces: Iterable[_Piece]) -> Iterator[etree._Element]:
-        """Yields the elements of pieces that stay as they are."""
+        """Yields the elements of unchanged pieces."""
         for piece in pieces:
             if piece.is_text:
                 yield from self._runs(piece.text, piece.format)
