@@ -15,6 +15,7 @@ GLOSSARY = Glossary.of(
         ("日本", "Japan"),
         ("サーバー", "Server"),
         ("café", "Kaffee"),
+        ("Straße", "street"),
         ("हिन्दी", "Hindi"),
     ]
 )
@@ -36,8 +37,9 @@ GLOSSARY = Glossary.of(
         # What is a program's stays.
         ("%(file)s file {file} ${file} https://file.de/file", "file"),
         # Scripts without spaces; katakana are words, also beside hiragana.
-        ("私は日本人", "日本"),
-        ("サーバーを再起動 サーバーズ", "サーバー"),
+        ("私は日本人、日 本", "日本"),
+        ("サーバーを再起動 サーバーズ サーバーㇰ", "サーバー"),
+        ("STRASSE strasse straßen", "STRASSE strasse"),
         # An accent and a vowel sign belong to their letter.
         ("cafe cafe\u0301 cafés", "cafe\u0301"),
         ("हिन्दी हिन्दीी", "हिन्दी"),

@@ -86,7 +86,7 @@ def _joined(parts: list[str | _Argument], is_counted: bool) -> Iterator[str | Pi
 
 def _argument(text: str, branched: re.Match, is_counted: bool, depth: int) -> tuple[_Argument, int]:
     kind, position = branched[1], branched.end()
-    if kind == "choice" or depth > _MAX_DEPTH:
+    if depth > _MAX_DEPTH:
         raise _UnreadableError
     if offset := _OFFSET.match(text, position):
         position = offset.end()

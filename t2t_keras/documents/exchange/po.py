@@ -121,7 +121,7 @@ class PoDocument(Document):
         if not self.forms or self.plural_header:
             wanted["Plural-Forms"] = self.plural_header
         for name, value in wanted.items():
-            has_value = re.search(rf"^{name}: *[^\sY]", text, re.MULTILINE)
+            has_value = re.search(rf"^{name}: *\S", text, re.MULTILINE)
             if value and (name == "Plural-Forms" or not has_value):
                 line = f"{name}: {value}\n"
                 text, count = re.subn(rf"^{name}:.*\n", line, text, flags=re.MULTILINE)

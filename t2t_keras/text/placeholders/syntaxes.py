@@ -21,7 +21,7 @@ _GROUPED = rf"(?<![\w.,:/\-])\d{{1,3}}(?:(?:{SPACE}|['\u2019])\d{{3}}(?!\d)){{1,
 # Other words in angle brackets, such as <file>, are translated.
 _TAGS = (
     "a|b|big|body|br|code|div|em|font|h[1-6]|head|hr|html|i|iframe|img|input|li|nobr|ol|p|pre|qt|s|"
-    "script|small|span|strong|style|su[bp]|svg|t[dhrt]|tbody|textarea|thead|u|ul"
+    "script|small|span|strong|style|su[bp]|svg|t[dhrt]|table|tbody|textarea|thead|u|ul"
 )
 _ATTRIBUTE = r"(?:\s++[\w.:\-]++\s*+=\s*+(?:\"[^\"<>]*+\"|'[^'<>]*+'))"
 _FLAGS = r"[#0\-+'I]*+"

@@ -23,13 +23,15 @@ def written(message, change):
     [
         ("{0, plural, one {# boat is here} other {# boats}}", ["{#} boat is here", "{#} boats"]),
         (
-            "{n, plural, offset:1 =0 {nobody} one {# and {name}}\n other {#} }",
+            "{n, plural, offset : 1 =0 {nobody} one {# and {name}}\n other {#} }",
             ["nobody", "{#} and {name}"],
         ),
         (
             "{g, select, he {{n, selectordinal, other {his #th}}} other {a #hash}}",
             ["his {#}th", "a #hash"],
         ),
+        ("{n, plural, other {{g, select, he {his # of <b/>}}}}", ["his {#} of <b/>"]),
+        ("{n, plural, one {<file>} other {file}}", ["file"]),
         ("{n, plural, other {it''s # o''clock}}", ["it's {#} o'clock"]),
         ("{n, plural, other {it''s # o'clock}}", ["it''s {#} o'clock"]),
         ("{n, plural, other {a '{' and # '{b}' }}", ["a '{' and # '{b}' "]),
@@ -57,6 +59,7 @@ def test_branches_are_text(message, texts):
         "{n, plural,}",
         "{0, choice, 0#no files|1#one file}",
         "{n, plural, one {<b># boat} other {#</b> boats}}",
+        "{n, plural, other {<b><i>boat</b></i>}}",
         "{a, select, a {" * 21 + "b" + "}}" * 21,
     ],
 )
@@ -77,6 +80,15 @@ def test_apostrophes_of_a_translation_quote_nothing():
     assert written("{n, plural, other {it''s #}}", lambda text: "d'ici {#}") == (
         "{n, plural, other {d''ici #}}"
     )
+    assert written("{g, select, other {a #b by {c}}}", lambda text: "l'#b by {c}") == (
+        "{g, select, other {l''#b by {c}}}"
+    )
+
+
+def test_arguments_may_change_places():
+    message = "{n, plural, other {{a} of {b}}}"
+    assert written(message, lambda text: "{b} von {a}") == "{n, plural, other {{b} von {a}}}"
+    assert written(message, lambda text: "{b} von {c}") == message
 
 
 @pytest.mark.parametrize(

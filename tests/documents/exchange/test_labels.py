@@ -84,6 +84,9 @@ def test_a_header_names_the_mark(written, translator):
     header = '"X-Accelerator-Marker: _\\n"\n'
     _, seen = translations(written, translator, {"the _end": "", "&Cut": ""}, header)
     assert seen == ["the end", "&Cut"]
+    message = {"&1 {n, plural, other {boats}}": ""}
+    found, _ = translations(written, translator, message, header.replace("_", "&"))
+    assert list(found.values()) == ["&1 {n, plural, other {BOATS}}"]
 
 
 def test_a_translation_that_has_its_mark_keeps_it(written, translator):

@@ -33,7 +33,14 @@ def test_languages(language, count, only_one):
 @pytest.mark.parametrize(
     ("language", "forms"),
     [
-        ("de", [1, 0, 1, 1, 1]),
+        ("DE", [1, 0, 1, 1, 1]),
+        ("fr", [0, 0, 1, 1, 1]),
+        ("ko", [0, 0, 0, 0, 0]),
+        ("hr", [2, 0, 1, 2, 0]),
+        ("pl", [2, 0, 1, 2, 2]),
+        ("sk", [2, 0, 1, 2, 2]),
+        ("sl", [3, 0, 1, 3, 3]),
+        ("ar", [0, 1, 2, 3, 4]),
         ("lt", [2, 0, 1, 1, 0]),
         ("lv", [2, 0, 1, 1, 0]),
         ("ro", [1, 0, 1, 1, 2]),
@@ -53,6 +60,7 @@ def test_rules_for_0_1_2_5_and_21(language, forms):
         "nplurals=INTEGER; plural=EXPRESSION;",
         "nplurals=2; plural=n/0;",
         "nplurals=2; plural=n;",
+        "nplurals=1; plural=(n != 1);",
         "nplurals=0; plural=0;",
         "nplurals=2; plural=__import__('os');",
         "nplurals=2; plural=" + "(" * 900 + "n" + ")" * 90 + ";",

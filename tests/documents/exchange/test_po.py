@@ -8,6 +8,7 @@ import polib
 import pytest
 
 from t2t_keras.documents import TranslationMemory, read_document, translate_document
+from t2t_keras.documents.document import Suggestion
 from t2t_keras.errors import UserError
 
 HEADER = """msgid ""
@@ -176,12 +177,14 @@ def test_placeholders_that_are_numbered_or_named_may_change_places(written):
         ("long<wbr>name<hr>and <br> more", "html"),
         ("<ul><li>One<li>Two</ul>", "html"),
         ("It failed.<p>Try again.", "html"),
+        ("<dt>Name<dd>What it is", "html"),
         ("An <img src='%s'></img> and an <icon/>", "html"),
         ("Run the <script> before the build", "text"),
         ("Use <style> for the output", "text"),
         ("The <title> of a page, <script/> too", "text"),
         ("Copy <b>all</b> from <source> to <file>", "text"),
         ("Use <p> here", "text"),
+        ("Use <script/> here", "text"),
         ("the end</b>", "text"),
         ("By <a@b.org> <1>", "text"),
         ("<a href='b>c", "text"),
@@ -203,6 +206,7 @@ def test_a_template_becomes_a_catalogue_of_its_language(translated, msgfmt):
     found = translated("a.pot", f"#, fuzzy\n{header}{entry}", languages=("en", "ru"), final=True)
     parsed = polib.pofile(found)
     assert parsed.metadata["Language"] == "ru"
+    assert parsed.metadata["Content-Type"] == "text/plain; charset=UTF-8"
     assert not parsed.metadata_is_fuzzy
     # The first form is for 21 as well, so it needs the number.
     assert parsed[0].msgstr_plural == dict.fromkeys(range(3), "%d THINGS")
@@ -211,8 +215,10 @@ def test_a_template_becomes_a_catalogue_of_its_language(translated, msgfmt):
 
 def test_a_file_without_a_header_gets_one(translated, msgfmt):
     entry = 'msgid "%d thing"\nmsgid_plural "%d things"\nmsgstr[0] ""\nmsgstr[1] ""\n'
-    found = translated("a.po", entry, languages=("en", "ja"))
-    assert polib.pofile(found)[0].msgstr_plural == {0: "%d THINGS"}
+    other = 'msgctxt "no header"\nmsgid ""\nmsgstr "x"\n\n'
+    found = translated("a.po", other + entry, languages=("en", "ja"))
+    assert other in found
+    assert polib.pofile(found)[1].msgstr_plural == {0: "%d THINGS"}
     assert msgfmt(found.encode(), "-f") == ""
 
 
@@ -223,6 +229,15 @@ def test_a_memory_is_taken_or_suggested(translated):
     assert '# 75% like “%d cattle”: “%d Rinder”\n#, fuzzy, c-format\nmsgid "%d cat\\n"' in found
     parsed = polib.pofile(found)
     assert not parsed.find("Open %s").fuzzy
+
+
+def test_each_suggestion_for_an_entry_is_a_comment(written):
+    document = read_document(written("a.po", HEADER + BODY), "en", "de")
+    for unit, texts in zip(document.units[1:3], (["a"], ["a", "b"]), strict=True):
+        unit.suggestions = [Suggestion(text, "x", 0.8) for text in texts]
+        unit.set("%d\n")
+    found = document.content().decode()
+    assert "\n\n# 80% like “a”: “x”\n# 80% like “b”: “x”\n#, fuzzy, c-format\n" in found
 
 
 def test_a_charset_without_the_characters_becomes_utf_8(written):
@@ -285,6 +300,11 @@ def test_lines_are_as_long_as_gettexts(written, msgcat, length, end):
             '# z\n#~ msgid "z"\nmsgid "a"\nmsgstr ""\n#~ msgid "y"\n',
             '# z\n#~ msgid "z"\n#, fuzzy\nmsgid "a"\nmsgstr "A"\n#~ msgid "y"\n',
         ),
+        # Flags of an obsolete entry are not of the next one.
+        (
+            '#, c-format\n#~ msgid "z"\n#~ msgstr ""\n\nmsgid "a"\nmsgstr ""\n',
+            '#, c-format\n#~ msgid "z"\n#~ msgstr ""\n\n#, fuzzy\nmsgid "a"\nmsgstr "A"\n',
+        ),
         (
             'msgid "a"\nmsgid_plural "as"\nmsgstr[0]\n""\nmsgstr [ 1 ] ""\n',
             '#, fuzzy\nmsgid "a"\nmsgid_plural "as"\nmsgstr[0] "A"\nmsgstr[1] "AS"\n',
@@ -299,6 +319,11 @@ def test_entries_are_read_as_msgfmt_reads_them(translated, msgfmt, content, expe
     # To msgfmt \r alone ends no line, an obsolete entry needs a msgstr, and msgstr no comments.
     if newline == "\n" and "#~" not in content and "inside" not in content:
         assert msgfmt(old.encode()) == msgfmt(new.encode(), "-f") == ""
+
+
+def test_a_form_without_a_plural_is_a_translation(translated):
+    content = HEADER + 'msgid "a"\nmsgstr[0] "b"\n'
+    assert translated("a.po", content) == content
 
 
 def test_a_domain_belongs_to_no_entry(translated):
@@ -326,10 +351,10 @@ def test_a_byte_order_mark_tells_the_encoding(translated, encoding):
 
 def test_comments_of_the_memory_stand_before_the_last_block(translated):
     content = '# of the file\n\n# of the entry\nmsgid "Open a file"\nmsgstr ""\n'
-    memory = TranslationMemory([("Open file", "Datei öffnen")])
+    memory = TranslationMemory([("Open a\nfile", "Datei\n öffnen")])
     found = translated("a.po", content, memory=memory)
     assert found.endswith(
-        "# of the file\n\n# 90% like “Open file”: “Datei öffnen”\n# of the entry\n#, fuzzy\n"
+        "# of the file\n\n# 91% like “Open a file”: “Datei öffnen”\n# of the entry\n#, fuzzy\n"
         'msgid "Open a file"\nmsgstr "OPEN A FILE"\n'
     )
 
@@ -367,7 +392,8 @@ def test_what_is_no_po_file_is_refused(written, content, said):
     ],
 )
 def test_regions_and_scripts_are_of_one_language(written, named, expected, is_same):
-    path = written("a.po", HEADER.replace("Language: de", f"Language: {named}"))
+    languages = f'Language: {named}\\n"\n"Language: fr'  # The first one counts.
+    path = written("a.po", HEADER.replace("Language: de", languages))
     if is_same:
         assert read_document(path, "en", expected).languages == ("en", named or expected)
     else:

@@ -56,13 +56,19 @@ def test_codes_of_tmx_are_around_text_or_alone(written):
 def test_languages_are_those_of_the_header_or_must_be_named(written):
     path = written("a.tmx", TMX)
     assert read_document(path, target="de").languages == ("en-GB", "de")
+    units = read_document(path, "en", "de").units
+    assert [(unit.context, unit.is_translated) for unit in units] == [
+        ("a", False),
+        (None, True),
+        (None, False),
+    ]
     # As the server reads it, before it knows them.
     document = read_document(path)
     document.units[0].set('<g i="0">x</g>')
     with pytest.raises(UserError, match="expected two languages"):
         document.content()
     with pytest.raises(UserError, match="expected two languages"):
-        read_document(written("c.tmx", TMX.replace("en-GB", "*all*", 1)), target="de")
+        read_document(written("c.tmx", TMX.replace("en-GB", "*ALL*", 1)), target="de")
     with pytest.raises(UserError, match="expected TMX"):
         read_document(written("b.tmx", "<a/>"))
 

@@ -1,5 +1,7 @@
 """XLIFF 1 and 2, read again by lxml."""
 
+import re
+
 import pytest
 from lxml import etree
 
@@ -66,6 +68,7 @@ def test_segments_of_version_1_keep_their_marks(translated):
     root = etree.fromstring(translated("a.xlf", FIRST.encode("latin-1"), final=True))
     target = root.find(".//x:trans-unit[@id='segments']/x:target", N1)
     assert target.get("state") == "translated"
+    assert root.find(".//x:trans-unit[@id='codes']", N1).get("approved") == "yes"
     found = [(each.get("mid"), each.text, each.tail) for each in target]
     assert found == [("0", "ONE.", " "), ("1", "TWO.", None)]
 
@@ -206,7 +209,8 @@ def test_how_sure_the_model_is_stands_beside_the_target(written, translator, con
 
 def test_a_translation_that_loses_a_code_is_refused(written):
     document = read_document(written("a.xlf", SECOND), "en", "de")
-    for text in ("Hier", '<g i="0">Hier</g><g i="0"/><g i="1"/><x i="2"/>', '<g i="0">'):
+    once = '<g i="0"/><g i="1"/><x i="2"/>'
+    for text in ("Hier", f'<g i="0">Hier</g>{once}', f'{once}<x i="3"/>', f"{once[:8]}{once[9:]}"):
         document.units[0].set(text)
         with pytest.raises(UserError, match="expected each of 3 inline codes once"):
             document.content()
@@ -288,16 +292,33 @@ def test_codes_are_what_they_stand_for(written, source, seen):
         '<ph id="1" disp="&lt;br/&gt;"/>',
         '<ph id="1" type="fmt" subType="xlf:lb"/>',
         '<cp hex="000A"/>',
+        '<cp hex="2029"/>',
     ],
 )
 def test_codes_of_version_2_are_what_they_stand_for(written, code):
     original = '<originalData><data id="d">&lt;br/&gt;</data></originalData>'
-    source = f"<source>One{code}Two{code.replace('d', 'e').replace('000A', '0041')}</source>"
+    other = re.sub("(hex=.).{4}", r"\g<1>0041", code.replace("d", "e"))
+    source = f"<source>One{code}Two{other}</source>"
     content = SECOND.replace('<unit id="u">', f'<unit id="u">{original}<segment>{source}</segment>')
     document = read_document(written("a.xliff", content), "en", "de")
     first, rest = document.units[0].source.split("Two")
     assert first == 'One<x i="0" ctype="lb"/>'
     assert rest == ('<x i="1"/>' if "dataRef" in code or "cp" in code else rest)
+
+
+@pytest.mark.parametrize(
+    ("source", "seen"),
+    [
+        ('H<pc id="1" dataRefStart="s">2</pc>O', 'H<sup i="0">2</sup>O'),
+        ('a<sc id="1"/>b<ec startRef="1"/>', 'a<g i="0">b</g>'),
+        ('a<sc id="1"/>b<ec startRef="2"/>', 'a<x i="0"/>b<x i="1"/>'),
+    ],
+)
+def test_pairs_of_version_2(written, source, seen):
+    original = '<originalData><data id="s">&lt;sub></data></originalData>'
+    unit = f'<unit id="u">{original}<segment><source>{source}</source></segment>'
+    content = SECOND.replace('<unit id="u">', unit)
+    assert read_document(written("a.xliff", content), "en", "de").units[0].source == seen
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import pytest
 from lxml import etree
 
 from t2t_keras.documents import TranslationMemory, read_document
+from t2t_keras.documents.document import Suggestion
 
 FIRST = (
     '<xliff version="1.2"><file source-language="en" target-language="de"><body>'
@@ -65,7 +66,7 @@ def test_states_of_version_2_decide_what_is_translated(
 )
 def test_a_target_keeps_its_other_attributes(written, version, match, qualifier):
     target = '<target {}{} xml:lang="de"{}'
-    old = target.format('state="new"', ' state-qualifier="x"', "/>")
+    old = target.format("state = 'new'", ' state-qualifier="x"', "/>")
     content = FIRST.replace("</source>", f"</source>{old}").replace("1.2", version)
     document = read_document(written("a.xlf", content), "en", "de")
     document.units[0].set("Eins & zwei", match)
@@ -90,10 +91,10 @@ def test_a_target_is_on_its_own_line_like_its_source(translated, content, target
 def test_headers_stay_and_units_have_their_names(written):
     unit = '<trans-unit id="{}"{}><source>One</source></trans-unit>'
     units = unit.format("a", ' restype="x-gettext-domain-header"'), unit.format("b", "")
-    units += (unit.format("c", ' resname="menu"'),)
+    units += unit.format("c", ' resname="menu"'), unit.replace('id="{}"{}', "")
     body = f'<xliff version="1.2"><file source-language="en"><body>{"".join(units)}</body></file>'
     document = read_document(written("a.xlf", f"{body}</xliff>"), "en", "de")
-    assert [found.context for found in document.units] == ["b", "menu"]
+    assert [found.context for found in document.units] == ["b", "menu", None]
     assert document.left_out == {"headers": 1}
     content = SECOND.replace('<unit id="u">', '<unit id="u" name="menu">')
     assert read_document(written("a.xliff", content), "en", "de").units[0].context == "menu"
@@ -102,11 +103,52 @@ def test_headers_stay_and_units_have_their_names(written):
 def test_new_matches_precede_old_ones_and_name_their_segments(translated):
     old = f'<mtc:match xmlns:mtc="{MATCHES}" ref="#t2t0"/>'
     content = SECOND.partition("<segment>")[0]
+    content += '<z:matches xmlns:z="urn:z"><z:a/></z:matches>'
     content += f'<y:matches xmlns:y="{MATCHES}">{old}</y:matches><segment><source>Fours</source>'
-    content += '</segment><segment id="t2t0"><source>Fives</source></segment></unit></file></xliff>'
+    content += '</segment><ignorable id="t2t1"><source/></ignorable><segment id="t2t0">'
+    content += "<source>Fives</source></segment></unit></file></xliff>"
     memory = TranslationMemory([("Four", "Vier"), ("Five", "Fünf")])
     found = translated("a.xliff", content, memory=memory)
     [matches] = etree.fromstring(found.encode()).iter(f"{{{MATCHES}}}matches")
     names = [(each.get("ref"), "".join(each.itertext())) for each in matches]
-    assert names == [("#t2t1", "FourVier"), ("#t2t0", "FiveFünf"), ("#t2t0", "")]
-    assert '<segment state="translated" subState="t2t:machine" id="t2t1">' in found
+    assert names == [("#t2t2", "FourVier"), ("#t2t0", "FiveFünf"), ("#t2t0", "")]
+    assert '<segment state="translated" subState="t2t:machine" id="t2t2">' in found
+
+
+@pytest.mark.parametrize("content", [FIRST, SECOND])
+def test_blank_texts_are_no_texts(written, content):
+    content = content.replace("<target>Eins</target>", "")
+    blank = content.replace("</source>", "</source><target> \n</target>")
+    [unit] = read_document(written("a.xlf", blank), "en", "de").units
+    assert (unit.target, unit.is_translated) == ("", False)
+    blank = content.replace("One", " \n")
+    assert read_document(written("a.xlf", blank), "en", "de").units == []
+
+
+def test_files_name_their_target_language_also_where_nothing_is_in_them(written):
+    content = FIRST.replace(' version="1.2"', "").replace(' target-language="de"', "")
+    content = content.replace("</xliff>", '<file source-language="en" /></xliff>')
+    document = read_document(written("a.xlf", content), "en", "de")
+    assert document.content().decode() == content
+    document.units[0].set("Eins")
+    found = document.content().decode()
+    assert '<file source-language="en" target-language="de"><body>' in found
+    assert '<file source-language="en" target-language="de"/></xliff>' in found
+
+
+def test_a_new_target_is_replaced_by_its_segments(written):
+    segments = """<mrk mtype="seg" mid='"'>One.</mrk> <mrk mtype="seg" mid="1">Two.</mrk>"""
+    rest = f'</source><seg-source>{segments}</seg-source><target state="new">One. Two.</target>'
+    content = FIRST.replace("</source>", rest)
+    document = read_document(written("a.xlf", content), "en", "de")
+    first, second = document.units
+    assert (first.source, second.source) == ("One.", "Two.")
+    first.set("Eins.", "exact")
+    first.suggestions.append(Suggestion("One,", "Eins,", 0.75))
+    target = etree.fromstring(document.content()).find(".//target")
+    assert dict(target.attrib) == {"state": "translated", "state-qualifier": "exact-match"}
+    second.set("Zwei.", quality=0.0)
+    root = etree.fromstring(document.content())
+    assert [each.text for each in root.find(".//target")] == ["Eins.", "Zwei."]
+    found = [(each.get("mid"), each.get("match-quality")) for each in root.iter("alt-trans")]
+    assert found == [('"', "75%"), ("1", "0%")]

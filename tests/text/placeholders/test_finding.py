@@ -15,13 +15,15 @@ from t2t_keras.text.placeholders.finding import Part, piece_at
         ("%1 %n %L1 of %2.", "%1|%n|%L1|%2"),
         ("{0} {name} {} {0:d} {a.b!r} %{count}", "{0}|{name}|{}|{0:d}|{a.b!r}|%{count}"),
         ("${x} $x $(x) {{ x }} costs $5", "${x}|$x|$(x)|{{ x }}"),
-        ("a&nbsp;b &#160; &#xA0; AT&T a & b", "&nbsp;|&#160;|&#xA0;"),
+        ("a&nbsp;b &#160; &#xA0; &#X41; AT&T a & b", "&nbsp;|&#160;|&#xA0;|&#X41;"),
         (r"a\nb\t \\n", r"\n|\t|\\"),
         ("see https://a.b/c_(d), or (www.x.org/a).", "https://a.b/c_(d)|www.x.org/a"),
         ("mail foo.bar@x.org.", "foo.bar@x.org"),
         ("50% of 5 MB, 100 %ige, 3.5 GHz, 5.2.1, in 10 minutes", "50%|5 MB|100 %|3.5 GHz"),
         ("2 kWh, 20 mAh, 3 MW and 4 Wh", "2 kWh|20 mAh|3 MW|4 Wh"),
         ("1 000 km, 1\u202f000,5 km, 1'000 km", "1 000 km|1\u202f000,5 km|1'000 km"),
+        ("1 000 000 000 000 000 km and 1,000,000 km", "1 000 000 000 000 000 km|1,000,000 km"),
+        ("{a{b{c{d{e}}}}} and {a{b{c{d{e{f}}}}}}", "{a{b{c{d{e}}}}}|{b{c{d{e{f}}}}}"),
         ("in 2000 km, 2019 300 km, 10:30 100 km, 5 100 people", "2000 km|300 km|100 km"),
         ("costs $5, 5 €, €5 or 5 $", ""),
         ("Open <file>, </b> <a href='%s'>", "</b>|<a href='%s'>"),
@@ -77,6 +79,21 @@ def test_kinds(text, expected):
 )
 def test_unknown_syntaxes_are_whole_placeholders(text, expected):
     assert [each.text for each in find(text)] == expected
+    # Also without another that a search could notice.
+    assert all(
+        [found.text for found in find(each)] == [each] for each in expected if each[1:4] != "lin"
+    )
+
+
+def test_names_of_html_elements_are_no_words():
+    names = (
+        "a b big body br code div em font h1 h6 head hr html i iframe img input li nobr ol p pre "
+    )
+    names += (
+        "qt s script small span strong style sub sup svg table tbody td textarea th thead tr tt "
+    )
+    for name in (names + "u ul").split():
+        assert [each.text for each in find(f"Put <{name}> and <{name.upper()}")] == [f"<{name}>"]
 
 
 @pytest.mark.parametrize(
@@ -105,6 +122,7 @@ def test_numbers_have_units():
 def test_pieces_that_are_given_are_found_before_others():
     found = find("Run ls -l %s, not ls.", ["ls", "ls -l %s"])
     assert [each.text for each in found] == ["ls -l %s", "ls"]
+    assert [each.text for each in find("%s-x %dx", ["%s-x", Part("dx")])] == ["%s-x", "%d"]
 
 
 def test_pieces_are_no_parts_of_other_words():
@@ -112,7 +130,7 @@ def test_pieces_are_no_parts_of_other_words():
     assert [each.text for each in found] == ["e", "in", "e", "in", "in", "in", "in"]
     assert [each.text for each in find("了解了", ["了"])] == ["了", "了"]
     parts = [piece_at("ints, int", 0, 3), piece_at("文件", 0, 1)]
-    assert len(find("eints", parts)) == 1
+    assert len(find("eints", parts)) == len(find("eints", [*parts, "int"])) == 1
 
 
 @pytest.mark.parametrize(
@@ -123,6 +141,7 @@ def test_pieces_are_no_parts_of_other_words():
         ("1.5 GB in 1,000 km", "1,5 GB auf 1000 km", [], []),
         ("1 000 km in 2 kWh", "1000 km mit 2 kWh", [], []),
         ("1,000.5 km", "1\u202f000,5 km", [], []),
+        ("1\u2019000 km", "1000 km", [], []),
         ("5 MB", "6 MB", ["5 MB"], ["6 MB"]),
         ("50%", "50 %", [], []),
         ("%d files in %s", "in %2$s sind %1$d Dateien", [], []),
@@ -136,7 +155,9 @@ def test_what_is_lost_and_added(source, target, lost, added):
 def test_conversions_without_numbers_keep_their_order():
     assert is_reordered("%d files in %s", "in %s sind %d Dateien")
     assert not is_reordered("{a} in {b}", "{b} in {a}")
+    assert is_reordered("{} of %d", "%d von {}")
     assert not is_reordered("%s of %s", "%s von %s")
+    assert not is_reordered("%d of %s", "%d")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from counted_work import work_of
 
 from t2t_keras.text.placeholders import is_reordered, missing
-from t2t_keras.text.placeholders.repair import repaired
+from t2t_keras.text.placeholders.repair import number_broken, repaired
 
 PIECES = (
     "%s %d %1 %2 {0} {name} %% $x ${y} &nbsp; \\n http://a.b/c. x@y.de Wort, haus . ( ) { } % $ &"
@@ -19,6 +19,10 @@ PIECES = (
         ("Open %s now", "Öffne jetzt.", [(0, 0), (2, 1)], "Öffne %s jetzt."),
         ("Open %s.", "Öffne.", [(0, 0)], "Öffne %s."),
         ("Open %s now", "Öffne bitte jetzt", [(0, 0), (0, 1), (2, 2)], "Öffne bitte %s jetzt"),
+        ("Open %s now", "jetzt öffne", [(0, 1), (2, 0)], "jetzt öffne %s"),
+        ("Open %s now", "Öffne bitte jetzt", [(0, 0), (1, 1), (2, 2)], "Öffne bitte %s jetzt"),
+        ("See http://a.b now", "Siehe jetzt", [(0, 0), (2, 1)], "Siehe http://a.b jetzt"),
+        ("See http://a.b", "Siehe {x}… hier", [], "Siehe http://a.b … hier"),
         ("%s is now", "ist jetzt", [(1, 0), (2, 1)], "%s ist jetzt"),
         ("Error: %s", "Fehler:", [(0, 0)], "Fehler: %s"),
         ("{name} is there", "{Name} ist {0} da.", [], "{name} ist da."),
@@ -29,6 +33,19 @@ PIECES = (
 )
 def test_places(source, target, alignment, expected):
     assert repaired(source, target, alignment) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "count"),
+    [
+        ("%d in %s", "%d in %s", 0),
+        ("%d in %s", "%s in %d", 1),
+        ("%s %s", "%d", 2),
+        ("%d", "%s %s", 2),
+    ],
+)
+def test_broken_placeholders_are_counted(source, target, count):
+    assert number_broken(source, target) == count
 
 
 def test_a_kept_piece_takes_the_place_of_what_it_became():

@@ -53,6 +53,8 @@ def test_pairs_have_symbols_for_what_both_sides_have():
             [True, False][: len(side.split())] for side in sides
         ]
         assert found[0][0] == found[1][0]
+    source = "%s " * (len(SYMBOLS) + 1)
+    assert [shield_pair(source, source)[side].count("%s") for side in (0, 1)] == [1, 1]
     # As in translating, where only the source is known.
     assert shield("_Open %s, %s in", symbols=True).text.startswith("_Open ")
     assert shield_pair("_Open", "Öffnen") == ("_Open", "Öffnen")
@@ -95,6 +97,7 @@ def test_accelerators(text, bare, put_back):
         ("&File", "Profil f", "Profil &f"),
         ("&File", "  ", "  "),
         ("&File", "%file f5", "%file &f5"),
+        ("&File", "文件。", "文件(&F)。"),
     ],
 )
 def test_a_mark_stands_before_the_same_sign(text, translation, expected):
@@ -103,7 +106,15 @@ def test_a_mark_stands_before_the_same_sign(text, translation, expected):
 
 
 @pytest.mark.parametrize(
-    ("text", "has_one"), [("_" + "a" * 199, True), ("_" + "a" * 200, False), ("_a. b", False)]
+    ("text", "has_one"),
+    [
+        ("_" + "a" * 199, True),
+        ("_" + "a" * 200, False),
+        ("_a. b", False),
+        ("_a\nb", False),
+        ("Cut &&Paste", False),
+        ("E_x1t", False),
+    ],
 )
 def test_labels_are_short_and_not_sentences(text, has_one):
     assert (without_mark(text)[1] is not None) == has_one

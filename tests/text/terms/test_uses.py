@@ -163,6 +163,23 @@ def test_work_is_in_proportion_to_the_texts(terms, source, target):
             ["Hund", "Hund und", "Kater und Hund", "Kater und Katze Hund"],
             ["Hund und Katze", "Kater und Hund", "Kater und Katze Hund"],
         ),
+        # Of three places, the longest and the first.
+        (
+            "Kater und Katze mit Karl Kasimir",
+            [(1, 0), (1, 2), (1, 4), (1, 5)],
+            [
+                "Kater und Katze mit Hund",
+                "Hund",
+                "Hund und",
+                "Kater und Katze mit Karl Kasimir Hund",
+            ],
+            [
+                "Kater und Katze mit Hund",
+                "Hund und Katze mit Karl Kasimir",
+                "Kater und Katze mit Karl Kasimir Hund",
+            ],
+        ),
+        ("Ja, er ruht.", [(0, 0)], ["Ja, Hund", "Ja, Hund er"], ["Ja, Hund er ruht."]),
         # Where nothing is, behind the translation of the word before; in front of the full stop.
         ("Der ruht.", [(0, 0), (2, 1)], ["Der Hund", "Der Hund ruht."], ["Der Hund ruht."]),
         ("Er ist da.", [(0, 2)], ["Er ist da Hund", "Er ist da Hund."], ["Er ist da Hund."]),
@@ -180,6 +197,7 @@ def test_a_capital_at_the_beginning():
     [match] = Glossary.of([("big", "groß")]).matches("big dogs")
     found = put_term(match, "big dogs", "Kleine Hunde", [(0, 0), (1, 1)])
     assert found.wholes == ["Groß Hunde", "Kleine groß Hunde"]
+    assert put_term(match, "big dogs", "kleine Hunde", [(0, 0)]).wholes[0] == "groß Hunde"
 
 
 def test_words_are_divided_by_ascii_white_space():
