@@ -158,11 +158,14 @@ def unwrapped(text: str) -> tuple[str, Callable[[str], str]]:
     return _SPACES.sub(" ", " ".join(lines)), laid_out
 
 
-def unwrapped_markup(raw: str, is_html: bool) -> tuple[str, Callable[[str], str]]:
-    """Returns markup without tags as `unwrapped`; the translation is spelled like the source."""
+def unwrapped_markup(raw: str) -> tuple[str, Callable[[str], str]]:
+    """Returns markup without tags as `unwrapped`; the translation is spelled like the source.
+
+    It has no entities but those of XML, which HTML has as well.
+    """
     line, lay_out = unwrapped(raw)
     spelled: dict[str, str] = {}
-    read_characters(raw, is_html, spelled)
+    read_characters(raw, True, spelled)
     return line, lambda text: lay_out(write_characters(text, spelled))
 
 

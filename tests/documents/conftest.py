@@ -60,6 +60,7 @@ def translated(written, translator):
         path = written(name, content)
         document = read_document(path, *languages)
         assert document.content() == path.read_bytes()
+        assert not any(unit.needs_review for unit in document.units)
         translated.report = translate_document(document, translator, **options)
         output = Path(path.parent / f"new_{name}")
         output.unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 """Several files and folders at once."""
 
 import importlib
+import re
 import types
 
 import pytest
@@ -8,17 +9,19 @@ import pytest
 from t2t_keras.documents.files import planned, translate_files
 from t2t_keras.documents.packages import needed_for
 from t2t_keras.errors import UserError
+from t2t_keras.io import progress
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with documents, another file, and a file that cannot be read."""
+    """A folder with documents, another file, and two files that cannot be read."""
     for name, content in (
         ("in/a.txt", "One."),
         ("in/deep/b.html", "<p>Two.</p>"),
         ("in/c.POT", 'msgid "Three"\nmsgstr ""\n'),
         ("in/d.png", "x"),
         ("in/bad.xml", "<a>"),
+        ("in/z.xml", "<a>"),
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
@@ -37,7 +40,8 @@ def translator(translator):
 
 def test_a_folder_becomes_a_folder(folder, translator, capsys):
     plan = planned([folder / "in", folder / "out"])
-    assert translate_files(plan, translator) == 1
+    assert [path.name for path, _ in plan.files] == ["a.txt", "bad.xml", "c.POT", "b.html", "z.xml"]
+    assert translate_files(plan, translator) == 2
     found = {
         str(path.relative_to(folder / "out")): path.read_text()
         for path in (folder / "out").rglob("*")
@@ -56,6 +60,13 @@ def test_one_file_becomes_one_file_or_goes_into_a_folder(folder, translator):
     translate_files(planned([folder / "in/a.txt", folder / "new.txt"]), translator)
     assert (folder / "new.txt").read_text() == "ONE."
     assert planned([folder / "in/a.txt", folder]).files == [(folder / "in/a.txt", folder / "a.txt")]
+
+
+def test_progress_counts_the_texts_of_a_file(folder, translator, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN", 0)
+    (folder / "a.html").write_text("<p>One.<p>One <b>dog</b>.")
+    translate_files(planned([folder / "a.html", folder / "b.html"]), translator)
+    assert re.findall("(.*) lines", capsys.readouterr().err) == ["1 of 2", "2 of 2"]
 
 
 def test_a_memory_is_read_for_the_languages_of_the_problem(folder, translator):

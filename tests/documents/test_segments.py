@@ -74,7 +74,8 @@ def test_lines_of_markup_stay_where_they_count():
     found = segmented(text, "en", is_plain=False, keeps_lines=True)
     assert laid_out(found, {}) == once
     assert found[1].line == f'<pre class="t2t-lines" xml:space="preserve">{once.rstrip()}</pre>'
-    for tag in ("<img alt='", "<pre>"):
+    names = ("pre", "code", "kbd", "samp", "tt", "SCRIPT", "style", "textarea", "xmp")
+    for tag in ("<img alt='", *(f"<{name}>" for name in names)):
         own = f"{tag}This line has been wrapped by somebody else\nat its end'> x"
         assert laid_out(segmented(own, is_plain=False, keeps_lines=True), {}) == own
     assert segmented("<b>x</b> y", is_plain=False, keeps_lines=True)[1].line == "<b>x</b> y"

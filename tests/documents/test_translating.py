@@ -20,6 +20,12 @@ def test_the_same_sentence_is_translated_once_and_numbers_never(translated, tran
     assert translator.calls == [(["One dog.", "Two cats."], "text", {})]
 
 
+def test_sentences_end_as_in_the_language_of_the_document(written, translator):
+    document = read_document(written("a.txt", "Am 3. Mai bellt er. Ja."), "de", "en")
+    translate_document(document, translator)
+    assert translator.calls[0][0] == ["Am 3. Mai bellt er.", "Ja."]
+
+
 class Same:
     """Writes what it reads, and keeps it in `lines`."""
 
@@ -85,12 +91,24 @@ def test_progress_counts_all_texts_of_all_kinds(written, translator):
     assert [len(lines) for lines, *_ in translator.calls] == [1024, 1, 1]
 
 
-def test_text_of_the_memory_has_full_quality_and_its_white_space(written, translator):
-    document = read_document(written("a.po", 'msgid " Open\\n"\nmsgstr ""\n'), "en", "de")
-    memory = TranslationMemory([("Open", "Öffnen")])
-    translate_document(document, translator, memory=memory)
-    [unit] = document.units
-    assert (unit.target, unit.quality, unit.needs_review) == (" Öffnen\n", 1.0, False)
+@pytest.mark.parametrize("final", [False, True])
+def test_text_of_the_memory_has_full_quality_and_its_white_space(written, translator, final):
+    messages = "".join(f'msgid "{text}"\nmsgstr ""\n\n' for text in (" Open\\n", "Open\\nShut"))
+    document = read_document(written("a.po", messages), "en", "de")
+    memory = TranslationMemory([("Open", "Öffnen"), ("Shut", "Zu")])
+    report = translate_document(document, translator, memory=memory, final=final)
+    assert [(each.target, each.quality, each.is_final) for each in document.units] == [
+        (" Öffnen\n", 1.0, final),
+        ("Öffnen\nZu", 1.0, final),
+    ]
+    assert not any(unit.needs_review for unit in document.units)
+    assert (report.translated, report.from_memory) == (0, 2)
+
+
+def test_a_line_of_the_memory_comes_before_its_sentences(translated):
+    pairs = ("One. Two.", "Eins, zwei."), ("One.", "Eins.")
+    found = translated("a.txt", "- One. Two.\nOne. Two.\nOne.", memory=TranslationMemory(pairs))
+    assert found == "- ONE. TWO.\nEins, zwei.\nEins."
 
 
 def test_a_report_reads_as_a_sentence(written, translator):

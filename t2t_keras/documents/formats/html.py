@@ -42,7 +42,7 @@ def add_pages(document: SpanDocument, first: int, last: int) -> None:
         if "<" in raw or "&" in raw or is_spaced(raw):
             document.add(first + start, first + end, Unit(raw, format="html"))
         else:
-            line, written = unwrapped_markup(raw, is_html=True)
+            line, written = unwrapped_markup(raw)
             document.add(first + start, first + end, Unit(line), written)
 
 

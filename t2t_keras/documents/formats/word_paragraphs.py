@@ -4,7 +4,7 @@ import collections
 import copy
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import escape
@@ -249,7 +249,7 @@ class Paragraph:
             elif piece.run is None:
                 yield from piece.elements
             else:
-                run = _run(piece.format, piece.run.attrib)
+                run = _run(piece.format)
                 # No copies: paragraphs of text boxes are translated as well, where they are.
                 run.extend(piece.elements)
                 yield run
@@ -369,9 +369,9 @@ def _has_text(pieces: Sequence[_Piece]) -> bool:
     return any(has_letters(piece.text) or _has_text(piece.inner or []) for piece in pieces)
 
 
-def _run(form: etree._Element | None, attributes: Mapping[str, str] | None = None):
+def _run(form: etree._Element | None) -> etree._Element:
     """Returns a run in a format, without anything in it."""
-    run = etree.Element(_RUN, attributes)
+    run = etree.Element(_RUN)
     if form is not None:
         run.append(copy.deepcopy(form))
     return run

@@ -62,14 +62,14 @@ class XmlDocument(Document):
     def _add(self, start: int, end: int) -> None:
         raw = self.file.raw(start, end)
         stripped = raw.strip(" \t\r\n")
-        start += len(raw[: raw.index(stripped)].encode())
+        start += raw.index(stripped)
         end = start + len(stripped.encode())
         cdata = _CDATA.fullmatch(stripped) if stripped.count("]]>") == 1 else None
         if cdata:
             unit = Unit(cdata[1], format=markup_of(cdata[1]))
             write = self._as_cdata
         elif not ("<" in stripped or _REFERENCE.search(stripped) or is_spaced(stripped)):
-            line, write = unwrapped_markup(stripped, is_html=False)
+            line, write = unwrapped_markup(stripped)
             text = unescape(line, {"&quot;": '"', "&apos;": "'"})
             unit = Unit(text, format=markup_of(text))
         else:

@@ -91,6 +91,7 @@ def test_other_text_is_refused(written):
         with pytest.raises(UserError) as error:
             read_document(written("a.srt", text))
         assert error.value.code == "not_subtitles"
+    assert read_document(written("a.srt", " \n")).units == []
 
 
 # What is said in a subtitle; "|" is an end of a line, and capitals are what stays.
@@ -109,6 +110,9 @@ def test_other_text_is_refused(written):
         ("JOHN: one", ["JOHN", "one"]),
         ("[door slams]|(sighs) one (so)", ["door slams", "sighs", "one (so)"]),
         ("mr. smith: one", ["mr. smith: one"]),
+        *((f"{name}: one", [name, "one"]) for name in ("JOHN 2 O'HARA-#.&", "A" * 31)),
+        (f"{'A' * 32}: one", [f"{'A' * 32}: one"]),
+        ("in c# or f#", ["in c# or f#"]),
         ("[a] [b] [c] [d] [e] one", ["a", "b", "c", "d", "[e] one"]),
         ("one||two", ["one two"]),
         (r"{\AN8}one{\I0} two{/I}", ['one<wbr i="0"> two']),

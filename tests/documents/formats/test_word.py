@@ -306,8 +306,8 @@ def styled(style, text):
         (runs("a") + styled("<w:b/>", "long"), '<g i="0">a</g>long'),
         ("<w:bookmarkStart/>" + runs("a") + "<w:bookmarkEnd/>" + runs("b"), 'a<x i="0"/>b'),
         (
-            "<w:r><w:t>a</w:t><w:tab/><w:br/><w:t>b</w:t></w:r>",
-            'a<x i="0" ctype="lb"/><x i="1" ctype="lb"/>b',
+            "<w:r><w:t>a</w:t><w:tab/><w:br/><w:cr/><w:ptab/><w:t>b</w:t></w:r>",
+            "a{}b".format("".join(f'<x i="{number}" ctype="lb"/>' for number in range(4))),
         ),
         ("<w:r><w:t>a</w:t><w:sym/></w:r>" + runs("b"), 'a<x i="0"/>b'),
         (runs("12 ", "%"), None),
@@ -364,6 +364,7 @@ def test_the_stricter_standard_is_read_and_written(translated):
         )
     found = zipfile.ZipFile(io.BytesIO(translated("a.docx", content.getvalue())))
     document = found.read("word/document.xml")
+    assert document.startswith(b"<?xml version='1.0' encoding='UTF-8' standalone='yes'?>")
     assert b'xmlns:w="%b"' % names[1] in document
     assert b">TEXT<" in document
 
