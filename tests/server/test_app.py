@@ -91,6 +91,22 @@ def test_too_many_requests_are_told_when_to_come_again(serving):
     assert httpx.get(f"{url}/health").status_code == 200
 
 
+@pytest.mark.parametrize(("proxy", "status"), [("127.0.0.1", 200), ("10.0.0.1", 429), (None, 429)])
+def test_only_a_trusted_proxy_says_who_asks(serving, proxy, status):
+    address = Address(port=0, trusted_proxies=(proxy,) if proxy else ())
+    url = serving(address=address, requests_per_minute=1).url
+    for client, expected in (("8.8.8.8", 200), ("9.9.9.9", status)):
+        sent = {"q": "a"} | ASKED
+        found = httpx.post(f"{url}/translate", json=sent, headers={"X-Forwarded-For": client})
+        assert found.status_code == expected
+
+
+def test_an_address_as_a_browser_opens_it():
+    assert Address(host="::1", port=80).url == "http://[::1]:80/"
+    assert Address("example.org", 443, certificate=Path("a")).url == "https://example.org:443/"
+    assert Address().url == "http://127.0.0.1:5000/"
+
+
 @pytest.fixture
 def one_at_once(monkeypatch):
     """What comes while a batch is translated must wait."""
@@ -163,6 +179,7 @@ def test_what_takes_too_long_is_ended_and_charged(serving, tmp_path):
     for number, path in enumerate(("/translate", "/page/translate"), 1):
         found = httpx.post(f"{server.url}{path}", json=asked, timeout=20)
         assert (found.status_code, "takes longer" in found.json()["error"]) == (503, True)
+        assert "Retry-After" not in found.headers, "it would take as long again"
         used = httpx.get(f"{server.url}/v2/usage?api_key=secret").json()["character_count"]
         assert used == 3 * number
 
@@ -238,13 +255,20 @@ def test_the_log_has_text_only_if_asked(serving, caplog, log_text):
 
 
 def test_other_pages_may_use_it_only_if_asked(serving):
-    headers = {"Origin": "https://example.org", "Access-Control-Request-Method": "POST"}
-    for settings, allowed in (
-        ({}, None),
-        ({"cors": ("https://example.org",)}, "https://example.org"),
+    asked = ("Origin", "Access-Control-Request-Method", "Access-Control-Request-Headers")
+    origin, other = "https://example.org", "https://example.com"
+    for cors, allowed, *values in (
+        ((), None, origin, "POST", "content-type"),
+        ((origin,), origin, origin, "POST", "authorization,content-type"),
+        ((origin,), origin, origin, "GET", "authorization"),
+        ((origin,), None, other, "POST", "content-type"),
+        (("*",), "*", other, "POST", "content-type"),
     ):
-        found = httpx.options(f"{serving(**settings).url}/translate", headers=headers)
+        client = TestClient(make_app([Source()], ServerConfig(cors=cors, reload_seconds=0.0)))
+        headers = dict(zip(asked, values, strict=True))
+        found = client.options("/translate", headers=headers)
         assert found.headers.get("access-control-allow-origin") == allowed
+        assert found.is_success == bool(allowed)
 
 
 @pytest.mark.parametrize("path", ["/translate", "/v2/translate"])
@@ -386,6 +410,16 @@ def test_the_end_loses_nothing_of_busy_clients(serving, monkeypatch):
         server.server.should_exit = True
         for each in clients:
             each.result()
+
+
+def test_the_process_ends_in_time_whatever_is_unfinished(serving, monkeypatch):
+    ended = concurrent.futures.Future()
+    monkeypatch.setattr(logging, "shutdown", lambda: None)
+    monkeypatch.setattr(run.os, "_exit", ended.set_result)
+    server = serving(stop_seconds=0.1)
+    server.server.ends_process = True
+    server.stop()
+    assert ended.result(10) == 0
 
 
 def test_a_page_is_there_and_nothing_is_loaded_from_a_network(serving):

@@ -1,12 +1,14 @@
 """Connections that are slow or too many, with a transport in memory, and the end with a socket."""
 
 import asyncio
+import concurrent.futures
 import socket
 import time
 
+import httpx
 import pytest
 import uvicorn
-from upper_case import Clock
+from upper_case import Clock, Endless, Source
 from uvicorn.server import ServerState
 
 from t2t_keras.server.front.connections import BoundedConnection, LateConnections
@@ -181,11 +183,17 @@ def test_when_all_ask_another_is_refused(connect, monkeypatch):
 
 
 def test_the_end_does_not_wait_for_half_a_body(serving):
-    server = serving(stop_seconds=0.5)
+    server = serving([Source(translator=Endless())], stop_seconds=0.5)
     host, _, port = server.url.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port))) as client:
+    asked = {"q": "a" * 100_000, "source": "en", "target": "de"}  # Of many searches.
+    with (
+        socket.create_connection((host, int(port))) as client,
+        concurrent.futures.ThreadPoolExecutor() as pool,
+    ):
         client.sendall(HEAD + b"a")
-        while not server.server.server_state.tasks:
+        endless = pool.submit(httpx.post, f"{server.url}/translate", json=asked, timeout=20)
+        while len(server.server.server_state.tasks) < 2:
             time.sleep(0.01)
         server.stop()
     assert not server.server.server_state.tasks
+    assert (endless.result().status_code, endless.result().headers["Retry-After"]) == (503, "5")

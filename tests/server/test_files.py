@@ -21,8 +21,8 @@ from t2t_keras.server.service import TranslationService
 from t2t_keras.text.glossary import Glossary
 
 
-async def keep(files, owner="", content=b"a"):
-    async with files.kept(io.BytesIO(content), "a.txt", owner) as file:
+async def keep(files, owner="", content=b"a", name="a.txt"):
+    async with files.kept(io.BytesIO(content), name, owner) as file:
         return file
 
 
@@ -94,8 +94,11 @@ def test_files_that_are_too_many_or_too_long_are_refused(monkeypatch):
         anna, _ = await keep(files, owner="anna"), await keep(files, owner="anna")
         with pytest.raises(ApiError, match="too many files"):
             await keep(files, owner="anna")
+        other = await keep(files, owner="other", content=b"long")
         with pytest.raises(ApiError, match=r"file \(4 characters\) exceeds text limit \(3\)"):
-            await files.texts(await keep(files, owner="other", content=b"long"))
+            await files.texts(other)
+        files.remove(other)
+        await files.texts(await keep(files, owner="other", content=b"abc"))
         assert await files.texts(anna) == ["a"]
         with pytest.raises(ApiError, match="too many files"):  # The others are still there.
             await keep(files, owner="third")
@@ -103,9 +106,37 @@ def test_files_that_are_too_many_or_too_long_are_refused(monkeypatch):
     using(UpperCase(), send, max_file_characters=3)
 
 
+@pytest.mark.parametrize(
+    ("name", "stored"),
+    [
+        ("../a\\b\0.TXT", "b.TXT"),
+        (f"{'a' * 300}.txt", f"{'a' * 196}.txt"),
+        (f"{'ä' * 196}.txt", f"{'ä' * 196}.txt"),
+    ],
+)
+def test_a_name_has_neither_folders_nor_no_end(name, stored):
+    async def send(files):
+        file = await keep(files, name=name)
+        files.translate(file, ("en", "de"), 1)
+        await files.finished(file)
+        return file.name, files.path(file).read_text()
+
+    assert using(UpperCase(), send) == (stored, "A")
+
+
+def test_what_a_file_has_translated_already_is_not_counted():
+    content = b'msgid ""\nmsgstr ""\n\nmsgid "a"\nmsgstr "A"\n\nmsgid "b"\nmsgstr ""\n'
+
+    async def send(files):
+        return await files.texts(await keep(files, content=content, name="a.po"))
+
+    assert using(UpperCase(), send) == ["b"]
+
+
 def test_a_result_is_sent_once(tmp_path):
     async def send(files):
         file = await keep(files)
+        await files.keep_terms(file, Glossary.of([("b", "c")]))
         files.translate(file, ("en", "de"), 1)
         await files.finished(file)
         assert files.find(file.file_id) is file

@@ -1,12 +1,13 @@
 """Metrics: what they count, what they reveal, and who may read them."""
 
+import dataclasses
 import re
 from pathlib import Path
 
 import httpx
 import pytest
 from starlette.testclient import TestClient
-from upper_case import Source
+from upper_case import Source, UpperCase
 
 from t2t_keras.server.app import make_app
 from t2t_keras.server.config import ServerConfig
@@ -14,8 +15,15 @@ from t2t_keras.server.config import ServerConfig
 ASKED = {"source": "en", "target": "de"}
 
 
+class Repairing(UpperCase):
+    """Repairs two placeholders of each line."""
+
+    def translation(self, line, glossary):
+        return dataclasses.replace(super().translation(line, glossary), broken=2)
+
+
 def test_metrics_count_and_tell_no_text(serving):
-    url = serving().url
+    url = serving([Source(translator=Repairing())]).url
     httpx.post(f"{url}/translate", json={"q": ["secret text", "b"]} | ASKED)
     httpx.post(f"{url}/translate?q=secret", json=[])
     httpx.get(f"{url}/secret/path")
@@ -24,7 +32,18 @@ def test_metrics_count_and_tell_no_text(serving):
     text = answer.text
     assert 't2t_serve_requests_total{method="POST",route="/translate",status="200"} 1.0' in text
     assert 't2t_serve_requests_total{method="POST",route="/translate",status="400"} 1.0' in text
-    assert 't2t_serve_lines_total{model="en-de"} 2.0' in text
+    for name, labels, value in (
+        ("lines_total", "", 2),
+        ("characters_total", "", len("secret textb")),
+        ("broken_placeholders_total", "", 4),
+        ("batch_lines_bucket", 'le="1.0",', 0),
+        ("batch_lines_bucket", 'le="2.0",', 1),
+        ("batch_lines_sum", "", 2),
+        ("batch_seconds_count", "", 1),
+        ("queued_lines", "", 0),
+    ):
+        assert f't2t_serve_{name}{{{labels}model="en-de"}} {value}.0' in text
+    assert "t2t_serve_requests_in_flight 1.0" in text, "this one"
     assert 't2t_serve_model_info{model="en-de",version="version-1"} 1.0' in text
     assert "secret" not in text
 
@@ -53,6 +72,7 @@ def test_metrics_have_the_newest_models_name_not_its_path(monkeypatch):
         ("127.0.0.1", {"Host": "rebound.example.org"}, 403, 403),
         ("127.0.0.1", {"X-Forwarded-For": "8.8.8.8"}, 403, 403),
         ("127.0.0.1", {"Forwarded": "for=8.8.8.8"}, 403, 403),
+        ("127.0.0.1", {"X-Real-IP": "8.8.8.8"}, 403, 403),
         ("8.8.8.8", {}, 403, 403),
         ("8.8.8.8", {"Authorization": "Bearer secret"}, 403, 200),
         ("8.8.8.8", {"Authorization": "Bearer other"}, 403, 403),

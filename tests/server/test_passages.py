@@ -53,13 +53,16 @@ def test_sentences_that_chinese_does_not_space_are_apart():
 
 
 def test_alternatives_are_joined_rank_by_rank_each_text_once():
-    def ranked(*texts):
+    def ranked(*texts, postprocessed=""):
         hypotheses = tuple(Hypothesis(text, 0.0) for text in texts)
-        return Translation(texts[0], 0.0, hypotheses, postprocessed=texts[0])
+        return Translation(texts[0], 0.0, hypotheses, postprocessed=postprocessed)
 
     passages = read_passages("a\n b ")
-    found = joined_texts(passages, [ranked("A", "A", "X\nY"), ranked("B")])
-    assert found == ["A\n B ", "X Y\n B "]
+    best = ranked("A", "A", "X\nY", "A", postprocessed="(A)")
+    assert joined_texts(passages, [best, ranked("B")]) == ["(A)\n B ", "A\n B ", "X Y\n B "]
+    found = joined_texts(passages, [ranked("A", "C"), ranked("B", "D", "E")])
+    assert found == ["A\n B ", "C\n D ", "C\n E "]
+    assert joined_texts(read_passages(" 42 "), []) == [" 42 "]
 
 
 def test_long_texts_take_time_in_proportion():

@@ -34,3 +34,4 @@ def test_the_words_of_sentences_without_space_between_them(translator):
     [line] = WordByWord(split=sentence_splitter("zh"))(translator, ["你好。再见。"])
     assert line["source_words"] == ["你好。", "再见。"]
     assert line["alignment"] == [[0, 0], [1, 1]]
+    assert line["confidence"] == 0.3, "a mean: two sentences are not less sure than one"

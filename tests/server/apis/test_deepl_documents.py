@@ -142,6 +142,7 @@ def test_what_a_killed_server_has_not_finished_is_finished_by_the_next(
     terms = client.create_glossary("mine", "EN", "DE", {"house": "Hütte"})
     asked = dict(filename="a.txt", target_lang="DE", source_lang="EN", glossary=terms)
     handle = client.translate_document_upload(b"A house.", **asked)
+    used = client.get_usage().character.count
     server.stop()
     [record] = tmp_path.glob("files/*/record.json")
     names = {path.name for path in record.parent.iterdir()}
@@ -156,6 +157,7 @@ def test_what_a_killed_server_has_not_finished_is_finished_by_the_next(
     (unfinished / "source.txt").write_text("A house.")
     again = serving(storage=tmp_path)
     client = deepl_client(again)
+    assert client.get_usage().character.count == used == len("A house.")
     output = io.BytesIO()
     assert client.translate_document_wait_until_done(handle).done
     client.translate_document_download(handle, output)

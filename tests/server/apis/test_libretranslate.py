@@ -8,6 +8,7 @@ from libretranslatepy import LibreTranslateAPI
 from upper_case import Source
 
 from t2t_keras.errors import UserError
+from t2t_keras.server.service import Options
 from t2t_keras.text.glossary import Glossary
 
 
@@ -87,16 +88,22 @@ def test_what_is_wrong_has_its_status_and_says_so(serving, sent, status, message
 
 def test_the_terms_of_the_server_are_for_requests_without_any(serving):
     terms = {("en", "de"): Glossary.of([("house", "Hütte")])}
-    sources = [Source("en", "de"), Source("en", "fr")]
-    client = LibreTranslateAPI(serving(sources, glossaries=terms).url)
+    sources = [Source("en", "de"), Source("en", "fr"), Source("fr", "en")]
+    server = serving([*sources, Source("de", "en")], glossaries=terms)
+    client = LibreTranslateAPI(server.url)
     assert client.translate("the house", "en", "de") == "THE Hütte"
     assert client.translate("the house", "en", "fr") == "THE HOUSE"
+    assert client.translate("the house", "de", "en") == "THE HOUSE"
+    with_its_own = Options(glossary=Glossary.of([("the", "das")]))
+    service = server.app.state.context.service
+    [found] = service.translate_now(("en", "de"), ["the house"], with_its_own)
+    assert found.text == "das HOUSE"
     terms[None] = Glossary.of([("house", "hutte")])
     client = LibreTranslateAPI(serving(sources, glossaries=terms).url)
     assert client.translate("the house", "en", "fr") == "THE hutte"
     with pytest.raises(UserError, match=r"model=en-de=.*expected one model, got 2"):
         serving([*sources, Source("en", "de")])
-    with pytest.raises(UserError, match=r"glossary=de-en=.*only en-de, en-fr"):
+    with pytest.raises(UserError, match=r"glossary=de-en=.*only en-de, en-fr, fr-en"):
         serving(sources, glossaries={("de", "en"): terms[None]})
 
 

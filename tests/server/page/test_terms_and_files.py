@@ -36,6 +36,7 @@ def downloads(page):
 
 
 def test_terms_are_written_used_and_remembered(page, server, wait):
+    assert page.text("#glossary-count") == "0 terms"
     page.type("the house", "Haus das")
     write_term(page, 1, "house", "Bau", "as the client says")
     page.translated("Bau das")
@@ -62,24 +63,27 @@ def test_a_term_is_removed(page, server):
 
 
 def test_rows_that_are_not_used_are_named(page, server):
-    for row, values in enumerate([("red", "rot"), ("book", ""), ("Red", "blau"), ("US", "USA")], 1):
+    rows = [("red", "rot"), ("book", ""), ("Red", "blau"), ("US", "USA"), ("us", "uns")]
+    for row, values in enumerate(rows, 1):
         write_term(page, row, *values)
     note = page.text("#glossary-note")
     assert "Not used, as one side is empty: “book”." in note
     assert "Duplicates (only the first is used): “Red”." in note
-    page.type("red us", "us rot")
-    assert server.asked("/page/translate")[-1]["glossary"] == [["red", "rot"], ["US", "USA"]]
+    page.type("red us", "uns rot")
+    used = [["red", "rot"], ["US", "USA"], ["us", "uns"]]
+    assert server.asked("/page/translate")[-1]["glossary"] == used
     assert len(page.all("#terms [aria-invalid=true]")) == 2
 
 
 def test_terms_are_imported_and_exported(page, tmp_path, wait, downloads):
     write_term(page, 1, "house", "Heim")
-    content = "\ufeffhouse\tBau\tas said\nred\n\nbook\tBuch\u00a05\n"
-    (tmp_path / "terms.tsv").write_text(content, "utf-8")
+    bad = "\r\n".join(["red", "", "\tblue", " \tb", "c\t", "d", "e\t "])
+    content = f"\ufeffhouse\tBau\tas\u2028said\r\n{bad}\r\nbook\tBuch\u00a05\r\n"
+    (tmp_path / "terms.tsv").write_bytes(content.encode())
     page.one("#import-file").set_input_files(str(tmp_path / "terms.tsv"))
-    left_out = "1 line left out, without a term and its translation: 2."
+    left_out = "6 lines left out, without a term and its translation: 2, 4, 5, 6, 7 and more."
     wait(lambda: page.text("#imported") == f"2 terms imported. {left_out}")
-    assert cells(page)[:6] == ["house", "Bau", "as said", "book", "Buch\u00a05", ""]
+    assert cells(page)[:6] == ["house", "Bau", "as\u2028said", "book", "Buch\u00a05", ""]
     name, exported = downloads(page.one("#export").click)
     assert (name, exported.decode()) == ("en-de.tsv", "house\tBau\tas said\nbook\tBuch\u00a05\n")
 
@@ -111,23 +115,37 @@ def test_files_are_dropped_anywhere(page, server, wait):
         const dropped = new DragEvent(arguments[0], event);
         document.querySelector("h1").dispatchEvent(dropped);
         return dropped.defaultPrevented;"""
-    page.run(drag, "dragenter", ["one.txt"])
+    # However long one takes, it is waited for.
+    page.run("AbortSignal.timeout = () => AbortSignal.abort(new DOMException('', 'TimeoutError'))")
+    page.run(drag, "dragenter", ["one.TXT"])
     assert page.is_shown("#drop")
-    names = ["one.txt", "two.exe", "three.html"]
+    held, names = [], ["one.TXT", "two.exe", "three.html", "four.txt"]
+    page.tab.route("**/translate_file", lambda route: held.append(route))
     assert page.run(drag, "drop", names), "the browser does not open it"
     assert not page.is_shown("#drop")
+    wait(lambda: page.all("#files li") and held)
+    said = [each.text_content() for each in page.all("#files .note")]
+    assert said == ["Translating …", *["Waiting …"] * 3], "one after another"
+    page.one("#files li:last-child button").click()
+    held[0].continue_()
+    wait(lambda: page.all("#files a") and held[1:])
+    held[1].continue_()
     wait(lambda: len(page.all("#files a")) == 2)
     sent = [body["file"][0] for body in server.asked("/translate_file")]
-    assert sent == ["one.txt", "three.html"]
+    assert sent == ["one.TXT", "three.html"]
     assert "expected .txt, .po, .html" in page.text("#files .bad")
 
 
 def test_a_file_that_fails_says_why(page, server, tmp_path, wait):
     server.refusals["/translate_file"] = (400, {"error": "messages.po:3: no msgid"}, {})
+    page.one("#source-language").select_option("auto")
+    page.run("document.getElementById('key').value = 'secret'")
     (tmp_path / "messages.po").write_bytes(CATALOGUE)
     page.one("#file").set_input_files(str(tmp_path / "messages.po"))
     wait(lambda: page.all("#files .bad"))
     assert page.text("#files .bad") == "messages.po:3: no msgid."
+    [sent] = server.asked("/translate_file")
+    assert (sent["source"], sent["target"], sent["api_key"]) == ("auto", "de", "secret")
     page.forgive_refusals()
 
 

@@ -105,6 +105,11 @@ def test_languages_are_swapped_with_the_text(open_page, server, wait):
     wait(lambda: len(server.asked("/page/translate")) == 2)
     body = server.asked("/page/translate")[1]
     assert (body["source"], body["target"], body["q"]) == ("de", "en", "Haus das")
+    page.translated("das Haus")
+    server.delays["/page/translate"] = 0.2
+    paste(page, "Haus das\nhalf")
+    page.one("#swap").click()
+    assert page.one("#source").input_value() == "Haus das\nhalf", "no half of a translation"
 
 
 def test_the_language_is_detected(open_page, server, wait):
@@ -112,6 +117,10 @@ def test_the_language_is_detected(open_page, server, wait):
     select(page, "source-language", "auto")
     page.type("the house", "Haus das")
     assert page.text("#source-language option:checked") == "English (detected)"
+    file = {"name": "a.txt", "mimeType": "text/plain", "buffer": b"the house"}
+    page.one("#file").set_input_files([file])
+    wait(lambda: server.asked("/translate_file"))
+    assert server.asked("/translate_file")[0]["source"] == "en"
     page.one("#clear").click()
     wait(lambda: page.text("#source-language option:checked") == "Detect language")
     page.one("#source").type("das Haus")
@@ -119,15 +128,18 @@ def test_the_language_is_detected(open_page, server, wait):
     select(page, "target-language", "en")
     page.translated("Haus das")
     assert server.asked("/page/translate")[-1]["source"] == "de"
+    paste(page, "das " * 260)
+    page.translated(" ".join(["das"] * 260))
+    assert [len(body["q"]) for body in server.asked("/detect")][-1] == 1_000
 
 
 def test_too_long_a_text_is_not_sent(open_page, server, wait):
-    server.settings["charLimit"] = 12
+    server.settings["charLimit"] = 11
     page = open_page()
     page.type("the house 😀", "das 😀 Haus")
-    assert page.text("#count") == "11 / 12 characters"
-    page.one("#source").type("book")
-    assert page.text("#count") == "3 characters over the limit of 12"
+    assert page.text("#count") == "11 / 11 characters"
+    page.one("#source").type("b")
+    assert page.text("#count") == "1 character over the limit of 11"
     time.sleep(0.5)
     assert len(server.asked("/page/translate")) == 1
 
@@ -179,19 +191,45 @@ def test_refusals_are_told_in_plain_words(open_page, server, status, said, shown
 
 def test_answers_that_are_none_are_told(open_page, server):
     page = open_page()
-    server.refusals["/page/translate"] = (200, {"lines": []}, {})
-    page.one("#source").type("the house")
-    page.until_trouble("The server answered 0 of 1 lines.")
+    for count in (0, 2):
+        server.refusals["/page/translate"] = (200, {"lines": [{}] * count}, {})
+        page.one("#source").type("a")
+        page.until_trouble(f"The server answered {count} of 1 lines.")
 
 
 def test_a_server_that_is_away_is_told_and_asked_again(open_page, server):
     page = open_page()
+    page.tab.clock.install()
     page.tab.route("**/page/translate", lambda route: route.abort())
     page.one("#source").type("the house")
     page.until_trouble("The server cannot be reached. Your text stays here.")
     page.tab.unroute("**/page/translate")
+    page.tab.clock.fast_forward(5_000)
     page.translated("Haus das")  # By itself.
+    for status in (502, 503, 504):
+        server.refusals["/page/translate"] = (status, {"error": "Proxy"}, {})
+        paste(page, f"the house {status}")
+        page.until_trouble(f"The server failed ({status}): Proxy.")
+        server.refusals.clear()
+        page.tab.clock.fast_forward(5_000)
+        page.translated(f"das {status} Haus")
+    page.run("AbortSignal.timeout = () => AbortSignal.abort(new DOMException('', 'TimeoutError'))")
+    paste(page, "late")
+    page.until_trouble("The server did not answer within 60 seconds.")
     page.forgive_refusals()
+
+
+def test_text_is_sent_so_long_after_the_last_key(open_page, server, wait):
+    page = open_page()
+    page.tab.clock.install()
+    page.tab.clock.pause_at(page.run("return Date.now()") / 1000 + 60)
+    for text in ("the", "the house"):
+        paste(page, text)
+        page.tab.clock.run_for(249)
+    time.sleep(0.05)
+    assert server.asked("/page/translate") == []
+    page.tab.clock.run_for(1)
+    page.translated("Haus das")
 
 
 def test_text_can_be_typed_before_the_server_answers(open_page, server):

@@ -1,5 +1,7 @@
 """Words of the translation: where they are from, how sure they are, what else could be there."""
 
+import time
+
 import pytest
 
 
@@ -45,6 +47,8 @@ def test_the_caret_shows_what_its_word_becomes(page):
     assert page.marked() == [[], []], "not while one types"
     page.press("ArrowLeft")
     assert page.marked() == [["book"], ["Buch"]]
+    page.press("End")
+    assert page.marked() == [["book"], ["Buch"]], "nor does it end before its last letter"
     page.press("Home", "ArrowUp", "ArrowRight")
     assert page.marked() == [["the"], ["das"]]
     assert page.all("#mirror > div:nth-child(1) .pointed") != []
@@ -73,6 +77,21 @@ def test_unsure_words_are_shaded_unless_switched_off(page):
     assert not page.is_shown("#scale")
     page.reload()
     assert not page.one("#shading").is_checked()
+
+
+def test_the_limits_of_doubt_and_what_is_written_from_right_to_left(open_page, server):
+    confidences = dict(zip("אבגדהוז", (0.9, 0.89, 0.7, 0.69, 0.4, 0.39, None), strict=True))
+    words = [{"text": text, "confidence": sure} for text, sure in confidences.items()]
+    line = {"text": " ".join(confidences), "source_words": ["x"], "words": words, "alignment": []}
+    server.refusals["/page/translate"] = (200, {"lines": [line | {"alternatives": []}]}, {})
+    page = open_page()
+    page.type("x", line["text"])
+    found = [word.get_attribute("data-doubt") for word in page.all("#target .word")]
+    assert found == [None, "1", "1", "2", "2", "3", None]
+    page.press("Tab", "Tab", "ArrowLeft", "ArrowLeft", "ArrowRight")
+    assert page.focused == "ב"
+    page.word("ז").hover(force=True)
+    assert page.text("#about") == "“ז”"
 
 
 def test_a_click_on_a_word_shows_alternatives_and_one_replaces_the_rest(page, server, open_menu):
@@ -106,14 +125,27 @@ def test_a_choice_lasts_and_can_be_taken_back(page, server, open_menu):
     assert "das Haus kleine" in choices(page)
     page.all("#menu [role=menuitem]")[choices(page).index("das Haus kleine")].click()
     assert page.translation[0] == "das Haus kleine"
+    open_menu("Buch")
+    page.run("""
+        const text = document.getElementById("source");
+        text.value = "the small house";
+        text.dispatchEvent(new Event("input"));""")
+    assert not page.is_shown("#menu"), "its line is gone"
 
 
 def test_the_server_may_say_more_of_an_alternative(page, server, open_menu):
-    words = [{"text": word, "confidence": 0.5} for word in ("ein", "Haus")]
-    found = {"word": "ein", "text": "ein Haus", "words": words, "alignment": [[2, 1]]}
-    server.refusals["/page/alternatives"] = (200, {"alternatives": [found]}, {})
+    found = [
+        {
+            "word": "ein",
+            "text": f"ein Haus{'!' * number}",
+            "words": [{"text": word, "confidence": sure} for word in ("ein", "Haus")],
+            "alignment": [[2, 1]],
+        }
+        for number, sure in enumerate((0.5, 0.019, 0.0099, None))
+    ]
+    server.refusals["/page/alternatives"] = (200, {"alternatives": found}, {})
     open_menu("das")
-    assert page.text("#menu small") == "50 %"
+    assert [each.text_content() for each in page.all("#menu small")] == ["50 %", "1 %", "< 1 %"]
     page.all("#menu [role=menuitem]")[0].click()
     page.word("Haus").hover(force=True)
     assert page.text("#about") == "“Haus”: 50 % sure, from “house”"
@@ -124,10 +156,13 @@ def test_a_menu_that_fails_says_so_and_still_offers_whole_lines(page, server, op
     open_menu("Haus")
     assert page.text("#menu .bad") == "The server failed (500): No memory."
     assert choices(page) == ["das Haus kleine !"]
+    page.one("#menu [role=menuitem]").click()
+    page.word("das").hover(force=True)
+    assert page.text("#about") == "“das”", "of another whole line nothing is known"
     page.forgive_refusals()
 
 
-def test_everything_is_done_by_keyboard(page, wait):
+def test_everything_is_done_by_keyboard(page, server, wait):
     reached = []
     for _ in range(3):
         page.press("Tab")
@@ -144,6 +179,13 @@ def test_everything_is_done_by_keyboard(page, wait):
         page.press(key)
         assert page.focused == word
         assert page.marked() == [[source], [word]]
+    page.press("Control+ArrowLeft", "Alt+Enter")
+    assert (page.focused, page.is_shown("#menu")) == ("Haus", False)
+    server.delays["/page/alternatives"] = 0.2
+    page.press("Enter", "Escape")
+    time.sleep(0.05)
+    assert (page.focused, page.is_shown("#menu")) == ("Haus", False), "no answer is awaited"
+    server.delays.clear()
     page.press("Enter")
     wait(lambda: choices(page))
     assert page.focused == "Gebäude kleine"
@@ -151,6 +193,10 @@ def test_everything_is_done_by_keyboard(page, wait):
     assert page.focused == "das Haus kleine !", "they go round"
     page.press("ArrowDown", "ArrowDown")
     assert page.focused == "Heim kleine"
+    page.press("End")
+    assert page.focused == "das Haus kleine !"
+    page.press("Home")
+    assert page.focused == "Gebäude kleine"
     page.press("Escape")
     assert page.focused == "Haus"
     assert not page.is_shown("#menu")
@@ -159,6 +205,10 @@ def test_everything_is_done_by_keyboard(page, wait):
     page.press("ArrowDown", "Enter")
     assert page.translation[0] == "das Heim kleine"
     assert page.focused == "Heim"
+    page.press("Enter")
+    wait(lambda: choices(page))
+    page.press("Tab")
+    assert (page.focused_name, page.is_shown("#menu")) == ("Copy", False)
 
 
 def test_the_menu_stays_in_the_window(page, open_menu):

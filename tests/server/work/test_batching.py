@@ -269,15 +269,91 @@ class Searching:
         return lines
 
 
-@pytest.mark.parametrize(("times", "is_done"), [(256, True), (257, False)])
-def test_the_searches_of_a_job_are_bounded(times, is_done):
-    translate = Searching(times)
-    batcher = Batcher(translate, max_wait_ms=0, max_lines=4, max_queued=10)
-    job = batcher.submit(["a"], budget=Budget(characters=0))
-    error = job.exception(10)
-    assert error is None if is_done else error.code == "job_too_long"
-    assert translate.searches == min(times, 256)
+@pytest.mark.parametrize(("characters", "most"), [(0, 256), (10, 276), (200, 656)])
+@pytest.mark.parametrize("over", [0, 1])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_searches_of_a_job_are_bounded(characters, most, over, jobs):
+    """In a batch each job is charged for its part of them."""
+    translate = Searching(most + over)
+    batcher = Batcher(translate, max_wait_ms=10_000, max_lines=jobs, max_queued=10)
+    budgets = [Budget(characters=characters) for _ in range(jobs)]
+    for job in [batcher.submit(["a"], budget=budget) for budget in budgets]:
+        error = job.exception(10)
+        assert error.code == "job_too_long" if over else error is None
+    assert translate.searches == most * jobs
     batcher.close()
+
+
+@pytest.mark.parametrize(
+    ("jobs", "searches", "rows"),
+    [
+        ([("a", ["a"] * 8)], 0, 1 << 30),
+        ([("a", ["a"] * 9)], 0, 64),
+        ([("a", ["a" * 1_999])], 0, 1 << 30),
+        ([("a", ["a" * 2_000])], 0, 64),
+        ([("a", ["a"] * 8), ("b", ["b"] * 8)], 0, 1 << 30),
+        ([("a", ["a"])], 4, 1 << 30),
+        ([("a", ["a"])], 5, 64),
+        ([("a", ["a"]), ("b", ["b"])], 5, 1 << 30),
+        ([("a", ["a"]), ("b", ["bc"])], 5, 2),
+    ],
+)
+def test_a_long_batch_searches_for_few_sentences_at_a_time(jobs, searches, rows):
+    """What is large, or mostly one client's with many searches; fewer while others have work."""
+    asked = []
+
+    def translate(lines, options, batch):
+        for _ in range(searches):
+            with batch.turn(1):
+                pass
+        asked.append(batch.rows_at_once)
+        return lines
+
+    most = sum(len(lines) for _, lines in jobs)
+    batcher = Batcher(translate, max_wait_ms=10_000, max_lines=most, max_queued=100)
+    for job in [batcher.submit(lines, budget=Budget(client)) for client, lines in jobs]:
+        job.result(10)
+    batcher.close()
+    assert asked == [rows]
+
+
+@pytest.mark.parametrize("ended", [1, 2])
+def test_a_batch_ends_with_the_last_of_its_jobs(ended):
+    """Each job has its own reason, the first that there was."""
+    budgets, codes = [Budget(), Budget()], ["client_gone", "server_stops"]
+
+    def translate(lines, options, batch):
+        for budget, code in zip(budgets[:ended], codes, strict=False):
+            budget.end(code, "")
+            budget.end("job_too_long", "")
+        with batch.turn(1):
+            return lines
+
+    batcher = Batcher(translate, max_wait_ms=10_000, max_lines=2, max_queued=10)
+    jobs = [batcher.submit(["a"], budget=budget) for budget in budgets]
+    batcher.close()
+    found = [error and error.code for error in (job.exception(0) for job in jobs)]
+    assert found == (codes if ended == 2 else [None, None])
+
+
+def test_only_waiting_for_a_turn_costs_nothing():
+    clock = Clock()
+    budget, batches = Budget(clock=clock), []
+
+    def translate(lines, options, batch):
+        batches.append(batch)
+        with batch.turn(1):
+            other = threading.Thread(target=lambda: batch.turn(1).__enter__())
+            other.start()
+            time.sleep(0.05)  # The other waits for its turn while this one searches.
+            clock.now += 10
+        other.join(10)
+        return lines
+
+    batcher = Batcher(translate, max_wait_ms=0, max_lines=1, max_queued=10)
+    batcher.submit(["a"], budget=budget).result(10)
+    batcher.close()
+    assert budget.seconds == 10
 
 
 def test_the_seconds_of_a_job_are_those_of_its_share_of_work():
