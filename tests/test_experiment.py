@@ -142,6 +142,7 @@ def test_every_public_name_can_be_called_again_in_any_order(
         ("keep_checkpoint_max", 0, 1),
         ("cpu_replicas", 0, 1),
         ("worker_timeout_secs", 0.5, 1),
+        ("worker_start_secs", 0.5, 1),
     ],
 )
 def test_numbers_out_of_range_are_refused(data, tmp_path, name, refused, allowed):

@@ -101,6 +101,8 @@ def test_what_is_not_given_and_rows_of_padding(make_model, settings):
     expected = search(source, np.zeros([len(source), 0], np.int32), numbers, ALPHA)
     for found, each in zip(search(source), expected, strict=True):
         np.testing.assert_array_equal(found, each)
+    if config.samples:  # The same outputs, without their length penalty.
+        assert np.min(search(source, alpha=0.0).scores) < 1.2 * np.min(expected.scores)
     [last] = np.trim_zeros(expected.ids.numpy()[-1, 0])
     assert last == 1, "where there is nothing to translate, the output is its end alone"
 

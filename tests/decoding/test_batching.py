@@ -83,5 +83,9 @@ def test_one_for_each_core_of_a_cpu(monkeypatch, model, tokenizer):
     assert batches_at_once(DecodeConfig()) == 6
     assert batches_at_once(DecodeConfig(batches_at_once=4)) == 4
     assert batches_at_once(DecodeConfig(xla=True)) == 1
+    monkeypatch.setattr(module, "usable_cores", lambda: 9)
+    assert batches_at_once(DecodeConfig()) == 8
     monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: [kind])
-    assert KerasEngine(model, tokenizer, DecodeConfig()).batches_at_once == 1
+    for given, at_once in ((0, 1), (3, 3)):
+        config = DecodeConfig(batches_at_once=given)
+        assert KerasEngine(model, tokenizer, config).batches_at_once == at_once

@@ -16,6 +16,8 @@ def test_changes():
     ("text", "message"),
     [
         ("batch_size=32", "'batch_tokens' here, and counts tokens"),
+        ("sampling_temp=0.5", "'temperature' here"),
+        ("sampling_keep_top_k=5", "'top_k' here"),
         ("weights_dtype=int8", "bfloat16"),
         ("seed=3,top_k=5", "top_k and seed would have no effect"),
         ("samples=2,beam_size=8", "beam_size would have no effect with samples=2"),
@@ -27,6 +29,13 @@ def test_changes():
 def test_what_is_refused(text, message):
     with pytest.raises(UserError, match=message):
         decode_config(text)
+
+
+@pytest.mark.parametrize(
+    ("settings", "length"), [("", 55), ("max_length=54", 54), ("max_length=56", 55)]
+)
+def test_the_longest_output(settings, length):
+    assert decode_config(settings).longest_output(5) == length
 
 
 NUMBERS = [each.name for each in dataclasses.fields(DecodeConfig) if each.type in (int, float)]

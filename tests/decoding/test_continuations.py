@@ -4,6 +4,7 @@ import pytest
 
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.continuations import continuations
+from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
 
 
@@ -37,6 +38,22 @@ def test_a_beginning_is_read_in_nfc(translator):
     found = [continuations(translator, "a dog", begin, 2) for begin in ("cafe\u0301", "caf\u00e9")]
     assert found[0]
     assert [each.text for each in found[0]] == [each.text for each in found[1]]
+
+
+def test_what_changes_the_beginning_is_left_out(translator, tokenizer, monkeypatch):
+    pieces = tokenizer.vocabulary().items()
+    symbols = [number for piece, number in pieces if piece[0] == "\u2581" != piece][:4]
+    firsts = tokenizer.decode([[symbol] for symbol in symbols])
+    monkeypatch.setattr(translator.engine, "next_symbols", lambda *_: symbols)
+
+    def translate(lines, prefixes, glossary=None):
+        # The first is not as it was begun, and of the second no more is there.
+        texts = [prefixes[0].replace("red", "green"), "red", *prefixes[2:]]
+        return [Translation(text, 0.0, postprocessed=text) for text in texts]
+
+    monkeypatch.setattr(translator, "translate", translate)
+    found = continuations(translator, "a dog", "red", 2)
+    assert [each.word for each in found] == firsts[2:]
 
 
 def test_a_blank_line_has_none(translator):

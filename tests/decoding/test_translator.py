@@ -11,12 +11,14 @@ import tensorflow as tf
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.jobs.files import attention_records
+from t2t_keras.decoding.scoring import alignment_layer
 from t2t_keras.decoding.search.loop import Hypotheses
-from t2t_keras.decoding.translation import Hypothesis, Translation
+from t2t_keras.decoding.translation import Hypothesis, Translation, one_line, perplexity
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.text.alignment import word_alignment
+from t2t_keras.training import trained_model
 
 LINES = [
     "the small dog sleeps",
@@ -89,6 +91,16 @@ def test_order_blank_lines_and_all_hypotheses(make, translator):
     assert score.perplexity == pytest.approx(np.exp(-score.token_log_probs.mean()))
 
 
+@pytest.mark.parametrize("separator", "\n\r\t")
+def test_a_translation_stands_in_a_line_of_a_file(separator):
+    assert one_line(f"ein{separator}Hund") == "ein Hund"
+
+
+def test_a_perplexity_is_a_float():
+    assert perplexity(-700) == pytest.approx(np.exp(700))
+    assert (perplexity(0), perplexity(-710)) == (1, np.inf)
+
+
 def test_a_translation_is_shown_in_one_line():
     hypotheses = tuple(Hypothesis(text, -0.25) for text in ("Ein\nHund.", "Hund"))
     translation = Translation(hypotheses[0].text, -1 / 3, hypotheses, parts=("Ein\nHund.",))
@@ -117,6 +129,7 @@ LONG = "a " * 600
         (lambda ours: ours.translate(["a man", "dog \udcff"]), "lone surrogate"),
         (lambda ours: ours.translate("a man"), "list of lines"),
         (lambda ours: ours.translate(["a man", b"dog"]), "bytes"),
+        (lambda ours: ours.translate(b"a man"), "list of lines"),
         (lambda ours: ours.translate(["a", "man"], ["a"]), "prefix, .* 2 lines, got 1"),
         (lambda ours: list(ours.translate_stream(["a", "b"], ["c"])), "prefix"),
         (lambda ours: ours.search([[5, 1]], [[-1, 1]]), "ids from 0 to 309"),
@@ -198,6 +211,8 @@ def test_samples(make):
     # The draws depend on the seed and the line's number, not on what else is translated.
     [alone] = translator.translate_stream(LINES[3:4], first_number=3)
     assert texts(alone.hypotheses) == texts(together[3].hypotheses)
+    by_one = make(**settings, lines_at_once=1).translate(LINES[:4])
+    assert texts(by_one[3].hypotheses) == texts(together[3].hypotheses)
     assert [len(set(texts(each.hypotheses))) > 1 for each in together] == [True, True, False, True]
     [found] = make(**settings, temperature=0.001, top_k=1).translate(LINES[:1])
     assert len(set(texts(found.hypotheses))) == 1
@@ -327,6 +342,7 @@ def test_words_are_aligned_by_the_mean_attention_of_the_last_layer_but_one(
     one, other, both = (
         Translator(models, tokenizer) for models in ([model], [deeper], [model, deeper])
     )
+    assert [alignment_layer(layers) for layers in (1, 2, 3, 6)] == [0, 1, 1, 4]
     # The models have one layer and three.
     first = [each.cross[0].mean(axis=0) for each in one.attention(lines, targets)]
     found = other.attention(lines, targets)
@@ -355,11 +371,27 @@ class Parsing(Problem):
 
 @pytest.mark.parametrize(("given", "beam"), [("alpha=1", 21), (DecodeConfig(alpha=1.0), 4)])
 def test_a_whole_config_leaves_no_setting_to_the_problem(model, tokenizer, given, beam):
-    def make_model(weights_dtype, loaded):
-        return model
-
-    run = types.SimpleNamespace(vocabulary=tokenizer, problem=Parsing(), make_model=make_model)
+    run = types.SimpleNamespace(vocabulary=tokenizer, problem=Parsing())
+    run.make_model = lambda weights_dtype, loaded: model
     assert Translator.from_record(run, given).config == DecodeConfig(beam_size=beam, alpha=1.0)
+
+
+def test_all_models_have_the_type_of_the_settings(model, tokenizer, monkeypatch):
+    made = []
+    load = lambda path, vocabulary, dtype: made.append((path, dtype)) or model  # noqa: E731
+    monkeypatch.setattr(trained_model, "load_ensemble_model", load)
+    run = types.SimpleNamespace(vocabulary=tokenizer, problem=Problem())
+    run.make_model = lambda dtype, loaded: load("", tokenizer, dtype)
+    found = Translator.from_record(run, "weights_dtype=bfloat16", ["other"])
+    assert made == [("", "bfloat16"), ("other", "bfloat16")]
+    assert (found.models, found.record) == ((model, model), run)
+
+
+def test_what_fits_can_be_scored(make, tokenizer):
+    size = len(tokenizer.encode(["a man sees"])[0])
+    assert make(max_input_length=size).fits(["a man sees"] * 2, ["a", "a man sees"]) == [True] * 2
+    shorter = make(max_input_length=size - 1)
+    assert shorter.fits(["a man sees", "a", "a"], ["a", "a man sees", "a"]) == [False, False, True]
 
 
 def test_a_translator_that_is_dropped_leaves_no_graph(model, tokenizer):

@@ -125,6 +125,9 @@ def test_keras_mask_of_the_value_is_the_mask(layer, inputs):
     value = SharedEmbedding(5, WIDTH)(ids)
     expected = layer(inputs[0], value.numpy(), mask=ids != 0)
     np.testing.assert_allclose(layer(inputs[0], value), expected, atol=1e-6)
+    own = np.array([[1, 0, 1, 1], [0, 1, 1, 0]], bool)
+    expected = layer(inputs[0], value.numpy(), mask=own)
+    np.testing.assert_allclose(layer(inputs[0], value, mask=own), expected, atol=1e-6)
 
 
 def test_dropout_acts_on_the_weights_in_training_only():

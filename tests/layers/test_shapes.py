@@ -18,6 +18,7 @@ from t2t_keras.layers import (
     SinusoidalPositions,
     SymbolDropout,
 )
+from t2t_keras.model_config import ACTIVATIONS
 
 SMALL = dict(num_heads=2, d_ff=4)
 ATTENTION, LOCAL = MultiHeadAttention(2, 3), MultiHeadAttention(2, 3, radius=1)
@@ -78,6 +79,7 @@ def test_what_is_added_to_logits_is_no_mask(name, dtype):
 
 def test_a_functional_model_refuses_them_as_well():
     MultiHeadAttention(2, 3)(keras.Input((None, 16)))
+    MultiHeadAttention(2, 3)(keras.Input((4, 16)), mask=keras.Input((None,), dtype="bool"))
     for layer in (MultiHeadAttention(2, 3), ATTENTION):
         with pytest.raises(UserError):
             layer(keras.Input((3, 1, 16)))
@@ -105,6 +107,11 @@ def test_a_functional_model_refuses_them_as_well():
 def test_sizes_that_no_layer_has_are_refused(kind, arguments):
     with pytest.raises(UserError):
         kind(*arguments)
+
+
+def test_every_activation_keeps_the_width():
+    for name in ACTIVATIONS:
+        assert FeedForward(4, activation=name)(zeros(1, 2, 6)).shape == (1, 2, 6), name
 
 
 def test_the_least_sizes():

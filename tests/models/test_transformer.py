@@ -173,6 +173,7 @@ def test_saved_and_loaded(model, batch, tmp_path):
     inputs = {side: keras.Input((None,), dtype="int32", name=side) for side in batch}
     logits = model(inputs)
     assert logits.shape == model.compute_output_shape(dict.fromkeys(batch, (None, None)))
+    assert model.compute_output_shape({"source": (2, 3), "target": (2, 5)}) == (2, 5, 11)
     whole = keras.Model(inputs, keras.layers.Softmax()(logits))
     whole.save(tmp_path / "whole.keras")
     loaded = keras.models.load_model(tmp_path / "whole.keras")
@@ -215,3 +216,5 @@ def test_an_end_that_is_not_read_is_as_if_it_were_not_there(make_model, batch):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
     packed = other({**batch, "source": with_end}, packed=True).numpy()
     np.testing.assert_allclose(packed, expected[batch["target"] != 0], rtol=0, atol=1e-5)
+    alone = {"source": np.array([[1, 0]]), "target": batch["target"][:1]}
+    np.testing.assert_allclose(other(alone), model(alone), rtol=0, atol=1e-5)

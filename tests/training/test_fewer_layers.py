@@ -63,6 +63,11 @@ def test_layers_keep_their_weights(save_teacher, tmp_path, capsys, files):
         ({}, dict(d_ff=16), r"feed_forward/inner/kernel is \[8, 8\] there, \[8, 16\] here"),
         (dict(pre_norm=True), dict(num_layers=2), r"encoder_norm/gamma is \[8\] there, not here"),
         (dict(softmax_bias=True), {}, "Give the same hyperparameters, but fewer"),
+        (
+            dict(attention_bias=True),
+            dict(num_layers=2),
+            r"ncoder_\d/.*bias is \[8\] there, not here",
+        ),
     ],
 )
 def test_refused(save_teacher, tmp_path, theirs, hparams, message):

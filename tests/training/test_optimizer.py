@@ -229,6 +229,7 @@ def test_other_optimizers_decay_matrices_and_nothing_else(name):
             np.testing.assert_allclose(found, -0.2 * np.sign(gradient), rtol=1e-5)
         else:
             assert (np.sign(found) == -np.sign(gradient)).all()
+            assert not optimizer.get_config()["relative_step"], "our schedule has the rate"
 
 
 def test_schedules_reach_the_rate_at_the_end_of_the_warm_up():

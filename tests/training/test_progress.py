@@ -134,6 +134,9 @@ def test_all_until_the_first_step_is_finished_is_the_start(clock, capsys):
     spend(run_clock, clock, (EVALUATION, 6), (INPUT, 1))
     found = {part: spent for part, spent in run_clock.seconds().items() if spent}
     assert found == {"start": 8, "evaluation": 6, "input": 1}
+    run_clock = RunClock()  # Or with the first checkpoint.
+    spend(run_clock, clock, (CHECKPOINT, 2))
+    assert run_clock.seconds()["checkpoint"] == 2
 
 
 def test_parts_are_together_the_time_of_the_loop(clock):

@@ -91,6 +91,8 @@ def test_from_datagen_to_a_continued_run(tmp_path, capsys, monkeypatch, own_regi
     small = dataclasses.replace(hparams, max_length=32, train_steps=2)
     registry.HPARAMS_SETS.entries["transformer_tiny"] = lambda: small
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / PROBLEM).mkdir(parents=True)  # Another run is there.
+    run = f"runs/{PROBLEM}-2"
     given = [f"--problem={PROBLEM}", f"--problem_config={SETTINGS}", "--data_dir=my data"]
     t2t_datagen.run(["t2t-datagen", *given])
     said = capsys.readouterr().out
@@ -98,9 +100,9 @@ def test_from_datagen_to_a_continued_run(tmp_path, capsys, monkeypatch, own_regi
         r"with transformer_tiny for 2 steps, which take about 1 min on \d+ cores", said
     )
     command = shlex.split(said.splitlines()[-1])
-    assert command == ["t2t-trainer", *given, f"--output_dir=runs/{PROBLEM}", "--hparams_set=auto"]
+    assert command == ["t2t-trainer", *given, f"--output_dir={run}", "--hparams_set=auto"]
     t2t_trainer.run(command)
-    record = json.loads((tmp_path / "runs" / PROBLEM / "run.json").read_text())
+    record = json.loads((tmp_path / run / "run.json").read_text())
     assert (record["hparams_set"], record["hparams"]["train_steps"]) == ("transformer_tiny", 2)
     assert "transformer_tiny" in capsys.readouterr().out
     # What it has resolved to stays, whatever would be recommended now.
@@ -108,7 +110,7 @@ def test_from_datagen_to_a_continued_run(tmp_path, capsys, monkeypatch, own_regi
     t2t_trainer.run([*command, "--train_steps=3"])
     assert "Continuing" in capsys.readouterr().out
     problem = registry.problem(PROBLEM, SETTINGS)
-    result = train(problem, "auto", "my data", f"runs/{PROBLEM}", train_steps=4)
+    result = train(problem, "auto", "my data", run, train_steps=4)
     assert (result.step, result.model.config.d_model) == (4, 16)
 
 
@@ -145,10 +147,15 @@ def test_a_warm_start_needs_a_run_whose_length_does_not_count(tmp_path, make_rec
     )
     with pytest.raises(UserError, match=f"--warm_start_from={tmp_path}.*expected a run"):
         recommended_hparams(generated, warm_start_from=str(tmp_path))
-    make_record(train_steps=8).save(tmp_path)
-    assert recommended_hparams(generated, warm_start_from=str(tmp_path)).train_steps == 1000
+    own = dict(train_steps=8, dropout=0.3)
+    record = make_record(**own, ema_decay=0.5, lora_rank=2, lora_alpha=3.0, trainable=".*kernel")
+    record.save(tmp_path)
+    found = recommended_hparams(generated, warm_start_from=str(tmp_path / "model.ckpt-8"))
+    # What a training does with the weights is not what the weights need.
+    expected = make_record(**own).hparams
+    assert found == dataclasses.replace(expected, train_steps=1000)
 
 
 def test_durations_are_said_as_people_say_them():
-    said = [duration(seconds) for seconds in (1, 700, 7100, 7300, 170_000, 180_000)]
+    said = [duration(seconds) for seconds in (1, 700, 7100, 7200, 170_000, 172_800)]
     assert said == ["1 min", "12 min", "118 min", "2 hours", "47 hours", "2 days"]

@@ -10,6 +10,7 @@ import shutil
 import signal
 import time
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -412,10 +413,10 @@ def test_evaluations_by_time(run, tmp_path, monkeypatch):
         spend(1000)
         return types.SimpleNamespace(main=("bleu", 0.0)), []
 
-    def evaluated(name, steps, **options):
-        """The steps of all evaluations of a run where each step takes 70 seconds."""
+    def evaluated(name, steps, seconds=70, **options):
+        """The steps of all evaluations of a run where each step takes so long."""
         options = TrainOptions(local_eval_frequency=7, **options)
-        run(name, options, score=score, after=lambda *_: spend(70), train_steps=steps)
+        run(name, options, score=score, after=lambda *_: spend(seconds), train_steps=steps)
         lines = (tmp_path / name / "evaluations.json").read_text().splitlines()
         return [json.loads(line)["step"] for line in lines]
 
@@ -424,6 +425,7 @@ def test_evaluations_by_time(run, tmp_path, monkeypatch):
     assert evaluated("both", 3, eval_secs=200) == [1, 3]
     assert evaluated("both", 12, eval_secs=200) == [1, 3, 6, 7, 10, 12]
     assert evaluated("often", 3, eval_secs=70) == [1, 2, 3]
+    assert evaluated("oftener", 3, seconds=20, eval_secs=20) == [1, 2, 3]
     assert evaluated("by steps", 8, eval_secs=0) == [7, 8]
 
 
@@ -450,6 +452,17 @@ def test_tensorboard_files_hold_the_curves(run, tmp_path):
     assert set(found["train"]) == set(found["eval"]) | more
     assert found["train"]["gradient_norm"] > 0
     assert found["train"]["learning_rate"] == pytest.approx((16 * 100) ** -0.5)
+
+
+def test_options_say_which_steps_and_weights():
+    assert TrainOptions(profile_steps="3,5").profiled_steps() == range(3, 6)
+    options = TrainOptions(warm_start_from="run", drop_layers=True)
+    assert options.first_weights() == {
+        "warm_start_from": str(Path("run").resolve()),
+        "adapt_vocabulary": False,
+        "drop_layers": True,
+    }
+    assert TrainOptions().first_weights() == {}
 
 
 @pytest.mark.parametrize("text", ["100", ",5", "5,4", "0,3", "1,2,3", "a,b", "1,-2", "1,²", " "])

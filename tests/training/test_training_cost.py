@@ -23,6 +23,7 @@ def test_seconds_and_tokens_over_a_restart(tmp_path):
     (tmp_path / "model.ckpt-2.index").rename(tmp_path / "damaged.model.ckpt-2.index")
     later = TrainingCost(20, 15.0, "8 x P100, then 1 x K80")
     assert save(tmp_path, 1, "1 x K80", [3]) == {1: first[1], 3: later}
+    assert save(tmp_path, 3, "1 x K80", [4])[4].hardware == later.hardware
     copy_cost(tmp_path / "model.ckpt-1", tmp_path / "copy")
     assert read_costs(tmp_path / "copy") == {1: first[1]}
 

@@ -8,7 +8,7 @@ from t2t_keras.layers.restricted_attention import block_length
 from t2t_keras.text.files import split_lines
 from t2t_keras.text.tokenizer import Tokenizer
 
-_FLOAT32 = 4
+FLOAT32 = 4  # bytes; weights are kept and saved in it, whatever a step computes in
 # What an optimizer keeps of each weight, if not 2. Keras's Adafactor also keeps the moments that it
 # makes of its sums over rows and columns; these are as good as nothing.
 _MOMENTS = {"lion": 1, "adafactor": 1}
@@ -39,7 +39,7 @@ def step_memory(
     """
     size = _BYTES[hparams.compute_dtype]
     weights = count_weights(hparams, vocab_size, source_vocab_size)
-    casts = size if size < _FLOAT32 else 0
+    casts = size if size < FLOAT32 else 0
     encoder, decoder = _layer_bytes(hparams, length)
     encoders, decoders = hparams.depths()
     layers = encoders * encoder + decoders * decoder
@@ -53,17 +53,17 @@ def step_memory(
     embedded = 2 * hparams.d_model * (size + bool(hparams.dropout))
     # In half precision also the logits before they became float32. The projection reads a
     # transposed copy of the embedding matrix.
-    logits = vocab_size * ((2 * _FLOAT32 + casts) * tokens + size * hparams.d_model)
+    logits = vocab_size * ((2 * FLOAT32 + casts) * tokens + size * hparams.d_model)
     if trained is None:
         trained = 0 if hparams.lora_rank else weights
     kept = _MOMENTS.get(hparams.optimizer, 2) + (hparams.ema_decay > 0)
     memory = {
-        "weights": (_FLOAT32 + casts) * weights,
-        "optimizer": kept * _FLOAT32 * trained,
-        "accumulators": _FLOAT32 * trained * accumulates,
+        "weights": (FLOAT32 + casts) * weights,
+        "optimizer": kept * FLOAT32 * trained,
+        "accumulators": FLOAT32 * trained * accumulates,
     }
     passing = {
-        "gradients": _FLOAT32 * trained,
+        "gradients": FLOAT32 * trained,
         "activations": tokens * (embedded + layers),
         "logits": max(logits, tokens * work),
     }
@@ -120,7 +120,7 @@ def _layer_bytes(hparams: HParams, length: int) -> tuple[int, int]:
     def attention(keys, copies=1):
         # Scaled queries, keys, values and joined heads; for each head and key the weight, twice:
         # the float32 softmax, and again masked or in the type of the values.
-        weight = _FLOAT32 + size + bool(hparams.attention_dropout)
+        weight = FLOAT32 + size + bool(hparams.attention_dropout)
         return hparams.num_heads * (size * (1 + copies) * (d_k + d_v) + weight * keys)
 
     def self_attention(blocks):
@@ -132,10 +132,10 @@ def _layer_bytes(hparams: HParams, length: int) -> tuple[int, int]:
     after_dropout = (size + 1) * bool(hparams.relu_dropout)
     inner = hparams.d_ff * (size + after_dropout)
     if heads := _parameter_heads(hparams):
-        softmax = _FLOAT32 + (size if size < _FLOAT32 else 0)
+        softmax = FLOAT32 + (size if size < FLOAT32 else 0)
         inner = heads * (hparams.d_ff * (softmax + after_dropout) + size * (d_k + d_v))
     # The normalised float32 sum, the result, and which units were dropped.
-    residual = hparams.d_model * (_FLOAT32 + size + bool(hparams.dropout))
+    residual = hparams.d_model * (FLOAT32 + size + bool(hparams.dropout))
     encoder = self_attention(3) + inner + 2 * residual
     return encoder, self_attention(2) + cross + inner + 3 * residual
 

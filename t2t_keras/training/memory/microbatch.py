@@ -15,7 +15,13 @@ from t2t_keras.training.backends import base as backend
 from t2t_keras.training.cost import hardware_name
 from t2t_keras.training.distributed.cluster import Cluster, cluster_from_environment
 from t2t_keras.training.distributed.sync import Workers
-from t2t_keras.training.memory.estimate import free_memory, step_memory, step_memory_with
+from t2t_keras.training.memory.estimate import (
+    FLOAT32,
+    count_weights,
+    free_memory,
+    step_memory,
+    step_memory_with,
+)
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.run_config import RunConfig
 
@@ -217,8 +223,9 @@ def dry_run(
     rows, length = largest_microbatch(held, batches.longest, fixed).source.shape
     accumulates = devices.accumulates or 0 < given < most
     memory = step_memory(hparams, sizes[0], rows * length, length, accumulates, sizes[1])
-    checkpoint = memory["weights"] + memory["optimizer"]
-    disk = (options.keep_checkpoint_max + 1) * checkpoint + memory["weights"]
+    weights = FLOAT32 * count_weights(hparams, *sizes)
+    checkpoint = weights + memory["optimizer"]
+    disk = (options.keep_checkpoint_max + 1) * checkpoint + weights
     lines = [f"{name:<12} {size / 1e6:>9,.0f} MB" for name, size in memory.items()]
     frozen = " Frozen weights are counted as trained." if hparams.trainable else ""
     return (

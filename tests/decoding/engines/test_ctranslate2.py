@@ -128,6 +128,8 @@ def test_samples(load):
     assert set(texts(cold.hypotheses)) == {greedy.text}
     [drawn] = load(**settings, top_k=2).translate(LINES[:1])
     assert len(set(texts(drawn.hypotheses))) > 10
+    [likeliest] = load(**settings, top_p=1e-6).translate(LINES[:1])
+    assert set(texts(likeliest.hypotheses)) == {greedy.text}
     # There are not so many symbols.
     assert len(load(samples=3, top_k=9000).translate(LINES[:1])[0].hypotheses) == 1
 
@@ -142,6 +144,16 @@ def test_a_source_without_pieces(expected, load):
     assert others == load().engine.outputs([source], [none], [1])[0]
     [(_, weights)] = load().engine.cross_attention([end], [source])
     assert weights.size == 0
+
+
+def test_what_an_engine_searches_at_once(load):
+    assert load(batches_at_once=3).engine.batches_at_once == 3
+    assert load(batches_at_once=3, lines_at_once=1).engine.batches_at_once == 1
+    for settings in (dict(samples=2), dict(beam_size=3, return_beams=True)):
+        engine = load(**settings).engine
+        assert engine.with_all_hypotheses() is engine
+    every = load(beam_size=3).engine.with_all_hypotheses()
+    assert every.config == dataclasses.replace(load(beam_size=3).config, return_beams=True)
 
 
 @pytest.mark.parametrize(

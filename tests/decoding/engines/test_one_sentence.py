@@ -1,5 +1,6 @@
 """Single sentences by XLA, which is compiled while they are translated without."""
 
+import numpy as np
 import pytest
 
 from t2t_keras.decoding.config import DecodeConfig
@@ -23,7 +24,7 @@ def called(monkeypatch):
     return answers
 
 
-def test_what_is_compiled_finds_the_same(model, tokenizer, called):
+def test_what_is_compiled_finds_the_same(model, tokenizer, called, monkeypatch):
     def make(**settings):
         settings |= dict(return_beams=True, extra_length=4)
         return Translator(model, tokenizer, DecodeConfig(**settings))
@@ -47,5 +48,12 @@ def test_what_is_compiled_finds_the_same(model, tokenizer, called):
     check()
     assert called == [True] * len(LINES)
     translator.translate(LINES)
-    translator.translate([" ".join(["dog"] * LONGEST)])
-    assert called == [True] * len(LINES) + [False]
+    for_one, ids = translator.engine.for_one, np.full([1, LONGEST + 1], 5, np.int32)
+    arguments = np.zeros([1, 0], np.int32), np.zeros(1, np.int32)
+    assert for_one(ids, *arguments) is None
+    for_one.wait()
+    assert for_one(ids, *arguments) is None, "it is not compiled"
+    monkeypatch.setattr(for_one, "search", lambda *_: "found")
+    assert for_one(ids[:, 1:], *arguments) is None
+    for_one.wait()
+    assert for_one(ids[:, 1:], *arguments) == "found"

@@ -57,7 +57,7 @@ def test_symbols_are_as_frequent_as_they_are_likely(table, options):
 
 
 def test_scores_are_the_model_s(table):
-    search = table_search.Search(Sampling(50, temperature=2.0, top_k=3), VOCAB_SIZE)
+    search = table_search.Search(Sampling(50, temperature=2.0, top_k=9), VOCAB_SIZE)
     [outputs] = search(table, [LONGEST], alpha=0.6)
     for symbols, score in outputs:
         log_prob = sum(

@@ -1,5 +1,7 @@
 """Which backends and devices a run may use, and models that are too large for them."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -55,6 +57,19 @@ def test_the_devices_of_one_process_and_of_several(monkeypatch):
         plan_devices(cpu_replicas=2)
 
 
+def test_replicas_share_the_cores(monkeypatch):
+    threads = {}
+    monkeypatch.setattr(devices, "usable_cores", lambda: 6)
+    monkeypatch.setattr(devices.tf.config, "set_logical_device_configuration", lambda *_: None)
+    for kind in ("intra", "inter"):
+        name = f"set_{kind}_op_parallelism_threads"
+        monkeypatch.setattr(
+            devices.tf.config.threading, name, functools.partial(threads.__setitem__, kind)
+        )
+    assert plan_devices(0, cpu_replicas=3).names == ["/cpu:0", "/cpu:1", "/cpu:2"]
+    assert threads == {"intra": 2, "inter": 3}
+
+
 def test_a_driver_without_gpus_is_reported(monkeypatch, tmp_path, capsys):
     plan_devices()
     assert capsys.readouterr().err == ""
@@ -81,8 +96,10 @@ def test_of_frozen_weights_no_moments_are_expected(make_record, monkeypatch):
     weights = 4 * record.make_model().count_params()
     monkeypatch.setattr(base, "free_memory", lambda: weights)
     make_step(record, plan_devices())
-    with pytest.raises(UserError, match="smaller model"):
-        make_step(make_record(), plan_devices())
+    two = Devices(["/cpu:0", "/cpu:1"], [], 2, False)
+    for each, planned in ((make_record(), plan_devices()), (record, two)):
+        with pytest.raises(UserError, match="smaller model"):
+            make_step(each, planned)
 
 
 @pytest.mark.skipif(usable_cores() < 2, reason="one core cannot be divided")

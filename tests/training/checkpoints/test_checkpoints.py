@@ -94,6 +94,10 @@ def test_a_run_does_not_continue_from_weights_only(files, model, tmp_path):
     whole = files.Checkpoints(tmp_path, {"model": model, "optimizer": state}, 3)
     with pytest.raises(UserError, match=r"--warm_start_from=.*model.ckpt-10"):
         whole.restore_newest()
+    if files is npz:  # TensorFlow's cannot tell.
+        other = {"model": make_model(more=["more"]), "optimizer": state}
+        with pytest.raises(UserError, match=r"more/bias is not there .and 2 more"):
+            files.Checkpoints(tmp_path, other, 3).restore_newest()
     assert whole.save(11) == whole.restore_newest()
 
 
@@ -134,6 +138,13 @@ def test_past_a_damaged_one(model, tmp_path, capfd, files, part, damage):
     out, err = capfd.readouterr()
     assert err == "", "a line of TensorFlow's"
     assert gone or ("model.ckpt-2" in out and out.count("\n") == 1)
+    # With all that belongs to it, so that it can be put back when it is restored from a backup.
+    left = [path.name for path in tmp_path.glob("*ckpt-2*")]
+    assert gone or all(name.startswith("damaged.") for name in left)
+    if files is checkpoints:
+        assert tf.train.get_checkpoint_state(tmp_path).all_model_checkpoint_paths == [
+            str(tmp_path / "model.ckpt-1")
+        ]
     kept.save(2)
     for step in (1, 2):
         halve(tmp_path / f"model.ckpt-{step}{files.SUFFIX}")
@@ -174,6 +185,8 @@ def test_a_full_disk_keeps_the_last_checkpoint(files, tmp_path, limit_file_size)
             each.save(2)
         assert f"{tmp_path / 'model.ckpt-2'}" in str(full.value)
         assert advice in str(full.value)
+    with pytest.raises(UserError):
+        kept.save(1)
     limit_file_size(-1)
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     assert kept.restore_newest()
@@ -238,6 +251,14 @@ def test_as_many_weights_elsewhere(tmp_path):
     save(checkpoints, model_of("first"), tmp_path, [7])
     with pytest.raises(UserError, match="second/kernel is not there"):
         checkpoints.load_weights(model_of("second"), tmp_path / "model.ckpt-7")
+
+
+def test_a_folder_with_both_formats_has_those_of_either(files, model, tmp_path):
+    for step, each in enumerate((checkpoints, npz), 1):
+        save(each, make_model(), tmp_path, [step])
+    path = files.newest_checkpoint(tmp_path)
+    assert step_of(path) == (1 if files is checkpoints else 2)
+    assert files.Checkpoints(tmp_path, {"model": model}, 3).restore_newest() == path
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.run_result import run_result
 from t2t_keras.io.state import locked_directory
+from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.checkpoints import npz
 from t2t_keras.training.checkpoints import tensorflow as checkpoints
 from t2t_keras.training.checkpoints.derived import (
@@ -158,6 +159,16 @@ def test_without_its_data_the_end_of_the_training_is_taken(make_run, tmp_path, c
     average_run(run, tmp_path / "mean")
     assert "model.ckpt-5." in capsys.readouterr().out
     assert RunConfig.load(tmp_path / "mean").averaged == 1
+    for before, after in ((3, 89), (4, 90), (5, 100)):  # The last tenth begins at 90.
+        (run / f"model.ckpt-{before}.npz").rename(run / f"model.ckpt-{after}.npz")
+    average_run(run, tmp_path / "later")
+    assert RunConfig.load(tmp_path / "later").averaged == 2
+    capsys.readouterr()
+    for step, is_early in ((75, False), (74, True)):  # Of 100 steps, three quarters.
+        (run / "model.ckpt-2.npz").rename(run / f"model.ckpt-{step}.npz")
+        average_run(run, tmp_path / str(step), 4)
+        assert ("may be worse" in capsys.readouterr().out) == is_early
+        (run / f"model.ckpt-{step}.npz").rename(run / "model.ckpt-2.npz")
 
 
 @FORMATS
@@ -196,6 +207,20 @@ def test_damaged_checkpoints_are_left_out(files, make_run, tmp_path, capsys):
     assert refused.value.code == "checkpoint_damaged"
 
 
+def test_the_loss_scale_becomes_tensorflows(make_record, make_strategy, tmp_path):
+    record = make_record(compute_dtype="float16")
+    steps = [
+        TensorFlowStep(record.make_model, record.hparams, make_strategy(), 1) for _ in range(2)
+    ]
+    steps[0].loss_scale.assign(64.0)
+    steps[0].good_steps.assign(7)
+    record.save(tmp_path / "run")
+    npz.Checkpoints(tmp_path / "run", steps[0].state(), 1).save(5)
+    made = convert_npz_run(tmp_path / "run", tmp_path / "made")
+    checkpoints.Checkpoints(tmp_path / "made", steps[1].state(), 1).restore(made)
+    assert (float(steps[1].loss_scale.value), int(steps[1].good_steps.value)) == (64.0, 7)
+
+
 def test_npz_becomes_tensorflows(make_run, tmp_path):
     run = make_run(npz)
     made = convert_npz_run(run, tmp_path / "newest")
@@ -221,7 +246,10 @@ def test_nothing_is_written_over(derive, make_run, tmp_path):
         derive(run, tmp_path / "new")
 
 
-@pytest.mark.parametrize("number", [{"n": 0}, {"n": -1}, {"seconds_apart": -0.1}])
+@pytest.mark.parametrize(
+    "number",
+    [{"n": 0}, {"n": -1}, *({"seconds_apart": each} for each in (-0.1, math.inf, math.nan))],
+)
 def test_numbers_that_make_no_mean(make_run, tmp_path, number):
     with pytest.raises(UserError) as refused:
         average_run(make_run(npz), tmp_path / "mean", **number)

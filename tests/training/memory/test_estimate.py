@@ -66,6 +66,13 @@ def test_moments_are_as_large_as_those_of_keras(name):
     kept = 4 * sum(math.prod(each.shape) for each in optimizer.variables)
     found = step_memory(hparams, VOCAB_SIZE, 10, 10)["optimizer"]
     assert found == pytest.approx(kept, rel=0.05)
+    averaged = step_memory(
+        registry.hparams("transformer_tiny", {"optimizer": name, "ema_decay": 0.9}),
+        VOCAB_SIZE,
+        10,
+        10,
+    )
+    assert averaged["optimizer"] - found == averaged["weights"], "an average of each weight"
 
 
 def test_what_lasts():
