@@ -7,15 +7,19 @@ import unicodedata
 import numpy as np
 import pytest
 
+from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.jobs.line_job import resolve_outputs, run_line_job
 from t2t_keras.decoding.source_text import (
     check_lengths,
+    encode_pairs,
     ends_sentence,
+    join_sentences,
     read_sources,
     sentence_splitter,
     sentences,
 )
 from t2t_keras.errors import UserError
+from t2t_keras.text.words import WordTokenizer
 
 LINES, MOST = 400, 40
 
@@ -71,6 +75,54 @@ def test_the_longer_side_of_a_pair_has_a_limit(source, target, is_refused):
     encoded = [[np.zeros(size)] for size in (source, target)]
     with pytest.raises(UserError) if is_refused else contextlib.nullcontext():
         check_lengths(encoded, 5)
+
+
+@pytest.mark.parametrize(("names", "name"), [((), "Pair 2: .*got 9"), (["x:1", "x:2"], "x:2: ")])
+def test_the_pair_that_is_too_long_is_named(names, name):
+    with pytest.raises(UserError, match=name):
+        check_lengths([[np.zeros(1), np.zeros(9)], [np.zeros(1)] * 2], 5, names)
+
+
+WORDS = WordTokenizer.of("<pad> </s> <unk> <2de> One two. Three four. \u00e9".split())
+
+
+@pytest.mark.parametrize(
+    ("most", "split_long", "parts", "first_words", "cut"),
+    [
+        (6, True, [[3, 4, 5, 6, 7, 1]], [0], 0),
+        (5, True, [[3, 4, 5, 1], [3, 6, 7, 1]], [0, 2], 0),
+        (3, True, [[3, 4, 1], [3, 6, 1]], [0, 2], 2),
+        (5, False, [[3, 4, 5, 6, 1]], [0], 1),
+    ],
+)
+def test_a_long_line_is_split_or_cut(most, split_long, parts, first_words, cut):
+    """Each sentence has the words that its line begins with, which are counted once."""
+    line = "<2de> One two. Three four."
+    [source] = read_sources([line], WORDS, most, split_long, "en", lambda line: "<2de> ")
+    assert [part.tolist() for part in source.parts] == parts
+    assert (source.first_words, source.cut, source.repeated) == (first_words, cut, 1)
+    last = len(parts) - 1
+    assert [source.word(last, number) for number in (0, 1, 2)] == [0, 2 * last + 1, 2 * last + 2]
+
+
+def test_a_sentence_inside_a_word_is_of_that_word():
+    line = "\u4e00\u3002\u4e8c x\u3002\u4e09"
+    [source] = read_sources([line], WORDS, 2, True, "zh")
+    assert (source.first_words, source.texts) == (
+        [0, 0, 1],
+        ["\u4e00\u3002", "\u4e8c x\u3002", "\u4e09"],
+    )
+
+
+def test_pairs_are_encoded_in_nfc():
+    assert [
+        side[0].tolist() for side in encode_pairs(["e\u0301"], ["e\u0301"], WORDS, Problem())
+    ] == [[8, 1]] * 2
+
+
+def test_sentences_are_joined_by_the_white_space_of_their_sources():
+    assert join_sentences(["a", "b", "c", "d\u3002", "e"], ["", "\n", " ", ""]) == "a b\nc d\u3002e"
+    assert join_sentences(["", "b"], [""]) == "b"
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,10 @@ RECORD = """{"read": "", "counts": {}, "files": {"translations": "out.txt"}, "pr
 
 
 class Repeats:
-    """Translates each line to its prefix and itself; "|" is a line break, "stop" interrupts it."""
+    """Translates each line to its prefix and itself; "stop" interrupts it.
+
+    "|" is a line break, "%" a repaired placeholder, "&" a hypothesis that is not taken.
+    """
 
     forbidden = ()
     engine = types.SimpleNamespace(check_attention=lambda: None)
@@ -53,7 +56,10 @@ class Repeats:
             cuts = (3 if line == "long" else 0), (2 if prefix == "long" else 0)
             hypotheses = (Hypothesis(text, -0.5), Hypothesis(f"{number}", -1.25))
             postprocessed = self.problem.postprocess(line, text)
-            yield Translation(text, -0.5, hypotheses, (), *cuts, postprocessed=postprocessed)
+            repairs = dict(broken=line.count("%"), chosen=line.count("&"))
+            yield Translation(
+                text, -0.5, hypotheses, (), *cuts, postprocessed=postprocessed, **repairs
+            )
         progress(len(lines))
 
     def translate(self, lines, prefixes, glossary=None):
@@ -100,13 +106,17 @@ def run(write, tmp_path):
 
 def test_lines_stay_lines_and_a_link_stays_one(run, tmp_path, capsys):
     (tmp_path / "out.txt").symlink_to("other.txt")
-    assert run("a|b\n\nc\u2028d\nlong\ne\tf\n") == "a b\n\nc\u2028d\nlong\ne f\n"
+    assert run("a|b\n\nc\u2028d\nlong\ne\tf\n%%\n%\n&&\nlong") == (
+        "a b\n\nc\u2028d\nlong\ne f\n%%\n%\n&&\nlong\n"
+    )
     assert names(tmp_path) == ["in.txt", "other.txt", "out.txt"]
     assert (tmp_path / "out.txt").is_symlink()
     printed = capsys.readouterr().out
-    assert "5 lines, 1 of them blank" in printed
-    assert "max_input_length=512 tokens; 3 tokens" in printed
+    assert "9 lines, 1 of them blank" in printed
+    assert "2 lines had more than max_input_length=512 tokens; 6 tokens" in printed
     assert "2 translations had line breaks" in printed
+    assert "2 translations had other placeholders than their sources: 3 placeholders" in printed
+    assert "1 translations are not the best hypothesis" in printed
     assert run("") == ""
 
 
@@ -152,7 +162,7 @@ def test_all_outputs_of_a_line(write, tmp_path):
     assert len(names(tmp_path)) == 6
 
 
-def test_prefixes(run, write, tmp_path, pipe):
+def test_prefixes(run, write, tmp_path, monkeypatch, capsys):
     prefixes, output = write("p.txt", "x \n\ny\n"), tmp_path / "out.txt"
     assert run("a\nb\nc\n", prefixes=prefixes) == "x a\nb\nyc\n"
     for count in (2, 4):
@@ -160,9 +170,13 @@ def test_prefixes(run, write, tmp_path, pipe):
             run("a\n" * count, prefixes=prefixes)
     with pytest.raises(UserError, match="regular file, got -"):
         run("a\n", prefixes="-")
-    pipe(b"a\n")
-    translate_file(Repeats(), "-", output, MADE_BY, prefixes)
-    assert output.read_text() == "x a\n"
+    for count, expected in ((1, "x a\n"), (2, "x a\na\n"), (3, "x a\na\nya\n")):
+        stream = types.SimpleNamespace(buffer=io.BytesIO(b"a\n" * count))
+        monkeypatch.setattr(sys, "stdin", stream)
+        translate_file(Repeats(), "-", output, MADE_BY, prefixes)
+        assert output.read_text() == expected
+        surplus = f"p.txt has {3 - count} lines more"
+        assert (surplus in capsys.readouterr().out) == (count < 3)
 
 
 def test_an_interrupted_job_is_continued(write, tmp_path, capsys):
@@ -195,6 +209,7 @@ def test_an_interrupted_job_is_continued(write, tmp_path, capsys):
         (dict(config={"alpha": 1.0}), "alpha: recorded 0.6, requested 1.0"),
         (dict(alignments="b.txt"), "alignments: .* requested b.txt"),
         (dict(prefixes="x\n"), "prefixes: .*, requested [0-9a-f]{64}"),
+        (dict(glossary="a\tb\n"), "glossary: .*, requested [0-9a-f]{64}"),
         (dict(record="{}"), "out.txt.progress.json"),
         (dict(record=RECORD % ("[1]", "0")), "progress.json is damaged"),
         (dict(record=RECORD % ('{"translations": 4}', '"many"')), "progress.json is damaged"),
@@ -207,6 +222,8 @@ def test_a_job_with_other_settings_is_refused(interrupted, write, tmp_path, chan
     more = {name: tmp_path / change[name] for name in ("alignments",) if name in change}
     if "prefixes" in change:
         more["prefixes"] = write("p.txt", change["prefixes"] * 3)
+    if "glossary" in change:
+        more["glossary"] = write("g.txt", change["glossary"])
     if "record" in change:
         (tmp_path / "out.txt.progress.json").write_text(change["record"])
     translator, provenance = Repeats(**change.get("config", {})), change.get("provenance", MADE_BY)
@@ -265,21 +282,22 @@ def test_no_file_is_written_over_another(write, tmp_path, monkeypatch, files, na
     assert (translator.translated, names(tmp_path)) == (0, before)
 
 
-def test_a_full_disk_keeps_what_is_done(run, monkeypatch):
-    calls = []
+@pytest.mark.parametrize(("syncs", "done", "outputs"), [(3, 2, []), (1, 0, ["alignments"])])
+def test_a_full_disk_keeps_what_is_done(run, tmp_path, monkeypatch, syncs, done, outputs):
+    calls, more = [], {name: tmp_path / name for name in outputs}
 
     def full(descriptor):
         calls.append(descriptor)
-        if len(calls) > 3:
+        if len(calls) > syncs:
             raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
         patched.setattr("os.fsync", full)
-        with pytest.raises(UserError, match=r"No space left on device.* first 2 lines"):
-            run("a\nb\nc\n")
+        with pytest.raises(UserError, match=rf"No space left on device.* first {done} lines"):
+            run("a\nb\nc\n", **more)
     translator = Repeats()
-    assert run("a\nb\nc\n", translator) == "a\nb\nc\n"
-    assert translator.translated == 1
+    assert run("a\nb\nc\n", translator, **more) == "a\nb\nc\n"
+    assert translator.translated == 3 - done
 
 
 @pytest.fixture
@@ -356,6 +374,9 @@ def test_standard_output_that_nobody_reads(write, monkeypatch, capsys):
 def test_scores(write, tmp_path, capsys):
     pairs, output = write("pairs.tsv", "a\tbb\nc\tdddd\nno tab\n"), tmp_path / "scores"
     with pytest.raises(UserError, match=r"pairs.tsv:3: expected .* got 0 tabs"):
+        score_file(Repeats(), pairs, output, MADE_BY)
+    write("pairs.tsv", "a\tbb\nc\tdddd\na\tb\tc\n")
+    with pytest.raises(UserError, match=r"pairs.tsv:3: expected .* got 2 tabs"):
         score_file(Repeats(), pairs, output, MADE_BY)
     with pytest.raises(UserError, match="weights_dtype: recorded float32, requested bfloat16"):
         score_file(Repeats(weights_dtype="bfloat16"), pairs, output, MADE_BY)

@@ -134,5 +134,5 @@ def test_what_is_refused(text, models, tmp_path):
     text[0].write_text(german * 20), text[1].write_text(english * 20)
     refused("in .*web.en and .*web.de seem to be swapped", **models)
     assert not list(tmp_path.glob("out*"))
-    text[0].write_text("\na:-1\n"), text[1].write_text("\nlong\n")
-    refused(r"keep=1.0 keeps none of 2 pairs \(without a score: 1 blank, 1 too long\)", **models)
+    text[0].write_text("\na:-1\nb\n \n"), text[1].write_text("\nlong\n\nb:-1\n")
+    refused(r"keep=1.0 keeps none of 4 pairs \(without a score: 3 blank, 1 too long\)", **models)

@@ -6,7 +6,7 @@ import pytest
 from t2t_keras.decoding.source_text import sentences
 from t2t_keras.errors import UserError
 from t2t_keras.text.markup import read_fragment
-from t2t_keras.text.markup.characters import read_characters, write_characters
+from t2t_keras.text.markup.characters import NO_TAGS, read_characters, write_characters
 from t2t_keras.text.markup.reading import MOST_CHARACTERS
 from t2t_keras.text.markup.sentences import divide, join_markup
 from t2t_keras.text.markup.translated import Translated
@@ -38,6 +38,9 @@ def segments(markup, form="html", **options):
         ("<button>unclosed <i>c <p>d</i></button>", "unclosed c|d"),
         ("<a>Home</a><a>News</a> <select><option>One<option>Two</select>", "Home News|One|Two"),
         ("m<sup>2</sup>, x<sup><i>n</i></sup> <sup>1</sup>H<sub>2</sub>O", "m, x 1H2O"),
+        ("m<sup><i>2</i><i></i><!----></sup>, n<sup><i>2</i><i></i><!----><!----></sup>", "m, n2"),
+        ("one <?x y?>two<!x>three", "one|two|three"),
+        ("i<b>Phone</b> <b>w</b><a>ord</a>", "iPhone w ord"),
         ("1<sup>st</sup> <sup>2</sup> re<!-- -->wo&shy;rd a<wbr>b", "1st 2 reword ab"),
     ],
 )
@@ -87,6 +90,11 @@ def test_text_of_xml():
     markup = "<?xml version='1.0'?><a><p>one <b/>two</p> <ph>x y</ph> <k>z</k><![CDATA[c]]> &e;</a>"
     assert segments(markup, "xml") == ["one two x y z &e;"]
     assert segments(markup, "xml", blocks=["p"], keep=["k"]) == ["one two"]
+    assert segments("a<P/>b <K>c</K>", "xml", blocks=["p"], keep=["k"]) == ["ab c"]
+    long = "<k>c d e f g h</k>"
+    assert segments(f"a<P>b {long}", blocks=["p"], keep=["K"]) == ["a", "b"]
+    lines = "<a xml:space='preserve'>one <b xml:space='preserve'>two</b> three\nfour</a> five\nsix"
+    assert segments(lines, "xml") == ["one two three", "four five six"]
 
 
 @pytest.mark.parametrize(
@@ -153,6 +161,13 @@ def test_characters_are_spelled_as_they_were():
     assert write_characters("&a &copy &#1 <b <", spelled) == "&a &amp;copy &amp;#1 &lt;b &lt;"
     assert write_characters("]]>", {">": ">"}) == "]]&gt;"
     assert write_characters("a<b &c", {}) == "a&lt;b &amp;c"
+    assert write_characters("<b </Title", {NO_TAGS: "", "<": "<"}) == "<b &lt;/Title"
+    spelled = {}
+    read_characters("&copy 1", True, spelled)
+    assert write_characters("\u00a91", spelled) == "&copy;1"
+    markup = "a &#38; <ruby>b<rt>c &lt; &amp; d</rt></ruby> e"
+    found = [segment.spelled for segment in read_fragment(markup, "html").segments]
+    assert found == [{"&": "&#38;"}, {"<": "&lt;", "&": "&amp;"}]
 
 
 def test_sentences_have_their_marks():

@@ -13,7 +13,7 @@ PIECES = (
     "<b> </b> <i\n a='x>y'> </i> <br> <br/> <img\tsrc=\"a'b\"> text &amp; & &nbsp; "
     "<!--\nc\n--> <!-- --> \n<![CDATA[x<y]]> <?php\nx?> </> <p> ' \" , > <script> </script> "
     "<title> é <a\nhref=x = "
-    "<u:v\nk='é'/> &#65; ]]> <a\nb='1'\nb='2'> </a\n> -- &#0; <1> <é> </é> <"
+    "<u:v\nk='é'/> &#65; ]]> <a\nb='1'\nb='2'> </a\n> -- &#0; <1> <é> </é> <!--c---> <i\na='&x'/> <"
 ).split(" ")
 
 
@@ -68,6 +68,15 @@ def test_html_is_taken_apart_whatever_it_is():
         ("<!-- a --!> b<!--> c<!---> d<!-- - -- > e", "other text other text other text other"),
         ("<svg><![CDATA[>a]]><b><![CDATA[>c]]>", "open other open other text"),
         ("<!doctype html><!-- <b> --><br/></ x>", "other other empty other"),
+        ("<a b= '>'>c<a d'>e", "open text open text"),
+        (
+            "</svg><svg><br><title>a <i></title><math><![CDATA[>]]>",
+            "close open empty open text close open other",
+        ),
+        *(
+            (f"<{name}>a <i></{name.upper()}>", "open other close")
+            for name in "script style textarea iframe noembed noframes xmp".split()
+        ),
     ],
 )
 def test_html_is_read_by_its_standard(text, kinds):
@@ -89,3 +98,6 @@ def test_a_document_type_is_kept_and_not_used():
     assert first.raw == bomb
     with pytest.raises(UserError, match="line 2: <!DOCTYPE"):
         list(xml_tokens("\n<!DOCTYPE a [<!ENTITY b 'c>"))
+    for text in ("<!DOCTYPE a>\n<!DOCTYPE a><a/>", "<a/>\n<!DOCTYPE a>"):
+        with pytest.raises(UserError, match="line 2: <!DOCTYPE"):
+            match_xml(list(xml_tokens(text)), text)
