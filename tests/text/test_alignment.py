@@ -5,12 +5,15 @@ import pytest
 
 from t2t_keras.decoding.scoring import alignment_layer
 from t2t_keras.text.alignment import (
+    count_words,
     in_order,
     pharaoh,
     read_pharaoh,
     span_weights,
+    split_words,
     word_alignment,
     word_numbers,
+    word_spans,
 )
 
 
@@ -33,6 +36,13 @@ from t2t_keras.text.alignment import (
 )
 def test_words_are_divided_by_ascii_white_space(pieces, numbers):
     assert word_numbers(pieces) == numbers
+
+
+def test_words_of_a_text_are_those_of_its_pieces():
+    text = " 10\u00a0000\tdogs\u3000x\n"
+    assert split_words(text) == ["10\u00a0000", "dogs\u3000x"]
+    assert word_spans(text) == [(1, 7), (8, 14)]
+    assert count_words(text) == 2
 
 
 @pytest.mark.parametrize(
@@ -70,6 +80,31 @@ def test_a_piece_counts_for_a_span_by_its_bytes_without_the_space_in_front():
     shares = np.array([[1 / 2, 0], [1, 0], [1 / 2, 1 / 3], [0, 2 / 3]])
     expected = np.array([[0.5, 0.3], [0.4, 0.4]]) @ shares.T
     np.testing.assert_allclose(span_weights(source, target, attention, *spans), expected)
+
+
+def test_spans_are_of_the_text_that_the_pieces_end_with():
+    source, target, attention = (
+        ["▁ab", "▁ab", "</s>"],
+        ["▁x", "</s>"],
+        np.array([[0.25, 0.5, 0]] * 2),
+    )
+    assert span_weights(source, target, attention, ("ab", [(0, 2)]), ("x", [(0, 1)])) == 0.5
+    # Where they spell it otherwise, by its words.
+    assert span_weights(source, target, attention, ("Ab", [(0, 1)]), ("x", [(0, 1)])) == 0.5
+    assert span_weights(source, target, attention, ("A b", [(0, 1)]), ("X", [(0, 1)])) == 0.25
+
+
+def test_what_aligns_gets_words_and_the_mean_of_their_pieces():
+    def align(words, weights):
+        assert words == ["ein", "hausboot"]
+        np.testing.assert_allclose(weights, [[0.2, 0.4], [0.1, 0.3]])
+        return [(1, 0)]
+
+    attention = np.array(
+        [[0.2, 0.3, 0.1, 0.4], [0.2, 0.1, 0.3, 0.4], [0, 0.1, 0.1, 0.8], [1, 0, 0, 0]]
+    )
+    source, target = ["▁a", "▁hou", "se", "</s>"], ["▁ein", "▁haus", "boot", "</s>"]
+    assert word_alignment(source, target, attention, align) == [(1, 0)]
 
 
 def test_the_heaviest_pairs_in_order():

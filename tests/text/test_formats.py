@@ -18,11 +18,11 @@ SGML = """\
   docid="x" id="4">over
 several\r
   lines</seg >
-<seg>no id: &quot;a&quot; &apos;b&apos; &#228;&#xE4; &uuml; &unknown; AT&T 3 < 4 &copy it</seg>
+<seg>no id: &quot;a&quot; &apos;b&apos; &#228;&#XE4; &uuml; &unknown; AT&T 3 < 4 &copy it</seg>
 <seg id="6"></seg><seg id="7"/>
 <seg id="7" / >
 <segment>not this</segment> nor this
-<seg id="8">a\u2028separator, a no-break\u00a0space</seg>
+<seg id="8"> \u00a0a\u2028separator, a no-break\u00a0space\u00a0 </seg>
 </p>
 </DOC>
 <doc docid="two"><seg id="1">The end.</seg></doc></refset>"""
@@ -35,7 +35,7 @@ EXPECTED = [
     "",
     "",
     "",
-    "a\u2028separator, a no-break\u00a0space",
+    "\u00a0a\u2028separator, a no-break\u00a0space\u00a0",
     "The end.",
 ]
 

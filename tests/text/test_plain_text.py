@@ -1,5 +1,6 @@
 """Whatever format a text comes in, its plain text is the same; archives are read once."""
 
+import dataclasses
 import gzip
 import os
 
@@ -63,6 +64,12 @@ def test_one_file_in_both_orders_of_its_columns(tmp_path):
     corpora = [ParallelFiles(*files, LANGUAGES, swapped) for swapped in (False, True)]
     texts = [[path.read_bytes() for path in paths] for paths in plain_text(corpora, tmp_path)]
     assert texts == [[ENGLISH, GERMAN], [GERMAN, ENGLISH]]
+    # Another file of the same size is read again.
+    before = (tmp_path / "dev.tsv").stat().st_mtime_ns
+    (tmp_path / "dev.tsv").write_bytes(TSV.replace(b"house", b"horse"))
+    os.utime(tmp_path / "dev.tsv", ns=(before, before + 10**9))
+    [(source, _)] = plain_text(corpora[:1], tmp_path)
+    assert source.read_bytes() == ENGLISH.replace(b"house", b"horse")
 
 
 def test_files_of_one_name_in_two_folders(tmp_path):
@@ -71,8 +78,12 @@ def test_files_of_one_name_in_two_folders(tmp_path):
         (tmp_path / folder / "en-de.en").write_bytes(ENGLISH)
         (tmp_path / folder / "en-de.de.gz").write_bytes(gzip.compress(folder.encode()))
     pairs = problem_of(train="europarl/en-de + news/en-de").files(tmp_path)["train"]
+    # Nor does the name in which "/" is spelled stand for another.
+    other = SourceFile("news%2Fen-de.de.gz")
+    (tmp_path / other.name).write_bytes(gzip.compress(b"other"))
+    pairs = [*pairs, ParallelFiles(pairs[0].source, other)]
     texts = [[path.read_bytes() for path in pair] for pair in plain_text(pairs, tmp_path)]
-    assert texts == [[ENGLISH, b"europarl\n"], [ENGLISH, b"news\n"]]
+    assert texts == [[ENGLISH, b"europarl\n"], [ENGLISH, b"news\n"], [ENGLISH, b"other\n"]]
 
 
 ARCHIVED = [
@@ -90,6 +101,7 @@ MEMBERS = {
     "dev/dev-ref.de.sgm": b"<seg>longer than dev.de, which counts" + b"x" * 9999 + b"</seg>",
     "./training/text.de": GERMAN,
     "dev/dev.de": GERMAN,
+    "old/dev-ref.de.sgm": b"<seg>neither does this one</seg>",
 }
 
 
@@ -118,8 +130,10 @@ def test_an_archive_that_is_cut_off(tmp_path):
     path = tmp_path / "a.tgz"
     archive(path, {**MEMBERS, "big": os.urandom(100_000), "training/last.de": b"x"})
     os.truncate(path, path.stat().st_size // 2)
-    late = [ParallelFiles(ARCHIVED[0].source, SourceFile("a.tgz", members=("last.de",)))]
-    with pytest.raises(UserError, match=r"a\.tgz is damaged or cut off .*bytes"):
+    source = dataclasses.replace(ARCHIVED[0].source, size=1_234_567)
+    late = [ParallelFiles(source, SourceFile("a.tgz", members=("last.de",)))]
+    size = f"{path.stat().st_size:,} bytes, expected 1,234,567"
+    with pytest.raises(UserError, match=rf"a\.tgz is damaged or cut off .*{size}"):
         plain_text(late, tmp_path)
 
 

@@ -49,7 +49,9 @@ def test_every_process_draws_the_same():
 
 
 def test_little_is_left_out_and_everything():
-    tokenizer = SentencePieceTokenizer.train(TEXT, 285, "bpe")
-    whole, characters = (tokenizer.sampler(share).sample(TEXT, TEXT) for share in (1e-12, 1.0))
-    assert [ids.tolist() for ids in whole] == [ids.tolist() for ids in tokenizer.encode(TEXT)]
+    tokenizer = SentencePieceTokenizer.train(TEXT, 300, "bpe", ["(S", "(SBAR"])
+    text = [*TEXT, "lowest" * 9, "(SBAR lowest (S"]
+    whole, characters = (tokenizer.sampler(share).sample(text, text) for share in (1e-12, 1.0))
+    assert [ids.tolist() for ids in whole] == [ids.tolist() for ids in tokenizer.encode(text)]
+    assert tokenizer.pieces(characters[-1])[0] == "▁(SBAR"
     assert tokenizer.pieces(characters[0][:5]) == ["▁", "l", "o", "w", "▁"]

@@ -136,6 +136,9 @@ def test_a_vocabulary_without_quotes(content):
     texts = ["a - b", "ab -ll th", "the\u00a0,x_12", "-' x"]
     check(tokenizer, texts[:3])
     assert tokenizer.decode(tokenizer.encode(texts)) == texts
+    assert [lines[i] for i in tokenizer.encode(["'"])[0]] == [*"\\39;", "_", "<EOS>"]
+    windows = SubwordTokenizer(tokenizer.model_bytes.replace(b"\n", b"\r\n"))
+    assert windows.vocabulary() == tokenizer.vocabulary()
     [ids] = tokenizer.encode(["ab - b"])
     assert [lines[i] for i in ids] == ["ab ", "_", " - _", "b", "_", "<EOS>"]
 

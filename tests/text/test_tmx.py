@@ -14,7 +14,7 @@ TMX = """<?xml version="1.0" encoding="{encoding}"?>
   <tuv xml:lang="en-GB"><seg>Colour &amp; size</seg></tuv>
   <tuv xml:lang="DE"><seg>Farbe und Größe</seg></tuv></tu>
 <tu><tuv lang="de_AT"><seg>Ein
-      Satz</seg></tuv><tuv lang="en"><seg>One <bpt>{{\\b <sub>code</sub></bpt>bold<ept>}}</ept>
+      Satz</seg></tuv><tuv lang="en"><seg>One <bpt>{{\\b <hi>code</hi></bpt>bold<ept>}}</ept>
   <hi type="b">word<ph>%s</ph></hi> here</seg></tuv></tu>
 <tu><tuv xml:lang="fr"><seg>Une phrase</seg></tuv><tuv xml:lang="en"><seg>only half</seg></tuv></tu>
 <tu><tuv xml:lang="en-US"><seg>color</seg></tuv><tuv xml:lang="en"><seg>colour</seg></tuv>
@@ -84,7 +84,8 @@ def test_faults(content, languages, message):
         read(content, languages)
 
 
-def test_memory_does_not_grow_with_the_file():
+def test_memory_does_not_grow_with_the_file(monkeypatch):
+    monkeypatch.setattr("t2t_keras.text.tmx.MAX_LINE_BYTES", 200_000)  # Of a unit, not of all.
     stream = io.BytesIO(b"<tmx><body>%b</body></tmx>" % (UNIT.format("a").encode() * 6000))
     tracemalloc.start()
     assert sum(1 for _ in translation_units(stream, "some.tmx", ("en", "de"))) == 6000

@@ -1,11 +1,13 @@
 """Vocabularies of words, whose definition is what Python's `split` does to ASCII's white space."""
 
+import pickle
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from t2t_keras.errors import UserError
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
 from t2t_keras.text.words import WordTokenizer
 
 WORDS = ["<blank>", "</s>", "<unk>", "a", "b@@", "c", "\u2028", "x\u00a0y"]
@@ -29,6 +31,19 @@ def test_lines_and_ids(tmp_path):
     assert [
         each.decode() for each in in_graph.pieces(tf.constant([[3, 2, 1]])).numpy()[0]
     ] == pieces
+
+
+def test_sources_with_a_vocabulary_of_their_own(tmp_path):
+    target, source = WordTokenizer.of(WORDS), WordTokenizer.of(WORDS[:-1])
+    both = target.with_source(source)
+    both.save(tmp_path)
+    for again in (Tokenizer.load_saved(tmp_path, both.record()), pickle.loads(pickle.dumps(both))):
+        assert again.source.model_bytes == source.model_bytes
+        assert again.checksum == both.checksum
+    assert len({each.checksum for each in (both, target, source)}) == 3
+    files = f"vocab_file={tmp_path}/vocab.words", f"source_vocab_file={tmp_path}/vocab.source.words"
+    assert same_vocabulary(tmp_path, both) == ",".join([*files, "shared_vocabulary=false"])
+    assert same_vocabulary(tmp_path, target) == files[0]
 
 
 @pytest.mark.parametrize("content", [b"<pad>\n</s>\n", b"\xff"])

@@ -203,21 +203,24 @@ class Translated:
         text, after = self.translation[start:end], self.translation[end : end + 64]
         after = marks[0].lead + marks[0].raw if marks else after
         source = self._same.get(number)
-        if source is None or self.text[slice(*self.source_units[source])] != text:
+        is_same = source is not None and self.text[slice(*self.source_units[source])] == text
+        if is_same:
+            place, last = self.source_units[source]
+            raws = []
+            while place < last:
+                following, raw = self._raws.get(place, (place + 1, self.text[place]))
+                raws.append(raw)
+                place = following
+            if place == last and "".join(raws) != text:
+                return "".join([*raws[:-1], write_again(raws[-1], after, self._is_html)])
+        if text == ">" and not self._is_html and self.translation.endswith("]]", 0, start):
+            return "&gt;"  # XML's text must not have "]]>".
+        if not is_same:
             return self._write(text, after)
-        place, last = self.source_units[source]
-        raws = []
-        while place < last:
-            following, raw = self._raws.get(place, (place + 1, self.text[place]))
-            raws.append(raw)
-            place = following
-        if place == last and "".join(raws) != text:
-            return "".join([*raws[:-1], write_again(raws[-1], after, self._is_html)])
         # The source has the bare sign; keep it bare if it means the same here.
         goes_on = self.text[last : last + 1].casefold() == after[:1].casefold()
         means_same = {
             "<": goes_on,
-            ">": not self.translation.endswith("]]", 0, start),
             "&": not reference_at(f"&{after}", 0, self._is_html),
         }
         if means_same.get(text, "&" not in text and text not in SYMBOLS):

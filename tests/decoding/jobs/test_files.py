@@ -262,7 +262,7 @@ def test_two_jobs_do_not_write_to_one_output(run, tmp_path):
         (dict(output="r.txt", reads=["r.txt"]), "r.txt"),
         (dict(alignments="in.txt"), "in.txt"),
         (dict(alignments="out.partial"), "out.partial"),
-        (dict(alignments="out.progress.json"), "out.progress.json"),
+        (dict(output="o", alignments="o.progress.json"), "o.progress.json: it is another output"),
         (dict(references="out.reference.trees"), "reference.trees"),
         (dict(source="/dev/null", references="r.txt"), "/dev/null"),
         (dict(source="out.partial"), "out.partial"),

@@ -9,6 +9,7 @@ import pytest
 from counted_work import work_of
 
 from t2t_keras.text.markup import read_fragment
+from t2t_keras.text.markup.characters import write_characters
 from t2t_keras.text.markup.placing import Placer, tree_of
 from t2t_keras.text.markup.segments import CLOSE, OPEN, Mark
 from t2t_keras.text.markup.sentences import divide
@@ -82,17 +83,20 @@ def test_no_other_placement_agrees_better(seed):
 SIGNS = "\u3002\uff01\uff1f\uff1a\uff1b\uff0c\u2013\u2014"
 
 
-def _plain(text, behind):
-    return text
-
-
 def translated(markup, translation, pairs, form="html"):
     """The markup of a translation whose words are aligned with source words by pairs."""
     fragment = read_fragment(markup, form)
     [segment] = fragment.segments
     [sentence] = divide(segment, lambda text: [text])
     source = sentence.text, sentence.marks
-    found = Translated(*source, translation, sentence.kept, _plain, sentence.raws)
+    found = Translated(
+        *source,
+        translation,
+        sentence.kept,
+        lambda text, after: write_characters(text, segment.spelled, after),
+        sentence.raws,
+        form == "html",
+    )
     weights = np.zeros([len(found.target_units), len(found.source_units)])
     for source, target in pairs:
         weights[target, source] = 1.0
@@ -132,10 +136,26 @@ def translated(markup, translation, pairs, form="html"):
             for ours, theirs in zip(".!?:;,--", SIGNS, strict=True)
         ),
         ("<b>Stop</b>! go", "los Halt?", [(0, 1), (2, 0)], "los <b>Halt</b>?"),
+        ("a\u00a0b", "x", [(0, 0)], "x\u00a0"),
+        ("a\n b", "x  y", [(0, 0), (1, 1)], "x\n  y"),
     ],
 )
 def test_where_tags_come(markup, translation, pairs, expected):
     assert translated(markup, translation, pairs) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "html", "xml"),
+    [
+        ("x > ]] y", "y ]]> x", "]]>", "]]&gt;"),
+        ("x > ]] y", "y ]] > x", "]] >", "]] >"),
+        ("x >", "> ]]>", "> ]]>", "> ]]&gt;"),
+        ("x ]]&#62; y >", "x ]]> y >", "]]&#62;", "]]&#62;"),
+    ],
+)
+def test_in_xml_no_text_becomes_the_end_of_cdata(source, translation, html, xml):
+    assert html in translated(source, translation, [], "html")
+    assert xml in translated(source, translation, [], "xml")
 
 
 @pytest.mark.parametrize("marks", [300, 5000])
