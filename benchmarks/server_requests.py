@@ -115,7 +115,7 @@ def _malformed(texts: list[str], number: int, pair: Pair) -> Request:
         ("POST", "/v2/translate", JSON, json.dumps({"text": texts}).encode(), 400),
         ("POST", "/v2/translate", JSON, xml, 400),
         ("GET", "/v2/glossaries/00000000-0000-4000-8000-000000000000", {}, b"", 404),
-        ("POST", "/translat", JSON, whole, 405),
+        ("POST", "/translat", JSON, whole, 404),
         ("GET", "/no/such/page", {}, b"", 404),
         ("POST", "/translate", JSON, large, 413),
     )

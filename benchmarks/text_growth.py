@@ -51,11 +51,7 @@ from t2t_keras.text.terms.uses import find_uses
 
 MOST = 1.2
 # Function and motif, or "" = every motif: why its exponent may be higher.
-_FORCED = "every missing term is searched at each of its places"
-KNOWN: Mapping[tuple[str, str], str] = {
-    (name, ""): _FORCED
-    for name in ("terms uses", "translate terms", "translate html terms", "route terms")
-}
+KNOWN: Mapping[tuple[str, str], str] = {}
 
 # Kinds of text: plain, long words, marks of every format, nested and unclosed.
 MOTIFS = (
