@@ -381,7 +381,7 @@ def _measure_fairness(server: _Server, lines: Sequence[str]) -> None:
 def _report(clients: _Clients, seconds: float) -> dict:
     """Returns figures; "memory_growth" compares the end with the time after the second reload."""
     memory = clients.memory
-    # The series begins with the restart, after three eighths of the requests; the reload is at 20 %.
+    # It begins with the restart, after three eighths of the requests; the reload is at 20 %.
     before = memory[2 * len(memory) // 5 : 3 * len(memory) // 5 + 1]
     after = memory[-len(memory) // 10 :]
     return {
