@@ -13,8 +13,10 @@ def test_every_field_is_a_documented_setting_whose_default_is_allowed():
 
 
 def test_tensor2tensor_s_names_are_answered_with_ours():
-    common = {"hidden_size", "filter_size", "num_hidden_layers", "batch_size", "residual_dropout"}
-    assert common <= set(TENSOR2TENSOR_NAMES)
+    common = {"hidden_size": "d_model", "filter_size": "d_ff", "num_hidden_layers": "num_layers"}
+    common |= {"batch_size": "batch_tokens", "residual_dropout": "dropout"}
+    common |= {f"optimizer_{name}": name for name in ("adam_beta1", "adam_beta2", "adam_epsilon")}
+    assert common.items() <= TENSOR2TENSOR_NAMES.items()
     for theirs, ours in TENSOR2TENSOR_NAMES.items():
         assert ours.partition(",")[0] in {field.name for field in dataclasses.fields(HParams)}
         with pytest.raises(UserError, match=rf"'{theirs}' .* '{ours.partition(',')[0]}'"):
@@ -39,6 +41,17 @@ def test_tensor2tensor_s_names_are_answered_with_ours():
         ("schedule=cosine", "rate of schedule=cosine: expected less than 1, .* got 1.0"),
         ("schedule=inverse_square_root,optimizer=lion,learning_rate=2", "expected .* got 2.0"),
         ("max_positions=9", "no effect with positions=sinusoidal: set positions=learned"),
+        ("positions=none,max_positions=9", "no effect with positions=none"),
+        ("positions=learned,sinusoids=concatenated", "no effect with positions=learned"),
+        ("positions=rotary,first_position=1", "no effect with positions=rotary"),
+        ("positions=none,first_position=1", "no effect with positions=none"),
+        ("weight_decay=0.1", "no effect with optimizer=adam: set optimizer=adamw"),
+        ("subword_nbest=9", "no effect with subword_sampling=0.0"),
+        ("compute_dtype=float16,optimizer=adamw", "float16 needs optimizer=adam, got .*adamw"),
+        ("positions=rotary,d_k=3", "d_k must be even, got 3"),
+        ("max_length=65536", "'max_length' must be <= 65535"),
+        ("max_length=1", "'max_length' must be >= 2"),
+        ("label_smoothing=1", "'label_smoothing' must be <= 0.99"),
     ],
 )
 def test_values_out_of_range_or_that_do_not_fit_together_are_refused(changes, named):
@@ -52,6 +65,13 @@ def test_values_out_of_range_or_that_do_not_fit_together_are_refused(changes, na
         ("d_model=1024,num_heads=16", (64, 64)),
         ("d_k=16", (16, 64)),  # Table 3, rows (B): d_k alone is lowered.
         ("num_heads=7,d_k=64,d_v=32", (64, 32)),
+        # At the limits of values that go together.
+        ("positions=learned,first_position=255", (64, 64)),
+        ("positions=rotary,d_k=2", (2, 64)),
+        ("compute_dtype=float16,optimizer=adam", (64, 64)),
+        ("schedule=cosine,learning_rate=0.999", (64, 64)),
+        ("schedule=cosine,learning_rate=2,optimizer=adafactor", (64, 64)),
+        ("max_length=65535,batch_tokens=65535,microbatch_tokens=65535", (64, 64)),
     ],
 )
 def test_head_widths(changes, expected):

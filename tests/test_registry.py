@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 
@@ -132,6 +133,9 @@ def test_registry_help_lists_every_name_once_with_its_first_line(tea_problem):
     assert ["no_docstring"] in listed
     registries = [each for each in vars(registry).values() if isinstance(each, Registry)]
     assert sorted(each[0] for each in listed) == sorted(n for r in registries for n in r.load())
+    for kind in re.split(r"^\w.*:$", registry.registry_help(), flags=re.MULTILINE):
+        names = re.findall(r"^  (\S+)", kind, re.MULTILINE)
+        assert names == sorted(names)
 
 
 def test_a_user_s_single_files_are_imported_once(user_directory, monkeypatch):
@@ -140,6 +144,7 @@ def test_a_user_s_single_files_are_imported_once(user_directory, monkeypatch):
     for path in (f"{directory}/", "~/my_problems"):
         registry.import_user_directory(path)
     assert [registry.hparams(name).d_ff for name in ("first", "second")] == [3, 5]
+    assert registry.user_directories == [str(directory)]
 
 
 def test_a_user_s_package_imports_its_own_modules(user_directory):

@@ -71,8 +71,10 @@ def test_files_saved_again_as_the_documentation_says(tmp_path):
     content = read_pytorch(SHARED / "checkpoint.pt")
     expected = read_fairseq(SHARED / "checkpoint.pt", LANGUAGES, SPM)
     again = {"args": plain(content["cfg"]["model"], "it"), "model": content["model"]}
+    again["optimizer_history"] = [{"num_updates": 5}, {"num_updates": 7}]
     path = save_as_torch(again, tmp_path / "again.pt")
-    found = read_fairseq(path, LANGUAGES, f"{SHARED},{SPM}")
+    found = read_fairseq(path, LANGUAGES, f"{SHARED}, {SPM}")
+    assert found.steps == 7
     assert found.hparams == expected.hparams
     assert found.weights.keys() == expected.weights.keys()
     for name, value in expected.weights.items():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from safetensors.numpy import save_file
 
 from t2t_keras import registry
 from t2t_keras.bin import t2t_import
-from t2t_keras.conversion.embeddings import IdOrder
+from t2t_keras.conversion.embeddings import IdOrder, embedding_weights, pieces_by_id
 from t2t_keras.conversion.imported import make_run
 from t2t_keras.conversion.marian import read_huggingface
 from t2t_keras.conversion.marian_npz import read_marian, read_vocabulary
@@ -252,6 +253,19 @@ def test_settings_have_their_counterpart(copied, theirs, ours):
     assert found != as_is
 
 
+def test_settings_that_are_left_out_are_those_of_transformers(copied):
+    folder = copied(SHARED)
+    (folder / "config.json").write_text(
+        """{"encoder_layers": 2, "decoder_layers": 1, "d_model": 16, "encoder_ffn_dim": 24,
+        "decoder_ffn_dim": 24, "encoder_attention_heads": 2, "decoder_attention_heads": 2,
+        "activation_function": "swish", "decoder_start_token_id": 139, "pad_token_id": 139,
+        "eos_token_id": 0}"""
+    )
+    (folder / "pytorch_model.bin").write_bytes(b"")  # The other file comes first.
+    scaling = {"scale_embedding": False}
+    assert read_huggingface(folder).hparams == read_huggingface(SHARED).hparams | scaling
+
+
 @pytest.mark.parametrize(("error", "is_refused"), [(9e-4, False), (2e-3, True)])
 def test_positions_are_refused_where_they_are_trained(copied, error, is_refused):
     """Published models have sinusoids, rounded to float16."""
@@ -311,6 +325,25 @@ def test_options_that_cannot_be_represented_are_refused(changed, name, value):
     with pytest.raises(UserError, match=rf"{name}='?") as refusal:
         read_marian(changed({name: value}))
     assert str(value) in str(refusal.value)
+
+
+def test_options_that_change_nothing_and_names_of_norms_before_sublayers(changed):
+    options = {"decoder-dim-ffn": 0, "decoder-ffn-depth": 2, "tied-layers": None}
+    options |= {"postprocess-emb": "", "attention-mask": "default"}
+    options = {f"transformer-{name}": value for name, value in options.items()}
+    path, expected = changed(options | {"input-types": ["sequence"] * 2}), read_marian(MODELS[2])
+    arrays = dict(np.load(path))
+    np.savez(path, **{f"{name}{'_pre' * ('_ln_' in name)}": arrays[name] for name in arrays})
+    # The record of the model's name comes first.
+    (path.parent / "decoder.yml").rename(path.parent / "model.npz.decoder.yml")
+    (path.parent / "decoder.yml").write_text("vocabs: 5")
+    found = read_marian(path)
+    assert found.hparams == expected.hparams
+    assert found.weights.keys() == expected.weights.keys()
+    other = path.parent / "other.spm"
+    shutil.copy(FIXTURES / "fairseq" / "spm.model", other)
+    with pytest.raises(UserError, match=r"other\.spm is not the model"):  # Those beside it are.
+        read_marian(path, f"{path.parent / 'opus.vocab.yml'}, {other}")
 
 
 @pytest.mark.parametrize(
@@ -382,6 +415,31 @@ def test_vocabularies_in_yaml(tmp_path):
         read_vocabulary(file, 2)
     text.write_text("a\n</s>\n<unk>\n")
     assert read_vocabulary(text, 3) == IdOrder(["a", "</s>", "<unk>"], end=1, unknown=2)
+    file = tmp_path / "vocab.json"
+    file.write_text('{"</s>": 0, "a": 2, "<unk>": 1}')
+    assert read_vocabulary(file, 3) == IdOrder(["</s>", "<unk>", "a"], end=0, unknown=1)
+    for ids in ({"a": 0, "b": 2}, {"a": 0, "b": 0}, {"\ud800": 0}, {"a": []}, {"a": math.inf}):
+        with pytest.raises(UserError, match="^it: expected"):
+            pieces_by_id(ids, "it")
+
+
+@pytest.mark.parametrize(
+    ("target", "projection", "one_vocabulary", "share"),
+    [
+        (1, 1, True, "all"),
+        (1, 2, True, "input"),
+        (1, 1, False, "target"),  # What is equal by chance stands for other pieces.
+        (2, 2, True, "target"),
+        (2, 1, True, "none"),
+        (1, 2, False, "none"),
+    ],
+)
+def test_tables_that_are_equal_are_shared(target, projection, one_vocabulary, share):
+    tables = [np.full((3, 2), number) for number in (1, target, projection)]
+    name, found = embedding_weights(*tables, np.zeros(3), one_vocabulary)
+    assert name == share
+    assert ("source_embedding/table/embeddings" in found) == (share in ("target", "none"))
+    assert any("reverse" in each for each in found) == (share in ("input", "none"))
 
 
 @pytest.mark.parametrize("start", [False, True])

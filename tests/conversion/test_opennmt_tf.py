@@ -10,6 +10,7 @@ import yaml
 from t2t_keras.conversion import opennmt_tf
 from t2t_keras.conversion.opennmt_tf import read_opennmt_tf
 from t2t_keras.errors import UserError
+from t2t_keras.hyperparameters import HParams, override_hparams
 
 FOLDER = Path(__file__).parent / "fixtures" / "opennmt_tf"
 SHARED = FOLDER / "shared"
@@ -71,6 +72,7 @@ def test_what_a_description_says(described, text, expected):
         ("model = lambda: my_models.Own()", "num_heads"),
         ("model = lambda: opennmt.models.Transformer(num_heads=HEADS)", "num_heads"),
         ("model = lambda: opennmt.models.Transformer(None, None, 1, 16, 4)", "num_heads"),
+        ("model = lambda: opennmt.models.Transformer(**SETTINGS)", "num_heads"),
         ("model = lambda: opennmt.models.Transformer(ffn_activation=tanh)", "activation"),
         ("Transformer()\nmodel = lambda: opennmt.models.TransformerBig()", "num_heads"),
     ],
@@ -96,6 +98,18 @@ def test_the_mean_of_a_run_is_described_in_the_run(tmp_path):
     (run / "model_description.py").unlink()
     with pytest.raises(UserError, match=r"does not say what .*num_heads"):
         read_opennmt_tf(mean, FOLDER / "shared.yml")
+
+
+def test_a_model_without_positions(monkeypatch):
+    read = opennmt_tf._read_checkpoint
+
+    def without_positions(path):
+        prefix, weights, names = read(path)
+        return prefix, weights, {n: v for n, v in names.items() if "position_encoder" not in n}
+
+    monkeypatch.setattr(opennmt_tf, "_read_checkpoint", without_positions)
+    found = read_opennmt_tf(SHARED, FOLDER / "shared.yml").hparams
+    assert override_hparams(HParams(), found).positions == "none"
 
 
 def test_a_weight_without_counterpart_is_named(monkeypatch):
@@ -125,6 +139,12 @@ def test_a_weight_without_counterpart_is_named(monkeypatch):
             "source_tokenization of type .OpenNMTTokenizer",
         ),
         ({"source_tokenization": '{"mode": "char"}'}, "source_tokenization of type .OpenNMTTok"),
+        ({"source_tokenization": "mode: char"}, "source_tokenization of type .OpenNMTTok"),
+        (
+            {"source_tokenization": {"mode": "aggressive", "sp_model_path": "spm.model"}},
+            "source_tokenization of type .OpenNMTTok",
+        ),
+        ({"target_tokenization": None}, "SentencePiece on both sides"),
         ({"source_tokenization": "none.yml"}, r"none\.yml cannot be read"),
         (
             {"target_tokenization": {"type": "SentencePieceTokenizer", "params": None}},

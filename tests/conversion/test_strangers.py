@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from t2t_keras.conversion.files import checkpoint_prefix, read_yaml
+from t2t_keras.conversion.files import checkpoint_prefix, named_beside, read_file, read_yaml
 from t2t_keras.conversion.pickles import plain
 from t2t_keras.conversion.readers import read_model
 from t2t_keras.conversion.tensors import read_pytorch
@@ -79,6 +79,15 @@ def test_a_tensor_is_built_of_a_storage(packed):
     np.testing.assert_array_equal(found, FLOATS.reshape(2, 3))
     whole = read_pytorch(packed(tensor(shape=numbers(6), strides=numbers(1)), s=FLOATS))
     np.testing.assert_array_equal(whole, FLOATS)
+    ones = [1] * 6
+    deep = tensor(shape=numbers(*ones, 2, 3), strides=numbers(*ones, 3, 1))
+    assert read_pytorch(packed(deep, s=FLOATS)).shape == (*ones, 2, 3)
+    deeper = tensor(shape=numbers(1, *ones, 2, 3), strides=numbers(1, *ones, 3, 1))
+    assert code_of(read_pytorch, packed(deeper, s=FLOATS)) == "bad_operands"
+    # As tied embeddings share their numbers.
+    assert len(read_pytorch(packed(b"](" + 16 * tensor() + b"e", s=FLOATS))) == 16
+    shared = packed(b"](" + 17 * tensor() + b"e", s=FLOATS)
+    assert code_of(read_pytorch, shared) == "too_many_values"
 
 
 @pytest.mark.parametrize(
@@ -231,6 +240,19 @@ def test_vocabularies_that_marian_s_record_names(marian, vocabs, code):
     assert code_of(read_marian_in, marian) == code
 
 
+def test_a_file_is_that_of_the_first_folder_that_has_it(tmp_path):
+    folders = [tmp_path / name for name in ("a", "b", "c")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / f"only_{folder.name}").touch()
+    for folder in folders[1:]:
+        (folder / "both").touch()
+    assert named_beside("both", *folders) == folders[1] / "both"
+    assert named_beside("/x/only_c", *folders) == folders[2] / "only_c"
+    for name in ("a\0b", "none"):
+        assert code_of(read_file, tmp_path / name) == "bad_input"
+
+
 def test_vocabularies_named_on_another_machine_are_looked_for_beside(marian):
     (marian / "decoder.yml").write_text("vocabs: [/home/opus.vocab.yml, ../x/opus.vocab.yml]\n")
     assert read_marian_in(marian).tokenizer.vocab_size > 3
@@ -264,7 +286,9 @@ def test_tensorflow_s_record_of_another_machine(tmp_path):
     record.write_text('model_checkpoint_path: "/home/x/ckpt-7"\nall_model_checkpoint_paths: "y"\n')
     assert checkpoint_prefix(tmp_path) == str(tmp_path / "ckpt-7")
     assert checkpoint_prefix(tmp_path / "ckpt-3") == str(tmp_path / "ckpt-3")
-    os.mkfifo(tmp_path / "ckpt-7.index")
+    for name in ("ckpt-7", "ckpt[7]"):
+        os.mkfifo(tmp_path / f"{name}.index")
+        assert code_of(checkpoint_prefix, tmp_path / name) == "not_a_file"
     assert code_of(checkpoint_prefix, tmp_path) == "not_a_file"
     record.write_text("x")
     assert code_of(checkpoint_prefix, tmp_path) == "bad_input"

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -168,6 +169,9 @@ def checkpoint(tmp_path):
         if trained:
             slot = "training/transformer/body/target_space_embedding/kernel/Adam"
             tensors[slot] = np.isin(np.arange(spaces), trained)[:, None] * np.full(8, 1e-9)
+        name = "transformer/body/encoder/layer_0/ffn/conv1/bias"
+        for slot in ("Adam", "Adam_1", "Momentum", "vr", "vc", "ExponentialMovingAverage"):
+            tensors[f"{name}/{slot}"] = tensors[name]
         names, values = zip(*tensors.items(), strict=True)
         prefix = tmp_path / "model.ckpt"
         tf.raw_ops.SaveV2(
@@ -254,11 +258,24 @@ def test_what_a_checkpoint_does_not_tell_is_asked_for(
         read_tensor2tensor(checkpoint(kinds, {}, **spaces), vocabulary)
 
 
-@pytest.mark.parametrize("space", [-1, 4])
-def test_spaces_that_a_checkpoint_has_not(checkpoint, tmp_path, space):
+def test_spaces_that_a_checkpoint_has(checkpoint, tmp_path):
     prefix = checkpoint([("shared", 18)], {}, spaces=4)
-    with pytest.raises(UserError, match=f"0 to 3; got {space}"):
-        read_tensor2tensor(prefix, tmp_path / "vocab.de", space)
+    for space in (-1, 4):
+        with pytest.raises(UserError, match=f"0 to 3; got {space}"):
+            read_tensor2tensor(prefix, tmp_path / "vocab.de", space)
+    rows = tf.train.load_checkpoint(str(prefix)).get_tensor(
+        "transformer/body/target_space_embedding/kernel"
+    )
+    # The vocabulary in the folder is that of the model's size, if there is but one.
+    (tmp_path / "vocab.en").rename(tmp_path / "vocab.en.subwords")
+    (tmp_path / "vocab.de").rename(tmp_path / "vocab.subwords.de")
+    for space in (0, 3):
+        found = read_tensor2tensor(prefix, target_space=space)
+        np.testing.assert_array_equal(found.weights["source_bias"], rows[space])
+        assert found.tokenizer.vocab_size == 18
+    shutil.copy(tmp_path / "vocab.subwords.de", tmp_path / "other.subwords")
+    with pytest.raises(UserError, match=r"one vocabulary of 18 subwords.*--vocabulary"):
+        read_tensor2tensor(prefix, target_space=0)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from t2t_keras import registry
 from t2t_keras.data import beam_workers
 from t2t_keras.data.generate import generate
-from t2t_keras.errors import UserError
+from t2t_keras.errors import TRY_AGAIN, UserError
 
 pytest.importorskip("apache_beam", reason="needs apache-beam")
 BEAM = dict(chunk_pairs=50, beam_runner="DirectRunner")
@@ -21,6 +21,10 @@ def double(number):
 
 def interrupt():
     raise KeyboardInterrupt
+
+
+def try_again():
+    raise UserError("Come back later.", TRY_AGAIN)
 
 
 @pytest.fixture
@@ -79,6 +83,9 @@ def test_what_workers_raise(call, tmp_path):
         list(call(Path.read_bytes, [(tmp_path / "none",)]))
     with pytest.raises(UserError, match=r"no problem 'nonsense'.*\(On "):
         list(call(registry.problem, [("nonsense",)]))
+    with pytest.raises(UserError, match=r"later\. \(On ") as error:
+        list(call(try_again, [()]))
+    assert error.value.exit_status == TRY_AGAIN
     with pytest.raises(UserError, match="DirectRunner failed: TypeError: unsupported operand"):
         list(call(double, [(None,)]))
     with pytest.raises(KeyboardInterrupt):
@@ -119,6 +126,7 @@ def test_a_worker_without_the_files_or_with_other_versions(ask, tmp_path, monkey
         ("Nonsense", "streaming", "--beam_runner=Nonsense: Unexpected pipeline runner"),
         ("DirectRunner", "direct_num_workers=x", "direct_num_workers: invalid int value: 'x'"),
         ("DirectRunner", "--runner=FlinkRunner", "Give the runner as --beam_runner"),
+        ("DirectRunner", "runner=FlinkRunner", "Give the runner as --beam_runner"),
         (
             "PortableRunner",
             "job_endpoint=localhost:1,job_server_timeout=1",

@@ -28,7 +28,7 @@ PAIRS = [
     (ENGLISH, FRENCH),  # in another language
     (GERMAN, ENGLISH),  # in another language
     (GERMAN, GERMAN),  # identical, and in another language
-    ("Berlin", "Berlin"),  # identical
+    ("Berlin ", "Berlin"),  # identical
     ("1234", "5678"),
     ("No.", GERMAN + GERMAN),  # uneven
     ("Yes.", "Ja."),  # came before
@@ -192,7 +192,8 @@ def test_a_ratio_does_not_count_the_end_of_sentence(tmp_path, most, left_out):
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "side"), [("a a", "a a a", "de"), ("a a a", "a", "en")]
+    ("source", "target", "side"),
+    [("a a", "a a a", "de"), ("a a a", "a", "en"), ("a a a", "a a a a", "en")],
 )
 def test_the_side_that_is_too_long_is_named(tmp_path, source, target, side):
     (entry,) = left_out_of(tmp_path, source, target, max_pair_length=3)

@@ -62,11 +62,11 @@ def test_corpora_are_told_apart(problem, tmp_dir, tmp_path, pairs_of, monkeypatc
         (tmp_dir / f"web.1.{code}").write_bytes(b"".join(lines[:60]))
         (tmp_dir / f"web.2.{code}").write_bytes(b"".join(lines[60:70]))
     both = dataclasses.replace(
-        problem, train="web.1+train+web.2", mix="web until 2 epochs of web; train"
+        problem, train="web.1 + train+web.2", mix="web until 2 epochs of web; train"
     )
     generate(both, tmp_path, tmp_dir, chunk_pairs=50)
     assert "\n    web 70, train 230\n" in capsys.readouterr().out
-    other = dataclasses.replace(both, mix="train:0.9+web:0.1")
+    other = dataclasses.replace(both, mix="train:0.9+web:0.1", augment="upper:0.1")
     generated = open_generated(other, tmp_path)
     assert generated.corpora == {"web": 70, "train": 230}
     found = pairs_of(generated, "train")

@@ -76,18 +76,20 @@ def test_a_complete_set_stays(problem, tmp_dir, tmp_path, contents):
     first = generate(problem, tmp_path, tmp_dir, chunk_pairs=50)
     before, written = identities(directory), contents(directory)
 
-    def again(**options):
+    def again(text=tmp_dir, **options):
         """Returns whether it was made anew."""
-        assert generate(problem, tmp_path, tmp_dir, chunk_pairs=50, **options) == first
+        assert generate(problem, tmp_path, text, chunk_pairs=50, **options) == first
         assert contents(directory) == written
         return not shards_kept(before, identities(directory))
 
     assert not again()
+    tmp_dir = tmp_dir.rename(tmp_path / "moved")
+    assert not again(tmp_dir), "wherever the text stands"
     tokens = directory / "train-00001.tokens.npy"
     tokens.write_bytes(tokens.read_bytes()[:-1] + b"\xff")
-    assert again(), "it was damaged"
+    assert again(tmp_dir), "it was damaged"
     before = identities(directory)
-    assert again(overwrite=True)
+    assert again(tmp_dir, overwrite=True)
 
 
 @pytest.mark.parametrize("changed", ["vocab_size", "train.en", "dev.de"])

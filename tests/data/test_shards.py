@@ -20,7 +20,7 @@ def write_set(directory, shards, vocab_size=500):
         arrays = [[np.array(ids, np.int32) for ids in side] for side in sides]
         files |= write_shard(directory, stem, *arrays, vocab_size)
     manifest = dict.fromkeys(("problem", "config", "vocabulary"))
-    manifest |= {"files": files, "splits": {"train": {"shards": stems}}}
+    manifest |= {"files": files, "splits": {"train": {"shards": stems, "examples": 28}}}
     write_json(directory / "manifest.json", manifest)
 
 
@@ -125,6 +125,7 @@ def test_the_folder_of_a_problem_is_no_data_dir(tmp_path, store):
 @pytest.mark.parametrize("shard", [1, 4])
 def test_checksums_are_compared_while_a_training_begins(tmp_path, store, shard):
     generated = opened(tmp_path)
+    assert generated.corpora == {"train": 28}, "as data of earlier versions"
     BackgroundCheck(generated).require(wait=True)
     flip(-2)(tmp_path / f"train-{shard:05d}.tokens.npy")
     generated.store("train")  # Opened at once, however large it is.

@@ -119,6 +119,8 @@ def test_steps_hold_what_was_planned_in_batches_of_similar_drawn_length(
         padded += sum(len(some) * one.lengths[some].max() for one, some in beside)
         as_planned += sum(len(each) * each.max() for each in planned)
     assert padded < as_planned * (1 if batch_tokens == 100 else 0.97)
+    drawn = vary.examples(store, np.arange(200), 0).lengths.sum(axis=0)
+    assert vary.growth(store) == max(drawn / store.lengths.sum(axis=0))
     assert 1.05 < vary.growth(store) < 3
     assert Variation(tokenizer, 1).growth(store) == 1
 
@@ -151,6 +153,7 @@ def test_shares_of_changes(tokenizer, store):
         ("upper", ("a straße", "die Straße"), ("A STRASSE", "DIE STRASSE")),
         ("title", ("don't go, élan", "geh nicht"), ("Don't Go, Élan", "Geh Nicht")),
         ("diacritics", ("Ça va über naïve", "ä"), ("Ca va uber naive", "ä")),
+        ("diacritics", ("한국어 がé", "ä"), ("한국어 がe", "ä")),
         ("punctuation", ("What is it?! ", "„So.“"), ("What is it", "„So")),
         ("punctuation", ("...", "a"), ("...", "a")),
         # What stands for a placeholder is none.
@@ -178,9 +181,10 @@ def test_whole_texts_are_changed_by_line_and_number(own_registry):
     assert disturbed_text("typos", sources[:9], targets[:9]) == (found[0][:9], targets[:9])
     again, _ = disturbed_text("typos", sources[:1] * 9, targets[:9])
     assert len(set(again)) > 5
-    AUGMENTATIONS.add(broken := lambda source, target, random: ("a\nb", target))
-    with pytest.raises(UserError, match="puts a line break into line 1"):
-        disturbed_text(broken.__name__, sources, targets)
+    for number, pair in enumerate((("a\nb", "c"), ("a", "b\nc"))):
+        AUGMENTATIONS.add(lambda *_, pair=pair: pair, f"broken{number}")
+        with pytest.raises(UserError, match="puts a line break into line 1"):
+            disturbed_text(f"broken{number}", sources, targets)
 
 
 def test_typos_and_noise_differ_from_pair_to_pair():

@@ -46,6 +46,38 @@ def test_the_base_model_is_the_paper_s():
             "transformer_parsing_base",
             dict(dropout=0.1, attention_dropout=0.1, warmup_steps=4000),
         ),
+        # As measured in their docstrings and in docs/own_text.md.
+        (
+            "transformer_cpu",
+            "transformer_base",
+            dict(num_layers=4, d_model=128, d_ff=512, num_heads=4, dropout=0.2, pre_norm=True)
+            | dict(batch_tokens=1024, learning_rate=0.6, warmup_steps=500, train_steps=20_000),
+        ),
+        (
+            "transformer_small",
+            "transformer_cpu",
+            dict(num_layers=2, d_model=256, d_ff=1024, dropout=0.1, batch_tokens=2048)
+            | dict(learning_rate=0.8, warmup_steps=1000, train_steps=50_000),
+        ),
+        # The "Tiny" of Wu et al. (2021), and the toy's.
+        (
+            "transformer_multi30k",
+            "transformer_base",
+            dict(num_layers=4, d_model=128, d_ff=256, num_heads=4, dropout=0.3, batch_tokens=2048)
+            | dict(learning_rate=0.6, warmup_steps=1000, train_steps=22_000),
+        ),
+        (
+            "transformer_tiny",
+            "transformer_base",
+            dict(num_layers=2, d_model=128, d_ff=512, num_heads=4, dropout=0.0, batch_tokens=2048)
+            | dict(warmup_steps=400, train_steps=1200),
+        ),
+        (
+            "transformer_parsing_small",
+            "transformer_tiny",
+            dict(num_layers=4, dropout=0.1, pre_norm=True, learning_rate=0.6, warmup_steps=1000)
+            | dict(train_steps=12_000, max_length=512),
+        ),
         # tensor2tensor's transformer_base_v3.
         (
             "transformer_base_v3",

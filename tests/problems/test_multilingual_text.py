@@ -68,6 +68,7 @@ def test_each_text_is_filtered_by_its_own_languages(text, pairs_of):
     [
         ("target_language=", r"target_language to be one of de, fr, .* got ''"),
         ("dev=dev", r"end in two languages, as news.en-de, got 'dev'"),
+        ("dev=dev.de-de", r"end in two languages, as news.en-de, got 'dev.de-de'"),
         ("source_tokens=web:<BT>", r"expected CORPUS:<WORD> with a corpus of train=.*'web:<BT>'"),
         ("source_tokens=news.en-de:BT", r"expected CORPUS:<WORD>.*'news.en-de:BT'"),
     ],

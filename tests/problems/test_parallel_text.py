@@ -27,6 +27,11 @@ def touch(folder, present):
         ("train-src.en.sgm.gz train-src.de.sgm", "train-src.en.sgm.gz train-src.de.sgm"),
         # Half a text in another format does not count.
         ("train.tmx.gz train.en", "train.tmx.gz train.tmx.gz"),
+        ("train.tsv.gz train-src.en.sgm", "train.tsv.gz train.tsv.gz"),
+        ("train.en.sgm train.de.sgm", "train.en.sgm train.de.sgm"),
+        ("train.en.sgml train.de.sgml.gz", "train.en.sgml train.de.sgml.gz"),
+        ("train-src.en.sgm train-ref.de.sgm", "train-src.en.sgm train-ref.de.sgm"),
+        ("train-ref.en.sgm train-src.de.sgm", "train-ref.en.sgm train-src.de.sgm"),
     ],
 )
 def test_files_by_language_format_and_packing(tmp_path, present, expected):
@@ -37,6 +42,25 @@ def test_files_by_language_format_and_packing(tmp_path, present, expected):
         "train": tuple(expected.split()),
         "dev": ("dev.en", "dev.de"),
     }
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [("", "test.en"), (",test=", None), (",test=other", "other.en"), (",test=dev+test", "dev.en")],
+)
+def test_the_test_set_is_there_if_it_is_named_or_its_file_is(tmp_path, config, expected):
+    assert "test" not in problem_of().files(tmp_path)
+    touch(tmp_path, "test.en test.de")
+    [first, *others] = problem_of(config).files(tmp_path).get("test", [None])
+    assert first == expected or first.source.name == expected
+    assert len(others) == ("+" in config)
+
+
+@pytest.mark.parametrize(("name", "swapped"), [("news.de-en.tsv", True), ("news.en-de.tsv", False)])
+def test_the_name_of_a_table_tells_the_order_of_its_columns(tmp_path, name, swapped):
+    touch(tmp_path, name)
+    [pair] = problem_of(f",train={name.removesuffix('.tsv')}").files(tmp_path)["train"]
+    assert (pair.source.name, pair.swapped, pair.languages) == (name, swapped, ("en", "de"))
 
 
 def test_half_a_test_set_is_an_error(tmp_path):
