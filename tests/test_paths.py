@@ -107,7 +107,7 @@ def test_data_is_written_there(home):
 def test_a_recipe(home):
     for name in ("text.en", "text.de"):
         (home / name).write_text("a\n")
-    texts = {"corpora": {"a": "~/text"}, "dev": {"b": "~/text"}}
+    texts = {"corpora": {"a": "~/text"}, "dev": {"b": "~/text"}, "noisy": {"c": ["~/text", 0.5]}}
     config = yaml.safe_load(example("student")) | texts | {"monolingual": {}}
     plan = Plan(config | {"work_dir": "~/work"}, "/")
     assert plan.work == f"{home}/work"

@@ -17,6 +17,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.state import locked_directory
 from t2t_keras.problems.translate_toy import TranslateEndeToy
 from t2t_keras.recipes import running
+from t2t_keras.recipes.student.checks import check
 from t2t_keras.recipes.student.plan import Plan
 from t2t_keras.training.memory.estimate import count_weights
 
@@ -209,11 +210,22 @@ def test_what_is_left_to_do(configured, capsys):
         ({"trainer_flags": "--dry_run --worker_gpu=0"}, r"expected a training, got --dry_run"),
         ({"trainer_flags": "--best_by='loss"}, r"trainer_flags: No closing quotation: --best"),
         ({"save_checkpoints_secs": -1}, r"-1 is less than the minimum of 0"),
+        ({"noisy": {"web": ["text/short", 0.5]}}, r"short.en has 20 lines and .*short.de has 1\."),
         ({"student": MODEL | {"hparams": "self_attention_radius=4"}}, r"radius=4"),
         ({"distillation": {"decode_hparams": "beams=4"}}, r"beams"),
         ({"distillation": {"decode_hparams": "return_beams=true"}}, r"one translation a line"),
         ({"back_translation": {"decode_hparams": "samples=1,seed=2"}}, r"no seed"),
         ({"distillation": {"decode_hparams": "extra_length=99"}}, r"for 562 tokens, .* need 611"),
+        ({"distillation": {"decode_hparams": "write_beam_scores=true"}}, r"one translation a line"),
+        (
+            # Several teachers translate without CTranslate2, the model for back-translation with it.
+            {
+                "teachers": MODEL | {"seeds": [1, 2]},
+                "distillation": {"decode_hparams": "samples=1,seed=2"},
+                "back_translation": {"decode_hparams": "samples=1,seed=2"},
+            },
+            r"no seed",
+        ),
     ],
 )
 def test_what_is_refused_before_anything_is_made(configured, changes, message, tmp_path, capsys):
@@ -230,6 +242,86 @@ def test_what_is_refused_before_anything_is_made(configured, changes, message, t
         t2t_recipe.run(["t2t-recipe", "student", str(path)])
     assert re.search(message, capsys.readouterr().err)
     assert not (tmp_path / "work").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "refused"),
+    [
+        ({"average": 1, "save_checkpoints_secs": 0, "corpora": {"toy": "text/train"}}, False),
+        (
+            {"noisy": {"web": ["text/web", 1]}, "distillation": {"keep": 1}, "monolingual": {}},
+            False,
+        ),
+        ({"back_translation": {"tag": ""}, "t2t_usr_dir": "", "vocab_size": 1}, False),
+        ({"teachers": MODEL | {"seeds": [0, 2**32 - 1]}}, False),
+        ({"average": 0}, True),
+        ({"vocab_size": 0}, True),
+        ({"corpora": {}}, True),
+        ({"dev": {}}, True),
+        ({"noisy": {"web": ["text/web"]}}, True),
+        ({"noisy": {"web": ["text/web", 0]}}, True),
+        ({"noisy": {"web": ["text/web", 0.5, 0.5]}}, True),
+        ({"distillation": {"keep": 0}}, True),
+        ({"distillation": {"filter": "both"}}, True),
+        ({"distillation": {"kep": 1}}, True),
+        ({"back_translation": {"tag": "<B,T>"}}, True),
+        ({"back_translation": {"tag": "<B+T>"}}, True),
+        ({"teachers": MODEL | {"seeds": []}}, True),
+        ({"teachers": MODEL | {"seeds": [1, 1]}}, True),
+        ({"teachers": MODEL | {"seeds": [-1]}}, True),
+        ({"backward": MODEL | {"train_steps": 0}}, True),
+        ({"student": MODEL | {"seeds": [1]}}, True),
+        ({"backward": MODEL | {"from_teacher": True}}, True),
+        ({"trainer_flags": ["--xla"]}, True),
+    ],
+)
+def test_limits_of_a_configuration(configured, changes, refused):
+    path = configured()
+    if refused:
+        with pytest.raises(UserError, match="The configuration"):
+            Plan(CONFIG | changes, path.parent)
+    else:
+        Plan(CONFIG | changes, path.parent)
+
+
+def test_what_is_left_out_of_a_configuration(configured):
+    needed = ("source_language", "target_language", "corpora", "dev", "vocab_size")
+    needed = {name: CONFIG[name] for name in (*needed, "backward", "teachers", "student")}
+    plan = Plan(needed, configured().parent)
+    assert {name: value for name, value in plan.config.items() if name not in needed} == {
+        **dict(work_dir="work", noisy={}, monolingual={}, filters="", mix="", baseline=True),
+        **dict(
+            average=5, save_checkpoints_secs=600, trainer_flags="", t2t_usr_dir="", dtype="int8"
+        ),
+        "back_translation": {"decode_hparams": "samples=1,top_k=10", "tag": "<BT>"},
+        "distillation": {
+            **dict(decode_hparams="beam_size=4", filter="backward", keep=0.95, with_corpora=False)
+        },
+    }
+    assert plan.teachers == ["teacher1"]
+    assert not plan.models["student"].begins_with
+    # One teacher's translations of a dev set are those of the page.
+    assert "work/translated/dev.toy.de" not in plan.made
+
+
+def test_flags_that_trainings_do_not_take(configured, monkeypatch):
+    """Those that the recipe sets itself, and those with which the trainer does something else."""
+    path = configured(t2t_usr_dir="mine")
+    plan = Plan(yaml.safe_load(path.read_text()), path.parent)
+    (path.parent / "mine").mkdir()
+    (path.parent / "mine" / "of_a_student.py").touch()
+    own = "output_dir problem problem_config data_dir model hparams_set hparams random_seed"
+    own += " train_steps warm_start_from adapt_vocabulary=true drop_layers save_checkpoints_secs"
+    own += " keep_checkpoint_max t2t_usr_dir"
+    flags = {f"--{name}" if "=" in name else f"--{name}=1": "decide" for name in own.split()}
+    flags["--drop_layers"] = flags.pop("--drop_layers=1")
+    for name in ("dry_run", "help", "helpfull", "registry_help", "version"):
+        flags[f"--{name}"] = "a training"
+    for flag, said in flags.items():
+        plan.config["trainer_flags"] = flag
+        name = flag.partition("=")[0]
+        with pytest.raises(UserError, match=rf"trainer_flags: expected .*{said}.*, got {name}\."):
+            check(plan)
 
 
 @pytest.mark.parametrize(("average", "kept"), [(1, 2), (2, 2), (7, 7)])
