@@ -419,7 +419,7 @@ def test_vocabularies_in_yaml(tmp_path):
     file.write_text('{"</s>": 0, "a": 2, "<unk>": 1}')
     assert read_vocabulary(file, 3) == IdOrder(["</s>", "<unk>", "a"], end=0, unknown=1)
     for ids in ({"a": 0, "b": 2}, {"a": 0, "b": 0}, {"\ud800": 0}, {"a": []}, {"a": math.inf}):
-        with pytest.raises(UserError, match="^it: expected"):
+        with pytest.raises(UserError, match=r"^it: expected"):
             pieces_by_id(ids, "it")
 
 

@@ -106,12 +106,49 @@ def test_every_command_from_text_to_page(configured, tmp_path, monkeypatch, own_
     assert set((work / "text" / "distilled.toy.en").read_text().splitlines()) <= set(sources)
 
 
-def test_what_is_left_to_do(configured, capsys):
+COMMANDS = """
+t2t-filter --source=work/text/web.en --target=work/text/web.de
+    --forward=work/exports/filter.forward --backward=work/exports/filter.backward
+    --engine=ctranslate2 --keep=0.5 --output=work/text/clean.web
+t2t-avg-all --model_dir=work/runs/student --output_dir=work/models/student --n=3
+t2t-exporter --output_dir=work/models/student --export_dir=work/exports/student
+    --format=ctranslate2 --dtype=float32
+t2t-decoder --output_dir=work/exports/backward --engine=ctranslate2
+    --decode_hparams=samples=1,top_k=7 --decode_from_file=work/text/bt.news.de
+    --decode_to_file=work/text/bt.news.en
+t2t-decoder --output_dir=work/models/teacher1 --ensemble=work/models/teacher2
+    --decode_hparams=beam_size=3 --decode_from_file=work/text/toy.en
+    --decode_to_file=work/translated/toy.de
+t2t-filter --source=work/text/toy.en --target=work/translated/toy.de
+    --forward=work/exports/teacher1 --engine=ctranslate2 --keep=0.7
+    --output=work/text/distilled.toy
+t2t-compare --runs=work/exports/baseline,work/exports/student,work/exports/teacher1,work/exports/teacher2
+    --translations=work/translated/dev.toy.de --names=baseline,student,teacher1,teacher2,teachers
+"""  # noqa: E501
+
+
+def test_what_is_left_to_do(configured, capsys, monkeypatch):
     """All steps are there, with the hours of those that take long; several teachers too."""
+    run, printed = subprocess.run, []
+
+    def run_and_keep(command, **options):
+        done = run([*command, "--printshellcmds"], **options)
+        printed.append(done.stdout + done.stderr)
+        return done
+
+    monkeypatch.setattr(subprocess, "run", run_and_keep)
     teachers = MODEL | {"seeds": [1, 2], "train_steps": 10**9}
     noisy = {"web": ["text/web", 0.5]}
     student = MODEL | {"from_teacher": True}
-    path = configured(noisy=noisy, teachers=teachers, student=student, baseline=True)
+    path = configured(
+        noisy=noisy,
+        teachers=teachers,
+        student=student,
+        baseline=True,
+        average=3,
+        back_translation={"decode_hparams": "samples=1,top_k=7"},
+        distillation={"filter": "forward", "keep": 0.7, "decode_hparams": "beam_size=3"},
+    )
     t2t_recipe.run(["t2t-recipe", "student", str(path), "--dry-run"])
     rows = [line.split(maxsplit=3) for line in capsys.readouterr().out.splitlines()]
     files = [row[3] for row in rows]
@@ -123,6 +160,8 @@ def test_what_is_left_to_do(configured, capsys):
     assert "work/runs/baseline.trained" in files
     assert hours["work/runs/teacher2.trained"] > 10
     assert hours["work/runs/student.trained"] == 0  # Ten seconds, rounded.
+    for command in re.split(r"\n(?=t2t)", COMMANDS.strip()):
+        assert " ".join(command.split()) in printed[0]
     plan = Plan(yaml.safe_load(path.read_text()), path.parent)
     # All is asked for: Snakemake would not miss what a killed job has removed.
     assert set(files[:-1]) <= set(plan.made)
@@ -218,7 +257,7 @@ def test_what_is_left_to_do(configured, capsys):
         ({"distillation": {"decode_hparams": "extra_length=99"}}, r"for 562 tokens, .* need 611"),
         ({"distillation": {"decode_hparams": "write_beam_scores=true"}}, r"one translation a line"),
         (
-            # Several teachers translate without CTranslate2, the model for back-translation with it.
+            # Several teachers translate without CTranslate2, the other direction's model with it.
             {
                 "teachers": MODEL | {"seeds": [1, 2]},
                 "distillation": {"decode_hparams": "samples=1,seed=2"},
