@@ -207,7 +207,8 @@ def test_a_folder_has_one_model_beside_the_state_of_its_training(copied):
     (folder / "config.json").unlink()
     shutil.copy(folder / "model.npz", folder / "model.npz.optimizer.npz")
     (folder / "expected.npz").unlink()
-    assert read_model("marian", folder, ("en", "de")).tokenizer.vocab_size > 3
+    found = read_model("marian", folder, ("en", "de"), changes={"num_heads": 4})
+    assert (found.hparams["num_heads"], found.hparams["d_model"]) == (4, 16)
     shutil.copy(folder / "model.npz", folder / "other.npz")
     with pytest.raises(UserError, match=r"one \.npz file, got 2"):
         read_model("marian", folder, ("en", "de"))

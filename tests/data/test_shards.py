@@ -5,6 +5,8 @@ import shutil
 import numpy as np
 import pytest
 
+from t2t_keras import registry
+from t2t_keras.data import dataset
 from t2t_keras.data.dataset import BackgroundCheck, Generated, read_manifest
 from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import write_shard
@@ -120,6 +122,18 @@ def test_the_folder_of_a_problem_is_no_data_dir(tmp_path, store):
     with pytest.raises(UserError, match=f"{tmp_path} is generated data: give its parent") as error:
         read_manifest(tmp_path / "toy")
     assert error.value.code == "no_data"
+
+
+def test_the_command_that_makes_data(monkeypatch):
+    monkeypatch.setattr(dataset, "user_directories", ["/mine"])
+    problem = registry.problem("parallel_text", "source_language=en,target_language=de,dev=x y")
+    assert dataset.datagen_command(problem, "data") == (
+        "\n  t2t-datagen --problem=parallel_text '--problem_config=source_language=en,"
+        "target_language=de,dev=x y' --data_dir=data --tmp_dir=text --t2t_usr_dir=/mine"
+    )
+    monkeypatch.setattr(dataset, "user_directories", [])
+    toy = dataset.datagen_command(registry.problem("translate_ende_toy_rev"), "data")
+    assert toy == "\n  t2t-datagen --problem=translate_ende_toy_rev --data_dir=data"
 
 
 @pytest.mark.parametrize("shard", [1, 4])

@@ -212,6 +212,8 @@ def test_what_cannot_be_drawn_is_named(tokenizer):
     for wrong in ("upper", "upper:0", "upper:0.6+typos:0.5", "upper:much"):
         with pytest.raises(UserError, match="expected names with positive shares"):
             Augmentation(wrong)
+    # Sums of floats may exceed 1 by a rounding.
+    assert Augmentation("upper:0.2+typos:0.4+title:0.3+noise:0.1")
     with pytest.raises(UserError, match=r"no augmentation 'uper'.* 'upper'"):
         Augmentation("uper:0.1")
     bpe = SentencePieceTokenizer.train(["abc abc", "cab cab"], 264)
