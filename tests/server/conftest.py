@@ -8,9 +8,11 @@ from types import SimpleNamespace
 
 import deepl
 import pytest
-from upper_case import Source
+from starlette.testclient import TestClient
+from upper_case import Aligning, Source
 
 from t2t_keras.server import run
+from t2t_keras.server.app import make_app
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.run import Address, make_server
 
@@ -26,6 +28,30 @@ def deepl_client():
             return client
 
         yield connect
+
+
+@pytest.fixture
+def aligning(monkeypatch):
+    """A translator for the page; it knows of a sentence's first two words how sure it is."""
+    known = SimpleNamespace(words=(0.5, 0.25), whole=0.3)
+    found = lambda translator, lines, translations: [known for _ in lines]  # noqa: E731
+    monkeypatch.setattr("t2t_keras.server.words.confidences", found)
+    return Aligning()
+
+
+@pytest.fixture
+def client_of():
+    """client_of(*sources, address, **settings): a client of a server that runs."""
+    with contextlib.ExitStack() as running:
+
+        def client_of(*sources, address="127.0.0.1", **settings):
+            config = ServerConfig(**{"max_wait_ms": 0.0, "reload_seconds": 0.0} | settings)
+            client = TestClient(make_app(sources or [Source()], config), client=(address, 1))
+            client.app.state.client = client
+            client.raise_server_exceptions = False
+            return running.enter_context(client)
+
+        yield client_of
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Keys and limits."""
 
+import json
 import os
 import time
 
@@ -30,11 +31,11 @@ def status_of(call, *arguments):
 
 
 def test_only_known_keys_are_let_in(keys):
-    access = Access(ApiKeys(keys("# comment\n\nsecret\tmine\nother\n")))
+    access = Access(ApiKeys(keys("# comment\n\n # 2\nsecret\tmine\nother\n")))
     assert access.client("secret", "").name == "mine"
-    assert access.client("other", "").name == "line 4"
-    assert status_of(access.client, "", "") == 403
-    assert status_of(access.client, "secre", "") == 403
+    assert access.client("other", "").name == "line 5"
+    for wrong in ("", "secre", "# 2", "# comment"):
+        assert status_of(access.client, wrong, "") == 403
     assert "secret" not in repr(access.client("secret", ""))
 
 
@@ -62,11 +63,14 @@ def test_a_minute_has_so_many_requests_of_a_key_or_an_address(keys):
     clock.now += 31  # Half of a's requests are there again.
     own.client("a", "same")
     assert status_of(own.client, "a", "same") == 429
-    for status in (403, 403, 403, 429):  # Nor may one guess.
-        assert status_of(own.client, "wrong", "guessing") == status
+    for guess, status in zip("cdef", (403, 403, 403, 429), strict=True):  # Nor may one guess.
+        assert status_of(own.client, guess, "guessing") == status
     addresses = Access(requests_per_minute=1, clock=clock)
     addresses.client("any", "1.2.3.4")
     assert status_of(addresses.client, "another", "1.2.3.4") == 429
+    clock.now += 600  # Requests that nobody sent are not saved up.
+    addresses.client("any", "1.2.3.4")
+    assert status_of(addresses.client, "any", "1.2.3.4") == 429
     addresses.client("any", "1.2.3.5")
 
 
@@ -142,18 +146,21 @@ def test_characters_of_another_month_do_not_count(keys, tmp_path):
     today = time.strptime("2026-02-01", "%Y-%m-%d")
     again = Access(ApiKeys(path), usage_file=usage, calendar=lambda: today)
     for each in (access, again):
+        each.refund(client.identity, 10)  # For a file of last month.
         assert each.characters(client) == 0
         each.charge(client, 10)
+        assert each.characters(client) == 10
 
 
 def test_counts_are_saved_once_a_minute(tmp_path):
     clock, usage = Clock(), tmp_path / "usage.json"
     access = Access(usage_file=usage, clock=clock)
     client = access.client("", "")
-    for seconds, is_saved in ((60, False), (61, True)):
+    for seconds, saved in ((60, None), (61, 2), (121, 2), (122, 4)):
         clock.now = seconds
         access.charge(client, 1)
-        assert usage.exists() == is_saved
+        assert (json.loads(usage.read_text())["characters"][""] if saved else None) == saved
+        assert usage.exists() == bool(saved)
 
 
 @pytest.fixture

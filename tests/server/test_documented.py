@@ -1,16 +1,11 @@
 """What docs/server.md promises of limits, units, headers and statuses, by requests in process."""
 
-import contextlib
-
 import httpx
 import pytest
-from starlette.testclient import TestClient
 from upper_case import Source, UpperCase
 
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.server.apis.specification import specification
-from t2t_keras.server.app import make_app
-from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.run import Address
 
 ASKED = {"source": "en", "target": "de"}
@@ -24,21 +19,6 @@ class Longer(UpperCase):
     def translation(self, line, glossary):
         text = f"{line.upper()} {line.upper()}"
         return Translation(text, 0.0, postprocessed=text)
-
-
-@pytest.fixture
-def client_of():
-    """client_of(*sources, address, **settings): a client of a server that runs."""
-    with contextlib.ExitStack() as running:
-
-        def client_of(*sources, address="127.0.0.1", **settings):
-            config = ServerConfig(**{"max_wait_ms": 0.0, "reload_seconds": 0.0} | settings)
-            client = TestClient(make_app(sources or [Source()], config), client=(address, 1))
-            client.app.state.client = client
-            client.raise_server_exceptions = False
-            return running.enter_context(client)
-
-        yield client_of
 
 
 def sent_to(client, path, texts):

@@ -75,6 +75,9 @@ def test_variants_stand_for_their_language_and_it_for_them():
         ("nn", "nb", ""),
         ("iw", "he", "he"),
         ("en", "en-US en-GB", "en-GB"),
+        ("pa-PK", "pa-Guru pa-Arab", "pa-Arab"),
+        ("zh-SG", "zh-CN zh-Hans", "zh-Hans"),
+        ("zh-SG", "zh-CN zh", "zh"),
     ],
 )
 def test_which_code_is_meant(requested, served, expected):
@@ -94,6 +97,7 @@ def test_detection_chooses_among_the_languages_of_the_server():
     assert detect(text, ["en", "fr"])[0].language in ("en", "fr")
     assert detect(text, ["fr"]) == [("fr", 1.0)]
     assert detect(["123 !"], ["en", "de"]) == [("en", 0.0)]
+    assert detect(["123 !"], ["fr"]) == [("fr", 0.0)]
     assert detect(["Hunden er sulten og vil ha mat."], ["nb", "de"])[0].language == "nb"
 
 

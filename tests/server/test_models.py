@@ -94,6 +94,11 @@ def test_what_is_served_is_what_the_translator_gives(run, sources, serving, engi
     assert len({each["word"] for each in found}) == len(found)
     assert all(each["text"].split()[:2] == [prefix, each["word"]] for each in found)
     assert all(each["text"].endswith(texts[1]) for each in found)
+    sureness = [each["words"][1]["confidence"] for each in found]
+    assert sureness == sorted(sureness, reverse=True) != sureness[::-1]
+    sent = {"q": LINES[0], "prefix": "A. A", **asked}  # More sentences than the text has.
+    found = httpx.post(f"{url}/page/alternatives", json=sent, timeout=60).json()["alternatives"]
+    assert all(each["text"].startswith("A. A ") for each in found)
 
     for prefix in ("x " * 400, "e" + "\u0301" * 2_000, "\u05d0" * 2_000, "A. " * 3_400):
         used = httpx.get(f"{url}/v2/usage").json()["character_count"]
@@ -148,6 +153,37 @@ def test_whatever_goes_wrong_with_a_newer_version_it_is_looked_for_again(monkeyp
         assert not model.reload_if_newer()
     assert model.reload_if_newer()
     assert outcomes == ["failed", "ok"]
+    # Another version may fail as often as the first.
+    source.version = 3
+    monkeypatch.setattr(source, "load", Mock(side_effect=error))
+    assert not any(model.reload_if_newer() for _ in range(5))
+    assert outcomes[2:] == ["failed"] * 3
+
+
+def test_the_highest_number_of_a_folder_is_served(tmp_path):
+    for name in ("9", "010", "11.tmp", "x"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "t2t_keras.json").touch()
+    (tmp_path / "12").mkdir()  # Nothing is in it yet.
+    assert ModelSource("en", "de", tmp_path).newest()[0].name == "010"
+
+
+@pytest.mark.parametrize(
+    ("given", "xla"), [("", "true"), ("xla_for_one=false", "false"), ("xla=false", None)]
+)
+def test_settings_of_a_server_do_not_replace_those_that_are_given(
+    tmp_path, monkeypatch, given, xla
+):
+    (tmp_path / "run.json").touch()
+    (tmp_path / "model.ckpt-9.index").touch()
+    load = Mock(side_effect=UserError("It is not there."))
+    monkeypatch.setattr(Translator, "from_run", load)
+    with pytest.raises(UserError):
+        ModelSource("en", "de", tmp_path, "", given).load()
+    settings = [part.split("=") for part in load.call_args[0][2].split(",")]
+    assert dict(settings).get("xla_for_one") == xla
+    assert len(dict(settings)) == len(settings)
+    assert {"return_beams", "check_placeholders"} <= set(dict(settings))
 
 
 @pytest.mark.parametrize("file", ["model.ckpt-9.index", "model.ckpt-9.data-00000-of-00001"])
