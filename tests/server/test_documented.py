@@ -2,6 +2,7 @@
 
 import httpx
 import pytest
+from starlette.requests import Request
 from upper_case import Source, UpperCase
 
 from t2t_keras.decoding.translation import Translation
@@ -9,7 +10,6 @@ from t2t_keras.server.apis.specification import specification
 from t2t_keras.server.run import Address
 
 ASKED = {"source": "en", "target": "de"}
-ASKED_BY_GLOSSARIES = {"source_lang": "en", "target_lang": "de"}
 DEEPL = {"source_lang": "EN", "target_lang": "DE"}
 
 
@@ -50,6 +50,22 @@ def test_the_most_characters_of_a_request(client_of, path):
     # They are characters, not bytes.
     found = [sent_to(client, path, ["\u00e9\u00e9", "a" * count]) for count in (2, 3)]
     assert [each.status_code for each in found] == [200, 413]
+
+
+@pytest.mark.parametrize(
+    ("newlines", "message"),
+    [
+        (15_001, "exceeds text limit (15,000)"),
+        (15_000, "most 10,000 lines"),
+        (10_000, "most 10,000 lines"),
+        (9_999, None),
+    ],
+)
+def test_blank_lines_of_the_page_count(client_of, aligning, newlines, message):
+    client = client_of(Source(translator=aligning), max_characters=15_000)
+    answer = sent_to(client, "/page/translate", [""] * (newlines + 1))
+    assert answer.status_code == (413 if message else 200)
+    assert message is None or message in answer.json()["error"]
 
 
 @pytest.mark.parametrize("path", ["/translate_file", "/v2/document"])
@@ -128,12 +144,12 @@ def test_a_detected_language_is_named_without_its_variant(client_of):
     assert client.get("/v2/languages").json() == [{"language": "PT", "name": "Portuguese"}]
 
 
-@pytest.mark.parametrize(("count", "status"), [(0, 200), (2, 200), (3, 400)])
+@pytest.mark.parametrize(("count", "status"), [(-1, 200), (0, 200), (2, 200), (3, 400)])
 def test_as_many_alternatives_as_the_beam_has_besides_the_best(client_of, count, status):
     answer = client_of().post("/translate", json={"q": "a", "alternatives": count} | ASKED)
     assert answer.status_code == status
     if status == 200:
-        assert len(answer.json().get("alternatives", ())) == count
+        assert len(answer.json().get("alternatives", ())) == max(count, 0)
 
 
 @pytest.mark.parametrize("split", [True, False])
@@ -150,13 +166,16 @@ def test_parameters_may_stand_in_the_address(client_of):
     client = client_of()
     found = client.post("/translate", params={"q": "a"} | ASKED).json()
     assert found == {"translatedText": "A"}
+    parts = {"q": (None, "a")}  # As multipart.
+    assert client.post("/translate", params=ASKED, files=parts).json() == found
     found = client.post("/v2/translate", params={"text": "a"} | DEEPL).json()
     assert found["translations"][0]["text"] == "A"
     assert client.get("/v2/languages", params={"type": "other"}).status_code == 400
 
 
 @pytest.mark.parametrize(
-    ("setting", "is_on"), [(True, True), ("1", True), (0, False), ("false", False), ("yes", None)]
+    ("setting", "is_on"),
+    [(True, True), ("1", True), ("True", True), (0, False), ("FALSE", False), ("yes", None)],
 )
 def test_how_a_switch_is_set(client_of, setting, is_on):
     asked = {"text": ["a"], "show_billed_characters": setting} | DEEPL
@@ -212,7 +231,11 @@ def test_the_specification_has_the_routes_that_are_there(client_of):
     for path, operations in found["paths"].items():
         for method, operation in operations.items():
             assert client.request(method, path).status_code not in (404, 405)
+            parameters = {each["name"]: each["type"] for each in operation["parameters"]}
             names = {each["name"] for each in operation["parameters"] if each["required"]}
+            kinds = ["application/x-www-form-urlencoded", "multipart/form-data"]
+            is_file = parameters.get("file") == "file"
+            assert operation.get("consumes", []) == (kinds if parameters else [])[is_file:]
             if names:
                 asked = {"q": "a", **ASKED}
                 file = {"file": ("a.txt", b"a")} if "file" in names else None
@@ -234,58 +257,29 @@ def test_a_trusted_proxy_tells_who_asks(serving, proxies, second):
     assert statuses == [200, second]
 
 
-def glossary_of(client, name="mine", entries="a\tb", **others):
-    asked = {"name": name, "entries": entries, "entries_format": "tsv"} | ASKED_BY_GLOSSARIES
-    return client.post("/v2/glossaries", json=asked | others)
+def test_a_language_whose_code_begins_with_another_is_another(client_of):
+    client = client_of(Source("ar", "de"), Source("de", "arz"))
+    asked = {"q": "a", "source": "ar", "target": "arz"}
+    assert client.post("/translate", json=asked).status_code == 400
+    assert client.post("/translate", json=asked | {"target": "ar-EG"}).status_code == 200
 
 
-@pytest.mark.parametrize(("length", "status"), [(0, 400), (1, 201), (1024, 201), (1025, 400)])
-def test_the_longest_name_of_a_glossary(client_of, length, status):
-    assert glossary_of(client_of(), "n" * length).status_code == status
+def test_whose_share_a_request_uses(client_of, tmp_path):
+    (tmp_path / "keys").write_text("a\nb\n")
 
+    def sharers(context):
+        return [
+            context.sharer(
+                Request({"type": "http", "client": (address, 1), "headers": []}),
+                context.access.client(key, address),
+            )
+            for key, address in (("a", "8.8.8.8"), ("a", "9.9.9.9"), ("b", "9.9.9.9"))
+        ]
 
-def test_the_statuses_of_glossaries(client_of):
-    client = client_of()
-    made = glossary_of(client).json()["glossary_id"]
-    path = f"/v2/glossaries/{made}"
-    for accept, status in (("text/tab-separated-values", 200), ("*/*", 200), ("text/csv", 415)):
-        answer = client.get(f"{path}/entries", headers={"Accept": accept})
-        assert answer.status_code == status
-    assert client.get(f"{path}/entries").text == "a\tb"
-    both = {"source_lang": "en", "target_lang": "de", "entries": "c\td", "entries_format": "tsv"}
-    answer = client.post("/v3/glossaries", json={"name": "n", "dictionaries": [both]})
-    assert answer.status_code == 201
-    other = f"/v3/glossaries/{answer.json()['glossary_id']}"
-    # A patch adds to a dictionary, and what is put replaces it.
-    client.patch(other, json={"dictionaries": [both | {"entries": "e\tf"}]})
-    asked = ASKED_BY_GLOSSARIES
-    found = client.get(f"{other}/entries", params=asked).json()["dictionaries"]
-    assert found[0]["entries"] == "c\td\ne\tf"
-    assert client.put(f"{other}/dictionaries", json=both).json()["entry_count"] == 1
-    assert client.delete(f"{other}/dictionaries", params=asked).status_code == 204
-    for each in (path, other):
-        assert [client.delete(each).status_code for _ in range(2)] == [204, 404]
-    assert client.get("/v2/glossaries/no-id").status_code == 400
-
-
-@pytest.mark.parametrize(("count", "status"), [(5, 200), (6, 400)])
-def test_the_most_glossaries_of_a_request(client_of, count, status):
-    client = client_of()
-    made = [glossary_of(client, entries=f"{i}a\tb").json()["glossary_id"] for i in range(count)]
-    asked = {"text": ["a"], "glossary_ids": made} | DEEPL
-    assert client.post("/v2/translate", json=asked).status_code == status
-    del asked["source_lang"]
-    assert client.post("/v2/translate", json=asked).status_code == 400
-    asked |= {"glossary_id": made[0], "source_lang": "EN"}
-    assert client.post("/v2/translate", json=asked).status_code == 400
-
-
-@pytest.mark.parametrize(("most", "status"), [("_MOST_PER_OWNER", 201), ("_MOST", 456)])
-def test_the_most_glossaries_of_a_key(client_of, monkeypatch, most, status):
-    monkeypatch.setattr(f"t2t_keras.server.glossaries.{most}", 2)
-    client = client_of()
-    found = [glossary_of(client, api_key=key).status_code for key in ("a", "a", "a", "b")]
-    assert found == [201, 201, 456, status]
+    one, same, other = sharers(client_of(api_keys_file=tmp_path / "keys").app.state.context)
+    assert one == same != other
+    one, other, same = sharers(client_of().app.state.context)
+    assert one != other == same
 
 
 @pytest.mark.parametrize(("count", "status"), [(10_000, 200), (10_001, 413)])
@@ -305,16 +299,25 @@ def test_a_request_whose_terms_are_refused_is_free(client_of, path):
     assert client.get("/v2/usage").json() == before
 
 
-def test_what_a_page_of_another_site_may_ask_for(client_of):
-    client = client_of(cors=("https://example.org",))
-    for method, name in (("POST", "authorization"), ("GET", "content-type")):
-        asked = {"Origin": "https://example.org", "Access-Control-Request-Method": method}
-        asked["Access-Control-Request-Headers"] = name
-        answer = client.options("/translate", headers=asked)
-        assert answer.status_code == 200
-        assert answer.headers["access-control-allow-origin"] == "https://example.org"
-    asked["Access-Control-Request-Method"] = "DELETE"
-    assert client.options("/translate", headers=asked).status_code == 400
+def test_other_pages_may_use_it_only_if_asked(client_of):
+    asked = ("Origin", "Access-Control-Request-Method", "Access-Control-Request-Headers")
+    origin, other = "https://example.org", "https://example.com"
+    for cors, allowed, *values in (
+        ((), None, origin, "POST", "content-type"),
+        ((origin,), origin, origin, "POST", "authorization,content-type"),
+        ((origin,), origin, origin, "GET", "authorization"),
+        ((origin,), None, other, "POST", "content-type"),
+        (("*",), "*", other, "POST", "content-type"),
+    ):
+        client = client_of(cors=cors)
+        headers = dict(zip(asked, values, strict=True))
+        found = client.options("/translate", headers=headers)
+        assert found.headers.get("access-control-allow-origin") == allowed
+        assert found.is_success == bool(allowed)
+        found = client.post("/translate", json={"q": "a"} | ASKED, headers={"Origin": values[0]})
+        assert found.status_code == (200 if allowed else 403)
+    client, headers["Access-Control-Request-Method"] = client_of(cors=("*",)), "DELETE"
+    assert client.options("/translate", headers=headers).status_code == 400
 
 
 def test_settings_for_a_page_are_those_of_the_server(client_of, tmp_path):
@@ -351,3 +354,31 @@ def test_lists_of_forms_may_be_named_as_php_names_them(client_of):
 def test_the_longest_line_of_which_other_words_are_looked_for(client_of, name, length, status):
     asked = {"q": "1", "prefix": ""} | ASKED | {name: "1" * length}
     assert client_of().post("/page/alternatives", json=asked).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/detect", "POST"),
+        ("GET", "/translate", "POST"),
+        ("GET", "/translate_file", "POST"),
+        ("GET", "/page/translate", "POST"),
+        ("POST", "/languages", "GET"),
+        ("POST", "/spec", "GET"),
+        ("POST", "/page.js", "GET, HEAD"),
+        ("DELETE", "/detect", "POST"),
+    ],
+)
+def test_other_methods_of_a_route_are_refused(client_of, method, path, allowed):
+    answer = client_of().request(method, path)
+    assert (answer.status_code, list(answer.json())) == (405, ["error"])
+    assert set(answer.headers["allow"].split(", ")) == set(allowed.split(", "))
+
+
+def test_the_page_is_not_sent_again_unless_it_has_changed(client_of):
+    client = client_of()
+    first = client.get("/page.js")
+    assert first.headers["content-type"].startswith("text/javascript")
+    assert client.head("/page.js").status_code == 200
+    again = client.get("/page.js", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")

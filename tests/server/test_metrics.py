@@ -1,6 +1,7 @@
 """Metrics: what they count, what they reveal, and who may read them."""
 
 import dataclasses
+import logging
 import re
 from pathlib import Path
 
@@ -22,8 +23,9 @@ class Repairing(UpperCase):
         return dataclasses.replace(super().translation(line, glossary), broken=2)
 
 
-def test_metrics_count_and_tell_no_text(serving):
-    url = serving([Source(translator=Repairing())]).url
+def test_metrics_count_and_tell_no_text(serving, caplog):
+    caplog.set_level(logging.INFO)
+    url = serving([Source(translator=Repairing())], max_wait_ms=20.0).url
     httpx.post(f"{url}/translate", json={"q": ["secret text", "b"]} | ASKED)
     httpx.post(f"{url}/translate?q=secret", json=[])
     httpx.get(f"{url}/secret/path")
@@ -46,6 +48,11 @@ def test_metrics_count_and_tell_no_text(serving):
     assert "t2t_serve_requests_in_flight 1.0" in text, "this one"
     assert 't2t_serve_model_info{model="en-de",version="version-1"} 1.0' in text
     assert "secret" not in text
+    for name in ('request_seconds_bucket{le="60.0",route', 'batch_lines_bucket{le="512.0",model'):
+        assert f"t2t_serve_{name}=" in text
+    [seconds] = re.findall(r'request_seconds_sum\{route="/translate"\} (.*)', text)
+    logged = sum(map(int, re.findall(r"POST /translate \d+ (\d+) ms", caplog.text)))
+    assert 19 < logged == pytest.approx(1000 * float(seconds), abs=1)
 
 
 def test_metrics_have_the_newest_models_name_not_its_path(monkeypatch):

@@ -124,7 +124,7 @@ def test_markup(client, asked_of_markup):
 
 
 def test_elements_that_are_kept_or_divide_the_text(client, asked_of_markup):
-    tags = dict(ignore_tags="a,b", splitting_tags=["p", "c"], non_splitting_tags=["c"])
+    tags = dict(ignore_tags=" ,a, b", splitting_tags=["p", "c"], non_splitting_tags=["c"])
     asked = dict(target_lang="DE", source_lang="EN", tag_handling="xml")
     for outline in (None, False):
         client.translate_text("<a>x</a>", **asked, **tags, outline_detection=outline)

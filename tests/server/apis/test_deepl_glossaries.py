@@ -5,10 +5,14 @@ import pytest
 from deepl.api_data import MultilingualGlossaryDictionaryEntries as Entries
 from upper_case import Source
 
-from t2t_keras.server.glossaries import read_entries
+from t2t_keras.server.glossaries import Glossaries, read_entries
 from t2t_keras.server.messages import ApiError
+from t2t_keras.text.glossary import Glossary
 
 TERMS = {"house": "Hütte", "dog": "Dackel"}
+ASKED_BY_GLOSSARIES = {"source_lang": "en", "target_lang": "de"}
+DEEPL = {"source_lang": "EN", "target_lang": "DE"}
+HOUSE_AND_DOG = {"house": "Haus", "dog": "Hund"}
 
 
 @pytest.fixture
@@ -54,6 +58,9 @@ def test_of_several_pairs(client):
         ("DE", 1),
     ]
     assert text_of(client, made) == "THE Hütte"
+    assert client.list_glossaries() == []  # v2 knows one pair only.
+    with pytest.raises(deepl.GlossaryNotFoundException):
+        client.get_glossary(made.glossary_id)
     client.update_multilingual_glossary_name(made, "renamed")
     client.update_multilingual_glossary_dictionary(made, Entries("EN", "DE", {"house": "Bau"}))
     [found] = client.get_multilingual_glossary_entries(made, "EN", "DE").dictionaries
@@ -130,9 +137,34 @@ def test_wrong_ones_are_refused(client):
     refused(lambda: create("a", "en", "fr", "a,b"), "Unsupported glossary source and target")
     refused(lambda: create("a", "en", "de", "a,b\na,c"), "duplicates")
     refused(lambda: create("a", "en", "de", "only one"), "is not a source and a target")
+    refused(lambda: create("a", "en", "de", 'a,"b'), "Invalid glossary entries provided")
     refused(lambda: create("a", "en", "de", ""), "Invalid glossary entries provided")
     refused(lambda: client.get_glossary("no-id"), "glossary_id")
     refused(lambda: text_of(client, "b2d2b5f8-2c9d-4e1b-9d5c-1f0f4ad2b6aa"), "Glossary not found")
+
+
+def test_the_files_of_glossaries(tmp_path):
+    store, pair = Glossaries(tmp_path), ("en", "de")
+    made = [store.create("anna", str(number), {pair: {"a": "b"}}) for number in range(5)]
+    store.remove(made.pop(2))
+    found = Glossaries(tmp_path).of("anna")
+    assert found == made  # In the order in which they were made.
+    assert len(list(tmp_path.iterdir())) == 4
+    assert store.find(made[0].glossary_id.upper(), "anna") is made[0]
+
+
+def test_what_a_glossary_had_before_makes_room(monkeypatch):
+    store, pair = Glossaries(), ("en", "de")
+    monkeypatch.setattr("t2t_keras.server.glossaries._MOST_BYTES_OF_ALL", 12)
+    made = store.create("anna", "mine", {pair: {"house": "Bau"}})
+    store.change(made, "mine", {pair: {"house": "Anwes"}})  # 11 bytes.
+    store.change(made, "mine", {pair: {"house": "Anwese"}})  # 12 bytes.
+    with pytest.raises(ApiError):
+        store.change(made, "mine", {pair: {"house": "Anwesen"}})
+    monkeypatch.setattr("t2t_keras.server.glossaries._MOST_BYTES_OF_ALL", 5)
+    store.change(made, "mine", {pair: {"house": "Haus"}})  # Smaller than before.
+    store.remove(made)
+    assert store.create("bert", "mine", {pair: {"dog": "a"}}).dictionaries
 
 
 @pytest.mark.parametrize(
@@ -149,6 +181,7 @@ def test_wrong_ones_are_refused(client):
             {"dog": "Hund", "caf\u00e9": "Caf\u00e9\u00a05"},
         ),
         ("csv", '"say ""hi""",sag', {'say "hi"': "sag"}),
+        ("csv", "house,Haus,EN,de_AT\nmaison,Haus,FR,DE\ndog,Hund,en,de", HOUSE_AND_DOG),
     ],
 )
 def test_entries_are_read_whole(kind, text, terms):
@@ -164,3 +197,66 @@ def test_line_breaks_within_a_term_are_refused(sign):
     if "\n" not in sign:
         with pytest.raises(ApiError):
             read_entries(f"hot{sign}dog\tWurst", "tsv", ("en", "de"))
+
+
+def glossary_of(client, name="mine", entries="a\tb", **others):
+    asked = {"name": name, "entries": entries, "entries_format": "tsv"} | ASKED_BY_GLOSSARIES
+    return client.post("/v2/glossaries", json=asked | others)
+
+
+def test_the_terms_of_a_request_replace_those_of_the_server(client_of):
+    client = client_of(glossaries={None: Glossary.of([("house", "Bude"), ("dog", "Hund")])})
+    asked = {"text": ["house, dog"]} | DEEPL
+    made = glossary_of(client, entries="house\tBau").json()["glossary_id"]
+    for more, text in (({}, "Bude, Hund"), ({"glossary_id": made}, "Bau, DOG")):
+        found = client.post("/v2/translate", json=asked | more).json()["translations"]
+        assert [each["text"] for each in found] == [text]
+
+
+@pytest.mark.parametrize(("length", "status"), [(0, 400), (1, 201), (1024, 201), (1025, 400)])
+def test_the_longest_name_of_a_glossary(client_of, length, status):
+    assert glossary_of(client_of(), "n" * length).status_code == status
+
+
+def test_the_statuses_of_glossaries(client_of):
+    client = client_of()
+    made = glossary_of(client).json()["glossary_id"]
+    path = f"/v2/glossaries/{made}"
+    for accept, status in (("text/tab-separated-values", 200), ("text/*", 200), ("text/csv", 415)):
+        answer = client.get(f"{path}/entries", headers={"Accept": accept})
+        assert answer.status_code == status
+    assert client.get(f"{path}/entries").text == "a\tb"
+    both = {"source_lang": "en", "target_lang": "de", "entries": "c\td", "entries_format": "tsv"}
+    answer = client.post("/v3/glossaries", json={"name": "n", "dictionaries": [both]})
+    assert answer.status_code == 201
+    other = f"/v3/glossaries/{answer.json()['glossary_id']}"
+    # A patch adds to a dictionary, and what is put replaces it.
+    client.patch(other, json={"dictionaries": [both | {"entries": "e\tf"}]})
+    asked = ASKED_BY_GLOSSARIES
+    found = client.get(f"{other}/entries", params=asked).json()["dictionaries"]
+    assert found[0]["entries"] == "c\td\ne\tf"
+    assert client.put(f"{other}/dictionaries", json=both).json()["entry_count"] == 1
+    assert client.delete(f"{other}/dictionaries", params=asked).status_code == 204
+    for each in (path, other):
+        assert [client.delete(each).status_code for _ in range(2)] == [204, 404]
+    assert client.get("/v2/glossaries/no-id").status_code == 400
+
+
+@pytest.mark.parametrize(("count", "status"), [(5, 200), (6, 400)])
+def test_the_most_glossaries_of_a_request(client_of, count, status):
+    client = client_of()
+    made = [glossary_of(client, entries=f"{i}a\tb").json()["glossary_id"] for i in range(count)]
+    asked = {"text": ["a"], "glossary_ids": made} | DEEPL
+    assert client.post("/v2/translate", json=asked).status_code == status
+    del asked["source_lang"]
+    assert client.post("/v2/translate", json=asked).status_code == 400
+    asked |= {"glossary_id": made[0], "source_lang": "EN"}
+    assert client.post("/v2/translate", json=asked).status_code == 400
+
+
+@pytest.mark.parametrize(("most", "status"), [("_MOST_PER_OWNER", 201), ("_MOST", 456)])
+def test_the_most_glossaries_of_a_key(client_of, monkeypatch, most, status):
+    monkeypatch.setattr(f"t2t_keras.server.glossaries.{most}", 2)
+    client = client_of()
+    found = [glossary_of(client, api_key=key).status_code for key in ("a", "a", "a", "b")]
+    assert found == [201, 201, 456, status]

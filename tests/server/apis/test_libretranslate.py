@@ -14,7 +14,8 @@ from t2t_keras.text.glossary import Glossary
 
 @pytest.fixture
 def server(serving):
-    return serving([Source("en", "de"), Source("de", "en"), Source("en", "pt-BR")])
+    pairs = [("en", "de"), ("de", "en"), ("en", "pt-BR"), ("en", "cs")]
+    return serving([Source(*pair) for pair in pairs])
 
 
 def test_the_official_client_translates_detects_and_lists(server):
@@ -24,8 +25,9 @@ def test_the_official_client_translates_detects_and_lists(server):
     assert (best["language"], other["language"]) == ("de", "en")
     assert best["confidence"] > 90
     assert client.languages() == [
+        {"code": "cs", "name": "Czech", "targets": []},
         {"code": "de", "name": "German", "targets": ["en"]},
-        {"code": "en", "name": "English", "targets": ["de", "pt-BR"]},
+        {"code": "en", "name": "English", "targets": ["cs", "de", "pt-BR"]},
         {"code": "pt-BR", "name": "Portuguese (Brazilian)", "targets": []},
     ]
 
