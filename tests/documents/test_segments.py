@@ -2,7 +2,7 @@
 
 import pytest
 
-from t2t_keras.documents.segments import Segment, divided, laid_out, segmented, unwrapped
+from t2t_keras.documents.segments import Segment, divided, laid_out, segmented, unwrapped, wrapped
 
 
 def sentences_of(text):
@@ -85,6 +85,9 @@ def test_a_text_is_divided_in_proportion():
     assert divided("one two three four", [1, 1]) == ["one two", "three four"]
     assert divided("one two three four", [3, 10]) == ["one", "two three four"]
     assert divided("one", [1, 1, 1]) == ["one", "", ""]
+    assert wrapped("a", ["\n", "\n"], [1, 1, 1]) == "a"
+    # A line has the space as well that its break replaces.
+    assert wrapped("a bcdef g h", ["\n", "\n"], [7, 1, 1]) == "a bcdef\ng\nh"
 
 
 def test_white_space_stays_if_the_number_of_words_does():

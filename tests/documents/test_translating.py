@@ -9,7 +9,7 @@ from t2t_keras.decoding import confidence
 from t2t_keras.decoding.confidence import Confidence
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.documents import TranslationMemory, read_document, translate_document
-from t2t_keras.documents.document import Unit
+from t2t_keras.documents.document import Suggestion, Unit
 from t2t_keras.errors import UserError
 
 TEXT = "One dog.\n\nTwo cats. One dog.\n\n12 %\n"
@@ -50,6 +50,15 @@ def test_a_memory_gives_whole_texts_and_sentences(translated, translator):
     report = translated.report
     assert (report.translated, report.from_memory, report.fuzzy) == (2, 1, 0)
     assert translator.calls[0][0] == ["Two cats."]
+
+
+@pytest.mark.parametrize(("options", "count"), [({}, 1), ({"least": 0.8}, 1), ({"least": 0.81}, 0)])
+def test_similar_texts_of_the_memory_are_suggested(written, translator, options, count):
+    document = read_document(written("a.txt", "One dog.\n\nOne cow.\n"), "en", "de")
+    memory = TranslationMemory([("One dot", "Ein Punkt"), ("One cow.", "Eine Kuh.")])
+    assert translate_document(document, translator, memory=memory, **options).fuzzy == count
+    suggestions = [Suggestion("One dot", "Ein Punkt", 0.8)] * count
+    assert [unit.suggestions for unit in document.units] == [suggestions, []]
 
 
 def test_broken_placeholders_are_counted_by_unit(written, translator):

@@ -96,6 +96,8 @@ def test_the_limit_of_nesting(written, depth, is_refused):
 def test_a_line_that_is_just_short_enough_is_read(written):
     path = written("a.txt", "a" * (MAX_LINE_BYTES - 1) + "\n")
     assert len(read_document(path).units) == 1
+    path = written("a.docx", bytes(MAX_LINE_BYTES) + archive(**{DOCUMENT: PARAGRAPH}))
+    assert len(read_document(path).units) == 1
 
 
 @pytest.mark.parametrize("extension", sorted(set(EXTENSIONS) - {".docx"}))
@@ -153,15 +155,20 @@ def test_repeated_syntax_takes_linear_time(written, extension, text):
         assert document.content() == content.encode()
 
 
-def archive(size=0, **files):
-    """Returns an archive of files, the last of which it says to have a size, 0 = its own."""
+def archive(last=(), **files):
+    """Returns an archive of files; the directory says of the last one what `last` has."""
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as new:
         for name, content in files.items():
             new.writestr(name, content)
-        if size:
-            new.infolist()[-1].file_size = size
+        for attribute, value in last:
+            setattr(new.infolist()[-1], attribute, value)
     return written.getvalue()
+
+
+def _changed(content, place):
+    """Returns a file with another byte at a place."""
+    return content[:place] + b"\xff" + content[place + 1 :]
 
 
 DOCUMENT = "word/document.xml"
@@ -180,6 +187,19 @@ def word(body):
     [
         (b"", "no Word document"),
         (archive(**{DOCUMENT: b"<a/>"})[:-30], "no Word document"),
+        *(
+            (archive([damage], **{DOCUMENT: PARAGRAPH, "picture.png": b"c"}), "no Word document")
+            for damage in (
+                ("file_size", 0),
+                ("flag_bits", 1),
+                ("compress_type", 99),
+                ("compress_type", zipfile.ZIP_LZMA),
+                ("compress_type", zipfile.ZIP_BZIP2),
+                ("header_offset", 1),
+                ("filename", "other.png"),
+            )
+        ),
+        (_changed(archive(**{DOCUMENT: PARAGRAPH}), 30 + len(DOCUMENT)), "no Word document"),
         (archive(a=b"b"), "another kind of archive"),
         (word(f'<w:p xmlns:a="{"a" * 20_000}"/>'), "expected at most 10,000 bytes of namespaces"),
         (word("<w:p/>" * (1 << 21)), "expected at most 2,097,152 tags"),
@@ -233,12 +253,12 @@ LIMITS = {
 }
 FILES = {
     "a.xml": lambda more: f'<a xmlns:b="{"b" * (1000 + more)}">c</a>',
-    "text.docx": lambda more: archive((1 << 25) + more, **{DOCUMENT: PARAGRAPH}),
+    "text.docx": lambda more: archive([("file_size", (1 << 25) + more)], **{DOCUMENT: PARAGRAPH}),
     "files.docx": lambda more: archive(
         **{DOCUMENT: PARAGRAPH}, **{str(number): b"" for number in range(9_999 + more)}
     ),
     "size.docx": lambda more: archive(
-        (1 << 28) - len(PARAGRAPH) + more, **{DOCUMENT: PARAGRAPH, "b": b""}
+        [("file_size", (1 << 28) - len(PARAGRAPH) + more)], **{DOCUMENT: PARAGRAPH, "b": b""}
     ),
 }
 

@@ -2,8 +2,10 @@
 
 import copy
 import io
+import lzma
 import re
 import zipfile
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +37,17 @@ _MAX_NAMESPACES_BYTES = 10_000
 _MAX_TEXT_BYTES = 1 << 25
 _MAX_BYTES = 1 << 28
 _MAX_FILES = 10_000
+# What reading an archive raises; RuntimeError is for encryption.
+_DAMAGES = (
+    EOFError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def read(path: Path, languages: tuple[str, str], content: bytes) -> "WordDocument":
@@ -63,10 +76,13 @@ class WordDocument(Document):
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 self._check(archive)
+                # Copying a damaged file would fail after all the work.
+                if (damaged := archive.testzip()) is not None:
+                    raise zipfile.BadZipFile(f"{damaged} is damaged")
                 for name in filter(_PARTS.fullmatch, archive.namelist()):
                     self._parts[name] = self._read(name, archive.read(name))
                 self._count_others(archive)
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+        except _DAMAGES as error:
             raise UserError(
                 f"{path} is no Word document, or is cut off: {error}. Get it again.",
                 code="not_a_word_document",
