@@ -1,5 +1,7 @@
 """Glossaries are kept by hints or by force, on every engine."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -93,8 +95,8 @@ def test_sentences_of_a_long_line(model, tokenizer):
     config = DecodeConfig(max_input_length=12, split_long=True, extra_length=30, beam_size=2)
     translator = Translator(model, tokenizer, config)
     line = "The dog sleeps. A man sees the tree. The dog eats a house."
-    [found] = translator.translate([line], glossary=GLOSSARY)
-    assert len(found.parts) == 3
+    [found] = translator.translate([line], ["a tree"], glossary=GLOSSARY)
+    assert [part.startswith("a tree") for part in found.parts] == [True, False, False]
     assert " ".join(found.parts) == found.text
     assert all(part.split().count("tree") for part in found.parts[::2])
     assert kinds(found)[0] == "exact"
@@ -148,13 +150,13 @@ def test_hints_need_a_model_that_takes_them(model, tokenizer):
 class Scripted:
     """A translator that ends every beginning as it stands, scored by what it has."""
 
-    def __init__(self, tokenizer, scores):
-        self.tokenizer, self.problem, self.config = tokenizer, Problem(), DecodeConfig()
-        self._scores, self.engine = scores, self
+    def __init__(self, tokenizer, scores, of_wholes=-9.0, config=None):
+        self.tokenizer, self.problem, self.config = tokenizer, Problem(), config or DecodeConfig()
+        self._scores, self._of_wholes, self.engine = scores, of_wholes, self
 
     def log_probs(self, sources, targets):
-        """Whole translations are hardly likely."""
-        return [(number, np.full(len(ids), -9.0)) for number, ids in enumerate(targets)]
+        """Whole translations are hardly likely, unless it is said of each of their pieces."""
+        return [(number, np.full(len(ids), self._of_wholes)) for number, ids in enumerate(targets)]
 
     def align_as_seen(self, sources, translations):
         return [[(2, 1)] for _ in sources]
@@ -183,6 +185,42 @@ def test_the_likeliest_that_breaks_no_placeholder(tokenizer, scores, expected):
     source = Source("a red dog %s", [ids], [0], 0, ["a red dog %s"])
     [found] = keep_terms(Scripted(tokenizer, scores), [source], [prefix[:-1]], [base], GLOSSARY)
     assert (found.text, kinds(found)) == (expected, ["exact"])
+
+
+@pytest.mark.parametrize(("room", "is_scored"), [(0, True), (-1, False)])
+def test_a_whole_translation_is_scored_where_it_is_not_too_long(tokenizer, room, is_scored):
+    [ids, prefix, whole] = tokenizer.encode(["a red dog %s", "", "ein tree %s"])
+    source, text = Source("a red dog %s", [ids], [0], 0, ["a red dog %s"]), "ein Katze %s"
+    base = Translation(text, -0.1, (Hypothesis(text, -0.1),), (text,))
+    translator = Scripted(tokenizer, {}, -0.1, DecodeConfig(max_length=len(whole) + room))
+    [found] = keep_terms(translator, [source], [prefix[:-1]], [base], GLOSSARY)
+    score = -0.1 * len(whole) / ((5 + len(whole)) / 6) ** 0.6
+    assert (found.text, found.score) == ("ein tree %s", pytest.approx(score if is_scored else -9))
+
+
+def test_a_term_is_tried_again_after_another(tokenizer):
+    class Stubborn(Scripted):
+        """Breaks what has "tree" without "big red", and translates from behind."""
+
+        def align_as_seen(self, sources, translations):
+            return [[(1, 1), (3, 0)] for _ in sources]
+
+        def search_sources(self, sources, prefixes):
+            found = super().search_sources(sources, prefixes)
+            return [
+                dataclasses.replace(each, parts=(each.text + " %d",))
+                if "tree" in each.text and "big red" not in each.text
+                else each
+                for each in found
+            ]
+
+    line = "the dog is small"
+    [ids, prefix] = tokenizer.encode([line, ""])
+    base = Translation("a b", -0.1, (Hypothesis("a b", -0.1),), ("a b",))
+    translator = Stubborn(tokenizer, {}, config=DecodeConfig(max_length=1))
+    source = Source(line, [ids], [0], 0, [line])
+    [found] = keep_terms(translator, [source], [prefix[:-1]], [base], GLOSSARY)
+    assert kinds(found) == ["exact", "exact"]
 
 
 @pytest.mark.parametrize("count", [1, 12, 13, 40])
@@ -236,3 +274,5 @@ def test_report(plain):
     ]
     many = {"terms missing": 12, **{f"missing term {i:02} -> x": 1 for i in range(12)}}
     assert terms_report(many).endswith("missing: 09 -> x (1 of its places)\n  and 2 others")
+    del many["missing term 10 -> x"], many["missing term 11 -> x"]
+    assert terms_report(many).endswith("missing: 09 -> x (1 of its places)")
