@@ -34,6 +34,7 @@ def written(message, change):
         ("{n, plural, one {<file>} other {file}}", ["file"]),
         ("{n, plural, other {it''s # o''clock}}", ["it's {#} o'clock"]),
         ("{n, plural, other {it''s # o'clock}}", ["it''s {#} o'clock"]),
+        ("{n, plural, other {a '#' and #}}", ["a '#' and #"]),
         ("{n, plural, other {a '{' and # '{b}' }}", ["a '{' and # '{b}' "]),
         (
             '<b>{n, plural, other {<x i="0"/> of <g i="1">#</g>}}</b>',
@@ -58,7 +59,7 @@ def test_branches_are_text(message, texts):
         "{n, plural, one # boat}",
         "{n, plural,}",
         "{0, choice, 0#no files|1#one file}",
-        "{n, plural, one {<b># boat} other {#</b> boats}}",
+        "{n, plural, one {<B># boat} other {#</B> boats}}",
         "{n, plural, other {<b><i>boat</b></i>}}",
         "{a, select, a {" * 21 + "b" + "}}" * 21,
     ],

@@ -80,6 +80,12 @@ def test_short_labels_reveal_accelerators_if_nothing_is_translated(
     assert ("the end" in seen) == is_used
 
 
+def test_fuzzy_labels_reveal_no_accelerators(written):
+    content = '#, fuzzy\nmsgid "&Cut"\nmsgstr "Schnitt"\n\nmsgid "To &Paste"\nmsgstr ""\n'
+    units = read_document(written("a.po", content), "en", "de").units
+    assert [piece.text for unit in units for piece in unit.pieces] == ["Cut", "To Paste"]
+
+
 def test_a_header_names_the_mark(written, translator):
     header = '"X-Accelerator-Marker: _\\n"\n'
     _, seen = translations(written, translator, {"the _end": "", "&Cut": ""}, header)

@@ -260,11 +260,16 @@ def test_long_and_several_lines_are_written_as_gettext_does(written):
     assert polib.pofile(found)[0].msgstr == text
 
 
-@pytest.mark.parametrize("length", range(75, 79))
-@pytest.mark.parametrize("end", ["", " end", "\n", "\nend"])
-def test_lines_are_as_long_as_gettexts(written, msgcat, length, end):
-    document = read_document(written("a.po", HEADER + 'msgid "x"\nmsgstr ""\n'), "en", "de")
-    document.units[0].set(f"word {'a' * (length - 5)}{end}", final=True)
+def test_lines_are_as_long_as_gettexts(written, msgcat):
+    texts = [
+        f"word {'a' * (length - 5)}{end}"
+        for length in (*range(66, 73), *range(75, 80))
+        for end in ("", " end", "\n", "\nend")
+    ]
+    entries = (f'msgid "{number}"\nmsgstr ""\n' for number in range(len(texts)))
+    document = read_document(written("a.po", HEADER + "\n".join(entries)), "en", "de")
+    for unit, text in zip(document.units, texts, strict=True):
+        unit.set(text, final=True)
     assert document.content().decode() == msgcat(document.content())
 
 

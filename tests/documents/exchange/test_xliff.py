@@ -250,10 +250,18 @@ UNIT = (
         ('One<it id="1" pos="open">&lt;p&gt;</it>Two', 'One<x i="0" ctype="lb"/>Two'),
         ('One<ph id="1">\\n</ph>Two', 'One<x i="0" ctype="lb"/>Two'),
         ('One<ph id="1"> </ph>Two', 'One<x i="0" ctype="lb"/>Two'),
+        ('One<ph id="1">&amp;#xA;</ph>Two', 'One<x i="0" ctype="lb"/>Two'),
         ('One<x id="1" ctype="x-tab"/>Two', 'One<x i="0" ctype="lb"/>Two'),
+        ('One<x id="1" ctype="pb"/>Two', 'One<x i="0" ctype="lb"/>Two'),
         ('One<x id="1" equiv-text="&lt;br>"/>Two', 'One<x i="0" ctype="lb"/>Two'),
         ('One<ph id="1">&lt;b/&gt;</ph>Two', 'One<x i="0"/>Two'),
         ('One<bpt id="1">&lt;br></bpt>Two<ept id="1"/>', 'One<g i="0">Two</g>'),
+        ('One<g id="1"/>Two', 'One<x i="0"/>Two'),
+        # A pair does not cross the end of an element.
+        (
+            '<g id="1"><bx id="2"/><bx id="3"/>a</g>b<ex id="2"/>',
+            '<g i="0"><x i="1"/><x i="2"/>a</g>b<x i="3"/>',
+        ),
         # What is not to be translated says so.
         ('Go <mrk mtype="protected">A b</mrk>', 'Go <g i="0" translate="no">A b</g>'),
         ('Go <mrk translate="no">A b</mrk>', 'Go <g i="0" translate="no">A b</g>'),
@@ -280,8 +288,9 @@ def test_codes_are_what_they_stand_for(written, source, seen):
     document = read_document(written("a.xlf", UNIT.format(source)), "en", "de")
     [unit] = document.units
     assert unit.source == seen
-    unit.set(seen)
-    assert f">{source}</target>" in document.content().decode()
+    for text in (seen, seen.replace("/>", ">")):
+        unit.set(text)
+        assert f">{source}</target>" in document.content().decode()
 
 
 @pytest.mark.parametrize(
@@ -335,6 +344,12 @@ def test_codes_keep_their_letters_if_only_case_changes(written, text, target):
     document = read_document(written("a.xlf", UNIT.format(source)), "en", "de")
     document.units[0].set(f'It is <g i="0">{text}</g><x i="1"/>.')
     assert f'>It is {target}<x id="2"/>.</target>' in document.content().decode()
+
+
+def test_codes_stay_where_capitals_are_longer(written):
+    document = read_document(written("a.xlf", UNIT.format('Straße<x id="1"/> a')), "en", "de")
+    document.units[0].set('STRASSE<x i="0"/> A')
+    assert '>STRASSE<x id="1"/> A</target>' in document.content().decode()
 
 
 def test_languages_must_fit_the_model(written):

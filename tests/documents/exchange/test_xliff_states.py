@@ -83,9 +83,10 @@ def test_a_target_keeps_its_other_attributes(written, version, match, qualifier)
     ],
 )
 def test_a_target_is_on_its_own_line_like_its_source(translated, content, target):
-    content = content.replace("<source>", "\r\n \t<source>")
+    indent = "\r\n" + " " * 99 + "\t"
+    content = content.replace("<source>", f"{indent}<source>")
     found = translated("a.xlf", content, final=True)
-    assert f"<source>One</source>\r\n \t{target}ONE</target>" in found
+    assert f"<source>One</source>{indent}{target}ONE</target>" in found
 
 
 def test_headers_stay_and_units_have_their_names(written):
