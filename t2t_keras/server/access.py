@@ -34,7 +34,7 @@ def network_of(address: str) -> str:
     A client with one address of a /64 usually has all of them.
     """
     try:
-        ip = ipaddress.ip_address(address.partition("%")[0].strip("[]"))
+        ip = ipaddress.ip_address(address.strip("[]"))
     except ValueError:
         return address
     if isinstance(ip, ipaddress.IPv4Address):

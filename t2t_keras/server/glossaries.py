@@ -2,11 +2,11 @@
 
 import csv
 import dataclasses
+import datetime
 import functools
 import io
 import re
 import threading
-import time
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -109,8 +109,7 @@ class Glossaries:
         """
         if len(self._stored) >= _MOST or len(self.of(owner)) >= _MOST_PER_OWNER:
             raise ApiError(456, "Quota exceeded: there are too many glossaries.")
-        now = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
-        created = f"{now}.{time.time_ns() // 1_000 % 1_000_000:06d}Z"
+        created = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
         return self.change(
             StoredGlossary(str(uuid.uuid4()), owner, name, created, {}), name, dictionaries
         )

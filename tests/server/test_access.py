@@ -85,6 +85,7 @@ def test_a_minute_has_so_many_requests_of_a_key_or_an_address(keys):
         ("64:ff9b::1.2.3.4", "1.2.3.4", True),
         ("64:ff9b::1.2.3.4", "64:ff9b::1.2.3.5", False),
         ("fe80::1%eth0", "fe80::1%eth1", True),
+        ("[2001:db8:1:2::1]", "2001:db8:1:2::1", True),
         ("1.2.3.4", "1.2.3.5", False),
         ("testclient", "elsewhere", False),
     ],

@@ -11,7 +11,11 @@ import uvicorn
 from upper_case import Clock, Endless, Source
 from uvicorn.server import ServerState
 
-from t2t_keras.server.front.connections import BoundedConnection, LateConnections
+from t2t_keras.server.front.connections import (
+    BoundedConnection,
+    LateConnections,
+    most_connections,
+)
 
 HEAD = b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n"
 
@@ -134,6 +138,52 @@ def test_no_body_takes_longer_than_ten_minutes(connect):
         assert transport.state == "aborted"
 
     asyncio.run(test())
+
+
+def test_a_body_that_the_server_is_slow_to_take_is_not_late(connect):
+    async def test():
+        connection, transport = connect()
+        connection.data_received(HEAD)
+        await asyncio.sleep(0)  # The application asks for the body.
+        connection.flow.pause_reading()
+        await after(connect, 1000.0)
+        connection.flow.resume_reading()
+        await after(connect, 30.0)
+        assert transport.state == "open"
+        await after(connect, 0.1)
+        assert transport.state == "aborted"
+
+    asyncio.run(test())
+
+
+def test_slow_clients_are_logged_once_a_minute(connect, caplog):
+    async def test():
+        for seconds, count in (
+            (20, 2),
+            (20, 1),
+            (20, 0),
+            (0.1, 0),
+            (50, 1),
+            (10, 0),
+            (0.1, 0),
+            (70, 0),
+        ):
+            for _ in range(count):
+                connect()
+            await after(connect, seconds)
+            connect.state.connections.clear()  # Those that are late are closed.
+
+    asyncio.run(test())
+    assert [record.args for record in caplog.records] == [(3,), (1,)]
+
+
+@pytest.mark.parametrize(
+    ("files", "most"),
+    [(300, 150), (512, 256), (600, 344), (767, 511), (768, 512), (1 << 20, 512), (-1, 512)],
+)
+def test_connections_leave_descriptors_for_files(monkeypatch, files, most):
+    monkeypatch.setattr("resource.getrlimit", lambda which: (files, 1 << 20))
+    assert most_connections() == most
 
 
 def test_an_answer_must_be_read(connect):

@@ -10,9 +10,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from starlette.testclient import TestClient
 from upper_case import Endless, Gated, Source, UpperCase
 
 from t2t_keras.errors import UserError
+from t2t_keras.server.app import make_app
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.files import TranslatedFiles
 from t2t_keras.server.messages import ApiError
@@ -135,12 +137,13 @@ def test_what_a_file_has_translated_already_is_not_counted():
 
 def test_a_result_is_sent_once(tmp_path):
     async def send(files):
-        file = await keep(files)
+        file = await keep(files, content="\u0149".encode())  # Longer in capitals.
         await files.keep_terms(file, Glossary.of([("b", "c")]))
         files.translate(file, ("en", "de"), 1)
         await files.finished(file)
         assert files.find(file.file_id) is file
-        assert files.claim(file).read_text() == "A"
+        assert (file.size, file.characters) == (len("\u02bcN".encode()), 1)
+        assert files.claim(file).read_text() == "\u02bcN"
         for again in (lambda: files.claim(file), lambda: files.find(file.file_id)):
             with pytest.raises(ApiError) as refused:
                 again()
@@ -155,6 +158,41 @@ def test_a_result_is_sent_once(tmp_path):
             files.find(file_id)
 
     using(UpperCase(), find, storage=tmp_path)  # Nor by the next server.
+
+
+@pytest.mark.parametrize("word", ["refuse", "explode"])
+def test_what_was_sent_is_not_kept_if_it_fails(tmp_path, word):
+    refunds = []
+
+    async def send(files):
+        file = await keep(files, owner="anna", content=word.encode())
+        files.translate(file, ("en", "de"), 7)
+        with pytest.raises(ApiError) as refused:
+            await files.finished(file)
+        assert refused.value.status == 400
+
+    using(UpperCase(), send, lambda *refund: refunds.append(refund), storage=tmp_path)
+    assert [path.name for path in tmp_path.glob("files/*/*")] == ["record.json"]
+    assert refunds == [("anna", 7)]
+
+
+def test_characters_of_a_file_are_those_of_all_its_batches():
+    async def send(files):
+        file = await keep(files, content=b"\n".join(b"a%04d" % i for i in range(1_100)))
+        files.translate(file, ("en", "de"), 5_500)
+        await files.finished(file)
+        assert file.characters == 5_500
+
+    using(UpperCase(), send, max_wait_ms=0.0)
+
+
+def test_the_time_to_stop_begins_with_the_signal():
+    app = make_app([Source(translator=Endless())], ServerConfig(stop_seconds=30.0))
+    with TestClient(app, client=("127.0.0.1", 1)) as client:
+        sent = {"source_lang": "EN", "target_lang": "DE"}
+        client.post("/v2/document", data=sent, files={"file": ("a.txt", b"a")})
+        app.state.stop_by = began = time.monotonic()
+    assert time.monotonic() - began < 15
 
 
 def test_translations_are_kept_for_so_many_minutes():

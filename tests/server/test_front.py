@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import tempfile
 
 import pytest
@@ -9,10 +10,12 @@ from upper_case import Source
 
 from t2t_keras.server.app import make_app
 from t2t_keras.server.config import MEBIBYTE, ServerConfig
+from t2t_keras.server.messages import where
 
 ASKED = {"source": "en", "target": "de"}
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
+MIB = b" " * MEBIBYTE
 
 
 def multipart(parts, charset=""):
@@ -118,6 +121,76 @@ def test_without_a_key_nothing_is_parsed(keyed, kind):
     assert Asked(keyed, path, kind, b"\xff", authorization="Bearer wrong").status == 403
 
 
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (FORM, b"q=1&source=en&target=de&api_key=%73ecret"),
+        (FORM, b"q=1&source=en&target=de&auth_key=secret"),
+        (JSON, b'{"q": "1", "source": "en", "target": "de", "api_key": "\\u0073ecret"}'),
+        # After its first MiB, which is the limit for files only.
+        (JSON, b'{"q": "1", "source": "en", "target": "de",' + MIB + b'"auth_key": "secret"}'),
+    ],
+)
+def test_how_a_key_is_written_in_a_body(keyed, kind, body):
+    assert Asked(keyed, "/translate", kind, body).status == 200
+    assert Asked(keyed, "/translate", kind, body.replace(b"ecret", b"ecre")).status == 403
+
+
+@pytest.mark.parametrize(
+    ("head", "address", "status"), [("secret", "no", 200), ("no", "secret", 403)]
+)
+def test_a_key_in_the_head_comes_before_one_in_the_address(keyed, head, address, status):
+    query = f"api_key={address}&q=1&source=en&target=de".encode()
+    answer = Asked(keyed, "/translate", query=query, authorization=f"bearer {head}")
+    assert answer.status == status
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, 400), (1, 413)])
+@pytest.mark.parametrize("has_length", [True, False])
+def test_the_largest_body(more, status, has_length):
+    app = make_app([Source()], ServerConfig(reload_seconds=0.0, max_characters=1))
+    body = b" " * (12 + MEBIBYTE + more)
+    headers = {"content-length": str(len(body))} if has_length else {}
+    answer = Asked(app, "/translate", JSON, body, **headers)
+    assert (answer.status, answer.taken == 0) == (status, has_length and status == 413)
+
+
+def test_the_largest_text_may_come_in_escapes():
+    app = make_app([Source()], ServerConfig(reload_seconds=0.0, max_characters=150_000))
+    body = b'{"q": "' + rb"\ud83d\ude00" * 150_000 + b'", "source": "en", "target": "de"}'
+    assert Asked(app, "/translate", JSON, body).status == 200
+
+
+def test_a_form_has_one_file_which_is_closed(app, monkeypatch):
+    opened, spooled = [], tempfile.SpooledTemporaryFile
+
+    def open_file(*arguments, **options):
+        opened.append(spooled(*arguments, **options))
+        return opened[-1]
+
+    monkeypatch.setattr("starlette.formparsers.SpooledTemporaryFile", open_file)
+    parts = [(f'name="file"; filename="{name}"', "x") for name in ("a.exe", "b.exe")]
+    for count in (1, 2):
+        fields = [('name="source"', "en"), ('name="target"', "de"), *parts[:count]]
+        answer = Asked(app, "/translate_file", *multipart(fields))
+        assert (answer.status, b"file format not" in answer.content) == (400, count == 1)
+    assert {file.closed for file in opened} == {True}
+
+
+def test_an_error_is_logged_with_its_causes_and_without_what_they_say():
+    secret = "secret"
+    try:
+        try:
+            raise KeyError(secret)
+        except KeyError:
+            raise ValueError(secret)  # noqa: B904 (of which it is the context)
+    except ValueError as error:
+        text = where(error)
+    assert re.findall("^[A-Z].*", text, re.MULTILINE) == ["KeyError", "ValueError"]
+    assert text.count("raise ") == 2
+    assert '"secret"' not in text
+
+
 def refuse(*arguments, **options):
     raise AssertionError("a body was parsed before the key")
 
@@ -133,7 +206,7 @@ def test_a_file_without_a_key_is_not_received(keyed, headers, monkeypatch):
 
 def test_what_addresses_send_at_once_is_bounded(app, monkeypatch):
     monkeypatch.setattr("t2t_keras.server.front.bodies._MOST_HELD_OF_ADDRESS", 1000)
-    for size, status in ((900, 400), (1001, 429), (900, 400)):
+    for size, status in ((900, 400), (1001, 429), (1000, 400)):
         assert Asked(app, "/translate", JSON, b"[" + b" " * (size - 1)).status == status
 
 

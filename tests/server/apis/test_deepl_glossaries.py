@@ -1,5 +1,7 @@
 """DeepL's API for glossaries, by its official client."""
 
+import re
+
 import deepl
 import pytest
 from deepl.api_data import MultilingualGlossaryDictionaryEntries as Entries
@@ -149,6 +151,7 @@ def test_the_files_of_glossaries(tmp_path):
     store.remove(made.pop(2))
     found = Glossaries(tmp_path).of("anna")
     assert found == made  # In the order in which they were made.
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", made[0].created)
     assert len(list(tmp_path.iterdir())) == 4
     assert store.find(made[0].glossary_id.upper(), "anna") is made[0]
 
