@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from contrast import text_contrasts
 
-from t2t_keras.insights.views import ON_DARK, ON_LIGHT
+from t2t_keras.insights.views import ON_DARK, ON_LIGHT, head_dashes
 
 
 def lines(page):
@@ -49,6 +49,9 @@ def test_it_opens_with_the_last_layer_and_all_can_be_chosen(open_page, weights):
     assert [row.inner_text().split("\n")[0] for row in rows] == [
         f"\N{MINUS SIGN}{score}" for score in ("0.500", "0.750", "1.250")
     ]
+    assert [row.get_attribute("class") for row in rows] == ["best", "", ""]
+    assert [part.inner_text() for part in page.all("#hypotheses u")] == ["\u2003\u2003", "katzen"]
+    assert page.is_shown("#differs")
     assert lines(page) == expected_lines(weights.cross[2])
     page.one("#kinds label:nth-child(1)").click()
     assert lines(page) == expected_lines(weights.encoder[2])
@@ -57,8 +60,11 @@ def test_it_opens_with_the_last_layer_and_all_can_be_chosen(open_page, weights):
     page.one("#kinds label:nth-child(2)").click()
     assert lines(page) == expected_lines(weights.decoder[0]), "the layer stays"
     page.one("h1").click()
-    page.press("ArrowRight")
-    assert lines(page) == expected_lines(weights.decoder[1]), "arrows work anywhere"
+    for key, layer in zip(["Left", *["Right"] * 3, "Left"], [0, 1, 2, 2, 1], strict=True):
+        page.press(f"Arrow{key}")
+        assert lines(page) == expected_lines(weights.decoder[layer]), "arrows work anywhere"
+    page.run("DATA.sentences.length = 1; start()")
+    assert not page.is_shown(".chooser"), "one sentence alone is not chosen"
 
 
 def test_heads_are_switched(open_page, weights):
@@ -74,8 +80,15 @@ def test_heads_are_switched(open_page, weights):
     assert list(lines(page)) == [3]
     page.one("#no-heads").click()
     assert lines(page) == {}
+    assert page.text("#report") == "No head is switched on."
     page.one("#all-heads").click()
     assert list(lines(page)) == [*range(8)]
+    # Colours come again with other dashes, as in figures.
+    strokes = page.run("return [1, 9, 17, 33].map(stroke)")
+    dashes = [" ".join(map(str, head_dashes(head))) for head in (1, 9, 17, 33)]
+    assert strokes == [
+        'stroke="var(--head-1)"' + f' stroke-dasharray="{each}"' * bool(each) for each in dashes
+    ]
 
 
 def test_a_word_shows_its_own_lines_while_it_is_pointed_at_or_chosen(open_page, weights):
@@ -86,9 +99,16 @@ def test_a_word_shows_its_own_lines_while_it_is_pointed_at_or_chosen(open_page, 
     before = page.run(places)
     spielen.hover(force=True)
     assert lines(page) == expected_lines(weights.cross[2], query=1)
-    numbers = [each.inner_text() for each in page.all("#read .number")]
-    means = weights.cross[2, :, 1].mean(axis=0)
-    assert [float(number or 0) for number in numbers] == pytest.approx(means, abs=0.0051)
+    for heads, note in ([*range(8)], " (mean of the heads shown)"), ([1], ""):
+        page.run("switchHeads(state.heads.map((_, head) => arguments[0].includes(head)))", heads)
+        numbers = [each.inner_text() for each in page.all("#read .number")]
+        means = weights.cross[2, heads, 1].mean(axis=0)
+        assert [float(number or 0) for number in numbers] == pytest.approx(means, abs=0.0051)
+        strongest = np.argsort(-means)[:5]
+        read = [(("two dogs play ing . </s>").split()[key], means[key]) for key in strongest]
+        read = ", ".join(f"{text} {mean:.2f}" for text, mean in read if mean >= 0.005)
+        assert page.text("#report") == f"spielen, when predicted, reads {read}{note}"
+    page.one("#all-heads").dispatch_event("click")
     assert page.run(places) == before, "nothing moves"
     two.hover(force=True)
     assert lines(page) == expected_lines(weights.cross[2], key=0)
@@ -114,6 +134,10 @@ def test_everything_is_reached_by_the_keyboard(open_page, weights):
         ("ArrowDown", "spielen"),
         ("ArrowRight", "dogs"),
         ("End", "</s>"),
+        ("Home", "two"),
+        ("ArrowUp", "two"),
+        ("End", "</s>"),
+        ("ArrowDown", "</s>"),
     ):
         page.press(key)
         assert page.focused_name == reads
@@ -124,7 +148,13 @@ def test_everything_is_reached_by_the_keyboard(open_page, weights):
 
 def test_hostile_text_is_text(open_page, sentences):
     page = open_page()
-    page.one("#next").click()
+    # Whatever was shown of one sentence is not of the next.
+    moves = ("#next", False), ("#previous", True), ("#next", False)
+    for button, is_first in moves:
+        page.one(button).click()
+        assert page.one("#next").is_enabled() == page.one("#previous").is_disabled() == is_first
+        assert page.one("#sentence").input_value() == str(1 - is_first)
+    assert not page.is_shown("#differs")
     for shown in ("#source", "#translation"):
         assert page.one(shown).text_content() == sentences[1].source
     assert page.all("main b, main img") == []
