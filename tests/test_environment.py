@@ -5,7 +5,14 @@ import sys
 import pytest
 
 import t2t_keras
-from t2t_keras.environment import keep_compiled, source_version, usable_cores
+from t2t_keras import environment
+from t2t_keras.environment import (
+    compiled_folder,
+    keep_compiled,
+    prepare_tensorflow,
+    source_version,
+    usable_cores,
+)
 
 
 def test_the_version_of_a_checkout_is_its_commit(tmp_path, tmp_path_factory):
@@ -32,6 +39,14 @@ def test_the_version_of_a_checkout_is_its_commit(tmp_path, tmp_path_factory):
 def test_usable_cores_are_those_that_the_process_may_use(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {3, 5}, raising=False)
     assert usable_cores() == 2
+
+
+def test_the_user_s_settings_of_tensorflow_stay(monkeypatch):
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
+    prepare_tensorflow()
+    names = "TF_CPP_MIN_LOG_LEVEL", "TF_ENABLE_ONEDNN_OPTS"
+    assert [os.environ[name] for name in names] == ["0", "1"]
 
 
 @pytest.fixture
@@ -68,6 +83,19 @@ def test_another_process_finds_what_was_compiled(cache):
     computed, kept, again, kept_again = done.stdout.splitlines()
     assert (computed, again, "Error" in done.stderr) == ("3.0", "3.0", False)
     assert kept_again == kept != "[]"
+
+
+def test_another_version_or_machine_has_a_folder_of_its_own(cache, monkeypatch):
+    folders = [compiled_folder(), compiled_folder()]
+    monkeypatch.setattr(environment, "installed_versions", lambda: {"keras": "99"})
+    folders.append(compiled_folder())
+    monkeypatch.setattr("platform.machine", lambda: "abacus")
+    folders.append(compiled_folder())
+    assert folders[0] == folders[1]
+    assert [len({*folders}), {folder.parent for folder in folders}] == [3, {cache}]
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    monkeypatch.setenv("HOME", str(cache.parents[1]))
+    assert compiled_folder().parent == cache.parents[1] / ".cache" / "t2t_keras"
 
 
 @pytest.mark.usefixtures("cache")

@@ -18,4 +18,4 @@ def test_type_checkers_see_each_name_where_it_is_loaded_from():
         for alias in node.names
     }
     assert seen == t2t_keras._HOMES
-    assert set(t2t_keras.__all__) == {*seen, "__version__"}
+    assert dir(t2t_keras) == sorted({*seen, "__version__"}) == sorted(t2t_keras.__all__)

@@ -101,7 +101,7 @@ def _cell(value: Any, markdown: bool) -> str:
         # Two decimals, or one where the second is 0; costs as powers of ten.
         large = abs(value) >= 1e12
         return f"{value:.1e}".replace("e+", "e") if large else f"{value:,.2f}".removesuffix("0")
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int):
         return f"{value:,}"
     return str(value).replace("|", "\\|") if markdown else str(value)
 

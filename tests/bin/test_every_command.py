@@ -1,5 +1,6 @@
 """What all commands share: help, and errors as one message with an exit status."""
 
+import errno
 import importlib
 import pkgutil
 
@@ -54,6 +55,10 @@ def test_characters_that_cannot_be_shown_are_escaped(capsys):
         (KeyboardInterrupt(), 130, "t2t-x: interrupted."),
         (ModuleNotFoundError(name="jax"), 2, "t2t-x: needs jax, which is not installed"),
         (PermissionError(13, "No entry", "/x"), 2, "t2t-x: /x: No entry."),
+        *(
+            (OSError(code, "No room"), 2, "t2t-x: Cannot write: No room.")
+            for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        ),
         (BrokenPipeError(), 141, ""),
     ],
 )
@@ -65,3 +70,14 @@ def test_an_error_is_one_message(capfd, error, status, said):
         run_command(lambda flags: None, main, ["t2t-x"])
     assert stop.value.code == status
     assert capfd.readouterr().err.strip().startswith(said)
+
+
+@pytest.mark.parametrize(
+    "error", [ModuleNotFoundError(name="t2t_keras.x"), ModuleNotFoundError(), OSError(1, "what")]
+)
+def test_a_fault_of_ours_has_a_traceback(error):
+    def main(flags):
+        raise error
+
+    with pytest.raises(type(error)):
+        run_command(lambda flags: None, main, ["t2t-x"])

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from t2t_keras import bin as commands_of
+from t2t_keras import registry
 from t2t_keras.bin.flags import ABOUT_THE_RUN
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.jobs.shard import Shard
@@ -48,6 +49,10 @@ STUBS = {
     "generate": ("bin.t2t_datagen", None),
     "open_generated": ("bin.t2t_datagen", None),
     "recommendation": ("training.recommendation", "recommended"),
+    "recommended_hparams": (
+        "training.recommendation",
+        lambda: registry.hparams("transformer_tiny"),
+    ),
     "from_run": ("decoding.translator.Translator", TRANSLATOR),
     "from_record": ("decoding.translator.Translator", TRANSLATOR),
     "open_export": (
@@ -113,10 +118,11 @@ OF_ALL = {"t2t_usr_dir", "registry_help", "help", "helpfull", "version"}
 def folder(random_run, tmp_path_factory):
     """The working directory, with a run, its data twice, and texts of a line."""
     folder = tmp_path_factory.mktemp("every_flag")
-    shutil.copytree(random_run, folder / "run")
+    for name in ("run", "run-2"):
+        shutil.copytree(random_run, folder / name)
     # Of one layer, --figure_layer=0 would be the default.
     record = RunConfig.load(folder / "run")
-    deep = dataclasses.replace(record.hparams, num_layers=2)
+    deep = dataclasses.replace(record.hparams, num_layers=2, num_decoder_layers=3)
     dataclasses.replace(record, hparams=deep).save(folder / "run")
     shutil.copytree(random_run.parent / "data", folder / "data")
     shutil.copytree(folder / "data", folder / "data-2")

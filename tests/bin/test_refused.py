@@ -20,10 +20,12 @@ IDENTITY = NEW + "--data_dir=. --problem=algorithmic_identity_binary40 "
 REVERSE = "t2t-datagen --problem=algorithmic_reverse_binary40 "
 ONNX = "t2t-exporter --output_dir=nowhere --format=onnx "
 NO_RUN = "t2t-decoder --output_dir="
+ALL = "t2t-translate-all --output_dir=run "
 EVALB = "t2t-evalb --test=one --gold="
 REFUSED = [
     ("t2t-avg-all --model_dir=run", "Please give --output_dir"),
     ("t2t-avg-all --model_dir=run --output_dir=run", "already contains"),
+    ("t2t-avg-all --model_dir=run --output_dir=x --n=0", "--n=0"),
     ("t2t-npz-to-checkpoint --model_dir=run", "Please give --output_dir"),
     ("t2t-npz-to-checkpoint --model_dir=run --output_dir=x", "no .npz checkpoint"),
     ("t2t-bleu --reference=x", "--translation"),
@@ -37,6 +39,11 @@ REFUSED = [
     (BLEU + "one --min_steps=1", "--min_steps"),
     (BLEU + "one --problem=translate_ende", "no flag --problem"),
     ("t2t-bleu --translations_dir=nowhere --reference=one", "nowhere"),
+    ("t2t-bleu --translations_dir=texts --reference=texts/results.jsonl", "also an input"),
+    (
+        "t2t-bleu --translations_dir=run --event_dir=texts --reference=texts/results.jsonl",
+        "also an input",
+    ),
     ("t2t-datagen --data_dir=x", "--problem"),
     (REVERSE, "--data_dir"),
     ("t2t-datagen --data_dir=x --problem=algoritmic_reverse", "algorithmic_reverse_binary40"),
@@ -54,20 +61,14 @@ REFUSED = [
     (DECODER + "--checkpoint_path=run/model.ckpt-11", "model.ckpt-11.* model.ckpt-10"),
     (DECODER + "--data_dir=nowhere", "t2t-datagen"),
     (DECODER + "--decode_reference=x", "--decode_reference needs --decode_from_file"),
-    (DECODER + "--decode_from_file=x --eval_use_test_set", "exclude each other"),
-    (DECODER + "--score_file=one --prefix_file=x", "exclude each other"),
     (DECODER + "--decode_from_file=one --results_file=x", "needs --decode_reference"),
     (DECODER + "--disturb=typos+uper", "Did you mean 'upper'"),
-    (DECODER + "--disturb=upper --prefix_file=one", "exclude each other"),
-    (DECODER + "--score_file=one --glossary=one", "exclude each other"),
-    (DECODER + "--disturb=upper --glossary=one", "exclude each other"),
     (DECODER + "--disturb=upper --decode_from_file=one", "--disturb .* needs --decode_reference"),
     *(
         (f"{DECODER}--decode_from_file=one --shard={wrong}", f"NUMBER/COUNT .* got '{wrong}'")
         for wrong in ("0/3", "4/3", "a/b", "3", "1/3/5", "-1/3")
     ),
     (DECODER + "--shard=1/3", "--shard needs --decode_from_file"),
-    (DECODER + "--shard=1/3 --decode_from_file=one --decode_reference=one", "exclude each other"),
     (DECODER + "--shard=1/3 --decode_from_file=-", "regular file, whose lines are counted: -"),
     (DECODER + "--ensemble=nowhere", "checkpoint nowhere"),
     (DECODER + "--decode_from_file=- --decode_reference=one", "must be regular, got -"),
@@ -79,6 +80,7 @@ REFUSED = [
     ),
     (DECODER + "--forbidden_file=nowhere", "nowhere"),
     (DECODER + "--decode_from_file=one --decode_reference=two", "got 2 lines in .*two for 1"),
+    (DECODER + "--decode_from_file=two --decode_reference=one", "got 1 lines in .*one for 2"),
     (DECODER + "--eval_use_test_set --data_dir=untested", "no test set.*Leave --eval_use_test_set"),
     # The error describes a path that is not a run.
     (NO_RUN + "run/export/7", "a SavedModel: t2t_keras.load_export"),
@@ -87,6 +89,7 @@ REFUSED = [
     (NO_RUN + "data/parallel_text", "generated data: give its parent folder as --data_dir"),
     (NO_RUN + "run/model.ckpt-20", "give its folder, run, as the run, and run/model.ckpt-20 as"),
     (NO_RUN + "run/model.ckpt-20.index", "and run/model.ckpt-20 as --checkpoint_path"),
+    (NO_RUN + "run/model.ckpt-20.npz", "run/model.ckpt-20.npz as --checkpoint_path"),
     (NO_RUN + "rum", "rum is not there. Did you mean 'run'"),
     (NO_RUN + ".", "contains runs: .* as run"),
     (NO_RUN + "one", "one is a file"),
@@ -134,6 +137,7 @@ REFUSED = [
     (TABLES + "2 --results_file=nowhere", "nowhere cannot be read"),
     (TABLES + "2 --hours=nan", "--hours=nan: must be finite"),
     (NEW + "--problem=algorithmic_identity_binary40", "--data_dir"),
+    (NEW + "--problem=translate_ende_toy --dry_run --hparams_set=auto", "give --data_dir"),
     (NEW + "--data_dir=. --problem=translate_ende_toi", "'translate_ende_toy'"),
     (IDENTITY, "t2t-datagen --problem=algorithmic_identity_binary40"),
     (IDENTITY + "--output_dir=", "--output_dir"),
@@ -142,8 +146,24 @@ REFUSED = [
     (IDENTITY + "stray", "'stray'"),
     (IDENTITY + "--hparams=hidden_size=5", "d_model"),
     (IDENTITY + "--t2t_usr_dir=/nowhere", "--t2t_usr_dir=/nowhere"),
-    ("t2t-translate-all --output_dir=run --source=-", "--source must be a regular file, got -"),
-    ("t2t-translate-all --output_dir=run --source=x --eval_use_test_set", "exclude each other"),
+    (ALL + "--source=-", "--source must be a regular file, got -"),
+    (ALL + "--source=x --eval_use_test_set", "exclude each other"),
+    (ALL + "--prefix_file=pipe", "--prefix_file .* got pipe"),
+    ("t2t-filter --source=one --target=one --output=x --forward=run", "Please give --keep"),
+]
+# Flags of which one would be ignored beside the other.
+OF_A_FILE = "decode_from_file=x eval_use_test_set decode_reference=x results_file=x"
+MORE = "prefix_file=x alignment_file=x attention_file=x"
+REFUSED += [
+    (f"{DECODER}--{one} --{other}", f"--{one.split('=')[0]} and --{other.split('=')[0]} exclude")
+    for one, others in {
+        "decode_interactive": f"{OF_A_FILE} {MORE} decode_to_file=x score_file=x",
+        "score_file=x": f"{OF_A_FILE} {MORE} forbidden_file=x glossary=x",
+        "eval_use_test_set": "decode_from_file=x",
+        "disturb=upper": f"decode_interactive score_file=x glossary=x {MORE}",
+        "shard=1/3": "decode_reference=x disturb=upper results_file=x",
+    }.items()
+    for other in others.split(" ")
 ]
 # No file of a run, of its data or of an export is replaced, nor an input.
 REFUSED += [
@@ -161,9 +181,13 @@ REFUSED += [
     ("t2t-eval --output_dir=run --worker_gpu=0 --results_file=run/run.json", "Cannot write to "),
     ("t2t-eval --output_dir=run --worker_gpu=0 --eval_use_test_set", "eval_test/results.jsonl: "),
     # A text that is called as a checkpoint.
-    ("t2t-translate-all --output_dir=run --source=model.ckpt --translations_dir=run", "Cannot"),
+    (ALL + "--source=model.ckpt --translations_dir=run", "Cannot"),
+    (ALL + "--source=one --translations_dir=texts --forbidden_file=texts/one.json", "an input"),
     ("t2t-exporter --output_dir=run --export_dir=run", "folder of its own"),
     ("t2t-serve --model=en-de=run --glossary=en-de=terms --glossary=en-de=terms", "Join the files"),
+    ("t2t-serve --model=en-de=run --glossary=terms --glossary=terms", "all pairs has one"),
+    ("t2t-serve --model=en-de=run --key=one", "both --certificate and --key"),
+    ("t2t-serve --model=en-de=run --certificate=one", "both --certificate and --key"),
     ("t2t-exporter --output_dir=run --export_dir=data/parallel_text", "of its own"),
     ("t2t-exporter --output_dir=run --export_dir=run/export/7", "Cannot write to "),
 ]
@@ -189,11 +213,14 @@ def folder(random_run, tmp_path, monkeypatch):
     del content["splits"]["test"]
     manifest.write_text(json.dumps(content))
     os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "texts").mkdir()
     for name, text in {
         "one": "A man\n",
         "two": "A\nB\n",
         "model.ckpt": "A\n",
         "terms": "a\tb\n",
+        "texts/results.jsonl": "A\n",
+        "texts/one.json": "A\n",
     }.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "run" / "export" / "7").mkdir(parents=True)
@@ -229,7 +256,8 @@ WITH_KERAS = (
     TABLES + "1 --r=8",
     DECODER + "--shard=1/3 --decode_from_file=-",
     DECODER + "--decode_from_file=one --decode_to_file=o",
-    "t2t-translate-all --output_dir=run --source=model.ckpt",
+    ALL + "--source=model.ckpt",
+    ALL + "--source=one",
     "t2t-serve",
     "t2t-compare --runs",
 )

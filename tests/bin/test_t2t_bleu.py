@@ -22,20 +22,22 @@ def test_prints_both_scores_with_signatures(files, capsys):
 
 
 def test_arguments_are_those_of_sacrebleu(files, tmp_path, capsys, refused):
-    (tmp_path / "other").write_text("The cat sat.\nIt is raining (again).\n")
-    paths = [str(tmp_path / name) for name in ("news-5", "references", "other")]
+    others = [["The cat sat.", "It is raining (again)."], ["A cat sat on the mat.", "It rains."]]
+    for name, lines in zip("ab", others, strict=True):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    paths = [str(tmp_path / name) for name in ("news-5", "references", "a", "b")]
     t2t_bleu.run(["t2t-bleu", *paths, "--lowercase"])
-    references = [REFERENCES, (tmp_path / "other").read_text().splitlines()]
+    references = [REFERENCES, *others]
     expected = sacrebleu.corpus_bleu(HYPOTHESES, references, lowercase=True)
     shown = capsys.readouterr().out
-    assert "nrefs:2" in shown
+    assert "nrefs:3" in shown
     assert f" = {expected.score:.2f} " in shown
     t2t_bleu.run(["t2t-bleu", *paths[:2]])
     assert capsys.readouterr().out == f"{bleu(HYPOTHESES, REFERENCES)}\n"
     assert "at least one file of references" in refused("t2t-bleu", paths[0])
     assert "--reference" in refused("t2t-bleu", *paths[:2], files[1])
     flags = ["--convention=compound_split", "--language=en"]
-    assert "take one reference, got 2" in refused("t2t-bleu", *paths, *flags)
+    assert "take one reference, got 2" in refused("t2t-bleu", *paths[:3], *flags)
 
 
 def test_another_convention_is_named(files, capsys):

@@ -41,8 +41,22 @@ def test_files_as_json(folder, capsys):
     assert all(0 < score["p_value"] <= 1 for score in second.values())
     assert found["by_frequency"]["counted_in"] == "training"
     [difference] = found["differences"]
-    assert difference["losses"][0]["translations"] == ["A dog.", "A"]
-    assert difference["losses"][0]["source"] is None
+    worst = difference["losses"][0]
+    assert (worst["line"], worst["translations"], worst["source"]) == (3, ["A dog.", "A"], None)
+    found = compared(capsys, *files, "--source=two", "--tokenize=char", "--metrics=bleu")
+    assert found["tokenize"] == "char"
+    assert "|tok:char|" in found["systems"][0]["metrics"]["bleu"]["signature"]
+    assert [found[side] for side in ("reference", "source")] == ["ref", "two"]
+    assert found["differences"][0]["losses"][0]["source"] == "A"
+
+
+def test_names_that_are_not_utf_8_stand_in_every_format(folder, capsys):
+    Path("two").rename("\udcff")
+    for style in ("text", "html", "json"):
+        files = ["--reference=ref", "--translations=one,\udcff", f"--format={style}"]
+        t2t_compare.run(["t2t-compare", *files, "--samples=2", "--output=out"])
+        assert "\\udcff" in (folder / "out").read_text("utf-8")
+    assert json.loads((folder / "out").read_text())["systems"][1]["name"] == "\udcff"
 
 
 def test_text_and_html_into_files(folder, capsys):
@@ -75,12 +89,14 @@ def test_text_and_html_into_files(folder, capsys):
         ("--reference=ref --translations=one,two --names=a", "each of 2 systems, got 1"),
         ("--reference=ref --translations=one,two --output=two", "also an input"),
         ("--reference=ref --translations=one,two --training_text=x", "x cannot be read"),
+        ("--reference=ref --translations=one,two --training_text=bad", "bad:2 is not UTF-8"),
         ("--reference=ref --translations=one,two --seed=0", "seed"),
         ("--reference=ref --translations=one,two --split=test", "only be used with --runs"),
         ("--reference=ref --translations=one,two --comet_model=x", "COMET needs the source"),
         ("--reference=ref --translations=one,two --comet_python=x", "--comet_model"),
         ("--runs=one,two --reference=ref", "Please give --source"),
         ("--runs=one,two --reference=ref --source=ref --split=test", "exclude each other"),
+        ("--runs=one,two --reference=ref --source=ref --data_dir=x", "exclude each other"),
         ("--runs=one,two --reference=ref --source=/dev/stdin", "in regular files, got /dev/stdin"),
         ("--runs=one,two", "neither a run nor an export for CTranslate2 in one"),
         ("--runs=one", "at least two runs .* got one"),
@@ -144,7 +160,7 @@ def test_runs_translate_what_they_have_not(runs, other_source, capsys, monkeypat
 
     def translates(run, *flags):
         with monkeypatch.context() as patch:
-            patch.delattr(Translator, "translate_stream")
+            patch.delattr(Translator, "from_run")
             with pytest.raises(AttributeError):
                 compared(capsys, *flags)
         return f"{run} has no translations" in capsys.readouterr().err
@@ -156,7 +172,18 @@ def test_runs_translate_what_they_have_not(runs, other_source, capsys, monkeypat
     assert translates("first", runs, FAST)
     assert translates("second", "--runs=second,first", FAST)
     assert translates("first", runs, beam, "--data_dir=data")
-    # Nor is taken what an earlier checkpoint translated, or who knows who.
+    # Nor is taken what is older than the checkpoint, what has another part in it, what an earlier
+    # checkpoint translated, or who knows who.
+    stated = stored.with_name(f"{stored.name}.json")
+    before = json.loads(stated.read_text())
+    for name in ("ensemble", "forbidden", "prefixes", "glossary", "engine"):
+        stated.write_text(json.dumps(before | {name: ["x"]}))
+        assert translates("first", runs, beam), name
+    stated.write_text(json.dumps({k: v for k, v in before.items() if k != "seconds"}))
+    interrupted = compared(capsys, runs, beam)["systems"][0]
+    assert [interrupted["decoding_seconds"], interrupted["decoding_hardware"]] == [None, ""]
+    os.utime(stored, (1, 1))
+    assert translates("first", runs, beam)
     t2t_decoder.run(
         ["t2t-decoder", "--output_dir=first", beam, "--checkpoint_path=first/model.ckpt-20"]
     )

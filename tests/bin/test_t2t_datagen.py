@@ -5,7 +5,9 @@ import sys
 
 import pytest
 
+from t2t_keras.bin import t2t_datagen
 from t2t_keras.data.dataset import open_generated
+from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.registry import problem
 
 NAME = "algorithmic_reverse_binary40"
@@ -85,3 +87,16 @@ def test_what_ends_it_early_loses_no_shard(tmp_path, workers, killed):
     assert not (tmp_path / "interrupted" / "manifest.json").exists()
     assert re.search(r"Continuing: ([5-9]|10) of 10 training shards", run().stdout)
     assert (tmp_path / "interrupted" / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("error", [UserError, OutOfMemoryError, ImportError])
+def test_data_without_a_recommendation_is_complete(tmp_path, monkeypatch, capsys, error):
+    def recommendation(generated, given):
+        assert given == [f"--problem={NAME}", f"--problem_config={CONFIG}", flags[-1]]
+        raise error("no room")
+
+    monkeypatch.setattr("t2t_keras.training.recommendation.recommendation", recommendation)
+    flags = [f"--problem={NAME}", f"--problem_config={CONFIG}", f"--data_dir={tmp_path}"]
+    t2t_datagen.run(["t2t-datagen", *flags, "--num_workers=1"])
+    assert capsys.readouterr().out.endswith("No hyperparameters are recommended: no room\n")
+    assert len(open_generated(problem(NAME, CONFIG), tmp_path).store("train")) == 200

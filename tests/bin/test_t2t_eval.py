@@ -106,8 +106,10 @@ def test_started_before_the_training(random_run, tmp_path, monkeypatch):
 
     policy = PollPolicy(wait_minutes=1e-3, poll_seconds=0.01, sleep=start_training)
     monkeypatch.setattr(t2t_eval, "poll_policy", lambda flags: policy)
-    evaluate(tmp_path / "run", "--min_steps=30", "--noeval_bleu")
-    assert read_results(tmp_path / "run" / "eval_dev" / "results.jsonl")[0].steps == 30
+    file = tmp_path / "run" / "eval_dev" / "results.jsonl"
+    same = f"--results_file={file.parent / '..' / 'eval_dev' / file.name}"
+    evaluate(tmp_path / "run", "--min_steps=30", "--noeval_bleu", same)
+    assert [result.steps for result in read_results(file)] == [30]
 
 
 def test_only_one_process_scores_a_split(run, refused):

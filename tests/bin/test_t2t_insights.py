@@ -74,13 +74,13 @@ def test_several_sentences(insights, tmp_path, refused, random_run):
 
 def test_a_file_of_sentences(insights, tmp_path, capsys):
     source, page = tmp_path / "in.txt", tmp_path / "page.html"
-    source.write_text("The dog eats.\n\n" + "A man\n" * 9)
+    source.write_text("The dog eats.\n\n" + "A man\n" * 8)
     insights(f"--sentences_from_file={source}", f"--page={page}")
     printed = capsys.readouterr().out
-    assert "1 blank lines" in printed
-    assert "10 sentences" in printed
+    assert printed.startswith("1 blank lines")
+    assert "9 sentences" in printed
     found = [sentence["source"] for sentence in data_of(page)["sentences"]]
-    assert found == ["The dog eats.", *["A man"] * 9]
+    assert found == ["The dog eats.", *["A man"] * 8]
     source.write_text(("a " * 512 + "\n") * 65)
     with pytest.raises(SystemExit):
         insights(f"--sentences_from_file={source}", f"--page={page}")

@@ -86,6 +86,13 @@ def test_the_most_different_are_ten_in_either_direction(text):
     assert [each.line for each in found.gains] == [each.line for each in losses]
 
 
+def test_of_sentences_that_differ_as_much_the_first_come_first():
+    lines, worse = ["a b", "a b", "c d e", "a b"], ["a c", "a c", "c d e", "a c"]
+    for first, second in ((lines, worse), (worse, lines)):
+        [found] = sentence_differences(small(lines, first, second), False)
+        assert [each.line for each in [*found.gains, *found.losses]] == [1, 2, 4]
+
+
 def test_case_can_be_ignored_in_all_of_them(text):
     base = text.systems[0]
     loud = System("loud", [line.upper() for line in base.translations], "loud")

@@ -1,4 +1,5 @@
 import dataclasses
+import re
 from html.parser import HTMLParser
 
 import pytest
@@ -6,6 +7,8 @@ from browser import opening
 
 from t2t_keras.comparison.comparison import compare
 from t2t_keras.comparison.page import comparison_page
+from t2t_keras.comparison.plots import Scale
+from t2t_keras.comparison.report import text_report
 from t2t_keras.comparison.scores import Significance
 from t2t_keras.comparison.systems import System, TranslatedText
 
@@ -16,11 +19,16 @@ HOSTILE = '</dd></main><script>alert(1)</script>{{content}} & "q" <img src=//x o
 def hostile(text):
     """A comparison in which a name, a file and a line of each kind would break the page."""
     systems = [
-        dataclasses.replace(each, name=f"{each.name} {HOSTILE[:20]}", megabytes=20.5)
+        dataclasses.replace(
+            each, name=f"{each.name} {HOSTILE[:20]}", megabytes=20.5, decoding_hardware="<2 cores>"
+        )
         for each in text.systems
     ]
     systems[2] = dataclasses.replace(
-        systems[2], translations=[HOSTILE, *systems[2].translations[1:]], training_seconds=90.0
+        systems[2],
+        translations=[HOSTILE, *systems[2].translations[1:]],
+        training_seconds=90.0,
+        training_hardware="<1 GPU>",
     )
     lines = [HOSTILE, *text.references[1:]], [HOSTILE, *text.sources[1:]]
     changed = TranslatedText(systems, lines[0], HOSTILE, lines[1], HOSTILE)
@@ -48,6 +56,15 @@ def test_nothing_in_a_text_is_markup(hostile):
     assert found.text.count(HOSTILE) >= 3, "the file, and the first line and its source"
     assert "20.5\xa0MB" in found.text
     assert "90.0\xa0s" in found.text
+    assert [found.text.count(f"<{what}>") for what in ("1 GPU", "2 cores")] == [1, 3]
+    report = text_report(hostile)
+    assert "\n\n\n" not in report
+    rows = [re.split(" {2,}", row) for row in report.split("\n") if "MB" in row]
+    assert [row[1:] for row in rows] == [
+        ["<2 cores>", "20.5 MB"],
+        ["<2 cores>", "20.5 MB"],
+        ["90.0 s", "<1 GPU>", "<2 cores>", "20.5 MB"],
+    ]
 
 
 def test_words_that_the_other_system_does_not_have_are_underlined():
@@ -62,6 +79,29 @@ def test_words_that_the_other_system_does_not_have_are_underlined():
 @pytest.fixture(scope="module")
 def page(text):
     return comparison_page(compare(text, ["bleu", "chrf"], significance=Significance(samples=20)))
+
+
+def test_each_system_has_an_interval_of_its_colour_by_each_metric(page):
+    assert [page.count(f'class="interval c{system}"') for system in range(4)] == [2, 2, 2, 0]
+    assert page.count("* = p &lt; 0.05.") == 1
+    # The longest bar of sentences takes the whole width.
+    assert len(re.findall('class="bar [^>]* width="100.00%"', page)) >= 2
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks"),
+    [
+        ([0, 100], [0, 50, 100]),
+        ([26.8, 21.3, 27.9], [20, 22, 24, 26, 28]),
+        ([0.81, 0.794], [0.79, 0.795, 0.8, 0.805, 0.81]),
+        ([50], [50, 50.2, 50.4]),
+        ([0], [0, 0.0005, 0.001]),
+    ],
+)
+def test_an_axis_has_round_numbers_around_all_values(values, ticks):
+    scale = Scale.of(values)
+    assert scale.ticks == ticks
+    assert [scale.at(ticks[0]), scale.at(ticks[-1])] == ["7.00%", "93.00%"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

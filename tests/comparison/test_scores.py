@@ -9,8 +9,8 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from t2t_keras.comparison.comet import CometModel
-from t2t_keras.comparison.scores import Significance, score_systems
-from t2t_keras.comparison.systems import System
+from t2t_keras.comparison.scores import MetricScores, Significance, SystemScore, score_systems
+from t2t_keras.comparison.systems import System, system_names
 from t2t_keras.errors import UserError
 from t2t_keras.registry import register_metric
 
@@ -81,13 +81,39 @@ def test_the_seed_is_sacrebleus_unless_given(monkeypatch):
         Significance()
 
 
+def test_what_is_more_than_chance_and_how_it_is_rounded():
+    found = [SystemScore(1, difference=1, p_value=p).is_significant for p in (0.049, 0.05, None)]
+    assert found == [True, False, False]
+    assert not SystemScore(1, difference=0.0, p_value=0.001).is_significant
+    digits = [
+        MetricScores("x", "x", "", None, [SystemScore(0.5), SystemScore(most)]).digits
+        for most in (1.99, -2, 2)
+    ]
+    assert digits == [4, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["a/x.de", "b/y.de"], ["x.de", "y.de"]),
+        (["runs/a/x", "runs/b/x"], ["a/x", "b/x"]),
+        (["a/b/x", "c/b/x"], ["a/b/x", "c/b/x"]),
+        (["a/x", "x"], ["a/x", "x"]),
+    ],
+)
+def test_a_system_is_called_by_what_tells_its_path_apart(paths, names):
+    assert system_names(paths) == names
+    assert system_names(paths, ["one", "two"]) == ["one", "two"]
+
+
 def test_a_registered_metric_has_no_p_value(text, own_registry):
     @register_metric
     def same_length(hypotheses, references, sources):
         pairs = zip(hypotheses, references, sources, strict=True)
         return sum(len(hypothesis) == len(reference) for hypothesis, reference, _ in pairs)
 
-    bleu, own = score_systems(text, ["bleu", "same_length"], significance=Significance(samples=9))
+    names = ["bleu", "same_length", "bleu"]
+    bleu, own = score_systems(text, names, significance=Significance(samples=9))
     assert bleu.scores[1].p_value > 0
     first, second = (
         sum(map(lambda a, b: len(a) == len(b), system.translations, text.references))
@@ -112,6 +138,7 @@ def load_from_checkpoint(path, local_files_only):
     assert path.endswith("model.ckpt") and local_files_only and os.environ["HF_HUB_OFFLINE"]
     return types.SimpleNamespace(predict=predict)
 def predict(samples, gpus, progress_bar):
+    print("GPU available")
     assert gpus == 1 and all(sorted(sample) == ["mt", "ref", "src"] for sample in samples)
     if samples[0]["src"] == "fail":
         raise ValueError("the encoder is missing.")
@@ -127,11 +154,12 @@ def predict(samples, gpus, progress_bar):
 
 
 @pytest.mark.parametrize("test", ["bootstrap", "randomization"])
-def test_comet_is_tested_as_the_others(text, comet, test):
+def test_comet_is_tested_as_the_others(text, comet, test, capfd):
     [found] = score_systems(text, [], significance=Significance(test, 50), comet=comet)
     for score, system in zip(found.scores, text.systems, strict=True):
         shares = [line.count("e") / len(line) for line in system.translations]
         assert score.score == pytest.approx(sum(shares) / len(shares))
+    assert capfd.readouterr().out == "", "the report is what standard output is for"
     p_values = [each.p_value for each in found.scores]
     assert p_values[0] is None
     assert all(1 / 51 <= p <= 1 for p in p_values[1:])

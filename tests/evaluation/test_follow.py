@@ -29,7 +29,8 @@ def translate(folder, step, lines, end="", **settings):
 def test_each_step_once_in_order(tmp_path, capsys):
     translate(tmp_path, 10, REFERENCES)
     translate(tmp_path, 5, HYPOTHESES)
-    (tmp_path / "other-1").touch()
+    for other in ("other-1", "news.en-1"):
+        (tmp_path / other).touch()
 
     def score(**options):
         options = {"source": "any/news", "event_dir": tmp_path / "curve"} | options
@@ -123,6 +124,7 @@ def test_the_sample_is_short_and_spread_evenly(monkeypatch):
     ]
     assert [source for source, *_ in sample(long, "one", "two")] == ["one", "two"]
     assert sample(long) == []
+    assert [source for source, *_ in sample("long " * 20, long)] == ["long " * 20]
 
 
 @pytest.mark.parametrize(

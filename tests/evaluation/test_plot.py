@@ -99,6 +99,15 @@ def test_a_picture_of_a_single_point_has_a_mark_and_its_axis_a_label(
     assert [line for line in re.findall("<!-- (.*?) -->", text) if line.startswith(label)]
 
 
+def test_rates_are_drawn_from_zero_and_losses_are_not(make_run, tmp_path):
+    pytest.importorskip("matplotlib", reason="needs matplotlib")
+    points = {100: 700.0, 200: 800.0}
+    for name, zeros in (("learning_rate", 1), ("tokens_per_second", 1), ("loss", 0)):
+        run = make_run(name, train={name: points})
+        write_plot(tmp_path / "p.svg", run_curves([run]), "steps")
+        assert (tmp_path / "p.svg").read_text().count("<!-- 0 -->") == zeros, name
+
+
 def test_a_picture_has_a_panel_for_each_curve_and_a_colour_for_each_run(make_run, tmp_path):
     pytest.importorskip("matplotlib", reason="needs matplotlib")
     falling = {100: 8.0, 200: 4.0, 400: 2.0}

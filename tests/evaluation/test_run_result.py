@@ -1,9 +1,11 @@
 """What a result says of the run that was scored."""
 
+import datetime
 import json
-import re
+import time
 import types
 
+import pytest
 import tensorflow as tf
 
 from t2t_keras import registry
@@ -18,6 +20,16 @@ CONFIG = RunConfig(
 )
 
 
+@pytest.fixture
+def far_east(monkeypatch):
+    monkeypatch.setenv("TZ", "EAST-9")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_east")
 def test_a_run_s_result(tmp_path):
     cost = {"target_tokens": 1234, "seconds": 5.5, "hardware": "8 x P100"}
     (tmp_path / "training_cost.json").write_text(json.dumps({"100": cost}))
@@ -33,7 +45,8 @@ def test_a_run_s_result(tmp_path):
     assert {name: getattr(result, name) for name in cost} == cost
     assert (result.bleu, result.chrf, result.f1) == (100, 100, None)
     assert result.bleu_signature == score.bleu_signature
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", result.date)
+    date = datetime.datetime.strptime(result.date, "%Y-%m-%dT%H:%M:%S%z")
+    assert 0 <= time.time() - date.timestamp() < 60
 
 
 def test_an_average_is_told_from_its_newest_source(tmp_path):

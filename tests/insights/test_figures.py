@@ -1,4 +1,5 @@
 import sys
+import warnings
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
@@ -7,8 +8,11 @@ import pytest
 from t2t_keras.errors import UserError
 from t2t_keras.insights.figures import check_figure, write_figure
 from t2t_keras.insights.views import attention_view, head_color
+from t2t_keras.io.figures import save_figure
 
 pytest.importorskip("matplotlib", reason="needs matplotlib")
+from matplotlib.figure import Figure
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -76,6 +80,15 @@ def test_any_text_can_stand_in_it(attention, tmp_path):
 def test_what_cannot_be_drawn(path, layer, heads, named):
     with pytest.raises(UserError, match=named):
         check_figure(path, (3, 4, 5, 6), layer, heads)
+
+
+def test_other_warnings_of_matplotlib_are_shown(tmp_path):
+    def draw():
+        warnings.warn("slow", stacklevel=1)
+        return Figure()
+
+    with pytest.warns(UserWarning, match="slow"):
+        assert save_figure(tmp_path / "a.svg", draw) == ""
 
 
 def test_without_matplotlib(monkeypatch):

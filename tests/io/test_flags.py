@@ -14,7 +14,8 @@ def flags():
     flags.switch("eval_bleu", "", True)
     flags.string("output_dir", "")
     flags.integer("num_workers", "", 4, 1, 8)
-    flags.number("keep_minutes", "", 2, 0)
+    flags.number("keep_minutes", "", 2)
+    flags.integer("steps", "")
     flags.choice("style", "", ("a", "b"), "a")
     flags.strings("names", "")
     flags.paths("runs", "")
@@ -48,6 +49,7 @@ def test_what_commas_separate_may_be_given_several_times(flags):
         ("--num_workers=0", "num_workers"),
         ("--num_workers=9", "num_workers"),
         ("--num_workers=1.5", "num_workers"),
+        ("--steps=-1", "steps"),
         ("--keep_minutes=-0.1", "keep_minutes"),
         ("--keep_minutes=inf", "must be finite"),
         ("--keep_minutes=nan", "must be finite"),
@@ -69,3 +71,23 @@ def test_help_names_defaults_and_hides_what_is_rarely_needed(flags):
     assert "[4]" in shown
     assert "[2]" in shown
     assert "[True]" in shown
+    assert "[False]" not in shown
+    assert "[]" not in shown
+
+
+@pytest.mark.parametrize(
+    ("argv", "command"),
+    [
+        (["--x=3", "b"], "t2t-x b --hparams=x=3"),
+        # Its other settings stay, but not an earlier value of its own.
+        (["--hparams=a=1, x=2", "--x-y=3", "--dry_run"], "--dry_run '--hparams=a=1, x=2,x_y=3'"),
+        (["--hparams=a=1, x=2", "--hparams=b=1", "--x=3"], "t2t-x --hparams=a=1,b=1,x=3"),
+    ],
+)
+def test_a_setting_is_advised_by_its_flag(flags, argv, command):
+    flags.settings({"hparams": lambda: ["x", "x_y"]})
+    with pytest.raises(UserError) as refused:
+        flags.parse(["t2t_x.py", *argv])
+    assert str(refused.value).endswith(command)
+    with pytest.raises(UserError, match=r"x is a setting of --hparams\."):
+        flags.parse(["t2t_x.py", "--x"])

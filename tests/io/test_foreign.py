@@ -1,6 +1,7 @@
 """Files of strangers: how large they may be, and where they may lead, at the limits."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +38,8 @@ def test_names_that_lead_to_a_file_in_the_folder(tmp_path, name):
         (".", "outside_folder"),
         ("//etc/passwd", "outside_folder"),
         ("é" * 256, "bad_file_name"),
+        ("a\0b", "bad_file_name"),
+        ("", "bad_file_name"),
         (None, "bad_file_name"),
     ],
 )
@@ -46,8 +49,9 @@ def test_names_that_lead_elsewhere(tmp_path, name, code):
 
 def test_what_is_no_file(tmp_path):
     os.mkfifo(tmp_path / "fifo")
-    assert code_of(open_regular, tmp_path / "fifo") == "not_a_file"
-    assert code_of(check_regular, [tmp_path / "fifo"]) == "not_a_file"
+    for path in (tmp_path / "fifo", Path("/dev/null")):
+        assert code_of(open_regular, path) == "not_a_file"
+        assert code_of(check_regular, [tmp_path, path]) == "not_a_file"
     check_regular([tmp_path, tmp_path / "nothing"])
     with pytest.raises(IsADirectoryError):
         open_regular(tmp_path)

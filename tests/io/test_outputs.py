@@ -94,8 +94,9 @@ def test_inputs(tmp_path, name):
 def test_two_outputs_and_a_folder(tmp_path):
     with pytest.raises(UserError, match="another output"):
         check_outputs([], [tmp_path / "a", tmp_path / "b" / ".." / "a"])
-    with pytest.raises(UserError, match="is a folder"):
-        check_outputs([], [tmp_path])
+    for writes, appends in (([tmp_path], []), ([], [tmp_path])):
+        with pytest.raises(UserError, match="is a folder"):
+            check_outputs([], writes, appends)
 
 
 def test_what_may_be_written_in_a_run(run):

@@ -16,13 +16,16 @@ def test_the_same_files_under_a_plain_name(tmp_path, name):
     for suffix in (".index", ".data-0"):
         prefix.with_name(f"{name}{suffix}").write_text(suffix)
     prefix.with_name("other").touch()
+    prefix.with_name(f"{name}0.index").touch()  # Of another prefix.
     for path, suffixes in ((prefix, (".index", ".data-0")), (prefix.with_name("other"), ("",))):
         with plain_path(path) as plain:
             assert not set(plain) & set("[]*?\\")
             for suffix in suffixes:
                 assert Path(f"{plain}{suffix}").read_text() == suffix
+            assert not Path(f"{plain}0.index").exists()
     assert sorted(prefix.parent.iterdir()) == sorted(
-        prefix.with_name(each) for each in (f"{name}.index", f"{name}.data-0", "other")
+        prefix.with_name(each)
+        for each in (f"{name}.index", f"{name}.data-0", f"{name}0.index", "other")
     )
 
 

@@ -4,14 +4,22 @@ import sys
 import pytest
 
 from t2t_keras.errors import UserError
-from t2t_keras.io.state import as_json, differences, locked_directory, read_json, write_json
+from t2t_keras.io.state import (
+    as_json,
+    differences,
+    last_writer,
+    locked_directory,
+    read_json,
+    write_json,
+)
 
 
 def test_json_comes_back(tmp_path):
-    content = {"größe": [1, 2.5, None], "tuple": (1, "a"), "not UTF-8": "/data/\udcff"}
+    content = {"größe": [1, 2.5, None], "tuple": (1, "a"), "not UTF-8": "/data/\udcff", "": 0}
     record = write_json(tmp_path / "a.json", content)
     assert record["size"] == (tmp_path / "a.json").stat().st_size
-    assert read_json(tmp_path / "a.json", "") == as_json(content) != content
+    assert (tmp_path / "a.json").read_text().endswith("\n}\n")
+    assert read_json(tmp_path / "a.json", "", content) == as_json(content) != content
 
 
 @pytest.mark.parametrize(
@@ -52,6 +60,7 @@ def test_one_process_at_a_time_has_the_lock(tmp_path):
         locked_directory(tmp_path, "t2t-eval").__enter__()
     with locked_directory(tmp_path, "t2t-eval"):
         pass
+    assert [last_writer(path) for path in (tmp_path, tmp_path / "none")] == ["t2t-eval", ""]
 
 
 def test_a_full_disk_keeps_nobody_out(tmp_path):

@@ -55,11 +55,12 @@ def test_no_sentence_is_left_out_for_its_tags():
     """evalb itself would refuse the first two: other words count there."""
     others = [("(.)", "(NN)"), ("(UH)", "(,)"), ("(RB)", "(JJ)")]
     parses = [line.replace(*tags, 1) for line, tags in zip(SYMBOLS, others, strict=True)]
+    parses[0] = parses[0].replace("(DT)", "(:)")
     score = score_parses(parses, SYMBOLS, SOURCES)
     assert (score.f1, score.repaired) == (100, 0)
-    # Of 17 words three have a wrong tag.
-    assert (score.right_tags, score.punctuation) == (14, 2)
-    assert f"tags {100 * 14 / 17:.2f}" in str(score)
+    # Of 17 words four have a wrong tag.
+    assert (score.right_tags, score.punctuation) == (13, 2)
+    assert f"tags {100 * 13 / 17:.2f}" in str(score)
 
 
 def test_only_references_may_have_a_label_outside_the_vocabulary():

@@ -23,14 +23,14 @@ MRG = r"""
 ( (FRAG (NP (NN Yes))) (. !) )
 
 (S1 (NP-LOC-1=3
-(NNP Rome)))
+(NNP Rome) (= =)))
 (TOP (NN one)) ((NN two))
 """
 READ = r"(S (VP (VB Read) (NP (DT the) (NN and\/or) (PRN (-LRB- -LRB-) (NN note) (-RRB- -RRB-)))))"
 CLEAN = [
     f"(TOP (S (`` ``) {READ} (, ,) ('' '') (NP (PRP$ his) (NN boss)) (VP (VBD said)) (. .)))",
     "(TOP (FRAG (NP (NN Yes))) (. !))",
-    "(TOP (NP (NNP Rome)))",
+    "(TOP (NP (NNP Rome) (= =)))",
     "(TOP (NN one))",
     "(TOP (NN two))",
 ]

@@ -63,6 +63,7 @@ def test_results_stand_beside_the_paper_s(make_result):
         make_result(set="transformer_big", averaged=5, hardware=""),
         make_result(averaged=1, bleu=26.0, hardware=""),
         make_result(averaged=1, seconds=-5.0),
+        make_result(averaged=1, seconds=1e12),
         make_result(averaged=1, hardware="9" * 400 + " x P100"),
         make_result(averaged=1, set="my_set"),
     ]

@@ -16,7 +16,7 @@ def test_rows_with_weights_and_results(make_result):
         parsed(f1=75.0, problem="parsing_craft"),
         parsed(f1=93.3, problem="parsing_wsj_semi"),
         parsed(f1=70.0, problem="parsing_english_ptb8k"),
-        parsed(f1=80.0, set="transformer_parsing_big"),
+        parsed(f1=0.0, set="transformer_parsing_big"),
     ]
     # As t2t-eval --noeval_bleu leaves it; and a translation.
     table = parsing_table([*shown, parsed(perplexity=1.1), make_result()])
@@ -29,3 +29,8 @@ def test_rows_with_weights_and_results(make_result):
         ("transformer_parsing_base", 91.3, 90.5, count_weights(base, 16_000)),
         ("transformer_parsing_big", 92.7, None, count_weights(big, 32_000)),
     ]
+    # By tensor2tensor's name it is the same problem.
+    [row, _] = [
+        row for row in parsing_table([parsed(f1=91.0, problem="wsj_parsing")]).rows if row["set"]
+    ]
+    assert row["our_f1"] == 91.0

@@ -53,4 +53,5 @@ def test_text_shows_results_below(make_result):
 
 
 def test_a_table_without_notes():
-    assert render(Table("a", {"x": "x"}, [{"x": 1}]), "markdown").endswith("1 |")
+    for number in (0, 1):
+        assert render(Table("a", {"x": "x"}, [{"x": number}]), "markdown").endswith(f"{number} |")

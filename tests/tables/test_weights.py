@@ -52,6 +52,8 @@ BOTH = dict(steps=10, checkpoint="b", bleu=25.8, perplexity=4.5)
         ([SCORED], (None, 25.7, 9)),
         ([MEASURED, SCORED, LATER], (4.95, 25.7, 9)),
         ([MEASURED, SCORED, BOTH], (4.5, 25.8, 10)),
+        # Two checkpoints can have one step, as of an average and its newest source.
+        ([SCORED, LATER | {"steps": 9}], (None, 25.7, 9)),
         # These are only shown below.
         ([dict(bleu=27.0, averaged=5), dict(bleu=27.0, hparams={"d_ff": 1})], (None, None, None)),
     ],

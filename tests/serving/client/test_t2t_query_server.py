@@ -42,9 +42,12 @@ class Input(io.TextIOWrapper):
         self.isatty = lambda: is_terminal
 
 
-@pytest.mark.parametrize("files", [[], ["--input_file=-", "--output_file=-"]])
-def test_standard_input(query, files, monkeypatch, capsysbinary):
-    monkeypatch.setattr("sys.stdin", Input("ä\nb\tc\nd long\n".encode(), False))
+@pytest.mark.parametrize(
+    ("files", "is_terminal"),
+    [([], False), (["--input_file=-"], True), (["--output_file=-"], True)],
+)
+def test_standard_input(query, files, is_terminal, monkeypatch, capsysbinary):
+    monkeypatch.setattr("sys.stdin", Input("ä\nb\tc\nd long\n".encode(), is_terminal))
     query(*files)
     captured = capsysbinary.readouterr()
     # What is said about them is not among the translations.

@@ -1,0 +1,26 @@
+import os
+import signal
+
+import pytest
+
+from t2t_keras.io.signals import caught_signals
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_signal_waits_and_the_second_acts(number):
+    def act(*_):
+        raise InterruptedError
+
+    def main():
+        with caught_signals() as caught:
+            for expected in (0, number):
+                assert caught[-1] == expected
+                os.kill(os.getpid(), number)
+
+    before = signal.signal(number, act)
+    try:
+        with pytest.raises(InterruptedError):
+            main()
+        assert signal.getsignal(number) == act
+    finally:
+        signal.signal(number, before)

@@ -1,0 +1,60 @@
+"""Parts of error messages: near names, commands and short values, at their limits."""
+
+import shlex
+
+import pytest
+
+from t2t_keras.errors import (
+    OutOfMemoryError,
+    UserError,
+    brief,
+    command_line,
+    nearest,
+    translated_memory_errors,
+)
+
+
+def test_near_names():
+    known = ["bleu", "blue", "bluet", "bled", "chrf"]
+    assert nearest("blu", known).count("' or '") == 2, "three at most"
+    assert nearest("chr", known) == " Did you mean 'chrf'?"
+    assert nearest("xyz", known) == ""
+
+
+def test_a_command_has_every_value_but_those_that_are_not_given():
+    command = command_line("t2t-x", "a b", n=0, ema=False, name="", path=None, text="c'd")
+    assert command.startswith("\n  t2t-x ")
+    assert shlex.split(command)[1:] == ["a b", "--n=0", "--ema=False", "--text=c'd"]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (ValueError("a" * 5), "aaaaa"),
+        (ValueError("a" * 6), "aaaaa ..."),
+        (ValueError(" a\n\tb "), "a b"),
+        (ValueError(), "Value ..."),
+        (12345, "12345"),
+        pytest.param(10**5000, "a num ...", id="digits"),
+    ],
+)
+def test_a_value_is_one_short_line(value, shown):
+    assert brief(value, most=5) == shown
+
+
+def test_only_errors_of_its_kind_and_sign_are_missing_memory():
+    for error, kind in (
+        (ValueError("OOM here"), OutOfMemoryError),
+        (ValueError("else"), ValueError),
+        (KeyError("OOM"), KeyError),
+    ):
+        with pytest.raises(kind), translated_memory_errors(ValueError, "OOM"):
+            raise error
+
+
+def test_an_error_has_a_code_and_a_status():
+    errors = UserError("a"), UserError("a", 75, code="busy")
+    assert [(e.exit_status, e.code, str(e)) for e in errors] == [
+        (2, "bad_input", "a"),
+        (75, "busy", "a"),
+    ]
