@@ -9,6 +9,7 @@ import pytest
 from t2t_keras.bin import t2t_translate_all
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.training.checkpoints import watch
+from t2t_keras.training.checkpoints.names import checkpoint_at, identity
 from t2t_keras.training.checkpoints.tensorflow import load_weights
 from t2t_keras.training.checkpoints.watch import PollPolicy
 
@@ -56,14 +57,14 @@ def put(random_run, run):
 @pytest.fixture
 def translate_all(run, tmp_path):
     """translate_all(flag, ...): runs the command; returns the content of its files by name."""
-    source, directory = tmp_path / "news.en", tmp_path / "out"
+    source, directory = tmp_path / "news[1].en", tmp_path / "out"
     source.write_text("".join(f"{line}\n" for line in SOURCES))
     flags = [f"--output_dir={run}", f"--source={source}", f"--translations_dir={directory}", FAST]
 
     def translate_all(*more):
         t2t_translate_all.run(["t2t-translate-all", *flags, *more])
         files = {path.name: path.read_text() for path in directory.iterdir()}
-        assert files.pop("news.en.json")
+        assert files.pop("news[1].en.json")
         return files
 
     return translate_all
@@ -74,20 +75,20 @@ def test_every_checkpoint_and_after_a_restart_the_rest(
 ):
     put(10)
     put(20)
-    assert translate_all("--min_steps=20") == {"news.en-20": expected(20)}
-    (tmp_path / "out" / "news.en-20").write_text("complete\n")
+    assert translate_all("--min_steps=20") == {"news[1].en-20": expected(20)}
+    (tmp_path / "out" / "news[1].en-20").write_text("complete\n")
     put(30)
     for file in run.glob("model.ckpt-20.*"):
         file.unlink()
-    for name in ("news.en-40.partial", "news.en-tok-40.partial"):
+    for name in ("news[1].en-40.partial", "news[1].en-tok-40.partial"):
         (tmp_path / "out" / name).touch()
     capsys.readouterr()
     assert translate_all() == {
-        "news.en-10": expected(10),
-        "news.en-20": "complete\n",
-        "news.en-30": expected(30),
-        "news.en-40.partial": "",
-        "news.en-tok-40.partial": "",
+        "news[1].en-10": expected(10),
+        "news[1].en-20": "complete\n",
+        "news[1].en-30": expected(30),
+        "news[1].en-40.partial": "",
+        "news[1].en-tok-40.partial": "",
     }
     printed = capsys.readouterr().out
     assert "1 already translated" in printed
@@ -98,16 +99,23 @@ def test_every_checkpoint_and_after_a_restart_the_rest(
     assert "alpha: recorded 0.6, requested 1.0" in capsys.readouterr().err
 
 
-def test_a_checkpoint_is_not_written_over(run, put, translate_all, tmp_path, capsys):
+def test_a_checkpoint_is_not_written_over(random_run, run, put, translate_all, tmp_path, capsys):
     put(10)
     index = run / "model.ckpt-10.index"
     before = index.read_bytes()
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "news.en-10.partial").hardlink_to(index)
+    (tmp_path / "out" / "news[1].en-10.partial").hardlink_to(index)
     with pytest.raises(SystemExit):
         translate_all()
-    assert "news.en-10.partial: it is also an input" in capsys.readouterr().err
+    assert "news[1].en-10.partial: it is also an input" in capsys.readouterr().err
     assert index.read_bytes() == before
+    # Nor what belongs to the other models.
+    settings = tmp_path / "out" / "news[1].en.json"
+    settings.unlink()
+    settings.hardlink_to(random_run / "run.json")
+    with pytest.raises(SystemExit):
+        translate_all(f"--ensemble={random_run}")
+    assert "news[1].en.json: it is also an input" in capsys.readouterr().err
 
 
 def test_a_training_that_goes_on(run, put, translate_all, capsys, monkeypatch, expected):
@@ -117,17 +125,18 @@ def test_a_training_that_goes_on(run, put, translate_all, capsys, monkeypatch, e
     monkeypatch.setattr(watch, "PollPolicy", policy)
     (run / "model.ckpt-5.index").write_bytes(b"damaged")
     files = translate_all("--wait_minutes=1")
-    assert files == {f"news.en-{step}": expected(step) for step in (20, 30)}
+    assert files == {f"news[1].en-{step}": expected(step) for step in (20, 30)}
     assert "2 translations; skipped: step 5" in capsys.readouterr().out
 
 
-def test_without_a_checkpoint_and_with_ctrl_c(run, translate_all, refused, monkeypatch):
+def test_without_a_checkpoint_and_with_ctrl_c(random_run, run, translate_all, refused, monkeypatch):
     flags = f"--output_dir={run}", "--min_steps=40"
     assert "at least 40 steps" in refused("t2t-translate-all", *flags)
     # Nothing was begun, so that other settings can be given.
-    assert "at least 40 steps" in refused(
-        "t2t-translate-all", *flags, "--decode_hparams=beam_size=3"
-    )
+    more = "--decode_hparams=beam_size=3", f"--ensemble={random_run}"
+    assert "at least 40 steps" in refused("t2t-translate-all", *flags, *more)
+    stated = json.loads((run / "translations" / "parallel_text.dev.json").read_text())
+    assert stated["ensemble"] == [identity(checkpoint_at(str(random_run)))]
 
     def interrupted(seconds):
         raise KeyboardInterrupt

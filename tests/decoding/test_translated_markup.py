@@ -1,5 +1,6 @@
 """By a translator that writes what it reads, markup comes back byte for byte."""
 
+import dataclasses
 import random
 import re
 
@@ -7,6 +8,7 @@ import pytest
 from counted_work import work_of
 from echo import echo, upper_case
 
+from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.markup import translate_markup
 from t2t_keras.text.files import normalized
 
@@ -137,6 +139,29 @@ def test_a_code_without_a_place_comes_once():
     assert [found.text.count(f"<code>{name}</code>") for name in "fg"] == [1, 2]
     words = re.sub("<[^>]*>", " ", found.text).replace(".", "").split()
     assert sorted(words) == sorted(["see", "g", *["x"] * 500, "see", "f", "and", "g"])
+
+
+def test_settings_of_the_translator():
+    translator, seen = echo(), {}
+    outputs, decode = translator.engine.outputs, translator.tokenizer.decode
+
+    def numbered(sources, prefixes, numbers):
+        seen.update(zip(decode(sources), numbers, strict=True))
+        return outputs(sources, prefixes, numbers)
+
+    translator.engine.outputs = numbered
+    translator.config = dataclasses.replace(translator.config, lines_at_once=2, max_input_length=6)
+    found = translate_markup(translator, ["<p>a<p>b c d e f g<p>c d e f g h", "d"], "html")
+    assert [each.cut for each in found] == [2, 0]
+    # Draws are by these numbers, and no two sentences have the same.
+    assert seen == {"a": 0, "b c d e f": 1, "c d e f g": 2, "d": 3}
+    translator.config = dataclasses.replace(translator.config, split_long=True)
+    kept = "<b>One</b> <code>is it. Now</code> b c"
+    [found] = translate_markup(translator, [kept], "html")
+    assert (found.cut, found.text) == (0, kept)
+    translator.problem = Problem(source_language="de", target_language="en")
+    translate_markup(translator, ["See Abb. 3"], "html")
+    assert "See Abb. 3" in seen
 
 
 # Each was more than linear, or is read by a part of its own.

@@ -14,6 +14,7 @@ import pytest
 from t2t_keras.bin.flags import run_command
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.jobs.disturbed import translate_disturbed
 from t2t_keras.decoding.jobs.files import (
     first_hypotheses,
     score_file,
@@ -136,11 +137,37 @@ def test_what_it_was_made_from_is_stated(write, tmp_path):
     assert stated_of(output) == {}
 
 
+def test_of_disturbed_text_only_what_is_missing_is_translated(write, tmp_path):
+    source, output, lines = write("in", "a b\nc d\n"), tmp_path / "out", ["A B", "C D"]
+
+    def done(*kinds, **config):
+        files = translate_disturbed(
+            Repeats(**config), source, source, output, MADE_BY, kinds, states=True
+        )
+        return [(each.kind, each.is_new) for each in files]
+
+    assert done() == [("", True)]
+    assert done("upper") == [("", True), ("upper", True)]
+    made = [output, *(tmp_path / f"out.upper{end}" for end in ("", ".source", ".reference"))]
+    assert [path.read_text().splitlines() for path in made[1:]] == [lines] * 3
+    assert names(tmp_path) == sorted(["in", "out.json", *(path.name for path in made)])
+    # Of an interrupted job what is complete is not, if it is there and of the same settings.
+    for config, are_new in (({}, [False, True, True]), (dict(alpha=0.5), [True] * 3)):
+        files = translate_disturbed(Repeats(), source, source, output, MADE_BY, ["upper", "typos"])
+        assert [next(files).kind for _ in range(3)] == ["", "upper", "typos"]
+        files.close()
+        (tmp_path / "out.upper").unlink()
+        assert [is_new for _, is_new in done("upper", "typos", **config)] == are_new
+
+
 def test_all_hypotheses_and_scores(run, tmp_path):
     config = dict(return_beams=True, beam_size=2)
     assert run("a\nb\n", Repeats(**config)) == "a\t0\nb\t1\n"
     translator = Repeats(**config, write_beam_scores=True)
     assert run("a\nb\n", translator) == "a\t-0.5000\t0\t-1.2500\nb\t-0.5000\t1\t-1.2500\n"
+    assert first_hypotheses(tmp_path / "out.txt", vars(translator.config)) == ["a", "b"]
+    translator = Repeats(write_beam_scores=True)
+    assert run("a\nb\n", translator) == "a\t-0.5000\nb\t-0.5000\n"
     assert first_hypotheses(tmp_path / "out.txt", vars(translator.config)) == ["a", "b"]
 
 
