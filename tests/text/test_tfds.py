@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import re
 import sys
+import types
 
 import pytest
 import small_wmt
@@ -13,7 +14,7 @@ from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.errors import UserError
 from t2t_keras.text.plain_text import plain_text
-from t2t_keras.text.tfds import PreparedText, manual_directory
+from t2t_keras.text.tfds import PreparedText, dataset_directory, manual_directory, prepared_lines
 
 ARCHIVES = (
     "training-parallel-europarl-v7.tgz",
@@ -79,6 +80,20 @@ def test_nothing_is_downloaded(data_dir, tmp_path):
     listed = ".*\n  ".join(map(re.escape, ARCHIVES[1:]))
     with pytest.raises(UserError, match=f"wmt14_translate/de-en .*:\n  {listed}"):
         generate(problem, tmp_path, tmp_path)
+
+
+def test_lines_are_lines_and_what_cannot_be_prepared_is_refused(data_dir, monkeypatch):
+    examples = [{"de": b"eins\nzwei ", "en": b"one &amp; two"}]
+    split = types.SimpleNamespace(as_numpy_iterator=lambda: iter(examples))
+    builder = types.SimpleNamespace(as_dataset=lambda split, shuffle_files: splits[split])
+    module, splits = types.SimpleNamespace(builder=lambda name, data_dir: builder), {"train": split}
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", module)
+    text = PreparedText("some/de-en", "train", ("de", "en"), data_dir)
+    assert list(prepared_lines(text)) == [(b"eins zwei ", b"one &amp; two")]
+    text = dataclasses.replace(text, has_entities=True)
+    assert list(prepared_lines(text)) == [(b"eins zwei", b"one & two")]
+    with pytest.raises(UserError, match=f"some/de-en is not prepared in {data_dir}"):
+        dataset_directory(text)
 
 
 @pytest.mark.filterwarnings("ignore")  # Those of tensorflow-datasets and what it imports.

@@ -136,12 +136,19 @@ def translated(markup, translation, pairs, form="html"):
             for ours, theirs in zip(".!?:;,--", SIGNS, strict=True)
         ),
         ("<b>Stop</b>! go", "los Halt?", [(0, 1), (2, 0)], "los <b>Halt</b>?"),
+        ("<i>a <code>-</code></i> b", "b - a", [(0, 2), (2, 0)], "b <i><code>-</code> a</i>"),
         ("a\u00a0b", "x", [(0, 0)], "x\u00a0"),
         ("a\n b", "x  y", [(0, 0), (1, 1)], "x\n  y"),
     ],
 )
 def test_where_tags_come(markup, translation, pairs, expected):
     assert translated(markup, translation, pairs) == expected
+
+
+def test_a_code_without_a_place_comes_once_beside_one_that_has_it():
+    source = f"<code>f</code> {'<b>x</b> ' * 450}<code>f</code> y"
+    found = translated(source, f"f {'x ' * 450}z y f", [])
+    assert (found.count("<code>f</code>"), found.count("f")) == (2, 2)
 
 
 @pytest.mark.parametrize(
