@@ -65,10 +65,7 @@ class XmlFile:
         if not is_charset(encoding):
             raise UserError(f"{path}: the encoding {encoding} is unknown. Convert it to UTF-8.")
         self.original = decoded(path, content, encoding)
-        try:
-            self.data = self.original.text.encode()
-        except UnicodeEncodeError as error:
-            raise UserError(f"{path} is not valid Unicode. Convert it to UTF-8.") from error
+        self.data = self.original.text.encode()
 
     def raw(self, start: int, end: int) -> str:
         """Returns a part of the file."""

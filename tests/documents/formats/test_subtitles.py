@@ -128,6 +128,13 @@ def test_signs_around_speech_stay(translated, written, text, sources, end):
     assert translated("a.srt", text) == text.upper()
 
 
+def test_no_line_breaks_inside_a_tag(written):
+    text = '1\n00:00:01,000 --> 00:00:02,000\none <font color="red blue">{}</font> {}\n'
+    document = read_document(written("a.srt", text.format("two\nthree", "four")))
+    document.units[0].set('one <font color="red blue">a b c d</font> e')
+    assert document.content().decode() == text.format("a\nb c d", "e")
+
+
 def test_codes_come_once_each(written):
     document = read_document(written("a.srt", TEXT.replace("old", r"{\b1}old{\b0}")))
     document.units[0].set('hallo mein<wbr i="1"> alter Freund<wbr i="0">')

@@ -118,6 +118,10 @@ def test_malformed_pages_come_back(translated, page):
     assert translated("a.html", page).lower() == page
 
 
+def test_a_tag_that_does_not_end_is_counted(written):
+    assert read_document(written("a.html", "<p>a <b")).left_out == {"tags that do not end": 1}
+
+
 XML = """<?xml version="1.0"?>
 <!DOCTYPE book SYSTEM "http://example.org/x.dtd">
 <d:book xmlns:d="urn:x" xmlns:its="http://www.w3.org/2005/11/its"><!-- no -->
