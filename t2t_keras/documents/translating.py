@@ -14,7 +14,6 @@ from t2t_keras.text.placeholders import has_words
 
 # Texts that are translated together: more would only make the bar jump.
 _AT_ONCE = 1024
-_TAG = re.compile(r"<[^<>]*>")
 _TAG_OR_SPACE = re.compile(r"<[^<>]*>|\s+")
 
 
@@ -160,7 +159,7 @@ class _Job:
         texts = {text: each.text for text, each in zip(self.missing, found, strict=True)}
         texts |= self.known
         text = "".join(written(laid_out(parts, texts)) for parts, written in self.pieces)
-        if self.unit.format != "text" and _is_same(text, self.unit.source):
+        if self.unit.format != "text" and _letters(text) == _letters(self.unit.source):
             # Keep its tags and its white space.
             text = self.unit.source
         if self.known and not found:
@@ -172,10 +171,9 @@ class _Job:
         return any(each.is_broken for each in found)
 
 
-def _is_same(markup: str, other: str) -> bool:
-    """Returns whether two pieces of markup have the same tags and letters, wherever tags are."""
-    letters = {_TAG_OR_SPACE.sub("", side) for side in (markup, other)}
-    return len(letters) == 1 and sorted(_TAG.findall(markup)) == sorted(_TAG.findall(other))
+def _letters(markup: str) -> str:
+    """Returns markup without tags and white space."""
+    return _TAG_OR_SPACE.sub("", markup)
 
 
 def _translate(

@@ -60,7 +60,7 @@ class XmlFile:
 
     def __init__(self, path: Path, content: bytes):
         self.path = path
-        found = _DECLARATION.match(content.removeprefix(b"\xef\xbb\xbf"))
+        found = _DECLARATION.match(content)
         encoding = found[1].decode() if found else "utf-8"
         if not is_charset(encoding):
             raise UserError(f"{path}: the encoding {encoding} is unknown. Convert it to UTF-8.")

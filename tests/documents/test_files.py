@@ -17,7 +17,7 @@ def folder(tmp_path):
     """A folder with documents, another file, and two files that cannot be read."""
     for name, content in (
         ("in/a.txt", "One."),
-        ("in/deep/b.html", "<p>Two.</p>"),
+        ("in/deep/b.html", "<p lang=en>Two.</p>"),
         ("in/c.POT", 'msgid "Three"\nmsgstr ""\n'),
         ("in/d.png", "x"),
         ("in/bad.xml", "<a>"),
@@ -48,7 +48,7 @@ def test_a_folder_becomes_a_folder(folder, translator, capsys):
         if path.is_file()
     }
     assert found.keys() == {"a.txt", "deep/b.html", "c.po"}
-    assert found["deep/b.html"] == "<p>TWO.</p>"
+    assert found["deep/b.html"] == "<p lang=de>TWO.</p>"
     said = capsys.readouterr()
     assert f"{folder}/out/a.txt: 1 translated\n" in said.out
     assert "1 other files of the folders were left out.\n" in said.out
@@ -85,7 +85,7 @@ def test_several_files_become_files_of_a_folder(folder, translator):
     ]
     assert plan.others == 0
     translate_files(plan, translator)
-    assert (folder / "new/b.html").read_text() == "<p>TWO.</p>"
+    assert (folder / "new/b.html").read_text() == "<p lang=de>TWO.</p>"
 
 
 def test_options_and_languages_reach_each_document(folder, translator):

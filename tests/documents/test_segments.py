@@ -2,7 +2,15 @@
 
 import pytest
 
-from t2t_keras.documents.segments import Segment, divided, laid_out, segmented, unwrapped, wrapped
+from t2t_keras.documents.segments import (
+    Segment,
+    divided,
+    is_spaced,
+    laid_out,
+    segmented,
+    unwrapped,
+    wrapped,
+)
 
 
 def sentences_of(text):
@@ -75,10 +83,13 @@ def test_lines_of_markup_stay_where_they_count():
     assert laid_out(found, {}) == once
     assert found[1].line == f'<pre class="t2t-lines" xml:space="preserve">{once.rstrip()}</pre>'
     names = ("pre", "code", "kbd", "samp", "tt", "SCRIPT", "style", "textarea", "xmp")
-    for tag in ("<img alt='", *(f"<{name}>" for name in names)):
+    for tag in ("<img alt='", "<!-- <b> ", *(f"<{name}>" for name in names)):
         own = f"{tag}This line has been wrapped by somebody else\nat its end'> x"
         assert laid_out(segmented(own, is_plain=False, keeps_lines=True), {}) == own
     assert segmented("<b>x</b> y", is_plain=False, keeps_lines=True)[1].line == "<b>x</b> y"
+    for space in "\t\n\r":
+        line = segmented(f"<b>x</b>{space}y", is_plain=False, keeps_lines=True)[1].line
+        assert line.endswith(f">x</b>{space}y</pre>")
 
 
 def test_a_text_is_divided_in_proportion():
@@ -96,6 +107,11 @@ def test_white_space_stays_if_the_number_of_words_does():
     assert lay_out("a bb ccc dddd e") == "a  bb\tccc\n   dddd\r\n\r\ne"
     assert lay_out("a b c d e f") == "a b c d\n   e\r\n\r\nf"
     assert unwrapped("One  two")[1]("a b c") == "a b c"
+    assert unwrapped("One\ftwo")[0] == "One two"
+    assert [is_spaced(f"a{space}b") for space in ("  ", "\t", "\f", " \n\t", " ")] == [
+        *[True] * 3,
+        *[False] * 2,
+    ]
 
 
 def test_many_lines_take_linear_time():

@@ -56,6 +56,7 @@ def test_declared_entities_are_refused(written, extension, attack):
     [
         ("<a>\n  <1/></a>", "a.xml:2: not well-formed XML at column 4 "),
         ('<!DOCTYPE a [<!ATTLIST a b CDATA "c">]><a/>', "a default of the attribute 'b'"),
+        ('<!DOCTYPE a [<!ATTLIST a b (c|d) "c">]><a/>', "a default of the attribute 'b'"),
         (f'<a b:c="" xmlns:b="{"b" * 1001}"/>', "a namespace of over 1,000 characters"),
         (f"<a>{''.join(f'<b{each}/>' for each in range(100_001))}</a>", "of over 100,000 kinds"),
         (f"<a>{'<b/>' * (1 << 21)}</a>", "at most 2,097,152 tags, got 2,097,154. Split it"),

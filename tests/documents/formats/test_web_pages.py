@@ -4,6 +4,7 @@ import pytest
 from lxml import etree
 
 from t2t_keras.documents import read_document
+from t2t_keras.documents.document import markup_of
 
 PAGE = """<!DOCTYPE html><html lang=en><head><title>My page</title><style>p {color: red}</style>
 <script>if (a<b) "</p>"</script></head><body class='x'><h1><b>Big</b></h1>
@@ -57,7 +58,7 @@ def test_text_is_escaped_and_encoded_as_the_page_is(written):
 @pytest.mark.parametrize(
     ("page", "languages", "expected"),
     [
-        ("<html lang=en>{}", ("en", "de"), "<html lang=de>{}"),
+        ("<html lang=en-GB>{}", ("en", "de"), "<html lang=de>{}"),
         (
             "<html class='lang=en' LANG='en-GB'>{}",
             ("en", "de"),
@@ -118,12 +119,26 @@ def test_malformed_pages_come_back(translated, page):
     assert translated("a.html", page).lower() == page
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        *(
+            (f"a {tag} b", "html")
+            for tag in ("<b>", "</b>", "<br/>", "<x-y z='1'>", "<v.loud Bob>")
+        ),
+        *((f"a {text} b", "text") for text in ("< b >", "<3", "<12>", "<a<b", "<a", "a>")),
+    ],
+)
+def test_which_texts_have_tags(text, kind):
+    assert markup_of(text) == kind
+
+
 def test_a_tag_that_does_not_end_is_counted(written):
     assert read_document(written("a.html", "<p>a <b")).left_out == {"tags that do not end": 1}
 
 
 XML = """<?xml version="1.0"?>
-<!DOCTYPE book SYSTEM "http://example.org/x.dtd">
+<!DOCTYPE book SYSTEM "http://example.org/x.dtd" [<!ATTLIST book a CDATA #IMPLIED>]>
 <d:book xmlns:d="urn:x" xmlns:its="http://www.w3.org/2005/11/its"><!-- no -->
  <d:title>The &amp;
    "title" &lt;x&gt;</d:title>
@@ -155,6 +170,9 @@ def test_xml_units_hold_codes_only(written):
     assert unit.source == (
         'Some <g i="0">text</g> with <x i="1"/> <x i="2"/> and\n   the <x i="3"/> end. <x i="4"/>'
     )
+    entity = "<!DOCTYPE a SYSTEM 'x'><a>&b; <c>d</c></a>"
+    [unit] = read_document(written("b.xml", entity)).units
+    assert unit.source == '<x i="0"/> <g i="1">d</g>'
 
 
 def test_text_that_xml_has_signs_for_is_escaped(written):
