@@ -53,6 +53,10 @@ def test_rules_for_0_1_2_5_and_21(language, forms):
     assert list(map(gettext.c2py(rule), (0, 1, 2, 5, 21))) == forms
 
 
+def test_a_header_may_lack_its_last_sign_and_have_spaces():
+    assert plural_forms(" nplurals = 2 ; plural = n != 1 ") == (2, {0})
+
+
 @pytest.mark.parametrize(
     "header",
     [

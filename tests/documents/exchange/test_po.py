@@ -179,11 +179,12 @@ def test_placeholders_that_are_numbered_or_named_may_change_places(written):
         ("It failed.<p>Try again.", "html"),
         ("<dt>Name<dd>What it is", "html"),
         ("An <img src='%s'></img> and an <icon/>", "html"),
+        ("An <img/> without attributes", "html"),
         ("Run the <script> before the build", "text"),
         ("Use <style> for the output", "text"),
         ("The <title> of a page, <script/> too", "text"),
         ("Copy <b>all</b> from <source> to <file>", "text"),
-        ("Use <p> here", "text"),
+        ("Now you can use the tag <p> here", "text"),
         ("Use <script/> here", "text"),
         ("the end</b>", "text"),
         ("By <a@b.org> <1>", "text"),
@@ -215,6 +216,9 @@ def test_a_template_becomes_a_catalogue_of_its_language(translated, msgfmt):
 
 def test_a_file_without_a_header_gets_one(translated, msgfmt):
     entry = 'msgid "%d thing"\nmsgid_plural "%d things"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    found = translated("a.po", 'msgid "a" msgstr ""', final=True)
+    assert found.endswith('\n\nmsgid "a" msgstr "A"')
+    assert "\r" not in found
     other = 'msgctxt "no header"\nmsgid ""\nmsgstr "x"\n\n'
     found = translated("a.po", other + entry, languages=("en", "ja"))
     assert other in found
