@@ -62,6 +62,11 @@ def test_of_two_cases_the_exact_one():
     assert found == ["USA", "uns", "uns"]
 
 
+def test_of_several_targets_the_first_counts_where_it_is_asked_for():
+    glossary = Glossary.of([("dog", "Hund"), ("Dog", "Hunde", "n")], first_counts=True)
+    assert glossary.terms == (Term("dog", "Hund"),)
+
+
 def test_files(tmp_path):
     path = tmp_path / "terms.tsv"
     path.write_bytes("\ufeffdog\tHund\r\n\n hot  dog \tWurst\tfood\r\ndog\tHund\n".encode())

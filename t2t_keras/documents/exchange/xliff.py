@@ -34,7 +34,6 @@ class XliffDocument(BilingualDocument):
     def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
         super().__init__(path, languages, content)
         self.version = ""
-        self._expected = languages
         self._without_language: list[Element] = []
         # The open elements that say what to translate, or what to do with white space.
         self._outer: list[Element] = []
@@ -56,7 +55,7 @@ class XliffDocument(BilingualDocument):
         if element.name == ("xliff" if self.is_second else "file"):
             names = _LANGUAGES[element.name]
             found = tuple(element.attributes.get(name, "") for name in names)
-            self.languages = checked_languages(self.path, found, self._expected)
+            self.languages = checked_languages(self.path, found, self.languages)
             if not found[1]:
                 self._without_language.append(element)
 

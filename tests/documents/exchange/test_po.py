@@ -136,6 +136,7 @@ def test_what_msgfmt_refuses_stays_fuzzy(written, msgfmt, source, target):
         ("range: 0..5", "%s", "x", False),
         ("c-format", "<b>%s</b> <i>a</i>", "<i>a</i> <b>%s</b>", False),
         ("c-format", "<b>%s</b>", "%s", True),
+        ("c-format", "%1$s of %2$d", "%2$d von %1$s", False),
     ],
 )
 def test_flags_tell_what_msgfmt_compares(written, msgfmt, flags, source, target, is_unsafe):
@@ -178,6 +179,7 @@ def test_placeholders_that_are_numbered_or_named_may_change_places(written):
         ("<ul><li>One<li>Two</ul>", "html"),
         ("It failed.<p>Try again.", "html"),
         ("<dt>Name<dd>What it is", "html"),
+        ("<b>R&amp;D</b> now", "html"),
         ("An <img src='%s'></img> and an <icon/>", "html"),
         ("An <img/> without attributes", "html"),
         ("Run the <script> before the build", "text"),
@@ -195,7 +197,7 @@ def test_a_message_is_html_where_its_tags_match(written, translator, capitals_of
     document = read_document(written("a.po", f'{HEADER}msgid "{message}"\nmsgstr ""\n'), "en", "de")
     translate_document(document, translator)
     [unit] = document.units
-    assert unit.format == kind
+    assert (unit.format, unit.keeps_lines) == (kind, True)
     assert translator.calls[0][1] == kind
     assert unit.target == capitals_of(message)
 
@@ -216,8 +218,8 @@ def test_a_template_becomes_a_catalogue_of_its_language(translated, msgfmt):
 
 def test_a_file_without_a_header_gets_one(translated, msgfmt):
     entry = 'msgid "%d thing"\nmsgid_plural "%d things"\nmsgstr[0] ""\nmsgstr[1] ""\n'
-    found = translated("a.po", 'msgid "a" msgstr ""', final=True)
-    assert found.endswith('\n\nmsgid "a" msgstr "A"')
+    found = translated("a.po", 'msgid "a" msgstr ""')
+    assert found.endswith('"\n\n#, fuzzy\nmsgid "a" msgstr "A"')
     assert "\r" not in found
     other = 'msgctxt "no header"\nmsgid ""\nmsgstr "x"\n\n'
     found = translated("a.po", other + entry, languages=("en", "ja"))
@@ -318,7 +320,7 @@ def test_lines_are_as_long_as_gettexts(written, msgcat):
             'msgid "a"\nmsgid_plural "as"\nmsgstr[0]\n""\nmsgstr [ 1 ] ""\n',
             '#, fuzzy\nmsgid "a"\nmsgid_plural "as"\nmsgstr[0] "A"\nmsgstr[1] "AS"\n',
         ),
-        ('msgid "\\x61\\142"\nmsgstr ""\n', '#, fuzzy\nmsgid "\\x61\\142"\nmsgstr "AB"\n'),
+        ('msgid "\\x6a\\142"\nmsgstr ""\n', '#, fuzzy\nmsgid "\\x6a\\142"\nmsgstr "JB"\n'),
     ],
 )
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
@@ -338,9 +340,14 @@ def test_a_form_without_a_plural_is_a_translation(translated):
 def test_a_domain_belongs_to_no_entry(translated):
     found = translated("a.po", HEADER + '# one\ndomain "x"\n# two\nmsgid "a"\nmsgstr ""\n')
     assert found.endswith('# one\ndomain "x"\n# two\n#, fuzzy\nmsgid "a"\nmsgstr "A"\n')
+    first = 'msgid ""\nmsgstr "x: y\\n"\n\ndomain "x"\n'
+    found = translated("a.po", first + HEADER + 'msgid "a"\nmsgstr ""\n')
+    assert found.startswith('msgid ""\nmsgstr ""\n"x: y\\n"\n"Language: de\\n"\n')
 
 
 def test_strings_have_all_of_gettexts_escapes(written):
+    content = 'msgid "\\q\\303\\274\\xC3\\xbc"\nmsgstr ""\n'
+    assert read_document(written("a.po", content), "en", "de").units[0].source == "\\qüü"
     text = '\a\b\f\n\r\t\v"\\ x'
     content = 'msgid "\\a\\b\\f\\n\\r\\t\\v\\"\\\\ x"\nmsgstr ""\n'
     document = read_document(written("a.po", content), "en", "de")
@@ -379,6 +386,8 @@ def test_comments_of_the_memory_stand_before_the_last_block(translated):
         ('msgid "a"\nmsgctxt "b"\nmsgstr "c"\n', "2 is not valid PO"),
         ('msgid[0] "a"\nmsgstr "c"\n', "1 is not valid PO"),
         ('"a"\n', "1 is not valid PO"),
+        ('msgid\nmsgstr "c"\n', "2 is not valid PO"),
+        ('msgid "a"\nmsgid_plural "b"\nmsgstr[0][1] "c"\n', "3 is not valid PO"),
         ("\xff".encode("latin-1"), "not valid UTF-8"),
         (HEADER, "expected fr as its target language, got de"),
     ],

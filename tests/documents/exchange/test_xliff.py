@@ -252,7 +252,7 @@ UNIT = (
         ('One<ph id="1"> </ph>Two', 'One<x i="0" ctype="lb"/>Two'),
         ('One<ph id="1">&amp;#xA;</ph>Two', 'One<x i="0" ctype="lb"/>Two'),
         ('One<x id="1" ctype="x-tab"/>Two', 'One<x i="0" ctype="lb"/>Two'),
-        ('One<x id="1" ctype="pb"/>Two', 'One<x i="0" ctype="lb"/>Two'),
+        ('One<x id="1" ctype="x-pb"/>Two', 'One<x i="0" ctype="lb"/>Two'),
         ('One<x id="1" equiv-text="&lt;br>"/>Two', 'One<x i="0" ctype="lb"/>Two'),
         ('One<ph id="1">&lt;b/&gt;</ph>Two', 'One<x i="0"/>Two'),
         ('One<bpt id="1">&lt;br></bpt>Two<ept id="1"/>', 'One<g i="0">Two</g>'),
@@ -288,9 +288,9 @@ def test_codes_are_what_they_stand_for(written, source, seen):
     document = read_document(written("a.xlf", UNIT.format(source)), "en", "de")
     [unit] = document.units
     assert unit.source == seen
-    for text in (seen, seen.replace("/>", ">")):
-        unit.set(text)
-        assert f">{source}</target>" in document.content().decode()
+    for text, end in ((seen, ""), (seen.replace("/>", ">"), " new")):
+        unit.set(text + end)
+        assert f">{source}{end}</target>" in document.content().decode()
 
 
 @pytest.mark.parametrize(
@@ -355,6 +355,12 @@ def test_codes_stay_where_capitals_are_longer(written):
 def test_languages_must_fit_the_model(written):
     with pytest.raises(UserError, match="expected fr as its source language, got en-US"):
         read_document(written("a.xlf", FIRST.encode("latin-1")), "fr", "de")
+    other = FIRST.split(">\n", 3)[3].partition("</x:xliff>")[0].replace("en-US", "fr")
+    content = FIRST.replace("</x:xliff>", f"{other}</x:xliff>").encode("latin-1")
+    with pytest.raises(UserError, match="expected en-US as its source language, got fr"):
+        read_document(written("a.xlf", content))
+    with pytest.raises(UserError, match="a trans-unit has no source"):
+        read_document(written("a.xlf", UNIT.replace("<source>{}</source>", "<target/>")))
     with pytest.raises(UserError, match="expected XLIFF"):
         read_document(written("b.xlf", "<html/>"))
 

@@ -153,3 +153,8 @@ def test_a_new_target_is_replaced_by_its_segments(written):
     assert [each.text for each in root.find(".//target")] == ["Eins.", "Zwei."]
     found = [(each.get("mid"), each.get("match-quality")) for each in root.iter("alt-trans")]
     assert found == [('"', "75%"), ("1", "0%")]
+    # Without a target there is one behind the segments.
+    content = content.replace('<target state="new">One. Two.</target>', "")
+    document = read_document(written("a.xlf", content), "en", "de")
+    document.units[0].set("Eins.")
+    assert b"</seg-source><target " in document.content()

@@ -122,7 +122,7 @@ def test_numbers_have_units():
 def test_pieces_that_are_given_are_found_before_others():
     found = find("Run ls -l %s, not ls.", ["ls", "ls -l %s"])
     assert [each.text for each in found] == ["ls -l %s", "ls"]
-    assert [each.text for each in find("%s-x %dx", ["%s-x", Part("dx")])] == ["%s-x", "%d"]
+    assert [each.text for each in find("%s-x %dx", ["", "%s-x", Part("dx")])] == ["%s-x", "%d"]
 
 
 def test_pieces_are_no_parts_of_other_words():
@@ -142,6 +142,7 @@ def test_pieces_are_no_parts_of_other_words():
         ("1 000 km in 2 kWh", "1000 km mit 2 kWh", [], []),
         ("1,000.5 km", "1\u202f000,5 km", [], []),
         ("1\u2019000 km", "1000 km", [], []),
+        ("{} of %s", "{} von %2$s", [], []),
         ("5 MB", "6 MB", ["5 MB"], ["6 MB"]),
         ("50%", "50 %", [], []),
         ("%d files in %s", "in %2$s sind %1$d Dateien", [], []),

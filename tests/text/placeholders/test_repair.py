@@ -29,6 +29,8 @@ PIECES = (
         ("%(name)s is", "% (Name) s ist", [], "%(name)s ist"),
         ("%d files in %s", "in %s sind %d Dateien", [], "in %d sind %s Dateien"),
         ("the file %s", "die Datei", [], "die Datei %s"),
+        # Without "%s" its neighbours would be another one.
+        ("Buy $x now", "Kauf $x%s$& jetzt", [], "Kauf $x & jetzt"),
     ],
 )
 def test_places(source, target, alignment, expected):

@@ -122,7 +122,17 @@ def test_labels_are_short_and_not_sentences(text, has_one):
 
 @pytest.mark.parametrize(
     "text",
-    ["R&D", "AT&T", "Search & Replace", "snake_case", "__init__", "&amp;x", "a _b _c", "To _x."],
+    [
+        "R&D",
+        "AT&T",
+        "Search & Replace",
+        "snake_case",
+        "__init__",
+        "&amp;x",
+        "a _b _c",
+        "To _x.",
+        "_www.a.b",
+    ],
 )
 def test_what_is_no_accelerator(text):
     assert without_mark(text) == (text, None)

@@ -179,6 +179,12 @@ def test_work_is_in_proportion_to_the_texts(terms, source, target):
                 "Kater und Katze mit Karl Kasimir Hund",
             ],
         ),
+        (
+            "Der - ruht.",
+            [(1, 1)],
+            ["Der -Hund", "Der -Hund ruht.", "Der - Hund", "Der - Hund ruht."],
+            ["Der -Hund ruht.", "Der - Hund ruht."],
+        ),
         ("Ja, er ruht.", [(0, 0)], ["Ja, Hund", "Ja, Hund er"], ["Ja, Hund er ruht."]),
         # Where nothing is, behind the translation of the word before; in front of the full stop.
         ("Der ruht.", [(0, 0), (2, 1)], ["Der Hund", "Der Hund ruht."], ["Der Hund ruht."]),
