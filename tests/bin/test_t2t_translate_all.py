@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from t2t_keras import registry
 from t2t_keras.bin import t2t_translate_all
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.training.checkpoints import watch
@@ -130,12 +131,15 @@ def test_a_training_that_goes_on(run, put, translate_all, capsys, monkeypatch, e
 
 
 def test_without_a_checkpoint_and_with_ctrl_c(random_run, run, translate_all, refused, monkeypatch):
+    problem = type(registry.problem("parallel_text"))
+    monkeypatch.setattr(problem, "text_name", lambda problem, split, lines: f"my {split}")
     flags = f"--output_dir={run}", "--min_steps=40"
     assert "at least 40 steps" in refused("t2t-translate-all", *flags)
     # Nothing was begun, so that other settings can be given.
     more = "--decode_hparams=beam_size=3", f"--ensemble={random_run}"
     assert "at least 40 steps" in refused("t2t-translate-all", *flags, *more)
     stated = json.loads((run / "translations" / "parallel_text.dev.json").read_text())
+    assert stated["text"] == "my dev"
     assert stated["ensemble"] == [identity(checkpoint_at(str(random_run)))]
 
     def interrupted(seconds):

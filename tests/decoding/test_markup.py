@@ -130,6 +130,7 @@ def test_a_glossary_holds_in_markup(translators):
     source = "the <b>small</b> dog sees <i>a man</i>"
     [found] = translators["keras"].translate([source], format="html", glossary=glossary)
     assert [use.kind for use in found.terms] == ["exact"]
+    assert [each.text for each in found.hypotheses] == [found.text]
     assert "red house" in text_of(found.text)
     assert tags(found.text) == tags(source)
 

@@ -65,6 +65,7 @@ def test_capitals_change_letters_only(form, pieces):
         ("xml", "Word<fn>A note.</fn> ends", "Word ends|A note."),
         ("xml", "Word<d:footnote><p>See</p></d:footnote> ends", "Word ends|See"),
         ("xml", "Word<k>This is one.</k> ends", "Word ends|This is one."),
+        ("xml", "Word<k>this is one.</k> Ends", "Wordthis is one.|Ends"),
         ("xml", "Word <k>This is one.</k> ends", "Word This is one.|ends"),
         ("xml", "Go <g ctype='x-note'>see it</g> on", "Go on|see it"),
         ("html", "<span>Name</span><span>Value</span>", "Name Value"),

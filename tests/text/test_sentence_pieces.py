@@ -232,6 +232,18 @@ def test_ids_are_the_library_s_whatever_the_model(monkeypatch, options, independ
     assert [ids.tolist() for ids in encoded] == expected
 
 
+def test_pieces_are_spelled_by_a_model_that_drops_spaces():
+    first, second = (
+        SentencePieceTokenizer(other_model(**options))
+        for options in (dict(remove_extra_whitespaces=True, vocab_size=290), dict(bos_id=3))
+    )
+    spelled, _ = first.spell(second)
+    of_pieces = {piece: first.pieces(spelled[i]) for piece, i in second.vocabulary().items()}
+    assert of_pieces.pop("<s>") == ["<unk>"]
+    begin = [pieces[0] for piece, pieces in of_pieces.items() if piece[0] == "\u2581"]
+    assert all(piece[0] == "\u2581" for piece in begin)
+
+
 def test_a_piece_that_is_not_utf_8_is_refused():
     content = SentencePieceTokenizer.train(
         ["the house stands near a green tree"] * 9, 275

@@ -137,6 +137,8 @@ def translated(markup, translation, pairs, form="html"):
         ),
         ("<b>Stop</b>! go", "los Halt?", [(0, 1), (2, 0)], "los <b>Halt</b>?"),
         ("<i>a <code>-</code></i> b", "b - a", [(0, 2), (2, 0)], "b <i><code>-</code> a</i>"),
+        ("<b>a,</b> b, c", "b, a, c", [(0, 2), (2, 0), (4, 4)], "b, <b>a,</b> c"),
+        ("a&#160; <i>b</i> c", "x y z", [(0, 0), (1, 2), (2, 1)], "x&#160; y <i>z</i>"),
         ("a\u00a0b", "x", [(0, 0)], "x\u00a0"),
         ("a\n b", "x  y", [(0, 0), (1, 1)], "x\n  y"),
     ],
@@ -146,8 +148,10 @@ def test_where_tags_come(markup, translation, pairs, expected):
 
 
 def test_a_code_without_a_place_comes_once_beside_one_that_has_it():
-    source = f"<code>f</code> {'<b>x</b> ' * 450}<code>f</code> y"
+    many = "".join(f"<i id={number}>x</i> " for number in range(450))
+    source = f"<code>f</code> {many}<code>f</code> y"
     found = translated(source, f"f {'x ' * 450}z y f", [])
+    assert re.findall("<.*?>", found) == re.findall("<.*?>", source)
     assert (found.count("<code>f</code>"), found.count("f")) == (2, 2)
 
 
