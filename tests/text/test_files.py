@@ -1,5 +1,6 @@
 import gzip
 import os
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from t2t_keras.text.files import (
     count_lines,
     has_letters,
     is_blank,
+    line_name,
     line_offsets,
     lines_of,
     read_span,
@@ -141,6 +143,11 @@ def test_a_file_that_cannot_be_read(tmp_path, read):
         read(tmp_path / "none")
     with pytest.raises(UserError, match="Is a directory"):
         read(tmp_path)
+
+
+def test_lines_are_named_with_their_folder():
+    names = [line_name(Path(path), 3) for path in ("/a/news/train.en", "train.en")]
+    assert names == ["news/train.en:3", "train.en:3"]
 
 
 def test_lines_of_a_text():

@@ -259,3 +259,4 @@ def test_rare_characters_are_no_pieces():
     text = ["ab " * 1000] * 20 + ["\u6771" * 2, "\u897f" * 8]
     known = SentencePieceTokenizer.train(text, 275).vocabulary()
     assert [piece in known for piece in ("\u6771", "\u897f", "<0xE6>")] == [False, True, True]
+    assert "\u6771" in SentencePieceTokenizer.train(text, 275, "char").vocabulary()

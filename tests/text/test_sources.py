@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from t2t_keras.errors import UserError
-from t2t_keras.text.sources import SourceFile, fetch
+from t2t_keras.text.sources import ParallelFiles, SourceFile, fetch
 
 CONTENT = "".join(f"line {n} größer\n" for n in range(20_000)).encode()
 PAGES = {
@@ -51,6 +51,19 @@ def known(name, url):
 
 def names(directory):
     return sorted(path.name for path in directory.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("file", "corpus", "name"),
+    [
+        (SourceFile("europarl-v7.de-en.en"), "", "europarl-v7"),
+        (SourceFile("news/train.v2.en.gz"), "", "train"),
+        (SourceFile("a.tgz", members=("dev/news.de-en.en", "other.en")), "", "news"),
+        (SourceFile("a.tgz", members=("dev/news.de-en.en",)), "mine.v1", "mine.v1"),
+    ],
+)
+def test_what_a_mixture_calls_a_text(file, corpus, name):
+    assert ParallelFiles(file, file, corpus=corpus).corpus_name == name
 
 
 def test_missing_files_are_named_first(tmp_path):

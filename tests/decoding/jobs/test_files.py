@@ -195,8 +195,11 @@ def test_prefixes(run, write, tmp_path, monkeypatch, capsys):
     for count in (2, 4):
         with pytest.raises(UserError, match=f"p.txt has 3 lines, .*in.txt has {count}"):
             run("a\n" * count, prefixes=prefixes)
-    with pytest.raises(UserError, match="regular file, got -"):
-        run("a\n", prefixes="-")
+    for more in (dict(prefixes="-"), dict(glossary="-")):
+        with pytest.raises(UserError, match="regular file, got -"):
+            run("a\n", **more)
+    with pytest.raises(UserError, match="split_long=true exclude each other"):
+        run("a\n", Repeats(split_long=True), attention=tmp_path / "attention")
     for count, expected in ((1, "x a\n"), (2, "x a\na\n"), (3, "x a\na\nya\n")):
         stream = types.SimpleNamespace(buffer=io.BytesIO(b"a\n" * count))
         monkeypatch.setattr(sys, "stdin", stream)
