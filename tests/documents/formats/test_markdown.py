@@ -306,6 +306,10 @@ def test_what_only_looks_like_a_mark(written, text, source):
     assert not document.left_out
 
 
+def test_codes_alone_are_no_text(written):
+    assert not read_document(written("a.md", "`code` ![an image](a) **12** <kbd>Up</kbd>\n")).units
+
+
 @pytest.mark.parametrize("box", ["[ ] ", "[x] ", "[X] ", "[X]\t "])
 def test_the_box_of_a_task_is_no_text(written, box):
     assert [unit.source for unit in read_document(written("a.md", f"* {box}One")).units] == ["One"]
@@ -313,8 +317,9 @@ def test_the_box_of_a_task_is_no_text(written, box):
 
 @pytest.mark.parametrize("mark", ["---", "+++"])
 def test_front_matter_stays(translated, mark):
-    text = f"{mark} \na: b\n{mark}\nOne\n"
-    assert translated("a.md", text) == text.replace("One", "ONE")
+    text = f"{mark} \na: b{mark}\nc: d\n{mark}"
+    assert translated("a.md", text) == text
+    assert translated("a.md", f"{text}\nOne\n") == f"{text}\nONE\n"
 
 
 def test_html_in_lists(translated):
