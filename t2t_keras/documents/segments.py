@@ -77,7 +77,7 @@ def _with_kept_lines(markup: str) -> str:
     stay = bool(_OWN_LINES.search(markup))
     parts, position = [lines[0]], len(lines[0])
     for before, line, between in zip(lines, lines[1:], breaks, strict=False):
-        number = bisect.bisect(in_tags, (position, len(markup))) - 1
+        number = bisect.bisect(in_tags, (position,)) - 1
         is_in_tag = number >= 0 and position < in_tags[number][1]
         is_wrapped = not stay and not is_in_tag and _is_wrapped(before, line, between)
         parts += [" " if is_wrapped else between, line]

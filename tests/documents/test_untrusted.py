@@ -213,6 +213,12 @@ def word(body):
         (archive(**{DOCUMENT: f"{BOMB}<a>&c;</a>"}), "declares a document type"),
         (archive(**{DOCUMENT: f"{FILE}<a>&b;</a>"}), "declares a document type"),
         (archive(**{DOCUMENT: b"<a>" * 100_000}), "not well-formed"),
+        (
+            archive(
+                **{DOCUMENT: f"<?xml version='1.0' encoding='utf-16'?>{PARAGRAPH}".encode("utf-16")}
+            ),
+            "not well-formed",
+        ),
     ],
 )
 def test_bad_archives_are_refused(written, content, said):

@@ -106,6 +106,7 @@ def test_entities_are_text_and_breaks_part_words(written):
         ("a <kbd>Up *c*</kbd> <i translate='no'>x</i>", 'a <x i="0"/> <x i="1"/>'),
         ("<b>a *b</b> c*", '<x i="0"/>a <g i="1">b<x i="2"/> c</g>'),
         ("*a</b>* <b>c <i>d</b> e", '<g i="0">a<x i="1"/></g> <g i="2">c <x i="3"/>d</g> e'),
+        ("See {{ a }} and {% if b %}", 'See <x i="0"/> and <x i="1"/>'),
         ("see ![a][a] and [^1]\n\n[a]: x.png\n", 'see <x i="0"/> and <x i="1"/>'),
         ("See [ `c` ](u) and [a `c` ](v).", 'See <x i="0"/> and <g i="1">a <x i="2"/> </g>.'),
         ("As said[1](a)[2](b), we **5** go.", 'As said<x i="0"/><x i="1"/>, we <g i="2">5</g> go.'),
@@ -160,6 +161,7 @@ SYNTAX = [
     ("$$\na = b\n- c\n$$\nSome text", "a = b\n- c"),
     ("[[toc]]\n\nSee [[A page|there]] :smile: at 12:30:15", "[[toc]];[[A page|there]];:smile:"),
     ("Ropes[^a] are old.\n\n[^a]: A note\n[^b]: Two\n\n    More", "[^a];[^b]"),
+    ("[^a]: A note\n\n     More", "[^a]"),
     ("Term\n: Its meaning", ""),
     ("- [ ] Paint\n- [x] Sail", "[x]"),
     (
@@ -257,6 +259,11 @@ def test_unwritable_translations_keep_the_source_and_are_counted(written, transl
         ("One", ":smile: $a$ {{ b }} &copy; \\*", r"\:smile: \$a\$ \{\{ b }} \&copy; \\\*"),
         ("One", "One\n\nTwo", "One Two"),
         ("R&amp;D *w*ord", '<g i="0">R&amp;D WO</g>RD', "R&amp;D *W*ORD"),
+        *(
+            ("One", line, f"\\{line}")
+            for line in ('+ b|~~~ b|::: b|: b|!!! b|??? b|???+ b|=== "b"|{% b %}|{: .b}'.split("|"))
+        ),
+        ("One", "1) b", "1\\) b"),
         ("One *x*", '- <g i="0">x</g> 1', "\\- *x* 1"),
         ("One *x*", '- a_b <g i="0">x</g>', "\\- a_b *x*"),
         ("One _x_ 1", '*a* <g i="0">x</g>', r"\*a\* _x_"),

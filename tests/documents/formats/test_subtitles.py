@@ -91,7 +91,8 @@ def test_other_text_is_refused(written):
         with pytest.raises(UserError) as error:
             read_document(written("a.srt", text))
         assert error.value.code == "not_subtitles"
-    assert read_document(written("a.srt", " \n")).units == []
+    for name, text in (("a.srt", " \n"), ("a.vtt", "WEBVTT")):
+        assert read_document(written(name, text)).units == []
 
 
 # What is said in a subtitle; "|" is an end of a line, and capitals are what stays.
@@ -106,6 +107,7 @@ def test_other_text_is_refused(written):
         ("<I>♪ one ♪</I>|♪<B>two</B>♪", ["one", "two"]),
         ("♪♪|12", []),
         ("\u2010 one|>> two|\u2212two", ["one", "two", "two"]),
+        ("> one|>>> two|— \u2015two", ["one", "two", "two"]),
         ("<I>- one|- two</I>", ["one", "two"]),
         ("JOHN: one", ["JOHN", "one"]),
         ("[door slams]|(sighs) one (so)", ["door slams", "sighs", "one (so)"]),
@@ -117,6 +119,8 @@ def test_other_text_is_refused(written):
         ("one||two", ["one two"]),
         (r"{\AN8}one{\I0} two{/I}", ['one<wbr i="0"> two']),
         (r"one\Ntwo<00:00:01.500> {Y:B}", ['one<br i="0">two<wbr i="1">']),
+        (r"one two{C:&H0000FF&} three", ['one two<wbr i="0"> three']),
+        ("one {X:B}", ["one {X:B}"]),
         ("\u202aone\u202c\u200b", ["one"]),
     ],
 )

@@ -175,6 +175,25 @@ def test_xml_units_hold_codes_only(written):
     assert unit.source == '<x i="0"/> <g i="1">d</g>'
 
 
+@pytest.mark.parametrize(
+    ("inside", "sources"),
+    [
+        ("<b translate='no'>a <c>b</c></b>", []),
+        ("It&apos;s &quot;a&quot; &lt;", ['It\'s "a" <']),
+        ("12 <b>a</b> 3", ["a"]),
+        ("a <b>b</b>", ['a <g i="0">b</g>']),
+        ("<![CDATA[a]]><![CDATA[b]]>", ['<x i="0"/><x i="1"/>']),
+        ("<![CDATA[a]]> b", ['<x i="0"/> b']),
+        (" \n a \t", ["a"]),
+        ("a&#9;b", ["a&#9;b"]),
+        ("a\n b", ["a b"]),
+    ],
+)
+def test_which_texts_of_xml_are_units(written, inside, sources):
+    document = read_document(written("a.xml", f"<r>{inside}</r>"))
+    assert [unit.source for unit in document.units] == sources
+
+
 def test_text_that_xml_has_signs_for_is_escaped(written):
     document = read_document(written("a.xml", "<r><a>x</a><b><![CDATA[y]]></b></r>"))
     for unit in document.units:

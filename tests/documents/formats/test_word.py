@@ -250,7 +250,7 @@ DRAWING = '<w:drawing><a:t xmlns:a="http://schemas.openxmlformats.org/drawingml/
         ),
         ("", {"word/diagrams/data2.xml": "<a:t>Ж</a:t>"}, "texts of charts", 1),
         ("", {"word/glossary/document.xml": "<w:t>a</w:t>"}, "texts of building blocks", 1),
-        ("", {"word/embeddings/a.xlsx": "x"}, "embedded files", 1),
+        ("", {"word/embeddings/a.xlsx": "x", "word/afchunk.mht": "x"}, "embedded files", 2),
         (f"<w:r>{DRAWING.format('a')}{DRAWING.format(1)}</w:r>", {}, "texts of drawings", 1),
     ],
 )
@@ -311,6 +311,7 @@ def styled(style, text):
         ),
         ("<w:r><w:t>a</w:t><w:sym/></w:r>" + runs("b"), 'a<x i="0"/>b'),
         (runs("12 ", "%"), None),
+        ("<w:r><w:t/></w:r><!-- a -->" + runs("a"), "a"),
         (
             "<w:r><w:t>a</w:t><w:noBreakHyphen/><w:t>b</w:t><w:softHyphen/><w:t>c</w:t></w:r>",
             "a\u2011b\u00adc",
