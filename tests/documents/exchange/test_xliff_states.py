@@ -97,7 +97,8 @@ def test_headers_stay_and_units_have_their_names(written):
     document = read_document(written("a.xlf", f"{body}</xliff>"), "en", "de")
     assert [found.context for found in document.units] == ["b", "menu", None]
     assert document.left_out == {"headers": 1}
-    content = SECOND.replace('<unit id="u">', '<unit id="u" name="menu">')
+    content = SECOND.replace('<unit id="u">', '<unit id="u" name="menu"><segment/>')
+    content = content.replace('version="2.0"', 'version="2.2"')
     assert read_document(written("a.xliff", content), "en", "de").units[0].context == "menu"
 
 
@@ -151,6 +152,7 @@ def test_a_new_target_is_replaced_by_its_segments(written):
     second.set("Zwei.", quality=0.0)
     root = etree.fromstring(document.content())
     assert [each.text for each in root.find(".//target")] == ["Eins.", "Zwei."]
+    assert root.find(".//target").get("state") == "needs-review-translation"
     found = [(each.get("mid"), each.get("match-quality")) for each in root.iter("alt-trans")]
     assert found == [('"', "75%"), ("1", "0%")]
     # Without a target there is one behind the segments.

@@ -53,6 +53,10 @@ def test_broken_placeholders_are_counted(source, target, count):
 def test_a_kept_piece_takes_the_place_of_what_it_became():
     alignment = [(0, 0), (1, 1), (2, 2)]
     assert repaired("a book .", "ein „Buch“ .", alignment, ["book"]) == "ein „book“ ."
+    # Not of words that are far apart, and not of a placeholder.
+    target = "ein „Buch“ . da war noch eins"
+    assert repaired("a book .", target, [(1, 1), (1, 6)], ["book"]) == f"{target} book"
+    assert repaired("the book %s", "das %s hier", [(1, 1)], ["book"]) == "das %s book hier"
 
 
 @pytest.mark.parametrize(

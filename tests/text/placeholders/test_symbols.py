@@ -35,10 +35,12 @@ def test_lines_come_back():
 
 
 def test_an_unknown_symbol_of_an_output_is_left_out():
-    found = shield("open %s", symbols=True)
+    found = shield("open %(n)s", symbols=True)
+    assert found.offset(7) == found.offset(10) == 6, "inside of it is its end"
+    assert shield("\ud800 %s", symbols=True).text[-1] in SYMBOLS
     [own] = set(found.text) & set(SYMBOLS)
     other = next(sign for sign in SYMBOLS if sign != own)
-    assert found.restore(f"öffne {own}{other}") == "öffne %s"
+    assert found.restore(f"öffne {own}{other}") == "öffne %(n)s"
 
 
 def test_pairs_have_symbols_for_what_both_sides_have():
