@@ -42,7 +42,7 @@ GLOSSARY = Glossary.of(
         ("STRASSE strasse straßen", "STRASSE strasse"),
         # An accent and a vowel sign belong to their letter.
         ("cafe cafe\u0301 cafés", "cafe\u0301"),
-        ("हिन्दी हिन्दीी", "हिन्दी"),
+        ("हिन्दी हिन्दीी हिन्दी\u200dका हिन्दी\u200cका", "हिन्दी"),
         ("", ""),
     ],
 )
@@ -67,10 +67,11 @@ def test_of_several_targets_the_first_counts_where_it_is_asked_for():
     assert glossary.terms == (Term("dog", "Hund"),)
 
 
-def test_files(tmp_path):
+def test_files(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
     path = tmp_path / "terms.tsv"
     path.write_bytes("\ufeffdog\tHund\r\n\n hot  dog \tWurst\tfood\r\ndog\tHund\n".encode())
-    glossary = Glossary.read(path)
+    glossary = Glossary.read("~/terms.tsv")
     assert list(glossary) == [Term("dog", "Hund"), Term("hot dog", "Wurst", "food")]
     assert (len(glossary), bool(glossary), bool(Glossary())) == (2, True, False)
 

@@ -57,7 +57,10 @@ def test_kinds(text, expected):
         ("${a.b[0]} $env:X \\(name)", ["${a.b[0]}", "$env:X", "\\(name)"]),
         # React, wikis, Maketext, Lisp.
         ("<0>t</0> <1/> <link>x</link> <file>", ["<0>", "</0>", "<1/>", "<link>", "</link>"]),
-        ("~a [[a b]] [_1] [quant,_1,x]", ["~a", "[[a b]]", "[_1]", "[quant,_1,x]"]),
+        ("~a ~5d [[a b]] [_1] [quant,_1,x]", ["~a", "~5d", "[[a b]]", "[_1]", "[quant,_1,x]"]),
+        ("[*,_1] [#,_2] [x,y]", ["[*,_1]", "[#,_2]"]),
+        ("%dth %dst %dp %dM", ["%d"] * 4),
+        ("a" * 64 + "@b.org", ["a" * 64 + "@b.org"]),
         ("__name__ a_b [see]", ["__name__"]),
         ("This works for %hours% hours.", ["%hours%"]),
         ("%count% of %name%, %id%", ["%count%", "%name%", "%id%"]),
@@ -99,7 +102,7 @@ def test_names_of_html_elements_are_no_words():
 @pytest.mark.parametrize(
     "address", ["https://a.b/c", "www.a.b", "ftp://a.b/c_(d)", "http://a.b/[x]"]
 )
-@pytest.mark.parametrize("end", [*".,;:!?'*_)]}", ").", "!!", "...", ""])
+@pytest.mark.parametrize("end", [*".,;:!?'*_)]}»”", ").", "!!", "...", ""])
 def test_punctuation_after_an_address_is_not_part_of_it(address, end):
     assert [each.text for each in find(f"See {address}{end} now")] == [address]
 

@@ -86,10 +86,12 @@ def test_other_forms_anywhere(source, target, kinds):
         (("product", "Produkt"), "des Produkts", "inflected"),
         (("server", "Server"), "den Servern", "inflected"),
         (("system", "Systeme"), "das System", "inflected"),
+        (("x", "Haus " * 16), "Häuser " * 16, "inflected"),
+        (("x", "Haus " * 17), "Häuser " * 17, "missing"),
     ],
 )
 def test_an_untranslated_word_is_not_a_form_of_a_term(term, target, kind):
-    glossary, every_word = Glossary.of([term]), [(0, number) for number in range(5)]
+    glossary, every_word = Glossary.of([term]), [(0, number) for number in range(17)]
     for options in (dict(alignment=every_word), dict(anywhere=True)):
         [use] = find_uses(term[0], glossary.matches(term[0]), target, **options)
         assert use.kind == kind
@@ -200,10 +202,10 @@ def test_a_missing_term_is_put_in(target, alignment, beginnings, wholes):
 
 
 def test_a_capital_at_the_beginning():
-    [match] = Glossary.of([("big", "groß")]).matches("big dogs")
+    [match] = Glossary.of([("big", "grOß")]).matches("big dogs")
     found = put_term(match, "big dogs", "Kleine Hunde", [(0, 0), (1, 1)])
-    assert found.wholes == ["Groß Hunde", "Kleine groß Hunde"]
-    assert put_term(match, "big dogs", "kleine Hunde", [(0, 0)]).wholes[0] == "groß Hunde"
+    assert found.wholes == ["GrOß Hunde", "Kleine grOß Hunde"]
+    assert put_term(match, "big dogs", "kleine Hunde", [(0, 0)]).wholes[0] == "grOß Hunde"
 
 
 def test_words_are_divided_by_ascii_white_space():
