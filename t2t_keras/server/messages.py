@@ -164,10 +164,18 @@ def _unreadable_form() -> ApiError:
     return ApiError(400, "Invalid request: the form cannot be read")
 
 
+def form_text(body: bytes) -> str:
+    """Returns a form that may have bytes without escapes, in UTF-8 or else in Latin-1."""
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        return body.decode("latin-1")
+
+
 def _read_form(body: bytes) -> list[tuple[str, str]]:
     try:
         return urllib.parse.parse_qsl(
-            body.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_FIELDS
+            form_text(body), keep_blank_values=True, max_num_fields=MOST_FIELDS
         )
     except ValueError as error:
         raise _unreadable_form() from error

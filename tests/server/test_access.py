@@ -99,6 +99,16 @@ def test_all_addresses_of_one_network_have_one_limit(one, other, are_same):
         access.client("", other)
 
 
+def test_whoever_came_longest_ago_is_forgotten_first(monkeypatch):
+    monkeypatch.setattr("t2t_keras.server.access._MOST_BUCKETS", 2)
+    access = Access(requests_per_minute=2, clock=Clock())
+    for address in ("1.1.1.1", "2.2.2.2", "1.1.1.1", "3.3.3.3"):
+        access.client("", address)
+    assert status_of(access.client, "", "1.1.1.1") == 429
+    for _ in range(2):
+        access.client("", "2.2.2.2")
+
+
 def test_the_wait_that_is_asked_for_is_enough_and_no_longer():
     clock = Clock()
     access = Access(requests_per_minute=7, clock=clock)
@@ -137,16 +147,18 @@ def test_on_a_full_disk_characters_are_counted(tmp_path, caplog):
     assert "are not saved" in caplog.text
 
 
-def test_characters_of_another_month_do_not_count(keys, tmp_path):
+@pytest.mark.parametrize("today_later", ["2026-02-01", "2027-01-31"])
+def test_characters_of_another_month_do_not_count(keys, tmp_path, today_later):
     today = time.strptime("2026-01-31", "%Y-%m-%d")
     path, usage = keys("a\t\t\t10\n"), tmp_path / "usage.json"
     access = Access(ApiKeys(path), usage_file=usage, calendar=lambda: today)
     client = access.client("a", "")
     access.charge(client, 10)
     access.save()
-    today = time.strptime("2026-02-01", "%Y-%m-%d")
+    today = time.strptime(today_later, "%Y-%m-%d")
     again = Access(ApiKeys(path), usage_file=usage, calendar=lambda: today)
     for each in (access, again):
+        assert each.characters(client) == 0
         each.refund(client.identity, 10)  # For a file of last month.
         assert each.characters(client) == 0
         each.charge(client, 10)

@@ -176,20 +176,30 @@ def test_what_takes_too_long_is_ended_and_charged(serving, tmp_path):
         assert used == 3 * number
 
 
+class EndlessForLongLines(Gated):
+    def translate(self, lines, *arguments, **options):
+        self.gate.set()
+        while len(lines[0]) > 1:
+            super().translate(lines)
+        return super().translate(lines)
+
+
+@pytest.mark.usefixtures("one_at_once")
 def test_whoever_hangs_up_pays_for_what_was_begun(serving, tmp_path):
     (tmp_path / "keys").write_text("secret\n")
-    source = Source(translator=Gated())
+    source = Source(translator=EndlessForLongLines())
     server = serving([source], api_keys_file=tmp_path / "keys")
-    asked = json.dumps({"q": "abc", "api_key": "secret"} | ASKED)
+    address, key = f"{server.url}/translate", {"api_key": "secret"}
     connection = http.client.HTTPConnection(server.url.removeprefix("http://"))
-    connection.request("POST", "/translate", asked)
+    connection.request("POST", "/translate", json.dumps({"q": "a" * 200_000} | key | ASKED))
     assert source.translator.begun.wait(10)
     connection.close()
     while 'route="/translate",status="499"' not in httpx.get(f"{server.url}/metrics").text:
         pass
-    source.translator.gate.set()
+    # And what was begun is ended.
+    assert httpx.post(address, json={"q": "b"} | key | ASKED, timeout=5).is_success
     used = httpx.get(f"{server.url}/v2/usage?api_key=secret").json()["character_count"]
-    assert used == 3
+    assert used == 200_001
 
 
 @pytest.mark.parametrize(("size", "is_refused"), [(500_000, False), (500_001, True)])

@@ -95,6 +95,23 @@ def test_a_head_must_come_soon(connect, sent):
     asyncio.run(test())
 
 
+def test_the_next_head_must_come_soon_once_it_has_begun(connect):
+    async def test():
+        connection, transport = connect()
+        connection.data_received(HEAD.replace(b"100000", b"0"))
+        for _ in range(9):
+            await after(connect, 0.0)
+        assert connection.cycle.response_complete
+        await after(connect, 100.0)  # uvicorn limits how long it may be idle.
+        connection.data_received(b"GET / HT")
+        await after(connect, 10.0)
+        assert transport.state == "open"
+        await after(connect, 0.1)
+        assert transport.state == "closed"
+
+    asyncio.run(test())
+
+
 def test_a_byte_now_and_then_is_no_head(connect):
     async def test():
         connection, transport = connect()
@@ -197,6 +214,20 @@ def test_an_answer_must_be_read(connect):
         connection.pause_writing()
         await after(connect, 60.1)
         assert transport.state == "aborted"
+
+    asyncio.run(test())
+
+
+def test_an_answer_that_is_read_at_last_was_not_too_late(connect):
+    async def test():
+        connection, transport = connect()
+        connection.data_received(HEAD + b"a" * 100_000)
+        connection.pause_writing()
+        connection.resume_writing()
+        for _ in range(9):
+            await after(connect, 0.0)
+        await after(connect, 60.1)
+        assert (connection.cycle.response_complete, transport.state) == (True, "open")
 
     asyncio.run(test())
 

@@ -8,9 +8,11 @@ import tempfile
 import pytest
 from upper_case import Source
 
+from t2t_keras.server.access import Access
 from t2t_keras.server.app import make_app
 from t2t_keras.server.config import MEBIBYTE, ServerConfig
-from t2t_keras.server.messages import where
+from t2t_keras.server.front.bodies import Bodies
+from t2t_keras.server.messages import ApiError, where
 
 ASKED = {"source": "en", "target": "de"}
 JSON = "application/json"
@@ -161,6 +163,45 @@ def test_the_largest_text_may_come_in_escapes():
     assert Asked(app, "/translate", JSON, body).status == 200
 
 
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"q=%C3%A9+%26&q=other", "\u00e9 &"),
+        ("q=\u00e9".encode(), "\u00e9"),  # As curl -d sends it.
+        ("q=\u00e9".encode("latin-1"), "\u00e9"),
+    ],
+)
+def test_characters_of_a_form(app, body, text):
+    answer = Asked(app, "/translate", FORM, b"source=en&target=de&format=&" + body)
+    found = json.loads(answer.content)["translatedText"]
+    assert (found if isinstance(found, str) else found[0]) == text.upper()
+
+
+@pytest.mark.parametrize("path", ["/detect", "/v2/usage", "/v2/languages"])
+def test_a_body_in_json_is_an_object(app, path):
+    for body, status in ((b"[]", 400), (b"3", 400), (b"null", 400), (b'{"q": "a"}', 200)):
+        assert Asked(app, path, JSON, body).status == status
+
+
+def test_the_first_of_several_values_counts(app):
+    query = b"q=a&source=en&source=xx&target=de&target=xx"
+    assert Asked(app, "/translate", query=query).status == 200
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, 400), (1, 413)])
+def test_the_largest_body_of_a_glossary(app, more, status):
+    body = b" " * (11 * MEBIBYTE + more)
+    length = {"content-length": str(len(body))}
+    assert Asked(app, "/v2/glossaries", JSON, body, **length).status == status
+
+
+def test_a_text_about_keys_does_not_hide_the_key(keyed):
+    """Nor does it cost any time: so many are looked at."""
+    for count, status in ((15, 200), (16, 403)):
+        asked = {"q": ["1"], "x": [{"api_key": "no"}] * count, "api_key": "secret"} | ASKED
+        assert Asked(keyed, "/translate", JSON, json.dumps(asked).encode()).status == status
+
+
 def test_a_form_has_one_file_which_is_closed(app, monkeypatch):
     opened, spooled = [], tempfile.SpooledTemporaryFile
 
@@ -174,7 +215,7 @@ def test_a_form_has_one_file_which_is_closed(app, monkeypatch):
         fields = [('name="source"', "en"), ('name="target"', "de"), *parts[:count]]
         answer = Asked(app, "/translate_file", *multipart(fields))
         assert (answer.status, b"file format not" in answer.content) == (400, count == 1)
-    assert {file.closed for file in opened} == {True}
+    assert [file.closed for file in opened] == [True, True]
 
 
 def test_an_error_is_logged_with_its_causes_and_without_what_they_say():
@@ -208,6 +249,13 @@ def test_what_addresses_send_at_once_is_bounded(app, monkeypatch):
     monkeypatch.setattr("t2t_keras.server.front.bodies._MOST_HELD_OF_ADDRESS", 1000)
     for size, status in ((900, 400), (1001, 429), (1000, 400)):
         assert Asked(app, "/translate", JSON, b"[" + b" " * (size - 1)).status == status
+    bodies = Bodies(Access(), ServerConfig())
+    monkeypatch.setattr("t2t_keras.server.front.bodies._MOST_HELD", 1500)
+    bodies.hold("1.1.1.1", 900)
+    bodies.hold("2.2.2.2", 600)
+    with pytest.raises(ApiError) as refused:
+        bodies.hold("3.3.3.3", 1)
+    assert (refused.value.status, refused.value.retry_after) == (503, 5)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,15 @@ from t2t_keras.server.languages import (
         ("zh-hans", "zh-Hans"),
         ("ES-419", "es-419"),
         ("zt", "zh-Hant"),
+        ("PB", "pt-BR"),
+        ("IW", "he"),
+        ("in", "id"),
+        ("ji-latn", "yi-Latn"),
+        ("jw", "jv"),
+        ("mo", "ro"),
+        ("sh", "sr-Latn"),
+        ("cmn_hans", "zh-Hans"),
+        ("fil", "tl"),
     ],
 )
 def test_codes_are_written_alike(given, expected):
@@ -99,6 +108,13 @@ def test_detection_chooses_among_the_languages_of_the_server():
     assert detect(["123 !"], ["en", "de"]) == [("en", 0.0)]
     assert detect(["123 !"], ["fr"]) == [("fr", 0.0)]
     assert detect(["Hunden er sulten og vil ha mat."], ["nb", "de"])[0].language == "nb"
+
+
+def test_the_beginning_of_all_texts_together_decides():
+    german, english = "Die Katze schl\u00e4ft auf dem Sofa. ", "The dog sleeps in the garden. "
+    assert detect(["Test", german], ["en", "de"])[0].language == "de"
+    assert detect([german * 31 + english * 100], ["en", "de"])[0].language == "de"  # Of 1,000.
+    assert detect([german * 31, english * 100], ["en", "de"])[0].language == "de"
 
 
 @pytest.mark.parametrize("kind", ["html", "xml"])

@@ -62,6 +62,8 @@ def test_alternatives_are_joined_rank_by_rank_each_text_once():
     assert joined_texts(passages, [best, ranked("B")]) == ["(A)\n B ", "A\n B ", "X Y\n B "]
     found = joined_texts(passages, [ranked("A", "C"), ranked("B", "D", "E")])
     assert found == ["A\n B ", "C\n D ", "C\n E "]
+    found = joined_texts(read_passages("a"), [ranked("A", "C", postprocessed="(A)")])
+    assert found == ["(A)", "C"]
     assert joined_texts(read_passages(" 42 "), []) == [" 42 "]
 
 

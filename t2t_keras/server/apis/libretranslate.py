@@ -153,7 +153,7 @@ def _required_texts(parameters: Parameters) -> list[str]:
 def _alternatives(context: Context, parameters: Parameters) -> int:
     text, most = parameters.text("alternatives", "0"), context.service.most_alternatives
     try:
-        number = max(int(text[:9]), 0)
+        number = max(int(text), 0)
     except ValueError as error:
         raise ApiError(400, "Invalid request: alternatives parameter is not a number") from error
     if number > most:

@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope
 
 from t2t_keras.server.access import Access, network_of
 from t2t_keras.server.config import MEBIBYTE, ServerConfig
-from t2t_keras.server.messages import ApiError
+from t2t_keras.server.messages import ApiError, form_text
 
 _KEY_SCHEMES = ("deepl-auth-key", "bearer")
 _FILE_ROUTES = ("/translate_file", "/v2/document")
@@ -160,7 +160,7 @@ def _keys(pattern: re.Pattern[bytes], body: bytes) -> Iterator[str]:
     """Yields possible keys in an unparsed body."""
     for match in itertools.islice(pattern.finditer(body), _MOST_CANDIDATES):
         if pattern is _IN_FORM:
-            yield unquote_plus(match[1].decode("latin-1"))
+            yield unquote_plus(form_text(match[1]))
         elif pattern is _IN_MULTIPART:
             yield match[1].decode("utf-8", "replace")
         else:

@@ -134,11 +134,43 @@ def test_elements_that_are_kept_or_divide_the_text(client, asked_of_markup):
     ]
 
 
+def test_each_value_of_an_option(client_of):
+    client = client_of()
+    asked = {"text": ["a"], "target_lang": "DE", "source_lang": "EN"}
+    latency = "latency_optimized"
+    for name, good, bad in (
+        ("formality", ("default", "prefer_less", "prefer_more"), ("less", "more", "x")),
+        ("preserve_formatting", (True, "0"), ("x",)),
+        ("outline_detection", (True, "0"), ("x",)),
+        ("tag_handling_version", ("v1", "v2"), ("v3", "2")),
+        ("model_type", ("prefer_quality_optimized", "quality_optimized", latency), ("x",)),
+        ("split_sentences", ("0", "1", "nonewlines"), ("2",)),
+    ):
+        for value in (*good, *bad):
+            answer = client.post("/v2/translate", json=asked | {name: value})
+            assert answer.status_code == (200 if value in good else 400), (name, value)
+            if name == "model_type" and value in good:
+                [found] = answer.json()["translations"]
+                assert found["model_type_used"] == value.removeprefix("prefer_")
+    for path in ("/v2/usage", "/v2/languages"):
+        assert client.post(path).json() == client.get(path).json()
+
+
+def test_targets_have_the_variants_that_clients_know(client_of):
+    client = client_of(Source("de", "en"), Source("de", "pt"), Source("de", "es"))
+    found = client.get("/v2/languages", params={"type": "target"}).json()
+    assert [each["language"] for each in found] == ["EN-GB", "EN-US", "ES", "PT-BR", "PT-PT"]
+    for each in found:
+        asked = {"text": ["a"], "source_lang": "DE", "target_lang": each["language"]}
+        assert client.post("/v2/translate", json=asked).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (dict(target_lang="XX"), "Value for 'target_lang' not supported"),
         (dict(target_lang="DE", source_lang="XX"), "Value for 'source_lang' not supported"),
+        (dict(target_lang="DE", formality="formal"), "Value for 'formality' not supported"),
         (dict(target_lang="DE", formality="less"), "'formality' is not supported"),
         (dict(target_lang="DE", tag_handling="rtf"), "Value for 'tag_handling' not supported"),
         (dict(target_lang="DE", split_sentences="2"), "Value for 'split_sentences' not supported"),

@@ -156,14 +156,21 @@ def test_the_files_of_glossaries(tmp_path):
     assert store.find(made[0].glossary_id.upper(), "anna") is made[0]
 
 
-def test_what_a_glossary_had_before_makes_room(monkeypatch):
-    store, pair = Glossaries(), ("en", "de")
+@pytest.mark.parametrize("is_read_again", [False, True])
+def test_what_a_glossary_had_before_makes_room(tmp_path, monkeypatch, is_read_again):
+    store, pair = Glossaries(tmp_path), ("en", "de")
     monkeypatch.setattr("t2t_keras.server.glossaries._MOST_BYTES_OF_ALL", 12)
     made = store.create("anna", "mine", {pair: {"house": "Bau"}})
+    if is_read_again:
+        [made] = (store := Glossaries(tmp_path)).of("anna")
     store.change(made, "mine", {pair: {"house": "Anwes"}})  # 11 bytes.
     store.change(made, "mine", {pair: {"house": "Anwese"}})  # 12 bytes.
     with pytest.raises(ApiError):
         store.change(made, "mine", {pair: {"house": "Anwesen"}})
+    with pytest.raises(ApiError):  # Bytes count, not characters.
+        store.change(made, "mine", {pair: {"house": "Anw\u00e4se"}})
+    with pytest.raises(ApiError):
+        store.create("bert", "his", {pair: {"a": ""}})
     monkeypatch.setattr("t2t_keras.server.glossaries._MOST_BYTES_OF_ALL", 5)
     store.change(made, "mine", {pair: {"house": "Haus"}})  # Smaller than before.
     store.remove(made)
@@ -243,6 +250,38 @@ def test_the_statuses_of_glossaries(client_of):
     for each in (path, other):
         assert [client.delete(each).status_code for _ in range(2)] == [204, 404]
     assert client.get("/v2/glossaries/no-id").status_code == 400
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_the_largest_dictionary(more):
+    lines = [f"{number:05}\t{'b' * 993}\n" for number in range(10_485)]  # Of 1,000 bytes each.
+    text = "".join(lines) + "c\t" + "\u00e4" * 379
+    assert len(text.encode()) == 10 << 20
+    if not more:
+        assert len(read_entries(text, "tsv", ("en", "de"))) == 10_486
+        return
+    with pytest.raises(ApiError) as refused:
+        read_entries(f"{text}d", "tsv", ("en", "de"))
+    assert refused.value.status == 413
+
+
+@pytest.mark.parametrize(("count", "status"), [(3, 201), (4, 413)])
+def test_the_most_dictionaries_of_a_glossary(client_of, monkeypatch, count, status):
+    monkeypatch.setattr("t2t_keras.server.apis.deepl_glossaries._MOST_DICTIONARIES", 3)
+    both = ASKED_BY_GLOSSARIES | {"entries": "a\tb", "entries_format": "tsv"}
+    asked = {"name": "n", "dictionaries": [both] * count}
+    assert client_of().post("/v3/glossaries", json=asked).status_code == status
+
+
+def test_a_glossary_is_for_all_variants_of_its_languages(client_of):
+    client = client_of(Source("en", "pt-BR"))
+    for code in ("pt", "PT-BR", "pt_PT"):
+        made = glossary_of(client, entries="house\tcasa", target_lang=code).json()
+        assert made["target_lang"] == "pt"
+        asked = {"text": ["house"], "source_lang": "EN-GB", "target_lang": "PT-BR"}
+        asked["glossary_ids"] = f"{made['glossary_id']},"
+        [found] = client.post("/v2/translate", json=asked).json()["translations"]
+        assert found["text"] == "casa"
 
 
 @pytest.mark.parametrize(("count", "status"), [(5, 200), (6, 400)])
