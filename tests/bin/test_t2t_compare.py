@@ -52,10 +52,12 @@ def test_files_as_json(folder, capsys):
 
 def test_names_that_are_not_utf_8_stand_in_every_format(folder, capsys):
     Path("two").rename("\udcff")
+    Path("one").write_text("Ä\nß\n漢\n", "utf-8")
     for style in ("text", "html", "json"):
         files = ["--reference=ref", "--translations=one,\udcff", f"--format={style}"]
         t2t_compare.run(["t2t-compare", *files, "--samples=2", "--output=out"])
-        assert "\\udcff" in (folder / "out").read_text("utf-8")
+        written = (folder / "out").read_text("utf-8")
+        assert [each in written for each in ("\\udcff", "ß", "漢")] == [True] * 3
     assert json.loads((folder / "out").read_text())["systems"][1]["name"] == "\udcff"
 
 

@@ -78,6 +78,9 @@ def test_links_to_files_of_a_run_that_is_read(run, tmp_path, link, place):
     link(run / "vocab.model", tmp_path / place)
     with pytest.raises(UserError, match=rf"{place}: "):
         check_outputs([run], [tmp_path / place])
+    if link == os.symlink:
+        with pytest.raises(UserError, match="belongs to a run"):
+            check_outputs([], [tmp_path / place])
 
 
 @pytest.mark.parametrize("name", ["in", "link", "hard", "folder/../in"])

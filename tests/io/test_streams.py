@@ -115,7 +115,7 @@ def main(flags):
     with open(os.environ["FILE"], "w") as file:
         print("said"), print("said", file=sys.stderr)
         file.write("made")
-    subprocess.run(["/bin/sh", "-c", "echo said; : >&2"], check=True)
+    subprocess.run(["/bin/sh", "-c", "echo said && : >&2"], check=True)
     if os.environ["READ"]:
         sys.stdin.buffer.read()
 
