@@ -121,7 +121,9 @@ def test_a_folder_that_tensorflow_cannot_name(cache, monkeypatch):
 
 
 def test_nothing_is_kept_in_a_folder_that_cannot_be_written(cache, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda path, mode: path != cache.parents[1])
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: mode != os.W_OK or path != cache.parents[1]
+    )
     keep_compiled()
     assert "TF_XLA_FLAGS" not in os.environ
     assert not cache.parent.exists()

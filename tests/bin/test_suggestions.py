@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from t2t_keras import bin as commands_of
-from t2t_keras import experiment
+from t2t_keras import experiment, registry
 from t2t_keras.bin import flags as shared_flags
 from t2t_keras.decoding.engines.ctranslate2_export import RECORD_FILE
 from t2t_keras.errors import UserError
@@ -95,7 +95,10 @@ def test_a_new_run_of_which_flags_are_missing(folder, trained, follow, given, pr
     assert trained[1][1] == "other"
 
 
-def test_a_new_run_without_any_flag(refused, folder):
+def test_a_new_run_without_any_flag(refused, folder, monkeypatch):
+    monkeypatch.setattr(registry, "import_user_directory", lambda path: None)
+    [*_, train] = suggested(refused("t2t-trainer", "--t2t_usr_dir=my own"))
+    assert shlex.split(train)[-1] == "--t2t_usr_dir=my own"
     said = refused("t2t-trainer")
     for flag in ("output_dir", "problem", "hparams_set", "data_dir"):
         assert f"--{flag}" in said.partition("--help")[0]

@@ -3,9 +3,11 @@ import os
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from t2t_keras import registry
 from t2t_keras.bin import t2t_compare, t2t_decoder, t2t_exporter, t2t_translate_all
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.io.atomic import sha256_of
@@ -97,6 +99,7 @@ def test_text_and_html_into_files(folder, capsys):
         ("--reference=ref --translations=one,two --comet_model=x", "COMET needs the source"),
         ("--reference=ref --translations=one,two --comet_python=x", "--comet_model"),
         ("--runs=one,two --reference=ref", "Please give --source"),
+        ("--runs=one,two --source=ref", "Please give --reference"),
         ("--runs=one,two --reference=ref --source=ref --split=test", "exclude each other"),
         ("--runs=one,two --reference=ref --source=ref --data_dir=x", "exclude each other"),
         ("--runs=one,two --reference=ref --source=/dev/stdin", "in regular files, got /dev/stdin"),
@@ -214,6 +217,30 @@ def test_runs_of_translate_all(runs, other_source, capsys, monkeypatch):
     os.utime(files[0], (1, 1))  # Older than the checkpoint: of another of that step.
     with pytest.raises(AttributeError):
         compared(capsys, runs, FAST)
+
+
+def test_another_text_is_told_from_those_of_its_name(runs, tmp_path, capsys, monkeypatch):
+    def translate_file(translator, source, output, *arguments, **options):
+        translated.append((str(source), output.name))
+        output.parent.mkdir(exist_ok=True)
+        shutil.copy(source, output)
+
+    translated, translator = [], SimpleNamespace(checkpoint=None)
+    monkeypatch.setattr("t2t_keras.comparison.runs.translate_file", translate_file)
+    monkeypatch.setattr(Translator, "from_run", lambda *arguments, **options: translator)
+    # The problem says how its text is divided into words.
+    monkeypatch.setattr(type(registry.problem("parallel_text")), "tokenize", "char")
+    for name, text in {"a": "A man", "b": "A dog", "c": "A man"}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "news").write_text(f"{text}\n")
+        more = f"--source={name}/news", f"--reference={name}/news", "--translations=a/news"
+        found = compared(capsys, runs, *more)
+        assert found["tokenize"] == "char"
+        assert [system["name"] for system in found["systems"]] == ["first", "second", "news"]
+    sources, outputs = zip(*translated, strict=True)
+    assert sources == ("a/news", "a/news", "b/news", "b/news", "c/news", "c/news")
+    assert outputs[0] == outputs[4] != outputs[2]
+    assert outputs[0].startswith(f"news.{sha256_of(tmp_path / 'a' / 'news')[:8]}.")
 
 
 def test_runs_of_different_sets_are_refused(runs, random_run, refused, tmp_path):

@@ -92,11 +92,13 @@ def test_what_ends_it_early_loses_no_shard(tmp_path, workers, killed):
 @pytest.mark.parametrize("error", [UserError, OutOfMemoryError, ImportError])
 def test_data_without_a_recommendation_is_complete(tmp_path, monkeypatch, capsys, error):
     def recommendation(generated, given):
-        assert given == [f"--problem={NAME}", f"--problem_config={CONFIG}", flags[-1]]
+        assert given == flags
         raise error("no room")
 
     monkeypatch.setattr("t2t_keras.training.recommendation.recommendation", recommendation)
-    flags = [f"--problem={NAME}", f"--problem_config={CONFIG}", f"--data_dir={tmp_path}"]
+    monkeypatch.setattr("t2t_keras.registry.import_user_directory", lambda path: None)
+    flags = ["--t2t_usr_dir=mine", f"--problem={NAME}", f"--problem_config={CONFIG}"]
+    flags.append(f"--data_dir={tmp_path}")
     t2t_datagen.run(["t2t-datagen", *flags, "--num_workers=1"])
     assert capsys.readouterr().out.endswith("No hyperparameters are recommended: no room\n")
     assert len(open_generated(problem(NAME, CONFIG), tmp_path).store("train")) == 200

@@ -27,6 +27,25 @@ def test_by_length_scores_the_sentences_of_each_length(text):
         assert values["chrf"][number] == CHRF().corpus_score(lines, references).score
 
 
+def test_where_buckets_begin_and_end():
+    starts = {
+        "0-4": 0, "5-9": 5, "10-14": 10, "15-19": 15, "20-29": 20, "30-39": 30, "40-59": 40,
+        "60+": 60,
+    }  # fmt: skip
+    lines = [" ".join("a" * count) for start in starts.values() for count in (start, start + 4)]
+    found = by_length(small(lines, lines, lines), "none", False)
+    assert {bucket.label: bucket.count for bucket in found} == dict.fromkeys(starts, 2)
+    counts = {"0": (0,), "1": (1,), "2-4": (2, 4), "5-9": (5, 9), "10-99": (10, 99)}
+    counts |= {"100-999": (100, 999), "1000+": (1000,)}
+    words = {f"w{count}": count for some in counts.values() for count in some}
+    training = [" ".join([word] * count) for word, count in words.items()]
+    line = [" ".join(words)]
+    found = by_frequency(small(line, line, line), "none", False, training)
+    assert {bucket.label: bucket.count for bucket in found} == {
+        label: len(some) for label, some in counts.items()
+    }
+
+
 def test_by_frequency_counts_within_sentences():
     # "a" is in the first sentence alone: in the second it is wrong.
     text = small(["a a b", "c b"], ["a b b", "a b"], ["a a b", "c b"])

@@ -32,7 +32,7 @@ def hostile(text):
     )
     lines = [HOSTILE, *text.references[1:]], [HOSTILE, *text.sources[1:]]
     changed = TranslatedText(systems, lines[0], HOSTILE, lines[1], HOSTILE)
-    return compare(changed, ["bleu"], significance=Significance(samples=20))
+    return compare(changed, ["bleu", "ter"], significance=Significance(samples=20))
 
 
 class Elements(HTMLParser):
@@ -54,11 +54,14 @@ def test_nothing_in_a_text_is_markup(hostile):
     assert not {"script", "img"} & {*found.names}
     assert found.names.count("main") == 1
     assert found.text.count(HOSTILE) >= 3, "the file, and the first line and its source"
+    assert re.findall(r"(\w+) \(less is better\)", found.text) == ["TER"]
     assert "20.5\xa0MB" in found.text
     assert "90.0\xa0s" in found.text
     assert [found.text.count(f"<{what}>") for what in ("1 GPU", "2 cores")] == [1, 3]
     report = text_report(hostile)
     assert "\n\n\n" not in report
+    metrics = [row[:10].strip() for row in report.split("\n") if "±" in row]
+    assert metrics == ["BLEU", "", "", "TER (less)", "", ""]
     rows = [re.split(" {2,}", row) for row in report.split("\n") if "MB" in row]
     assert [row[1:] for row in rows] == [
         ["<2 cores>", "20.5 MB"],
@@ -71,7 +74,9 @@ def test_words_that_the_other_system_does_not_have_are_underlined():
     lines = {"one": "the house stands", "two": "the <small> red house stands here"}
     systems = [System(name, [line], name) for name, line in lines.items()]
     text = TranslatedText(systems, ["the red house stands here"], "ref")
-    page = comparison_page(compare(text, ["chrf"], significance=Significance(samples=2)))
+    few = Significance("randomization", samples=2)
+    page = comparison_page(compare(text, ["chrf"], significance=few))
+    assert "interval." not in page, "randomisation has none"
     assert page.count(">the house stands</dd>") == 1
     assert page.count(">the <u>&lt;small&gt; red</u> house stands <u>here</u></dd>") == 1
 
@@ -83,7 +88,7 @@ def page(text):
 
 def test_each_system_has_an_interval_of_its_colour_by_each_metric(page):
     assert [page.count(f'class="interval c{system}"') for system in range(4)] == [2, 2, 2, 0]
-    assert page.count("* = p &lt; 0.05.") == 1
+    assert [page.count(note) for note in ("* = p &lt; 0.05.", "interval.")] == [1, 1]
     # The longest bar of sentences takes the whole width.
     assert len(re.findall('class="bar [^>]* width="100.00%"', page)) >= 2
 

@@ -9,7 +9,13 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from t2t_keras.comparison.comet import CometModel
-from t2t_keras.comparison.scores import MetricScores, Significance, SystemScore, score_systems
+from t2t_keras.comparison.scores import (
+    TESTS,
+    MetricScores,
+    Significance,
+    SystemScore,
+    score_systems,
+)
 from t2t_keras.comparison.systems import System, system_names
 from t2t_keras.errors import UserError
 from t2t_keras.registry import register_metric
@@ -74,6 +80,7 @@ def test_case_and_tokens_are_sacrebleu_s(text, lowercase):
 def test_the_seed_is_sacrebleus_unless_given(monkeypatch):
     monkeypatch.setenv("SACREBLEU_SEED", "99")
     assert [Significance().seed, Significance(seed=3).seed] == [99, 3]
+    assert [Significance(test).samples for test in TESTS] == [1_000, 10_000]
     monkeypatch.setenv("SACREBLEU_SEED", "None")
     assert Significance().seed is None
     monkeypatch.setenv("SACREBLEU_SEED", "0")  # which sacreBLEU takes for no seed
@@ -121,6 +128,9 @@ def test_a_registered_metric_has_no_p_value(text, own_registry):
     )
     assert [each.score for each in own.scores[:2]] == [first, second]
     assert (own.scores[1].difference, own.scores[1].p_value) == (second - first, None)
+    without = dataclasses.replace(text, sources=(), source_file="")
+    with pytest.raises(UserError, match="same_length needs the source"):
+        score_systems(without, names)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import concurrent.futures
 import dataclasses
 import json
+import resource
 
 import pytest
 
@@ -108,3 +109,11 @@ def test_what_cannot_be_written_or_read_is_one_message(tmp_path):
         append_result("/dev/full", RESULT)
     with pytest.raises(UserError, match="Is a directory"):
         read_results(tmp_path)
+    # The disk is full in the middle of the line.
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50, limits[1]))
+    try:
+        with pytest.raises(UserError, match=r"only 50 of \d+ bytes"):
+            append_result(tmp_path / "new", RESULT)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)

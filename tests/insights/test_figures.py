@@ -29,6 +29,7 @@ def drawn_lines(path, head):
 def test_lines_are_as_thick_as_the_weights(view, tmp_path):
     path = tmp_path / "attention.svg"
     assert write_figure(path, view, 1, [0, 9]) == ""
+    starts = []
     for head in (0, 9):
         lines = drawn_lines(path, head)
         styles = [dict(item.split(": ") for item in line["style"].split("; ")) for line in lines]
@@ -43,6 +44,8 @@ def test_lines_are_as_thick_as_the_weights(view, tmp_path):
         ends = np.array([[float(x) for x in line["d"].split() if x not in "ML"] for line in lines])
         np.testing.assert_allclose(ends[:, 2] - ends[:, 0], 13.0 * steps, atol=0.01)
         assert (ends[:, 1] < ends[:, 3]).all()
+        starts.append(ends[0, 0] - 13.0 * np.nonzero(view.weights[1, head] >= 0.02)[0][0])
+    assert starts[1] - starts[0] == pytest.approx(2.0, abs=0.01), "they run beside each other"
     assert not drawn_lines(path, 1)
 
 

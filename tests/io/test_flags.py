@@ -62,12 +62,15 @@ def test_what_is_refused(flags, argument, said):
         flags.parse(["t2t-x", argument])
 
 
-def test_help_names_defaults_and_hides_what_is_rarely_needed(flags):
+def test_help_names_defaults_and_hides_what_is_rarely_needed(flags, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    flags.path("plot_file", "Picture to write")
     flags.group("Rarely needed")
     flags.string("secret", "Rare", note="a=1: one")
     shown, full = (flags.help_text("About.", full) for full in (False, True))
     assert "--secret" not in shown
     assert "      a=1: one" in full
+    assert "  --plot_file                 Picture to write" in shown, "it is never narrower"
     assert "[4]" in shown
     assert "[2]" in shown
     assert "[True]" in shown

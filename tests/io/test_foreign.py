@@ -60,3 +60,10 @@ def test_what_is_no_file(tmp_path):
 def test_the_deepest_settings():
     TreeBound("it").check(64)
     assert code_of(TreeBound("it").check, 65) == "too_many_values"
+
+
+def test_the_most_settings():
+    bound = TreeBound("it")
+    for _ in range(1_000_000):
+        bound.check(1)
+    assert code_of(bound.check, 1) == "too_many_values"

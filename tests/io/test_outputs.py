@@ -5,6 +5,7 @@ import os
 import pytest
 
 from t2t_keras.errors import UserError
+from t2t_keras.io.folders import not_a_run
 from t2t_keras.io.outputs import check_outputs, is_stream
 
 
@@ -35,6 +36,11 @@ def run(tmp_path):
         "keras_hub/assets/tokenizer/vocabulary.spm",
         "events.out.tfevents.2",
         "train/scalars.jsonl",
+        "training_cost.json",
+        "evaluations.json",
+        "microbatch.json",
+        "results.jsonl",
+        ".lock",
     ],
 )
 def test_files_of_a_run_and_its_exports(run, name):
@@ -65,6 +71,13 @@ def test_nothing_is_packed(tmp_path, name):
             check_outputs([], writes, appends)
         assert refused.value.code == "packed_output"
     check_outputs([tmp_path / name], [tmp_path / "gz", tmp_path / "out.gz.de"])
+
+
+def test_a_folder_of_many_runs_names_five(tmp_path):
+    for name in "abcdef":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").touch()
+    assert not_a_run(tmp_path).endswith(f"{tmp_path / 'd'}, {tmp_path / 'e'}.")
 
 
 def test_a_manifest_that_is_not_ours(tmp_path):

@@ -30,10 +30,13 @@ class Failing(io.StringIO):
 
 def exit_status(main):
     """The exit status of a command."""
+    before = sys.stdin, sys.stdout, sys.stderr
     try:
         run_command(lambda flags: None, main, ["t2t-x"])
     except SystemExit as stop:
         return stop.code
+    finally:
+        assert (sys.stdin, sys.stdout, sys.stderr) == before
     return 0
 
 
@@ -53,6 +56,13 @@ def test_a_report_that_cannot_be_written_costs_no_work(monkeypatch, capsys, code
     # A reader that has closed the pipe gets no message.
     assert said.count("\n") == (code == errno.ENOSPC)
     assert ("standard output: no room" in said) == (code == errno.ENOSPC)
+
+    def failing(flags):
+        main(flags)
+        raise UserError("wrong", 75)
+
+    assert exit_status(failing) == 75, "the status of the work goes first"
+    assert "t2t-x: wrong" in capsys.readouterr().err
 
 
 def test_what_is_made_on_standard_output_ends_with_its_reader(monkeypatch, capsys):

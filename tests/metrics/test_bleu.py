@@ -2,7 +2,8 @@ import pytest
 import sacrebleu
 
 from t2t_keras.errors import UserError
-from t2t_keras.metrics.bleu import TOKENIZATIONS, bleu
+from t2t_keras.metrics.bleu import TOKENIZATIONS, bleu, with_metrics
+from t2t_keras.registry import register_metric
 
 HYPOTHESES = ["The cat sat, on the mat.", "It is raining (again).", "über Straßen", "一只 猫 ."]
 REFERENCES = ["The cat is on the mat.", "It rains (again)!", "Über Straßen", "一只 猫 。"]
@@ -53,3 +54,13 @@ def test_only_text_that_should_be_plain_makes_sacrebleu_warn(caplog):
 def test_refuses(lines, options, named):
     with pytest.raises(UserError, match=named):
         bleu(*lines, **options)
+
+
+def test_registered_metrics_are_in_the_report(own_registry):
+    @register_metric
+    def third(hypotheses, references, sources):
+        return len(sources) / 3
+
+    score = with_metrics(bleu(*ONE), ["third"], *ONE, ["a", "b"])
+    assert score.metrics == {"third": 2 / 3}
+    assert str(score).splitlines()[2:] == ["third = 0.6667"]

@@ -1,3 +1,4 @@
+import os
 import random
 
 import pytest
@@ -77,6 +78,21 @@ def test_links_are_followed_once(tmp_path):
         "train": [mine / "treebank" / "02" / f"wsj_020{number}.mrg" for number in (1, 2)],
         "dev": [mine / "treebank" / "22" / "wsj_2201.mrg"],
     }
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path, capsys, monkeypatch):
+    def refusing(path):
+        if str(path).endswith("02"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    scandir = os.scandir
+    touch(tmp_path, "02/wsj_0201.mrg", "22/wsj_2201.mrg")
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(UserError, match="for train"):
+        split_files(tmp_path)
+    said = capsys.readouterr().out
+    assert said == f"{tmp_path / '02'} cannot be read and is left out: Permission denied.\n"
 
 
 @pytest.mark.parametrize(

@@ -81,14 +81,17 @@ def test_errors_and_skipped_sentences_are_in_no_sum():
         ("(TOP (S (NN a)))", "(TOP (S (NN a) (NN b)))"),
         ("(TOP (S (NP (DT a) (NN b)) (NN c)))", "(TOP (S (DT a) (X (NN b) (NN c))))"),
         ("(S (NN a))", "(S (NN a)"),
+        ("(S (NN a)", "(S (NN a))"),
     ]
     errors = []
     lines = list(evalb(*zip(*pairs, strict=True), COLLINS, errors.append))
-    assert [error[:4] for error in errors] == ["2 : ", "4 : ", "6 : "]
+    assert [error[:4] for error in errors] == ["2 : ", "4 : ", "6 : ", "7 : "]
     assert errors[:2] == ["2 : Words unmatch (a|b)", "4 : Length unmatch (1|2)"]
-    assert [line.split()[2] for line in lines[1:7]] == ["0", "1", "2", "1", "0", "1"]
-    values = [line.split()[-1] for line in lines[9:17]]
-    assert values == ["6", "3", "1", "2", "80.00", "80.00", "80.00", "50.00"]
+    assert [error.split()[3] for error in errors[2:]] == ["test", "gold"]
+    assert [line.split()[1] for line in lines[1:8]] == ["2", "1", "1", "1", "3", "1", "0"]
+    assert [line.split()[2] for line in lines[1:8]] == ["0", "1", "2", "1", "0", "1", "1"]
+    values = [line.split()[-1] for line in lines[10:18]]
+    assert values == ["7", "4", "1", "2", "80.00", "80.00", "80.00", "50.00"]
 
 
 def test_it_gives_up_after_as_many_errors_as_the_c_program():

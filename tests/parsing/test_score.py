@@ -70,6 +70,9 @@ def test_only_references_may_have_a_label_outside_the_vocabulary():
         score = score_parses(lines, ["(Sdog (NN) /Sdog)"], ["no"], known)
         assert (score.repaired, score.f1) == (repaired, 0)
     assert score.repairs == {"unknown symbol": 2}
+    # The most frequent first.
+    score = score_parses(["(S (NN) (NN) (NN)"], ["(S (NN) /S)"], ["no"])
+    assert str(score).split("outputs): ")[1].startswith("2 tag without a word; 1 constituent not")
 
 
 @pytest.mark.parametrize(

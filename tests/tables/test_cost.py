@@ -11,6 +11,15 @@ def test_the_paper_s_rows_and_both_ways_to_its_costs():
     paper = {row["model"]: row for row in rows if "bleu_ende" in row}
     assert len(paper) == 10
     assert paper["ConvS2S ensemble"]["flops_enfr"] == 1.2e21
+    # The sums of the paper's columns.
+    sums = {
+        "bleu_ende": 207.9,
+        "bleu_enfr": 362.89,
+        "flops_ende": 3.359e20,
+        "flops_enfr": 3.6363e21,
+    }
+    for name, total in sums.items():
+        assert sum(row[name] or 0 for row in paper.values()) == pytest.approx(total), name
     assert paper["Transformer base"]["our_bleu_ende"] is None
     assert {(row["set"], row["time"]): f"{row['flops']:.1e}" for row in rows if "flops" in row} == {
         ("transformer_base", "12 hours"): "3.3e+18",

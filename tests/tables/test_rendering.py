@@ -24,6 +24,13 @@ def test_json_is_a_list_of_rows_with_the_results_of_their_sets(make_result):
     assert (own["set"], len(own["results"])) == ("transformer_tiny", 1)
 
 
+def test_results_stand_in_the_first_row_of_their_set(make_result):
+    twice = Table(
+        "Two rows", COLUMNS, [{"set": "c", "x": x} for x in (1, 2)], "", [make_result(set="c")]
+    )
+    assert [len(row.get("results", [])) for row in json.loads(render(twice, "json"))] == [1, 0]
+
+
 def test_markdown_cells():
     lines = rendered("markdown").splitlines()
     assert (lines[0], lines[-1]) == ("### Table 9: a test", ("A note. " * 30).strip())
