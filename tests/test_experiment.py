@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import t2t_keras as t2t
-from t2t_keras import registry
+from t2t_keras import experiment, registry
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.state import locked_directory
@@ -172,6 +172,16 @@ def test_a_score_that_there_is_not_is_seen_before_anything_is_made(data, tmp_pat
     with pytest.raises(UserError, match=r"best_by=ter: expected loss or .*score, as bleu"):
         t2t.train(*arguments, eval_bleu=True, best_by="ter")
     assert not (tmp_path / "run").exists()
+
+
+def test_auto_is_for_the_devices_and_the_weights_of_the_run(data, tmp_path, monkeypatch):
+    def recommended(generated, worker_gpu, source):
+        raise UserError(f"{generated.problem.name}, {worker_gpu}, {source}")
+
+    monkeypatch.setattr(experiment, "recommended_hparams", recommended)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(UserError, match=f"{data[0].name}, 0, {tmp_path}/other"):
+        t2t.train(data[0], "auto", data[1], "run", worker_gpu=0, warm_start_from="~/other")
 
 
 def test_own_hyperparameters_need_a_registered_set(data, tmp_path):

@@ -84,7 +84,14 @@ def test_what_is_refused(run, refused, tmp_path):
     assert "the attention of one layer only" in said
     newer = shutil.copytree(run, tmp_path / "newer", copy_function=shutil.copyfile)
     assert open_export(newer).checkpoint, "a copy may have other times"
+    record = newer / "ctranslate2" / "t2t_keras.json"
+    content = json.loads(record.read_text())
+    del content["checkpoint"]["sha256"]  # Nothing says that it is of these weights.
     index = newer / "model.ckpt-30.index"
+    before = record.read_text()
+    record.write_text(json.dumps(content))
+    assert "not of" in refused("t2t-decoder", f"--output_dir={newer}", engine, text)
+    record.write_text(before)
     before = index.read_bytes()
     index.write_bytes(b"other weights")
     assert "not of" in refused("t2t-decoder", f"--output_dir={newer}", engine, text)

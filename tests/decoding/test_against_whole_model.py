@@ -107,19 +107,21 @@ def test_what_is_not_given_and_rows_of_padding(make_model, settings):
     assert last == 1, "where there is nothing to translate, the output is its end alone"
 
 
-@pytest.mark.parametrize("source_end", [True, False])
-def test_coverage_is_the_attention_to_the_source(make_model, source_end):
-    """What a step reports is the mean over layers and heads of the whole model's attention."""
-    beta, model = 2.0, make_model(num_layers=2, source_end=source_end)
+@pytest.mark.parametrize("source_ends", [[True], [False], [True, False]])
+def test_coverage_is_the_attention_to_the_source(make_model, source_ends):
+    """What a step reports is the mean over layers and heads of the whole models' attention."""
+    beta = 2.0
+    models = [make_model(num_layers=2, source_end=source_end) for source_end in source_ends]
     config = DecodeConfig(beam_size=3, extra_length=2, coverage_penalty=beta, alpha=0.6)
-    ids, scores = Translator(model, None, config).search(padded(SOURCES))
+    ids, scores = Translator(models, None, config).search(padded(SOURCES))
     for source, [found], [score] in zip(SOURCES, ids.numpy(), scores.numpy(), strict=True):
         target = found[found != 0]
-        log_probs = whole(model)(source, target)[np.arange(len(target)), target]
+        log_probs = whole(*models)(source, target)[np.arange(len(target)), target]
         pair = {"source": np.array([source], np.int32), "target": target[None]}
-        attended = model.attention_weights(pair)["cross"][0].numpy().mean(axis=(0, 1)).sum(axis=0)
+        weights = [model.attention_weights(pair)["cross"][0].numpy() for model in models]
+        attended = np.mean(weights, axis=(0, 1, 2)).sum(axis=0)
         expected = log_probs.sum() / ((5 + len(target)) / 6) ** 0.6
-        read = len(source) - (not source_end)
+        read = len(source) - (not any(source_ends))
         expected += beta * np.log(np.minimum(attended[:read], 1)).sum()
         assert score == pytest.approx(expected, abs=1e-3)
 

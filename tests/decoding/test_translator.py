@@ -10,8 +10,14 @@ import tensorflow as tf
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.engines import keras as engine
 from t2t_keras.decoding.jobs.files import attention_records
 from t2t_keras.decoding.scoring import alignment_layer
+from t2t_keras.decoding.search.constraints import (
+    Constraints,
+    forbidden_sequences,
+    word_boundaries,
+)
 from t2t_keras.decoding.search.loop import Hypotheses
 from t2t_keras.decoding.translation import Hypothesis, Translation, one_line, perplexity
 from t2t_keras.decoding.translator import Translator
@@ -202,6 +208,14 @@ def test_forbidden_words(make, translator):
     ):
         for hypothesis in translation.hypotheses:
             assert not forbidden & set(hypothesis.text.split())
+
+
+def test_forbidden_words_have_their_boundaries(model, tokenizer, monkeypatch):
+    searches = []
+    monkeypatch.setattr(engine, "Search", lambda *given: searches.append(given))
+    Translator(model, tokenizer, DecodeConfig(min_length=3), ["cat"])
+    sequences, boundaries = forbidden_sequences(["cat"], tokenizer), word_boundaries(tokenizer)
+    assert searches[0][2] == Constraints(3, sequences, boundaries)
 
 
 def test_samples(make):

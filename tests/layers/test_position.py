@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras.layers import LearnedPositions, SinusoidalPositions
-from t2t_keras.layers.position import sinusoids
+from t2t_keras.layers.position import sinusoids, tabulated_positions
 
 
 @pytest.mark.parametrize("d_model", [2, 6, 32])
@@ -22,6 +22,13 @@ def test_one_pair_of_tensor2tensor_s_order_is_the_same():
     positions = np.arange(50)
     expected = numpy_transformer.sinusoids(positions, 2)
     np.testing.assert_allclose(sinusoids(positions, 2, "tensor2tensor"), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "concatenated", "tensor2tensor"])
+def test_tabulated_they_are_the_same(layout):
+    positions, expected = tf.range(3, 9), sinusoids(np.arange(3, 9), 8, layout)
+    with tabulated_positions(9):
+        np.testing.assert_array_equal(sinusoids(positions, 8, layout), expected)
 
 
 @pytest.mark.parametrize("start", [0, 2, 4997])

@@ -3,6 +3,7 @@
 import csv
 import functools
 import json
+import signal
 import types
 
 import keras
@@ -98,6 +99,14 @@ def test_steps_are_waited_for_only_if_a_callback_has_hooks_of_batches():
 def test_what_is_no_callback_of_a_run_is_refused(wrong):
     with pytest.raises(UserError, match=getattr(wrong, "__name__", type(wrong).__name__)):
         RunCallbacks([keras.callbacks.History(), wrong], types.SimpleNamespace(), [])
+
+
+@pytest.mark.parametrize(("number", "steps"), [(0, [1]), (signal.SIGTERM, [])])
+def test_a_signal_ends_no_epoch(number, steps):
+    callbacks = RunCallbacks([], types.SimpleNamespace(), [])
+    callbacks.step_begin(0)
+    callbacks.train_end(1, number)
+    assert callbacks.history().get("step", []) == steps
 
 
 def test_an_epoch_that_has_ended_has_no_steps_left():

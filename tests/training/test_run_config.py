@@ -9,7 +9,7 @@ from t2t_keras import registry
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams, override_hparams
 from t2t_keras.settings import setting
-from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.run_config import RunConfig, merge_flags
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +75,30 @@ def test_a_cosine_keeps_its_last_step(make_record):
     with pytest.raises(UserError, match="train_steps: recorded 8, requested 9"):
         run.check_unchanged(longer, "mine")
     make_record(train_steps=8).check_unchanged(make_record(train_steps=9), "mine")
+
+
+@pytest.mark.parametrize(("split", "counts"), [("train", True), ("dev", False), ("test", False)])
+def test_only_the_training_data_is_the_run_s(make_record, generated, split, counts):
+    files = generated.manifest["files"] | {f"{split}-x.tokens.npy": {"sha256": "0"}}
+    data = dataclasses.replace(generated, manifest=generated.manifest | {"files": files})
+    assert (make_record().with_data(data).data != make_record().data) == counts
+
+
+def test_flags_count_more_than_what_is_recorded(make_record):
+    recorded = make_record(dropout=0.3)
+    for given in ({}, dict(problem="", hparams_set="auto", random_seed=None, hparams="")):
+        assert merge_flags(recorded, given, "run").compared() == recorded.compared()
+    given = dict(problem_config="train_size=7", hparams="dropout=0.5", random_seed=0)
+    found = merge_flags(recorded, given | dict(train_steps=0, data_dir="here"), "run")
+    assert found.problem.config() == recorded.problem.config() | {"train_size": 7}
+    assert found.hparams == override_hparams(recorded.hparams, "dropout=0.5,train_steps=0")
+    assert (found.random_seed, found.data_dir) == (0, "here")
+    assert merge_flags(recorded, {"hparams_set": "transformer_big"}, "run").hparams == (
+        registry.hparams("transformer_big")
+    )
+    auto = dict(problem="parallel_text", hparams_set="auto", hparams="dropout=0.5", data_dir="d")
+    found = merge_flags(None, auto, "run", lambda problem, data_dir: recorded.hparams)
+    assert found.hparams == override_hparams(recorded.hparams, "dropout=0.5")
 
 
 @pytest.fixture

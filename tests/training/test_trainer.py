@@ -486,6 +486,24 @@ def test_a_score_is_computed_once_it_can_be_above_0(tmp_path, accuracy, is_last,
     assert ("score" in evaluator.history[-1]) == scored
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_is_no_evaluation(tmp_path, value):
+    loss = types.SimpleNamespace(measure=lambda: {"loss": value, "accuracy": 0.5}, left_out=0)
+    evaluator = Evaluator(loss, tmp_path, None, writes=True, history=[])
+    with pytest.raises(FloatingPointError, match="after step 4"):
+        evaluator.evaluate(4)
+    assert (evaluator.history, list(tmp_path.iterdir())) == ([], [])
+
+
+def test_a_run_that_goes_back_evaluates_later_steps_again(tmp_path):
+    loss = types.SimpleNamespace(measure=lambda: {"loss": 2.0, "accuracy": 0.5}, left_out=0)
+    history = [{"step": step, "loss": 1.0, "train_loss": 3.0} for step in (2, 4, 6)]
+    evaluator = Evaluator(loss, tmp_path, None, writes=False, history=history)
+    evaluator.evaluate(4)
+    assert evaluator.history == [history[0], history[1] | {"loss": 2.0, "accuracy": 0.5}]
+    assert evaluator.best_step() == 2
+
+
 def test_best_weights_without_a_record_stay_until_the_loss_is_the_lowest_of_all(tmp_path):
     (tmp_path / "best").mkdir()
     (tmp_path / "best" / "model.ckpt-3.index").touch()

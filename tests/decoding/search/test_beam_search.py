@@ -156,6 +156,15 @@ def test_coverage_and_the_stop():
     assert ids.shape[-1] == 2, "it stops before the longest output"
 
 
+def test_what_is_as_long_as_allowed_may_yet_win():
+    table = np.full([1, 4**3, 4], -50.0, np.float32)
+    table[0, table_search.prefix_code((), 4), 1:] = np.log([0.55, 0.4, 0.05])
+    table[0, table_search.prefix_code((2,), 4), 2] = 0.0
+    table[0, table_search.prefix_code((2, 2), 4), EOS] = 0.0
+    score = math.log(0.4) / (8 / 6) ** 2  # Of half the length, it would be below that of the end.
+    assert_same(make_search(4, 2, alpha=2.0)(table, [3])[0], [((2, 2, EOS), score)])
+
+
 def test_probability_one_and_probability_zero_give_no_nan():
     table = np.full([2, 4**4, 4], -np.inf, np.float32)
     table[0, :, 2] = 0.0

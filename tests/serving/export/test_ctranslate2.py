@@ -3,6 +3,7 @@
 import dataclasses
 import sys
 
+import ctranslate2
 import keras
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engines.ctranslate2 import CTranslate2Engine
 from t2t_keras.decoding.engines.ctranslate2_export import open_export
 from t2t_keras.decoding.translator import Translator
+from t2t_keras.environment import usable_cores
 from t2t_keras.errors import UserError
 from t2t_keras.layers.feed_forward import ACTIVATIONS
 from t2t_keras.model_config import ModelConfig
@@ -138,15 +140,25 @@ def test_lengths_of_its_tables(make, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8", "int8_float32", "int8_bfloat16"])
-def test_smaller_weights(make, tmp_path, dtype):
+def test_smaller_weights(make, tmp_path, monkeypatch, dtype):
     translator = make(d_model=64, d_ff=64)
     sizes = {}
     for each in ("float32", dtype):
         folder = write_format("ctranslate2", translator, tmp_path / each, each)
         sizes[each] = (folder / "model.bin").stat().st_size
     assert sizes[dtype] < 0.6 * sizes["float32"]
-    found = Translator.from_run(tmp_path / dtype, engine="ctranslate2")
+    computed, kind = [], ctranslate2.Translator
+    monkeypatch.setattr(
+        ctranslate2,
+        "Translator",
+        lambda *given, **options: computed.append(options) or kind(*given, **options),
+    )
+    settings = "batches_at_once=2"
+    found = Translator.from_run(tmp_path / dtype, None, settings, engine="ctranslate2")
     assert found.engine.name == f"ctranslate2 {dtype}"
+    threads = dict(inter_threads=2, intra_threads=max(usable_cores() // 2, 1))
+    kinds = "int8" if "int8" in dtype else "float32"  # Others would be rounded in each product.
+    assert computed == [dict(compute_type=kinds) | threads]
     # Weights are rounded: the same pairs are about as likely.
     pairs = LINES, LINES[::-1]
     expected, scores = ([each.log_prob for each in t.score(*pairs)] for t in (translator, found))

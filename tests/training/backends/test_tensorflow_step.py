@@ -81,6 +81,10 @@ def test_dropout_differs_by_replica_step_and_microbatch(make_step, generated):
     alone = check_dropout(make_step, half)
     two = make_step(2, dropout=0.5)
     assert float(two.update(0, [[half, half]])["loss"]) != pytest.approx(2 * alone, rel=1e-6)
+    # The masks of four parts, however they are divided.
+    one, two = (make_step(replicas, dropout=0.5, learning_rate=0.0) for replicas in (1, 2))
+    expected = float(one.update(0, [[half]] * 4)["loss"])
+    assert float(two.update(0, [[half, half]] * 2)["loss"]) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.usefixtures("eagerly")

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from t2t_keras import registry
 from t2t_keras.errors import UserError
-from t2t_keras.training.checkpoints import npz
+from t2t_keras.training.checkpoints import base, npz
 from t2t_keras.training.checkpoints import tensorflow as checkpoints
 from t2t_keras.training.checkpoints.names import step_of
 from t2t_keras.training.optimizer import make_optimizer
@@ -163,6 +163,36 @@ def test_what_the_system_does_not_let_be_read_is_not_damaged(model, tmp_path, fi
     with pytest.raises(UserError, match=r"Cannot read .*model.ckpt-2.*IsADirectoryError"):
         kept.restore_newest()
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (OSError("the header is wrong"), "checkpoint_damaged"),
+        (OSError(5, "Input/output error"), "checkpoint_not_read"),
+        (MemoryError(), "checkpoint_not_read"),
+        (ValueError(), "checkpoint_damaged"),
+    ],
+)
+def test_what_the_system_refuses_has_a_number(tmp_path, error, code):
+    (tmp_path / "model.ckpt-2.npz").touch()
+    assert base.unreadable(tmp_path / "model.ckpt-2.npz", error).code == code
+    seen = base.unreadable(tmp_path / "model.ckpt-2.npz", error, is_unseen=True)
+    assert seen.code == "checkpoint_not_read"
+
+
+@pytest.mark.parametrize(
+    ("damaged", "named"), [(3, "ckpt-2.npz"), (2, "ckpt-1.npz"), (1, ""), ("x", "")]
+)
+def test_an_earlier_one_is_named(model, tmp_path, damaged, named):
+    save(npz, model, tmp_path, [1, 2, 3])
+    path = tmp_path / f"model.ckpt-{damaged}.npz"
+    path.write_bytes(b"")
+    with pytest.raises(UserError) as refused:
+        npz.load_weights(model, path)
+    assert refused.value.code == "checkpoint_damaged"
+    found = str(refused.value).partition("--checkpoint_path=")[2]
+    assert found == (f"{tmp_path}/model.{named}." if named else "")
 
 
 @pytest.fixture

@@ -7,8 +7,10 @@ from unittest import mock
 
 import pytest
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from t2t_keras.errors import OutOfMemoryError, UserError
+from t2t_keras.training.backends import devices
 from t2t_keras.training.distributed import sync
 from t2t_keras.training.distributed.cluster import Cluster
 from t2t_keras.training.distributed.sync import Actions, Workers, end_of_worker
@@ -104,6 +106,24 @@ def test_all_restore_the_chief_s_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(sync, "_VISIBLE_SECONDS", 0)
     with pytest.raises(UserError, match=r"model.ckpt-8, which is not in .*share"):
         Gathering(1, "model.ckpt-8", None, "").restore_newest(checkpoints, tmp_path)
+
+
+def test_seconds_and_the_barrier_reach_tensorflow(monkeypatch):
+    service = mock.Mock()
+    monkeypatch.setattr(context, "context", lambda: service)
+    cluster = Cluster(ADDRESSES, 0)
+    monkeypatch.setattr(sync, "cluster_from_environment", lambda: cluster)
+    monkeypatch.setattr(sync, "require_free_port", lambda _: None)
+    monkeypatch.setattr(devices, "multi_worker_strategy", lambda *given: given)
+    monkeypatch.setattr(Workers, "gather", lambda _, text: [text])
+    options = TrainOptions(worker_start_secs=7, worker_timeout_secs=1.5)
+    with sync.workers_of_run(options, 0) as workers:
+        assert (workers.cluster, workers.count, workers.is_chief) == (cluster, 3, True)
+    given = service.configure_coordination_service.call_args.kwargs
+    assert given["cluster_register_timeout_in_ms"] == 7000
+    assert given["heartbeat_timeout_in_ms"] == 1500
+    (barrier,) = service.coordination_service.MergeFrom.call_args.args
+    assert barrier.cluster_register_with_barrier
 
 
 REMOTE = "Additional GRPC error information from remote target /job:worker/replica:0/task:{} while "
