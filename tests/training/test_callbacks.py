@@ -104,6 +104,7 @@ def test_what_is_no_callback_of_a_run_is_refused(wrong):
 @pytest.mark.parametrize(("number", "steps"), [(0, [1]), (signal.SIGTERM, [])])
 def test_a_signal_ends_no_epoch(number, steps):
     callbacks = RunCallbacks([], types.SimpleNamespace(), [])
+    callbacks.train_begin()
     callbacks.step_begin(0)
     callbacks.train_end(1, number)
     assert callbacks.history().get("step", []) == steps

@@ -10,7 +10,8 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from t2t_keras.errors import OutOfMemoryError, UserError
-from t2t_keras.training.backends import devices
+from t2t_keras.training.backends import base, devices
+from t2t_keras.training.backends.base import Devices
 from t2t_keras.training.distributed import sync
 from t2t_keras.training.distributed.cluster import Cluster
 from t2t_keras.training.distributed.sync import Actions, Workers, end_of_worker
@@ -114,6 +115,8 @@ def test_seconds_and_the_barrier_reach_tensorflow(monkeypatch):
     cluster = Cluster(ADDRESSES, 0)
     monkeypatch.setattr(sync, "cluster_from_environment", lambda: cluster)
     monkeypatch.setattr(sync, "require_free_port", lambda _: None)
+    planned = lambda *_, **__: Devices(["/cpu:0"], [], 3, False)  # noqa: E731
+    monkeypatch.setattr(base, "plan_devices", planned)
     monkeypatch.setattr(devices, "multi_worker_strategy", lambda *given: given)
     monkeypatch.setattr(Workers, "gather", lambda _, text: [text])
     options = TrainOptions(worker_start_secs=7, worker_timeout_secs=1.5)
