@@ -170,6 +170,14 @@ class Scripted:
         ]
 
 
+def forced(translator, line, text, glossary=GLOSSARY):
+    [ids, prefix] = translator.tokenizer.encode([line, ""])
+    base = Translation(text, -0.1, (Hypothesis(text, -0.1),), (text,))
+    source = Source(line, [ids], [0], 0, [line])
+    [found] = keep_terms(translator, [source], [prefix[:-1]], [base], glossary)
+    return found
+
+
 @pytest.mark.parametrize(
     ("scores", "expected"),
     [
@@ -179,22 +187,25 @@ class Scripted:
     ],
 )
 def test_the_likeliest_that_breaks_no_placeholder(tokenizer, scores, expected):
-    text = "ein Katze %s"
-    base = Translation(text, -0.1, (Hypothesis(text, -0.1),), (text,))
-    [ids, prefix] = tokenizer.encode(["a red dog %s", ""])
-    source = Source("a red dog %s", [ids], [0], 0, ["a red dog %s"])
-    [found] = keep_terms(Scripted(tokenizer, scores), [source], [prefix[:-1]], [base], GLOSSARY)
+    found = forced(Scripted(tokenizer, scores), "a red dog %s", "ein Katze %s")
     assert (found.text, kinds(found)) == (expected, ["exact"])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "kind"),
+    [("ein trees hier", "ein trees hier", "inflected"), ("ein so trees", "ein tree", "exact")],
+)
+def test_another_form_counts_where_the_source_is_aligned(tokenizer, text, expected, kind):
+    found = forced(Scripted(tokenizer, {}), "a red dog", text)
+    assert (found.text, kinds(found)) == (expected, [kind])
 
 
 @pytest.mark.parametrize(("room", "is_scored"), [(0, True), (-1, False)])
 def test_a_whole_translation_is_scored_where_it_is_not_too_long(tokenizer, room, is_scored):
-    [ids, prefix, whole] = tokenizer.encode(["a red dog %s", "", "ein tree %s"])
-    source, text = Source("a red dog %s", [ids], [0], 0, ["a red dog %s"]), "ein Katze %s"
-    base = Translation(text, -0.1, (Hypothesis(text, -0.1),), (text,))
-    translator = Scripted(tokenizer, {}, -0.1, DecodeConfig(max_length=len(whole) + room))
-    [found] = keep_terms(translator, [source], [prefix[:-1]], [base], GLOSSARY)
-    score = -0.1 * len(whole) / ((5 + len(whole)) / 6) ** 0.6
+    length = len(tokenizer.encode(["ein tree %s"])[0])
+    translator = Scripted(tokenizer, {}, -0.1, DecodeConfig(max_length=length + room))
+    found = forced(translator, "a red dog %s", "ein Katze %s")
+    score = -0.1 * length / ((5 + length) / 6) ** 0.6
     assert (found.text, found.score) == ("ein tree %s", pytest.approx(score if is_scored else -9))
 
 
@@ -214,13 +225,24 @@ def test_a_term_is_tried_again_after_another(tokenizer):
                 for each in found
             ]
 
-    line = "the dog is small"
-    [ids, prefix] = tokenizer.encode([line, ""])
-    base = Translation("a b", -0.1, (Hypothesis("a b", -0.1),), ("a b",))
     translator = Stubborn(tokenizer, {}, config=DecodeConfig(max_length=1))
-    source = Source(line, [ids], [0], 0, [line])
-    [found] = keep_terms(translator, [source], [prefix[:-1]], [base], GLOSSARY)
-    assert kinds(found) == ["exact", "exact"]
+    assert kinds(forced(translator, "the dog is small", "a b")) == ["exact", "exact"]
+
+
+def test_what_is_broken_in_sentences_is_added_up(tokenizer):
+    class Repaired(Scripted):
+        def search_sources(self, sources, prefixes, **options):
+            found = super().search_sources(sources, prefixes)
+            chosen = (3 if source.line == "a dog" else 1 for source in sources)
+            return [dataclasses.replace(each, broken=1, chosen=next(chosen)) for each in found]
+
+    texts = ["a dog", "so it is"]
+    source = Source(" ".join(texts), tokenizer.encode(texts), [0, 2], 0, texts)
+    base = Translation("x y", -0.1, (Hypothesis("x y", -0.1),), ("x", "y"))
+    [found] = keep_terms(
+        Repaired(tokenizer, {}), [source], [np.zeros(0, np.int32)], [base], GLOSSARY
+    )
+    assert (found.parts, found.broken, found.chosen) == (("tree", ""), 2, 3)
 
 
 @pytest.mark.parametrize("count", [1, 12, 13, 40])
@@ -232,13 +254,8 @@ def test_a_line_has_a_bounded_number_of_searches(tokenizer, count):
             searches.append(len(sources))
             return super().search_sources(sources, prefixes)
 
-    line = " ".join(["dog"] * count)
-    base = Translation("ein", -0.1, (Hypothesis("ein", -0.1),), ("ein",))
-    [ids, prefix] = tokenizer.encode([line, ""])
-    source = Source(line, [ids], [0], 0, [line])
-    [found] = keep_terms(
-        Counting(tokenizer, {}), [source], [prefix[:-1]], [base], Glossary.of([("dog", "tree")])
-    )
+    glossary = Glossary.of([("dog", "tree")])
+    found = forced(Counting(tokenizer, {}), " ".join(["dog"] * count), "ein", glossary)
     assert len(searches) == kinds(found).count("exact") == min(count, 12)
     assert kinds(found).count("missing") == count - len(searches)
 
@@ -250,6 +267,9 @@ def test_a_line_has_a_bounded_number_of_searches(tokenizer, count):
 def test_a_word_is_of_one_term_only(translation, expected):
     source = "copy this ⟪ file ⟪ Datei ⟫ over that ⟪ file ⟪ Datei ⟫"
     assert number_missing(Glossary.of([("file", "Datei")]), source, translation) == expected
+    # Words of a hint are no terms.
+    glossary = Glossary.of([("file", "a file")])
+    assert number_missing(glossary, "copy the ⟪ file ⟪ a file ⟫", "a file") == 0
 
 
 def test_report(plain):
@@ -258,6 +278,7 @@ def test_report(plain):
     counts = term_counts(found)
     every = [kind for each in found for kind in kinds(each)]
     assert counts["terms missing"] == every.count("missing") > 0
+    assert term_counts([*found, *found]) == counts + counts
     report = terms_report(counts)
     assert report.startswith("8 terms of the glossary: ")
     assert f"{every.count('missing')} missing ({every.count('missing') / 8:.1%})" in report

@@ -53,6 +53,7 @@ def test_labels_have_their_marks_back(written, translator):
         ({"&Cut": "&Ausschneiden", "&Copy": "Kopieren"}, False),
         ({"&Cut": "&Ausschneiden", "&Copy": "Kopieren", "&Go": "&Los"}, True),
         ({"_Cut": "_Ausschneiden"}, False),
+        ({"&Open": "ö&ffnen"}, True),
     ],
 )
 def test_translations_reveal_whether_a_catalogue_uses_accelerators(

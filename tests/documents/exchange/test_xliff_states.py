@@ -139,7 +139,7 @@ def test_files_name_their_target_language_also_where_nothing_is_in_them(written)
 
 
 def test_a_new_target_is_replaced_by_its_segments(written):
-    segments = """<mrk mtype="seg" mid='"'>One.</mrk> <mrk mtype="seg" mid="1">Two.</mrk>"""
+    segments = """<mrk mtype="seg" mid="&amp;">One.</mrk> <mrk mtype="seg" mid="1">Two.</mrk>"""
     rest = f'</source><seg-source>{segments}</seg-source><target state="new">One. Two.</target>'
     content = FIRST.replace("</source>", rest)
     document = read_document(written("a.xlf", content), "en", "de")
@@ -154,7 +154,7 @@ def test_a_new_target_is_replaced_by_its_segments(written):
     assert [each.text for each in root.find(".//target")] == ["Eins.", "Zwei."]
     assert root.find(".//target").get("state") == "needs-review-translation"
     found = [(each.get("mid"), each.get("match-quality")) for each in root.iter("alt-trans")]
-    assert found == [('"', "75%"), ("1", "0%")]
+    assert found == [("&", "75%"), ("1", "0%")]
     # Without a target there is one behind the segments.
     content = content.replace('<target state="new">One. Two.</target>', "")
     document = read_document(written("a.xlf", content), "en", "de")

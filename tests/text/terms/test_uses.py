@@ -201,6 +201,13 @@ def test_a_missing_term_is_put_in(target, alignment, beginnings, wholes):
     assert put_term(match, source, target, alignment) == (beginnings, wholes)
 
 
+def test_a_term_follows_the_translation_of_the_nearest_word_in_front():
+    source = "see the big dog"
+    [match] = GLOSSARY.matches(source)
+    found = put_term(match, source, "sehe den großen da", [(0, 0), (2, 2)])
+    assert found.wholes == ["sehe den großen Hund da"]
+
+
 def test_a_capital_at_the_beginning():
     [match] = Glossary.of([("big", "grOß")]).matches("big dogs")
     found = put_term(match, "big dogs", "Kleine Hunde", [(0, 0), (1, 1)])
