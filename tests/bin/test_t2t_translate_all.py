@@ -124,10 +124,11 @@ def test_a_training_that_goes_on(run, put, translate_all, capsys, monkeypatch, e
     coming = iter([20, 30])
     policy = functools.partial(PollPolicy, sleep=lambda _: put(next(coming)))
     monkeypatch.setattr(watch, "PollPolicy", policy)
-    (run / "model.ckpt-5.index").write_bytes(b"damaged")
+    for step in (7, 5):
+        (run / f"model.ckpt-{step}.index").write_bytes(b"damaged")
     files = translate_all("--wait_minutes=1")
     assert files == {f"news[1].en-{step}": expected(step) for step in (20, 30)}
-    assert "2 translations; skipped: step 5" in capsys.readouterr().out
+    assert "2 translations; skipped: step 5, step 7\n" in capsys.readouterr().out
 
 
 def test_without_a_checkpoint_and_with_ctrl_c(random_run, run, translate_all, refused, monkeypatch):

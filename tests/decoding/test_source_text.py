@@ -11,6 +11,7 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.jobs.line_job import resolve_outputs, run_line_job
 from t2t_keras.decoding.source_text import (
     check_lengths,
+    check_lines,
     encode_pairs,
     ends_sentence,
     join_sentences,
@@ -112,6 +113,20 @@ def test_a_sentence_inside_a_word_is_of_that_word():
         [0, 0, 1],
         ["\u4e00\u3002", "\u4e8c x\u3002", "\u4e09"],
     )
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("ab", "one string: 'ab'"),
+        (b"ab", "one string: b'ab'"),
+        ([b"ab"], "type str, got bytes"),
+        (["a", "\ud800"], "lone surrogate"),
+    ],
+)
+def test_lines_are_a_list_of_text(lines, message):
+    with pytest.raises(UserError, match=message):
+        check_lines(lines)
 
 
 def test_pairs_are_encoded_in_nfc():

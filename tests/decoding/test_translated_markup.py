@@ -62,6 +62,7 @@ def test_capitals_change_letters_only(form, pieces):
     [
         ("xml", "<s>Text here<i>Red dog</i><i>Blue cat</i></s>", "Text here Red dog Blue cat"),
         ("xml", "<i>red</i><k>dog</k>", "red dog"),
+        ("xml", "a<tab/>b", "a b"),
         ("xml", "Word<fn>A note.</fn> ends", "Word ends|A note."),
         ("xml", "Word<d:footnote><p>See</p></d:footnote> ends", "Word ends|See"),
         ("xml", "Word<k>This is one.</k> ends", "Word ends|This is one."),
@@ -103,6 +104,7 @@ def test_what_a_reader_sees_as_two_reaches_the_model_as_two(form, source, texts)
     [
         ("Marks -- are <code>-</code> now.", "MARKS -- ARE <code>-</code> NOW."),
         ("1<sup>st</sup> of <b>w</b>ord", "1<sup>ST</sup> OF <b>W</b>ORD"),
+        ("co<sub>2</sub>\u2010free", "co<sub>2</sub>\u2010FREE"),
         ("mask_<wbr>cmp_<wbr>epi8 is f<wbr>(x)", "MASK_<wbr>CMP_<wbr>EPI8 IS F<wbr>(X)"),
         ('48m<g ctype="x-superscript">2</g> big', '48M<g ctype="x-superscript">2</g> BIG'),
         (
@@ -160,6 +162,8 @@ def test_settings_of_the_translator():
     kept = "<b>One</b> <code>is it. Now</code> b c"
     [found] = translate_markup(translator, [kept], "html")
     assert (found.cut, found.text) == (0, kept)
+    changed = translate_markup(echo(lambda piece: "x"), ["<p>%s a<p>%d b", "c"], "html")
+    assert [each.broken for each in changed] == [2, 0]
     translator.problem = Problem(source_language="de", target_language="en")
     translate_markup(translator, ["See Abb. 3"], "html")
     assert "See Abb. 3" in seen

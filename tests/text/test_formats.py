@@ -85,3 +85,4 @@ def test_faults_name_the_line(monkeypatch, name, content, line):
     monkeypatch.setattr("t2t_keras.text.formats.MAX_SGML_BYTES", 999)
     with pytest.raises(UserError, match=line):
         read(content, name)
+    assert read(b"<seg>a</seg>".ljust(999), "a.sgm") == [["a"]]

@@ -85,6 +85,8 @@ def test_links(pairs):
         assert {sides[0][i].text for i, _ in links} == set(source.split())
         assert len({j for _, j in links}) == len(links)
     assert lexicon.links([], tokens_of("le chien")) == []
+    twice = lexicon.links(tokens_of("dog the dog"), tokens_of("chien le chien"))
+    assert twice == [(0, 0), (1, 1), (2, 2)]
     unknown = lexicon.links(tokens_of("a THE cat"), tokens_of("un chat LE"))
     assert unknown == [(1, 2)]
 

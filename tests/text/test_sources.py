@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from t2t_keras.errors import UserError
-from t2t_keras.text.sources import ParallelFiles, SourceFile, fetch
+from t2t_keras.text.sources import ParallelFiles, SourceFile, downloads, fetch
 
 CONTENT = "".join(f"line {n} größer\n" for n in range(20_000)).encode()
 PAGES = {
@@ -64,6 +64,15 @@ def names(directory):
 )
 def test_what_a_mixture_calls_a_text(file, corpus, name):
     assert ParallelFiles(file, file, corpus=corpus).corpus_name == name
+
+
+def test_a_table_of_downloads(tmp_path):
+    table = tmp_path / "table.tsv"
+    table.write_text("name\turl\tsize\tsha256\na.en\thttp://a/a.en\t12\tff\nb.en\t\t\t\n")
+    assert downloads(table) == {
+        "a.en": SourceFile("a.en", "http://a/a.en", 12, "ff"),
+        "b.en": SourceFile("b.en"),
+    }
 
 
 def test_missing_files_are_named_first(tmp_path):

@@ -126,6 +126,8 @@ def read(line):
 
 def test_a_small_vocabulary(content):
     check(SubwordTokenizer(content), LINES)
+    ended = content.replace(b"<pad>", b"<pad>_").replace(b"<EOS>", b"<EOS>_")
+    assert SubwordTokenizer(ended).vocab_size == SubwordTokenizer(content).vocab_size
 
 
 def test_a_vocabulary_without_quotes(content):

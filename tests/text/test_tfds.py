@@ -14,7 +14,13 @@ from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.errors import UserError
 from t2t_keras.text.plain_text import plain_text
-from t2t_keras.text.tfds import PreparedText, dataset_directory, manual_directory, prepared_lines
+from t2t_keras.text.tfds import (
+    PreparedText,
+    dataset_directory,
+    default_data_dir,
+    manual_directory,
+    prepared_lines,
+)
 
 ARCHIVES = (
     "training-parallel-europarl-v7.tgz",
@@ -65,6 +71,12 @@ def test_the_newest_version_is_that_of_the_largest_numbers(data_dir):
         touch(data_dir / text.dataset / version / "dataset_info.json")
     (data_dir / text.dataset / "2.0.0").mkdir()  # It is still being prepared.
     assert text.prepared().name == "1.10.0"
+
+
+def test_without_a_setting_it_is_in_the_home_folder(monkeypatch):
+    monkeypatch.delenv("TFDS_DATA_DIR", raising=False)
+    monkeypatch.setenv("HOME", "/home/a")
+    assert str(default_data_dir()) == "/home/a/tensorflow_datasets"
 
 
 def test_without_tensorflow_datasets(data_dir, tmp_path, monkeypatch):

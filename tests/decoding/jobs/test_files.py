@@ -16,6 +16,7 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.jobs.disturbed import translate_disturbed
 from t2t_keras.decoding.jobs.files import (
+    decodes_name,
     first_hypotheses,
     score_file,
     translate_file,
@@ -151,6 +152,8 @@ def test_of_disturbed_text_only_what_is_missing_is_translated(write, tmp_path):
     made = [output, *(tmp_path / f"out.upper{end}" for end in ("", ".source", ".reference"))]
     assert [path.read_text().splitlines() for path in made[1:]] == [lines] * 3
     assert names(tmp_path) == sorted(["in", "out.json", *(path.name for path in made)])
+    with pytest.raises(UserError, match=r"upper\.reference: it is also an input"):
+        next(translate_disturbed(Repeats(), source, made[3], output, MADE_BY, ["upper"]))
     # Of an interrupted job what is complete is not, if it is there and of the same settings.
     for config, are_new in (({}, [False, True, True]), (dict(alpha=0.5), [True] * 3)):
         files = translate_disturbed(Repeats(), source, source, output, MADE_BY, ["upper", "typos"])
@@ -168,6 +171,9 @@ def test_all_hypotheses_and_scores(run, tmp_path):
     assert first_hypotheses(tmp_path / "out.txt", vars(translator.config)) == ["a", "b"]
     translator = Repeats(write_beam_scores=True)
     assert run("a\nb\n", translator) == "a\t-0.5000\nb\t-0.5000\n"
+    config = translator.config
+    called = [decodes_name("p.dev", config, engine) for engine in ("", "ctranslate2 int8")]
+    assert called == [f"p.dev.{of}beam4.alpha0.6.decodes" for of in ("", "ctranslate2.int8.")]
     assert first_hypotheses(tmp_path / "out.txt", vars(translator.config)) == ["a", "b"]
 
 
@@ -243,6 +249,8 @@ def test_an_interrupted_job_is_continued(write, tmp_path, capsys):
         (dict(record="{}"), "out.txt.progress.json"),
         (dict(record=RECORD % ("[1]", "0")), "progress.json is damaged"),
         (dict(record=RECORD % ('{"translations": 4}', '"many"')), "progress.json is damaged"),
+        (dict(record=RECORD % ('{"translations": -4}', "1")), "progress.json is damaged"),
+        (dict(record=RECORD % ('{"translations": 4}', "-1")), "progress.json is damaged"),
     ],
 )
 def test_a_job_with_other_settings_is_refused(interrupted, write, tmp_path, change, message):
@@ -497,6 +505,8 @@ def test_a_shard_is_continued_and_names_lines_of_the_file(write, tmp_path, capsy
     translate_file(Repeats(), source, output, {}, **half)
     assert output.read_text() == "d\ne\nf\n"
     assert "2 lines were done before." in capsys.readouterr().err
+    with pytest.raises(UserError, match="shard must be of a regular file"):
+        translate_file(Repeats(), "/dev/null", tmp_path / "other", {}, **half)
     source.write_bytes(b"a\nb\nc\nd\n\xff\nf\n")
     with pytest.raises(UserError, match=r"in\.txt:5 is not UTF-8"):
         translate_file(Repeats(), source, tmp_path / "other", {}, **half)

@@ -123,6 +123,8 @@ def test_what_is_refused(text, models, tmp_path):
         "do not fit each other: .* en to de, .* en to de",
         **(models | {"backward": Model("en", "de")}),
     )
+    for files in ((text[0], "-"), ("-", text[1])):
+        refused("regular files, got -", *files, **models)
     refused("none.en", tmp_path / "none.en", text[1], **models)
     refused("forward model is of multi, .* one pair", forward=Model("", "de", "multi"))
     text[1].write_text("A:-1\n")

@@ -40,6 +40,7 @@ def segments(markup, form="html", **options):
         ("m<sup>2</sup>, x<sup><i>n</i></sup> <sup>1</sup>H<sub>2</sub>O", "m, x 1H2O"),
         ("m<sup><i>2</i><i></i><!----></sup>, n<sup><i>2</i><i></i><!----><!----></sup>", "m, n2"),
         ("<b>&nbsp;One</b> two", "One two"),
+        ("m<sup>2<br></sup> x", "m2|x"),
         ("one <?x y?>two<!x>three", "one|two|three"),
         ("i<b>Phone</b> <b>w</b><a>ord</a>", "iPhone w ord"),
         ("1<sup>st</sup> <sup>2</sup> re<!-- -->wo&shy;rd a<wbr>b", "1st 2 reword ab"),
