@@ -52,6 +52,8 @@ def test_it_opens_with_the_last_layer_and_all_can_be_chosen(open_page, weights):
     assert [row.get_attribute("class") for row in rows] == ["best", "", ""]
     assert [part.inner_text() for part in page.all("#hypotheses u")] == ["\u2003\u2003", "katzen"]
     assert page.is_shown("#differs")
+    classes = [each.get_attribute("class") for each in page.all("#reads li")]
+    assert classes == ["", "", "joined", "", "special"]
     assert lines(page) == expected_lines(weights.cross[2])
     page.one("#kinds label:nth-child(1)").click()
     assert lines(page) == expected_lines(weights.encoder[2])
@@ -63,6 +65,8 @@ def test_it_opens_with_the_last_layer_and_all_can_be_chosen(open_page, weights):
     for key, layer in zip(["Left", *["Right"] * 3, "Left"], [0, 1, 2, 2, 1], strict=True):
         page.press(f"Arrow{key}")
         assert lines(page) == expected_lines(weights.decoder[layer]), "arrows work anywhere"
+    page.run("DATA.sentences[0].hypotheses[0].parts = [['', false]]; drawSentence()")
+    assert page.text("#translation") == "(nothing)"
     page.run("DATA.sentences.length = 1; start()")
     assert not page.is_shown(".chooser"), "one sentence alone is not chosen"
 
@@ -155,6 +159,10 @@ def test_hostile_text_is_text(open_page, sentences):
         assert page.one("#next").is_enabled() == page.one("#previous").is_disabled() == is_first
         assert page.one("#sentence").input_value() == str(1 - is_first)
     assert not page.is_shown("#differs")
+    assert [option.text_content()[:3] for option in page.all("#sentence option")] == ["1. ", "2. "]
+    # The browser writes each white space of a title as one space.
+    title = page.tab.title().split()
+    assert title == ["Attention:", *sentences[1].source.split()]
     for shown in ("#source", "#translation"):
         assert page.one(shown).text_content() == sentences[1].source
     assert page.all("main b, main img") == []
