@@ -1,12 +1,13 @@
 """What docs/server.md promises of limits, units, headers and statuses, by requests in process."""
 
+import logging
+import re
+
 import httpx
 import pytest
-from starlette.requests import Request
 from upper_case import Source, UpperCase
 
 from t2t_keras.decoding.translation import Translation
-from t2t_keras.server.apis.specification import specification
 from t2t_keras.server.run import Address
 
 ASKED = {"source": "en", "target": "de"}
@@ -97,7 +98,8 @@ def test_what_is_billed_and_counted_is_the_source(client_of):
     assert after["character_limit"] == 1_000_000_000_000
 
 
-def test_the_last_character_of_a_month_can_be_used(client_of, tmp_path):
+def test_the_last_character_of_a_month_can_be_used(client_of, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
     (tmp_path / "keys").write_text("secret\tmine\t\t5\n")
     client = client_of(api_keys_file=tmp_path / "keys")
     client.headers["Authorization"] = "DeepL-Auth-Key secret"
@@ -107,6 +109,11 @@ def test_the_last_character_of_a_month_can_be_used(client_of, tmp_path):
     usage = {"character_count": 5, "character_limit": 5}
     assert client.get("/v2/usage").json() == usage
     assert sent_to(client, "/translate", ["g"]).status_code == 456
+    assert re.findall(r"POST /v2/translate (\d+) \d+ ms (.*)", caplog.text) == [
+        ("200", "mine"),
+        ("200", "mine"),
+        ("456", "mine"),
+    ]
 
 
 def test_every_answer_says_how_browsers_must_take_it(client_of):
@@ -224,28 +231,6 @@ def test_what_has_no_letters_comes_back(client_of, text):
     assert sum(map(len, source.translator.calls)) == 0
 
 
-def test_the_specification_has_the_routes_that_are_there(client_of):
-    client = client_of()
-    found = client.get("/spec").json()
-    assert (found["swagger"], found) == ("2.0", specification())
-    for path, operations in found["paths"].items():
-        for method, operation in operations.items():
-            assert client.request(method, path).status_code not in (404, 405)
-            parameters = {each["name"]: each["type"] for each in operation["parameters"]}
-            names = {each["name"] for each in operation["parameters"] if each["required"]}
-            kinds = ["application/x-www-form-urlencoded", "multipart/form-data"]
-            is_file = parameters.get("file") == "file"
-            assert operation.get("consumes", []) == (kinds if parameters else [])[is_file:]
-            if names:
-                asked = {"q": "a", **ASKED}
-                file = {"file": ("a.txt", b"a")} if "file" in names else None
-                assert client.request(method, path, data=asked, files=file).status_code == 200
-                for name in names - {"file"} - ({"q"} if file else set()):
-                    missing = {key: asked[key] for key in asked if key != name}
-                    answer = client.request(method, path, data=missing, files=file)
-                    assert (answer.status_code, name in answer.json()["error"]) == (400, True)
-
-
 @pytest.mark.parametrize(("proxies", "second"), [((), 429), (("127.0.0.1",), 200)])
 def test_a_trusted_proxy_tells_who_asks(serving, proxies, second):
     address = Address(port=0, trusted_proxies=proxies)
@@ -262,24 +247,6 @@ def test_a_language_whose_code_begins_with_another_is_another(client_of):
     asked = {"q": "a", "source": "ar", "target": "arz"}
     assert client.post("/translate", json=asked).status_code == 400
     assert client.post("/translate", json=asked | {"target": "ar-EG"}).status_code == 200
-
-
-def test_whose_share_a_request_uses(client_of, tmp_path):
-    (tmp_path / "keys").write_text("a\nb\n")
-
-    def sharers(context):
-        return [
-            context.sharer(
-                Request({"type": "http", "client": (address, 1), "headers": []}),
-                context.access.client(key, address),
-            )
-            for key, address in (("a", "8.8.8.8"), ("a", "9.9.9.9"), ("b", "9.9.9.9"))
-        ]
-
-    one, same, other = sharers(client_of(api_keys_file=tmp_path / "keys").app.state.context)
-    assert one == same != other
-    one, other, same = sharers(client_of().app.state.context)
-    assert one != other == same
 
 
 @pytest.mark.parametrize(("count", "status"), [(10_000, 200), (10_001, 413)])

@@ -1,5 +1,6 @@
 """The page with the server itself, and a model of random weights."""
 
+import dataclasses
 import json
 import urllib.request
 
@@ -9,8 +10,12 @@ import pytest
 from upper_case import Source
 
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.source_text import encode_text, sentence_splitter
 from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
 from t2t_keras.models.transformer import Transformer
+from t2t_keras.server.words import PREFIX_TOO_LONG, OtherWords
+from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 
 WORDS = "the a small big dog cat man woman sees sleeps eats house tree red green"
@@ -71,6 +76,26 @@ def test_of_an_alternative_is_known_what_is_known_of_a_translation(real):
         assert again["alignment"] == best["alignment"]
 
 
+def test_the_beginning_is_divided_as_its_own_language_is(translator, monkeypatch):
+    asked = []
+    found = lambda *arguments: asked.append(arguments[1:]) or []  # noqa: E731
+    monkeypatch.setattr("t2t_keras.server.words.continuations", found)
+    source, target = map(sentence_splitter, ("en", "zh"))
+    terms = Glossary.of([("a", "b")])
+    OtherWords("\u4f60\u3002\u518d", 3, source, target, terms)(translator, ["A dog. A man. So."])
+    assert asked == [("A man.", "\u518d", 3, terms)]
+
+
+def test_the_longest_beginning(translator):
+    [source] = encode_text(["A dog sleeps"], translator.tokenizer.source)
+    most = translator.config.longest_output(len(source))
+    work = OtherWords(" ".join(["a"] * (most - 1)), 3)  # And the end of the sentence.
+    assert work(translator, ["A dog sleeps"])
+    with pytest.raises(UserError) as refused:
+        dataclasses.replace(work, prefix=f"{work.prefix} a")(translator, ["A dog sleeps"])
+    assert refused.value.code == PREFIX_TOO_LONG
+
+
 def test_the_other_sentences_of_a_line_stay_as_they_are(real):
     lines = post(real, "/page/translate", q="The dog sleeps.\nA man sees the red house.")["lines"]
     line = " ".join(each["source"] for each in lines)
@@ -83,6 +108,12 @@ def test_the_other_sentences_of_a_line_stay_as_they_are(real):
         behind = [pair for pair in each["alignment"] if pair[1] >= targets]
         expected = [[sources + one, targets + other] for one, other in lines[1]["alignment"]]
         assert behind == expected
+    # Terms are for all sentences.
+    asked = {"q": lines[1]["source"], "glossary": [["man", "tree"]]}
+    [rest] = post(real, "/page/translate", **asked)["lines"]
+    assert rest["text"] != lines[1]["text"]
+    found = post(real, "/page/alternatives", **asked | {"q": line}, prefix="")["alternatives"]
+    assert all(each["text"].endswith(rest["text"]) for each in found)
     # In a later sentence too, the likeliest comes first.
     found = post(real, "/page/alternatives", q=line, prefix="Dog. Man")["alternatives"]
     sure = [each["words"][2]["confidence"] for each in found]

@@ -1,0 +1,100 @@
+"""Shares of clients, errors that are not theirs, the specification and the end, in process."""
+
+import concurrent.futures
+import sys
+import threading
+import time
+from unittest.mock import Mock
+
+import pytest
+from starlette.requests import Request
+from starlette.testclient import TestClient
+from upper_case import Endless, Source, UpperCase
+
+from t2t_keras.errors import UserError
+from t2t_keras.server.apis.specification import specification
+from t2t_keras.server.app import make_app
+from t2t_keras.server.config import ServerConfig
+from t2t_keras.server.words import PREFIX_TOO_LONG, OtherWords
+
+ASKED = {"source": "en", "target": "de"}
+
+
+def test_the_specification_has_the_routes_that_are_there(client_of):
+    client = client_of()
+    found = client.get("/spec").json()
+    assert (found["swagger"], found) == ("2.0", specification())
+    for path, operations in found["paths"].items():
+        for method, operation in operations.items():
+            assert client.request(method, path).status_code not in (404, 405)
+            parameters = {each["name"]: each["type"] for each in operation["parameters"]}
+            names = {each["name"] for each in operation["parameters"] if each["required"]}
+            kinds = ["application/x-www-form-urlencoded", "multipart/form-data"]
+            is_file = parameters.get("file") == "file"
+            assert operation.get("consumes", []) == (kinds if parameters else [])[is_file:]
+            if names:
+                asked = {"q": "a", **ASKED}
+                file = {"file": ("a.txt", b"a")} if "file" in names else None
+                assert client.request(method, path, data=asked, files=file).status_code == 200
+                for name in names - {"file"} - ({"q"} if file else set()):
+                    missing = {key: asked[key] for key in asked if key != name}
+                    answer = client.request(method, path, data=missing, files=file)
+                    assert (answer.status_code, name in answer.json()["error"]) == (400, True)
+
+
+def test_without_py3langid_a_language_cannot_be_detected(client_of, monkeypatch):
+    monkeypatch.setitem(sys.modules, "py3langid.langid", None)
+    client = client_of(Source("kk", "de"), Source("ky", "de"))
+    assert client.post("/detect", json={"q": "a"}).status_code == 501
+    asked = {"q": "a", "source": "kk", "target": "de"}
+    assert client.post("/translate", json=asked).status_code == 200
+
+
+@pytest.mark.parametrize(("code", "status"), [(PREFIX_TOO_LONG, 400), ("nan", 500)])
+def test_only_a_long_prefix_is_the_clients_fault(client_of, monkeypatch, code, status):
+    monkeypatch.setattr(OtherWords, "__call__", Mock(side_effect=UserError("as asked", code=code)))
+    asked = {"q": "a", "prefix": "a"} | ASKED
+    answer = client_of().post("/page/alternatives", json=asked)
+    assert (answer.status_code, "as asked" in answer.text) == (status, status == 400)
+
+
+def test_two_batches_are_translated_at_a_time(client_of):
+    both = threading.Barrier(2, timeout=10)
+
+    class Meeting(UpperCase):
+        def translate(self, lines, *arguments, **options):
+            both.wait()
+            return super().translate(lines, *arguments, **options)
+
+    client = client_of(Source(translator=Meeting()))
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        asked = [{"q": "a", "format": kind} | ASKED for kind in ("text", "html")]
+        answers = pool.map(lambda each: client.post("/translate", json=each), asked)
+        assert [each.status_code for each in answers] == [200, 200]
+
+
+def test_whose_share_a_request_uses(client_of, tmp_path):
+    (tmp_path / "keys").write_text("a\nb\n")
+
+    def sharers(context):
+        return [
+            context.sharer(
+                Request({"type": "http", "client": (address, 1), "headers": []}),
+                context.access.client(key, address),
+            )
+            for key, address in (("a", "8.8.8.8"), ("a", "9.9.9.9"), ("b", "9.9.9.9"))
+        ]
+
+    one, same, other = sharers(client_of(api_keys_file=tmp_path / "keys").app.state.context)
+    assert one == same != other
+    one, other, same = sharers(client_of().app.state.context)
+    assert one != other == same
+
+
+def test_the_time_to_stop_begins_with_the_signal():
+    app = make_app([Source(translator=Endless())], ServerConfig(stop_seconds=30.0))
+    with TestClient(app, client=("127.0.0.1", 1)) as client:
+        sent = {"source_lang": "EN", "target_lang": "DE"}
+        client.post("/v2/document", data=sent, files={"file": ("a.txt", b"a" * 100_000)})
+        app.state.stop_by = began = time.monotonic()
+    assert time.monotonic() - began < 10
