@@ -5,7 +5,7 @@ import pytest
 from t2t_keras.decoding.source_text import ends_sentence
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.documents.segments import sentence_splitter
-from t2t_keras.server.passages import joined_texts, read_passages
+from t2t_keras.server.passages import Passages, joined_texts, read_passages
 
 TEXTS = [
     "",
@@ -64,6 +64,8 @@ def test_alternatives_are_joined_rank_by_rank_each_text_once():
     assert found == ["A\n B ", "C\n D ", "C\n E "]
     found = joined_texts(read_passages("a"), [ranked("A", "C", postprocessed="(A)")])
     assert found == ["(A)", "C"]
+    same = Passages(["a", "b"], ["", " ", ""])
+    assert joined_texts(same, [ranked("A B", "A"), ranked("C", "B C")]) == ["A B C"]
     assert joined_texts(read_passages(" 42 "), []) == [" 42 "]
 
 

@@ -1,6 +1,7 @@
 """Shares of clients, errors that are not theirs, the specification and the end, in process."""
 
 import concurrent.futures
+import re
 import sys
 import threading
 import time
@@ -12,10 +13,20 @@ from starlette.testclient import TestClient
 from upper_case import Endless, Source, UpperCase
 
 from t2t_keras.errors import UserError
+from t2t_keras.server import context, files, glossaries, messages
+from t2t_keras.server.apis import (
+    deepl,
+    deepl_documents,
+    deepl_glossaries,
+    libretranslate,
+    page,
+)
 from t2t_keras.server.apis.specification import specification
 from t2t_keras.server.app import make_app
 from t2t_keras.server.config import ServerConfig
+from t2t_keras.server.front import bodies, connections
 from t2t_keras.server.words import PREFIX_TOO_LONG, OtherWords
+from t2t_keras.server.work import budget
 
 ASKED = {"source": "en", "target": "de"}
 
@@ -98,3 +109,52 @@ def test_the_time_to_stop_begins_with_the_signal():
         client.post("/v2/document", data=sent, files={"file": ("a.txt", b"a" * 100_000)})
         app.state.stop_by = began = time.monotonic()
     assert time.monotonic() - began < 10
+
+
+# All others need a key where there are any; /suggest is refused anyway.
+OPEN = {"/languages", "/frontend/settings", "/download_file/{file_id}/{name}"}
+
+
+def test_which_routes_need_a_key(client_of, tmp_path):
+    (tmp_path / "keys").write_text("secret\n")
+    client = client_of(api_keys_file=tmp_path / "keys")
+    apis = deepl, deepl_documents, deepl_glossaries, libretranslate, page
+    routers = [api.make_router(client.app.state.context) for api in apis]
+    routes = {
+        (each.path, method)
+        for router in routers
+        for each in router.routes
+        for method in each.methods
+    }
+    assert {path for path, _ in routes} > OPEN
+    for path, method in routes:
+        for headers in ({}, {"Authorization": "Bearer secre"}):
+            answer = client.request(method, re.sub(r"\{.*?\}", "a", path), headers=headers)
+            assert (answer.status_code == 403) == (path not in OPEN), path
+    assert {client.get(path).status_code for path in ("/", "/health", "/spec", "/page.js")} == {200}
+
+
+def test_limits_are_those_of_the_documents(root):
+    text = " ".join((root / "docs" / "server.md").read_text().split())
+    slow, kib = connections.MOST_SECONDS_OF_BODY / 60, connections.BYTES_A_SECOND >> 10
+    for phrase in (
+        f"{glossaries._MOST_TERMS:,} terms and {glossaries._MOST_BYTES >> 20} MiB for each pair, ",
+        f", {glossaries._MOST_PER_OWNER:,} glossaries and ",
+        f" {glossaries._MOST_BYTES_PER_OWNER >> 20} MiB for each key, {glossaries._MOST:,} and ",
+        f" {glossaries._MOST_BYTES_OF_ALL >> 30} GiB for all",
+        f"stored files: {files._MOST_FILES:,} with {files._MOST_BYTES >> 30} GiB in all, ",
+        f" {files._MOST_OF_OWNER} with {files._MOST_BYTES_OF_OWNER >> 30} GiB for each key",
+        f"bodies being received: {bodies._MOST_HELD >> 30} GiB in all, ",
+        f" {bodies._MOST_HELD_OF_ADDRESS >> 20} MiB of an address",
+        f"{messages.MOST_FIELDS:,} parameters; {messages._MOST_CONTAINERS:,} lists and objects",
+        f"{page._MOST_TERMS:,} terms of {page._MOST_CHARACTERS_OF_TERMS:,} characters in all; ",
+        f"; {page._MOST_LINE:,} characters each of `q` and `prefix`",
+        f"lines ({page._MOST_LINES:,} at most)",
+        f"{connections.SECONDS_OF_HEAD:g} seconds for a head of 64 KiB",
+        f"{connections.SECONDS_OF_BODY:g} seconds for a body, or {slow:g} minutes if it comes",
+        f"{kib} KiB a second or more; {connections.SECONDS_OF_READING:g} seconds without",
+        f"a probability of {100 * context._SURE:g} % or more",
+        f"After {100 * files._SHARE_OF_STOP:g} % of",
+        f"{budget._SEARCHES}, and {['', 'one', 'two'][budget._SEARCHES_A_CHARACTER]} for each",
+    ):
+        assert phrase in text
