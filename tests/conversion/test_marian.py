@@ -11,6 +11,7 @@ import pytest
 import sentencepiece
 import tensorflow as tf
 from safetensors.numpy import save_file
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from t2t_keras import registry
 from t2t_keras.bin import t2t_import
@@ -487,6 +488,14 @@ def test_a_model_has_three_of_four_pieces_of_its_list(same, others, is_refused):
             joint_pieces(model.model_bytes, pieces, "it")
     else:
         assert joint_pieces(model.model_bytes, pieces, "it").vocab_size == len(pieces)
+
+
+def test_a_word_that_a_model_calls_unknown():
+    proto = ModelProto.FromString(SentencePieceTokenizer.train(["low lower"] * 9, 265).model_bytes)
+    proto.pieces[2].piece = proto.trainer_spec.unk_piece = "[UNK]"
+    pieces = ["<pad>", "</s>", "<unk>", "[UNK]", *(each.piece for each in proto.pieces[3:])]
+    found = joint_pieces(proto.SerializeToString(), pieces, "it")
+    assert found.vocabulary()["[UNK]"] == 3
 
 
 def test_vocabularies_of_sentencepiece():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from torch_files import save_as_torch
 
 from t2t_keras.conversion.tensors import read_pytorch, read_weights
 from t2t_keras.errors import UserError
@@ -75,11 +76,11 @@ def test_a_tensor_outside_of_its_storage_is_refused(tmp_path):
     [
         ({"state_dict": {}, "epoch": 3}, "expected only tensors, got dict as .state_dict"),
         ([1], "expected tensors with their names, got list"),
+        ({1: np.zeros(1)}, "expected only tensors, got ndarray as 1"),
     ],
 )
 def test_what_is_not_weights_alone_is_refused(tmp_path, content, said):
-    with zipfile.ZipFile(tmp_path / "model.bin", "w") as archive:
-        archive.writestr("model/data.pkl", pickle.dumps(content))
+    save_as_torch(content, tmp_path / "model.bin")
     with pytest.raises(UserError, match=rf"model\.bin: {said}"):
         read_weights(tmp_path, "model.bin")
 

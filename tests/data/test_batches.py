@@ -65,6 +65,19 @@ def test_epochs_and_steps_are_functions_of_seed_and_number(lengths, sampler):
     assert len(orders) == 4
 
 
+def test_steps_that_are_planned_together_are_of_one_epoch(sampler):
+    parts, first = [], 0
+    for epoch in range(2):
+        count = len(sampler.epoch(epoch))
+        assert count % 16, "an epoch ends within a part"
+        for step in range(0, count, 16):
+            parts.append(range(first + step, first + min(step + 16, count)))
+        first += count
+    assert [sampler.steps_beside(step, 16) for part in parts for step in part] == [
+        part for part in parts for _ in part
+    ]
+
+
 def test_no_step_holds_more_than_batch_tokens_on_either_side(lengths, sampler):
     for batch in sampler.epoch(0) + sampler.epoch(1):
         assert lengths[batch].sum(axis=0).max() <= BATCH_TOKENS

@@ -79,10 +79,11 @@ def test_more_than_one_format_is_an_error(tmp_path, present):
         problem_of().files(tmp_path)
 
 
-@pytest.mark.parametrize("config", [",target_language=", ",source_language=de"])
-def test_two_languages_are_needed(config):
-    with pytest.raises(UserError, match="source_language=en,target_language=de"):
-        problem_of(config).files(Path())
+@pytest.mark.parametrize("languages", [("en", ""), ("", "de"), ("de", "de")])
+def test_two_languages_are_needed(languages):
+    config = dict(zip(("source_language", "target_language"), languages, strict=True))
+    with pytest.raises(UserError, match=r"needs two languages.*source_language=en,target_language"):
+        registry.problem("parallel_text", config).files(Path())
 
 
 LINES = {

@@ -7,6 +7,7 @@ from sacrebleu.dataset import DATASETS
 from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
+from t2t_keras.metrics.bleu import bleu
 from t2t_keras.text.plain_text import plain_text
 
 TRAINING = {
@@ -85,6 +86,15 @@ def test_newstest2014_in_dev_tgz_of_one_direction(tmp_path, name, there):
 )
 def test_scores_say_which_edition(name, edition, split, lines, expected):
     assert expected in registry.problem(name, f"newstest2014={edition}").text_name(split, lines)
+
+
+def test_words_are_divided_as_the_language_that_is_written_has_them():
+    lines, references = ["L'homme d'abord, it's his."], ["L'homme d'abord, it's hers."]
+    for name, language in (("translate_enfr", "fr"), ("translate_enfr_rev", "en")):
+        found = registry.problem(name).score(lines, references).conventions
+        expected = bleu(lines, references, conventions=["tokenised"], language=language)
+        assert found == expected.conventions
+    assert found != registry.problem("translate_enfr").score(lines, references).conventions
 
 
 def test_the_paper_s_vocabularies():
