@@ -201,6 +201,12 @@ def test_a_vocabulary_of_another_model_is_refused(copied):
     shutil.copy(SEPARATE / "vocab.json", folder)
     with pytest.raises(UserError, match=r"vocab\.json: expected 140 pieces.*got 81"):
         read_huggingface(folder)
+    content = (SHARED / "vocab.json").read_text(encoding="utf-8")
+    (folder / "vocab.json").write_text(content.replace('"<unk>"', '"<unknown>"'), encoding="utf-8")
+    with pytest.raises(UserError, match=r"got 140, and 0, None and 139"):
+        read_huggingface(folder)
+    with pytest.raises(UserError, match=r"vocabularies of source and target, got 3"):
+        read_marian(folder / "model.npz", "a.yml,b.yml,c.yml")
 
 
 def test_a_folder_has_one_model_beside_the_state_of_its_training(copied):

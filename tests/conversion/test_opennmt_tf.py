@@ -129,6 +129,7 @@ def test_a_weight_without_counterpart_is_named(monkeypatch):
     ("changes", "message"),
     [
         ({"source_sequence_controls": {"start": True}}, "source_sequence_controls with start=true"),
+        ({"source_sequence_controls": {"start": True, "end": True}}, "with start=true"),
         (
             {"target_tokenization": {"mode": "aggressive"}},
             "target_tokenization of type .OpenNMTTok",
@@ -166,6 +167,30 @@ def test_data_that_cannot_be_represented(changes, message, tmp_path):
     (tmp_path / "aggressive.yml").write_text("mode: aggressive")
     with pytest.raises(UserError, match=message):
         read_opennmt_tf(SHARED, tmp_path / "data.yml")
+
+
+@pytest.mark.parametrize(
+    "tokenization",
+    [
+        {"mode": "none", "sp_model_path": "spm.model"},
+        {"type": "OpenNMTTokenizer", "params": {"mode": "none", "model": "spm.model"}},
+        "tokenization.yml",
+        "mode: none\nsp_model_path: spm.model",
+    ],
+)
+def test_ways_to_name_the_sentencepiece_model(tokenization, tmp_path):
+    for name in ("joint.vocab", "spm.model"):
+        shutil.copy(FOLDER / name, tmp_path)
+    settings = "{type: SentencePieceTokenizer, params: {model: spm.model}}"
+    (tmp_path / "tokenization.yml").write_text(settings)
+    data = yaml.safe_load((FOLDER / "shared.yml").read_text(encoding="utf-8"))["data"]
+    data |= dict.fromkeys(("source_tokenization", "target_tokenization"), tokenization)
+    (tmp_path / "data.yml").write_text(yaml.safe_dump({"data": data}), encoding="utf-8")
+    found, expected = (
+        read_opennmt_tf(SHARED, path).tokenizer.vocabulary()
+        for path in (tmp_path / "data.yml", FOLDER / "shared.yml")
+    )
+    assert found == expected
 
 
 def test_files_of_a_configuration_are_looked_for_here_and_not_elsewhere(tmp_path, monkeypatch):

@@ -124,7 +124,9 @@ def test_of_what_does_not_tell_the_direction_nothing_is_said():
     pairs = [(ENGLISH, GERMAN)] * 20
     with pytest.raises(UserError, match="of news seem to be swapped"):
         check_direction([corpus(pairs), corpus(pairs[:2])], ("de-AT", "en_GB"))
-    for some in (pairs[:19], [("GPL-2", "12.5")] * 99, [(ENGLISH, ENGLISH)] * 99):
+    half = pairs[:10] + [(GERMAN, ENGLISH)] * 10
+    blank = pairs[:19] + [(" ", "\u200b")] * 9
+    for some in (pairs[:19], half, blank, [("GPL-2", "12.5")] * 99, [(ENGLISH, ENGLISH)] * 99):
         check_direction([corpus(some)], ("de", "en"))
     for unknown in (("de", "trees"), ("", ""), ("en_GB", "en_US")):
         check_direction([corpus(pairs)], unknown)

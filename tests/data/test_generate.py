@@ -147,14 +147,14 @@ def test_a_split_without_a_usable_pair(problem, tmp_dir, tmp_path):
 
 
 def test_vocabulary_of_some_lines_only(problem, tmp_dir, tmp_path, change):
-    few = dataclasses.replace(problem, vocab_lines=100)
+    few = dataclasses.replace(problem, vocab_lines=100, vocab_symbols="<Y> + <BT>")
     change("train.en", {3: b"qu\0ux quux", 9: b"\xff"})
     generate(few, tmp_path, tmp_dir, chunk_pairs=50)
     # 230 lines, at most 100: every third one, and of these not what cannot be used.
     texts = [(tmp_dir / f"train.{code}").read_bytes().split(b"\n")[:-1:3] for code in ("en", "de")]
     usable = (line for text in texts for line in text if line not in (b"qu\0ux quux", b"\xff"))
     learned = [line.decode() for line in usable]
-    expected = SentencePieceTokenizer.train(learned, 330, "bpe").vocabulary()
+    expected = SentencePieceTokenizer.train(learned, 330, "bpe", ["<BT>", "<Y>"]).vocabulary()
     assert open_generated(few, tmp_path).tokenizer.vocabulary() == expected
 
 
@@ -189,6 +189,19 @@ def test_two_vocabularies(problem, tmp_dir, tmp_path, pairs_of):
     (generated.directory / "vocab.source.model").write_bytes(target.model_bytes)
     with pytest.raises(UserError, match="is not the vocabulary that was used"):
         _ = open_generated(apart, tmp_path / "first").tokenizer
+
+
+def test_a_source_of_more_words_than_16_bits_count(problem, tmp_dir, tmp_path, pairs_of):
+    words = [f"w{number}" for number in range(65_600)]
+    for name, some in (("en", words), ("de", words[:1])):
+        (tmp_dir / f"{name}.words").write_text("\n".join(["<pad>", "</s>", "<unk>", *some, ""]))
+        (tmp_dir / f"few.{name}").write_text(f"{some[0]} {some[-1]}\n")
+    files = dict(vocab_file=f"{tmp_dir}/de.words", source_vocab_file=f"{tmp_dir}/en.words")
+    few = dataclasses.replace(
+        problem, train="few", dev="few", test="", shared_vocabulary=False, **files
+    )
+    generate(few, tmp_path, tmp_dir)
+    assert pairs_of(open_generated(few, tmp_path), "train") == [("w0 w65599", "w0 w0")]
 
 
 def test_a_vocabulary_is_reused(problem, tmp_dir, tmp_path):

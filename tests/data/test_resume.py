@@ -92,16 +92,17 @@ def test_a_complete_set_stays(problem, tmp_dir, tmp_path, contents):
     assert again(tmp_dir, overwrite=True)
 
 
-@pytest.mark.parametrize("changed", ["vocab_size", "train.en", "dev.de"])
+@pytest.mark.parametrize("changed", ["vocab_size", "train.en", "dev.de", "chunks"])
 def test_other_data_is_replaced_on_request_alone(problem, tmp_dir, tmp_path, contents, changed):
     directory = tmp_path / "parallel_text"
     generate(problem, tmp_path, tmp_dir)
     other = dataclasses.replace(problem, vocab_size=331 if changed == "vocab_size" else 330)
-    if changed != "vocab_size":
+    if changed in ("train.en", "dev.de"):
         os.utime(tmp_dir / changed, (1, 1))
+    options = {"chunk_pairs": 49} if changed == "chunks" else {}
     written = contents(directory)
     with pytest.raises(UserError) as refused:
-        generate(other, tmp_path, tmp_dir)
+        generate(other, tmp_path, tmp_dir, **options)
     assert refused.value.code == "other_data_exists"
     assert contents(directory) == written
     # A manifest that cannot be read may be that of good data.
@@ -111,7 +112,7 @@ def test_other_data_is_replaced_on_request_alone(problem, tmp_dir, tmp_path, con
         generate(problem, tmp_path, tmp_dir)
     (directory / "manifest.json").rmdir()
     manifest.rename(directory / "manifest.json")
-    generate(other, tmp_path, tmp_dir, overwrite=True)
+    generate(other, tmp_path, tmp_dir, overwrite=True, **options)
     assert open_generated(other, tmp_path).tokenizer.vocab_size == other.vocab_size
 
 
