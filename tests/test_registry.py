@@ -81,6 +81,9 @@ def test_a_cell_of_a_notebook_can_be_run_again(monkeypatch):
     monkeypatch.setattr(second, "__module__", "mine")
     with pytest.raises(UserError, match="'doubled' is registered twice: in mine and in __main__"):
         registry.register_activation(first)
+    monkeypatch.setattr(first, "__module__", "mine")
+    with pytest.raises(UserError, match="'doubled' is registered twice: in mine and in mine"):
+        registry.register_activation(first)
 
 
 def test_a_field_without_a_type_is_refused(tea_problem):

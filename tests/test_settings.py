@@ -36,7 +36,7 @@ def test_parse_assignments(text, expected):
 
 @pytest.mark.parametrize(
     ("text", "part"),
-    [("a", "'a'"), ("a=1,b", "'b'"), ("=1", "'=1'"), ("a=1, =2", "'=2'"), ("a=1,b=2,a=1", "'a'")],
+    [("a", "'a'"), ("a=1,b", "'b'"), ("=1", "'=1'"), ("a=1, =2", "'=2'"), ("a=1,b=2,a=3", "'a'")],
 )
 def test_parse_assignments_refuses(text, part):
     with pytest.raises(UserError, match=f"{part}.* in '{text}'"):

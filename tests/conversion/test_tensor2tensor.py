@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from t2t_keras import registry
 from t2t_keras.conversion.imported import Settings, make_run
+from t2t_keras.conversion.readers import read_model
 from t2t_keras.conversion.tensor2tensor import hyperparameters, read_tensor2tensor
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams, override_hparams
@@ -291,6 +292,13 @@ def test_damaged_files_are_refused(checkpoint, tmp_path, file, content, said):
     (tmp_path / file).write_text(content)
     with pytest.raises(UserError, match=said):
         read_tensor2tensor(prefix, tmp_path / "vocab.de")
+
+
+def test_values_that_tensor2tensor_does_not_write(checkpoint, tmp_path):
+    prefix = checkpoint([("shared", 18)], {"num_heads": 0})
+    with pytest.raises(UserError) as refusal:
+        read_model("tensor2tensor", prefix, ("en", "de"), tmp_path / "vocab.de")
+    assert refusal.value.code == "damaged_model"
 
 
 SETS = json.loads((Path(__file__).parent / "fixtures" / "tensor2tensor_sets.json").read_text())

@@ -87,6 +87,7 @@ def test_a_round_depends_on_its_number_and_the_seed_alone():
         ("claen:0.5+web:0.5", "no corpus 'claen'.* 'clean'.*The corpora are clean \\(300 pairs\\)"),
         ("clean:0.5+clean:0.5", "a corpus is given twice"),
         ("clean:0", "expected a positive number, got '0'"),
+        ("clean:inf", "expected a positive number, got 'inf'"),
         ("clean:much", "expected a positive number, got 'much'"),
         ("clean; web", "got 'clean' as stage 1 of 2"),
         ("clean until 2 epochs of clean", "as stage 1 of 1"),

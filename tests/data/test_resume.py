@@ -71,6 +71,21 @@ def test_finished_shards_are_kept(
     assert contents(directory) == contents(tmp_path / "whole" / "parallel_text")
 
 
+def test_files_that_change_while_the_others_are_written(problem, tmp_dir, tmp_path, monkeypatch):
+    replace = Path.replace
+
+    def replace_and_damage(path, target):
+        replace(path, target)
+        if target.name == "train-00000.tokens.npy":
+            target.write_bytes(target.read_bytes()[:-1] + b"\xff")
+
+    monkeypatch.setattr(Path, "replace", replace_and_damage)
+    with pytest.raises(UserError, match=r"changed while .*: train-00000\.tokens\.npy"):
+        generate(problem, tmp_path, tmp_dir)
+    with pytest.raises(UserError, match="incomplete"):
+        open_generated(problem, tmp_path)
+
+
 def test_a_complete_set_stays(problem, tmp_dir, tmp_path, contents):
     directory = tmp_path / "parallel_text"
     first = generate(problem, tmp_path, tmp_dir, chunk_pairs=50)

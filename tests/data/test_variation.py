@@ -167,7 +167,7 @@ def test_changes(name, pair, expected):
 
 def test_words_for_the_model_stay_in_front():
     upper = AUGMENTATIONS["upper"]
-    for tokens in ("", "<2de> ", "<2de> <BT> "):
+    for tokens in ("", "<2de> ", "<2de> <bt> "):
         pair = changed(upper, f"{tokens}see <b>x</b> <i>", "ja", None)
         assert pair == (f"{tokens}SEE <B>X</B> <I>", "JA")
     assert changed(upper, "<b>x</b> y", "ja", None)[0] == "<B>X</B> Y"

@@ -35,6 +35,7 @@ def test_sizes_lengths_and_answers_are_those_of_tensor2tensor(name, split, count
         # Two numbers and the sign between them.
         assert 3 <= min(lengths) <= longest / 10
         assert longest - 1 <= max(lengths) <= longest
+        assert {"0", "1"} <= {number for source, _ in examples for number in source.split("+")}
     else:
         # Every length from 1 on is as likely as any other: 5 standard deviations around the mean.
         expected = count / longest

@@ -46,6 +46,7 @@ def test_each_source_says_what_to_write(text, pairs_of):
     problem = generated.problem
     assert problem.preprocess("a cat") == "<2de> a cat"
     assert problem.preprocess("<2fr> a cat") == "<2fr> a cat"
+    assert problem.preprocess("<b> a cat") == "<2de> <b> a cat"
     assert problem.words_in_front("<2fr> <b> a cat") == "<2fr> "
     # As imported models of OPUS-MT have it.
     assert registry.problem("parallel_text").words_in_front(">>fra<< A >> cat.") == ">>fra<< "

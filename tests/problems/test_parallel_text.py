@@ -79,6 +79,12 @@ def test_more_than_one_format_is_an_error(tmp_path, present):
         problem_of().files(tmp_path)
 
 
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_a_text_that_is_named_twice_is_an_error(tmp_path, split):
+    with pytest.raises(UserError, match=rf"{split}=a\+b\+a: a text is named twice"):
+        problem_of(f",{split}=a+b+a").files(tmp_path)
+
+
 @pytest.mark.parametrize("languages", [("en", ""), ("", "de"), ("de", "de")])
 def test_two_languages_are_needed(languages):
     config = dict(zip(("source_language", "target_language"), languages, strict=True))
