@@ -4,6 +4,8 @@ import pytest
 
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import TENSOR2TENSOR_NAMES, HParams, override_hparams
+from t2t_keras.model_config import LayerConfig, ModelConfig, config_arguments, take_config
+from t2t_keras.settings import setting
 
 
 def test_every_field_is_a_documented_setting_whose_default_is_allowed():
@@ -89,6 +91,25 @@ def test_head_widths(changes, expected):
 )
 def test_depths(changes, expected):
     assert override_hparams(HParams(), changes).depths() == expected
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnHParams(HParams):
+    extra: int = setting(1, "one more")
+
+
+def test_a_config_becomes_arguments_and_back():
+    own = OwnHParams(extra=3, d_ff=8)
+    again = take_config(ModelConfig, None, config_arguments(own))
+    assert (type(again), again) == (OwnHParams, own)
+    changed = take_config(ModelConfig, own, arguments := {"extra": 5, "name": "x"})
+    assert (changed.extra, changed.d_ff, arguments) == (5, 8, {"name": "x"})
+    # Of ours, a layer keeps only what it has.
+    assert take_config(LayerConfig, HParams(d_ff=8), {"dropout": 0.2}) == LayerConfig(
+        d_ff=8, dropout=0.2
+    )
+    with pytest.raises(UserError, match=r"needs the class mine\.Own"):
+        take_config(LayerConfig, None, {"config_class": "mine.Own"})
 
 
 @pytest.mark.parametrize(("given", "taken"), [("256", 256), ("auto", 0)])

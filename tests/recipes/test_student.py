@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import subprocess
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -225,7 +226,10 @@ def test_what_is_left_to_do(configured, capsys, monkeypatch):
             {"student": MODEL | {"hparams": f"{TINY},lora_rank=2"}},
             r"student: .* from_teacher: true",
         ),
-        ({"teachers": MODEL | {"hparams": f"{TINY},lora_rank=2"}}, r"teacher1: lora_rank=2"),
+        (
+            {"teachers": MODEL | {"hparams": f"{TINY},lora_rank=2,trainable=decoder.*"}},
+            r"teacher1: lora_rank=2",
+        ),
         ({"backward": MODEL | {"hparams": f"{TINY},trainable=encodr.*"}}, r"matches 'encodr\.\*'"),
         ({"teachers": MODEL | {"seeds": [2**40]}}, r"1099511627776 is greater than the maximum"),
         ({"mix": "bt.other:0.5+toy:0.5"}, r"bt.other"),
@@ -337,6 +341,9 @@ def test_what_is_left_out_of_a_configuration(configured):
             **dict(decode_hparams="beam_size=4", filter="backward", keep=0.95, with_corpora=False)
         },
     }
+    mixed = Plan(needed | {"mix": "toy:1"}, plan.folder)
+    models = {name for name in mixed.models if ",mix=toy:1" in mixed.training_flags(name)[2]}
+    assert models == {"teacher1"}
     assert plan.teachers == ["teacher1"]
     assert not plan.models["student"].begins_with
     # One teacher's translations of a dev set are those of the page.
@@ -414,8 +421,15 @@ def test_a_profile_of_ones_own_comes_before_that_of_the_recipe(
     configured, tmp_path, monkeypatch, root, capsys
 ):
     path, commands = configured(), []
+
+    def execve(_, command, environment):
+        commands.append(command)
+        # This Python's commands, whatever else is there; and one lock, which ends with its process.
+        assert environment["PATH"].split(":")[0] == sysconfig.get_path("scripts")
+        assert "--nolock" in command
+
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(running.os, "execve", lambda _, command, __: commands.append(command))
+    monkeypatch.setattr(running.os, "execve", execve)
     running.run_recipe("student", path, profile="slurm")
     (tmp_path / "slurm").mkdir()
     for profile in ("slurm", "./slurm"):
