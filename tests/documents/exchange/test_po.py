@@ -186,7 +186,7 @@ def test_placeholders_that_are_numbered_or_named_may_change_places(written):
         ("Use <style> for the output", "text"),
         ("The <title> of a page, <script/> too", "text"),
         ("Copy <b>all</b> from <source> to <file>", "text"),
-        ("Now you can use the tag <p> here", "text"),
+        ("Now you can use a tag <p> here", "text"),
         ("Use <script/> here", "text"),
         ("the end</b>", "text"),
         ("By <a@b.org> <1>", "text"),
