@@ -12,10 +12,15 @@ import pytest
 import t2t_keras as t2t
 from t2t_keras import experiment, registry
 from t2t_keras.errors import UserError
+from t2t_keras.evaluation import follow
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.state import locked_directory
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.export.signatures import TranslationModule
+from t2t_keras.training.distributed.cluster import Cluster
+from t2t_keras.training.distributed.sync import Workers
+from t2t_keras.training.options import TrainOptions
+from t2t_keras.training.run_config import RunConfig
 
 TINY = "num_layers=1,d_model=8,d_ff=8,num_heads=2,batch_tokens=300,max_length=32,train_steps=1"
 
@@ -182,6 +187,24 @@ def test_auto_is_for_the_devices_and_the_weights_of_the_run(data, tmp_path, monk
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(UserError, match=f"{data[0].name}, 0, {tmp_path}/other"):
         t2t.train(data[0], "auto", data[1], "run", worker_gpu=0, warm_start_from="~/other")
+
+
+@pytest.mark.parametrize(("index", "expected"), [(0, "scores"), (1, None)])
+def test_the_chief_translates_and_no_other_worker(data, tmp_path, monkeypatch, index, expected):
+    @contextlib.contextmanager
+    def workers_of_run(options, worker_gpu):
+        workers = Workers(Cluster(("a:1", "b:1"), index))
+        workers.gather = lambda text: [text, text]
+        yield workers
+
+    monkeypatch.setattr(experiment, "workers_of_run", workers_of_run)
+    monkeypatch.setattr(experiment.backend, "plan_devices", lambda *_: None)
+    monkeypatch.setattr(experiment.backend, "make_step", lambda *_: types.SimpleNamespace(model=0))
+    monkeypatch.setattr(follow, "model_scorer", lambda *_: "scores")
+    monkeypatch.setattr(experiment.trainer, "train", lambda *given: given[6])
+    run = RunConfig(data[0], t2t.hparams("transformer_tiny", TINY), data_dir=str(data[1]))
+    options = TrainOptions(eval_bleu=True)
+    assert experiment.train_run(run, tmp_path / "run", 0, options) == expected
 
 
 def test_own_hyperparameters_need_a_registered_set(data, tmp_path):

@@ -71,7 +71,7 @@ def confidences(
             words[number] += [probability] * len(numbers)
         tokens[number] += log_probs.tolist()
     return [
-        Confidence(tuple(some), math.exp(math.fsum(each) / max(len(each), 1)))
+        Confidence(tuple(some), math.exp(min(math.fsum(each) / max(len(each), 1), 0.0)))
         for some, each in zip(words, tokens, strict=True)
     ]
 

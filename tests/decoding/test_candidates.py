@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from t2t_keras.decoding.aligning import align_pairs
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engines.base import Engine, Output
 from t2t_keras.decoding.jobs.files import translate_file
@@ -188,6 +189,16 @@ def test_pairs_are_scored_with_symbols(with_symbols, monkeypatch):
     ours.score(["open %s"], ["save %s"])
     texts = with_symbols.decode(scored)
     assert texts[0][-1] == texts[1][-1] != "s"
+
+
+def test_words_are_those_of_each_side_s_vocabulary(tokenizer, with_symbols):
+    both, line = with_symbols.with_source(tokenizer), "the dog sees the cat"
+    [source] = tokenizer.encode([line])
+    engine = Scripted(both, DecodeConfig(), [])
+    [found] = align_pairs(engine, both, [source], [line], ParallelText().align)
+    assert {target for _, target in found} == set(range(5))
+    assert {word for word, _ in found} <= set(range(5))
+    assert found[0] == (0, 0)
 
 
 def test_a_file_s_repaired_placeholders_are_counted(tokenizer, tmp_path, capsys):

@@ -72,6 +72,14 @@ def test_a_piece_of_several_words(model):
     assert first == second != third
 
 
+def test_what_is_rounded_beyond_certainty_is_certain(model, tokenizer, monkeypatch):
+    translator = Translator(model, tokenizer, DecodeConfig(**SETTINGS))
+    log_probs = lambda _, targets: [(i, np.full(len(x), 1e-6)) for i, x in enumerate(targets)]  # noqa: E731
+    monkeypatch.setattr(translator.engine, "log_probs", log_probs)
+    [found] = confidences(translator, ["dog"], [Translation("the dog", 0.0, (), ("the dog",))])
+    assert (found.words, found.whole) == ((1.0, 1.0), 1.0)
+
+
 def test_hinted_sources(model, tokenizer):
     translator = Translator(model, tokenizer, DecodeConfig(**SETTINGS))
     [plain] = translator.translate(["the dog"])

@@ -162,6 +162,8 @@ def test_from_hparams():
     changes |= dict(attention_dropout=0.3, symbol_dropout=0.4, compute_dtype="bfloat16")
     model = Transformer.from_hparams(registry.hparams("transformer_tiny", changes), 13)
     assert model.dtype_policy.name == "mixed_bfloat16"
+    hparams = registry.hparams("transformer_tiny", changes)
+    assert Transformer.from_hparams(hparams, 13, "bfloat16").dtype_policy.name == "bfloat16"
     del changes["compute_dtype"]
     config = model.get_config()
     assert {name: config[name] for name in changes} == changes

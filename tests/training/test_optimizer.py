@@ -165,6 +165,11 @@ def test_adam(update, scale):
     np.testing.assert_array_equal(trained(update, np.zeros_like(gradients)), 0)
 
 
+def test_defaults_are_the_paper_s():
+    assert SmoothedCrossEntropy().label_smoothing == 0.1
+    assert float(TransformerSchedule(512)(3999)) == pytest.approx(6.98771e-4, rel=1e-6)
+
+
 def test_schedule_and_adam_are_serialised():
     adam = Adam(**ADAM | {"learning_rate": TransformerSchedule(32, 7, 0.5)})
     copy = keras.optimizers.deserialize(keras.optimizers.serialize(adam))
@@ -221,6 +226,8 @@ def test_other_optimizers_decay_matrices_and_nothing_else(name):
         optimizer.apply([tf.constant(share * each) for each in gradients], weights)
     for weight, gradient, decay in zip(weights, gradients, (0.1, 0, 0, 0), strict=True):
         found = weight.numpy() - values[weight.name] * (1 - 0.2 * decay)
+        betas = [optimizer.get_config().get(f"beta_{number}") for number in (1, 2)]
+        assert betas == ([None, None] if name == "adafactor" else [0.9, 0.75])
         if name == "adamw":
             root = np.sqrt(0.25) * np.abs(gradient) + 0.5
             expected = -0.2 * np.sqrt(1 - 0.75**2) / (1 - 0.9**2) * 0.1 * gradient / root

@@ -156,6 +156,18 @@ def test_a_warm_start_needs_a_run_whose_length_does_not_count(tmp_path, make_rec
     assert found == dataclasses.replace(expected, train_steps=1000)
 
 
+def test_a_measured_step_has_fewer_tokens(generated, own_registry, monkeypatch):
+    hparams = HParams(batch_tokens=40_960, train_steps=100, num_layers=1, d_model=8, d_ff=8)
+    registry.HPARAMS_SETS.entries["transformer_tiny"] = lambda: hparams
+    step = SimpleNamespace(num_replicas=1, local_replicas=range(1), fixed_shapes=False)
+    step.update = lambda *_: {"loss": 0.0}
+    monkeypatch.setattr(backend, "make_step", lambda *_: step)
+    monkeypatch.setattr(recommendation, "_seconds", lambda call: 2.0)
+    said = recommendation.recommendation(generated, ["--problem=mine"])
+    # Two seconds for a tenth of the tokens.
+    assert "for 100 steps, which take about 33 min on" in said
+
+
 def test_durations_are_said_as_people_say_them():
     said = [duration(seconds) for seconds in (1, 700, 7100, 7200, 170_000, 172_800)]
     assert said == ["1 min", "12 min", "118 min", "2 hours", "47 hours", "2 days"]

@@ -7,7 +7,7 @@ import pytest
 
 from t2t_keras.errors import UserError
 from t2t_keras.training.checkpoints.tensorflow import Checkpoints
-from t2t_keras.training.trained_model import load_model
+from t2t_keras.training.trained_model import load_first_weights, load_model
 
 PAIRS = dict.fromkeys(("source", "target"), np.array([[3, 4, 1, 0], [4, 4, 3, 1]]))
 
@@ -33,6 +33,9 @@ def test_the_newest_or_a_named_checkpoint_is_loaded(saved, make_record):
         np.testing.assert_array_equal(model(PAIRS), logits[step])
         assert tokenizer is found.tokenizer
         assert found.checkpoint == str(run / f"model.ckpt-{step}")
+    for path, step in (("", 10), ("model.ckpt-5", 5)):
+        load_first_weights(model, make_record(), str(run / path))
+        np.testing.assert_array_equal(model(PAIRS), logits[step])
     record = make_record()
     assert dataclasses.astuple(found)[2:4] == dataclasses.astuple(record)[:2]
     assert tokenizer.checksum == record.tokenizer.checksum

@@ -18,12 +18,13 @@ import tensorflow as tf
 from step_checks import weights_of
 from training_runs import numbers_in, weights_in
 
+from t2t_keras.data.batches import TokenBatchSampler
 from t2t_keras.errors import UserError
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.checkpoints.derived import average_run
 from t2t_keras.training.cost import hardware_name, read_costs
-from t2t_keras.training.evaluation import Evaluator, read_evaluations
+from t2t_keras.training.evaluation import Evaluator, deciding, read_evaluations
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.trainer import train
 
@@ -375,9 +376,11 @@ def test_a_run_of_over_a_day_is_said_before_its_first_step(run, capsys, steps, t
     assert bool(re.search(r"steps left take about [\d,]+ days on \d+ cores", said[0])) == told
 
 
-def test_over_long_pairs_are_counted(run, capsys, generated):
+def test_over_long_pairs_are_counted(run, capsys, generated, monkeypatch):
+    monkeypatch.setattr(TokenBatchSampler, "fill", lambda _: (0.25, 0.5))
     run(options=TrainOptions(), train_steps=1, max_length=8)
     out = capsys.readouterr().out
+    assert "on average 25.0% (source) and 50.0% (target) of batch_tokens=300" in out
     for split, name in (("train", "training"), ("dev", "dev")):
         longest = generated.store(split).lengths.max(axis=1)
         assert f"{(longest > 8).sum()} {name} pairs are left out" in out
@@ -454,6 +457,14 @@ def test_tensorboard_files_hold_the_curves(run, tmp_path):
     assert found["train"]["learning_rate"] == pytest.approx((16 * 100) ** -0.5)
 
 
+def test_defaults_of_the_documents():
+    # Section 6.1 of the paper, docs/distributed.md, and what t2t-trainer --help says.
+    options = TrainOptions()
+    assert (options.save_checkpoints_secs, options.keep_checkpoint_max) == (600, 20)
+    assert (options.local_eval_frequency, options.eval_secs) == (1000, 600)
+    assert (options.worker_start_secs, options.worker_timeout_secs) == (300, 60)
+
+
 def test_options_say_which_steps_and_weights():
     assert TrainOptions(profile_steps="3,5").profiled_steps() == range(3, 6)
     options = TrainOptions(warm_start_from="run", drop_layers=True)
@@ -493,6 +504,15 @@ def test_what_is_not_finite_is_no_evaluation(tmp_path, value):
     with pytest.raises(FloatingPointError, match="after step 4"):
         evaluator.evaluate(4)
     assert (evaluator.history, list(tmp_path.iterdir())) == ([], [])
+
+
+def test_the_best_is_told_by_the_loss_or_a_number_of_the_score():
+    score = types.SimpleNamespace(main=("bleu", 1.0), chrf=2.0, metrics={"mine": 3.0}, lines=4)
+    for name, expected in (("loss", {}), ("chrf", {"chrf": 2.0}), ("mine", {"mine": 3.0})):
+        assert deciding(score, name) == expected
+    for name in ("main", "lines", "nothing"):
+        with pytest.raises(UserError, match="as bleu"):
+            deciding(score, name)
 
 
 def test_a_run_that_goes_back_evaluates_later_steps_again(tmp_path):

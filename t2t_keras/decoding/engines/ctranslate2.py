@@ -136,8 +136,8 @@ class CTranslate2Engine(Engine):
             padding = self._names[PADDING_ID]
             if any(len(each.tokens) >= most or padding in each.tokens for each in found[row]):
                 [found[row]] = self._search([sources[row]], [prefixes[row]], most, [[padding]])
-        if any(map(len, prefixes)):
-            self._complete(sources, found)
+        if any(map(len, prefixes)) or self.config.min_length > 1:
+            self._complete(sources, found)  # Which is best, their whole probabilities tell.
         if not self.config.samples:
             found = [sorted(row, key=self._score, reverse=True) for row in found]
         found = [row[: self.config.num_hypotheses] for row in found]

@@ -86,6 +86,10 @@ def test_prefixes_and_other_lengths(expected, load):
     found, wanted = (each.translate(LINES, prefixes) for each in (load(**settings), other))
     assert texts(found) == texts(wanted)
     assert [each.prefix_cut for each in found] == [each.prefix_cut for each in wanted]
+    [source] = expected.tokenizer.encode(LINES[:1])
+    short = load(beam_size=1, min_length=20, max_length=4).engine
+    [[output]] = short.outputs([source], [source[:0]], [0])
+    assert len(output.ids) == 3, "with its end as long as allowed"
 
 
 @pytest.mark.parametrize(
@@ -93,6 +97,7 @@ def test_prefixes_and_other_lengths(expected, load):
     [
         (dict(alpha=0.9, beam_size=4, return_beams=True), ""),
         (dict(alpha=0.9, beam_size=4, return_beams=True), "cat man"),
+        (dict(alpha=0.9, beam_size=4, return_beams=True, min_length=9), ""),
         (dict(alpha=0.0, samples=4, return_beams=True, top_k=3), ""),
     ],
 )

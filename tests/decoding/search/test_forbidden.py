@@ -74,7 +74,7 @@ def test_phrases_and_characters_that_are_no_pieces(tokenizer):
 
 
 def test_long_words_have_a_limited_number_of_spellings(tokenizer):
-    assert len(forbidden_sequences(["abcab" * 20], tokenizer)) < 5000
+    assert len(forbidden_sequences(["abcab" * 20], tokenizer)) == 2 * 1000
 
 
 def test_what_cannot_be_forbidden(tokenizer):

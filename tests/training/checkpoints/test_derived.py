@@ -136,7 +136,7 @@ def test_the_last_regular_one_before_a_stop_does_not_count_twice(steps, left_out
 @pytest.mark.parametrize(
     ("scales", "count"), [((50, 30, 10, 1), 1), ((0, 50, -5, 5), 2), ((0, 1, 1, math.nan), 1)]
 )
-def test_the_dev_loss_decides_how_many(make_record, tmp_path, scales, count):
+def test_the_dev_loss_decides_how_many(make_record, tmp_path, capsys, scales, count):
     record, random = make_record(), np.random.default_rng(0)
     record.save(tmp_path / "run")
     model = record.make_model()
@@ -148,6 +148,8 @@ def test_the_dev_loss_decides_how_many(make_record, tmp_path, scales, count):
         kept.save(step)
     average_run(tmp_path / "run", tmp_path / "mean")
     assert RunConfig.load(tmp_path / "mean").averaged == count
+    tried = capsys.readouterr().out.count("Dev loss of the mean of")
+    assert tried == count + 2, "two larger means in a row are no better"
     steps = range(5 - count, 5)
     expected, found = weights_in(npz, tmp_path / "run", *steps), tmp_path / "mean"
     np.testing.assert_allclose(weights_in(npz, found, 4), expected, atol=1e-5)

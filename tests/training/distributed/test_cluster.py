@@ -37,6 +37,7 @@ def test_workers_of_tf_config():
 def test_a_process_alone(environment):
     assert cluster_from_environment(environment) is None
     assert cluster_from_environment(environment | tf_config({"worker": ["a:1"]})) is None
+    assert cluster_from_environment(environment | {"SLURM_STEP_NUM_TASKS": "4"}) is None, "no srun"
 
 
 @pytest.mark.parametrize(

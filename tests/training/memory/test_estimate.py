@@ -83,6 +83,8 @@ def test_what_lasts():
     assert whole["weights"] == whole["gradients"] == split["accumulators"] == 4 * PAPERS_BASE
     assert whole["optimizer"] == half["optimizer"] == 8 * PAPERS_BASE
     assert (whole["accumulators"], half["weights"]) == (0, 6 * PAPERS_BASE)
+    thin = step_memory(HParams(lora_rank=8), 37_000, 1024, 64, accumulates=True)
+    assert (thin["weights"], thin["optimizer"], thin["accumulators"]) == (4 * PAPERS_BASE, 0, 0)
     # Of few tokens gradients take more than activations.
     few = step_memory(HParams(), 37_000, 10, 10)
     assert few["at most"] == few["weights"] + few["optimizer"] + few["gradients"]

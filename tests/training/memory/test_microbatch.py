@@ -47,6 +47,8 @@ def test_what_was_found_is_remembered_for_its_circumstances(tmp_path):
     others = tokens(recomputed), tokens(gpus=4), tokens(replicas=2), tokens(cluster=TWO)
     assert others == (0, 0, 0, 0)
     assert tokens(HParams()) == 4096
+    Microbatch(tmp_path, AUTO, ["GPU"]).remember(100)
+    assert tokens() == 256, "one sentence"
 
 
 def test_half_is_remembered_and_a_sentence_is_the_least(tmp_path):

@@ -170,13 +170,18 @@ def test_where_one_sentence_does_not_fit_the_run_ends(run, missing, kind, option
 
 
 @pytest.mark.parametrize(
-    ("tokens", "advice"), [(100, "smaller microbatch_tokens"), (32, "Lower max_length")]
+    ("tokens", "length", "advice"),
+    [
+        *((100, 32, "100 tokens.*smaller microbatch_tokens"), (32, 32, "32 tokens.*max_length")),
+        *((0, 32, "4,096 tokens.*smaller"), (0, 5000, "5,000 tokens at once. Lower max_length")),
+    ],
 )
-def test_one_of_several_workers_does_not_halve(make_record, generated, tokens, advice):
+def test_one_of_several_workers_does_not_halve(make_record, generated, tokens, length, advice):
     step = mock.Mock(num_replicas=2, local_replicas=range(1), fixed_shapes=False)
     step.evaluate.side_effect = OutOfMemoryError
     # A number smaller than max_length would be refused.
-    evaluator = SplitLoss(step, make_record(microbatch_tokens=tokens), generated, "dev")
+    sizes = dict(microbatch_tokens=tokens, max_length=length, batch_tokens=5000)
+    evaluator = SplitLoss(step, make_record(**sizes), generated, "dev")
     with pytest.raises(UserError, match=advice):
         evaluator.measure()
 
