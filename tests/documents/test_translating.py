@@ -64,6 +64,12 @@ def test_similar_texts_of_the_memory_are_suggested(written, translator, options,
     assert [unit.suggestions for unit in document.units] == [suggestions, []]
 
 
+def test_codes_of_another_text_are_not_those_of_the_memory(translated):
+    memory = TranslationMemory([('A <g i="0">dog</g>', 'Ein <g i="0">Hund</g>')])
+    assert translated("a.md", "A *dog*", memory=memory) == "A *DOG*"
+    assert (translated.report.from_memory, translated.report.fuzzy) == (0, 1)
+
+
 def test_broken_placeholders_are_counted_by_unit(written, translator):
     translator.broken = ["One dog."]
     document = read_document(written("a.txt", TEXT))

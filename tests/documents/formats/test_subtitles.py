@@ -145,7 +145,12 @@ def test_codes_come_once_each(written):
     document = read_document(written("a.srt", TEXT.replace("old", r"{\b1}old{\b0}\h")))
     document.units[0].set('hallo mein<wbr i="1"> alter Freund<wbr i="0"><wbr i="2">')
     assert "hallo mein{\\b0}\nalter Freund{\\b1}\\h" in document.content().decode()
-    for wrong in ("alter", 'alter<wbr i="1"> <wbr i="0"><wbr i="0">', 'alter<wbr i="1"> <wbr i="0">'):
+    for wrong in (
+        "alter",
+        'a<wbr i="0"><wbr i="0"><wbr i="2">',
+        'alter<wbr i="1"> <wbr i="0"><wbr i="0">',
+        'alter<wbr i="1"> <wbr i="0">',
+    ):
         document.units[0].set(wrong)
         with pytest.raises(UserError) as error:
             document.content()
