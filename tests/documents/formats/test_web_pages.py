@@ -47,6 +47,21 @@ def test_units_have_only_the_tags_within_their_text(written):
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("R&amp;D", "html"),
+        ("R &amp;", "html"),
+        ("a  b", "html"),
+        ("a<i>b</i>", "html"),
+        ("a\n b", "text"),
+    ],
+)
+def test_which_texts_of_pages_are_markup(written, text, kind):
+    [unit] = read_document(written("a.html", f"<p>{text}</p>")).units
+    assert (unit.source, unit.format) == (text.replace("\n ", " "), kind)
+
+
 def test_text_is_escaped_and_encoded_as_the_page_is(written):
     for before in ("", f"<!--{' ' * 4_000}-->"):
         page = f'{before}<meta charset="iso-8859-1"><p>Caf\xe9 two</p>'.encode("latin-1")
