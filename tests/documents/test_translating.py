@@ -135,6 +135,12 @@ def test_a_report_reads_as_a_sentence(written, translator):
     report = dataclasses.replace(report, kept=2, broken=1, left_out={"fields": 4})
     expected = "3 translated, 2 kept, 1 with repaired placeholders, 4 left out: fields"
     assert str(report) == expected
+    report = dataclasses.replace(report, from_memory=5000, fuzzy=6, unsafe=7, left_out={})
+    expected = expected.replace(
+        "2 kept", "5,000 from the memory, 6 with something similar in it, 2 kept"
+    )
+    expected = expected.replace("4 left out: fields", "7 unsafe for the program or the file")
+    assert str(report) == expected
 
 
 def test_an_unknown_match_is_refused():

@@ -5,6 +5,7 @@ import codecs
 import pytest
 
 from t2t_keras.documents import read_document
+from t2t_keras.errors import UserError
 
 
 @pytest.mark.parametrize(
@@ -24,3 +25,10 @@ def test_only_paragraphs_change(translated, written, text, sources, encoding):
     document = read_document(written("b.txt", mark + text.encode(encoding)))
     assert [unit.source for unit in document.units] == sources
     assert translated("a.txt", mark + text.encode(encoding)) == mark + text.upper().encode(encoding)
+
+
+def test_a_translation_that_is_no_text_is_refused(written):
+    document = read_document(written("a.txt", "One"))
+    document.units[0].set("a\ud800")
+    with pytest.raises(UserError, match=r"utf-8 does not have '\\ud800'"):
+        document.content()

@@ -84,7 +84,7 @@ def test_codes_may_change_places_but_not_go(written, content):
     found = docx.Document(io.BytesIO(document.content())).paragraphs[1]
     assert found.text == "K\nF &\t n"
     assert [run.text for run in found.runs if run.bold] == ["F"]
-    for wrong in ("K", '<g i="1">', '<g i="1">K</g>' * 2):
+    for wrong in ("K", "\x0c", '<g i="1">', '<g i="1">K</g>' * 2):
         unit.set(wrong)
         with pytest.raises(UserError, match=r"not well-formed|inline codes once each"):
             document.content()
