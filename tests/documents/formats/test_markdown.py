@@ -106,7 +106,10 @@ def test_entities_are_text_and_breaks_part_words(written):
         ("a <kbd>Up *c*</kbd> <i translate='no'>x</i>", 'a <x i="0"/> <x i="1"/>'),
         ("<b>a *b</b> c*", '<x i="0"/>a <g i="1">b<x i="2"/> c</g>'),
         ("*a</b>* <b>c <i>d</b> e", '<g i="0">a<x i="1"/></g> <g i="2">c <x i="3"/>d</g> e'),
-        ("See {{ a }} and {% if b %}", 'See <x i="0"/> and <x i="1"/>'),
+        *(
+            (f"See {mark} and", 'See <x i="0"/> and')
+            for mark in "[^1] [[A_b]] :smile: $$a$$ $a$ {{a}} {%a%} {#a} {.a} {:a} {%a}".split()
+        ),
         ("see ![a][a] and [^1]\n\n[a]: x.png\n", 'see <x i="0"/> and <x i="1"/>'),
         ("See [ `c` ](u) and [a `c` ](v).", 'See <x i="0"/> and <g i="1">a <x i="2"/> </g>.'),
         ("As said[1](a)[2](b), we **5** go.", 'As said<x i="0"/><x i="1"/>, we <g i="2">5</g> go.'),
@@ -311,6 +314,17 @@ def test_what_only_looks_like_a_mark(written, text, source):
     document = read_document(written("a.md", text))
     assert document.units[0].source == source
     assert not document.left_out
+
+
+@pytest.mark.parametrize(
+    "mark",
+    "::: a|::::a|[!NOTE]|[!tip]- A|[toc]|[[_TOC_]]|{% if a %}|{: .a}|!!! a|??? a|???+ a|=== 'A'|"
+    '===! "A"|===+ "A"|$$ a $$|$$\na\n$$'.split("|"),
+)
+def test_lines_of_marks_are_no_text(written, mark):
+    document = read_document(written("a.md", f"{mark}\n\nOne\n"))
+    assert [unit.source for unit in document.units] == ["One"]
+    assert sum(document.left_out.values()) == 1
 
 
 def test_codes_alone_are_no_text(written):
