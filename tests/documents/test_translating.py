@@ -64,6 +64,13 @@ def test_similar_texts_of_the_memory_are_suggested(written, translator, options,
     assert [unit.suggestions for unit in document.units] == [suggestions, []]
 
 
+def test_lines_of_messages_with_tags_stay(translated, translator):
+    message = 'msgid "<b>One</b>\\n<i>two</i>"\nmsgstr ""\n'
+    assert '"<b>ONE</b>\\n"\n"<i>TWO</i>"' in translated("a.po", message)
+    line = '<pre class="t2t-lines" xml:space="preserve"><b>One</b>\n<i>two</i></pre>'
+    assert translator.calls == [([line], "html", {})]
+
+
 def test_codes_of_another_text_are_not_those_of_the_memory(translated):
     memory = TranslationMemory([('A <g i="0">dog</g>', 'Ein <g i="0">Hund</g>')])
     assert translated("a.md", "A *dog*", memory=memory) == "A *DOG*"

@@ -23,15 +23,15 @@ _EMPTY_LINE = re.compile(r"\n[ \t]*\r?$", re.MULTILINE)
 # Position and style, such as {\an8} and {i}.
 _OVERRIDE = r"\{(?:\\[^{}]*|/?[ibusIBUS]|[yYcCfFsSoOpP]:[^{}]*)\}"
 _MUSIC = "\u2669-\u266c\u00b6"
-_DASH = r"[-\u2010-\u2015\u2212]|>{1,3}"
+_DASH = r"[-\u2010-\u2015\u2212>]"
 # Signs around a text that are not part of it.
-_LEAD = re.compile(rf"(?:[\s{_MUSIC}{INVISIBLE}]|{_OVERRIDE}|(?:{_DASH})(?=\s*\S)|#(?=\s))*")
+_LEAD = re.compile(rf"(?:[\s{_MUSIC}{INVISIBLE}]|{_OVERRIDE}|{_DASH}(?=\s*\S)|#(?=\s))*")
 _TAIL = re.compile(rf"(?:[\s{_MUSIC}{INVISIBLE}]|{_OVERRIDE})*\Z")
 _IN_TAIL = re.compile(rf"[\s{_MUSIC}{INVISIBLE}}}]")
 _BETWEEN = re.compile(f"[{_MUSIC}]+")
 # A speaker's name or a sound: a text of its own before the speech.
 _LABEL = re.compile(r"([A-Z][A-Z0-9 .'#&-]{0,30}):(?=\s)|[\[(]([^\[\]()<>{}]*)[\])]")
-_NEXT_SPEAKER = re.compile(rf"(\r?\n[ \t]*)(?=(?:{_DASH})\s*\S)")
+_NEXT_SPEAKER = re.compile(rf"(\r?\n[ \t]*)(?={_DASH}\s*\S)")
 # Within a text these are codes: as lone tags they stay in it.
 _CODE = re.compile(rf"{_OVERRIDE}|\\[Nnh]|<\d+:[\d:.]+>")
 _STAND_IN = re.compile(r'<(?:br|wbr) i="(\d+)">')
