@@ -199,6 +199,12 @@ def test_webvtt(written, translated):
         )
 
 
+@pytest.mark.parametrize("empty", ["\n", " \t\n", "\r\n"])
+def test_an_empty_line_ends_a_subtitle_of_webvtt(written, empty):
+    text = f"WEBVTT\n\n00:01.000 --> 00:02.000\none\n{empty}NOTE a note\n"
+    assert [unit.source for unit in read_document(written("a.vtt", text)).units] == ["one"]
+
+
 def test_a_sentence_of_at_most_four_subtitles_is_divided_as_before(translated, written):
     words = ["Aaaaaaaaaaaaaaaaaaaaaaaa", "b", "c", "d e", "f", "g"]
     text = "".join(

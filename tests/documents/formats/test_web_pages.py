@@ -63,8 +63,13 @@ def test_which_texts_of_pages_are_markup(written, text, kind):
 
 
 def test_text_is_escaped_and_encoded_as_the_page_is(written):
-    for before in ("", f"<!--{' ' * 4_000}-->"):
-        page = f'{before}<meta charset="iso-8859-1"><p>Caf\xe9 two</p>'.encode("latin-1")
+    for meta in (
+        f'<!--{" " * 4_000}--><meta charset="iso-8859-1">',
+        "<META CHARSET = 'iso-8859-1'>",
+        "<meta http-equiv=Content-Type content='text/html; charset=iso-8859-1'>",
+        "<meta charset=iso-8859-1>",
+    ):
+        page = f"{meta}<p>Caf\xe9 two</p>".encode("latin-1")
         document = read_document(written("a.htm", page))
         document.units[0].set("a < b & č")
         assert document.content() == page.replace(b"Caf\xe9 two", b"a &lt; b &amp; &#269;")

@@ -300,6 +300,10 @@ def styled(style, text):
             '20 m<sup i="0">2</sup> wide',
         ),
         (
+            runs("H") + styled("<w:vertAlign w:val='subscript'/>", "2") + runs("O here"),
+            'H<sup i="0">2</sup>O here',
+        ),
+        (
             runs("20 m") + styled("<w:vertAlign w:val='baseline'/>", "2") + runs(" wide"),
             '20 m<g i="0">2</g> wide',
         ),
