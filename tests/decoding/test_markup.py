@@ -66,7 +66,7 @@ def spaceless(text):
 @pytest.mark.parametrize("engine", ["keras", "ctranslate2"])
 def test_nested_fragments(translators, engine):
     translator, draw = translators[engine], random.Random(5)
-    fragments = [nested(draw) for _ in range(60)]
+    fragments = [nested(draw) for _ in range(40)]
     found = translator.translate(fragments, format="html")
     plain = translator.translate([text_of(fragment) for fragment in fragments])
     for fragment, translation, alone in zip(fragments, found, plain, strict=True):
