@@ -148,7 +148,7 @@ REFUSED = [
     (IDENTITY + "--t2t_usr_dir=/nowhere", "--t2t_usr_dir=/nowhere"),
     (ALL + "--source=-", "--source must be a regular file, got -"),
     (ALL + "--source=x --eval_use_test_set", "exclude each other"),
-    (ALL + "--prefix_file=pipe", "--prefix_file .* got pipe"),
+    (ALL + "--prefix_file=/dev/null", "--prefix_file .* got /dev/null"),
     ("t2t-filter --source=one --target=one --output=x --forward=run", "Please give --keep"),
 ]
 # Flags of which one would be ignored beside the other.

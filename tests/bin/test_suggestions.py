@@ -99,6 +99,8 @@ def test_a_new_run_without_any_flag(refused, folder, monkeypatch):
     monkeypatch.setattr(registry, "import_user_directory", lambda path: None)
     [*_, train] = suggested(refused("t2t-trainer", "--t2t_usr_dir=my own"))
     assert shlex.split(train)[-1] == "--t2t_usr_dir=my own"
+    said = refused("t2t-recipe", "student", "--t2t_usr_dir=my own")
+    assert "t2t_usr_dir: DIRECTORY into the configuration" in said
     said = refused("t2t-trainer")
     for flag in ("output_dir", "problem", "hparams_set", "data_dir"):
         assert f"--{flag}" in said.partition("--help")[0]
