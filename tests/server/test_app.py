@@ -227,7 +227,7 @@ def test_the_log_has_text_only_if_asked(serving, aligning, caplog, log_text):
     assert caplog.text.count("RuntimeError") >= 2
     assert re.search(r"POST /translate 200 \d+ ms", caplog.text)
     assert caplog.text.count("'secret words' -> 'SECRET WORDS'") == 2 * log_text
-    assert ("secret words" in caplog.text) == log_text
+    assert ("secret" in caplog.text) == log_text
 
 
 @pytest.mark.parametrize("path", ["/translate", "/v2/translate"])

@@ -223,6 +223,7 @@ def test_a_file_that_was_begun_too_often_is_given_up(tmp_path, before, attempts,
     async def look(files):
         file = files.find(record["file_id"])
         await asyncio.gather(*files._tasks.values())
+        assert file.is_finished, "it is removed in time"
         return file.status
 
     translator, refunds = UpperCase(), []
@@ -247,6 +248,7 @@ def test_a_file_that_was_begun_too_often_is_given_up(tmp_path, before, attempts,
         {"pair": ["en", 3]},
         {"status": "lost"},
         {"file_id": "../files"},  # Its folder would be removed.
+        {"file_id": "0" * 32},
     ],
 )
 def test_a_record_that_no_server_has_written_is_left_out(tmp_path, monkeypatch, changes):

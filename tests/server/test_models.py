@@ -1,10 +1,12 @@
 """Real models behind the server: what is served is what the translator gives, newer ones too."""
 
 import concurrent.futures
+import dataclasses
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -16,10 +18,11 @@ from libretranslatepy import LibreTranslateAPI
 from tiny_runs import PAIRS, TinyRun
 from upper_case import Source
 
+from t2t_keras.conversion.vocabularies import joint_pieces
 from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.server.models import ModelSource, ServedModel
+from t2t_keras.server.models import ModelSource, ServedModel, Watcher
 from t2t_keras.serving.export.formats import write_format
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.training.run_config import RunConfig
@@ -37,14 +40,14 @@ def run(tmp_path):
 
 @pytest.fixture
 def sources(run):
-    """sources(engine): the source of the run's model, by an engine."""
+    """sources(engine, more): the source of the run's model, by an engine."""
 
-    def sources(engine):
+    def sources(engine, more=""):
         path = run.path
         if engine == "ctranslate2":
             path = run.path.parent / "exports"
             write_format("ctranslate2", Translator.from_run(run.path), path / "0001", "float32")
-        return ModelSource.parse(f"en-de={path}", "", FEW)
+        return ModelSource.parse(f"en-de={path}", "", FEW + more)
 
     return sources
 
@@ -58,6 +61,9 @@ def translated(url, lines):
 def test_what_is_served_is_what_the_translator_gives(run, sources, serving, engine):
     source = sources(engine)
     expected = source.load()
+    settings = expected.config
+    assert (settings.return_beams, settings.check_placeholders) == (True, True)
+    assert (settings.xla_for_one, settings.beam_size) == (engine == "keras", 2)
     texts = [each.text for each in expected.translate(LINES)]
     url = serving([source]).url
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -99,6 +105,14 @@ def test_what_is_served_is_what_the_translator_gives(run, sources, serving, engi
     found = httpx.post(f"{url}/page/alternatives", json=sent, timeout=60).json()["alternatives"]
     assert all(each["text"].startswith("A. A ") for each in found)
 
+    tokenizer, config = expected.tokenizer, expected.config
+    most = config.longest_output(len(tokenizer.source.encode(LINES[:1])[0]))
+    texts = {len(tokenizer.encode(["x" * count])[0]): "x" * count for count in range(99)}
+    for prefix, status in ((texts[most], 200), (texts[most + 1], 400)):
+        sent = {"q": LINES[0], "prefix": prefix, **asked}
+        answer = httpx.post(f"{url}/page/alternatives", json=sent, timeout=60)
+        assert answer.status_code == status
+
     for prefix in ("x " * 400, "e" + "\u0301" * 2_000, "\u05d0" * 2_000, "A. " * 3_400):
         used = httpx.get(f"{url}/v2/usage").json()["character_count"]
         sent = {"q": LINES[0], "prefix": prefix, **asked}
@@ -130,11 +144,13 @@ def test_a_newer_version_replaces_the_old_one_while_it_serves(run, sources, serv
 
 
 def test_a_version_that_cannot_be_loaded_leaves_the_old_one(run, sources, serving):
-    server = serving([sources("keras")])
+    server = serving([sources("keras", ",xla_for_one=false,check_placeholders=false")])
     before = translated(server.url, LINES)
     for suffix in (".index", ".data-00000-of-00001"):
         (run.path / f"model.ckpt-30{suffix}").write_bytes(b"damaged")
     model = server.app.state.context.service.models["en", "de"]
+    settings = model.translator.config
+    assert (settings.xla_for_one, settings.check_placeholders) == (False, False)
     assert [model.reload_if_newer() for _ in range(4)] == [False] * 4
     assert translated(server.url, LINES) == before
     metrics = httpx.get(f"{server.url}/metrics").text
@@ -211,6 +227,52 @@ def test_settings_of_a_server_do_not_replace_those_that_are_given(
     assert dict(settings).get("xla_for_one") == xla
     assert len(dict(settings)) == len(settings)
     assert {"return_beams", "check_placeholders"} <= set(dict(settings))
+
+
+def test_the_watcher_looks_every_so_many_seconds_or_never():
+    looked = threading.Event()
+    model = Mock(reload_if_newer=looked.set)
+    never = Watcher([model], 0)
+    never.stop()
+    assert not looked.wait(0.05)
+    watcher = Watcher([model], 0.01)
+    assert looked.wait(10)
+    watcher.stop()
+    looked.clear()
+    assert not looked.wait(0.05)
+
+
+def test_what_counts_as_a_newer_version(tmp_path):
+    """The highest number of complete exports; or another file of the same name."""
+    source = ModelSource("en", "de", tmp_path)
+    for name in ("9", "10", "x11"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "t2t_keras.json").write_text("one")
+    (tmp_path / "12").mkdir()
+    path, identity = source.newest()
+    assert path.name == "10"
+    record = path / "t2t_keras.json"
+    times = record.stat().st_mtime_ns
+    for change in ("time", "inode", "size"):
+        if change == "inode":
+            (path / "other").write_text("one")
+            (path / "other").replace(record)
+        elif change == "size":
+            record.write_text("longer")
+        os.utime(record, ns=(times, times + 1))
+        before, identity = identity, source.newest()[1]
+        assert identity != before, change
+    assert source.newest()[1] == identity
+
+
+def test_a_run_with_another_vocabulary_is_loaded_anew(run):
+    """With the same settings, the weights of the old model would fit."""
+    source, translator = ModelSource.parse(f"en-de={run.path}"), Translator.from_run(run.path)
+    assert source.newer_weights(translator) is not None
+    tokenizer = translator.tokenizer
+    pieces = joint_pieces(tokenizer.model_bytes, tokenizer.pieces(range(299)), "vocab.model")
+    translator.record = dataclasses.replace(translator.record, tokenizer=pieces)
+    assert source.newer_weights(translator) is None
 
 
 @pytest.mark.parametrize("file", ["model.ckpt-9.index", "model.ckpt-9.data-00000-of-00001"])

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import threading
+import time
 from pathlib import Path
 
 from t2t_keras.data.problem import Problem
@@ -117,6 +118,7 @@ class Endless(UpperCase):
     def translate(self, lines, *arguments, **options):
         while True:
             super().translate(lines)
+            time.sleep(0.001)  # Others have work, too.
 
 
 class Clock:
