@@ -264,7 +264,9 @@ def test_a_file_that_is_no_certificate(connect, tmp_path, name):
         ({"metadata": (("key", "ü"),)}, "--metadata"),
         ({"metadata": (("key-bin", "x"),)}, "--metadata"),
         ({"ca_file": "server.pem"}, "--tls"),
+        ({"cert_file": "client.pem", "key_file": "client.key"}, "need --tls"),
         ({"tls": True, "cert_file": "client.pem"}, "--tls_key_file"),
+        ({"tls": True, "key_file": "client.key"}, "--tls_cert_file"),
     ],
 )
 def test_invalid_settings(connect, changes, flag):
@@ -292,3 +294,19 @@ grpc.GrpcClient("127.0.0.1:1", "a").close()
 def test_a_reply_may_have_a_mebibyte_and_64_kib_a_line():
     most = [max_reply_bytes(["a"] * lines) for lines in (0, 1, 496, 497)]
     assert most == [2**20, 2**20 + 2**16, 2**25, 2**25]
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_a_reply_may_be_as_long(server, connect, protocol, over):
+    reply = {"grpc": _grpc_reply, "rest": _rest_reply}[protocol]()
+    more = max_reply_bytes(["a"]) + over - len(reply)
+    if protocol == "grpc":  # A field that it does not know.
+        more -= 4
+        reply += bytes([15 << 3 | 2, more & 127 | 128, more >> 7 & 127 | 128, more >> 14])
+    server.plan.append(reply + b" " * more)
+    client = connect(server.address, max_attempts=1)
+    if over:
+        with pytest.raises(UserError, match="Malformed reply"):
+            client.translate(["a"])
+    else:
+        assert client.translate(["a"]) == [Translation("A", -0.5)]

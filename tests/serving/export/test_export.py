@@ -4,6 +4,7 @@ import dataclasses
 import runpy
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -100,8 +101,14 @@ def test_versions_are_complete_and_rise(translator, tmp_path, monkeypatch):
     monkeypatch.setattr(TranslationModule, "signatures", lambda module: {})
     monkeypatch.setattr(tf.saved_model, "save", lambda module, path, signatures: Path(path).mkdir())
     model_and_tokenizer = translator.models[0], translator.tokenizer
-    versions = [export(*each, tmp_path).name for each in ((translator,), model_and_tokenizer)]
-    assert int(versions[0]) < int(versions[1])
+    before = int(time.time())
+    first = int(export(translator, tmp_path).name)
+    assert before <= first <= time.time()
+    (tmp_path / "later").mkdir()
+    (tmp_path / "9999999999").mkdir()  # In 2286.
+    versions = [str(first), "9999999999", "10000000000", "10000000001"]
+    for version, each in zip(versions[2:], ((translator,), model_and_tokenizer), strict=True):
+        assert export(*each, tmp_path).name == version
 
     def interrupted(module, path, signatures):
         Path(path).mkdir()
@@ -111,4 +118,4 @@ def test_versions_are_complete_and_rise(translator, tmp_path, monkeypatch):
     for directory in (tmp_path, __file__):
         with pytest.raises(UserError, match=f"{directory}.*--export_dir"):
             export(translator, directory)
-    assert sorted(path.name for path in tmp_path.iterdir()) == versions
+    assert {path.name for path in tmp_path.iterdir()} == {*versions, "later"}

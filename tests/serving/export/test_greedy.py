@@ -15,6 +15,7 @@ from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.export.formats import write_format
+from t2t_keras.serving.export.greedy import longest_output
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.subwords import SubwordTokenizer
 
@@ -32,10 +33,19 @@ def run_readme(folder, capsys, monkeypatch):
     return capsys.readouterr().out.rstrip("\n")
 
 
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [({}, 16), ({"max_length": 16}, 16), ({"max_length": 15}, 15), ({"max_length": 17}, 16)],
+)
+def test_the_longest_output(translator, settings, most):
+    config = DecodeConfig(max_input_length=10, extra_length=6, **settings)
+    assert longest_output(Translator(translator.models, translator.tokenizer, config)) == most
+
+
 @pytest.mark.parametrize("name", ["litert", "onnx"])
 def test_the_readme_translates(name, translator, tmp_path, capsys, monkeypatch):
     pytest.importorskip({"litert": "ai_edge_litert"}.get(name, name))
-    folder = write_format(name, translator, tmp_path / name, "float32")
+    folder = write_format(name, translator, tmp_path / "new" / "folders" / name, "float32")
     config = dataclasses.replace(translator.config, beam_size=1)
     greedy = Translator(translator.models, translator.tokenizer, config)
     [expected] = greedy.translate(["A sentence."])

@@ -201,6 +201,17 @@ def test_samplers_choose_what_they_choose_without_a_cache(load, lines, translato
     assert len(set(chosen[:, 3:].ravel().tolist())) > 3
 
 
+def test_sources_are_padded_to_few_lengths(load, translator):
+    preprocessor, tokenizer = load().preprocessor, translator.tokenizer.source
+    sources = {len(tokenizer.encode(["x" * count])[0]): "x" * count for count in range(40)}
+    for tokens, padded_to in ((1, 16), (16, 16), (17, 24), (30, 24)):
+        found = preprocessor.generate_preprocess([sources[tokens]])
+        assert found["encoder_token_ids"].shape == (1, padded_to)
+        assert found["decoder_token_ids"].shape == (1, padded_to + 5)
+        real = found["encoder_padding_mask"].numpy().sum()
+        assert real == min(tokens, 24)
+
+
 def test_training_examples(load, pairs, translator):
     sources, targets = map(list, zip(*pairs[:6], strict=True))
     preprocessor = load().preprocessor
@@ -274,6 +285,9 @@ def test_a_saved_preset_is_the_same(load, lines, expected, tmp_path):
         np.testing.assert_array_equal(weight, same)
     for part in ("backbone", "preprocessor"):
         assert getattr(task, part).get_config() == getattr(again, part).get_config()
+    config = again.preprocessor.get_config()
+    limits = ("encoder_sequence_length", "decoder_sequence_length", "extra_length")
+    assert [config[name] for name in limits] == [24, 29, 4]
     again.compile(run_eagerly=True)
     assert again.generate(lines[2]) == expected[2]
     text = {"encoder_text": lines[:2], "decoder_text": ["Der Hund", ""]}
@@ -315,6 +329,8 @@ def test_refused(translator, tmp_path):
     refused("no forbidden phrases", model, tokenizer, forbidden=["Hund"])
     parser = registry.problem("parsing_craft")
     refused("text to text, got parsing", model, tokenizer, problem=parser)
+    protecting = registry.problem("parallel_text", "protect=true")
+    refused("symbols for placeholders", model, tokenizer, problem=protecting)
     own = type("Own", (Problem,), {"postprocess": lambda *_: "?"})(name="own")
     refused("text to text, got own", model, tokenizer, problem=own)
     refused("expected --dtype in float32, bfloat16, int8", model, tokenizer, dtype="float16")

@@ -1,6 +1,7 @@
 """ONNX's file decodes greedily, with each setting that shapes a model."""
 
 import dataclasses
+import logging
 import sys
 
 import greedy_exports
@@ -62,6 +63,7 @@ def test_int8(tmp_path):
     exact, rounded = (
         write_format("onnx", translator, tmp_path / dtype, dtype) for dtype in ("float32", "int8")
     )
+    assert not logging.root.manager.disable, "others still log"
     found = decoded(rounded, source)
     near = found == greedy_exports.greedy_ids(translator, source, found)
     assert near.mean() > 0.25, "the weights are random: symbols are nearly alike"

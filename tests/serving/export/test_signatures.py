@@ -119,6 +119,9 @@ def test_a_source_with_its_own_vocabulary(lines, randomised):
     ]
     scores = [each.score for each in translations]
     np.testing.assert_allclose(found["score"].numpy(), scores, rtol=1e-5)
+    for unknown in (296, 300):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="in the vocabulary, 0 to 295"):
+            signatures["tokens"](tf.constant([[unknown, 1]]), tf.constant(0.6))
     found = signatures["score"](tf.constant(TEXTS), tf.constant(TRANSLATIONS))["log_probability"]
     log_probs = [each.log_prob for each in translator.score(TEXTS, TRANSLATIONS)]
     np.testing.assert_allclose(found.numpy(), log_probs, atol=1e-4)
