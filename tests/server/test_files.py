@@ -117,12 +117,12 @@ def test_files_that_are_too_many_or_too_long_are_refused(monkeypatch):
 )
 def test_a_name_has_neither_folders_nor_no_end(name, stored):
     async def send(files):
-        file = await keep(files, name=name)
+        file = await keep(files, name=name, content="ŉ".encode())
         files.translate(file, ("en", "de"), 1)
         await files.finished(file)
-        return file.name, files.path(file).read_text()
+        return file.name, files.path(file).read_text(), file.size
 
-    assert using(UpperCase(), send) == (stored, "A")
+    assert using(UpperCase(), send) == (stored, "ʼN", 3)
 
 
 def test_what_a_file_has_translated_already_is_not_counted():
