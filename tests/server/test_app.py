@@ -167,9 +167,12 @@ def test_what_takes_too_long_is_ended_and_charged(serving, tmp_path):
     (tmp_path / "keys").write_text("secret\n")
     source = Source(translator=Endless())
     server = serving([source], max_job_seconds=0.05, api_keys_file=tmp_path / "keys")
-    asked = {"q": "abc", "api_key": "secret", "prefix": "", "glossary": [["a", "b"]]} | ASKED
-    for number, path in enumerate(("/translate", "/page/translate"), 1):
-        found = httpx.post(f"{server.url}{path}", json=asked, timeout=20)
+    asked = {"q": "abc", "api_key": "secret", "glossary": [["a", "b"]]} | ASKED
+    for number, (path, kind) in enumerate(
+        (("/translate", "text"), ("/translate", "html"), ("/page/translate", "")), 1
+    ):
+        sent = asked | ({"format": kind} if kind else {})
+        found = httpx.post(f"{server.url}{path}", json=sent, timeout=20)
         assert (found.status_code, "takes longer" in found.json()["error"]) == (503, True)
         assert "Retry-After" not in found.headers, "it would take as long again"
         used = httpx.get(f"{server.url}/v2/usage?api_key=secret").json()["character_count"]

@@ -122,7 +122,7 @@ def test_a_name_has_neither_folders_nor_no_end(name, stored):
         await files.finished(file)
         return file.name, files.path(file).read_text(), file.size
 
-    assert using(UpperCase(), send) == (stored, "ʼN", 3)
+    assert using(UpperCase(), send) == (stored, "\u02bcN", 3)
 
 
 def test_what_a_file_has_translated_already_is_not_counted():

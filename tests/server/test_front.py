@@ -32,7 +32,9 @@ def multipart(parts, charset=""):
 class Asked:
     """What an app answers to a request, and how much of its body it has taken."""
 
-    def __init__(self, app, path, kind="", body=b"", method="POST", query=b"", **headers):
+    def __init__(
+        self, app, path, kind="", body=b"", method="POST", query=b"", leaves=False, **headers
+    ):
         self.status, self.content, self.taken = 0, b"", 0
         headers = {"host": "127.0.0.1", "content-type": kind} | headers
         scope = {
@@ -54,9 +56,11 @@ class Asked:
 
         async def receive():
             if self.taken == len(chunks):
+                if leaves:
+                    return {"type": "http.disconnect"}
                 await asyncio.sleep(60)
             self.taken += 1
-            more = self.taken < len(chunks)
+            more = leaves or self.taken < len(chunks)
             return {"type": "http.request", "body": chunks[self.taken - 1], "more_body": more}
 
         async def send(message):
@@ -234,6 +238,11 @@ def test_an_error_is_logged_with_its_causes_and_without_what_they_say():
 
 def refuse(*arguments, **options):
     raise AssertionError("a body was parsed before the key")
+
+
+@pytest.mark.parametrize("path", ["/translate", "/v2/translate", "/page/translate"])
+def test_whoever_leaves_during_a_body_is_no_failure_of_the_server(app, path):
+    assert Asked(app, path, JSON, b'{"q": ', leaves=True).status == 499
 
 
 @pytest.mark.parametrize("headers", [{}, {"authorization": "DeepL-Auth-Key wrong"}])

@@ -16,8 +16,9 @@ import httpx
 import pytest
 from libretranslatepy import LibreTranslateAPI
 from tiny_runs import PAIRS, TinyRun
-from upper_case import Source
+from upper_case import Source, UpperCase
 
+from t2t_keras import registry
 from t2t_keras.conversion.vocabularies import joint_pieces
 from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.translator import Translator
@@ -300,6 +301,27 @@ def test_nobody_waits_for_the_writer_of_a_fifo(tmp_path, file):
     with pytest.raises(UserError) as refusal:
         RunConfig.load(tmp_path)
     assert refusal.value.code == "not_a_file"
+
+
+def test_a_model_of_several_languages_serves_each_of_its_pairs(tmp_path, monkeypatch):
+    (tmp_path / "t2t_keras.json").touch()
+    for name, config, target in (
+        ("multilingual_text", "target_language=de", "fr"),
+        ("parallel_text", "", ""),
+    ):
+        translator, asked = UpperCase(), []
+        translator.problem = registry.problem(name, config)
+
+        def from_run(*arguments, translator=translator, asked=asked, **options):
+            asked.append((arguments, options))
+            return translator
+
+        monkeypatch.setattr(Translator, "from_run", from_run)
+        found = ModelSource("en", "fr", tmp_path, decode_hparams="alpha=1.0").load()
+        assert found.problem.target_language == target
+        settings = "alpha=1.0,return_beams=true,check_placeholders=true"
+        assert asked == [((tmp_path, None, settings), {"engine": "ctranslate2"})]
+        assert len(translator.calls) == 1, "it has translated before anyone waits for it"
 
 
 def test_what_is_no_model_of_these_languages_is_refused(run):

@@ -26,7 +26,8 @@ VARIANTS = {
         dict(extra_length=2),
     ),
     "rotary": (
-        dict(share_embeddings="none", positions="rotary", self_attention_radius=2),
+        dict(share_embeddings="none", positions="rotary", self_attention_radius=2)
+        | dict(activation="leaky_relu"),
         dict(min_length=6),
     ),
     "set of words": (dict(share_embeddings="input", positions="none", activation="tanh"), {}),

@@ -206,10 +206,7 @@ class _Layers:
         """
         model = self.model
         if not model.config.source_end:
-            positions = self("Range", 0, self("Squeeze", self("Shape", ids, start=1)), 1)
-            read = self("Greater", self("Cast", ids, to=_INT), EOS_ID)
-            read = self("Or", read, self("Equal", positions, 0))
-            real = self("And", real, read)
+            real = self("Greater", ids, EOS_ID)
         x = self.embedded(model.source_embedding, ids)
         x = self("Add", x, model.source_bias) if model.config.source_bias else x
         x = self.positioned(model.source_positions, x)

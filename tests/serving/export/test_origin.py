@@ -9,6 +9,7 @@ import sacrebleu
 from t2t_keras import registry
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translation import Translation
+from t2t_keras.errors import UserError
 from t2t_keras.evaluation.results import Result, append_result
 from t2t_keras.serving.export import origin
 
@@ -98,6 +99,15 @@ def test_what_rounding_costs_is_measured(checkpoint):
     line = origin.measured_score(translator, run, checkpoint, "int8", text)
     assert line.startswith("dev: 66.67 F1 ")
     assert line.endswith("; 100.00 F1 with exact weights (-33.33)")
+
+
+def test_only_a_folder_that_was_given_must_have_a_dev_set(tmp_path):
+    run = run_of("translate_ende_toy")
+    for recorded in ("", str(tmp_path)):
+        run.data_dir = recorded
+        assert origin.dev_text(run, "") is None
+    with pytest.raises(UserError):
+        origin.dev_text(run, str(tmp_path))
 
 
 def test_a_measured_score_names_its_text_and_conventions(wmt14, checkpoint):

@@ -49,6 +49,19 @@ def test_n_best(signature, translator, lines):
     np.testing.assert_allclose(found["scores"], scores, atol=1e-5)
 
 
+@pytest.mark.parametrize("tokens", [23, 24, 25, 26])
+def test_a_text_that_is_cut_keeps_its_end(signature, translator, tokens):
+    encode = translator.tokenizer.encode
+    texts = ("Haus " * 6 + "x" * more for more in range(30))
+    text = next(text for text in texts if len(encode([text])[0]) == tokens)
+    found = signature("serving_default", text=[text])
+    [expected] = translator.translate([text])
+    assert expected.cut == max(0, tokens - 24)
+    assert found["cut"].tolist() == [expected.cut]
+    assert found["translation"][0].decode() == expected.text
+    np.testing.assert_allclose(found["score"], [expected.score], rtol=1e-5)
+
+
 def test_score(signature, translator):
     found = signature("score", text=TEXTS, translation=TRANSLATIONS)
     scores = translator.score(TEXTS, TRANSLATIONS)
