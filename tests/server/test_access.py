@@ -31,10 +31,10 @@ def status_of(call, *arguments):
 
 
 def test_only_known_keys_are_let_in(keys):
-    access = Access(ApiKeys(keys("# comment\n\n # 2\nsecret\tmine\nother\n")))
+    access = Access(ApiKeys(keys("# comment\n\n # 2\nsecret\tmine\nOther\n")))
     assert access.client("secret", "").name == "mine"
-    assert access.client("other", "").name == "line 5"
-    for wrong in ("", "secre", "# 2", "# comment"):
+    assert access.client("Other", "").name == "line 5"
+    for wrong in ("", "secre", "Secret", "other", "# 2", "# comment"):
         assert status_of(access.client, wrong, "") == 403
     assert "secret" not in repr(access.client("secret", ""))
 

@@ -209,8 +209,9 @@ def test_an_answer_must_be_read(connect):
         connection.data_received(HEAD)
         connection.pause_writing()
         await after(connect, 60.0)
-        assert transport.state == "open"
+        assert (transport.state, connection.flow.write_paused) == ("open", True)
         connection.resume_writing()
+        assert not connection.flow.write_paused
         connection.pause_writing()
         await after(connect, 60.1)
         assert transport.state == "aborted"

@@ -159,6 +159,30 @@ def test_as_many_alternatives_as_the_beam_has_besides_the_best(client_of, count,
         assert len(answer.json().get("alternatives", ())) == max(count, 0)
 
 
+def test_sentences_are_those_of_the_source_language(client_of):
+    source = Source("zh", "en")
+    asked = {"q": "\u4f60\u597d\u3002\u518d\u89c1\u3002", "source": "zh", "target": "en"}
+    client_of(source).post("/translate", json=asked)
+    assert source.translator.calls[-1] == ["\u4f60\u597d\u3002", "\u518d\u89c1\u3002"]
+
+
+def test_characters_of_every_script_and_blank_texts_come_back(client_of, aligning):
+    client, texts = client_of(Source(translator=aligning)), ["", "\u4eca \u00e9", " \t"]
+    assert sent_to(client, "/translate", texts).json() == {
+        "translatedText": [*map(str.upper, texts)]
+    }
+    found = sent_to(client, "/v2/translate", texts).json()["translations"]
+    assert [each["text"] for each in found] == [*map(str.upper, texts)]
+    found = sent_to(client, "/page/translate", texts).json()["lines"]
+    assert [(each["source"], each["text"]) for each in found] == [(a, a.upper()) for a in texts]
+
+
+@pytest.mark.parametrize(("address", "status"), [("127.0.0.1", 403), ("8.8.8.8", 200)])
+def test_from_elsewhere_the_server_may_have_any_name(client_of, address, status):
+    answer = client_of(address=address).get("/v2/usage", headers={"Host": "example.org"})
+    assert answer.status_code == status
+
+
 @pytest.mark.parametrize("split", [True, False])
 @pytest.mark.parametrize("path", ["/translate", "/v2/translate"])
 def test_sentences_are_kept_together_if_the_server_is_told_so(client_of, path, split):
@@ -206,8 +230,10 @@ def test_markup_decides_no_language_in_either_api(client_of, kind):
         found = client.post("/translate", json=asked).json()
         assert found["detectedLanguage"]["language"] == "de"
     file = {"file": ("a.html", f"<p>{text}</p>".encode())}
-    found = client.post("/translate_file", data={"source": "auto", "target": "fr"}, files=file)
-    assert found.status_code == 200
+    for target in ("fr", "en"):
+        asked = {"source": "auto", "target": target}
+        answer = client.post("/translate_file", data=asked, files=file)
+        assert b"DIE FRAU" in client.get(answer.json()["translatedFileUrl"]).content
 
 
 @pytest.mark.parametrize(("target", "status"), [("zh-CN", 200), ("ZH_sg", 200), ("zh-TW", 400)])

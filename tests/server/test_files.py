@@ -93,8 +93,9 @@ def test_files_that_are_too_many_or_too_long_are_refused(monkeypatch):
 
     async def send(files):
         anna, _ = await keep(files, owner="anna"), await keep(files, owner="anna")
-        with pytest.raises(ApiError, match="too many files"):
+        with pytest.raises(ApiError, match="too many files") as refused:
             await keep(files, owner="anna")
+        assert (refused.value.status, refused.value.retry_after) == (429, 60)
         other = await keep(files, owner="other", content=b"long")
         with pytest.raises(ApiError, match=r"file \(4 characters\) exceeds text limit \(3\)"):
             await files.texts(other)

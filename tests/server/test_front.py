@@ -165,6 +165,10 @@ def test_the_largest_text_may_come_in_escapes():
     app = make_app([Source()], ServerConfig(reload_seconds=0.0, max_characters=150_000))
     body = b'{"q": "' + rb"\ud83d\ude00" * 150_000 + b'", "source": "en", "target": "de"}'
     assert Asked(app, "/translate", JSON, body).status == 200
+    app = make_app([Source()], ServerConfig(reload_seconds=0.0, max_characters=300_000))
+    parts = {"q": "\U0001f600" * 300_000} | ASKED  # More than 1 MiB.
+    form = multipart([(f'name="{name}"', text) for name, text in parts.items()])
+    assert Asked(app, "/translate", *form).status == 200
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ def test_variants_stand_for_their_language_and_it_for_them():
         ("ZH_sg", "zh-Hans", "zh-Hans"),
         ("zh-TW", "zh-Hans zh-Hant", "zh-Hant"),
         ("zh-hk", "zh-Hant", "zh-Hant"),
+        ("zh-MO", "zh-Hans zh-Hant", "zh-Hant"),
         ("zh-TW", "zh-Hans", ""),
         ("zh-Hans-CN", "zh zh-Hans", "zh-Hans"),
         ("zh-Hans", "zh-CN zh-TW", "zh-CN"),

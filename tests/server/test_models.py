@@ -213,7 +213,8 @@ def test_weights_of_another_model_are_not_taken(tmp_path, monkeypatch, name):
 
 
 @pytest.mark.parametrize(
-    ("given", "xla"), [("", "true"), ("xla_for_one=false", "false"), ("xla=false", None)]
+    ("given", "xla"),
+    [("", "true"), ("xla_for_one=false", "false"), ("xla=false,return_beams=false", None)],
 )
 def test_settings_of_a_server_do_not_replace_those_that_are_given(
     tmp_path, monkeypatch, given, xla

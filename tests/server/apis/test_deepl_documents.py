@@ -62,7 +62,8 @@ def test_the_language_is_detected(client):
         client.translate_document_get_status(handle)  # It is fetched once.
 
 
-def test_what_cannot_be_translated_is_refused(client):
+@pytest.mark.usefixtures("quick")
+def test_what_cannot_be_translated_is_refused(server, client):
     def upload(content, name, **options):
         return client.translate_document_upload(
             content, filename=name, **{"source_lang": "EN", "target_lang": "DE"} | options
@@ -82,7 +83,14 @@ def test_what_cannot_be_translated_is_refused(client):
         assert raised.value.http_status_code == 400
     # The format of a translation may be named; that of a template's is another.
     for content, name, output_format in ((b"a", "a.TXT", "Txt"), (TEMPLATE, "a.pot", "po")):
-        assert upload(content, name, output_format=output_format).document_id
+        handle = upload(content, name, output_format=output_format)
+        client.translate_document_wait_until_done(handle)
+        key = {"document_key": handle.document_key}
+        who = {"Authorization": "DeepL-Auth-Key any key"}
+        address = f"{server.url}/v2/document/{handle.document_id}/result"
+        result = httpx.post(address, json=key, headers=who)
+        translated = "a.po" if output_format == "po" else name
+        assert f'filename="{translated}"' in (result.headers["content-disposition"])
 
 
 @pytest.mark.usefixtures("quick")

@@ -14,6 +14,7 @@ from t2t_keras.text.glossary import Glossary
 TERMS = {"house": "Hütte", "dog": "Dackel"}
 ASKED_BY_GLOSSARIES = {"source_lang": "en", "target_lang": "de"}
 DEEPL = {"source_lang": "EN", "target_lang": "DE"}
+TSV = "text/tab-separated-values"
 HOUSE_AND_DOG = {"house": "Haus", "dog": "Hund"}
 
 
@@ -163,6 +164,8 @@ def test_what_a_glossary_had_before_makes_room(tmp_path, monkeypatch, is_read_ag
     made = store.create("anna", "mine", {pair: {"house": "Bau"}})
     if is_read_again:
         [made] = (store := Glossaries(tmp_path)).of("anna")
+    with pytest.raises(ApiError):
+        store.create("bert", "his", {pair: {"a": "bc"}})
     store.change(made, "mine", {pair: {"house": "Anwes"}})  # 11 bytes.
     store.change(made, "mine", {pair: {"house": "Anwese"}})  # 12 bytes.
     with pytest.raises(ApiError):
@@ -232,10 +235,11 @@ def test_the_statuses_of_glossaries(client_of):
     client = client_of()
     made = glossary_of(client).json()["glossary_id"]
     path = f"/v2/glossaries/{made}"
-    for accept, status in (("text/tab-separated-values", 200), ("text/*", 200), ("text/csv", 415)):
+    for accept, status in ((TSV, 200), ("text/*", 200), ("text/csv", 415)):
         answer = client.get(f"{path}/entries", headers={"Accept": accept})
         assert answer.status_code == status
-    assert client.get(f"{path}/entries").text == "a\tb"
+    answer = client.get(f"{path}/entries")
+    assert (answer.text, answer.headers["content-type"].split(";")[0]) == ("a\tb", TSV)
     both = {"source_lang": "en", "target_lang": "de", "entries": "c\td", "entries_format": "tsv"}
     answer = client.post("/v3/glossaries", json={"name": "n", "dictionaries": [both]})
     assert answer.status_code == 201

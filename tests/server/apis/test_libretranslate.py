@@ -11,6 +11,8 @@ from t2t_keras.errors import UserError
 from t2t_keras.server.service import Options
 from t2t_keras.text.glossary import Glossary
 
+NO_MODEL = "Portuguese (pt) is not available as a target language from German (de)"
+
 
 @pytest.fixture
 def server(serving):
@@ -51,6 +53,8 @@ def test_one_text_and_several_with_alternatives_and_detection(server, sent):
     found = translated(q="the woman sees a house", source="auto", target="pb")
     assert found["translatedText"] == "THE WOMAN SEES A HOUSE"
     assert found["detectedLanguage"]["language"] == "en"
+    found = translated(q=["the woman", "sees a house"], source="auto", target="de")
+    assert [each["language"] for each in found["detectedLanguage"]] == ["en", "en"]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +68,7 @@ def test_one_text_and_several_with_alternatives_and_detection(server, sent):
         ({"q": [["a"]], "source": "en", "target": "de"}, 400, "q is not text"),
         ({"q": "\ud800", "source": "en", "target": "de"}, 400, "not valid Unicode"),
         ({"q": "a", "source": "xx", "target": "de"}, 400, "xx is not supported"),
-        ({"q": "a", "source": "de", "target": "pt"}, 400, "is not available as a target language"),
+        ({"q": "a", "source": "de", "target": "pt"}, 400, NO_MODEL),
         ({"q": "a", "source": "en", "target": "de", "format": "rtf"}, 400, "rtf format is not"),
         ({"q": "a", "source": "en", "target": "de", "alternatives": 3}, 400, "must be <= 2"),
         ({"q": "a", "source": "en", "target": "de", "alternatives": "x"}, 400, "not a number"),
@@ -158,7 +162,7 @@ def test_a_file_in_the_target_language_comes_back_unchanged_and_free(server, sou
     content = b"\xef\xbb\xbfThe woman sees a house.\r\n \t\r\nThe end"
     used = lambda: httpx.get(f"{server.url}/v2/usage").json()["character_count"]  # noqa: E731
     before, sent = used(), {"file": ("a.txt", content)}
-    asked = {"source": source, "target": "en"}
+    asked = {"source": source, "target": "EN"}
     found = httpx.post(f"{server.url}/translate_file", data=asked, files=sent).json()
     assert found["translatedFileUrl"].endswith("/a.en.txt")
     assert httpx.get(found["translatedFileUrl"]).content == content
@@ -188,6 +192,6 @@ def test_files_that_cannot_be_translated_are_refused(server):
 def test_the_settings_of_a_frontend(server):
     found = httpx.get(f"{server.url}/frontend/settings").json()
     assert found["charLimit"] == 200_000
-    assert found["filesTranslation"]
+    assert (found["filesTranslation"], found["frontendTimeout"]) == (True, 500)
     assert ".txt" in found["supportedFilesFormat"]
     assert found["language"]["target"] == {"code": "de", "name": "German"}
