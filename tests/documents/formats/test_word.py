@@ -315,7 +315,7 @@ def styled(style, text):
         ),
         ("<w:r><w:t>a</w:t><w:sym/></w:r>" + runs("b"), 'a<x i="0"/>b'),
         (runs("12 ", "%"), None),
-        ("<w:r><w:t/></w:r><!-- a -->" + runs("a"), "a"),
+        (runs("a") + "<w:r><w:t/></w:r><!-- a -->" + runs("b"), "ab"),
         (
             "<w:r><w:t>a</w:t><w:noBreakHyphen/><w:t>b</w:t><w:softHyphen/><w:t>c</w:t></w:r>",
             "a\u2011b\u00adc",
