@@ -156,6 +156,9 @@ def test_a_version_that_cannot_be_loaded_leaves_the_old_one(run, sources, servin
     assert translated(server.url, LINES) == before
     metrics = httpx.get(f"{server.url}/metrics").text
     assert 'outcome="failed"} 3.0' in metrics  # Then only when it changes.
+    run.save(40, factor=float("nan"))
+    assert not model.reload_if_newer()
+    assert translated(server.url, LINES) == before
 
 
 @pytest.mark.parametrize("error", [UserError("damaged"), MemoryError("too large")])

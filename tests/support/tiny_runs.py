@@ -44,13 +44,13 @@ class TinyRun:
         ).with_data(open_generated(problem, folder / "data"))
         self._record.save(self.path)
 
-    def save(self, step):
-        """Writes a checkpoint with other weights."""
+    def save(self, step, factor=1.0):
+        """Writes a checkpoint with other weights, and embeddings times a factor."""
         keras.utils.set_random_seed(step)
         model = self._record.make_model()
         # It makes words, and no bytes.
         matrix = model.embedding.table.embeddings.numpy()
         for piece, number in self._record.tokenizer.vocabulary().items():
             matrix[number] *= 0.0 if piece.startswith("<0x") else 4.0 if piece[0] == "▁" else 2.0
-        model.embedding.table.embeddings.assign(matrix)
+        model.embedding.table.embeddings.assign(factor * matrix)
         Checkpoints(self.path, {"model": model}, keep=3).save(step)
