@@ -251,6 +251,7 @@ def test_unwritable_translations_keep_the_source_and_are_counted(written, transl
         ("A _b_ c", 'a d<g i="0">b</g>c', "a d *b* c"),
         ("A __b__ c", 'a d<g i="0"> b </g>c', "a d **b** c"),
         ("A __b__ c", 'a<g i="0"> b </g>c', "a __b__ c"),
+        ("A __b__ c", 'a<g i="0"> b </g>, c', "a **b**, c"),
         ("A [b](c) d", 'e !<g i="0">b</g>(d)', r"e \![b](c)\(d)"),
         ("A [b] d\n\n[b]: e", 'a d <g i="0">b</g>(d)', "a d [b]\\(d)\n\n[b]: e"),
         ("[b] d\n\n[b]: e", '<g i="0">b</g>: d', "[b]\\: d\n\n[b]: e"),
@@ -290,10 +291,10 @@ def test_a_translation_defines_no_name_of_a_link(written):
 
 
 def test_a_text_within_a_line_begins_none(written):
-    document = read_document(written("a.md", "a<br>b\n\na  \nb\n"))
+    document = read_document(written("a.md", "a<br>b\n\na  \n \tb\n"))
     for unit in document.units[1::2]:
         unit.set("1. c")
-    assert document.content().decode() == "a<br>1. c\n\na  \n1\\. c\n"
+    assert document.content().decode() == "a<br>1. c\n\na  \n \t1\\. c\n"
 
 
 @pytest.mark.parametrize(
@@ -305,7 +306,7 @@ def test_a_text_within_a_line_begins_none(written):
         ("for $5, $6 or US$5/US$6", "for $5, $6 or US$5/US$6"),
         ("one \ntwo", "one two"),
         ("*one  \ntwo*", '<g i="0">one<x i="1" ctype="lb"/>two</g>'),
-        ("one\n\n    ::: two\n", "one"),
+        *((f"one\n\n    {mark} two\n", "one") for mark in ("::: !!! ??? [^a]: :".split())),
         ("[!note](x) y", '<g i="0">!note</g> y'),
         ("- [x]one", "[x]one"),
     ],

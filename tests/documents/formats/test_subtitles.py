@@ -112,6 +112,7 @@ def test_other_text_is_refused(written):
         ("<I>- one|- two</I>", ["one", "two"]),
         ("JOHN: one", ["JOHN", "one"]),
         ("[door slams]|(sighs) one (so)", ["door slams", "sighs", "one (so)"]),
+        ("(12) one [3]", ["one [3]"]),
         ("mr. smith: one", ["mr. smith: one"]),
         *((f"{name}: one", [name, "one"]) for name in ("JOHN 2 O'HARA-#.&", "A" * 31)),
         (f"{'A' * 32}: one", [f"{'A' * 32}: one"]),
