@@ -16,6 +16,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.serving.export.formats import write_format
 from t2t_keras.text.alignment import count_words
 from t2t_keras.text.glossary import Glossary
+from t2t_keras.text.placeholders.symbols import Shield
 from t2t_keras.text.terms.uses import find_uses
 
 GLOSSARY = Glossary.of(
@@ -163,6 +164,8 @@ class Scripted:
         return [[(2, 1)] for _ in sources]
 
     def search_sources(self, sources, prefixes):
+        [[end]] = self.tokenizer.encode([""])
+        assert not any(end in ids for ids in prefixes), "what begins a translation has no end"
         texts = self.tokenizer.decode(prefixes)
         scores = [next((s for each, s in self._scores.items() if each in t), -9.0) for t in texts]
         return [
@@ -230,20 +233,26 @@ def test_a_term_is_tried_again_after_another(tokenizer):
     assert kinds(forced(translator, "the dog is small", "a b")) == ["exact", "exact"]
 
 
-def test_what_is_broken_in_sentences_is_added_up(tokenizer):
+def test_sentences_keep_their_pieces_and_add_up_what_is_broken(tokenizer):
     class Repaired(Scripted):
+        def align_as_seen(self, sources, translations):
+            return [[(2, 0)] for _ in sources]
+
         def search_sources(self, sources, prefixes, **options):
+            if options:
+                prefixes = [ids[:-1] for ids in self.tokenizer.encode(["ls x", ""])]
             found = super().search_sources(sources, prefixes)
-            chosen = (3 if source.line == "a dog" else 1 for source in sources)
+            chosen = (3 if source.line == "ls a dog" else 1 for source in sources)
             return [dataclasses.replace(each, broken=1, chosen=next(chosen)) for each in found]
 
-    texts = ["a dog", "so it is"]
-    source = Source(" ".join(texts), tokenizer.encode(texts), [0, 2], 0, texts)
+    texts = ["ls a dog", "so it is"]
+    shield = Shield(" ".join(texts), ("ls",))
+    source = Source(" ".join(texts), tokenizer.encode(texts), [0, 3], 0, texts, shield)
     base = Translation("x y", -0.1, (Hypothesis("x y", -0.1),), ("x", "y"))
     [found] = keep_terms(
         Repaired(tokenizer, {}), [source], [np.zeros(0, np.int32)], [base], GLOSSARY
     )
-    assert (found.parts, found.broken, found.chosen) == (("tree", ""), 2, 3)
+    assert (found.parts, found.broken, found.chosen) == (("ls tree", ""), 2, 3)
 
 
 @pytest.mark.parametrize("count", [1, 12, 13, 40])
