@@ -62,7 +62,7 @@ def test_capitals_change_letters_only(form, pieces):
     [
         ("xml", "<s>Text here<i>Red dog</i><i>Blue cat</i></s>", "Text here Red dog Blue cat"),
         ("xml", "<i>red</i><k>dog</k>", "red dog"),
-        ("xml", "a<tab/>b", "a b"),
+        ("xml", "a<tab/>b<x subType='xlf:lb'/>c<x type='lb'/>d", "a b c d"),
         ("xml", "Word<fn>A note.</fn> ends", "Word ends|A note."),
         ("xml", "Word<d:footnote><p>See</p></d:footnote> ends", "Word ends|See"),
         ("xml", "Word<k>This is one.</k> ends", "Word ends|This is one."),

@@ -14,7 +14,7 @@ TMX = """<?xml version="1.0" encoding="{encoding}"?>
   <tuv xml:lang="en-GB"><seg>Colour &amp; size</seg></tuv>
   <tuv xml:lang="DE"><seg>Farbe und Größe</seg></tuv></tu>
 <tu><tuv lang="de_AT"><seg>Ein
-      Satz</seg></tuv><tuv lang="en"><seg>One <bpt>{{\\b <hi>code</hi></bpt>bold<ept>}}</ept>
+      Satz</seg></tuv><tuv lang="en"><seg>One <bpt>{{<hi>b</hi>c</bpt>bold<ept>}}</ept>
   <hi type="b">word<ph>%s</ph></hi> here</seg></tuv></tu>
 <tu><tuv xml:lang="fr"><seg>Une phrase</seg></tuv><tuv xml:lang="en"><seg>only half</seg></tuv></tu>
 <tu><tuv xml:lang="en-US"><seg>color</seg></tuv><tuv xml:lang="en"><seg>colour</seg></tuv>

@@ -138,7 +138,7 @@ def translated(markup, translation, pairs, form="html"):
         ("<b>Stop</b>! go", "los Halt?", [(0, 1), (2, 0)], "los <b>Halt</b>?"),
         ("<i>a <code>-</code></i> b", "b - a", [(0, 2), (2, 0)], "b <i><code>-</code> a</i>"),
         ("&#167 5 a", "\u00a75 a", [], "&#167;5 a"),
-        ("x <b>don\u2019t</b>", "don\u2019t x", [(0, 1), (1, 0)], "<b>don\u2019t</b> x"),
+        ("don\u2019t x <b>y</b>", "z w v", [(2, 0), (0, 1), (1, 2)], "<b>z</b> w v"),
         ("<b>a,</b> b, c", "b, a, c", [(0, 2), (2, 0), (4, 4)], "b, <b>a,</b> c"),
         ("a&#160; <i>b</i> c", "x y z", [(0, 0), (1, 2), (2, 1)], "x&#160; y <i>z</i>"),
         ("a\u00a0b", "x", [(0, 0)], "x\u00a0"),
