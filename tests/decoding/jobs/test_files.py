@@ -10,12 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from echo import echo, upper_case
 
 from t2t_keras.bin.flags import run_command
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.jobs.disturbed import translate_disturbed
 from t2t_keras.decoding.jobs.files import (
+    attention_records,
     decodes_name,
     first_hypotheses,
     score_file,
@@ -193,6 +195,15 @@ def test_all_outputs_of_a_line(write, tmp_path):
     assert (tmp_path / "out.txt.reference.trees").read_text() == "a-x\nb-y\nc-z\n"
     assert (tmp_path / "al.txt").read_text() == "0-0\n1-0\n0-0\n"
     assert len(names(tmp_path)) == 6
+
+
+def test_attention_is_for_a_translation_as_the_model_has_it():
+    translator, seen = echo(upper_case), []
+    decode = translator.tokenizer.decode
+    translator.attention_of_ids = lambda _, targets: seen.extend(decode(targets)) or []
+    assert not list(attention_records(translator, ["a %s"], [Translation("%s b", 0.0)]))
+    # A symbol stands for the placeholder.
+    assert [(len(text), text[1:]) for text in seen] == [(3, " b")]
 
 
 def test_prefixes(run, write, tmp_path, monkeypatch, capsys):
