@@ -62,6 +62,10 @@ def test_similar_texts_of_the_memory_are_suggested(written, translator, options,
     assert translate_document(document, translator, memory=memory, **options).fuzzy == count
     suggestions = [Suggestion("One dot", "Ein Punkt", 0.8)] * count
     assert [unit.suggestions for unit in document.units] == [suggestions, []]
+    document = read_document(written("b.txt", "One dog. And two."))
+    memory = TranslationMemory([("One dog, and two.", "Eins"), ("One dog", "Ein Hund")])
+    translate_document(document, translator, memory=memory)
+    assert document.units[0].suggestions[0].source == "One dog, and two."
 
 
 def test_lines_of_messages_with_tags_stay(translated, translator):
