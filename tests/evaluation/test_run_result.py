@@ -35,7 +35,10 @@ def test_a_run_s_result(tmp_path):
     (tmp_path / "training_cost.json").write_text(json.dumps({"100": cost}))
     lines = ["The cat sat on the mat.", "A dog."]
     score = bleu(lines, lines)
-    result = run_result(CONFIG, tmp_path / "model.ckpt-100", "test", score, {"beam_size": 4})
+    loss = {"loss": 1.23456789}
+    path = tmp_path / "model.ckpt-100"
+    result = run_result(CONFIG, path, "test", score, {"beam_size": 4}, scalars=loss)
+    assert result.loss == 1.234568
     found = result.set, result.problem, result.split, result.random_seed
     assert found == ("transformer_h1", "translate_ende", "test", 7)
     assert result.hparams == {"dropout": 0.2}
