@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t_keras import SmoothedCrossEntropy, TransformerSchedule
 from t2t_keras.errors import UserError
@@ -79,7 +80,9 @@ def test_what_is_added_to_logits_is_no_mask(name, dtype):
 
 def test_a_functional_model_refuses_them_as_well():
     MultiHeadAttention(2, 3)(keras.Input((None, 16)))
-    MultiHeadAttention(2, 3)(keras.Input((4, 16)), mask=keras.Input((None,), dtype="bool"))
+    # In a graph a size may be known of one alone.
+    sizes = [tf.TensorSpec([None, 4, 16]), tf.TensorSpec([None, None], tf.bool)]
+    tf.function(lambda x, mask: ATTENTION(x, mask=mask), sizes).get_concrete_function()
     for layer in (MultiHeadAttention(2, 3), ATTENTION):
         with pytest.raises(UserError):
             layer(keras.Input((3, 1, 16)))
