@@ -161,6 +161,10 @@ def test_a_user_s_package_imports_its_own_modules(user_directory):
     [
         ({"faulty": "import no_such"}, r"faulty\.py .*ModuleNotFoundError: No module .*'no_such'"),
         ({"faulty": "def broken(:"}, r"faulty\.py .*SyntaxError"),
+        (
+            {"faulty": "from t2t_keras import registry; registry.model('mine')"},
+            r"^There is no model",
+        ),
         ({"json": "pass"}, r"json\.py: .*'json'"),
         ({}, "t2t_usr_dir=.*my_problems: expected a directory with Python files"),
     ],
