@@ -160,10 +160,10 @@ def test_as_many_alternatives_as_the_beam_has_besides_the_best(client_of, count,
 
 
 def test_sentences_are_those_of_the_source_language(client_of):
-    source = Source("zh", "en")
-    asked = {"q": "\u4f60\u597d\u3002\u518d\u89c1\u3002", "source": "zh", "target": "en"}
+    source = Source("en", "fr")  # Mr. ends French sentences.
+    asked = {"q": "Mr. Smith came. So.", "source": "en", "target": "fr"}
     client_of(source).post("/translate", json=asked)
-    assert source.translator.calls[-1] == ["\u4f60\u597d\u3002", "\u518d\u89c1\u3002"]
+    assert source.translator.calls[-1] == ["Mr. Smith came.", "So."]
 
 
 def test_characters_of_every_script_and_blank_texts_come_back(client_of, aligning):

@@ -80,10 +80,10 @@ def test_the_beginning_is_divided_as_its_own_language_is(translator, monkeypatch
     asked = []
     found = lambda *arguments: asked.append(arguments[1:]) or []  # noqa: E731
     monkeypatch.setattr("t2t_keras.server.words.continuations", found)
-    source, target = map(sentence_splitter, ("en", "zh"))
+    source, target = map(sentence_splitter, ("en", "de"))
     terms = Glossary.of([("a", "b")])
-    OtherWords("\u4f60\u3002\u518d", 3, source, target, terms)(translator, ["A dog. A man. So."])
-    assert asked == [("A man.", "\u518d", 3, terms)]
+    OtherWords("bzw. Haus", 3, source, target, terms)(translator, ["A big dog sleeps. A man."])
+    assert asked == [("A big dog sleeps.", "bzw. Haus", 3, terms)]
 
 
 def test_the_longest_beginning(translator):
