@@ -5,9 +5,12 @@ import json
 import httpx
 import pytest
 from libretranslatepy import LibreTranslateAPI
-from upper_case import Source
+from starlette.testclient import TestClient
+from upper_case import Source, UpperCase
 
+from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.errors import UserError
+from t2t_keras.server.app import make_app
 from t2t_keras.server.service import Options
 from t2t_keras.text.glossary import Glossary
 
@@ -111,6 +114,14 @@ def test_the_terms_of_the_server_are_for_requests_without_any(serving):
         serving([*sources, Source("en", "de")])
     with pytest.raises(UserError, match=r"glossary=de-en=.*only en-de, en-fr, fr-en"):
         serving(sources, glossaries={("de", "en"): terms[None]})
+
+
+@pytest.mark.parametrize(("alternatives", "status"), [(1, 200), (2, 400)])
+def test_there_are_as_many_alternatives_as_every_model_gives(alternatives, status):
+    few = UpperCase(DecodeConfig(beam_size=2, return_beams=True))
+    client = TestClient(make_app([Source(), Source("de", "en", few)]))
+    sent = {"q": "a", "source": "en", "target": "de", "alternatives": alternatives}
+    assert client.post("/translate", json=sent).status_code == status
 
 
 def test_suggestions_are_refused_as_by_servers_without_them(server):

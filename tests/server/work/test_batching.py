@@ -77,9 +77,11 @@ def test_what_gathers_meanwhile_is_one_batch_by_options_and_size(batcher, record
 
 def test_an_idle_one_waits_for_more_lines(recorder):
     batcher = Batcher(recorder, max_wait_ms=10_000, max_lines=2, max_queued=10)
-    jobs = [batcher.submit([line]) for line in "ab"]
-    assert [job.result(5) for job in jobs] == [["A"], ["B"]]
-    assert recorder.batches == [(["a", "b"], None)]
+    jobs = [batcher.submit(["a"]), batcher.submit(["other"], "options")]
+    time.sleep(0.02)
+    jobs[1:1] = [batcher.submit(["b"])]
+    assert [job.result(5) for job in jobs[:2]] == [["A"], ["B"]]
+    assert recorder.batches[0] == (["a", "b"], None)
     last = batcher.submit(["c"])
     batcher.close()  # Whoever waits is answered at once.
     assert last.result(0) == ["C"]
@@ -253,7 +255,7 @@ def test_two_costly_clients_do_not_keep_a_third_from_an_answer():
     asyncio.run(ask())
     # With its own, three searches at most, of few sentences.
     assert sorted(map(len, waits))[-2] <= 2
-    assert max(len(search) for wait in waits for search in wait) <= 4
+    assert max((len(search) for wait in waits for search in wait), default=0) <= 4
 
 
 class Searching:
@@ -334,6 +336,30 @@ def test_a_batch_ends_with_the_last_of_its_jobs(ended):
     batcher.close()
     found = [error and error.code for error in (job.exception(0) for job in jobs)]
     assert found == (codes if ended == 2 else [None, None])
+
+
+@pytest.mark.parametrize(("searches", "most"), [(0, 2), (1, 1), (3, 3)])
+def test_so_many_searches_run_at_a_time(searches, most):
+    def translate(lines, options, batch):
+        started = [threading.Event() for _ in range(4)]
+        for each in started:
+            threading.Thread(target=search, args=(batch, each)).start()
+        while sum(each.is_set() for each in started) < most:
+            time.sleep(0.001)
+        time.sleep(0.01)
+        found = sum(each.is_set() for each in started)
+        end.set()
+        return [found]
+
+    def search(batch, started):
+        with batch.turn(1):
+            started.set()
+            end.wait(10)
+
+    end = threading.Event()
+    batcher = Batcher(translate, 0, max_lines=1, max_queued=1, at_once=2, searches=searches)
+    assert batcher.submit(["a"]).result(10) == [most]
+    batcher.close()
 
 
 def test_only_waiting_for_a_turn_costs_nothing():

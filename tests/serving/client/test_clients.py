@@ -115,6 +115,7 @@ REST_REPLIES = {
     "a list": b"[1]",
     "outputs without names": b'{"outputs": ["a"]}',
     "no score": b'{"outputs": {"translation": ["A"]}}',
+    "a long name": b'{"outputs": {"%s": ["A"]}}' % (b"long" * 10_000),
     "nested": b"[" * 200_000 + b"]" * 200_000,
     "1e400": _rest_reply().replace(b"-0.5", b"1e400"),
     "400 digits": _rest_reply().replace(b"-0.5", b"1" * 400),
@@ -137,8 +138,10 @@ REST_REPLIES = {
 def test_malformed_replies_are_refused(protocol, reply, server, connect):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     server.plan.append({"grpc": GRPC_REPLIES, "rest": REST_REPLIES}[protocol][reply])
-    with pytest.raises(UserError, match=r"Malformed reply|expected the outputs|larger than max"):
+    expected = r"Malformed reply|expected the outputs|larger than max"
+    with pytest.raises(UserError, match=expected) as caught:
         connect(server.address, max_attempts=1).translate(["a"])
+    assert len(str(caught.value)) < 800
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 * 1024
 
 

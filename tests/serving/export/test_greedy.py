@@ -54,12 +54,13 @@ def test_the_readme_translates(name, translator, tmp_path, capsys, monkeypatch):
     assert written["ids"] == {"padding": 0, "end": 1, "unknown": 2, "start": 0}
     assert written["decoding"]["max_length"] == 7
     assert written["vocabulary"] == translator.tokenizer.record()
+    assert "A row has at most 60 ids." in (folder / "README.md").read_text("utf-8")
 
 
 def test_the_readme_with_subwords(tmp_path, capsys, monkeypatch):
     pieces = ["<pad>_", "<EOS>_", *"\\_u;0123456789Asentc."]
     tokenizer = SubwordTokenizer("\n".join(f"'{each}'" for each in pieces).encode())
-    model = Transformer(tokenizer.vocab_size, **greedy_exports.SIZES)
+    model = Transformer(tokenizer.vocab_size, **greedy_exports.SIZES, start_id=4)
     model.build()
     check_readme(Translator(model, tokenizer), tmp_path, capsys, monkeypatch)
 
@@ -85,6 +86,8 @@ def check_readme(translator, tmp_path, capsys, monkeypatch):
     translator = Translator(translator.models, translator.tokenizer, config)
     folder = write_format("onnx", translator, tmp_path / "onnx", "float32")
     [expected] = translator.translate(["A sentence."])
+    written = json.loads((folder / "config.json").read_text("utf-8"))
+    assert written["ids"]["start"] == translator.models[0].config.start_id
     assert expected.text
     assert run_readme(folder, capsys, monkeypatch) == expected.text
 

@@ -67,6 +67,7 @@ def test_only_recorded_scores_of_these_very_weights_count(wmt14, checkpoint, tmp
         dict(bleu=None, main={"rouge": 45.5}, conventions={}, text="\x1b]0;", decode={}),
         dict(checkpoint="0" * 64),
         dict(checkpoint=""),
+        dict(steps=4, checkpoint="0" * 64),  # It is not alike.
         dict(decode={**search, "ensemble": ["runs/other"]}),
         dict(decode={**search, "prefixes": "begins.txt"}),
         dict(decode={**search, "engine": "ctranslate2 int8"}),

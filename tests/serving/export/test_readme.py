@@ -44,6 +44,7 @@ def test_the_examples_translate(exported, export_ports, translator, capsys):
 def test_any_sentence_reaches_the_commands_as_it_is(loaded, translator, tmp_path):
     write_readme(tmp_path, {}, loaded.manifest, translator.config, "translate", (), HOSTILE)
     text = (tmp_path / "README.md").read_text("utf-8")
+    assert "\n- origin: not known\n" in text
 
     def last_argument(name):
         command = commands_of(text)[name].replace(name, "printf '%s\\n'", 1)
