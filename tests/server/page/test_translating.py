@@ -93,8 +93,11 @@ def test_languages_are_chosen_and_remembered(open_page, server):
     ]
     select(page, "target-language", "fr")
     assert not page.one("#swap").is_enabled(), "from French there is nothing"
-    page.reload()
-    assert page.one("#target-language").input_value() == "fr"
+    for source in ("en", "auto"):
+        select(page, "source-language", source)
+        page.reload()
+        chosen = [page.one(f"#{side}-language").input_value() for side in ("source", "target")]
+        assert chosen == [source, "fr"]
 
 
 def test_languages_are_swapped_with_the_text(open_page, server, wait):
@@ -249,6 +252,11 @@ def test_text_can_be_typed_before_the_server_answers(open_page, server):
 def test_an_api_key_is_asked_for(open_page, server):
     page = open_page()
     assert not page.is_shown("#key")
+    server.settings["keyRequired"] = True
+    page.reload()
+    assert page.is_shown("#key")
+    server.settings["keyRequired"] = False
+    page.reload()
     server.refusals["/page/translate"] = (403, {"error": "Invalid API key"}, {})
     page.one("#source").type("the house")
     page.until_trouble("Invalid API key. Enter the key above.")
