@@ -104,6 +104,7 @@ def test_entities_are_text_and_breaks_part_words(written):
     [
         ("a <b>red *c* d</b> e", 'a <g i="0">red <g i="1">c</g> d</g> e'),
         ("a <kbd>Up *c*</kbd> <i translate='no'>x</i>", 'a <x i="0"/> <x i="1"/>'),
+        ("a ~~b~~ c", 'a <g i="0">b</g> c'),
         ("<b>a *b</b> c*", '<x i="0"/>a <g i="1">b<x i="2"/> c</g>'),
         ("*a</b>* <b>c <i>d</b> e", '<g i="0">a<x i="1"/></g> <g i="2">c <x i="3"/>d</g> e'),
         *(
@@ -268,6 +269,7 @@ def test_unwritable_translations_keep_the_source_and_are_counted(written, transl
             for line in ('+ b|~~~ b|::: b|: b|!!! b|??? b|???+ b|=== "b"|{% b %}|{: .b}'.split("|"))
         ),
         ("One", "1) b", "1\\) b"),
+        ("One", "b :c: d", "b \\:c: d"),
         ("One *x*", '- <g i="0">x</g> 1', "\\- *x* 1"),
         ("One *x*", '- a_b <g i="0">x</g>', "\\- a_b *x*"),
         ("One _x_ 1", '*a* <g i="0">x</g>', r"\*a\* _x_"),
