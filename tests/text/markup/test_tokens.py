@@ -68,6 +68,7 @@ def test_html_is_taken_apart_whatever_it_is():
         ("<!-- a --!> b<!--> c<!---> d<!-- - -- > e", "other text other text other text other"),
         ("<svg><![CDATA[>a]]><b><![CDATA[>c]]>", "open other open other text"),
         ("<!doctype html><!-- <b> --><br/></ x>", "other other empty other"),
+        ("</svg><svg><![CDATA[>]]>", "close open other"),
         ("<a b= '>'><i>c<a d'>e", "open open text open text"),
         (
             "</svg><svg><br><title>a <i></title><math><![CDATA[>]]>",
