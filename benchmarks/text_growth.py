@@ -309,6 +309,8 @@ def work_of(function: Callable[[], object], measure: str = "calls") -> float:
         if event in ("call", "c_call"):
             next(count)
 
+    # Passes of the garbage collector come when they come, over all that was imported as well.
+    gc.disable()
     began = time.process_time()
     if measure == "calls":
         threading.setprofile(called)
@@ -319,7 +321,9 @@ def work_of(function: Callable[[], object], measure: str = "calls") -> float:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return next(count) if measure == "calls" else time.process_time() - began
+        seconds = time.process_time() - began
+        gc.enable()
+    return next(count) if measure == "calls" else seconds
 
 
 def growth_of(
@@ -345,11 +349,7 @@ def growths(
     characters: int, measure: str = "calls", motifs: Sequence[str] = MOTIFS, name: str = ""
 ) -> Iterator[Growth]:
     """Yields the growth of every function whose name begins with `name`, for every motif."""
-    to_measure = functions()
-    # A pass of the garbage collector over all that was imported is no work on a text.
-    gc.collect()
-    gc.freeze()
-    for each, function in to_measure.items():
+    for each, function in functions().items():
         for motif in motifs if each.startswith(name) else ():
             growth = growth_of(each, function, motif, characters, measure)
             # Seconds vary; what grows too fast does so each time.
