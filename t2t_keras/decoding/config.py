@@ -152,6 +152,7 @@ def decode_config(
     if ignored:
         raise UserError(
             f"{' and '.join(ignored)} would have no effect with samples={config.samples} (0 = beam "
-            f"search): leave one out."
+            f"search): leave one out.",
+            code="conflicting_settings",
         )
     return config

@@ -83,7 +83,8 @@ class Scorer:
         """Raises `UserError` if there are several models: each has its own attention."""
         if (count := len(self._ensemble.models)) > 1:
             raise UserError(
-                f"Attention needs one model, got an ensemble of {count}. Give one checkpoint."
+                f"Attention needs one model, got an ensemble of {count}. Give one checkpoint.",
+                code="not_supported",
             )
 
     def _pairs(
@@ -124,5 +125,6 @@ def _check_finite(*arrays: np.ndarray) -> None:
     if not all(np.isfinite(array).all() for array in arrays):
         raise UserError(
             "The model computes NaN or infinite values: its weights are damaged, or its "
-            "training diverged. Use another checkpoint."
+            "training diverged. Use another checkpoint.",
+            code="not_finite",
         )

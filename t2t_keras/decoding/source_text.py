@@ -119,7 +119,8 @@ def check_lengths(
             name = names[number] if names else f"Pair {number + 1}"
             raise UserError(
                 f"{name}: expected at most {max_length:,} tokens on each side, got {size:,}. Leave "
-                f"it out, or set max_input_length={size}."
+                f"it out, or set max_input_length={size}.",
+                code="too_long",
             )
 
 
@@ -129,24 +130,32 @@ def check_lines(lines: Sequence[str]) -> None:
     for line in lines:
         if not isinstance(line, str):
             kind = type(line).__name__
-            raise UserError(f"Expected lines of type str, got {kind}: {str(line)[:50]!a}.")
+            raise UserError(
+                f"Expected lines of type str, got {kind}: {str(line)[:50]!a}.", code="wrong_type"
+            )
         if not is_text(line):
             raise UserError(
                 f"A line has a lone surrogate (invalid Unicode): {line[:50]!a}. Read the text as "
-                f"UTF-8."
+                f"UTF-8.",
+                code="invalid_text",
             )
 
 
 def check_several(lines: Iterable[str]) -> None:
     """Raises `UserError` for a single string, whose characters would each be a line."""
     if isinstance(lines, str | bytes):
-        raise UserError(f"Expected a list of lines, got one string: {lines[:50]!a}.")
+        raise UserError(
+            f"Expected a list of lines, got one string: {lines[:50]!a}.", code="wrong_type"
+        )
 
 
 def check_one_each(lines: Sequence[str], others: Sequence, what: str) -> None:
     """Raises `UserError` if there is not one of the others for each line."""
     if len(lines) != len(others):
-        raise UserError(f"Expected a {what} for each of {len(lines)} lines, got {len(others)}.")
+        raise UserError(
+            f"Expected a {what} for each of {len(lines)} lines, got {len(others)}.",
+            code="unequal_counts",
+        )
 
 
 def sentences(text: str, language: str) -> list[str]:

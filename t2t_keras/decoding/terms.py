@@ -37,7 +37,8 @@ def takes_hints(translator: "Translator") -> bool:
     if translator.config.terms == "soft" and not trained:
         raise UserError(
             "terms=soft needs a model that was trained with hints, --problem_config=terms=true,"
-            "augment=terms:0.3. With this one, set terms=hard."
+            "augment=terms:0.3. With this one, set terms=hard.",
+            code="not_supported",
         )
     return trained
 

@@ -102,7 +102,9 @@ class Translator:
         """The `Search` of outputs for ids, of Keras's engine; with another, a `UserError`."""
         found = getattr(self.engine, "search", None)
         if found is None:
-            raise UserError(f"The engine {self.engine.name} has no search: choose keras.")
+            raise UserError(
+                f"The engine {self.engine.name} has no search: choose keras.", code="not_supported"
+            )
         return found
 
     @classmethod
@@ -172,7 +174,8 @@ class Translator:
         if keras.backend.backend() != "tensorflow":
             raise UserError(
                 f"Translating needs TensorFlow, got KERAS_BACKEND={keras.backend.backend()}. Leave "
-                f"it unset."
+                f"it unset.",
+                code="other_backend",
             )
         dtype = config.weights_dtype
         models = [record.make_model(dtype, loaded=True)]
@@ -203,7 +206,10 @@ class Translator:
         """
         if format != "text":
             if prefixes is not None:
-                raise UserError(f"Translations of {format} take no prefixes: leave them out.")
+                raise UserError(
+                    f"Translations of {format} take no prefixes: leave them out.",
+                    code="not_supported",
+                )
             from t2t_keras.decoding.markup import translate_markup
 
             return translate_markup(self, lines, format, glossary=glossary)
@@ -239,7 +245,8 @@ class Translator:
             if len(begins) < len(chunk):
                 raise UserError(
                     f"Expected a prefix, which may be blank, for each of at least "
-                    f"{first_number + len(chunk)} lines, got {first_number + len(begins)}."
+                    f"{first_number + len(chunk)} lines, got {first_number + len(begins)}.",
+                    code="unequal_counts",
                 )
             sources = self.read(chunk, glossary=glossary)
             hidden = [each.shield.hide(begin) for each, begin in zip(sources, begins, strict=True)]

@@ -108,7 +108,10 @@ class Unit:
           UserError: there is no such kind of match.
         """
         if match not in MATCHES:
-            raise UserError(f"Expected match to be one of {', '.join(MATCHES)}, got '{match}'.")
+            raise UserError(
+                f"Expected match to be one of {', '.join(MATCHES)}, got '{match}'.",
+                code="bad_value",
+            )
         self.target, self.match, self.quality, self.is_final = text, match, quality, final
 
 
@@ -136,7 +139,10 @@ class Document:
         """Adds units; too many of them are a `UserError`."""
         self.units += units
         if len(self.units) > MAX_UNITS:
-            raise UserError(f"{self.path}: expected at most {MAX_UNITS:,} texts. Split it.")
+            raise UserError(
+                f"{self.path}: expected at most {MAX_UNITS:,} texts. Split it.",
+                code="too_many_values",
+            )
 
     def content(self) -> bytes:
         """Returns the file with the translations that its units were given."""
@@ -157,7 +163,10 @@ def check_counts(path: Path, text: AnyStr) -> None:
     for sign, most, what in (("<", MAX_TAGS, "tags"), ("\n", MAX_LINES, "lines")):
         count = text.count(sign if isinstance(text, str) else sign.encode())
         if count > most:
-            raise UserError(f"{path}: expected at most {most:,} {what}, got {count:,}. Split it.")
+            raise UserError(
+                f"{path}: expected at most {most:,} {what}, got {count:,}. Split it.",
+                code="too_many_values",
+            )
 
 
 def markup_of(text: str) -> str:
@@ -177,7 +186,8 @@ def checked_languages(
         if named and wanted and main_language(named) != main_language(wanted):
             raise UserError(
                 f"{path}: expected {wanted} as its {side} language, got {named}. Take a model for "
-                f"this language, or change what the file says."
+                f"this language, or change what the file says.",
+                code="other_language",
             )
     return found[0] or expected[0], found[1] or expected[1]
 

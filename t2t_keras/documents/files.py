@@ -36,7 +36,10 @@ def planned(paths: Sequence[str | Path], reads: Sequence[str | Path] = ()) -> Pl
         can be written there.
     """
     if len(paths) < 2:
-        raise UserError(f"Expected files to translate and where to write them, got {len(paths)}.")
+        raise UserError(
+            f"Expected files to translate and where to write them, got {len(paths)}.",
+            code="missing_argument",
+        )
     *inputs, output = map(Path, paths)
     files: list[tuple[Path, Path]] = []
     others = 0
@@ -52,7 +55,9 @@ def planned(paths: Sequence[str | Path], reads: Sequence[str | Path] = ()) -> Pl
         else:
             files.append((path, output))
     if not files:
-        raise UserError(f"Expected files with one of {', '.join(EXTENSIONS)}, got none.")
+        raise UserError(
+            f"Expected files with one of {', '.join(EXTENSIONS)}, got none.", code="no_documents"
+        )
     files = [(path, translated_name(to)) for path, to in files]
     for path, to in files:
         if path.suffix.lower() not in EXTENSIONS or not path.is_file():
@@ -85,7 +90,9 @@ def translate_files(
     """
     problem = translator.problem
     if not problem.is_plain_text:
-        raise UserError(f"Documents are for translation: {problem.name} is of symbols.")
+        raise UserError(
+            f"Documents are for translation: {problem.name} is of symbols.", code="not_supported"
+        )
     source, target = map(_language, ("source", "target"), languages, problem.languages())
     known = TranslationMemory.read(memory, source, target) if memory else None
     failed = 0

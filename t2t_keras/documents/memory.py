@@ -87,7 +87,8 @@ class TranslationMemory:
         if not len(memory):
             raise UserError(
                 f"{path}: expected translations for a memory, got none. Give one of "
-                f"{', '.join(EXTENSIONS)} that has some."
+                f"{', '.join(EXTENSIONS)} that has some.",
+                code="no_documents",
             )
         return memory
 

@@ -15,5 +15,7 @@ def needed_for(what: str) -> Iterator[None]:
         if not error.name or error.name.startswith("t2t_keras"):
             raise
         raise UserError(
-            f"{what} needs {error.name}, which is not installed: pip install 't2t-keras[documents]'"
+            f"{what} needs {error.name}, which is not installed: "
+            f"pip install 't2t-keras[documents]'",
+            code="missing_package",
         ) from error

@@ -49,7 +49,8 @@ def read_document(path: str | Path, source: str = "", target: str = "") -> Docum
     if extension not in EXTENSIONS:
         raise UserError(
             f"{path}: expected the extension of a format that can be translated, one of "
-            f"{', '.join(EXTENSIONS)}; got '{extension}'.{nearest(extension, EXTENSIONS)}"
+            f"{', '.join(EXTENSIONS)}; got '{extension}'.{nearest(extension, EXTENSIONS)}",
+            code="unknown_extension",
         )
     name = EXTENSIONS[extension]
     content = _bounded(path, name not in _BINARY)
@@ -70,13 +71,17 @@ def _bounded(path: Path, has_lines: bool) -> bytes:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+        raise UserError(f"{path} cannot be read: {error.strerror}.", code="not_read") from error
     if len(content) > MAX_BYTES:
-        raise UserError(f"{path}: expected at most {MAX_BYTES:,} bytes, got more. Split it.")
+        raise UserError(
+            f"{path}: expected at most {MAX_BYTES:,} bytes, got more. Split it.",
+            code="file_too_large",
+        )
     if has_lines and (found := _LONG_LINE.search(content)):
         number = content.count(b"\n", 0, found.start()) + 1
         raise UserError(
             f"{path}:{number}: expected lines of less than "
-            f"{MAX_LINE_BYTES:,} bytes, got a longer one. Is this text?"
+            f"{MAX_LINE_BYTES:,} bytes, got a longer one. Is this text?",
+            code="too_long",
         )
     return content

@@ -39,7 +39,8 @@ def decoded(path: Path, content: bytes, encoding: str = "utf-8") -> Text:
         line = content.count(b"\n", 0, len(mark) + error.start) + 1
         raise UserError(
             f"{path}:{line} is not valid {encoding.upper()}. Convert it, as by iconv -f LATIN1 "
-            f"-t UTF-8."
+            f"-t UTF-8.",
+            code="not_utf8",
         ) from error
     check_counts(path, text.text)
     return text
@@ -103,7 +104,8 @@ class SpanDocument(Document):
         except UnicodeEncodeError as error:
             raise UserError(
                 f"{self.path}: its encoding {self.read.encoding} does not have "
-                f"{error.object[error.start]!a}, which translations need. Convert it to UTF-8."
+                f"{error.object[error.start]!a}, which translations need. Convert it to UTF-8.",
+                code="not_encodable",
             ) from error
 
 

@@ -63,7 +63,10 @@ class XmlFile:
         found = _DECLARATION.match(content)
         encoding = found[1].decode() if found else "utf-8"
         if not is_charset(encoding):
-            raise UserError(f"{path}: the encoding {encoding} is unknown. Convert it to UTF-8.")
+            raise UserError(
+                f"{path}: the encoding {encoding} is unknown. Convert it to UTF-8.",
+                code="unknown_encoding",
+            )
         self.original = decoded(path, content, encoding)
         self.data = self.original.text.encode()
 
@@ -105,7 +108,8 @@ class XmlFile:
         except expat.ExpatError as error:
             raise UserError(
                 f"{self.path}:{error.lineno}: not well-formed XML at column {error.offset + 1} "
-                f"({expat.ErrorString(error.code)}). Repair it."
+                f"({expat.ErrorString(error.code)}). Repair it.",
+                code="malformed_xml",
             ) from error
 
 
@@ -131,10 +135,14 @@ class _Walker:
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self.stack) >= _MAX_DEPTH:
-            raise UserError(f"{self.file.path}: elements in over {_MAX_DEPTH:,} others.")
+            raise UserError(
+                f"{self.file.path}: elements in over {_MAX_DEPTH:,} others.", code="too_many_values"
+            )
         position = self.parser.CurrentByteIndex
         if len(self.parser.intern) > _MAX_NAMES:
-            raise UserError(f"{self.file.path}: names of over {_MAX_NAMES:,} kinds.")
+            raise UserError(
+                f"{self.file.path}: names of over {_MAX_NAMES:,} kinds.", code="too_many_values"
+            )
         namespace, _, local = name.rpartition(SEPARATOR)
         namespace = self.namespaces.setdefault(namespace, namespace)
         tag_end = _TAG.match(self.file.data, position).end()
@@ -174,16 +182,21 @@ class _Walker:
     def entity(self, name: str, *others) -> None:
         raise UserError(
             f"{self.file.path} declares the entity '{name}', which could attack the reader. Take "
-            f"the declaration out."
+            f"the declaration out.",
+            code="unsafe_xml",
         )
 
     def attribute(self, element: str, name: str, kind: str, default: str | None, *others) -> None:
         if default is not None:
             raise UserError(
                 f"{self.file.path} declares a default of the attribute '{name}', which could "
-                f"attack the reader. Take the declaration out."
+                f"attack the reader. Take the declaration out.",
+                code="unsafe_xml",
             )
 
     def declared(self, prefix: str | None, namespace: str | None) -> None:
         if len(namespace or "") > _MAX_NAMESPACE:
-            raise UserError(f"{self.file.path}: a namespace of over {_MAX_NAMESPACE:,} characters.")
+            raise UserError(
+                f"{self.file.path}: a namespace of over {_MAX_NAMESPACE:,} characters.",
+                code="too_long",
+            )

@@ -136,13 +136,16 @@ def _read_keys(content: bytes, path: Path) -> dict[str, ApiKey]:
         if not key or not all(limit.isdecimal() for limit in limits) or line.count("\t") > 3:
             raise UserError(
                 f"{path}:{number}: expected key, name, requests a minute and characters a month "
-                f"with tabs between them; only the key is required."
+                f"with tabs between them; only the key is required.",
+                code="bad_line",
             )
         if _digest(key) in keys:
-            raise UserError(f"{path}:{number}: duplicate key. Remove one of the lines.")
+            raise UserError(
+                f"{path}:{number}: duplicate key. Remove one of the lines.", code="given_twice"
+            )
         keys[_digest(key)] = ApiKey(name, *map(int, limits))
     if not keys:
-        raise UserError(f"{path} has no keys: write one a line.")
+        raise UserError(f"{path} has no keys: write one a line.", code="no_keys")
     return keys
 
 

@@ -309,7 +309,7 @@ class TranslatedFiles:
         from t2t_keras.documents import read_document, translate_document
 
         if file.pair not in self._service.models:
-            raise UserError("The model is no longer served.")
+            raise UserError("The model is no longer served.", code="model_removed")
         with budget.working():
             document = read_document(self._path(file, _SOURCE), *file.pair)
             translator = BatchedTranslator(self._service, file.pair, budget)

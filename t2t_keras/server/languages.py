@@ -80,7 +80,8 @@ def parse_pair(text: str) -> tuple[str, str]:
     if not (match := _PAIR.fullmatch(text)) or match[1] == match[2]:
         raise UserError(
             f"Expected a pair of languages, as en-de or en-pt-BR, got {text!r}. Countries are "
-            f"written in capitals."
+            f"written in capitals.",
+            code="bad_value",
         )
     return match[1], match[2]
 
@@ -213,7 +214,8 @@ def _identifier(labels: frozenset[str]):
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError as error:
         raise UserError(
-            f"Detecting languages needs py3langid ({error}): pip install 't2t-keras[language]'."
+            f"Detecting languages needs py3langid ({error}): pip install 't2t-keras[language]'.",
+            code="missing_package",
         ) from error
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     known = sorted(labels.intersection(identifier.labels))

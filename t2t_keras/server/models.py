@@ -63,7 +63,10 @@ class ModelSource:
         """
         pair, _, path = text.partition("=")
         if not path:
-            raise UserError(f"--model: expected PAIR=PATH, as en-de=runs/averaged, got {text!r}.")
+            raise UserError(
+                f"--model: expected PAIR=PATH, as en-de=runs/averaged, got {text!r}.",
+                code="bad_value",
+            )
         found = cls(*parse_pair(pair), Path(path), engine, decode_hparams)
         found.newest()
         return found
@@ -144,7 +147,9 @@ class ModelSource:
         load_weights(model, str(path))
         weights = model.get_weights()
         if not all(np.isfinite(each).all() for each in weights):
-            raise UserError(f"{path} has weights that are not finite: its training diverged.")
+            raise UserError(
+                f"{path} has weights that are not finite: its training diverged.", code="not_finite"
+            )
         return weights
 
 
@@ -156,7 +161,7 @@ def _identity(file: Path) -> tuple:
     try:
         stat = file.stat()
     except OSError as error:
-        raise UserError(f"{file} cannot be read: {error.strerror}.") from error
+        raise UserError(f"{file} cannot be read: {error.strerror}.", code="not_read") from error
     return str(file), stat.st_mtime_ns, stat.st_ino, stat.st_size
 
 
@@ -177,7 +182,8 @@ def _check_languages(translator: Translator, origin: ModelSource) -> None:
     if all(own) and tuple(map(base_language, own)) != tuple(map(base_language, origin.pair)):
         raise UserError(
             f"{origin.path} translates from {own[0]} to {own[1]}: it cannot be the model of "
-            f"{origin.source}-{origin.target}."
+            f"{origin.source}-{origin.target}.",
+            code="other_language",
         )
 
 

@@ -74,7 +74,9 @@ def serve(
     with bound:
         asyncio.run(server.serve([bound]))
     if not server.started:
-        raise UserError("The server did not start: the log above says why.")
+        raise UserError(
+            "The server did not start: the log above says why.", code="server_not_started"
+        )
 
 
 def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, address: Address):
@@ -87,7 +89,8 @@ def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, add
     except ModuleNotFoundError as error:
         raise UserError(
             f"The server needs {error.name}, which is not installed: "
-            f"pip install 't2t-keras[server]'"
+            f"pip install 't2t-keras[server]'",
+            code="missing_package",
         ) from error
 
     stop_seconds = (config or ServerConfig()).stop_seconds
@@ -166,12 +169,15 @@ def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, add
             settings.load()
         except OSError as error:
             raise UserError(
-                f"TLS with {address.certificate} and {address.key}: {error.strerror or error}."
+                f"TLS with {address.certificate} and {address.key}: {error.strerror or error}.",
+                code="bad_certificate",
             ) from error
     except OSError as error:
         bound.close()
         raise UserError(
-            f"The server cannot start: {error}. Give another --storage, --api_keys_file or --model."
+            f"The server cannot start: {error}. Give another --storage, --api_keys_file or "
+            f"--model.",
+            code="server_not_started",
         ) from error
     except BaseException:
         bound.close()
@@ -210,7 +216,8 @@ def _bind(address: Address) -> socket.socket:
     except OSError as error:
         raise UserError(
             f"Cannot listen on {address.host}:{address.port}: {error.strerror}. Give another "
-            f"--host or --port."
+            f"--host or --port.",
+            code="cannot_listen",
         ) from error
     bound.setblocking(False)
     return bound

@@ -117,13 +117,16 @@ class TranslationService:
             if pairs.count(pair) > 1:
                 raise UserError(
                     f"--model={'-'.join(pair)}=...: expected one model, got {pairs.count(pair)}. "
-                    f"Leave all but one out."
+                    f"Leave all but one out.",
+                    code="given_twice",
                 )
         for pair in filter(None, config.glossaries):
             if pair not in pairs:
                 served = ", ".join(sorted(map("-".join, pairs)))
                 raise UserError(
-                    f"--glossary={'-'.join(pair)}=...: no model has these languages, only {served}."
+                    f"--glossary={'-'.join(pair)}=...: no model has these languages, only "
+                    f"{served}.",
+                    code="unknown_name",
                 )
         for source in sources:
             self._add(source)

@@ -87,7 +87,8 @@ class TransformerBackbone(keras_hub.models.Backbone):
         except ValueError as error:
             raise UserError(
                 f"{filepath} does not fit the model. A preset of int8 is loaded as it is: leave "
-                f"dtype out."
+                f"dtype out.",
+                code="other_model",
             ) from error
 
     def enable_lora(self, rank, target_layer_names=None):

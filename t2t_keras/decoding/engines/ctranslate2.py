@@ -73,7 +73,8 @@ class CTranslate2Engine(Engine):
             raise UserError(
                 f"{export.folder} has tables of {export.positions:,} positions, and these settings "
                 f"need {needed:,}. Lower max_input_length, extra_length or max_length; or export "
-                f"the run again with these --decode_hparams."
+                f"the run again with these --decode_hparams.",
+                code="too_long",
             )
         self.config, self._export = config, export
         self.name = f"ctranslate2 {export.dtype}"
@@ -91,10 +92,13 @@ class CTranslate2Engine(Engine):
         except ModuleNotFoundError as error:
             raise UserError(
                 f"The engine ctranslate2 needs {error.name}, which is not installed: "
-                f"pip install 't2t-keras[ctranslate2]'"
+                f"pip install 't2t-keras[ctranslate2]'",
+                code="missing_package",
             ) from error
         except (OSError, ValueError, RuntimeError) as error:
-            raise UserError(f"CTranslate2 cannot load {export.folder}: {error}") from error
+            raise UserError(
+                f"CTranslate2 cannot load {export.folder}: {error}", code="damaged_export"
+            ) from error
         self._ids = {name: number for number, name in enumerate(self._names)}
         # It returns the best by its own penalty: all that may be the best by ours.
         self._penalty = 0.0 if config.samples else config.alpha * _NEAREST
@@ -145,7 +149,8 @@ class CTranslate2Engine(Engine):
         if not all(row and all(math.isfinite(each.log_prob) for each in row) for row in found):
             raise UserError(
                 "No translation is possible: the model computes NaN. Its weights are damaged, or "
-                "its training diverged: export another checkpoint."
+                "its training diverged: export another checkpoint.",
+                code="not_finite",
             )
         return [
             [Output([self._ids[name] for name in each.tokens], self._score(each)) for each in row]
@@ -267,7 +272,8 @@ class CTranslate2Engine(Engine):
         if 0 < self._export.positions < (longest := max(lengths, default=0)):
             raise UserError(
                 f"Expected at most {self._export.positions:,} tokens on each side, for which "
-                f"{self._export.folder} was made, got {longest:,}."
+                f"{self._export.folder} was made, got {longest:,}.",
+                code="too_long",
             )
 
         def computed(batch: list[int]) -> list[np.ndarray]:
@@ -284,7 +290,8 @@ class CTranslate2Engine(Engine):
         """Raises `UserError`: CTranslate2 has the attention of one layer only."""
         raise UserError(
             "CTranslate2 gives the attention of one layer only: choose the engine keras, or leave "
-            "the attention out."
+            "the attention out.",
+            code="not_supported",
         )
 
     def attention(
@@ -313,11 +320,12 @@ def load_engine(
         what else is requested.
     """
     if name not in ENGINES:
-        raise UserError(f"Expected engine in {', '.join(ENGINES)}, got {name!r}.")
+        raise UserError(f"Expected engine in {', '.join(ENGINES)}, got {name!r}.", code="bad_value")
     if given := [other for other, value in others.items() if value]:
         raise UserError(
             f"The engine {name} takes no {' and no '.join(given)}: leave it out, or choose the "
-            f"engine {ENGINES[0]}."
+            f"engine {ENGINES[0]}.",
+            code="not_supported",
         )
     export = open_export(path)
     return CTranslate2Engine(export, decode_config(settings, export.decoding)), export

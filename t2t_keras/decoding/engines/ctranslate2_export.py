@@ -60,7 +60,10 @@ def open_export(path: str | Path) -> Export:
     keys = ("checkpoint", "decoding", "dtype", "positions")
     content = read_json(file, advice, keys)
     if unknown := content["decoding"].keys() - vars(DecodeConfig()):
-        raise UserError(f"{file} has unknown settings: {', '.join(sorted(unknown))}. {advice}")
+        raise UserError(
+            f"{file} has unknown settings: {', '.join(sorted(unknown))}. {advice}",
+            code="unknown_name",
+        )
     export = Export(folder, RunConfig.read(file, advice, checked=False), *map(content.get, keys))
     newest = checkpoint_paths(path, TENSORFLOW_SUFFIX) if of_run else []
     if newest and not _is_of(export.checkpoint, newest[-1]):
@@ -98,7 +101,8 @@ def check_settings(config: DecodeConfig) -> None:
     if refused:
         raise UserError(
             f"CTranslate2 has no {', '.join(refused)}: leave it out of --decode_hparams, or do "
-            f"without CTranslate2."
+            f"without CTranslate2.",
+            code="not_supported",
         )
 
 

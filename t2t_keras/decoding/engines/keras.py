@@ -93,7 +93,8 @@ class KerasEngine(Scorer, Engine):
             raise UserError(
                 "No translation is possible: each one contains a forbidden phrase, or the model "
                 "computes NaN. Forbid less; or, if nothing is forbidden, use another checkpoint: "
-                "this one's weights are damaged, or its training diverged."
+                "this one's weights are damaged, or its training diverged.",
+                code="not_finite",
             )
         return [
             [Output(*each) for each in zip(*row, strict=True) if np.isfinite(each[1])]

@@ -97,7 +97,8 @@ def _write_or_compare(path: Path, provenance: dict[str, Any], begun: bool) -> No
         if different := differences(recorded, as_json(provenance)):
             raise UserError(
                 f"{path} states different settings: {'; '.join(different)}. Give the same, or "
-                f"another --translations_dir."
+                f"another --translations_dir.",
+                code="other_settings",
             )
     write_json(path, provenance)
 
@@ -108,7 +109,8 @@ def _report(output: Path, skipped: Iterable[int], which: str) -> None:
     if not complete:
         raise UserError(
             f"There is no checkpoint {which} that could be loaded. Give --wait_minutes to wait for "
-            f"one."
+            f"one.",
+            code="no_checkpoint",
         )
     steps = ", ".join(f"step {step:,}" for step in sorted(skipped))
     print(f"{output}-*: {len(complete):,} translations" + f"; skipped: {steps}" * bool(steps))

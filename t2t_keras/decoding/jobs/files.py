@@ -124,7 +124,8 @@ def _references_path(translator: Translator, source: str | Path, output: str | P
     if is_stream(source):
         raise UserError(
             f"References are postprocessed with their sources, and {source} can be read only "
-            f"once: write it to a file, or leave the references out."
+            f"once: write it to a file, or leave the references out.",
+            code="not_a_file",
         )
     return f"{output}.reference.{translator.problem.postprocessed_suffix}"
 
@@ -161,7 +162,8 @@ def _makers(
         if config.split_long:
             raise UserError(
                 f"The attention of whole lines ({attention}) and split_long=true exclude each "
-                f"other: leave one out."
+                f"other: leave one out.",
+                code="conflicting_settings",
             )
         makers["attention"] = attention, functools.partial(attention_records, translator)
     if problem.postprocessed_suffix and not is_stream(output):
@@ -184,19 +186,25 @@ def translation_settings(
 
 def _read_prefixes(path: str | Path, source: str | Path) -> list[str]:
     if is_stream(path):
-        raise UserError(f"Prefixes must be in a regular file, got {path}: they are read twice.")
+        raise UserError(
+            f"Prefixes must be in a regular file, got {path}: they are read twice.",
+            code="not_a_file",
+        )
     prefixes = read_text(Path(path))
     if not is_stream(source) and (lines := count_lines(Path(source))) != len(prefixes):
         raise UserError(
             f"{path} has {len(prefixes):,} lines, {source} has {lines:,}: give a prefix for each "
-            f"line; it may be blank."
+            f"line; it may be blank.",
+            code="unequal_counts",
         )
     return prefixes
 
 
 def _read_glossary(path: str | Path) -> Glossary:
     if is_stream(path):
-        raise UserError(f"A glossary must be a regular file, got {path}: it is read twice.")
+        raise UserError(
+            f"A glossary must be a regular file, got {path}: it is read twice.", code="not_a_file"
+        )
     return Glossary.read(path)
 
 
@@ -222,7 +230,8 @@ def score_file(
         for name, line in zip(names, lines, strict=True):
             if line.count("\t") != 1:
                 raise UserError(
-                    f"{name}: expected source<tab>translation, got {line.count(chr(9))} tabs."
+                    f"{name}: expected source<tab>translation, got {line.count(chr(9))} tabs.",
+                    code="bad_line",
                 )
         scores = translator.score(*zip(*(line.split("\t") for line in lines), strict=True), names)
         progress(len(lines))

@@ -98,13 +98,21 @@ def filter_pairs(
     models = {"forward": forward, "backward": backward}
     models = {name: model for name, model in models.items() if model}
     if not models:
-        raise UserError("Please give a forward model, a backward model, or both.")
+        raise UserError(
+            "Please give a forward model, a backward model, or both.", code="missing_argument"
+        )
     if not 0 < keep <= 1:
-        raise UserError(f"keep must be above 0 and at most 1, a share of the pairs; got {keep}.")
+        raise UserError(
+            f"keep must be above 0 and at most 1, a share of the pairs; got {keep}.",
+            code="bad_value",
+        )
     languages = _languages(models, source, target)
     for path in (source, target):
         if is_stream(path):
-            raise UserError(f"The text must be in regular files, got {path}: it is read twice.")
+            raise UserError(
+                f"The text must be in regular files, got {path}: it is read twice.",
+                code="not_a_file",
+            )
     named = {"scores": Path(f"{output}.scores")}
     named |= {side: Path(f"{output}.{code}") for side, code in languages.items()}
     paths = resolve_outputs([source, target], named)
@@ -118,7 +126,8 @@ def filter_pairs(
         without = ", ".join(f"{count:,} {why}" for why, count in left_out.items() if count)
         raise UserError(
             f"keep={keep} keeps none of {lines:,} pairs (without a score: {without or 'none'}). "
-            f"Give more text, a larger keep, or a larger max_input_length."
+            f"Give more text, a larger keep, or a larger max_input_length.",
+            code="nothing_left",
         )
     targets = read_text(Path(target))
 
@@ -145,7 +154,8 @@ def _languages(
             raise UserError(
                 f"The {name} model is of {model.problem.name or 'no problem'}, which does not say "
                 f"from which language to which it translates. Expected a model of one pair, as of "
-                f"parallel_text with source_language and target_language."
+                f"parallel_text with source_language and target_language.",
+                code="unknown_language",
             )
     if "backward" in pairs:
         pairs["backward"] = pairs["backward"][::-1]
@@ -153,7 +163,8 @@ def _languages(
         raise UserError(
             f"The models do not fit each other: the forward model translates "
             f"{' to '.join(pairs['forward'])}, the backward model "
-            f"{' to '.join(pairs['backward'][::-1])}."
+            f"{' to '.join(pairs['backward'][::-1])}.",
+            code="other_language",
         )
     languages = dict(zip(("source", "target"), next(iter(pairs.values())), strict=True))
     endings = {
@@ -163,7 +174,8 @@ def _languages(
     if endings == swapped != languages:
         raise UserError(
             f"{source} and {target} are the other way round: by the models, the source is "
-            f"{languages['source']}, the target {languages['target']}."
+            f"{languages['source']}, the target {languages['target']}.",
+            code="swapped_languages",
         )
     return languages
 
@@ -173,9 +185,12 @@ def _checked_lines(source: str | Path, target: str | Path, languages: Mapping[st
     sides = Path(source), Path(target)
     lines, others = map(count_lines, sides)
     if lines != others:
-        raise UserError(f"{source} has {lines:,} lines, {target} has {others:,}: they do not pair.")
+        raise UserError(
+            f"{source} has {lines:,} lines, {target} has {others:,}: they do not pair.",
+            code="unequal_counts",
+        )
     if not lines:
-        raise UserError(f"{source} and {target} are empty. Give text.")
+        raise UserError(f"{source} and {target} are empty. Give text.", code="no_text")
     every = 1 + lines // _LINES_SAMPLED
     sample = (
         [

@@ -71,7 +71,8 @@ def run_line_job(
     if shard:
         if total is None:
             raise UserError(
-                f"A shard must be of a regular file, whose lines are counted: {source}."
+                f"A shard must be of a regular file, whose lines are counted: {source}.",
+                code="not_a_file",
             )
         part = shard.lines(total)
         first, total = part.start, len(part)
@@ -131,7 +132,9 @@ def resolve_outputs(
             files[name] = path.resolve() if path.is_symlink() else path
             written += [files[name], _partial(files[name])]
         elif len(files) > 1:
-            raise UserError(f"Only a job with one output can write to a stream, got {path}.")
+            raise UserError(
+                f"Only a job with one output can write to a stream, got {path}.", code="not_a_file"
+            )
     if written:
         check_outputs(reads, [*written, _record(written[0])])
     return files
@@ -185,7 +188,8 @@ class _Outputs:
         if filled and not path.exists():
             raise UserError(
                 f"{_partial(filled[0])} is there, but not {path}, which would say what it is. "
-                f"Delete or rename it, or give another name for the output."
+                f"Delete or rename it, or give another name for the output.",
+                code="output_exists",
             )
         if self._main in filled:
             record = _read_record(path, f"Delete {_partial(self._main)} to begin anew.")
@@ -195,7 +199,8 @@ class _Outputs:
                 raise UserError(
                     f"{_partial(self._main)} was begun with different settings "
                     f"({'; '.join(different)}) and has {record['lines']:,} lines. Give these "
-                    f"again, delete the file to begin anew, or give another name for the output."
+                    f"again, delete the file to begin anew, or give another name for the output.",
+                    code="other_settings",
                 )
             if all(_size(file) >= record["bytes"][name] for name, file in self._files.items()):
                 sizes, self.counts = record["bytes"], Counter(record["counts"])
@@ -218,7 +223,8 @@ class _Outputs:
             raise UserError(
                 f"The source has changed: its first {self.lines_done:,} lines are not those that "
                 f"{_partial(self._main)} was made from. Delete this file to begin anew, or give "
-                f"another name for the output."
+                f"another name for the output.",
+                code="changed_source",
             )
 
     def append(
@@ -259,7 +265,8 @@ class _Outputs:
         if not self._is_stream:
             return UserError(
                 f"Cannot write {_partial(self._main)}: {error.strerror}. Its first "
-                f"{self.lines_done:,} lines are good: make room, and run the same command again."
+                f"{self.lines_done:,} lines are good: make room, and run the same command again.",
+                code="not_written",
             )
         name = str(self._main)
         if name == STANDARD_STREAM:
@@ -267,7 +274,8 @@ class _Outputs:
             abandon(sys.stdout)
         return UserError(
             f"Cannot write {name}: {error.strerror}. {self.lines_done:,} lines are written. Write "
-            f"to a file to be able to continue."
+            f"to a file to be able to continue.",
+            code="not_written",
         )
 
     def state(self, statement: Mapping[str, Any]) -> None:
@@ -311,7 +319,7 @@ def _read_record(path: Path, advice: str) -> dict[str, Any]:
         valid = all(type(each) is int for each in (*sizes, *record["counts"].values()))
         if valid and all(0 <= each <= sys.maxsize for each in sizes):
             return record
-    raise UserError(f"{path} is damaged. {advice}")
+    raise UserError(f"{path} is damaged. {advice}", code="damaged_file")
 
 
 def _as_bytes(line: str | bytes) -> bytes:
@@ -330,7 +338,8 @@ def _open_locked(output: Path) -> BinaryIO:
         file = path.open("ab")
     except OSError as error:
         raise UserError(
-            f"Cannot write {path}: {error.strerror}. Give another name for the output."
+            f"Cannot write {path}: {error.strerror}. Give another name for the output.",
+            code="not_written",
         ) from error
     free = lock(file) is not False
     # Its owner may have completed or deleted it between the opening and the lock.
@@ -338,6 +347,7 @@ def _open_locked(output: Path) -> BinaryIO:
         file.close()
         raise UserError(
             f"{path} is in use by another process. Wait until it ends, or give another name for "
-            f"the output."
+            f"the output.",
+            code="in_use",
         )
     return file

@@ -21,7 +21,8 @@ class Shard(NamedTuple):
         if not 1 <= shard.number <= shard.count:
             raise UserError(
                 f"--shard: expected NUMBER/COUNT with 1 <= NUMBER <= COUNT, such as 3/100, got "
-                f"'{text}'."
+                f"'{text}'.",
+                code="bad_value",
             )
         return shard
 

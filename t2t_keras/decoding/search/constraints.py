@@ -110,30 +110,36 @@ def forbidden_sequences(
         or all of them can be spelled in too many ways.
     """
     if phrases and not isinstance(tokenizer, SentencePieceTokenizer):
-        raise UserError("Phrases can be forbidden with a SentencePiece vocabulary only.")
+        raise UserError(
+            "Phrases can be forbidden with a SentencePiece vocabulary only.",
+            code="other_vocabulary_kind",
+        )
     pieces = tokenizer.vocabulary() if phrases else {}
     sequences = []
     for phrase in phrases:
         words = SPACE.join(normalized(phrase).split())
         if not words:
-            raise UserError("A forbidden phrase is blank: leave the line out.")
+            raise UserError("A forbidden phrase is blank: leave the line out.", code="blank")
         if len(words) > _MOST_CHARACTERS:
             raise UserError(
                 f"A forbidden phrase must have at most {_MOST_CHARACTERS} characters, got "
-                f"{len(words):,}: '{words[:_MOST_CHARACTERS]}...'. Forbid a part of it."
+                f"{len(words):,}: '{words[:_MOST_CHARACTERS]}...'. Forbid a part of it.",
+                code="too_long",
             )
         inside = _spellings(words, pieces)
         if not inside:
             raise UserError(
                 f"'{phrase}' cannot be spelled with this vocabulary, so no output contains it: "
-                f"leave it out."
+                f"leave it out.",
+                code="not_spelled",
             )
         sequences += _spellings(SPACE + words, pieces)
         sequences += [(BOUNDARY, *spelling) for spelling in inside]
         if len(sequences) > _MOST_SEQUENCES:
             raise UserError(
                 f"The {len(phrases):,} forbidden phrases can be spelled in more than "
-                f"{_MOST_SEQUENCES:,} ways. Forbid fewer, or shorter ones."
+                f"{_MOST_SEQUENCES:,} ways. Forbid fewer, or shorter ones.",
+                code="too_many_values",
             )
     return tuple(dict.fromkeys(sequences))
 

@@ -26,7 +26,7 @@ class Ensemble:
         self.models = tuple(models)
         self._with_coverage = with_coverage
         if not self.models:
-            raise UserError("Expected at least one model, got none.")
+            raise UserError("Expected at least one model, got none.", code="missing_argument")
         for name, values in {
             "vocab_size": {model.vocab_size for model in self.models},
             "self_attention_radius": {model.config.self_attention_radius for model in self.models},
@@ -34,7 +34,8 @@ class Ensemble:
             if len(values) > 1:
                 raise UserError(
                     f"The models of an ensemble must have the same {name}, got "
-                    f"{', '.join(map(str, sorted(values)))}."
+                    f"{', '.join(map(str, sorted(values)))}.",
+                    code="models_differ",
                 )
 
     def check_ids(self, source: np.ndarray, target: np.ndarray | None = None) -> None:
@@ -45,7 +46,8 @@ class Ensemble:
             if ids is not None and ids.size and not (ids.min() >= 0 and ids.max() < most):
                 raise UserError(
                     f"Expected ids from 0 to {most - 1}, got {ids.min()} to {ids.max()}. Were they "
-                    f"made with another vocabulary?"
+                    f"made with another vocabulary?",
+                    code="other_vocabulary",
                 )
 
     def start(self, source: tf.Tensor, block_size: int, hypotheses: int) -> Cache:

@@ -96,7 +96,8 @@ class Codes(NamedTuple):
         restored = MASK.sub(tag, self._with_same_places(text))
         if sorted(numbers) != list(range(len(self.tags))) or open_codes:
             raise UserError(
-                f"{name}: expected each of {len(self.tags)} inline codes once, got {text!r}."
+                f"{name}: expected each of {len(self.tags)} inline codes once, got {text!r}.",
+                code="inline_codes_differ",
             )
         return restored
 

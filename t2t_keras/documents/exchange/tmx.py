@@ -34,7 +34,9 @@ class TmxDocument(BilingualDocument):
         self._is_tmx = False
         self.file.walk({"tu"}, self._opened, self._closed)
         if not self._is_tmx:
-            raise UserError(f"{path}: expected TMX, got XML with another root element.")
+            raise UserError(
+                f"{path}: expected TMX, got XML with another root element.", code="other_format"
+            )
 
     def _opened(self, element: Element) -> None:
         self._is_tmx |= element.name == "tmx"
@@ -49,7 +51,8 @@ class TmxDocument(BilingualDocument):
     def _without_languages(self) -> UserError:
         return UserError(
             f"{self.path}: expected two languages, got '{self.languages[0]}' as the source and "
-            f"'{self.languages[1]}' as the target. Name them."
+            f"'{self.languages[1]}' as the target. Name them.",
+            code="unknown_language",
         )
 
     def _closed(self, element: Element) -> None:

@@ -39,7 +39,9 @@ class XliffDocument(BilingualDocument):
         self._outer: list[Element] = []
         self.file.walk({"trans-unit", "unit"}, self._opened, self._closed)
         if not self.version:
-            raise UserError(f"{path}: expected XLIFF, got XML with another root element.")
+            raise UserError(
+                f"{path}: expected XLIFF, got XML with another root element.", code="other_format"
+            )
         find_accelerators(self.units)
 
     @property

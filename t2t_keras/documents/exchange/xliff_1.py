@@ -21,7 +21,7 @@ def segments_of_1(file: XmlFile, element: Element) -> list[Segment]:
     """Returns the segments of a trans-unit: the whole, or those of its seg-source."""
     source, target = element.child("source"), element.child("target")
     if not source:
-        raise UserError(f"{file.path}: a trans-unit has no source.")
+        raise UserError(f"{file.path}: a trans-unit has no source.", code="incomplete_document")
     name = element.attributes.get("resname") or element.attributes.get("id", "")
     targets = {each.attributes.get("mid"): each for each in _marked(target)}
     segments = [

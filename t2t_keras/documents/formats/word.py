@@ -100,20 +100,25 @@ class WordDocument(Document):
         if len(files) > _MAX_FILES or size > _MAX_BYTES:
             raise UserError(
                 f"{self.path}: expected at most {_MAX_FILES:,} files of {_MAX_BYTES:,} bytes, "
-                f"got {len(files):,} of {size:,}."
+                f"got {len(files):,} of {size:,}.",
+                code="file_too_large",
             )
         if len({member.filename for member in files}) < len(files):
-            raise UserError(f"{self.path}: a file comes twice in it.")
+            raise UserError(f"{self.path}: a file comes twice in it.", code="unsafe_archive")
         for member in files:
             if member.filename.startswith(("/", "\\")) or ".." in re.split(
                 r"[/\\]", member.filename
             ):
-                raise UserError(f"{self.path}: a file in it is named {member.filename!a}.")
+                raise UserError(
+                    f"{self.path}: a file in it is named {member.filename!a}.",
+                    code="unsafe_archive",
+                )
         size = sum(member.file_size for member in files if _PARTS.fullmatch(member.filename))
         if size > _MAX_TEXT_BYTES:
             raise UserError(
                 f"{self.path}: expected at most {_MAX_TEXT_BYTES:,} bytes of text, got {size:,}. "
-                f"Split it."
+                f"Split it.",
+                code="file_too_large",
             )
 
     def _count_others(self, archive: zipfile.ZipFile) -> None:
@@ -132,7 +137,8 @@ class WordDocument(Document):
         if sum(map(len, set(_NAMESPACE.findall(content)))) > _MAX_NAMESPACES_BYTES:
             raise UserError(
                 f"{self.path}: expected at most {_MAX_NAMESPACES_BYTES:,} bytes of namespaces in "
-                f"{name}, got more."
+                f"{name}, got more.",
+                code="file_too_large",
             )
         # The stricter of the two standards has the same elements in another namespace.
         is_strict = _STRICT in content
@@ -144,10 +150,13 @@ class WordDocument(Document):
         try:
             tree = etree.ElementTree(etree.fromstring(content, parser))
         except etree.XMLSyntaxError as error:
-            raise UserError(f"{self.path}: {name} is not well-formed XML ({error.msg}).") from error
+            raise UserError(
+                f"{self.path}: {name} is not well-formed XML ({error.msg}).", code="malformed_xml"
+            ) from error
         if tree.docinfo.doctype:
             raise UserError(
-                f"{self.path}: {name} declares a document type, which no Word file has."
+                f"{self.path}: {name} declares a document type, which no Word file has.",
+                code="unsafe_xml",
             )
         if not tree.getroot().tag.startswith(WORDS):
             raise UserError(
@@ -163,7 +172,8 @@ class WordDocument(Document):
             if self._format_bytes > _MAX_TEXT_BYTES:
                 raise UserError(
                     f"{self.path}: expected at most {_MAX_TEXT_BYTES:,} bytes of formats when runs "
-                    f"are divided, got more. Split it."
+                    f"are divided, got more. Split it.",
+                    code="file_too_large",
                 )
             if paragraph.has_text:
                 paragraphs.append(paragraph)

@@ -209,11 +209,14 @@ class Paragraph:
             # Characters that XML cannot hold, as form feeds, are an error here as well.
             root = etree.fromstring(f"<t>{text}</t>")
         except etree.XMLSyntaxError as error:
-            raise UserError(f"{self._path}: {text!a} is not well-formed: {error.msg}.") from error
+            raise UserError(
+                f"{self._path}: {text!a} is not well-formed: {error.msg}.", code="malformed_xml"
+            ) from error
         numbers = sorted(int(each.get("i", "-1")) for each in root.iter("g", "sup", "x"))
         if numbers != list(range(len(self._codes))):
             raise UserError(
-                f"{self._path}: expected {len(self._codes)} inline codes once each, got {text!a}."
+                f"{self._path}: expected {len(self._codes)} inline codes once each, got {text!a}.",
+                code="inline_codes_differ",
             )
         new = [*self._elements(self._before), *self._built(root, self._format)]
         _fill(self._element, [*new, *self._elements(self._after)])

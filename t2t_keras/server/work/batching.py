@@ -235,7 +235,9 @@ class Batcher:
             if not may_wait and waiting and waiting + len(job.lines) > self._max_queued:
                 raise QueueFullError
             if not self._open:
-                raise UserError("The model was removed during the request. Try again.")
+                raise UserError(
+                    "The model was removed during the request. Try again.", code="model_removed"
+                )
             self._shares.arrive(job.client)
             self._jobs.setdefault(job.client, collections.deque()).append(job)
             self._changed.notify_all()

@@ -88,23 +88,32 @@ class Client(abc.ABC):
         found = re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):([0-9]{1,5})", self.address)
         if not found or not 0 < int(found[2]) < 2**16:
             raise UserError(
-                f"--server: expected host:port, as localhost:8500, got {self.address!a}."
+                f"--server: expected host:port, as localhost:8500, got {self.address!a}.",
+                code="bad_value",
             )
         if not is_text(self.name + self.signature):
-            raise UserError("--servable_name and --signature_name must be UTF-8.")
+            raise UserError("--servable_name and --signature_name must be UTF-8.", code="bad_value")
         if not 0 < self.timeout <= _MAX_TIMEOUT:
             raise UserError(
-                f"--timeout_secs must be > 0 and <= {_MAX_TIMEOUT:,}, got {self.timeout}."
+                f"--timeout_secs must be > 0 and <= {_MAX_TIMEOUT:,}, got {self.timeout}.",
+                code="bad_value",
             )
         if bool(self.cert_file) != bool(self.key_file):
-            raise UserError("--tls_cert_file and --tls_key_file must be given together.")
+            raise UserError(
+                "--tls_cert_file and --tls_key_file must be given together.",
+                code="conflicting_settings",
+            )
         if (self.ca_file or self.cert_file) and not self.tls:
-            raise UserError("--tls_ca_file, --tls_cert_file and --tls_key_file need --tls.")
+            raise UserError(
+                "--tls_ca_file, --tls_cert_file and --tls_key_file need --tls.",
+                code="conflicting_settings",
+            )
         for pair in map("=".join, self.metadata):
             if not re.fullmatch(r"[0-9a-z_.-]+(?<!-bin)=[ -~]*", pair):
                 raise UserError(
                     f"--metadata: expected key=value with a key of a-z, 0-9, '-', '_' and '.', not "
-                    f"ending in -bin, and a value of printable ASCII, got {pair!a}."
+                    f"ending in -bin, and a value of printable ASCII, got {pair!a}.",
+                    code="bad_value",
                 )
         paths = (self.ca_file, self.key_file, self.cert_file)
         try:
@@ -113,7 +122,8 @@ class Client(abc.ABC):
         except OSError as error:  # or ssl.SSLError, which is one
             raise UserError(
                 f"--tls_ca_file and --tls_cert_file must be certificates (PEM), and --tls_key_file "
-                f"the key of the second: {error}."
+                f"the key of the second: {error}.",
+                code="bad_certificate",
             ) from error
 
     def __str__(self) -> str:
@@ -145,13 +155,15 @@ class Client(abc.ABC):
                 raise UserError(
                     f"{self}: expected the outputs translation and score of signature "
                     f"{self.signature!r}, got {_shown(', '.join(sorted(outputs)) or 'none')}. Give "
-                    f"another --signature_name."
+                    f"another --signature_name.",
+                    code="malformed_answer",
                 )
             return _translations({"cut": [0] * len(texts), **outputs}, len(texts))
         except self._malformed as error:
             raise UserError(
                 f"Malformed reply from {self}: {_shown(f'{type(error).__name__}: {error}')}. Check "
-                f"that this is TensorFlow Serving's port for the --protocol."
+                f"that this is TensorFlow Serving's port for the --protocol.",
+                code="malformed_answer",
             ) from error
 
     def _error(self, status: str, details: str) -> UserError:
@@ -161,7 +173,9 @@ class Client(abc.ABC):
         if status == "DEADLINE_EXCEEDED":
             details = f"no complete reply within {self.timeout:g} s"
         advice = _ADVICE.get(status, "")
-        return UserError(f"No translation from {self}: {status} ({_shown(details)}). {advice}")
+        return UserError(
+            f"No translation from {self}: {status} ({_shown(details)}). {advice}", code="no_answer"
+        )
 
 
 def _translations(outputs: Mapping[str, Any], count: int) -> list[Translation]:

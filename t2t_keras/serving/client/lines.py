@@ -93,7 +93,8 @@ def translate_stream(
                 cut += translation.cut > 0
     except UserError as error:
         raise UserError(
-            f"{error} The output ends before line {count + 1}; all lines before it are translated."
+            f"{error} The output ends before line {count + 1}; all lines before it are translated.",
+            code=error.code,
         ) from error
     except BrokenPipeError:
         raise  # The reader has gone, as `head` goes.
@@ -101,6 +102,7 @@ def translate_stream(
         if not is_file:
             abandon(target)
         raise UserError(
-            f"Cannot write the translation of line {count + 1}: {error.strerror}."
+            f"Cannot write the translation of line {count + 1}: {error.strerror}.",
+            code="not_written",
         ) from error
     return count, broken, cut

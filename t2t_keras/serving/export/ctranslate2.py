@@ -55,7 +55,9 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
     """
     check_settings(translator.config)
     if translator.forbidden:
-        raise UserError("CTranslate2 has no forbidden phrases: leave them out.")
+        raise UserError(
+            "CTranslate2 has no forbidden phrases: leave them out.", code="not_supported"
+        )
     [model] = _checked(translator.models)
     positions, tokenizer = positions_needed(translator.config), translator.tokenizer
     names = unique_pieces(tokenizer.source), unique_pieces(tokenizer)
@@ -91,11 +93,15 @@ def write_model(
 def _checked(models: Sequence) -> Sequence[Transformer]:
     """Returns the models; raises `UserError` unless CTranslate2 can represent them."""
     if len(models) != 1:
-        raise UserError(f"A model for CTranslate2 is made of one model, got {len(models)}.")
+        raise UserError(
+            f"A model for CTranslate2 is made of one model, got {len(models)}.",
+            code="not_supported",
+        )
     if type(models[0]) is not Transformer:
         raise UserError(
             f"CTranslate2 cannot represent the model {type(models[0]).__name__}: expected a "
-            f"Transformer."
+            f"Transformer.",
+            code="not_supported",
         )
     check_config(models[0].config)
     return models
@@ -118,7 +124,8 @@ def check_config(config: ModelConfig) -> None:
         raise UserError(
             f"CTranslate2 cannot represent {' and '.join(named)}. Its activations are "
             f"{', '.join(_ACTIVATIONS)}, its positions {', '.join(_POSITIONS)}, a head's width is "
-            f"d_model / num_heads. Export a SavedModel: --format=saved_model."
+            f"d_model / num_heads. Export a SavedModel: --format=saved_model.",
+            code="not_supported",
         )
 
 
@@ -236,7 +243,8 @@ def _write_record(translator: Translator, folder: Path, dtype: str, positions: i
     if not problem.name:
         raise UserError(
             "A model for CTranslate2 needs a problem that is registered, which tells how lines are "
-            "read: give Translator a problem, as t2t.problem('parallel_text', ...) returns it."
+            "read: give Translator a problem, as t2t.problem('parallel_text', ...) returns it.",
+            code="unregistered_problem",
         )
     record = translator.record
     if record is None:

@@ -91,7 +91,8 @@ def export(
     if not isinstance(translator, Translator) or not str(export_dir):
         raise UserError(
             f"export: expected (translator, export_dir), (load_model(run), export_dir) or (model, "
-            f"tokenizer, export_dir), got {type(translator).__name__} and {export_dir!r}."
+            f"tokenizer, export_dir), got {type(translator).__name__} and {export_dir!r}.",
+            code="wrong_type",
         )
     export_dir = Path(expanded(export_dir))
     module = TranslationModule(translator, dtype)
@@ -121,7 +122,8 @@ def export(
     except (OSError, tf.errors.OpError) as error:
         raise UserError(
             f"Cannot write the export to {export_dir}: {error}. Make room or give another "
-            f"--export_dir."
+            f"--export_dir.",
+            code="not_written",
         ) from error
 
 
@@ -130,7 +132,9 @@ def _export_model(
     model: keras.Model, tokenizer: Tokenizer, export_dir: str | Path = "", **options: Any
 ) -> Path:
     if not isinstance(tokenizer, Tokenizer):
-        raise UserError(f"export: expected the tokenizer after the model, got {tokenizer!r}.")
+        raise UserError(
+            f"export: expected the tokenizer after the model, got {tokenizer!r}.", code="wrong_type"
+        )
     return export(Translator(model, tokenizer), export_dir, **options)
 
 

@@ -39,9 +39,15 @@ def check_format(name: str, export_dir: str | Path, dtype: str) -> None:
     """Raises `UserError` if the folder is there, or the format has no such dtype."""
     dtypes = FORMATS[name].dtypes
     if dtype not in dtypes:
-        raise UserError(f"--format={name}: expected --dtype in {', '.join(dtypes)}, got {dtype}.")
+        raise UserError(
+            f"--format={name}: expected --dtype in {', '.join(dtypes)}, got {dtype}.",
+            code="bad_value",
+        )
     if Path(export_dir).exists():
-        raise UserError(f"{export_dir} is there already. Remove it, or give another --export_dir.")
+        raise UserError(
+            f"{export_dir} is there already. Remove it, or give another --export_dir.",
+            code="output_exists",
+        )
 
 
 def write_format(name: str, translator: Translator, export_dir: str | Path, dtype: str) -> Path:
@@ -67,7 +73,8 @@ def write_format(name: str, translator: Translator, export_dir: str | Path, dtyp
     except ModuleNotFoundError as error:
         raise UserError(
             f"--format={name} needs {error.name}, which is not installed: "
-            f"pip install 't2t-keras[{kind.extra}]'"
+            f"pip install 't2t-keras[{kind.extra}]'",
+            code="missing_package",
         ) from error
     try:
         export_dir.parent.mkdir(parents=True, exist_ok=True)
@@ -79,5 +86,6 @@ def write_format(name: str, translator: Translator, export_dir: str | Path, dtyp
     except OSError as error:
         raise UserError(
             f"Cannot write the export to {export_dir}: {error}. Make room or give another "
-            f"--export_dir."
+            f"--export_dir.",
+            code="not_written",
         ) from error

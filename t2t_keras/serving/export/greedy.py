@@ -56,10 +56,16 @@ def check_greedy(translator: Translator) -> Transformer:
     export_settings(translator, "float32")
     if len(models) != 1 or type(models[0]) is not Transformer:
         kinds = ", ".join(type(model).__name__ for model in models) or translator.engine.name
-        raise UserError(f"A file for greedy decoding is made of one Transformer, got {kinds}.")
+        raise UserError(
+            f"A file for greedy decoding is made of one Transformer, got {kinds}.",
+            code="not_supported",
+        )
     for name, value in (("samples", config.samples), ("forbidden", translator.forbidden)):
         if value:
-            raise UserError(f"A file for greedy decoding cannot have {name}={value}: leave it out.")
+            raise UserError(
+                f"A file for greedy decoding cannot have {name}={value}: leave it out.",
+                code="not_supported",
+            )
     if models[0].compute_dtype == "float32":
         return models[0]
     same = Transformer.from_config(models[0].get_config() | {"dtype": "float32"})

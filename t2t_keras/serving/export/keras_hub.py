@@ -68,22 +68,30 @@ def _check(translator: Translator) -> None:
     kinds = [type(model) for model in translator.models]
     if kinds != [Transformer]:
         names = ", ".join(kind.__name__ for kind in kinds) or translator.engine.name
-        raise UserError(f"--format=keras_hub: expected one Transformer, got {names}.")
+        raise UserError(
+            f"--format=keras_hub: expected one Transformer, got {names}.", code="not_supported"
+        )
     for each in (tokenizer, tokenizer.source):
         if not isinstance(each, SentencePieceTokenizer):
             raise UserError(
                 f"--format=keras_hub: expected SentencePiece's vocabularies (.model), got "
-                f"tensor2tensor's (*{each.suffix}), which KerasHub cannot read."
+                f"tensor2tensor's (*{each.suffix}), which KerasHub cannot read.",
+                code="other_vocabulary_kind",
             )
     own = type(problem)
     if (own.preprocess, own.postprocess) != (Problem.preprocess, Problem.postprocess):
-        raise UserError(f"--format=keras_hub: expected text to text, got {problem.name}.")
+        raise UserError(
+            f"--format=keras_hub: expected text to text, got {problem.name}.", code="not_supported"
+        )
     if problem.protects:
         raise UserError(
             "--format=keras_hub: the model reads symbols for placeholders (protect=true), which "
-            "KerasHub does not put in. Export for CTranslate2, or train without."
+            "KerasHub does not put in. Export for CTranslate2, or train without.",
+            code="not_supported",
         )
     changed = [n for n in _UNSUPPORTED if getattr(config, n) != getattr(DecodeConfig(), n)]
     if translator.forbidden or changed:
         names = ", ".join(changed) or "forbidden phrases"
-        raise UserError(f"--format=keras_hub: a preset has no {names}: leave it out.")
+        raise UserError(
+            f"--format=keras_hub: a preset has no {names}: leave it out.", code="not_supported"
+        )

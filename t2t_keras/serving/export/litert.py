@@ -46,7 +46,9 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
         (folder / FILE).write_bytes(converter.convert())
     except ConverterError as error:
         reason = str(error).partition("\n")[0]
-        raise UserError(f"LiteRT cannot represent the model: {reason}") from error
+        raise UserError(
+            f"LiteRT cannot represent the model: {reason}", code="not_supported"
+        ) from error
     write_files_beside(
         translator,
         folder,

@@ -63,7 +63,8 @@ def _checked_manifest(directory: Path) -> dict[str, Any]:
     if damaged:
         raise UserError(
             f"The export {directory} is damaged: not as {MANIFEST_FILE} records, or not recorded: "
-            f"{', '.join(damaged)}. {_ADVICE}"
+            f"{', '.join(damaged)}. {_ADVICE}",
+            code="damaged_export",
         )
     return manifest
 
@@ -87,7 +88,8 @@ class LoadedExport:
         if not translate or set(translate.structured_outputs) != set(OUTPUTS):
             raise UserError(
                 f"{directory} is not an export of t2t-exporter: expected a signature "
-                f"serving_default with outputs {', '.join(OUTPUTS)}."
+                f"serving_default with outputs {', '.join(OUTPUTS)}.",
+                code="no_export",
             )
 
     def translate(self, lines: Sequence[str]) -> list[Translation]:
@@ -161,4 +163,6 @@ def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
             loaded.warm_up()
         return loaded
     except (OSError, ValueError, tf.errors.OpError) as error:
-        raise UserError(f"Cannot load the export {directory}: {error}") from error
+        raise UserError(
+            f"Cannot load the export {directory}: {error}", code="damaged_export"
+        ) from error

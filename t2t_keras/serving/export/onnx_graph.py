@@ -321,5 +321,6 @@ def _check(setting: str, value: str, known: Collection[str]) -> None:
     if value not in known:
         raise UserError(
             f"--format=onnx: expected {setting} in {', '.join(known)}, got {value}. Use "
-            f"--format=litert, which can have all that LiteRT has operators for."
+            f"--format=litert, which can have all that LiteRT has operators for.",
+            code="not_supported",
         )

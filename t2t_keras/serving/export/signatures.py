@@ -53,7 +53,9 @@ def export_settings(translator: Translator, dtype: str) -> DecodeConfig:
       UserError: an export cannot have them, or such a dtype of weights.
     """
     if dtype not in STORED_DTYPES:
-        raise UserError(f"--dtype must be one of {', '.join(STORED_DTYPES)}, got {dtype!r}.")
+        raise UserError(
+            f"--dtype must be one of {', '.join(STORED_DTYPES)}, got {dtype!r}.", code="bad_value"
+        )
     config, default = translator.config, DecodeConfig()
     if translator.problem.decoding.get("check_placeholders"):
         config = dataclasses.replace(config, check_placeholders=False)
@@ -61,7 +63,8 @@ def export_settings(translator: Translator, dtype: str) -> DecodeConfig:
         if (value := getattr(config, name)) != getattr(default, name):
             raise UserError(
                 f"An export does not support {name}={value}: leave it out of --decode_hparams; "
-                f"{advice}."
+                f"{advice}.",
+                code="not_supported",
             )
     return config
 
