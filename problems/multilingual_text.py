@@ -40,7 +40,8 @@ class MultilingualText(ParallelText):
             raise UserError(
                 f"{self.name or 'multilingual_text'}: expected target_language to be one of "
                 f"{', '.join(sorted(written))}, which train={self.train} is translated to; got "
-                f"'{self.target_language}'."
+                f"'{self.target_language}'.",
+                code="bad_value",
             )
         return self._files(tmp_dir, _languages)
 
@@ -60,6 +61,7 @@ def _languages(stem: str) -> tuple[str, str]:
     if not match or match[1] == match[2]:
         raise UserError(
             f"multilingual_text: expected names of texts that end in two languages, as "
-            f"news.en-de, got '{stem}'."
+            f"news.en-de, got '{stem}'.",
+            code="bad_value",
         )
     return match[1], match[2]

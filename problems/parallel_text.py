@@ -87,7 +87,8 @@ class ParallelText(Problem):
             raise UserError(
                 f"{self.name or 'parallel_text'} needs two languages, got source_language="
                 f"'{languages[0]}' and target_language='{languages[1]}'. Give them as "
-                f'--problem_config="source_language=en,target_language=de".'
+                f'--problem_config="source_language=en,target_language=de".',
+                code="bad_value",
             )
         return self._files(tmp_dir, lambda stem: languages)
 
@@ -99,7 +100,9 @@ class ParallelText(Problem):
         for split in ("train", "dev", "test"):
             stems = self._stems(split)
             if len(set(stems)) < len(stems):
-                raise UserError(f"{split}={getattr(self, split)}: a text is named twice.")
+                raise UserError(
+                    f"{split}={getattr(self, split)}: a text is named twice.", code="given_twice"
+                )
             texts = [(stem, languages_of(stem)) for stem in stems]
             found = [_names(*text, tmp_dir) for text in texts]
             if split != "test" or (stems and (stems != ["test"] or found != [None])):
@@ -136,7 +139,8 @@ class ParallelText(Problem):
             if corpus not in corpora or not re.fullmatch(r"<\S+>", token):
                 raise UserError(
                     f"source_tokens={self.source_tokens}: expected CORPUS:<WORD> with a corpus of "
-                    f"train={self.train}, got '{part}'."
+                    f"train={self.train}, got '{part}'.",
+                    code="bad_value",
                 )
             tokens[corpus] = token
         return tokens
@@ -165,7 +169,8 @@ def _names(stem: str, languages: tuple[str, str], tmp_dir: Path) -> tuple[str, s
     if len(complete) > 1:
         names = " and ".join(", ".join(dict.fromkeys(pair)) for pair in complete)
         raise UserError(
-            f"{tmp_dir} has {stem} in more than one format: {names}. Keep one of them there."
+            f"{tmp_dir} has {stem} in more than one format: {names}. Keep one of them there.",
+            code="ambiguous_files",
         )
     # Half a pair counts too, so that the missing half is asked for by its name.
     return next(iter(complete + halves), None)

@@ -121,7 +121,8 @@ class ParsingTrees(_Parsing):
         missing = [str(files[split]) for split in ("train", "dev") if not files[split].exists()]
         if missing:
             raise UserError(
-                f"Expected {' and '.join(missing)}: trees in brackets, as in the Penn Treebank."
+                f"Expected {' and '.join(missing)}: trees in brackets, as in the Penn Treebank.",
+                code="missing_source_files",
             )
         return {split: [path] for split, path in files.items() if path.exists()}
 
@@ -159,7 +160,8 @@ class ParsingWsjSemi(_Parsing):
         if file.exists() == bool(inside):
             raise UserError(
                 f"Expected a parser's trees either in {file} or in files in {folder}, got "
-                f"{'both' if inside else 'neither'}."
+                f"{'both' if inside else 'neither'}.",
+                code="ambiguous_files" if inside else "missing_source_files",
             )
         splits = split_files(tmp_dir, besides=folder)
         return {**splits, "train": [*splits["train"], *(inside or [file])]}

@@ -53,7 +53,8 @@ class _Multi30k(Problem):
         if len(there) > 1:
             raise UserError(
                 f"{tmp_dir} has Multi30k raw (train.en) and tokenised (train.lc.norm.tok.en). "
-                f"Say which: --problem_config=text_form=raw or --problem_config=text_form=tok."
+                f"Say which: --problem_config=text_form=raw or --problem_config=text_form=tok.",
+                code="ambiguous_files",
             )
         return dataclasses.replace(self, text_form=there[0] if there else "raw")
 
@@ -63,7 +64,8 @@ class _Multi30k(Problem):
         if self.text_form == "auto":
             raise UserError(
                 f"How to score {self.name} depends on the form of its text. Say which: "
-                f"--problem_config=text_form=raw or --problem_config=text_form=tok."
+                f"--problem_config=text_form=raw or --problem_config=text_form=tok.",
+                code="missing_setting",
             )
         return "none" if self.text_form == "tok" else "13a"
 

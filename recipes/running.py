@@ -64,7 +64,9 @@ def describe(name: str, config: str | Path) -> str:
     command = [*_snakemake(name, config), "--cores", "1", "--dry-run"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise UserError(f"Snakemake cannot plan: {done.stdout}{done.stderr.strip()}")
+        raise UserError(
+            f"Snakemake cannot plan: {done.stdout}{done.stderr.strip()}", code="recipe_failed"
+        )
     left = [(rule, *files.split(", ")) for rule, files in _JOB.findall(done.stdout + done.stderr)]
     left = [
         (_START + hours.get(files[-1], 0.0), rule, files[-1])
@@ -84,7 +86,9 @@ def example(name: str) -> str:
 def _folder(name: str) -> Path:
     if not (_FOLDER / name / "Snakefile").is_file():
         known = sorted(path.parent.name for path in _FOLDER.glob("*/Snakefile"))
-        raise UserError(f"There is no recipe '{name}'. There is {', '.join(known)}.")
+        raise UserError(
+            f"There is no recipe '{name}'. There is {', '.join(known)}.", code="unknown_name"
+        )
     return _FOLDER / name
 
 
@@ -112,7 +116,9 @@ def _plan(name: str, config: str | Path) -> Any:
     """Returns the plan of a recipe, checked."""
     _folder(name)
     if not importlib.util.find_spec("snakemake"):
-        raise UserError("Recipes need Snakemake: pip install 't2t-keras[recipe]'.")
+        raise UserError(
+            "Recipes need Snakemake: pip install 't2t-keras[recipe]'.", code="missing_package"
+        )
     content = read_yaml(read_file(Path(config)), str(config))
     package = f"t2t_keras.recipes.{name}"
     plan = importlib.import_module(f"{package}.plan").Plan(content, Path(config).parent)

@@ -60,7 +60,8 @@ def _check_models(plan: Plan) -> None:
         if hparams.lora_rank and not model.begins_with:
             raise UserError(
                 f"{name}: lora_rank={hparams.lora_rank} trains what is added to the weights of "
-                f"another model: leave it out, or give the student from_teacher: true."
+                f"another model: leave it out, or give the student from_teacher: true.",
+                code="conflicting_settings",
             )
         if hparams.trainable:
             _check_trainable(hparams)
@@ -70,7 +71,9 @@ def _check_models(plan: Plan) -> None:
         config = plan.decoding(part)
         where = f"{part}: decode_hparams"
         if config.return_beams or config.write_beam_scores:
-            raise UserError(f"{where}: expected one translation a line, and nothing else.")
+            raise UserError(
+                f"{where}: expected one translation a line, and nothing else.", code="bad_value"
+            )
         if part == "distillation" and len(plan.teachers) > 1:
             continue
         check_settings(config)
@@ -78,7 +81,8 @@ def _check_models(plan: Plan) -> None:
         if needed > most:
             raise UserError(
                 f"{where}: the exports are for {most:,} tokens, and these settings need "
-                f"{needed:,}. Lower max_input_length, extra_length or max_length."
+                f"{needed:,}. Lower max_input_length, extra_length or max_length.",
+                code="bad_value",
             )
 
 
@@ -100,13 +104,15 @@ def _check_first_weights(plan: Plan) -> None:
     if not less or count_weights(deep, vocab_size) != count_weights(teacher, vocab_size):
         raise UserError(
             "student: from_teacher: expected the teachers' hyperparameters with as many or "
-            "fewer layers. Change the student's, or leave from_teacher out."
+            "fewer layers. Change the student's, or leave from_teacher out.",
+            code="other_settings",
         )
     if differ := other_meanings(student, teacher):
         given, needed = differ
         raise UserError(
             f"student: from_teacher: the teachers' weights have another meaning with {given}. "
-            f"Give the student {needed}, or leave from_teacher out."
+            f"Give the student {needed}, or leave from_teacher out.",
+            code="other_settings",
         )
 
 
@@ -114,19 +120,21 @@ def _check_trainer_flags(plan: Plan) -> None:
     try:
         flags = shlex.split(plan.config["trainer_flags"])
     except ValueError as error:
-        raise UserError(f"trainer_flags: {error}: {plan.config['trainer_flags']}") from error
+        raise UserError(
+            f"trainer_flags: {error}: {plan.config['trainer_flags']}", code="bad_flags"
+        ) from error
     if not flags:
         return
     try:
         _check_options(plan, flags)
     except UserError as error:
-        raise UserError(f"trainer_flags: {error}") from error
+        raise UserError(f"trainer_flags: {error}", code=error.code) from error
     # It reads all its flags before it says which version it is.
     command = [sys.executable, "-m", "t2t_keras.bin.t2t_trainer", *flags, "--version"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         said = done.stderr.strip().removeprefix("t2t-trainer: ")
-        raise UserError(f"trainer_flags: {said}")
+        raise UserError(f"trainer_flags: {said}", code="bad_flags")
 
 
 def _check_options(plan: Plan, given: Sequence[str]) -> None:
@@ -147,13 +155,15 @@ def _check_options(plan: Plan, given: Sequence[str]) -> None:
         if flags[name].present:
             raise UserError(
                 f"expected what the recipe does not decide, got --{name}. Leave it out, and change "
-                f"the other settings instead."
+                f"the other settings instead.",
+                code="bad_flags",
             )
     instead = [name for name in _INSTEAD if getattr(flags, name)]
     if flags.schedule == "evaluate" or instead:
         raise UserError(
             f"expected a training, got --{instead[0] if instead else 'schedule=evaluate'}. Leave "
-            f"it out."
+            f"it out.",
+            code="bad_flags",
         )
     options = TrainOptions(**{field.name: getattr(flags, field.name) for field in fields})
     problem = registry.problem(PROBLEM, plan.problem_config("forward"))
@@ -172,7 +182,8 @@ def _check_pairs(plan: Plan) -> None:
         if count != lines[target]:
             raise UserError(
                 f"Line N of one file must be the translation of line N of the other, but "
-                f"{paths[0]} has {count:,} lines and {paths[1]} has {lines[target]:,}."
+                f"{paths[0]} has {count:,} lines and {paths[1]} has {lines[target]:,}.",
+                code="unequal_counts",
             )
         chunk = FileChunk(paths=paths, offsets=(0, 0), first_line=1, count=count, corpus=name)
         check_direction([chunk], (plan.source, plan.target))
@@ -184,5 +195,7 @@ def _count_lines(file: Path) -> int:
     for count, line in enumerate(read_lines(file), 1):
         has_text |= bool(decoded(line, file, count).strip())
     if not has_text:
-        raise UserError(f"{file} has only blank lines: leave it out, or give one with text.")
+        raise UserError(
+            f"{file} has only blank lines: leave it out, or give one with text.", code="no_text"
+        )
     return count

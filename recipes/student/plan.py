@@ -87,9 +87,14 @@ class Plan:
         self.work, self.folder = config["work_dir"], Path(folder)
         self.source, self.target = config["source_language"], config["target_language"]
         if self.source == self.target:
-            raise UserError(f"The two languages must differ, got {self.source} twice.")
+            raise UserError(
+                f"The two languages must differ, got {self.source} twice.", code="bad_value"
+            )
         if twice := config["corpora"].keys() & config["noisy"].keys():
-            raise UserError(f"{', '.join(sorted(twice))}: a name of corpora and of noisy ones.")
+            raise UserError(
+                f"{', '.join(sorted(twice))}: a name of corpora and of noisy ones.",
+                code="given_twice",
+            )
         self.noisy = {name: keep for name, (_, keep) in config["noisy"].items()}
         noisy = {name: path for name, (path, _) in config["noisy"].items()}
         dev = {f"dev.{name}": path for name, path in config["dev"].items()}
@@ -266,10 +271,13 @@ class Plan:
             if not file.is_file():
                 raise UserError(
                     f"There is no {file}: expected UTF-8 text, one sentence a line. The "
-                    f"configuration names it without its language, as {{name: text/train}}."
+                    f"configuration names it without its language, as {{name: text/train}}.",
+                    code="missing_source_files",
                 )
             if not file.stat().st_size:
-                raise UserError(f"{file} is empty: leave it out, or give one with text.")
+                raise UserError(
+                    f"{file} is empty: leave it out, or give one with text.", code="no_text"
+                )
 
     def hours(self, seconds_a_product: float) -> dict[str, float]:
         """Returns about how many hours those files take that take long.
@@ -350,7 +358,8 @@ def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
         config = json.loads(json.dumps(dict(config), default=str, allow_nan=False))
     except (TypeError, ValueError) as error:  # NaN would pass every limit.
         raise UserError(
-            f"The configuration: expected names, texts and numbers: {error}."
+            f"The configuration: expected names, texts and numbers: {error}.",
+            code="bad_configuration",
         ) from error
     try:
         validate(config, str(_SCHEMA))
@@ -364,5 +373,7 @@ def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
             what = f"{what[: _MOST_SHOWN // 2]} ... {what[-_MOST_SHOWN // 2 :]}"
         # YAML's no is not Norwegian.
         advice = " Put it into quotes." * what.endswith("is not of type 'string'")
-        raise UserError(f"The configuration{where}: {what}.{advice}") from error
+        raise UserError(
+            f"The configuration{where}: {what}.{advice}", code="bad_configuration"
+        ) from error
     return config

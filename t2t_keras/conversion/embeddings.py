@@ -64,9 +64,14 @@ def pieces_by_id(ids: Mapping[str, int], origin: str) -> list[str]:
         pieces = {int(i): piece for piece, i in ids.items()}
         "".join(ids).encode()  # JSON may hold lone surrogates, UTF-8 not.
     except (OverflowError, TypeError, ValueError) as error:
-        raise UserError(f"{origin}: expected pieces with their ids: {brief(error)}.") from error
+        raise UserError(
+            f"{origin}: expected pieces with their ids: {brief(error)}.", code="not_a_vocabulary"
+        ) from error
     if missing := set(range(len(ids))) - pieces.keys():
-        raise UserError(f"{origin}: expected ids from 0 to {len(ids) - 1}, got no {min(missing)}.")
+        raise UserError(
+            f"{origin}: expected ids from 0 to {len(ids) - 1}, got no {min(missing)}.",
+            code="not_a_vocabulary",
+        )
     return [pieces[i] for i in range(len(ids))]
 
 

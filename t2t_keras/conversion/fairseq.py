@@ -69,7 +69,8 @@ def read_fairseq(
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"{path}: expected a checkpoint of fairseq, with model and args or cfg in it "
-            f"({brief(error)})."
+            f"({brief(error)}).",
+            code="not_a_checkpoint",
         ) from error
     Settings({"task": task.get("_name") or task.get("task", "translation")}, str(path)).only(
         "task", "translation"
@@ -77,7 +78,8 @@ def read_fairseq(
     if (task.get("source_lang"), task.get("target_lang")) == languages[::-1]:
         raise UserError(
             f"{path} translates {languages[1]} to {languages[0]}, the problem is the other way "
-            f"round."
+            f"round.",
+            code="other_direction",
         )
     hparams = hyperparameters(Settings(values, str(path)))
     models, others = named_files(vocabulary)
@@ -89,7 +91,8 @@ def read_fairseq(
         if len(table) != len(its_pieces):
             raise UserError(
                 f"{file} is not the dictionary of {path}: expected {len(table) - _FIRST:,} lines, "
-                f"got {len(its_pieces) - _FIRST:,}."
+                f"got {len(its_pieces) - _FIRST:,}.",
+                code="other_vocabulary",
             )
     projection = weights.pop("decoder.output_projection.weight", tables[1])
     found = _embeddings(*tables, projection, hparams["share_embeddings"])
@@ -97,7 +100,9 @@ def read_fairseq(
         if _IGNORED.fullmatch(name):
             continue
         if not (place := _placed(name, value)):
-            raise UserError(f"{path}: the weight {name} has no counterpart here.")
+            raise UserError(
+                f"{path}: the weight {name} has no counterpart here.", code="unknown_weight"
+            )
         found[place[0]] = place[1]
     if positions := {name: each for name, each in found.items() if name.endswith(_POSITIONS)}:
         # One table may be shorter: what lies behind its last row cannot have been trained.

@@ -28,7 +28,9 @@ def read_file(path: Path, advice: str = "", most: int = MOST_BYTES) -> bytes:
         return read_bounded(path, most)
     except (OSError, ValueError) as error:  # ValueError: NUL in its name.
         reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{path} cannot be read: {reason}. {advice}".rstrip()) from error
+        raise UserError(
+            f"{path} cannot be read: {reason}. {advice}".rstrip(), code="not_read"
+        ) from error
 
 
 def read_text(path: Path, advice: str = "") -> str:
@@ -36,7 +38,9 @@ def read_text(path: Path, advice: str = "") -> str:
     try:
         return read_file(path, advice).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 ({brief(error)}). {advice}".rstrip()) from error
+        raise UserError(
+            f"{path} is not UTF-8 ({brief(error)}). {advice}".rstrip(), code="not_utf8"
+        ) from error
 
 
 def named_beside(name: object, *folders: Path) -> Path:
@@ -57,7 +61,9 @@ def named_beside(name: object, *folders: Path) -> Path:
                 continue
             if path.exists():
                 return path
-            errors.append(UserError(f"{path} cannot be read: there is no such file."))
+            errors.append(
+                UserError(f"{path} cannot be read: there is no such file.", code="not_read")
+            )
     raise UserError(f"{errors[0]} Or name the file with --vocabulary.", code=errors[0].code)
 
 
@@ -74,7 +80,9 @@ def checkpoint_prefix(path: Path) -> str:
         record = path / "checkpoint"
         text = read_text(record, "TensorFlow writes it: name a checkpoint in the folder instead.")
         if not (name := _NEWEST.search(text)):
-            raise UserError(f"{record}: expected model_checkpoint_path in it.")
+            raise UserError(
+                f"{record}: expected model_checkpoint_path in it.", code="not_a_checkpoint"
+            )
         prefix = path / Path(name[1]).name
     check_regular(prefix.parent.glob(f"{glob.escape(prefix.name)}.*"))
     return str(prefix)
@@ -90,7 +98,8 @@ def read_yaml(content: str | bytes, origin: str, texts_only: bool = False) -> di
         import yaml
     except ModuleNotFoundError as error:
         raise UserError(
-            f"{origin} needs PyYAML, which is not installed: pip install 't2t-keras[import]'"
+            f"{origin} needs PyYAML, which is not installed: pip install 't2t-keras[import]'",
+            code="missing_package",
         ) from error
     # Those in C are ten times as fast, and not everywhere.
     fast, slow = ("CBaseLoader", "BaseLoader") if texts_only else ("CSafeLoader", "SafeLoader")
@@ -121,5 +130,8 @@ def read_yaml(content: str | bytes, origin: str, texts_only: bool = False) -> di
     except Exception as error:  # Constructors raise many kinds, as for the date 2020-99-99.
         raise UserError(f"{origin} is not YAML: {brief(error)}.", code="not_yaml") from error
     if not isinstance(content, dict):
-        raise UserError(f"{origin}: expected names with values, got {type(content).__name__}.")
+        raise UserError(
+            f"{origin}: expected names with values, got {type(content).__name__}.",
+            code="bad_configuration",
+        )
     return content

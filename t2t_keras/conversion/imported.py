@@ -62,7 +62,7 @@ def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origi
     ]
     if wrong:
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        raise UserError(f"{origin} cannot be imported: {min(wrong)}{more}.")
+        raise UserError(f"{origin} cannot be imported: {min(wrong)}{more}.", code="other_model")
     for path, weight in by_path.items():
         weight.assign(imported.weights[path])
     made = write_run("t2t-import", config, output_dir, {"model": model}, imported.steps)
@@ -106,7 +106,9 @@ class Settings:
     def needed(self, name: str) -> Any:
         """Returns the value of a setting; raises `UserError` where it is not given."""
         if self._values.get(name) is None:
-            raise UserError(f"{self._origin}: expected a value of {name}, got none.")
+            raise UserError(
+                f"{self._origin}: expected a value of {name}, got none.", code="missing_setting"
+            )
         return self._values[name]
 
     def only(self, name: str, *allowed: Any) -> Any:
@@ -120,6 +122,7 @@ class Settings:
             expected = " or ".join(map(repr, allowed))
             raise UserError(
                 f"{self._origin}: {name}={brief(value)} cannot be represented here; expected "
-                f"{expected}."
+                f"{expected}.",
+                code="not_supported",
             )
         return value

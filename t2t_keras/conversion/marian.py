@@ -69,7 +69,9 @@ def read_huggingface(model: str | Path) -> Imported:
         elif place := layer_weights(rest, value, side):
             found[place[0]] = place[1]
         else:
-            raise UserError(f"{folder}: the weight {name} has no counterpart here.")
+            raise UserError(
+                f"{folder}: the weight {name} has no counterpart here.", code="unknown_weight"
+            )
     models = [folder / "source.spm", folder / "target.spm"]
     pieces = source_order.our_pieces, target_order.our_pieces
     return Imported(hparams, found, listed_pieces(*pieces, models, folder))
@@ -115,7 +117,9 @@ def _tables(
     elif tied:
         found[_PROJECTION] = found[_TARGET]
     if missing := [name for name, value in found.items() if value is None]:
-        raise UserError(f"{folder}: expected the weight {missing[0]}, or {_SHARED}.")
+        raise UserError(
+            f"{folder}: expected the weight {missing[0]}, or {_SHARED}.", code="missing_weight"
+        )
     return found[_SOURCE], found[_TARGET], found[_PROJECTION]
 
 
@@ -126,7 +130,8 @@ def _order(path: Path, size: int, settings: Settings) -> IdOrder:
     if len(pieces) != size or any(i not in range(size) for i in (end, unknown, padding)):
         raise UserError(
             f"{path}: expected {size:,} pieces, as the model has, and ids of end, <unk> and "
-            f"padding among them; got {len(pieces):,}, and {end}, {unknown} and {padding}."
+            f"padding among them; got {len(pieces):,}, and {end}, {unknown} and {padding}.",
+            code="other_vocabulary",
         )
     return IdOrder(pieces, end, unknown, padding)
 
@@ -134,4 +139,4 @@ def _order(path: Path, size: int, settings: Settings) -> IdOrder:
 def _check_positions(value: np.ndarray, name: str, folder: Path) -> None:
     expected = sinusoids(np.arange(len(value)), value.shape[1], "concatenated")
     if np.abs(value - expected).max() > _MOST_ROUNDING:
-        raise UserError(f"{folder}: {name} is trained: expected sinusoids.")
+        raise UserError(f"{folder}: {name} is trained: expected sinusoids.", code="not_supported")

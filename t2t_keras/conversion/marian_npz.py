@@ -79,7 +79,9 @@ def read_marian(model: str | Path, vocabulary: str | Path = "") -> Imported:
     shared = arrays.pop("Wemb", None)
     source, target = (arrays.pop(f"{side}_Wemb", shared) for side in ("encoder", "decoder"))
     if source is None or target is None:
-        raise UserError(f"{path}: expected Wemb, or encoder_Wemb and decoder_Wemb.")
+        raise UserError(
+            f"{path}: expected Wemb, or encoder_Wemb and decoder_Wemb.", code="missing_weight"
+        )
     projection = arrays.pop(f"{_LOGITS}Wt", target)
     if f"{_LOGITS}W" in arrays:
         projection = arrays.pop(f"{_LOGITS}W").T
@@ -95,7 +97,9 @@ def read_marian(model: str | Path, vocabulary: str | Path = "") -> Imported:
     for name, value in arrays.items():
         place = _place(name)
         if place is None:
-            raise UserError(f"{path}: the parameter {name} has no counterpart here.")
+            raise UserError(
+                f"{path}: the parameter {name} has no counterpart here.", code="unknown_weight"
+            )
         found[place] = value if place.endswith("kernel") else value.reshape(-1)
     return Imported(hparams, found, tokenizer)
 
@@ -105,7 +109,10 @@ def _find_model(model: Path) -> Path:
         return model
     found = [each for each in model.glob("*.npz") if not each.name.endswith(".optimizer.npz")]
     if len(found) != 1:
-        raise UserError(f"{model}: expected config.json or one .npz file, got {len(found)}.")
+        raise UserError(
+            f"{model}: expected config.json or one .npz file, got {len(found)}.",
+            code="ambiguous_files" if found else "no_model",
+        )
     return found[0]
 
 
@@ -120,12 +127,14 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     except Exception as error:
         raise UserError(
             f"{path} cannot be read ({brief(error)}): expected an .npz file of Marian, with "
-            f"{_OPTIONS}, or a folder with config.json."
+            f"{_OPTIONS}, or a folder with config.json.",
+            code="not_a_checkpoint",
         ) from error
     weights = {name: each for name, each in arrays.items() if not name.startswith("special:")}
     if wrong := [name for name, each in weights.items() if each.dtype.kind != "f"]:
         raise UserError(
-            f"{path}: {wrong[0]} is {weights[wrong[0]].dtype}: expected no quantised model."
+            f"{path}: {wrong[0]} is {weights[wrong[0]].dtype}: expected no quantised model.",
+            code="not_supported",
         )
     return {name: np.asarray(each, np.float32) for name, each in weights.items()} | {
         _OPTIONS: options
@@ -147,7 +156,8 @@ def _hyperparameters(options: Mapping[str, Any], origin: str) -> dict[str, Any]:
         said = ", ".join(f"{name}={each!r}" for name, each in norms.items())
         raise UserError(
             f"{origin}: {said} cannot be represented here; expected '', 'dan' and '', or "
-            f"'n', 'da' and 'n'."
+            f"'n', 'da' and 'n'.",
+            code="not_supported",
         )
     return {
         "num_encoder_layers": settings.get("enc-depth"),
@@ -188,7 +198,10 @@ def _vocabularies(
     models, lists = named_files(vocabulary) if vocabulary else by_kind(_files_beside(path))
     files = lists or models
     if len(files) not in (1, 2):
-        raise UserError(f"{path}: expected vocabularies of source and target, got {len(files)}.")
+        raise UserError(
+            f"{path}: expected vocabularies of source and target, got {len(files)}.",
+            code="bad_value",
+        )
     files = files[0], files[-1]
     orders = [read_vocabulary(file, size) for file, size in zip(files, sizes, strict=True)]
     beside = [path.parent / f"{side}.spm" for side in ("source", "target")]
@@ -204,9 +217,15 @@ def _files_beside(path: Path) -> list[Path]:
         if file.exists():
             listed = read_yaml(read_file(file), str(file)).get("vocabs")
             if not isinstance(listed, list):
-                raise UserError(f"{file}: expected a list of files as vocabs, got {brief(listed)}.")
+                raise UserError(
+                    f"{file}: expected a list of files as vocabs, got {brief(listed)}.",
+                    code="bad_configuration",
+                )
             return [named_beside(name, path.parent) for name in listed]
-    raise UserError(f"{path}: expected {names[0]} or {names[1]} beside it, or --vocabulary.")
+    raise UserError(
+        f"{path}: expected {names[0]} or {names[1]} beside it, or --vocabulary.",
+        code="no_vocabulary",
+    )
 
 
 def read_vocabulary(file: Path, size: int) -> IdOrder:
@@ -228,7 +247,8 @@ def read_vocabulary(file: Path, size: int) -> IdOrder:
     if len(pieces) != size or min(special) < 0:
         raise UserError(
             f"{file}: expected {size:,} pieces, as the model has, with </s> and <unk>, got "
-            f"{len(pieces):,}."
+            f"{len(pieces):,}.",
+            code="other_vocabulary",
         )
     return IdOrder(pieces, *special)
 
@@ -241,4 +261,6 @@ def _ids(content: bytes, file: Path) -> dict[str, int]:
         found = read_yaml(text.translate(_NOT_OF_YAML), str(file), texts_only=True)
         return {piece.translate(_OF_YAML): int(i) for piece, i in found.items()}
     except (AttributeError, TypeError, ValueError) as error:
-        raise UserError(f"{file} is not a vocabulary of Marian: {brief(error)}.") from error
+        raise UserError(
+            f"{file} is not a vocabulary of Marian: {brief(error)}.", code="not_a_vocabulary"
+        ) from error

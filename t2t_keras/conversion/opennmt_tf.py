@@ -124,7 +124,9 @@ def read_opennmt_tf(
     for name, value in weights.items():
         place = _place(name)
         if not place:
-            raise UserError(f"{path}: the weight {name} has no counterpart here.")
+            raise UserError(
+                f"{path}: the weight {name} has no counterpart here.", code="unknown_weight"
+            )
         found[place] = value
     for side in ("encoder", "decoder"):
         layers = {name.split("/")[0] for name in found if name.startswith(f"{side}_")}
@@ -156,7 +158,8 @@ def _read_checkpoint(path: Path) -> tuple[Path, dict[str, np.ndarray], dict[str,
             }
     except Exception as error:  # An OpError, ValueError ... as the damage may be.
         raise UserError(
-            f"{path}: expected a checkpoint of OpenNMT-tf 2 ({brief(error)})."
+            f"{path}: expected a checkpoint of OpenNMT-tf 2 ({brief(error)}).",
+            code="not_a_checkpoint",
         ) from error
     return Path(prefix), weights, _stored_names(graph)
 
@@ -185,7 +188,10 @@ def _described(path: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
         try:
             tree = ast.parse(read_file(path, most=_MOST_PROGRAM))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise UserError(f"{path} is not a description of a model ({brief(error)}).") from error
+            raise UserError(
+                f"{path} is not a description of a model ({brief(error)}).",
+                code="bad_configuration",
+            ) from error
         said = [_DEFAULTS | _CATALOG[name] | _arguments(call) for name, call in _made(tree)]
     found: dict[str, Any] = {"num_heads": None}
     for name in sorted(set().union(*said)):
@@ -199,7 +205,8 @@ def _described(path: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
         raise UserError(
             f"The checkpoint does not say what {' and '.join(missing)} of the model is, and {path} "
             f"does not say it as a plain value of a Transformer. Give it, as in "
-            f'--hparams="num_heads=8,activation=relu".'
+            f'--hparams="num_heads=8,activation=relu".',
+            code="missing_setting",
         )
     return found
 
@@ -250,7 +257,8 @@ def _data(vocabulary: str | Path, folder: Path) -> tuple[list[Path], list[Path],
     if not files:
         raise UserError(
             "Give OpenNMT-tf's vocabularies, --vocabulary=source.vocab,target.vocab, or the .yml "
-            "file that names them."
+            "file that names them.",
+            code="no_vocabulary",
         )
     return [files[0], files[-1]], models, {}
 
@@ -263,7 +271,8 @@ def _configured(path: Path, folder: Path) -> tuple[list[Path], list[Path], dict[
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"{path}: expected a configuration of OpenNMT-tf, with source_vocabulary and "
-            f"target_vocabulary in data ({error!r})."
+            f"target_vocabulary in data ({error!r}).",
+            code="bad_configuration",
         ) from error
 
     folders = folder, path.parent, Path()
@@ -276,10 +285,13 @@ def _configured(path: Path, folder: Path) -> tuple[list[Path], list[Path], dict[
         for name, each in zip(names, tokenizations, strict=False)
     ]
     if models.count(None) == 1:
-        raise UserError(f"{path}: expected SentencePiece on both sides, or on none.")
+        raise UserError(
+            f"{path}: expected SentencePiece on both sides, or on none.", code="not_supported"
+        )
     if controls.get("start"):
         raise UserError(
-            f"{path}: source_sequence_controls with start=true cannot be represented here."
+            f"{path}: source_sequence_controls with start=true cannot be represented here.",
+            code="not_supported",
         )
     end = {"source_end": bool(controls["end"])} if "end" in controls else {}
     located = [named_beside(name, *folders) for name in files]
@@ -292,7 +304,9 @@ def _settings(value: Any, origin: str, folders: Sequence[Path]) -> Mapping[str, 
         is_text = "{" in value or ":" in value
         return read_yaml(value if is_text else read_file(named_beside(value, *folders)), origin)
     if not isinstance(value or {}, Mapping):
-        raise UserError(f"{origin}: expected names with values, got {brief(value)}.")
+        raise UserError(
+            f"{origin}: expected names with values, got {brief(value)}.", code="bad_configuration"
+        )
     return value or {}
 
 
@@ -311,7 +325,8 @@ def _segmenting_model(
         raise UserError(
             f"{origin} of type {brief(kind)} cannot be represented here, only SentencePiece's. "
             f"Give the vocabularies instead, --vocabulary=source.vocab,target.vocab, and text that "
-            f"is tokenised already."
+            f"is tokenised already.",
+            code="not_supported",
         )
     return None
 
@@ -323,7 +338,8 @@ def _pieces(path: Path) -> list[str]:
     if words[:_FIRST] != _SPECIAL:
         raise UserError(
             f"{path}: expected {', '.join(_SPECIAL)} as the first lines of a vocabulary of "
-            f"OpenNMT-tf, got {', '.join(words[:_FIRST])!r}."
+            f"OpenNMT-tf, got {', '.join(words[:_FIRST])!r}.",
+            code="not_a_vocabulary",
         )
     return [_SPECIAL[_PADDING], _SPECIAL[_END], "<unk>", _SPECIAL[_BEGIN], *words[_FIRST:]]
 
@@ -341,7 +357,8 @@ def _embeddings(
         source, target, projection = (weights[name] for name in stored)
     except KeyError as error:
         raise UserError(
-            f"The checkpoint has not the embeddings of a Transformer of OpenNMT-tf 2: {error}."
+            f"The checkpoint has not the embeddings of a Transformer of OpenNMT-tf 2: {error}.",
+            code="missing_weight",
         ) from error
     for name in set(stored):
         del weights[name]
@@ -349,7 +366,8 @@ def _embeddings(
         if len(table) != len(its_pieces):
             raise UserError(
                 f"{file} is not the vocabulary of the checkpoint: expected {len(table) - 1:,} "
-                f"lines, got {len(its_pieces) - 1:,}."
+                f"lines, got {len(its_pieces) - 1:,}.",
+                code="other_vocabulary",
             )
     tied = stored[1] == stored[2]
     shared = hparams["share_embeddings"] = _SHARED[stored[0] == stored[1], tied]

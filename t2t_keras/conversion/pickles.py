@@ -129,7 +129,9 @@ class TensorPickle:
             elif action := _ACTIONS.get(operation.name):
                 action(self, argument)
             else:
-                raise UserError(f"torch.save does not write the operation {operation.name}")
+                raise UserError(
+                    f"torch.save does not write the operation {operation.name}", code="bad_operands"
+                )
         return self._pop()
 
     def _spend(self, operations: int) -> None:
@@ -143,7 +145,10 @@ class TensorPickle:
         """Pops a value and checks that it has one of the kinds."""
         value = self._stack.pop()
         if value is _MARK or (kinds and type(value) not in kinds):
-            raise UserError(f"expected {kinds[0].__name__ if kinds else 'a value'}, got another")
+            raise UserError(
+                f"expected {kinds[0].__name__ if kinds else 'a value'}, got another",
+                code="bad_operands",
+            )
         return value
 
     def _pop_to_mark(self) -> list[Any]:
@@ -165,7 +170,9 @@ class TensorPickle:
         owner = self._pop(dict)
         for name, value in zip(values[::2], values[1::2], strict=True):
             if not _is_key(name):
-                raise UserError("expected texts and numbers as names of values, got others")
+                raise UserError(
+                    "expected texts and numbers as names of values, got others", code="bad_operands"
+                )
             if type(name) is tuple:  # Any number of them can have the same hash.
                 self._spend(len(owner))
             owner[name] = value
@@ -238,7 +245,9 @@ class TensorPickle:
         values, size = storage.values, math.prod(shape)
         last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
         if size and last >= len(values):
-            raise UserError(f"a tensor of shape {list(shape)} is outside of its storage")
+            raise UserError(
+                f"a tensor of shape {list(shape)} is outside of its storage", code="damaged_file"
+            )
         self._in_tensors += size
         if size > len(values) or self._in_tensors > _MOST_SHARING * self._stored:
             raise UserError(

@@ -40,14 +40,17 @@ def read_model(
         given that its reader does not take.
     """
     if target_space is not None and toolkit != "tensor2tensor":
-        raise UserError(f"target_space is tensor2tensor's, and has no effect with {toolkit}.")
+        raise UserError(
+            f"target_space is tensor2tensor's, and has no effect with {toolkit}.", code="bad_flags"
+        )
     own_folder = toolkit == "huggingface" or (
         toolkit == "marian" and (Path(model) / "config.json").exists()
     )
     if own_folder and vocabulary:
         raise UserError(
             f"{model}: source.spm, target.spm and vocab.json in it are read; {vocabulary} cannot "
-            f"replace them. Put it there under its name, and give no vocabulary."
+            f"replace them. Put it there under its name, and give no vocabulary.",
+            code="bad_flags",
         )
     try:
         imported = _read(toolkit, own_folder, model, languages, vocabulary, target_space, changes)

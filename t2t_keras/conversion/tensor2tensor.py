@@ -87,7 +87,9 @@ def read_tensor2tensor(
         elif place := _place(short):
             found[place] = value
         else:
-            raise UserError(f"{model}: the weight {name} has no counterpart here.")
+            raise UserError(
+                f"{model}: the weight {name} has no counterpart here.", code="unknown_weight"
+            )
     given = [Path(name) for name in str(vocabulary).split(",") if name]
     tables = _tables(shards, given, model)
     found |= _embeddings(tables, hparams, model)
@@ -107,7 +109,8 @@ def _space(given: int | None, trained: Sequence[int], count: int, model: str | P
         raise UserError(
             f"{model} adds an embedding of what it writes. Give tensor2tensor's SpaceID of it as "
             f"--target_space, 0 to {count - 1}; got {given}. For translation it is 0 since "
-            f"tensor2tensor 1.5.2, and was that of the target's language before, as 8 of German."
+            f"tensor2tensor 1.5.2, and was that of the target's language before, as 8 of German.",
+            code="bad_value",
         )
     return given
 
@@ -222,13 +225,17 @@ def _tables(
             raise UserError(
                 f"{model} has two vocabularies, of {sizes[0]:,} and {sizes[1]:,} subwords. Give "
                 f"those of source and target as --vocabulary=SOURCE,TARGET; got "
-                f"{' and '.join(f'{size:,}' for size in given) or 'none'}."
+                f"{' and '.join(f'{size:,}' for size in given) or 'none'}.",
+                code="other_vocabulary",
             )
         del tables["shared"]
         for kind, size in zip(("input_emb", "target_emb"), given, strict=True):
             tables[kind] = {scope: each for scope, each in shared.items() if len(each) == size}
     if several := [kind for kind, each in tables.items() if len(each) > 1]:
-        raise UserError(f"{model} has {len(tables[several[0]])} tables {several[0]}: expected one.")
+        raise UserError(
+            f"{model} has {len(tables[several[0]])} tables {several[0]}: expected one.",
+            code="not_supported",
+        )
     return {kind: table for kind, each in tables.items() for table in each.values()}
 
 
@@ -255,7 +262,8 @@ def _embeddings(
         return found
     raise UserError(
         f"{model}: expected embeddings that are all shared, or none of them, got "
-        f"{', '.join(sorted(tables)) or 'none'}."
+        f"{', '.join(sorted(tables)) or 'none'}.",
+        code="missing_weight",
     )
 
 
@@ -283,7 +291,8 @@ def _fitting(files: Sequence[Path], size: int, where: str = "") -> Tokenizer:
         raise UserError(
             f"Expected one vocabulary of {size:,} subwords, as the model has: "
             f"{', '.join(sizes) or f'there is no .subwords file {where}'}. Name it with "
-            f"--vocabulary, or those of source and target with a comma between."
+            f"--vocabulary, or those of source and target with a comma between.",
+            code="no_vocabulary",
         )
     return fitting[0]
 
@@ -311,10 +320,14 @@ def _read_checkpoint(path: Path) -> tuple[Path, dict[str, np.ndarray], list[int]
             steps = reader.get_tensor("global_step") if reader.has_tensor("global_step") else 0
     except Exception as error:  # An OpError, ValueError ... as the damage may be.
         raise UserError(
-            f"{path}: expected a checkpoint of tensor2tensor ({brief(error)})."
+            f"{path}: expected a checkpoint of tensor2tensor ({brief(error)}).",
+            code="not_a_checkpoint",
         ) from error
     if not weights:
-        raise UserError(f"{path}: the checkpoint has no weights of a transformer of tensor2tensor.")
+        raise UserError(
+            f"{path}: the checkpoint has no weights of a transformer of tensor2tensor.",
+            code="not_a_checkpoint",
+        )
     # The mean of the gradients of what was never used stays 0.
     trained = np.flatnonzero(np.any(means[0], axis=1)).tolist() if means else []
     return folder, weights, trained, int(steps)

@@ -22,7 +22,7 @@ def read_weights(folder: Path, *files: str) -> dict[str, np.ndarray]:
     """
     path = next((folder / file for file in files if (folder / file).exists()), None)
     if path is None:
-        raise UserError(f"{folder}: expected {' or '.join(files)}.")
+        raise UserError(f"{folder}: expected {' or '.join(files)}.", code="no_model")
     content = _read_safetensors(path) if path.suffix == ".safetensors" else read_pytorch(path)
     return named_tensors(content, path)
 
@@ -31,13 +31,15 @@ def named_tensors(content: Any, origin: str | Path) -> dict[str, np.ndarray]:
     """Returns tensors with their names as float32; raises `UserError` for anything else."""
     if not isinstance(content, Mapping):
         raise UserError(
-            f"{origin}: expected tensors with their names, got {type(content).__name__}."
+            f"{origin}: expected tensors with their names, got {type(content).__name__}.",
+            code="not_a_checkpoint",
         )
     for name, value in content.items():
         if not isinstance(name, str) or not isinstance(value, np.ndarray):
             raise UserError(
                 f"{origin}: expected only tensors, got {type(value).__name__} as {brief(name)}. "
-                f"Save the weights alone, as of `model.state_dict()`."
+                f"Save the weights alone, as of `model.state_dict()`.",
+                code="not_a_checkpoint",
             )
     return {name: np.asarray(value, np.float32) for name, value in content.items()}
 
@@ -47,7 +49,8 @@ def _read_safetensors(path: Path) -> Mapping[str, np.ndarray]:
         from safetensors.numpy import load_file  # With ml_dtypes, also of bfloat16.
     except ModuleNotFoundError as error:
         raise UserError(
-            f"{path} needs safetensors, which is not installed: pip install 't2t-keras[import]'"
+            f"{path} needs safetensors, which is not installed: pip install 't2t-keras[import]'",
+            code="missing_package",
         ) from error
     try:
         open_regular(path).close()
@@ -55,7 +58,7 @@ def _read_safetensors(path: Path) -> Mapping[str, np.ndarray]:
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"{path} cannot be read: {brief(error)}") from error
+        raise UserError(f"{path} cannot be read: {brief(error)}", code="not_read") from error
 
 
 # The first pickle of a file of PyTorch before 1.6.
@@ -84,7 +87,8 @@ def read_pytorch(path: str | Path) -> Any:
         raise UserError(f"{path}: {error}", code=error.code) from error
     except Exception as error:
         raise UserError(
-            f"{path} cannot be read ({brief(error)}): expected a file of torch.save."
+            f"{path} cannot be read ({brief(error)}): expected a file of torch.save.",
+            code="not_a_checkpoint",
         ) from error
 
 
@@ -119,19 +123,21 @@ def _read_old(file: BinaryIO) -> Any:
         nonlocal room
         room -= size * dtype.itemsize
         if room < 0:
-            raise UserError("the file is not complete")
+            raise UserError("the file is not complete", code="damaged_file")
         return np.zeros(size, dtype)  # Filled in below.
 
     pickled = TensorPickle(storage)
     if pickled.load(file) != _OLD_MAGIC:
-        raise UserError("expected a file of torch.save")
+        raise UserError("expected a file of torch.save", code="not_a_checkpoint")
     pickled.load(file)  # The version of the format.
     pickled.load(file)  # The sizes of C's types.
     content = pickled.load(file)
     for key in pickled.load(file):
         values = pickled.storages[key]
         if int.from_bytes(file.read(8), "little") != len(values):
-            raise UserError(f"the storage {key} has another size than its tensors say")
+            raise UserError(
+                f"the storage {key} has another size than its tensors say", code="damaged_file"
+            )
         if file.readinto(values.view(np.uint8)) != values.nbytes:
-            raise UserError("the file is not complete")
+            raise UserError("the file is not complete", code="damaged_file")
     return content

@@ -39,7 +39,8 @@ def listed_pieces(
     if not models and any(piece.startswith(SPACE) for piece in (*source, *target)):
         raise UserError(
             f"{origin} has pieces of SentencePiece: give the .model file that makes them as well, "
-            f"with --vocabulary."
+            f"with --vocabulary.",
+            code="no_vocabulary",
         )
 
     def made(pieces: Sequence[str], model: Path | None) -> Tokenizer:
@@ -74,7 +75,9 @@ def joint_pieces(
     try:
         model = protobuf.ModelProto.FromString(model_bytes)
     except Exception as error:
-        raise UserError(f"{origin} is not a SentencePiece model: {brief(error)}.") from error
+        raise UserError(
+            f"{origin} is not a SentencePiece model: {brief(error)}.", code="not_sentencepiece"
+        ) from error
     normal = {piece.piece for piece in model.pieces if piece.type == piece.NORMAL}
     _check_pieces(normal, pieces[UNKNOWN_ID + 1 :], origin)
     kinds = protobuf.ModelProto.SentencePiece
@@ -114,13 +117,16 @@ def _check_pieces(own: Iterable[str], given: Iterable[str], origin: str | Path) 
     models of other lines or kinds 58% at most. Single characters are in most models.
     """
     if not own:
-        raise UserError(f"{origin} is not a SentencePiece model: it has no pieces.")
+        raise UserError(
+            f"{origin} is not a SentencePiece model: it has no pieces.", code="not_sentencepiece"
+        )
     own, given = ({piece for piece in each if len(piece) > 1} for each in (own, given))
     fewer, known = min(len(own), len(given)), len(own & given)
     if known < 0.75 * fewer:
         raise UserError(
             f"{origin} is not the model that made these pieces: it has {len(own):,}, the list "
-            f"{len(given):,} of more than one character, and only {known:,} are the same."
+            f"{len(given):,} of more than one character, and only {known:,} are the same.",
+            code="other_vocabulary",
         )
 
 

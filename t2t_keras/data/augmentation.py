@@ -63,7 +63,8 @@ class Augmentation:
             if not value > 0 or total > 1 + 1e-9:
                 raise UserError(
                     f"augment={augment}: expected names with positive shares of the pairs, at most "
-                    f"1 together, as typos:0.1+upper:0.05; got '{part}'."
+                    f"1 together, as typos:0.1+upper:0.05; got '{part}'.",
+                    code="bad_value",
                 )
             change = AUGMENTATIONS[name]
             if change is terms and lexicon is not None:
@@ -104,7 +105,9 @@ def disturbed(
     ]
     for i, pair in enumerate(found, 1):
         if "\n" in "".join(pair):
-            raise UserError(f"The augmentation {kind} puts a line break into line {i}.")
+            raise UserError(
+                f"The augmentation {kind} puts a line break into line {i}.", code="line_break"
+            )
     return [source for source, _ in found], [target for _, target in found]
 
 
@@ -180,5 +183,6 @@ def terms(source: str, target: str, random: random.Random) -> Pair:
     """Hints: words of the target behind those that they translate, for terms=true."""
     raise UserError(
         "The augmentation terms is for training, on data that t2t-datagen made with "
-        "--problem_config=terms=true."
+        "--problem_config=terms=true.",
+        code="bad_value",
     )

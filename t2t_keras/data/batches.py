@@ -56,13 +56,15 @@ class TokenBatchSampler:
         if not len(self._kept):
             raise UserError(
                 f"None of the {len(lengths)} pairs has at most max_length={max_length} "
-                f"tokens a side. Raise max_length."
+                f"tokens a side. Raise max_length.",
+                code="nothing_left",
             )
         self.longest = int(longest[self._kept].max())
         if self.longest > batch_tokens:
             raise UserError(
                 f"A pair has {self.longest} tokens on a side, more than batch_tokens="
-                f"{batch_tokens}. Raise batch_tokens or lower max_length."
+                f"{batch_tokens}. Raise batch_tokens or lower max_length.",
+                code="too_long",
             )
         self._lengths, self._mixture = lengths, None
         if mix:

@@ -77,7 +77,9 @@ def beam_workers(
 def check_beam(runner: str, options: Sequence[str]) -> None:
     """Raises `UserError` where Beam is not installed or refuses the runner or an option."""
     if any(re.match(r"(--)?runner\b", option) for option in options):
-        raise UserError("Give the runner as --beam_runner, not in --beam_pipeline_options.")
+        raise UserError(
+            "Give the runner as --beam_runner, not in --beam_pipeline_options.", code="bad_flags"
+        )
     _pipeline(runner, options)
 
 
@@ -87,7 +89,8 @@ def _pipeline(runner: str, options: Sequence[str]):
         from apache_beam.options.pipeline_options import PipelineOptions
     except ModuleNotFoundError as error:
         raise UserError(
-            "--beam_runner needs Apache Beam: pip install 't2t-keras[beam]'."
+            "--beam_runner needs Apache Beam: pip install 't2t-keras[beam]'.",
+            code="missing_package",
         ) from error
     flags = [f"--{option.removeprefix('--')}" for option in options]
     said = io.StringIO()
@@ -98,9 +101,11 @@ def _pipeline(runner: str, options: Sequence[str]):
             return apache_beam.Pipeline(runner, parsed)
     except SystemExit as error:  # As argparse ends after a usage of 300 lines.
         reason = said.getvalue().strip().rpartition("error: ")[2]
-        raise UserError(f"--beam_pipeline_options: {reason}.") from error
+        raise UserError(f"--beam_pipeline_options: {reason}.", code="bad_flags") from error
     except (ValueError, ImportError) as error:
-        raise UserError(f"--beam_runner={runner}: {' '.join(str(error).split())}") from error
+        raise UserError(
+            f"--beam_runner={runner}: {' '.join(str(error).split())}", code="bad_value"
+        ) from error
 
 
 def _path(calls: Path, number: int, kind: str) -> Path:
@@ -136,16 +141,21 @@ def _run_pipeline(runner: str, options: Sequence[str], calls: Path, count: int) 
             raise
     except Exception as error:
         # Beam has shown the traceback of what a worker raised.
-        raise UserError(f"The pipeline of {runner} failed: {_reason(error)}") from error
+        raise UserError(
+            f"The pipeline of {runner} failed: {_reason(error)}", code="pipeline_failed"
+        ) from error
     if (calls / _FAILURE).exists():
-        failure = read_json(calls / _FAILURE, "Run the same command again.", ("text", "status"))
+        failure = read_json(
+            calls / _FAILURE, "Run the same command again.", ("text", "status", "code")
+        )
         if failure["status"] == _INTERRUPTED:
             raise KeyboardInterrupt
-        raise UserError(failure["text"], failure["status"])
+        raise UserError(failure["text"], failure["status"], code=failure["code"])
     if not all(_path(calls, number, _RESULT).exists() for number in range(count)):
         raise UserError(
             f"The pipeline of {runner} ended as {state}, but results are missing in {calls}. Run "
-            f"the same command again; --data_dir must be on a file system that all machines share."
+            f"the same command again; --data_dir must be on a file system that all machines share.",
+            code="incomplete_data",
         )
 
 
@@ -163,7 +173,8 @@ def _do_call(calls: Path, number: int) -> None:
     if not calls.exists():
         raise UserError(
             f"A worker on {host} sees no {calls}: --data_dir must be on a file system that all "
-            f"machines share under the same path."
+            f"machines share under the same path.",
+            code="folder_not_shared",
         )
     if (calls / _FAILURE).exists():
         return  # Nothing more is of use.
@@ -172,14 +183,15 @@ def _do_call(calls: Path, number: int) -> None:
         arguments = pickle.loads(_path(calls, number, _ARGUMENTS).read_bytes())
         write_atomically(_path(calls, number, _RESULT), pickle.dumps(function(*arguments)))
     except (UserError, OSError) as error:
-        text, status = str(error), 2
+        text, status, code = str(error), 2, "not_read"
         if isinstance(error, UserError):
-            status = error.exit_status
+            status, code = error.exit_status, error.code
         elif error.filename:
             text = f"{error.filename}: {error.strerror}."
-        write_json(calls / _FAILURE, {"text": f"{text} (On {host}.)", "status": status})
+        failure = {"text": f"{text} (On {host}.)", "status": status, "code": code}
+        write_json(calls / _FAILURE, failure)
     except KeyboardInterrupt:  # Of the direct runner, which would make another error of it.
-        write_json(calls / _FAILURE, {"text": "", "status": _INTERRUPTED})
+        write_json(calls / _FAILURE, {"text": "", "status": _INTERRUPTED, "code": ""})
 
 
 def _function(calls: Path) -> Callable:
@@ -193,7 +205,10 @@ def _load_function(calls: Path) -> Callable:
     directories, versions, function = pickle.loads((calls / _FUNCTION).read_bytes())
     if different := differences(versions, _versions()):
         text = "; ".join(different).replace("requested", "a worker has")
-        raise UserError(f"Workers need the versions of this machine ({text}). Install these.")
+        raise UserError(
+            f"Workers need the versions of this machine ({text}). Install these.",
+            code="other_versions",
+        )
     for directory in directories:
         registry.import_user_directory(directory)
     return pickle.loads(function)
@@ -211,5 +226,6 @@ def _check_files(files: Mapping[str, int]) -> None:
         if found != size:
             raise UserError(
                 f"A worker sees {found:,} bytes of {name}, expected {size:,}. --tmp_dir must be on "
-                f"a file system that all machines share under the same path."
+                f"a file system that all machines share under the same path.",
+                code="folder_not_shared",
             )

@@ -34,7 +34,9 @@ class FileChunk(OfCorpus):
             for source, target, _ in itertools.islice(rows, skip, None, every):
                 yield source, target
         except ValueError as error:
-            raise UserError("{} or {} changed while it was read.".format(*self.paths)) from error
+            raise UserError(
+                "{} or {} changed while it was read.".format(*self.paths), code="file_changed"
+            ) from error
 
     def location(self, index: int, side: int) -> str:
         """Returns "folder/file:line" of a side (0 source, 1 target) of the pair at an index."""
@@ -147,10 +149,13 @@ def _file_chunks(
     if count != other:
         raise UserError(
             f"Line N of one file must be the translation of line N of the other, but {paths[0]} "
-            f"has {count:,} lines and {paths[1]} has {other:,}. Repair the files."
+            f"has {count:,} lines and {paths[1]} has {other:,}. Repair the files.",
+            code="unequal_counts",
         )
     if not count:
-        raise UserError(f"{paths[0]} and {paths[1]} are empty. Give text, or do not name them.")
+        raise UserError(
+            f"{paths[0]} and {paths[1]} are empty. Give text, or do not name them.", code="no_text"
+        )
     offsets = zip(source_offsets, target_offsets, strict=True)
     for first, pair in zip(range(0, count, chunk_pairs), offsets, strict=True):
         yield FileChunk(paths, pair, first + 1, min(chunk_pairs, count - first), **vars(shared))

@@ -43,7 +43,8 @@ def check_filters(names: Sequence[str], languages: Iterable[str]) -> None:
         if name not in known:
             raise UserError(
                 f"There is no filter '{name}'.{nearest(name, known)} Filters are "
-                f"{', '.join(known)}; give several as filters=identical+duplicates."
+                f"{', '.join(known)}; give several as filters=identical+duplicates.",
+                code="unknown_name",
             )
     if "language" in names:
         known = _identifier().labels
@@ -51,7 +52,8 @@ def check_filters(names: Sequence[str], languages: Iterable[str]) -> None:
             if code not in known:
                 raise UserError(
                     f"filters=language does not know the language '{code}'. It knows "
-                    f"{', '.join(sorted(known))}."
+                    f"{', '.join(sorted(known))}.",
+                    code="unknown_language",
                 )
 
 
@@ -95,7 +97,8 @@ def check_direction(chunks: Iterable[Chunk], languages: tuple[str, str]) -> None
             raise UserError(
                 f"The two sides of {corpus} seem to be swapped: most of its source lines are in "
                 f"'{target}', and most of its target lines in '{source}'. Exchange the names of "
-                f"its files, or the languages."
+                f"its files, or the languages.",
+                code="swapped_languages",
             )
 
 
@@ -114,7 +117,8 @@ def check_language(file: Path, count: int, language: str, other: str) -> None:
     if _mostly_in(other, (line.decode("utf-8", "replace") for line in lines)):
         raise UserError(
             f"{file}: expected text in '{language}', got mostly lines in '{other}'. Give text of "
-            f"the right language, or change the languages."
+            f"the right language, or change the languages.",
+            code="wrong_language",
         )
 
 
@@ -145,7 +149,8 @@ def _identifier():
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError as error:
         raise UserError(
-            f"filters=language needs py3langid ({error}): pip install 't2t-keras[language]'."
+            f"filters=language needs py3langid ({error}): pip install 't2t-keras[language]'.",
+            code="missing_package",
         ) from error
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 

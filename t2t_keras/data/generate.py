@@ -90,11 +90,14 @@ def generate(
         holds a run or other data, a disk that is full; and as of `beam_workers`.
     """
     if num_workers < 1:
-        raise UserError(f"--num_workers must be >= 1, got {num_workers}.")
+        raise UserError(f"--num_workers must be >= 1, got {num_workers}.", code="bad_value")
     data_dir, tmp_dir = expanded(data_dir), expanded(tmp_dir)
     problem = registry.problem(problem) if isinstance(problem, str) else problem
     if not str(tmp_dir) and type(problem).examples is Problem.examples:
-        raise UserError(f"Please give --tmp_dir, the directory of {problem.name}'s source files.")
+        raise UserError(
+            f"Please give --tmp_dir, the directory of {problem.name}'s source files.",
+            code="missing_flags",
+        )
     if beam_runner:
         check_beam(beam_runner, beam_pipeline_options)
         # Workers have another working directory.
@@ -135,7 +138,9 @@ def generate(
             "files": files,
         }
         if damaged := damaged_files(directory, files):
-            raise UserError(f"Files changed while they were written: {', '.join(damaged)}.")
+            raise UserError(
+                f"Files changed while they were written: {', '.join(damaged)}.", code="file_changed"
+            )
         write_json(directory / MANIFEST_FILE, manifest, indent=1)
         _remove(directory, _STATE_FILES)
     print(describe(manifest), flush=True)
@@ -194,7 +199,8 @@ def _given_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer | 
         raise UserError(
             f"vocab_file={problem.vocab_file} lacks {len(missing)} symbols of {problem.name}: "
             f"{', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}. Give the vocabulary "
-            f"of a problem of its kind, or let t2t-datagen learn one."
+            f"of a problem of its kind, or let t2t-datagen learn one.",
+            code="other_vocabulary",
         )
     return tokenizer
 
@@ -310,7 +316,8 @@ def _remove(directory: Path, names: str, kept: Collection[str] = ()) -> None:
     except OSError as error:
         raise UserError(
             f"{error.filename or directory} cannot be removed: {error.strerror}. "
-            f"Give another --data_dir."
+            f"Give another --data_dir.",
+            code="not_written",
         ) from error
 
 
@@ -369,7 +376,8 @@ def _finish_split(
         reasons = (f"{entry['count']:,} {reason}" for reason, entry in summary["left_out"].items())
         raise UserError(
             f"The {split} split has no usable pair; left out: "
-            f"{', '.join(reasons) or 'none, it is empty'}."
+            f"{', '.join(reasons) or 'none, it is empty'}.",
+            code="nothing_left",
         )
     if split != "train":
         for side, lines in zip(SIDES, text, strict=True):

@@ -56,18 +56,23 @@ def parse_mix(mix: str, sizes: Mapping[str, int]) -> list[Stage]:
     for number, text in enumerate(texts, start=1):
         match = _STAGE.fullmatch(text)
         if not match:
-            raise UserError(f"mix={mix}: expected a stage, got nothing before or after a ';'.")
+            raise UserError(
+                f"mix={mix}: expected a stage, got nothing before or after a ';'.", code="bad_value"
+            )
         parts, epochs, until = match.groups()
         shares = _shares(parts, sizes, mix)
         if (number < len(texts)) != bool(epochs):
             raise UserError(
                 f"mix={mix}: expected 'until N epochs of CORPUS' at the end of each stage but the "
-                f"last, which goes on; got '{text}' as stage {number} of {len(texts)}."
+                f"last, which goes on; got '{text}' as stage {number} of {len(texts)}.",
+                code="bad_value",
             )
         pairs = math.inf
         if epochs:
             if until not in shares:
-                raise UserError(f"mix={mix}: '{until}' is no corpus of the stage '{text}'.")
+                raise UserError(
+                    f"mix={mix}: '{until}' is no corpus of the stage '{text}'.", code="unknown_name"
+                )
             pairs = max(round(_positive(epochs, mix) * sizes[until] / shares[until]), 1)
         stages.append(Stage(shares, pairs))
     return stages
@@ -80,20 +85,22 @@ def _shares(text: str, sizes: Mapping[str, int], mix: str) -> dict[str, float]:
         if temperature < _LEAST_TEMPERATURE:
             raise UserError(
                 f"mix={mix}: expected a temperature of at least {_LEAST_TEMPERATURE}, got "
-                f"{temperature:g}. 1 reads corpora by their sizes, more evens them out."
+                f"{temperature:g}. 1 reads corpora by their sizes, more evens them out.",
+                code="bad_value",
             )
         weights = {name: size ** (1 / temperature) for name, size in sizes.items()}
     else:
         given = [(name.strip(), weight) if name else (weight, "1") for name, _, weight in names]
         if len(dict(given)) < len(given):
-            raise UserError(f"mix={mix}: a corpus is given twice in '{text}'.")
+            raise UserError(f"mix={mix}: a corpus is given twice in '{text}'.", code="given_twice")
         weights = {name: _positive(weight, mix) for name, weight in given}
     for name in weights:
         if not sizes.get(name):
             known = ", ".join(f"{each} ({size:,} pairs)" for each, size in sizes.items())
             raise UserError(
                 f"mix={mix}: there is no corpus '{name}' with pairs that are short enough."
-                f"{nearest(name, sizes)} The corpora are {known}."
+                f"{nearest(name, sizes)} The corpora are {known}.",
+                code="unknown_name",
             )
     total = sum(weights.values())
     return {name: weight / total for name, weight in weights.items()}
@@ -105,7 +112,7 @@ def _positive(text: str, mix: str) -> float:
     except ValueError:
         number = math.nan
     if not 0 < number < math.inf:
-        raise UserError(f"mix={mix}: expected a positive number, got '{text}'.")
+        raise UserError(f"mix={mix}: expected a positive number, got '{text}'.", code="bad_value")
     return number
 
 

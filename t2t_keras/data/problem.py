@@ -116,14 +116,18 @@ class Problem:
     def __post_init__(self) -> None:
         if self.reverse and not self.reversible:
             base = self.name.removesuffix("_rev")
-            raise UserError(f"There is no problem '{self.name}': {base} has no other way round.")
+            raise UserError(
+                f"There is no problem '{self.name}': {base} has no other way round.",
+                code="unknown_name",
+            )
         for name in names_in(self.metrics):
             METRICS[name]  # Raises `UserError` if there is none.
         kinds = [part.partition(":")[0].strip() for part in names_in(self.augment)]
         if "terms" in kinds and not self.takes_hints:
             raise UserError(
                 f"augment={self.augment}: hints need terms=true beside it, in t2t-datagen too, a "
-                f"setting of parallel_text."
+                f"setting of parallel_text.",
+                code="conflicting_settings",
             )
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles | PreparedText]]:
@@ -197,7 +201,8 @@ class Problem:
         if bool(self.source_vocab_file) != bool(self.vocab_file and not self.shared_vocabulary):
             raise UserError(
                 "vocab_file and source_vocab_file belong together where shared_vocabulary=false; "
-                "otherwise vocab_file is for both sides."
+                "otherwise vocab_file is for both sides.",
+                code="conflicting_settings",
             )
         return Tokenizer.load(self.vocab_file, self.source_vocab_file) if self.vocab_file else None
 

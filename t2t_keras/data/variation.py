@@ -49,7 +49,8 @@ class Variation:
         self._samplers = [each.sampler(sampling, nbest) for each in self._tokenizers if sampling]
         if nbest and self._samplers and all(each.is_bpe for each in self._samplers):
             raise UserError(
-                f"subword_nbest={nbest} has no effect with a bpe vocabulary: set subword_nbest=0."
+                f"subword_nbest={nbest} has no effect with a bpe vocabulary: set subword_nbest=0.",
+                code="conflicting_settings",
             )
 
     def __bool__(self) -> bool:

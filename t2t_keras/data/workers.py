@@ -50,7 +50,8 @@ def workers(count: int) -> Iterator[Call]:
             pool._call_queue._reader.close()
         raise UserError(
             "A worker process ended unexpectedly, perhaps because memory ran out. Run the same "
-            "command again with fewer --num_workers."
+            "command again with fewer --num_workers.",
+            code="worker_ended",
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)

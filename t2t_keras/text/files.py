@@ -118,7 +118,8 @@ def _is_utf16(stream: io.BufferedReader, name: Path | str) -> bool:
     if len(head) >= 8 and fewer == 0 and more > len(head) / 4:
         raise UserError(
             f"{name}: expected UTF-8, got what looks like UTF-16 without a byte order mark. "
-            f"Convert it: iconv -f UTF-16LE -t UTF-8 (or UTF-16BE)."
+            f"Convert it: iconv -f UTF-16LE -t UTF-8 (or UTF-16BE).",
+            code="not_utf8",
         )
     return False
 
@@ -132,13 +133,16 @@ def _bounded(read_line: Callable[[int], bytes], name: Path | str) -> Iterator[by
                 raise _too_long(name, number)
             yield line
     except UnicodeDecodeError as error:
-        raise UserError(f"{name}:{number + 1} is not valid UTF-16 ({error.reason}).") from error
+        raise UserError(
+            f"{name}:{number + 1} is not valid UTF-16 ({error.reason}).", code="not_utf8"
+        ) from error
 
 
 def _too_long(name: Path | str, number: int) -> UserError:
     return UserError(
         f"{name}:{number}: expected lines of less than {MAX_LINE_BYTES:,} bytes, got a longer one. "
-        f"Is this text, with one sentence a line?"
+        f"Is this text, with one sentence a line?",
+        code="too_long",
     )
 
 
@@ -208,7 +212,7 @@ def reading(path: Path, unpacks: bool = True) -> Iterator[io.BufferedReader]:
             code="damaged_gzip",
         ) from error
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+        raise UserError(f"{path} cannot be read: {error.strerror}.", code="not_read") from error
 
 
 def decoded(line: bytes, path: Path | str, number: int) -> str:
@@ -218,7 +222,8 @@ def decoded(line: bytes, path: Path | str, number: int) -> str:
     except UnicodeDecodeError as error:
         raise UserError(
             f"{path}:{number} is not UTF-8 (byte {error.start + 1} of the line is "
-            f"0x{error.object[error.start]:02x}). Convert the file to UTF-8."
+            f"0x{error.object[error.start]:02x}). Convert the file to UTF-8.",
+            code="not_utf8",
         ) from error
 
 

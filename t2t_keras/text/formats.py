@@ -75,7 +75,8 @@ def _columns(lines: Iterable[bytes], name: str) -> Iterator[tuple[bytes, bytes]]
     if not found:
         raise UserError(
             f"{name}: expected lines of two columns, source<tab>target; "
-            f"{first or 'the file is empty'}."
+            f"{first or 'the file is empty'}.",
+            code="bad_line",
         )
     if others:
         print(f"{name}: {others:,} lines without two columns are left out ({first}).")
@@ -100,7 +101,10 @@ def _segments(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
     for line in lines:
         content += line
         if len(content) > MAX_SGML_BYTES:
-            raise UserError(f"{name}: expected SGML of at most {MAX_SGML_BYTES:,} bytes, got more.")
+            raise UserError(
+                f"{name}: expected SGML of at most {MAX_SGML_BYTES:,} bytes, got more.",
+                code="file_too_large",
+            )
 
     def location(position: int) -> str:
         line = content.count(b"\n", 0, position) + 1
@@ -110,9 +114,14 @@ def _segments(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
     for tag in _TAG.finditer(content):
         if not tag["end"] and start:
             reason = f"another one begins in {location(tag.start())}"
-            raise UserError(f"{location(start.start())}: a segment has no end: {reason}.")
+            raise UserError(
+                f"{location(start.start())}: a segment has no end: {reason}.", code="malformed_sgml"
+            )
         if tag["end"] and not start:
-            raise UserError(f"{location(tag.start())}: a segment ends here that does not begin.")
+            raise UserError(
+                f"{location(tag.start())}: a segment ends here that does not begin.",
+                code="malformed_sgml",
+            )
         if tag["end"]:
             yield segment_text(content[start.end() : tag.start()])
             start = None
@@ -121,9 +130,14 @@ def _segments(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
         else:
             start = tag
     if start:
-        raise UserError(f"{location(start.start())}: a segment has no end: the file ends.")
+        raise UserError(
+            f"{location(start.start())}: a segment has no end: the file ends.",
+            code="malformed_sgml",
+        )
     if tag is None:
-        raise UserError(f"{name} has no <seg>: expected SGML as of WMT's test sets.")
+        raise UserError(
+            f"{name} has no <seg>: expected SGML as of WMT's test sets.", code="malformed_sgml"
+        )
 
 
 def segment_text(content: bytes) -> bytes:

@@ -145,40 +145,49 @@ def _terms(rows: Iterable[tuple[str, Sequence[str]]], first_counts: bool = False
         if len(tokens) > _MOST_TOKENS:
             raise UserError(
                 f"{name}: expected a source of at most {_MOST_TOKENS} words and signs, got "
-                f"{len(tokens)}: '{term.source[:40]}...'."
+                f"{len(tokens)}: '{term.source[:40]}...'.",
+                code="too_long",
             )
         key = tuple(_keys(tokens)), _exact(term, tokens)
         earlier, first = by_key.setdefault(key, (name, term))
         if first.target != term.target and not first_counts:
             raise UserError(
                 f"{name}: '{term.source}' is to become '{term.target}', but '{first.target}' in "
-                f"{earlier}. Leave one of them out."
+                f"{earlier}. Leave one of them out.",
+                code="terms_conflict",
             )
     return [term for _, term in by_key.values()]
 
 
 def _term(name: str, columns: Sequence[str]) -> Term:
     if isinstance(columns, str) or not all(isinstance(each, str) for each in columns):
-        raise UserError(f"{name}: expected source and target as strings, got {columns!r:.80}.")
+        raise UserError(
+            f"{name}: expected source and target as strings, got {columns!r:.80}.", code="bad_value"
+        )
     if not 2 <= len(columns) <= 3:
         raise UserError(
             f"{name}: expected source<tab>target, or source<tab>target<tab>note, got "
-            f"{len(columns)} columns: {'<tab>'.join(columns)!a:.80}."
+            f"{len(columns)} columns: {'<tab>'.join(columns)!a:.80}.",
+            code="bad_line",
         )
     cells = (trimmed(normalized(column)) for column in (*columns, "")[:3])
     source, target, note = (_SPACES.sub(" ", cell) for cell in cells)
     for side, text in (("source", source), ("target", target)):
         if is_blank(text):
-            raise UserError(f"{name}: the {side} is blank.")
+            raise UserError(f"{name}: the {side} is blank.", code="blank")
         if not is_text(text):
-            raise UserError(f"{name}: the {side} is not valid text.")
+            raise UserError(f"{name}: the {side} is not valid text.", code="invalid_text")
         if len(text) > _MOST_CHARACTERS:
             raise UserError(
                 f"{name}: expected a {side} of at most {_MOST_CHARACTERS:,} characters, got "
-                f"{len(text):,}: '{text[:40]}...'."
+                f"{len(text):,}: '{text[:40]}...'.",
+                code="too_long",
             )
         if any(mark in text for mark in MARKS):
-            raise UserError(f"{name}: {' and '.join(MARKS)} are marks, and cannot be in a term.")
+            raise UserError(
+                f"{name}: {' and '.join(MARKS)} are marks, and cannot be in a term.",
+                code="reserved_text",
+            )
     return Term(source, target, note)
 
 

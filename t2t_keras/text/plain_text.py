@@ -46,7 +46,8 @@ def plain_text(
     except OSError as error:
         raise UserError(
             f"{error.filename or tmp_dir} cannot be read or written: {error.strerror or error}. "
-            f"The plain text of archives and other formats goes to {FOLDER}/ in --tmp_dir."
+            f"The plain text of archives and other formats goes to {FOLDER}/ in --tmp_dir.",
+            code="not_read",
         ) from error
 
 
@@ -127,7 +128,8 @@ def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
         if missing:
             raise UserError(
                 f"{path} has no {', '.join(sorted(missing))}. Is it the archive of "
-                f"{files[0].url or 'that name'}?"
+                f"{files[0].url or 'that name'}?",
+                code="missing_members",
             )
 
 
@@ -158,4 +160,6 @@ def _replaced(
         size = f"{path.stat().st_size:,} bytes"
         if expected_size:
             size += f", expected {expected_size:,}"
-        raise UserError(f"{path} is damaged or cut off ({error}; {size}). Get it again.") from error
+        raise UserError(
+            f"{path} is damaged or cut off ({error}; {size}). Get it again.", code="damaged_file"
+        ) from error

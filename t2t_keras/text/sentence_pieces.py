@@ -84,7 +84,8 @@ class SentencePieceTokenizer(Tokenizer):
             raise UserError(
                 f"{origin}: expected the ids 0 for padding, 1 for the end of sentence, 2 for "
                 f"unknown words, got {', '.join(map(str, found))} (-1: none). Train it with "
-                f"--pad_id=0 --eos_id=1 --unk_id=2 --bos_id=-1, or let t2t-datagen learn one."
+                f"--pad_id=0 --eos_id=1 --unk_id=2 --bos_id=-1, or let t2t-datagen learn one.",
+                code="other_ids",
             )
         self._word_ids: dict[str, bytes] = {}
         beyond = self._processor.piece_to_id(BEYOND)
@@ -106,7 +107,10 @@ class SentencePieceTokenizer(Tokenizer):
           UserError: no text, or a size that this text cannot give; says which sizes it can.
         """
         if kind not in VOCABULARY_KINDS:
-            raise UserError(f"vocab_kind must be in {', '.join(VOCABULARY_KINDS)}, got '{kind}'.")
+            raise UserError(
+                f"vocab_kind must be in {', '.join(VOCABULARY_KINDS)}, got '{kind}'.",
+                code="bad_value",
+            )
         model = io.BytesIO()
         failure = None
 
@@ -280,7 +284,9 @@ def _with_exact_scores(model_bytes: bytes) -> bytes:
 
 def _training_error(message: str, vocab_size: int, kind: str) -> UserError:
     if "sentences_.empty()" in message:
-        return UserError("There is no text to learn a vocabulary from: every line is empty.")
+        return UserError(
+            "There is no text to learn a vocabulary from: every line is empty.", code="no_text"
+        )
     reasons = {
         r"set it to a value <= (\d+)": "is more than this text gives. Set vocab_size={} or "
         "less, or give more text.",
@@ -289,7 +295,8 @@ def _training_error(message: str, vocab_size: int, kind: str) -> UserError:
     }
     for pattern, reason in reasons.items():
         if found := re.search(pattern, message):
-            return UserError(f"vocab_size={vocab_size} {reason.format(found[1])}")
+            return UserError(f"vocab_size={vocab_size} {reason.format(found[1])}", code="bad_value")
     return UserError(
-        f"SentencePiece cannot learn a {kind} vocabulary of {vocab_size} from this text: {message}"
+        f"SentencePiece cannot learn a {kind} vocabulary of {vocab_size} from this text: {message}",
+        code="vocabulary_not_learned",
     )

@@ -104,7 +104,8 @@ def fetch(files: Iterable[SourceFile], tmp_dir: Path) -> None:
             if getattr(error, "errno", None) in _DISK_ERRORS:
                 raise UserError(
                     f"{tmp_dir / file.name} cannot be written: {error.strerror}. Make room or give "
-                    f"another --tmp_dir, then run the same command again."
+                    f"another --tmp_dir, then run the same command again.",
+                    code="not_written",
                 ) from error
             reason = f"cannot download {file.url} ({error})"
             raise _missing_error(missing[number:], tmp_dir, reason) from error
@@ -141,5 +142,6 @@ def _download(file: SourceFile, path: Path) -> None:
             if found != expected:
                 raise UserError(
                     f"{file.url}: expected {name} {expected}, got {found}. If the new file is "
-                    f"right, put it into --tmp_dir as {file.name}; what is there is not checked."
+                    f"right, put it into --tmp_dir as {file.name}; what is there is not checked.",
+                    code="other_checksum",
                 )

@@ -42,7 +42,8 @@ class SubwordTokenizer(Tokenizer):
         if special != _SPECIAL:
             raise UserError(
                 f"{origin}: expected {_SPECIAL[0]} and {_SPECIAL[1]} as the first lines of a "
-                f".subwords file of tensor2tensor, got {', '.join(self._subwords[:2])!r}."
+                f".subwords file of tensor2tensor, got {', '.join(self._subwords[:2])!r}.",
+                code="not_a_vocabulary",
             )
         self._ids = {subword: i for i, subword in enumerate(self._subwords) if i > 1 and subword}
         self._longest = max(map(len, self._ids), default=0)
@@ -52,7 +53,10 @@ class SubwordTokenizer(Tokenizer):
         # tensor2tensor fails.
         self._spelled = {subword for subword in self._ids if len(subword) == 1}
         if missing := "".join(sorted(_ESCAPES - self._spelled)):
-            raise UserError(f"{origin} lacks the subwords {missing}, which escapes are made of.")
+            raise UserError(
+                f"{origin} lacks the subwords {missing}, which escapes are made of.",
+                code="not_a_vocabulary",
+            )
         self._token_ids = functools.lru_cache(1 << 16)(self._token_ids)
 
     @property

@@ -65,7 +65,8 @@ def dataset_directory(text: PreparedText) -> Path:
             raise UserError(
                 f"{text.dataset} is not prepared in {text.data_dir}. For tensorflow-datasets to "
                 f"prepare it, these files are missing in {manual_directory(text.data_dir)}:\n"
-                + "\n".join(f"  {file.name}  ({file.url})" for file in missing)
+                + "\n".join(f"  {file.name}  ({file.url})" for file in missing),
+                code="missing_source_files",
             )
         with _faults_of(text) as builder:
             builder.download_and_prepare()
@@ -97,10 +98,12 @@ def _faults_of(text: PreparedText) -> Iterator:
     except ImportError as error:
         raise UserError(
             f"{text.dataset} in {text.data_dir} needs tensorflow-datasets ({error}): "
-            f"pip install 't2t-keras[tfds]'."
+            f"pip install 't2t-keras[tfds]'.",
+            code="missing_package",
         ) from error
     except Exception as error:  # It raises errors of many kinds, its own among them.
         raise UserError(
             f"tensorflow-datasets cannot prepare or read {text.dataset} in {text.data_dir}: "
-            f"{type(error).__name__}: {error}"
+            f"{type(error).__name__}: {error}",
+            code="not_prepared",
         ) from error

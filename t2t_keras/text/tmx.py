@@ -76,7 +76,9 @@ def translation_units(
             parser.feed(block)
             size = 0 if units.complete else size + len(block)
             if size >= MAX_LINE_BYTES:
-                raise UserError(f"{name}: a translation unit of over {MAX_LINE_BYTES:,} bytes.")
+                raise UserError(
+                    f"{name}: a translation unit of over {MAX_LINE_BYTES:,} bytes.", code="too_long"
+                )
             for texts in units.complete:
                 found.update(texts)
                 pair = tuple(in_language(texts, language) or "" for language in languages)
@@ -87,20 +89,24 @@ def translation_units(
     except ParseError as error:
         line, column = error.position
         raise UserError(
-            f"{name}:{line}: not well-formed XML at column {column + 1} ({error.msg}). Repair it."
+            f"{name}:{line}: not well-formed XML at column {column + 1} ({error.msg}). Repair it.",
+            code="malformed_xml",
         ) from error
     except DefusedXmlException as error:
-        raise UserError(f"{name} declares entities, which could attack the reader: {error}") from (
-            error
-        )
+        raise UserError(
+            f"{name} declares entities, which could attack the reader: {error}",
+            code="unsafe_xml",
+        ) from (error)
     except (ValueError, LookupError) as error:  # Of the parser: an encoding it does not know.
         raise UserError(
-            f"{name} cannot be read: {error}. Convert it to UTF-8 and change its first line."
+            f"{name} cannot be read: {error}. Convert it to UTF-8 and change its first line.",
+            code="not_utf8",
         ) from error
     if not complete:
         raise UserError(
             f"{name}: expected translation units in {' and '.join(languages)}, got "
-            f"{', '.join(sorted(found)) or 'none at all'}."
+            f"{', '.join(sorted(found)) or 'none at all'}.",
+            code="missing_language",
         )
 
 

@@ -63,7 +63,9 @@ class Tokenizer(abc.ABC):
         try:
             return self.model_bytes.decode("utf-8").removesuffix("\n").split("\n")
         except UnicodeDecodeError as error:
-            raise UserError(f"{origin} is not UTF-8, as a {self.suffix} file is.") from error
+            raise UserError(
+                f"{origin} is not UTF-8, as a {self.suffix} file is.", code="not_utf8"
+            ) from error
 
     @staticmethod
     def load(path: str | Path, source_path: str | Path = "") -> "Tokenizer":
@@ -89,7 +91,8 @@ class Tokenizer(abc.ABC):
         except OSError as error:
             raise UserError(
                 f"{origin} cannot be read: {error.strerror}. Give a SentencePiece .model file, a "
-                f".subwords file of tensor2tensor, or a .words file."
+                f".subwords file of tensor2tensor, or a .words file.",
+                code="not_read",
             ) from error
 
     @classmethod
@@ -102,7 +105,8 @@ class Tokenizer(abc.ABC):
             raise UserError(
                 f"{path} is not the vocabulary that was used here: expected {record['size']:,} ids "
                 f"with SHA-256 {record['sha256'][:12]}, got {tokenizer.vocab_size:,} with "
-                f"{tokenizer.checksum[:12]}. Restore that."
+                f"{tokenizer.checksum[:12]}. Restore that.",
+                code="other_vocabulary",
             )
         return tokenizer
 
@@ -170,7 +174,8 @@ class Tokenizer(abc.ABC):
         """
         raise UserError(
             "subword_sampling needs a SentencePiece vocabulary of kind bpe or unigram, got one of "
-            "another kind. Set subword_sampling=0."
+            "another kind. Set subword_sampling=0.",
+            code="other_vocabulary_kind",
         )
 
     @abc.abstractmethod
@@ -200,7 +205,8 @@ class Tokenizer(abc.ABC):
             if not 0 <= i < size:
                 raise UserError(
                     f"The id {i} is not in the vocabulary, which has ids 0 to {size - 1}. Was this "
-                    f"made with another vocabulary?"
+                    f"made with another vocabulary?",
+                    code="other_vocabulary",
                 )
         return ids
 

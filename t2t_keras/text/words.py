@@ -24,7 +24,8 @@ class WordTokenizer(Tokenizer):
         if len(self._words) <= UNKNOWN_ID:
             raise UserError(
                 f"{origin}: expected lines for padding, end and unknown first, got "
-                f"{len(self._words)} lines."
+                f"{len(self._words)} lines.",
+                code="not_a_vocabulary",
             )
         self._ids = {word: i for i, word in enumerate(self._words) if i > UNKNOWN_ID}
 

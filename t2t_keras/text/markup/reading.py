@@ -92,11 +92,14 @@ def read_fragment(
       UserError: XML is malformed, or the text has over `MOST_CHARACTERS` characters.
     """
     if format not in FORMATS:
-        raise UserError(f"Expected format to be text, html or xml, got {format!r}.")
+        raise UserError(
+            f"Expected format to be text, html or xml, got {format!r}.", code="bad_value"
+        )
     if len(text) > MOST_CHARACTERS:
         raise UserError(
             f"Expected markup of at most {MOST_CHARACTERS:,} characters, got {len(text):,}. Divide "
-            f"it."
+            f"it.",
+            code="too_long",
         )
     reader = Reader(text, format == "html", blocks, keep)
     if outline and format == "xml":

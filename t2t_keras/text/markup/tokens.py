@@ -152,7 +152,9 @@ def malformed(text: str, position: int, reason: str) -> UserError:
     """Returns the error of a place in XML."""
     line = text.count("\n", 0, position) + 1
     shown = text[position : position + 40]
-    return UserError(f"Malformed XML in line {line}: {reason}, at {shown!a}. Repair it.")
+    return UserError(
+        f"Malformed XML in line {line}: {reason}, at {shown!a}. Repair it.", code="malformed_xml"
+    )
 
 
 def _check_text(text: str, start: int, end: int) -> None:
