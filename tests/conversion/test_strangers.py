@@ -100,9 +100,9 @@ def test_a_tensor_is_built_of_a_storage(packed):
         (tensor(shape=b"]"), "bad_operands"),
         (tensor(shape=numbers(-2, 3)), "bad_operands"),
         (tensor(strides=numbers(3, -1)), "bad_operands"),
-        (tensor(strides=numbers(3)), "bad_input"),
-        (tensor(offset=number(1)), "bad_input"),
-        (tensor(shape=numbers(7), strides=numbers(1)), "bad_input"),
+        (tensor(strides=numbers(3)), "not_a_checkpoint"),
+        (tensor(offset=number(1)), "damaged_file"),
+        (tensor(shape=numbers(7), strides=numbers(1)), "damaged_file"),
         (tensor(shape=numbers(10**9, 10**9), strides=numbers(0, 0)), "too_many_values"),
         (tensor(shape=numbers(7), strides=numbers(0)), "too_many_values"),
         (tensor(storage(kind=text("FloatStorage"))), "bad_operands"),
@@ -111,16 +111,16 @@ def test_a_tensor_is_built_of_a_storage(packed):
         (REBUILD + b"(tR", "bad_operands"),
         (b"ctorch._utils\n_rebuild_parameter\n(NtR", "bad_operands"),
         # Attributes of a function, a tensor and a list; items of a tensor.
-        (REBUILD + b"}" + text("x") + b"Nsb", "bad_input"),
-        (tensor() + b"}b", "bad_input"),
-        (b"]}b", "bad_input"),
-        (tensor() + number(0) + b"Ns", "bad_input"),
-        (b"}((NttNs", "bad_input"),
+        (REBUILD + b"}" + text("x") + b"Nsb", "bad_operands"),
+        (tensor() + b"}b", "bad_operands"),
+        (b"]}b", "bad_operands"),
+        (tensor() + number(0) + b"Ns", "bad_operands"),
+        (b"}((NttNs", "bad_operands"),
         (b"cos\nsystem\n(" + text("true") + b"tR", "might_run_code"),
         (b"csafe\x1b[31m\nsystem\n", "might_run_code"),
-        (b"}" + text("x") * 3 + b"s", "bad_input"),
-        (b"", "bad_input"),
-        (b"(", "bad_input"),
+        (b"}" + text("x") * 3 + b"s", "bad_operands"),
+        (b"", "not_a_checkpoint"),
+        (b"(", "bad_operands"),
     ],
 )
 def test_operands_are_checked(packed, content, code):
@@ -188,8 +188,8 @@ MERGED = ALIASES.replace("[x, x]", "{x: 1}").replace("[*", "{<<: [*").replace("]
         ("a: !!timestamp x", "not_yaml"),
         ("a: !!python/object:os.system x", "not_yaml"),
         ("[1", "not_yaml"),
-        ("- 1", "bad_input"),
-        ("", "bad_input"),
+        ("- 1", "bad_configuration"),
+        ("", "bad_configuration"),
     ],
 )
 def test_yaml(content, code):
@@ -223,8 +223,8 @@ def read_marian_in(folder):
 @pytest.mark.parametrize(
     ("vocabs", "code"),
     [
-        ("5", "bad_input"),
-        ("opus.vocab.yml", "bad_input"),
+        ("5", "bad_configuration"),
+        ("opus.vocab.yml", "bad_configuration"),
         ("[5, 5]", "bad_file_name"),
         ("[/dev/zero, /dev/zero]", "outside_folder"),
         ("[../secret.yml, ../secret.yml]", "outside_folder"),
@@ -250,7 +250,7 @@ def test_a_file_is_that_of_the_first_folder_that_has_it(tmp_path):
     assert named_beside("both", *folders) == folders[1] / "both"
     assert named_beside("/x/only_c", *folders) == folders[2] / "only_c"
     for name in ("a\0b", "none"):
-        assert code_of(read_file, tmp_path / name) == "bad_input"
+        assert code_of(read_file, tmp_path / name) == "not_read"
 
 
 def test_vocabularies_named_on_another_machine_are_looked_for_beside(marian):
@@ -258,7 +258,7 @@ def test_vocabularies_named_on_another_machine_are_looked_for_beside(marian):
     assert read_marian_in(marian).tokenizer.vocab_size > 3
 
 
-@pytest.mark.parametrize(("megabytes", "code"), [(1, "bad_input"), (80, "file_too_large")])
+@pytest.mark.parametrize(("megabytes", "code"), [(1, "unknown_weight"), (80, "file_too_large")])
 def test_compressed_zeros_are_not_unpacked(marian, megabytes, code):
     with (
         zipfile.ZipFile(
@@ -292,7 +292,7 @@ def test_tensorflow_s_record_of_another_machine(tmp_path):
         assert code_of(checkpoint_prefix, tmp_path / name) == "not_a_file"
     assert code_of(checkpoint_prefix, tmp_path) == "not_a_file"
     record.write_text("x")
-    assert code_of(checkpoint_prefix, tmp_path) == "bad_input"
+    assert code_of(checkpoint_prefix, tmp_path) == "not_a_checkpoint"
 
 
 def test_values_that_no_toolkit_writes(marian):
@@ -300,10 +300,10 @@ def test_values_that_no_toolkit_writes(marian):
     config = json.loads((marian / "config.json").read_text())
     for name, value in (("eos_token_id", "x"), ("pad_token_id", 1e300)):
         (marian / "config.json").write_text(json.dumps(config | {name: value}))
-        assert code_of(read_model, "huggingface", marian, ("en", "de")) in _KNOWN
+        assert code_of(read_model, "huggingface", marian, ("en", "de")) == "other_vocabulary"
     arrays = dict(np.load(marian / "model.npz"))
     np.savez(marian / "model.npz", **arrays | {"Wemb": np.float32(1)})
-    assert code_of(read_marian_in, marian) in _KNOWN
+    assert code_of(read_marian_in, marian) == "damaged_model"
 
 
 def test_damaged_files_are_read_or_refused(root, tmp_path):
@@ -315,6 +315,3 @@ def test_damaged_files_are_read_or_refused(root, tmp_path):
     kinds = {kind for kind, outcome in outcomes if outcome == "read"}
     assert {kind for kind, outcome in outcomes if outcome != "read"} == kinds
     assert len(kinds) == 7
-
-
-_KNOWN = ("bad_input", "damaged_model")
