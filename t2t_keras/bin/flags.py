@@ -44,7 +44,7 @@ def run_command(
       SystemExit: status 2 (or the error's own) after a `UserError`, a wrong flag, a file that
         cannot be used or a package that is not installed, with a message on standard error; 130
         after Ctrl-C; 141 after standard output was closed; else the status that `main` returned,
-        unless it is 0 or None.
+        unless it is 0 or None. The `UserError` is its cause.
     """
     is_process = argv is None
     argv = list(sys.argv if argv is None else argv)
@@ -68,13 +68,13 @@ def run_command(
     if is_process:
         abandon_compilation(status)
     if status:
-        raise SystemExit(status)
+        raise SystemExit(status) from (message if isinstance(message, UserError) else None)
 
 
 def _outcome(
     define_flags: Callable[[Flags], None], main: Callable[[Flags], int | None], argv: Sequence[str]
-) -> tuple[int, str]:
-    """Runs a command; returns its exit status and the error message, "" without an error."""
+) -> tuple[int, str | UserError]:
+    """Runs a command; returns its exit status and the error or its message, "" without an error."""
     flags = Flags()
     define_flags(flags)
     _define_shared(flags)
@@ -102,7 +102,7 @@ def _outcome(
             return 2, f"Cannot write: {error.strerror}. Make room, and run the same command again."
         raise  # It does not say what failed.
     except UserError as error:
-        return error.exit_status, str(error)
+        return error.exit_status, error
     except KeyboardInterrupt:
         # As a shell reports a process that Ctrl-C ended; the terminal shows ^C before it.
         print(file=sys.stderr)

@@ -56,13 +56,22 @@ def run(flags: Flags) -> None:
     more = [read_text(Path(path)) for path in files[2:]]
     required(flags, *([] if flags.translations_dir else ["translation"]), "reference")
     if flags.translation and flags.translations_dir:
-        raise UserError("Give either --translation or --translations_dir, not both.")
+        raise UserError(
+            "Give either --translation or --translations_dir, not both.",
+            code="conflicting_settings",
+        )
     alone = [f"--{name}" for name in _OF_A_DIRECTORY if getattr(flags, name)]
     if alone and not flags.translations_dir:
-        raise UserError(f"{' and '.join(alone)} can only be used with --translations_dir.")
+        raise UserError(
+            f"{' and '.join(alone)} can only be used with --translations_dir.",
+            code="conflicting_settings",
+        )
     others = [] if flags.convention == "sacrebleu" else [flags.convention]
     if others and flags.tokenize == "none":
-        raise UserError(f"--convention={flags.convention} takes plain text: leave --tokenize out.")
+        raise UserError(
+            f"--convention={flags.convention} takes plain text: leave --tokenize out.",
+            code="conflicting_settings",
+        )
     score = functools.partial(
         bleu,
         tokenize=flags.tokenize,

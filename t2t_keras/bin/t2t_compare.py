@@ -81,7 +81,9 @@ def run(flags: Flags) -> None:
     reads = [*filter(None, files), *(flags.translations or ()), *(flags.runs or ())]
     if flags.output:
         if is_stream(flags.output):
-            raise UserError(f"--output must name a regular file, got '{flags.output}'.")
+            raise UserError(
+                f"--output must name a regular file, got '{flags.output}'.", code="not_a_file"
+            )
         check_outputs(reads, [flags.output])
         check_parent(Path(flags.output))
     if flags.training_text:
@@ -118,18 +120,28 @@ def _check_combination(flags: Flags) -> None:
     """Raises `UserError` where one flag would silently be ignored beside another, or one lacks."""
     of_files, of_runs = given_flags(flags, *_OF_FILES), given_flags(flags, *_OF_RUNS)
     if flags.comet_python and not flags.comet_model:
-        raise UserError("--comet_python can only be used with --comet_model.")
+        raise UserError(
+            "--comet_python can only be used with --comet_model.", code="conflicting_settings"
+        )
     if flags.runs:
         if of_files:
             required(flags, "source", "reference")
             for name in ("split", "data_dir"):
                 if name in of_runs:
-                    raise UserError(f"--{name} and --source exclude each other: leave one out.")
+                    raise UserError(
+                        f"--{name} and --source exclude each other: leave one out.",
+                        code="conflicting_settings",
+                    )
         return
     if of_runs:
-        raise UserError(f"--{' and --'.join(of_runs)} can only be used with --runs.")
+        raise UserError(
+            f"--{' and --'.join(of_runs)} can only be used with --runs.",
+            code="conflicting_settings",
+        )
     if not of_files:
-        raise UserError("Please give --reference and --translations, or --runs.")
+        raise UserError(
+            "Please give --reference and --translations, or --runs.", code="missing_flags"
+        )
     required(flags, "reference", "translations")
 
 

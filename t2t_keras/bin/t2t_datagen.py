@@ -33,9 +33,12 @@ def run(flags: Flags) -> None:
     """Generates the data."""
     required(flags, "problem", "data_dir")
     if flags.beam_runner and flags["num_workers"].present:
-        raise UserError("--num_workers and --beam_runner exclude each other: leave one out.")
+        raise UserError(
+            "--num_workers and --beam_runner exclude each other: leave one out.",
+            code="conflicting_settings",
+        )
     if flags.beam_pipeline_options and not flags.beam_runner:
-        raise UserError("--beam_pipeline_options needs --beam_runner.")
+        raise UserError("--beam_pipeline_options needs --beam_runner.", code="conflicting_settings")
     problem = registry.problem(flags.problem, flags.problem_config)
     try:
         generate(
@@ -52,6 +55,7 @@ def run(flags: Flags) -> None:
             f"Interrupted: the new data of {problem.name} in {flags.data_dir} is incomplete. Run "
             f"the same command again; finished shards of text in files are kept.",
             exit_status=130,
+            code="interrupted",
         ) from None
     if flags.recommend:
         print("Timing a few steps of training ...", flush=True)

@@ -75,7 +75,9 @@ def run(flags: Flags) -> None:
     open_record, make = _ENGINES[flags.engine]
     record = recorded_run(flags, load=open_record)
     if flags.disturb and not record.problem.is_plain_text:
-        raise UserError(f"--disturb is for plain text: {record.problem.name} is of symbols.")
+        raise UserError(
+            f"--disturb is for plain text: {record.problem.name} is of symbols.", code="not_text"
+        )
     glossary = read_glossary(flags)
     # What no output may replace, beside the text.
     folders = [flags.output_dir, Path(record.data_dir) / record.problem.name]
@@ -246,7 +248,9 @@ def _score(
     try:
         append_result(flags.results_file, result)
     except UserError as error:
-        raise UserError(f"The translations and the score are complete, but: {error}") from error
+        raise UserError(
+            f"The translations and the score are complete, but: {error}", code=error.code
+        ) from error
     print(f"The score is in {flags.results_file}.")
     return score
 
@@ -275,16 +279,22 @@ def _check_combination(flags: Flags) -> None:
     ):
         for other in others:
             if getattr(flags, one) and getattr(flags, other):
-                raise UserError(f"--{one} and --{other} exclude each other: leave one out.")
+                raise UserError(
+                    f"--{one} and --{other} exclude each other: leave one out.",
+                    code="conflicting_settings",
+                )
     if flags.decode_reference and not flags.decode_from_file:
-        raise UserError("--decode_reference needs --decode_from_file.")
+        raise UserError("--decode_reference needs --decode_from_file.", code="conflicting_settings")
     if flags.shard:
         if not flags.decode_from_file:
-            raise UserError("--shard needs --decode_from_file.")
+            raise UserError("--shard needs --decode_from_file.", code="conflicting_settings")
         Shard.parse(flags.shard)
     for name in ("results_file", "disturb"):
         if getattr(flags, name) and flags.decode_from_file and not flags.decode_reference:
-            raise UserError(f"--{name} with --decode_from_file needs --decode_reference.")
+            raise UserError(
+                f"--{name} with --decode_from_file needs --decode_reference.",
+                code="conflicting_settings",
+            )
     if flags.disturb:
         from t2t_keras.data.problem import names_in
 
@@ -294,7 +304,10 @@ def _check_combination(flags: Flags) -> None:
     if flags.decode_reference or not own_text:
         for file in (flags.decode_from_file, flags.decode_reference, flags.decode_to_file):
             if file and is_stream(file):
-                raise UserError(f"To score translations, all files must be regular, got {file}.")
+                raise UserError(
+                    f"To score translations, all files must be regular, got {file}.",
+                    code="not_a_file",
+                )
 
 
 def _given_texts(flags: Flags) -> list[str]:
@@ -320,7 +333,8 @@ def _text(flags: Flags, record) -> tuple[str, str, str, str]:
         if counts[0] != counts[1]:
             raise UserError(
                 f"Expected a reference for each line of {source}, got {counts[1]:,} lines in "
-                f"{reference} for {counts[0]:,}."
+                f"{reference} for {counts[0]:,}.",
+                code="unequal_counts",
             )
     name = ".".join([source, record.model, record.hparams_set, record.problem.name])
     return source, reference, name, Path(source).name

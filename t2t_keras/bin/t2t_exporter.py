@@ -48,7 +48,8 @@ def run(flags: Flags) -> None:
     if not re.fullmatch(r"[\w.-]+", flags.servable_name):
         raise UserError(
             f"--servable_name: expected letters, digits, '_', '.' and '-', got "
-            f"{flags.servable_name!a}."
+            f"{flags.servable_name!a}.",
+            code="bad_value",
         )
     if flags.format != "saved_model":
         _export_for_other_programs(flags)
@@ -65,7 +66,9 @@ def run(flags: Flags) -> None:
     translator.config = export_settings(translator, flags.dtype)
     text = origin.dev_text(record, flags.data_dir)
     if flags.measure and not text:
-        raise UserError("--measure: no dev set where the run had its data. Give --data_dir.")
+        raise UserError(
+            "--measure: no dev set where the run had its data. Give --data_dir.", code="no_data"
+        )
     scores = origin.recorded_scores(record, checkpoint, flags.results_file)
     exact = flags.dtype == "float32"
     if text and (flags.measure or (flags.measure is None and not exact)):
@@ -93,7 +96,8 @@ def _export_for_other_programs(flags: Flags) -> None:
     if ignored:
         raise UserError(
             f"{' and '.join(ignored)} would have no effect with --format={flags.format}: leave it "
-            f"out."
+            f"out.",
+            code="conflicting_settings",
         )
     folder = flags.export_dir or Path(flags.output_dir) / flags.format
     # Before the model is loaded.

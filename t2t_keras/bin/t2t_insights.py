@@ -51,7 +51,7 @@ def run(flags: Flags) -> None:
     check_outputs(filter(None, [flags.output_dir, flags.sentences_from_file]), outputs.values())
     for name, path in outputs.items():
         if is_stream(path):
-            raise UserError(f"--{name} must name a regular file, got '{path}'.")
+            raise UserError(f"--{name} must name a regular file, got '{path}'.", code="not_a_file")
         check_parent(path)
     # All hypotheses of the beam are shown unless the settings say otherwise.
     settings = {"return_beams": True, **parse_assignments(flags.decode_hparams)}
@@ -79,13 +79,15 @@ def run(flags: Flags) -> None:
 def _sentences(flags: Flags) -> list[str]:
     """Returns the sentences to translate; prints how many blank lines are left out."""
     if bool(flags.sentence) == bool(flags.sentences_from_file):
-        raise UserError("Give one of --sentence and --sentences_from_file.")
+        raise UserError("Give one of --sentence and --sentences_from_file.", code="missing_flags")
     if not all(map(is_text, flags.sentence or ())):
-        raise UserError("--sentence is not UTF-8: give it as UTF-8.")
+        raise UserError("--sentence is not UTF-8: give it as UTF-8.", code="not_utf8")
     lines = flags.sentence if flags.sentence else read_text(flags.sentences_from_file)
     sentences = [line for line in lines if not is_blank(line)]
     if not sentences:
-        raise UserError(f"{flags.sentences_from_file or '--sentence'} is blank: nothing to do.")
+        raise UserError(
+            f"{flags.sentences_from_file or '--sentence'} is blank: nothing to do.", code="blank"
+        )
     if blank := len(lines) - len(sentences):
         print(f"{blank:,} blank lines are left out.")
     return sentences
@@ -95,12 +97,16 @@ def _figure(flags: Flags, hparams, sentences: Sequence[str]) -> tuple[int, list[
     """Returns the layer and the heads of the figure, checked; None without --figure."""
     if not flags.figure:
         if given := given_flags(flags, "figure_kind", "figure_layer", "figure_heads"):
-            raise UserError(f"--{' and --'.join(given)} can only be used with --figure.")
+            raise UserError(
+                f"--{' and --'.join(given)} can only be used with --figure.",
+                code="conflicting_settings",
+            )
         return None
     if len(sentences) > 1:
         raise UserError(
             f"--figure shows one sentence; {flags.sentences_from_file or '--sentence'} has "
-            f"{len(sentences):,}."
+            f"{len(sentences):,}.",
+            code="conflicting_settings",
         )
     from t2t_keras.insights.figures import check_figure
 
@@ -110,7 +116,9 @@ def _figure(flags: Flags, hparams, sentences: Sequence[str]) -> tuple[int, list[
     try:
         heads = [int(head) for head in flags.figure_heads.split(",") if flags.figure_heads]
     except ValueError:
-        raise UserError(f"--figure_heads: expected 0,1,..., got {flags.figure_heads!a}.") from None
+        raise UserError(
+            f"--figure_heads: expected 0,1,..., got {flags.figure_heads!a}.", code="bad_value"
+        ) from None
     heads = heads or list(range(shape[1]))
     check_figure(flags.figure, shape, layer, heads)
     return layer, heads

@@ -31,7 +31,10 @@ def run(flags: Flags) -> None:
     from t2t_keras.evaluation.plot import check_plot, run_curves, text_plot, write_plot
 
     if not flags.runs:
-        raise UserError("Please give the directories of runs, as in: t2t-plot runs/base runs/big")
+        raise UserError(
+            "Please give the directories of runs, as in: t2t-plot runs/base runs/big",
+            code="bad_arguments",
+        )
     if flags.plot_file:
         check_plot(flags.plot_file, flags.runs)
     curves = run_curves(flags.runs, flags.curves or (), flags.over)

@@ -50,7 +50,10 @@ def run(flags: Flags) -> None:
     required(flags, "server", "servable_name")
     once = flags["inputs_once"].present
     if once and (flags.input_file or flags.output_file or not flags.inputs_once.strip()):
-        raise UserError("--inputs_once: expected a sentence, no --input_file, no --output_file.")
+        raise UserError(
+            "--inputs_once: expected a sentence, no --input_file, no --output_file.",
+            code="conflicting_settings",
+        )
     with contextlib.closing(_client(flags)) as client:
         if once:
             _print_translation(flags.inputs_once, client)

@@ -29,10 +29,14 @@ def run(flags: Flags) -> None:
     if len(flags.recipe) not in (1, 2):
         raise UserError(
             f"Expected a recipe and its configuration, as in t2t-recipe student my-config.yaml; "
-            f"got '{' '.join(flags.recipe)}'."
+            f"got '{' '.join(flags.recipe)}'.",
+            code="bad_arguments",
         )
     if flags.t2t_usr_dir:
-        raise UserError("--t2t_usr_dir: write t2t_usr_dir: DIRECTORY into the configuration.")
+        raise UserError(
+            "--t2t_usr_dir: write t2t_usr_dir: DIRECTORY into the configuration.",
+            code="conflicting_settings",
+        )
     from t2t_keras.recipes.running import describe, example, run_recipe
 
     if len(flags.recipe) == 1:
@@ -40,7 +44,8 @@ def run(flags: Flags) -> None:
     elif flags.dry_run:
         if given := given_flags(flags, "cores", "profile"):
             raise UserError(
-                f"--dry_run estimates for this machine alone: leave out --{' and --'.join(given)}."
+                f"--dry_run estimates for this machine alone: leave out --{' and --'.join(given)}.",
+                code="conflicting_settings",
             )
         print(describe(*flags.recipe))
     else:

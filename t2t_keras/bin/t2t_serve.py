@@ -60,7 +60,10 @@ def run(flags: Flags) -> None:
 
     required(flags, "model")
     if bool(flags.certificate) != bool(flags.key):
-        raise UserError("TLS needs both --certificate and --key: give both, or none.")
+        raise UserError(
+            "TLS needs both --certificate and --key: give both, or none.",
+            code="conflicting_settings",
+        )
     sources = [
         ModelSource.parse(each, flags.engine or "", flags.decode_hparams) for each in flags.model
     ]
@@ -101,7 +104,10 @@ def _glossaries(texts: Iterable[str]):
         name, equals, path = text.rpartition("=")
         pair = parse_pair(name) if equals else None
         if pair in found:
-            raise UserError(f"--glossary={text}: {name or 'all pairs'} has one. Join the files.")
+            raise UserError(
+                f"--glossary={text}: {name or 'all pairs'} has one. Join the files.",
+                code="given_twice",
+            )
         found[pair] = Glossary.read(path)
     return found
 

@@ -44,7 +44,10 @@ def run(flags: Flags) -> None:
     for title, names in flags.groups.items():
         given = [f"--{name}" for name in names if flags[name].present]
         if given and title.startswith("Table") and flags.table not in title:
-            raise UserError(f"--table={flags.table} takes no {given[0]}, which is for {title}.")
+            raise UserError(
+                f"--table={flags.table} takes no {given[0]}, which is for {title}.",
+                code="conflicting_settings",
+            )
     from t2t_keras.tables.rendering import render
 
     print(printable(render(_table(flags), flags.format)))

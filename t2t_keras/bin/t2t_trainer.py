@@ -137,7 +137,8 @@ def _generate_missing(problem, data_dir: str, tmp_dir: str) -> None:
     if cluster_from_environment():
         raise UserError(
             "--generate_data is for one machine: workers would overwrite each other's files. Run "
-            "t2t-datagen first, into a --data_dir that all of them see."
+            "t2t-datagen first, into a --data_dir that all of them see.",
+            code="conflicting_settings",
         )
     generate(problem, data_dir, tmp_dir, usable_cores())
 

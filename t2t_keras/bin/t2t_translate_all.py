@@ -50,9 +50,15 @@ def run(flags: Flags) -> None:
     for name in ("source", "prefix_file"):
         path = getattr(flags, name)
         if path and is_stream(path):
-            raise UserError(f"--{name} must be a regular file, got {path}: it is read repeatedly.")
+            raise UserError(
+                f"--{name} must be a regular file, got {path}: it is read repeatedly.",
+                code="not_a_file",
+            )
     if flags.source and flags.eval_use_test_set:
-        raise UserError("--source and --eval_use_test_set exclude each other: leave one out.")
+        raise UserError(
+            "--source and --eval_use_test_set exclude each other: leave one out.",
+            code="conflicting_settings",
+        )
     record = recorded_run(flags, poll_policy(flags))
     source, name, text = flags.source, Path(flags.source).name, ""
     if not source:

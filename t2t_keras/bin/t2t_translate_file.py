@@ -39,7 +39,7 @@ def run(flags: Flags) -> int:
     """Translates as the flags say; the status is 2 if a file of several could not be."""
     required(flags, "output_dir")
     if not 0 <= flags.least <= 1:
-        raise UserError(f"--least is a share from 0 to 1, got {flags.least:g}.")
+        raise UserError(f"--least is a share from 0 to 1, got {flags.least:g}.", code="bad_value")
     from t2t_keras.documents.files import planned, translate_files
 
     plan = planned(getattr(flags, "IN ... OUT"), [flags.output_dir, flags.memory, flags.glossary])

@@ -42,17 +42,21 @@ class CometModel(NamedTuple):
         if not found.is_file() or not (found.parents[1] / "hparams.yaml").is_file():
             raise UserError(
                 f"There is no COMET model in {self.path}: expected checkpoints/model.ckpt and "
-                f"hparams.yaml in it. Models are not downloaded."
+                f"hparams.yaml in it. Models are not downloaded.",
+                code="no_model",
             )
         python = str(self.python or sys.executable)
         try:
             missing = subprocess.run([python, "-I", "-c", _FIND], check=False).returncode
         except OSError as error:
-            raise UserError(f"{python} cannot be started: {error.strerror}.") from error
+            raise UserError(
+                f"{python} cannot be started: {error.strerror}.", code="other_program_failed"
+            ) from error
         if missing:
             raise UserError(
                 f"COMET needs a package that {python} does not have: pip install unbabel-comet, in "
-                f"an environment of its own, and give its Python as --comet_python."
+                f"an environment of its own, and give its Python as --comet_python.",
+                code="missing_package",
             )
         return found, python
 
@@ -125,6 +129,7 @@ def _computed(
             last = done.stderr.strip().rpartition("\n")[2] or "no message"
             raise UserError(
                 f"COMET failed with {model}: {last} Nothing is downloaded: the encoder that the "
-                f"model names must be in the cache of Hugging Face."
+                f"model names must be in the cache of Hugging Face.",
+                code="other_program_failed",
             )
         return json.loads(made.read_text("utf-8"))

@@ -82,12 +82,16 @@ def read_runs(
     if len(runs) + len(translations) < 2:
         raise UserError(
             f"Expected at least two runs to compare, the first of them the baseline; got "
-            f"{', '.join(map(str, runs))}."
+            f"{', '.join(map(str, runs))}.",
+            code="too_few",
         )
     names = system_names([*runs, *translations], names)
     for path in filter(None, (source, reference)):
         if is_stream(path):
-            raise UserError(f"The text must be in regular files, got {path}: each run reads it.")
+            raise UserError(
+                f"The text must be in regular files, got {path}: each run reads it.",
+                code="not_a_file",
+            )
     opened, texts = [], []
     for path in runs:
         run = _opened(Path(path), problem_config, decode_hparams)
@@ -162,7 +166,8 @@ def _with_test_set(record: RunConfig, problem_config: str, path: Path) -> RunCon
     if record.problem.postprocessed_suffix:
         raise UserError(
             f"{path} is a run of {record.problem.name}, whose outputs are no translations: "
-            f"t2t-evalb scores trees."
+            f"t2t-evalb scores trees.",
+            code="not_text",
         )
     return record
 
@@ -184,7 +189,8 @@ def _check_same(
         where = f"line {line:,} differs"
     raise UserError(
         f"The references of the {split} set of {run} are not those of {first_run}: {where}. Only "
-        f"translations of one text can be compared; --data_dir names the data of all runs."
+        f"translations of one text can be compared; --data_dir names the data of all runs.",
+        code="other_text",
     )
 
 

@@ -49,12 +49,15 @@ class Significance:
 
     def __post_init__(self):
         if self.test not in TESTS:
-            raise UserError(f"Expected a test of {', '.join(TESTS)}, got {self.test!a}.")
+            raise UserError(
+                f"Expected a test of {', '.join(TESTS)}, got {self.test!a}.", code="bad_value"
+            )
         text = str(self.seed) if self.seed is not None else os.environ.get(_SEED, _DEFAULT_SEED)
         # sacreBLEU takes 0 for no seed.
         if text.lower() != "none" and (not text.isdecimal() or int(text) == 0):
             raise UserError(
-                f"The seed must be a whole number from 1 on, or {_SEED}=none; got {text!a}."
+                f"The seed must be a whole number from 1 on, or {_SEED}=none; got {text!a}.",
+                code="bad_value",
             )
         object.__setattr__(self, "seed", None if text.lower() == "none" else int(text))
         object.__setattr__(self, "samples", self.samples or TESTS[self.test][1])
@@ -124,16 +127,18 @@ def check_metrics(
         if name not in known:
             raise UserError(
                 f"There is no metric {name!a}.{nearest(name, known)} There are: "
-                f"{', '.join(known)}; and COMET with --comet_model."
+                f"{', '.join(known)}; and COMET with --comet_model.",
+                code="unknown_name",
             )
     if not names and not comet:
-        raise UserError(f"Expected at least one metric of {', '.join(known)}.")
+        raise UserError(f"Expected at least one metric of {', '.join(known)}.", code="too_few")
     check_tokenization(tokenize)
     registered = [name for name in names if name in METRICS.entries]
     if not has_source and (registered or comet):
         raise UserError(
             f"{' and '.join([*registered, *['COMET'] * bool(comet)])} needs the source as "
-            f"well: give --source."
+            f"well: give --source.",
+            code="missing_flags",
         )
     if comet:
         comet.check()

@@ -60,25 +60,34 @@ class TranslatedText:
         if len(self.systems) < 2:
             raise UserError(
                 f"Expected at least two systems to compare, the first of them the baseline; got "
-                f"{', '.join(system.file for system in self.systems)}."
+                f"{', '.join(system.file for system in self.systems)}.",
+                code="too_few",
             )
         names = [system.name for system in self.systems]
         if twice := {name for name in names if names.count(name) > 1}:
             raise UserError(
                 f"Each system needs a name of its own; {min(twice)!a} is given twice. --names=... "
-                f"gives others."
+                f"gives others.",
+                code="given_twice",
             )
         counts = [(self.reference_file, len(self.references))]
         counts += [(self.source_file, len(self.sources))] * bool(self.source_file)
         counts += [(system.file, len(system.translations)) for system in self.systems]
         for file, count in counts:
             if not count:
-                raise UserError(f"{file} is empty: expected a line for each sentence.")
+                raise UserError(
+                    f"{file} is empty: expected a line for each sentence.", code="no_text"
+                )
         if all(map(is_blank, self.references)):
-            raise UserError(f"{self.reference_file} has blank lines only: nothing to compare with.")
+            raise UserError(
+                f"{self.reference_file} has blank lines only: nothing to compare with.",
+                code="blank",
+            )
         if len({count for _, count in counts}) > 1:
             found = ", ".join(f"{file} has {count:,}" for file, count in counts)
-            raise UserError(f"Expected as many lines in each file, got: {found}.")
+            raise UserError(
+                f"Expected as many lines in each file, got: {found}.", code="unequal_counts"
+            )
 
 
 def read_files(
@@ -110,7 +119,8 @@ def system_names(paths: Sequence[str | Path], names: Sequence[str] = ()) -> list
     if names and len(names) != len(paths):
         raise UserError(
             f"Expected a name for each of {len(paths)} systems, got {len(names)}: "
-            f"{', '.join(names)}."
+            f"{', '.join(names)}.",
+            code="bad_arguments",
         )
     if names:
         return list(names)

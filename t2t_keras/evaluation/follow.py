@@ -196,12 +196,14 @@ def _name_of_text(directory: str | Path, name: str, policy: PollPolicy) -> str:
     if not names:
         raise UserError(
             f"There are no translations <name>-<step> in --translations_dir={directory}. Make them "
-            f"with t2t-translate-all; --wait_minutes waits for them."
+            f"with t2t-translate-all; --wait_minutes waits for them.",
+            code="no_translations",
         )
     if len(names) > 1:
         raise UserError(
             f"--translations_dir={directory} contains translations of {', '.join(names)}. Give "
-            f"--source, the file that was translated."
+            f"--source, the file that was translated.",
+            code="ambiguous_files",
         )
     return names[0]
 
@@ -217,7 +219,8 @@ def _refuse_raw_outputs(files: Path, name: str) -> None:
         raise UserError(
             f"{files} have what models of {name} write, which is not text: BLEU of it would mean "
             f"nothing. They are postprocessed in {files}.{problem.postprocessed_suffix}. t2t-eval "
-            f"scores checkpoints as the problem is scored; t2t-evalb scores trees."
+            f"scores checkpoints as the problem is scored; t2t-evalb scores trees.",
+            code="not_text",
         )
 
 
@@ -262,7 +265,10 @@ def _add_scores(
         if curves:
             curves.close()
     if not steps and not before:
-        raise UserError(f"There is no {what} that could be scored. --wait_minutes waits for one.")
+        raise UserError(
+            f"There is no {what} that could be scored. --wait_minutes waits for one.",
+            code="nothing_to_score",
+        )
     print(f"{files[-1]}: {len(steps) + len(before):,} scored.", flush=True)
     return steps
 

@@ -86,15 +86,21 @@ def run_curves(
     short = [Path(run).resolve().name for run in runs]
     for run, label in zip(runs, short if len(set(short)) == len(short) else runs, strict=True):
         if not RunConfig.exists(run):
-            raise UserError(f"There is no run in {run}: expected the --output_dir of t2t-trainer.")
+            raise UserError(
+                f"There is no run in {run}: expected the --output_dir of t2t-trainer.",
+                code="no_run",
+            )
         try:
             kinds = {each.name: read_curves(each) for each in sorted(Path(run).iterdir())}
         except OSError as error:
-            raise UserError(f"{error.filename} cannot be read: {error.strerror}.") from error
+            raise UserError(
+                f"{error.filename} cannot be read: {error.strerror}.", code="not_read"
+            ) from error
         if not any(kinds.values()):
             raise UserError(
                 f"The run in {run} has no curves yet: the first points come after 100 steps "
-                f"or an evaluation of t2t-trainer."
+                f"or an evaluation of t2t-trainer.",
+                code="no_curves",
             )
         hours = _hours(run, kinds) if over == "hours" else None
         for kind, curves in kinds.items():
@@ -106,7 +112,8 @@ def run_curves(
             known = sorted(found)
             raise UserError(
                 f"There is no curve '{name}' in {' or '.join(runs)}.{nearest(name, known)} There "
-                f"are: {', '.join(known)}."
+                f"are: {', '.join(known)}.",
+                code="unknown_name",
             )
     names = dict.fromkeys(names or [name for name in _USUAL if name in found] or found)
     return {name: found[name] for name in names}
@@ -118,7 +125,9 @@ def _hours(run: str, kinds: Mapping[str, Mapping[str, Mapping[int, float]]]):
     for curves in kinds.values():
         seconds |= curves.get(_SECONDS, {})
     if not seconds:
-        raise UserError(f"It is not known how long {run} was trained: use --over=steps.")
+        raise UserError(
+            f"It is not known how long {run} was trained: use --over=steps.", code="not_recorded"
+        )
     steps, known = np.array(sorted({0: 0.0, **seconds}.items())).T
     return lambda x: np.interp(x, steps, known) / 3600
 

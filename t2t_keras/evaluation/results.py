@@ -122,7 +122,8 @@ def append_result(path: str | Path, result: Result) -> None:
     except OSError as error:
         raise UserError(
             f"The result cannot be added to {path}: {error.strerror}. Make room, or give another "
-            f"--results_file. Its line: {line.decode('utf-8').strip()}"
+            f"--results_file. Its line: {line.decode('utf-8').strip()}",
+            code="not_written",
         ) from error
 
 
@@ -139,7 +140,7 @@ def read_results(path: str | Path) -> list[Result]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+        raise UserError(f"{path} cannot be read: {error.strerror}.", code="not_read") from error
     results = []
     for number, line in enumerate(content.split(b"\n"), start=1):
         if not line.strip():

@@ -33,10 +33,12 @@ def check_figure(path: str | Path, shape: Sequence[int], layer: int, heads: Sequ
     check_format(path, FORMATS)
     layers, all_heads = shape[:2]
     if not 0 <= layer < layers:
-        raise UserError(f"The layer must be 0 to {layers - 1}, got {layer}.")
+        raise UserError(f"The layer must be 0 to {layers - 1}, got {layer}.", code="bad_value")
     if not heads or len(set(heads)) < len(heads) or not set(heads) <= set(range(all_heads)):
         given = ",".join(map(str, heads)) or "none"
-        raise UserError(f"Heads must be 0 to {all_heads - 1}, each at most once; got {given}.")
+        raise UserError(
+            f"Heads must be 0 to {all_heads - 1}, each at most once; got {given}.", code="bad_value"
+        )
 
 
 def write_figure(path: str | Path, view: AttentionView, layer: int, heads: Sequence[int]) -> str:

@@ -50,7 +50,8 @@ def sentence_insights(translator: Translator, lines: Sequence[str]) -> Iterator[
     if size > _MAX_PAGE_BYTES:
         raise UserError(
             f"Expected sentences for a page of at most {_MAX_PAGE_BYTES / 1e6:.0f} MB, got "
-            f"{len(lines):,} for about {size / 1e6:,.0f} MB. Give fewer or shorter ones."
+            f"{len(lines):,} for about {size / 1e6:,.0f} MB. Give fewer or shorter ones.",
+            code="too_long",
         )
     translations = translator.translate(lines)
     for start in range(0, len(lines), _LINES_AT_ONCE):

@@ -76,7 +76,8 @@ def write_atomically(path: Path, content: bytes) -> dict[str, int | str]:
     except OSError as error:
         raise UserError(
             f"{path} cannot be written: {error.strerror} ({len(content):,} bytes). Make room "
-            f"or give another directory, then run the same command again."
+            f"or give another directory, then run the same command again.",
+            code="not_written",
         ) from error
     return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
@@ -86,7 +87,9 @@ def make_parent(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{path.parent} cannot be made: {error.strerror}.") from error
+        raise UserError(
+            f"{path.parent} cannot be made: {error.strerror}.", code="not_written"
+        ) from error
 
 
 def check_parent(path: Path) -> None:
@@ -96,7 +99,8 @@ def check_parent(path: Path) -> None:
         tempfile.TemporaryFile(dir=path.parent).close()
     except OSError as error:
         raise UserError(
-            f"Nothing can be written in {path.parent}: {error.strerror}. Give another directory."
+            f"Nothing can be written in {path.parent}: {error.strerror}. Give another directory.",
+            code="not_written",
         ) from error
 
 

@@ -17,14 +17,18 @@ def need_matplotlib() -> None:
     """Raises `UserError` where matplotlib is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
         raise UserError(
-            "Figures need matplotlib, which is not installed: pip install 't2t-keras[plot]'"
+            "Figures need matplotlib, which is not installed: pip install 't2t-keras[plot]'",
+            code="missing_package",
         )
 
 
 def check_format(path: str | Path, formats: Sequence[str]) -> None:
     """Raises `UserError` unless a file's name ends in one of the formats, as ".png"."""
     if Path(path).suffix.lower() not in formats:
-        raise UserError(f"A figure's name must end in {', '.join(formats)}; got '{path}'.")
+        raise UserError(
+            f"A figure's name must end in {', '.join(formats)}; got '{path}'.",
+            code="unknown_extension",
+        )
 
 
 def save_figure(path: str | Path, draw: Callable[[], object], **page) -> str:

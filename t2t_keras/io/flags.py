@@ -160,11 +160,13 @@ class Flags(absl_flags.FlagValues):
                 f"There is no flag --{error.flagname}.{advice}", code="unknown_flag"
             ) from None
         except absl_flags.Error as error:
-            raise UserError(str(error)) from None
+            raise UserError(str(error), code="bad_value") from None
         for name in self.__dict__["arguments_meaning"]:
             self.__dict__[name], rest = rest[1:], []
         if rest[1:] and not known_only:
-            raise UserError(f"Expected flags of the form --name=value, got '{rest[1]}'.")
+            raise UserError(
+                f"Expected flags of the form --name=value, got '{rest[1]}'.", code="bad_arguments"
+            )
 
     def _as_setting(self, argv: Sequence[str], wrong: str) -> str:
         """Returns the advice to give a setting by its flag, "" if `wrong` is not a setting."""

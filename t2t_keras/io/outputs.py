@@ -62,7 +62,10 @@ def is_stream(path: str | Path) -> bool:
 def check_folder(folder: str | Path, kind: str) -> None:
     """Raises `UserError` if the folder for one of the `_MARKERS` holds another of them."""
     if (found := _kind(Path(folder))) not in ("", kind):
-        raise UserError(f"{folder} contains {found}: expected a folder of its own for {kind}.")
+        raise UserError(
+            f"{folder} contains {found}: expected a folder of its own for {kind}.",
+            code="output_belongs_to_other",
+        )
 
 
 def check_outputs(
@@ -75,15 +78,18 @@ def check_outputs(
     Of a folder that the command reads (a run, generated data), its own files count. It replaces
     what it writes, streams aside; `appends` are files of results that it adds lines to.
     """
-    taken: dict[object, str] = {}
+    taken: dict[object, tuple[str, str]] = {}
     for path in map(Path, reads):
         for file in _own_files(path) if path.is_dir() else [path]:
             if str(file) != STANDARD_STREAM:
-                taken[_identity(file)] = f"it is also an input ({file})"
+                taken[_identity(file)] = "output_is_input", f"it is also an input ({file})"
     for paths, results in ((writes, (_RESULTS,)), (appends, ())):
         for path in map(Path, paths):
             if path.is_dir():
-                raise UserError(f"{path} is a folder: expected the name of a file, as {path}/out.")
+                raise UserError(
+                    f"{path} is a folder: expected the name of a file, as {path}/out.",
+                    code="is_a_folder",
+                )
             if is_stream(path):
                 continue
             if path.suffix.lower() in _PACKED:
@@ -93,9 +99,12 @@ def check_outputs(
                     code="packed_output",
                 )
             identity = _identity(path)
-            if reason := _owner(path, results) or taken.get(identity):
-                raise UserError(f"Cannot write to {path}: {reason}. Give another name.")
-            taken[identity] = "it is another output"
+            if owner := _owner(path, results):
+                taken[identity] = "output_belongs_to_other", owner
+            if identity in taken:
+                code, reason = taken[identity]
+                raise UserError(f"Cannot write to {path}: {reason}. Give another name.", code=code)
+            taken[identity] = "output_twice", "it is another output"
 
 
 def _own_files(folder: Path) -> list[Path]:

@@ -30,12 +30,20 @@ def read_json(path: Path, advice: str, keys: Iterable[str] = ()) -> dict[str, An
         raise UserError(f"{error} {advice}", code=error.code) from error
     except (OSError, ValueError, RecursionError) as error:
         reason = f"{type(error).__name__}: {brief(error)}"
-        raise UserError(f"Cannot read {path} ({reason}). {advice}") from error
+        raise UserError(
+            f"Cannot read {path} ({reason}). {advice}",
+            code="not_read" if isinstance(error, OSError) else "damaged_file",
+        ) from error
     if not isinstance(content, dict):
-        raise UserError(f"{path}: expected a JSON object, got {type(content).__name__}. {advice}")
+        raise UserError(
+            f"{path}: expected a JSON object, got {type(content).__name__}. {advice}",
+            code="damaged_file",
+        )
     missing = [key for key in keys if key not in content]
     if missing:
-        raise UserError(f"{path}: expected {', '.join(map(repr, missing))} in it. {advice}")
+        raise UserError(
+            f"{path}: expected {', '.join(map(repr, missing))} in it. {advice}", code="damaged_file"
+        )
     return content
 
 
@@ -67,14 +75,16 @@ def locked_directory(directory: str | Path, what: str) -> Iterator[BinaryIO]:
         file = path.open("a+b", buffering=0)
     except OSError as error:
         raise UserError(
-            f"Cannot write in {directory}: {error.strerror}. Give another directory."
+            f"Cannot write in {directory}: {error.strerror}. Give another directory.",
+            code="not_written",
         ) from error
     with file:
         if lock(file) is False:
             file.seek(0)
             owner = file.read(200).decode("utf-8", errors="replace").strip() or "another process"
             raise UserError(
-                f"{directory} is in use by {owner}. Wait until it ends, or give another directory."
+                f"{directory} is in use by {owner}. Wait until it ends, or give another directory.",
+                code="in_use",
             )
         with contextlib.suppress(OSError):  # As on a full disk; it only informs.
             file.truncate(0)

@@ -40,7 +40,8 @@ def check_tokenization(name: str) -> None:
     if name not in TOKENIZATIONS:
         raise UserError(
             f"There is no tokenisation {name!a}.{nearest(name, TOKENIZATIONS)} There are: "
-            f"{', '.join(TOKENIZATIONS)}."
+            f"{', '.join(TOKENIZATIONS)}.",
+            code="unknown_name",
         )
 
 
@@ -73,15 +74,17 @@ def bleu(
         if len(hypotheses) != len(lines):
             raise UserError(
                 f"Expected as many translations as references, line by line; got "
-                f"{len(hypotheses)} translations and {len(lines)} references."
+                f"{len(hypotheses)} translations and {len(lines)} references.",
+                code="unequal_counts",
             )
     if conventions and more_references:
         raise UserError(
             f"The conventions {', '.join(conventions)} take one reference, got "
-            f"{1 + len(more_references)}. Leave the convention out, or give one reference."
+            f"{1 + len(more_references)}. Leave the convention out, or give one reference.",
+            code="bad_arguments",
         )
     if not hypotheses:
-        raise UserError("There are no lines to score.")
+        raise UserError("There are no lines to score.", code="no_text")
     scores, signatures, lines = [], [], []
     # Text that looks tokenised makes sacreBLEU warn; "none" says that it is.
     bleu_metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")

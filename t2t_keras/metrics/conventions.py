@@ -56,7 +56,8 @@ def convention_bleu(
     if convention not in CONVENTIONS:
         raise UserError(
             f"There is no convention '{convention}'.{nearest(convention, CONVENTIONS)} There are: "
-            f"{', '.join(CONVENTIONS)}."
+            f"{', '.join(CONVENTIONS)}.",
+            code="unknown_name",
         )
     # Its tables of characters take a third of a second, which few commands need.
     import sacremoses
@@ -66,7 +67,8 @@ def convention_bleu(
     if language not in languages:  # as which sacremoses would take English
         raise UserError(
             f"The convention {convention} tokenises by language: expected that of the "
-            f"translations, as de, got {language!a}.{nearest(language, languages)}"
+            f"translations, as de, got {language!a}.{nearest(language, languages)}",
+            code="bad_value",
         )
     tokenizer = sacremoses.MosesTokenizer(lang=language)
     tokenisation = f"moses-{language}-sacremoses-{sacremoses.__version__}"

@@ -185,7 +185,8 @@ def evalb(
         if errors > max_errors + 1:
             raise UserError(
                 f"{errors} sentences cannot be scored; --max_errors={max_errors} allows "
-                f"{max_errors + 1}. Are these parses of the same sentences?"
+                f"{max_errors + 1}. Are these parses of the same sentences?",
+                code="too_many_errors",
             )
         if score is None:
             break

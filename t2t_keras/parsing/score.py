@@ -80,7 +80,8 @@ def score_parses(
     if len(set(counts)) > 1 or not hypotheses:
         raise UserError(
             f"Expected as many parses, references and sentences, at least one of each; got "
-            f"{', '.join(map(str, counts))}."
+            f"{', '.join(map(str, counts))}.",
+            code="unequal_counts",
         )
     by_length, repairs = dict.fromkeys(_ROWS, Score()), Counter()
     repaired = right_tags = punctuation = 0
@@ -127,6 +128,7 @@ def reference_trees(
             raise UserError(
                 f"The reference in line {number} is no tree over the words of its sentence: "
                 f"'{line[:60]}' for '{' '.join(sentence)[:60]}'. Give trees in brackets, or as "
-                f"t2t-datagen writes them."
+                f"t2t-datagen writes them.",
+                code="bad_tree",
             )
         yield tree

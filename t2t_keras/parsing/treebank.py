@@ -50,7 +50,9 @@ def tree_texts(path: Path, offset: int = 0, line: int = 1) -> Iterator[TreeText]
             held += text.removeprefix(codecs.BOM_UTF8) if begin == 0 and number == first else text
             depth += text.count(b"(") - text.count(b")")
             if depth < 0:
-                raise UserError(f"{path}:{number}: a bracket is closed that was never opened.")
+                raise UserError(
+                    f"{path}:{number}: a bracket is closed that was never opened.", code="bad_tree"
+                )
             if not depth and len(text) <= MAX_TREE_BYTES:
                 if held.strip():
                     yield TreeText(first, begin, held)
@@ -60,7 +62,8 @@ def tree_texts(path: Path, offset: int = 0, line: int = 1) -> Iterator[TreeText]
     if held:
         raise UserError(
             f"{path}:{first}: expected the end of the tree that begins here within "
-            f"{MAX_TREE_BYTES:,} bytes, got {depth} open brackets in line {number}."
+            f"{MAX_TREE_BYTES:,} bytes, got {depth} open brackets in line {number}.",
+            code="bad_tree",
         )
 
 
@@ -73,12 +76,14 @@ def trees_of(text: TreeText, path: Path | str) -> list[Tree]:
         content = text.text.decode("utf-8")
     except UnicodeDecodeError as error:
         line = text.line + text.text.count(b"\n", 0, error.start)
-        raise UserError(f"{path}:{line} is not UTF-8. Convert the file to UTF-8.") from error
+        raise UserError(
+            f"{path}:{line} is not UTF-8. Convert the file to UTF-8.", code="not_utf8"
+        ) from error
     try:
         return parsed(content, labelled=True)
     except TreeError as error:
         line = text.line + content.count("\n", 0, error.position)
-        raise UserError(f"{path}:{line}: {error}.") from error
+        raise UserError(f"{path}:{line}: {error}.", code="bad_tree") from error
 
 
 class TreeError(Exception):
@@ -189,7 +194,8 @@ def split_files(directory: Path, besides: Path | None = None) -> dict[str, list[
             if os.path.realpath(first) != os.path.realpath(path):
                 raise UserError(
                     f"{first} and {path} are copies of one file of section {named[1]}. Give a "
-                    f"--tmp_dir with one copy of the treebank."
+                    f"--tmp_dir with one copy of the treebank.",
+                    code="given_twice",
                 )
     # Within a section, in the order of the paths.
     files = sorted((section, path) for (section, _), path in seen.items())
@@ -202,7 +208,8 @@ def split_files(directory: Path, besides: Path | None = None) -> dict[str, list[
         raise UserError(
             f"{directory} has no .mrg files for {' and '.join(empty)}. --tmp_dir must be the "
             f"directory of the Penn Treebank with the Wall Street Journal's sections 02 to 21 "
-            f"(train), 22 (dev) and 23 (test), as in wsj/02/wsj_0201.mrg."
+            f"(train), 22 (dev) and 23 (test), as in wsj/02/wsj_0201.mrg.",
+            code="missing_source_files",
         )
     missing = sorted(set(range(2, 24)) - {section for section, _ in files})
     if missing:

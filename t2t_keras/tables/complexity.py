@@ -39,7 +39,9 @@ def complexity_table(n: int = 64, d: int = 512, k: int = 3, r: int = 9) -> Table
     centred on its position, r >= 3.
     """
     if r % 2 == 0:
-        raise UserError(f"--r must be odd, as 2 * self_attention_radius + 1 is, got {r}.")
+        raise UserError(
+            f"--r must be odd, as 2 * self_attention_radius + 1 is, got {r}.", code="bad_value"
+        )
     separable = k * n * d + n * d**2
     # Formulas up to a constant factor, and their values: operations of a layer, those that must
     # wait for each other, and the longest way between an input and an output, in layers.

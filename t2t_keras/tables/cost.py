@@ -77,12 +77,16 @@ def cost_row(
     if bool(hours) == bool(step_seconds) or not 0 < hours + step_seconds < math.inf:
         raise UserError(
             f"Expected a positive number as either --hours or --step_seconds of a training, got "
-            f"{hours:g} and {step_seconds:g}."
+            f"{hours:g} and {step_seconds:g}.",
+            code="conflicting_settings",
         )
     seconds, time = hours * 3600, f"{hours / 24:g} days" if hours >= 48 else f"{hours:g} hours"
     if step_seconds:
         if not hparams_set:
-            raise UserError("--step_seconds needs --hparams_set, which has the number of steps.")
+            raise UserError(
+                "--step_seconds needs --hparams_set, which has the number of steps.",
+                code="conflicting_settings",
+            )
         steps = registry.hparams(hparams_set).train_steps
         seconds, time = step_seconds * steps, f"{steps:,} steps of {step_seconds:g} s"
     gpu, tflops = _gpu(hardware)
@@ -106,7 +110,9 @@ def _gpu(hardware: str) -> tuple[str, float]:
         if 0 < (tflops := float(hardware)) < math.inf:
             return f"{tflops:g} TFLOP/s", tflops
     known = ", ".join(_SUSTAINED_TFLOPS)
-    raise UserError(f"--hardware: expected {known} or positive TFLOP/s, got {hardware!a}.")
+    raise UserError(
+        f"--hardware: expected {known} or positive TFLOP/s, got {hardware!a}.", code="bad_value"
+    )
 
 
 def cost_table(results: Sequence[Result] = (), requested: dict[str, Any] | None = None) -> Table:
