@@ -91,12 +91,14 @@ def train(
             known = sorted(fields | inspect.signature(train).parameters.keys() - {"options"})
             raise UserError(
                 f"There is no option '{name}' of train.{nearest(name, known)} Choose from "
-                f"{', '.join(known)}."
+                f"{', '.join(known)}.",
+                code="no_such_argument",
             )
     if not 0 <= random_seed < 2**32 or (worker_gpu is not None and worker_gpu < 0):
         raise UserError(
             f"Expected a random_seed of 0 to {2**32 - 1} and a worker_gpu >= 0, got {random_seed} "
-            f"and {worker_gpu}."
+            f"and {worker_gpu}.",
+            code="bad_value",
         )
     data_dir, output_dir = expanded(data_dir), expanded(output_dir)
     if not (data_dir and output_dir):
@@ -118,7 +120,8 @@ def train(
     if type(hparams) is not HParams and hparams.set_name not in registry.HPARAMS_SETS:
         raise UserError(
             f"{type(hparams).__name__} has hyperparameters of its own: register a set that returns "
-            f"it, and get it from t2t_keras.hparams, so that the run can be loaded."
+            f"it, and get it from t2t_keras.hparams, so that the run can be loaded.",
+            code="not_registered",
         )
     # Also checks values that were set in another way.
     changes = {} if train_steps is None else {"train_steps": train_steps}

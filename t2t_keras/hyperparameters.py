@@ -170,36 +170,45 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
     for name, (chooser, ignoring, using) in _USED_BY.items():
         differs = getattr(changed, name) != getattr(hparams, name)
         if differs and (chosen := getattr(changed, chooser)) in ignoring:
-            raise UserError(f"{name} has no effect with {chooser}={chosen}: set {chooser}={using}.")
+            raise UserError(
+                f"{name} has no effect with {chooser}={chosen}: set {chooser}={using}.",
+                code="conflicting_settings",
+            )
     if changed.d_model % 2:
         raise UserError(
             f"d_model must be even, got {changed.d_model}: sines and cosines come in pairs "
-            f"(section 3.5)."
+            f"(section 3.5).",
+            code="bad_value",
         )
     if changed.positions == "learned" and changed.first_position >= changed.max_positions:
         raise UserError(
             f"first_position={changed.first_position} must be below max_positions="
-            f"{changed.max_positions}, which positions=learned has rows for."
+            f"{changed.max_positions}, which positions=learned has rows for.",
+            code="conflicting_settings",
         )
     if changed.positions == "rotary" and changed.head_widths()[0] % 2:
         raise UserError(
-            f"positions=rotary turns pairs: d_k must be even, got {changed.head_widths()[0]}."
+            f"positions=rotary turns pairs: d_k must be even, got {changed.head_widths()[0]}.",
+            code="bad_value",
         )
     if changed.d_model % changed.num_heads and not (changed.d_k and changed.d_v):
         raise UserError(
             f"d_model={changed.d_model} is not divisible by num_heads={changed.num_heads}. Set d_k "
-            f"and d_v, or change one of the two."
+            f"and d_v, or change one of the two.",
+            code="conflicting_settings",
         )
     if changed.compute_dtype == "float16" and changed.optimizer != "adam":
         raise UserError(
             f"compute_dtype=float16 needs optimizer=adam, got optimizer={changed.optimizer}. Take "
-            f"compute_dtype=bfloat16."
+            f"compute_dtype=bfloat16.",
+            code="conflicting_settings",
         )
     is_peak = changed.schedule in ("cosine", "inverse_square_root")
     if is_peak and changed.learning_rate >= 1 and changed.optimizer in ("adam", "adamw", "lion"):
         raise UserError(
             f"learning_rate is the largest rate of schedule={changed.schedule}: expected less than "
-            f"1, such as 0.001, got {changed.learning_rate}."
+            f"1, such as 0.001, got {changed.learning_rate}.",
+            code="conflicting_settings",
         )
     for pattern in changed.trainable.split("+"):
         try:
@@ -207,13 +216,15 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
         except re.error as error:
             raise UserError(
                 f"trainable={changed.trainable}: expected regular expressions such as encoder.*, "
-                f"joined by +, got '{pattern}' ({error})."
+                f"joined by +, got '{pattern}' ({error}).",
+                code="bad_value",
             ) from error
     at_once = changed.microbatch_tokens or changed.batch_tokens
     if changed.max_length > min(at_once, changed.batch_tokens):
         raise UserError(
             f"max_length={changed.max_length} must be at most microbatch_tokens="
             f"{changed.microbatch_tokens} and batch_tokens={changed.batch_tokens}, so that one "
-            f"sentence fits. Lower max_length or raise the others."
+            f"sentence fits. Lower max_length or raise the others.",
+            code="conflicting_settings",
         )
     return changed

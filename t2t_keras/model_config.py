@@ -180,7 +180,8 @@ class ModelConfig(LayerConfig):
             raise UserError(
                 f"share_embeddings={self.share_embeddings} needs one vocabulary, got two. Set "
                 f"--hparams=share_embeddings=target, or none; or shared_vocabulary=true in "
-                f"--problem_config."
+                f"--problem_config.",
+                code="conflicting_settings",
             )
         return shared
 
@@ -209,7 +210,9 @@ def take_config(
     """
     if name := arguments.pop("config_class", None):
         if name not in _CLASSES:
-            raise UserError(f"The model needs the class {name}. Import its module first.")
+            raise UserError(
+                f"The model needs the class {name}. Import its module first.", code="not_registered"
+            )
         config = _CLASSES[name]()
     given: Any = config or config_class()  # A user's own class extends `config_class`.
     if _is_ours(given):

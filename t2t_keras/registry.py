@@ -75,7 +75,10 @@ def register_problem(problem_class: ProblemClass) -> ProblemClass:
     untyped = vars(problem_class).keys() - inspect.get_annotations(problem_class)
     if ignored := untyped.intersection(field.name for field in fields):
         names = ", ".join(sorted(ignored))
-        raise UserError(f"{problem_class.__name__}: give {names} a type, as in `name: str = ...`.")
+        raise UserError(
+            f"{problem_class.__name__}: give {names} a type, as in `name: str = ...`.",
+            code="missing_type",
+        )
     if "__dataclass_fields__" not in vars(problem_class):
         # Without a docstring it would get its signature for one.
         problem_class.__doc__ = problem_class.__doc__ or " "
@@ -161,7 +164,9 @@ def import_user_directory(path: str) -> None:
     package = directory / "__init__.py"
     files = [package] if package.exists() else sorted(directory.glob("*.py"))
     if not files:
-        raise UserError(f"--t2t_usr_dir={path}: expected a directory with Python files.")
+        raise UserError(
+            f"--t2t_usr_dir={path}: expected a directory with Python files.", code="bad_value"
+        )
     for file in files:
         _import_file(directory.name if file == package else file.stem, file)
     if str(directory) not in user_directories:
@@ -172,7 +177,9 @@ def _import_file(name: str, file: Path) -> None:
     if name in sys.modules:
         if getattr(sys.modules[name], "__file__", None) == str(file):
             return
-        raise UserError(f"{file}: a module called '{name}' exists already. Rename the file.")
+        raise UserError(
+            f"{file}: a module called '{name}' exists already. Rename the file.", code="name_taken"
+        )
     spec = importlib.util.spec_from_file_location(name, file)
     # Python has a loader for every .py file.
     assert spec is not None
@@ -185,4 +192,6 @@ def _import_file(name: str, file: Path) -> None:
         del sys.modules[name]
         if isinstance(error, UserError):
             raise
-        raise UserError(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
+        raise UserError(
+            f"{file} cannot be imported: {type(error).__name__}: {error}", code="import_failed"
+        ) from error

@@ -53,7 +53,8 @@ class Registry:
         if earlier and not earlier.__module__ == entry.__module__ == "__main__":
             raise UserError(
                 f"The {self.kind} '{name}' is registered twice: in {earlier.__module__} and in "
-                f"{entry.__module__}. Rename one of them."
+                f"{entry.__module__}. Rename one of them.",
+                code="name_taken",
             )
         self.entries[name] = entry
         return entry
@@ -115,9 +116,11 @@ def parse_assignments(text: str) -> dict[str, str]:
     for part in filter(str.strip, text.split(",")):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not name:
-            raise UserError(f"Expected name=value, got '{part.strip()}' in '{text}'.")
+            raise UserError(
+                f"Expected name=value, got '{part.strip()}' in '{text}'.", code="bad_value"
+            )
         if name in assignments:
-            raise UserError(f"'{name}' is given twice in '{text}'.")
+            raise UserError(f"'{name}' is given twice in '{text}'.", code="given_twice")
         assignments[name] = value
     return assignments
 
@@ -147,11 +150,15 @@ def override(
     for name, value in changes.items():
         if name in renamed:
             ours, comma, difference = renamed[name].partition(",")
-            raise UserError(f"The {what} '{name}' is called '{ours}' here{comma}{difference}.")
+            raise UserError(
+                f"The {what} '{name}' is called '{ours}' here{comma}{difference}.",
+                code="unknown_name",
+            )
         if name not in fields:
             raise UserError(
                 f"There is no {what} '{name}'.{nearest(name, fields)} "
-                f"Choose from {', '.join(sorted(fields))}."
+                f"Choose from {', '.join(sorted(fields))}.",
+                code="unknown_name",
             )
         if isinstance(value, str):
             value = fields[name].metadata["words"].get(value.strip().lower(), value)
@@ -192,7 +199,9 @@ def convert(value: Any, expected: type[Any], subject: str) -> Any:
         with contextlib.suppress(OverflowError):
             converted = float(value)
     if type(converted) is not expected or (expected is float and not math.isfinite(converted)):
-        raise UserError(f"{subject} must be {_TYPE_NAMES[expected]}, got {brief(value)}.")
+        raise UserError(
+            f"{subject} must be {_TYPE_NAMES[expected]}, got {brief(value)}.", code="bad_value"
+        )
     return converted
 
 
@@ -217,10 +226,11 @@ def _check_range(value: Any, bounds: Mapping[str, Any], subject: str) -> None:
     if choices and value not in choices:
         raise UserError(
             f"{subject} must be one of {', '.join(choices)}, got {brief(value)}."
-            f"{nearest(str(value), choices)}"
+            f"{nearest(str(value), choices)}",
+            code="bad_value",
         )
     # `not >=` rather than `<`, so that NaN is refused as well.
     if minimum is not None and not value >= minimum:
-        raise UserError(f"{subject} must be >= {minimum}, got {brief(value)}.")
+        raise UserError(f"{subject} must be >= {minimum}, got {brief(value)}.", code="bad_value")
     if maximum is not None and not value <= maximum:
-        raise UserError(f"{subject} must be <= {maximum}, got {brief(value)}.")
+        raise UserError(f"{subject} must be <= {maximum}, got {brief(value)}.", code="bad_value")

@@ -2,8 +2,8 @@ import dataclasses
 
 import numpy as np
 import pytest
+from refusals import refused
 
-from t2t_keras.errors import UserError
 from t2t_keras.settings import override, parse_assignments, setting
 
 
@@ -35,11 +35,14 @@ def test_parse_assignments(text, expected):
 
 
 @pytest.mark.parametrize(
-    ("text", "part"),
-    [("a", "'a'"), ("a=1,b", "'b'"), ("=1", "'=1'"), ("a=1, =2", "'=2'"), ("a=1,b=2,a=3", "'a'")],
+    ("text", "part", "code"),
+    [
+        *(("a", "'a'", "bad_value"), ("a=1,b", "'b'", "bad_value"), ("=1", "'=1'", "bad_value")),
+        *(("a=1, =2", "'=2'", "bad_value"), ("a=1,b=2,a=3", "'a'", "given_twice")),
+    ],
 )
-def test_parse_assignments_refuses(text, part):
-    with pytest.raises(UserError, match=f"{part}.* in '{text}'"):
+def test_parse_assignments_refuses(text, part, code):
+    with refused(code, part, f"'{text}'"):
         parse_assignments(text)
 
 
@@ -47,7 +50,7 @@ def test_override_takes_text_or_a_mapping():
     assert override(Oven(), "degrees=220,fan=true") == Oven(degrees=220, fan=True)
     assert override(Oven(), {"degrees": 220, "dish": "a,b=c"}) == Oven(degrees=220, dish="a,b=c")
     # Fields that are not changed are checked too.
-    with pytest.raises(UserError, match=r"'degrees' .*got 0"):
+    with refused("bad_value", "'degrees'", 50, 0):
         override(Oven(degrees=0), "fan=true")
 
 
@@ -75,34 +78,32 @@ def test_override_reads(name, values, expected):
 
 
 @pytest.mark.parametrize(
-    ("name", "expected", "values"),
+    ("name", "allowed", "values"),
     [
-        ("degrees", "an integer", ["", "hot", "200.5", "1e-1", "nan", "inf", "1e999", "true"]),
-        ("degrees", "an integer", ["0x10", "never", True, 200.5, None, [200]]),
-        ("timer", "an integer", ["always"]),
-        ("hours", "a number", ["", "long", "1,5", True, None]),
-        ("hours", "a number", ["nan", "-inf", float("nan"), float("inf")]),
-        ("drift", "a number", ["nan", float("inf")]),
-        ("fan", "true or false", ["", "maybe", "2", 1, None]),
-        ("dish", "a string", [1, None]),
-        ("degrees", ">= 50", [49]),
-        ("degrees", "<= 250", [251]),
-        ("hours", ">= 0.0", [-0.1]),
-        ("rack", "one of top, middle, bottom", ["botom"]),
+        ("degrees", [], ["", "hot", "200.5", "1e-1", "nan", "inf", "1e999", "true"]),
+        ("degrees", [], ["0x10", "never", True, 200.5, None, [200]]),
+        ("timer", [], ["always"]),
+        ("hours", [], ["", "long", "1,5", True, None]),
+        ("hours", [], ["nan", "-inf", float("nan"), float("inf")]),
+        ("drift", [], ["nan", float("inf")]),
+        ("fan", ["true", "false"], ["", "maybe", "2", 1, None]),
+        ("dish", [], [1, None]),
+        ("degrees", [50], [49]),
+        ("degrees", [250], [251]),
+        ("hours", [0.0], [-0.1]),
+        ("rack", ["top, middle, bottom", "'bottom'"], ["botom"]),
     ],
 )
-def test_override_refuses_a_value(name, expected, values):
+def test_override_refuses_a_value(name, allowed, values):
     for value in values:
-        with pytest.raises(UserError) as raised:
+        with refused("bad_value", f"'{name}'", repr(value), *allowed):
             override(Oven(), {name: value})
-        assert f"'{name}' must be {expected}, got {value!r}." in str(raised.value)
-        assert ("Did you mean 'bottom'" in str(raised.value)) == (name == "rack")
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"),
-    [("degree", "'degrees'.*degrees, dish"), ("serial", ""), ("heat", "'degrees'")],
+    ("name", "hints"),
+    [("degree", ["'degrees'", "degrees, dish"]), ("serial", []), ("heat", ["'degrees'"])],
 )
-def test_override_refuses_an_unknown_name(name, hint):
-    with pytest.raises(UserError, match=f"knob '{name}'.*{hint}"):
+def test_override_refuses_an_unknown_name(name, hints):
+    with refused("unknown_name", f"knob '{name}'", *hints):
         override(Oven(), {name: 200}, what="knob", renamed={"heat": "degrees"})

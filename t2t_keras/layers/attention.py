@@ -84,7 +84,9 @@ class MultiHeadAttention(ShapePreservingLayer):
     ):
         super().__init__(**kwargs)
         if rotary and d_k % 2:
-            raise UserError(f"rotary turns pairs: expected an even d_k, got {d_k}.")
+            raise UserError(
+                f"rotary turns pairs: expected an even d_k, got {d_k}.", code="bad_size"
+            )
         self.num_heads = num_heads
         self.d_k = d_k
         self.d_v = d_v or d_k

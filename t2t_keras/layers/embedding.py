@@ -146,7 +146,9 @@ class SymbolDropout(ShapePreservingLayer):
     def __init__(self, rate: float, sentinel: int, **kwargs: Any):
         super().__init__(autocast=False, **kwargs)  # As for SharedEmbedding.
         if not 0 <= rate < 1:
-            raise UserError(f"SymbolDropout: expected a rate from 0 to below 1, got {rate}.")
+            raise UserError(
+                f"SymbolDropout: expected a rate from 0 to below 1, got {rate}.", code="bad_value"
+            )
         self.rate = rate
         self.sentinel = sentinel
         check_sizes(self, sentinel=0)

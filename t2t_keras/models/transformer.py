@@ -97,7 +97,8 @@ class Transformer(keras.Model):
         if config.start_id >= self.vocab_size:
             raise UserError(
                 f"start_id={config.start_id}: expected an id of the vocabulary, which has "
-                f"{self.vocab_size}."
+                f"{self.vocab_size}.",
+                code="bad_value",
             )
         make = functools.partial(
             SharedEmbedding,

@@ -52,7 +52,8 @@ class RunCallbacks:
                 raise UserError(
                     f"callbacks: expected Keras's callbacks that change neither optimizer nor "
                     f"weights, got {each!r}. The learning rate is a hyperparameter, and a run "
-                    f"continues by itself."
+                    f"continues by itself.",
+                    code="bad_value",
                 )
         # How long an epoch is, and how many there are, shows only when they end.
         unknown = dict(epochs=None, steps=None)

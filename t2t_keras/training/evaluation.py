@@ -52,7 +52,9 @@ def read_evaluations(output_dir: str | Path) -> list[dict[str, Any]]:
             found.append(json.loads(line))
             found[-1]["step"], found[-1]["loss"]
         except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path}:{number} is no evaluation. Delete the line.") from error
+            raise UserError(
+                f"{path}:{number} is no evaluation. Delete the line.", code="damaged_file"
+            ) from error
     return found
 
 
@@ -170,7 +172,8 @@ def deciding(score, best_by: str) -> dict[str, float]:
     if not isinstance(value, float):
         raise UserError(
             f"--best_by={best_by}: expected loss or a number of this problem's score, as "
-            f"{score.main[0]}."
+            f"{score.main[0]}.",
+            code="bad_value",
         )
     return {best_by: value}
 
@@ -243,9 +246,15 @@ class SplitLoss:
         before = self._most
         problem = f"Out of memory in an evaluation of {before:,} tokens at once"
         if before <= self._fewest:
-            raise UserError(f"{problem}. Lower max_length, or take a smaller model or more memory.")
+            raise UserError(
+                f"{problem}. Lower max_length, or take a smaller model or more memory.",
+                code="out_of_memory",
+            )
         if len(self.step.local_replicas) < self.step.num_replicas:
             # The others wait for this part.
-            raise UserError(f"{problem}. Start all workers with a smaller microbatch_tokens.")
+            raise UserError(
+                f"{problem}. Start all workers with a smaller microbatch_tokens.",
+                code="out_of_memory",
+            )
         self._most = max(before // 2, self._fewest)
         print_beside_bar(f"{problem}: continuing with {self._most:,}.")

@@ -131,7 +131,8 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         if not 0 <= label_smoothing < 1:
             raise UserError(
                 f"SmoothedCrossEntropy: expected a label_smoothing from 0 to below 1, got "
-                f"{label_smoothing}."
+                f"{label_smoothing}.",
+                code="bad_value",
             )
         self.label_smoothing = label_smoothing
 
@@ -171,7 +172,8 @@ class TransformerSchedule(LearningRateSchedule):
         if min(d_model, warmup_steps) < 1:
             raise UserError(
                 f"TransformerSchedule: expected d_model and warmup_steps from 1 on, got {d_model} "
-                f"and {warmup_steps}."
+                f"and {warmup_steps}.",
+                code="bad_size",
             )
         self.d_model, self.warmup_steps, self.multiplier = d_model, warmup_steps, multiplier
 

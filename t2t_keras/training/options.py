@@ -80,25 +80,35 @@ class TrainOptions:
             value = str(value) if isinstance(value, Path) else value
             object.__setattr__(self, name, convert(value, kind, f"--{name}"))
         if self.schedule not in SCHEDULES:
-            raise UserError(f"--schedule: expected {' or '.join(SCHEDULES)}, got {self.schedule}.")
+            raise UserError(
+                f"--schedule: expected {' or '.join(SCHEDULES)}, got {self.schedule}.",
+                code="bad_value",
+            )
         if self.best_by != "loss" and not self.eval_bleu:
             raise UserError(
-                f"--best_by={self.best_by} needs scores of the dev set: give --eval_bleu as well."
+                f"--best_by={self.best_by} needs scores of the dev set: give --eval_bleu as well.",
+                code="conflicting_settings",
             )
         for name in ("adapt_vocabulary", "drop_layers"):
             if getattr(self, name) and not self.warm_start_from:
-                raise UserError(f"--{name} needs --warm_start_from.")
+                raise UserError(f"--{name} needs --warm_start_from.", code="conflicting_settings")
         if self.adapt_vocabulary and self.drop_layers:
-            raise UserError("--adapt_vocabulary and --drop_layers exclude each other.")
+            raise UserError(
+                "--adapt_vocabulary and --drop_layers exclude each other.",
+                code="conflicting_settings",
+            )
         if self.profile_steps and not self.profiled_steps():
             raise UserError(
                 f"--profile_steps: expected the first and the last step to trace, as 100,110; got "
-                f"'{self.profile_steps}'."
+                f"'{self.profile_steps}'.",
+                code="bad_value",
             )
         for name, value in vars(self).items():
             least = _LEAST.get(name, 0)
             if not isinstance(value, str) and not value >= least:
-                raise UserError(f"--{name}: expected a number >= {least}, got {value}.")
+                raise UserError(
+                    f"--{name}: expected a number >= {least}, got {value}.", code="bad_value"
+                )
 
     def profiled_steps(self) -> range:
         """Returns the steps to trace, counted from 1."""

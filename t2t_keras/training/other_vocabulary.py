@@ -83,13 +83,15 @@ def _check(config: RunConfig, other: RunConfig) -> None:
     for each in (config, other):
         if not each.problem.is_plain_text:
             raise UserError(
-                f"--adapt_vocabulary is for plain text: of {each.problem.name}, ids are symbols."
+                f"--adapt_vocabulary is for plain text: of {each.problem.name}, ids are symbols.",
+                code="not_text",
             )
         for tokenizer in (each.tokenizer.source, each.tokenizer):
             if not isinstance(tokenizer, SentencePieceTokenizer):
                 raise UserError(
                     f"--adapt_vocabulary needs SentencePiece vocabularies, got a "
-                    f"{tokenizer.suffix} file."
+                    f"{tokenizer.suffix} file.",
+                    code="other_vocabulary_kind",
                 )
     start = other.hparams.start_id
     [piece] = other.tokenizer.pieces([start])
@@ -98,7 +100,8 @@ def _check(config: RunConfig, other: RunConfig) -> None:
     if config.hparams.start_id != fits:
         raise UserError(
             f"--adapt_vocabulary: expected start_id={fits} for a decoder that starts with {piece}, "
-            f"got {config.hparams.start_id}. Give --hparams=start_id={fits}."
+            f"got {config.hparams.start_id}. Give --hparams=start_id={fits}.",
+            code="bad_value",
         )
 
 
@@ -108,7 +111,8 @@ def _rows(model: keras.Model) -> dict[str, keras.Variable]:
     if not isinstance(embedding, SharedEmbedding):
         raise UserError(
             f"--adapt_vocabulary does not know where {type(model).__name__} has its embeddings: "
-            f"expected a layer SharedEmbedding, as Transformer's."
+            f"expected a layer SharedEmbedding, as Transformer's.",
+            code="not_supported",
         )
     # What Keras calls `embeddings` is the sum with a LoRA adapter, if there is one.
     found = {_TARGET: embedding.table._embeddings}

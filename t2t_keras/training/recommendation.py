@@ -65,7 +65,8 @@ def recommended_hparams(
         if not RunConfig.exists(source):
             raise UserError(
                 f"--warm_start_from={warm_start_from}: expected a run or a checkpoint of one. "
-                f"--hparams_set={AUTO} takes its hyperparameters."
+                f"--hparams_set={AUTO} takes its hyperparameters.",
+                code="no_run",
             )
         hparams = RunConfig.load(source).hparams
         # What a training does with the weights is not what the weights need.

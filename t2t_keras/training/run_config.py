@@ -212,7 +212,9 @@ class RunConfig:
             raise UserError(f"{path}: {error}", code=error.code) from error
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             reason = f"{type(error).__name__}: {brief(error)}"
-            raise UserError(f"Cannot read {path} ({reason}). {advice}") from error
+            raise UserError(
+                f"Cannot read {path} ({reason}). {advice}", code="damaged_file"
+            ) from error
 
     def compared(self) -> dict[str, Any]:
         """Returns, by name, what must not change for the steps to stay the same."""
@@ -241,7 +243,9 @@ class RunConfig:
             raise UserError(
                 f"--output_dir={output_dir} contains a run with different settings:\n  {lines}\n"
                 f"Leave these flags out to use that run, start another one from its weights in a "
-                f"new --output_dir with --warm_start_from={output_dir}, or remove it to train anew."
+                f"new --output_dir with --warm_start_from={output_dir}, or remove it to train "
+                f"anew.",
+                code="other_settings",
             )
 
 
@@ -252,7 +256,8 @@ def _hparams(hparams_set: str, values: Mapping[str, Any], checked: bool) -> HPar
     if unknown := set(values) - {field.name for field in dataclasses.fields(kind)}:
         raise UserError(
             f"The run has hyperparameters that are not known: {', '.join(sorted(unknown))}. Was it "
-            f"made by another version of t2t_keras? run.json names it."
+            f"made by another version of t2t_keras? run.json names it.",
+            code="unknown_name",
         )
     values = typed(kind, values, "hyperparameter")
     hparams = kind(**values, set_name=hparams_set)

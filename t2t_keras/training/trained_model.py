@@ -77,7 +77,8 @@ def load_ensemble_model(path: str | Path, tokenizer: Tokenizer, weights_dtype: s
         raise UserError(
             f"{path} has a different vocabulary: expected {tokenizer.vocab_size:,} pieces with "
             f"SHA-256 {tokenizer.checksum[:12]}, got {own.vocab_size:,} with {own.checksum[:12]}. "
-            f"Train the runs of an ensemble on the same data."
+            f"Train the runs of an ensemble on the same data.",
+            code="other_vocabulary",
         )
     return model
 
@@ -143,19 +144,23 @@ def load_first_weights(
                 f"--warm_start_from={source}: expected vocabulary {ours[:12]}, that of this data, "
                 f"got {theirs[:12]}. Make the data with "
                 f"--problem_config={same_vocabulary(directory, other.vocabulary)}; or give "
-                f"--adapt_vocabulary, and new pieces begin as the means of old ones."
+                f"--adapt_vocabulary, and new pieces begin as the means of old ones.",
+                code="other_vocabulary",
             )
         if differ := other_meanings(config.hparams, other.hparams, is_adapted):
             given, needed = differ
             raise UserError(
                 f"--warm_start_from={source}: its weights have another meaning with {given}. Give "
-                f"--hparams={needed}."
+                f"--hparams={needed}.",
+                code="other_model",
             )
     elif adapt_vocabulary or drop_layers:
         flag, what = "adapt_vocabulary", "vocabulary"
         if drop_layers:
             flag, what = "drop_layers", "hyperparameters"
-        raise UserError(f"--{flag}: expected a run, with its {what}, in {directory}.")
+        raise UserError(
+            f"--{flag}: expected a run, with its {what}, in {directory}.", code="no_run"
+        )
     if is_adapted:
         load_adapted_weights(model, config, other, path)
     elif drop_layers:

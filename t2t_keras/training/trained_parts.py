@@ -54,7 +54,8 @@ def _matching(names: Collection[str], patterns: str) -> list[str]:
             first = dict.fromkeys(name.partition("/")[0] for name in names)
             raise UserError(
                 f"trainable={patterns}: no whole name matches '{pattern}'. Names are such as "
-                f"{max(names, key=len)}; they begin with {', '.join(first)}."
+                f"{max(names, key=len)}; they begin with {', '.join(first)}.",
+                code="unknown_name",
             )
     return [name for name in names if any(re.fullmatch(pattern, name) for pattern in parts)]
 

@@ -98,7 +98,8 @@ class _Trainer:
         elif hparams.lora_rank:
             raise UserError(
                 f"lora_rank={hparams.lora_rank} trains what is added to the weights of another "
-                f"run. Name it: --warm_start_from=RUN."
+                f"run. Name it: --warm_start_from=RUN.",
+                code="conflicting_settings",
             )
         if not self._saved_path:
             step.begin()
@@ -395,5 +396,6 @@ class _Trainer:
     def _diverged(self, what: str) -> UserError:
         return UserError(
             f"{what} The last good checkpoint is {self._saved_path or 'none'}. Try a lower "
-            f"learning_rate, more warmup_steps or clip_norm=1.0 in a new --output_dir."
+            f"learning_rate, more warmup_steps or clip_norm=1.0 in a new --output_dir.",
+            code="not_finite",
         )

@@ -166,12 +166,14 @@ def check_backend(eval_bleu: bool = False) -> None:
     if keras.backend.backend() not in _SUPPORTED:
         raise UserError(
             f"Training runs on Keras's backends {' and '.join(_SUPPORTED)}, got "
-            f"KERAS_BACKEND={keras.backend.backend()}."
+            f"KERAS_BACKEND={keras.backend.backend()}.",
+            code="other_backend",
         )
     if eval_bleu and keras.backend.backend() != "tensorflow":
         raise UserError(
             "--eval_bleu needs TensorFlow, which translates; under KERAS_BACKEND=jax give "
-            "--noeval_bleu. t2t-npz-to-checkpoint makes checkpoints that t2t-decoder scores."
+            "--noeval_bleu. t2t-npz-to-checkpoint makes checkpoints that t2t-decoder scores.",
+            code="other_backend",
         )
 
 
@@ -209,7 +211,8 @@ def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = Non
     except (OutOfMemoryError, MemoryError) as error:
         raise UserError(
             f"Out of memory: weights and the optimizer's moments take {needed / 1e9:,.1f} GB. Use "
-            f"a smaller model (d_model, d_ff, num_layers) or more memory."
+            f"a smaller model (d_model, d_ff, num_layers) or more memory.",
+            code="out_of_memory",
         ) from error
     step.gpus = devices.gpus
     return step

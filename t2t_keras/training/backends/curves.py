@@ -132,5 +132,6 @@ def _reported(path: str | Path, kind: type[Exception]) -> Iterator[None]:
         yield
     except kind as error:
         raise UserError(
-            f"Cannot write {path}: {first_line(error)}. Make room; the same command continues."
+            f"Cannot write {path}: {first_line(error)}. Make room; the same command continues.",
+            code="not_written",
         ) from error

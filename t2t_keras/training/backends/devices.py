@@ -41,7 +41,8 @@ def _divide_cpu(replicas: int, gpus: int, cluster: Cluster | None) -> None:
         workers = "several workers" if cluster else "one process"
         raise UserError(
             f"--cpu_replicas={replicas}: expected one process on a CPU (--worker_gpu=0) and a "
-            f"number <= {cores}, the cores that it may use; got {workers} with {gpus} GPUs."
+            f"number <= {cores}, the cores that it may use; got {workers} with {gpus} GPUs.",
+            code="bad_value",
         )
     (cpu,) = tf.config.list_physical_devices("CPU")
     parts = [tf.config.LogicalDeviceConfiguration()] * replicas
@@ -52,7 +53,8 @@ def _divide_cpu(replicas: int, gpus: int, cluster: Cluster | None) -> None:
     except RuntimeError as error:
         raise UserError(
             f"--cpu_replicas={replicas}: TensorFlow already computes in this process. Train in a "
-            f"new one. ({error})"
+            f"new one. ({error})",
+            code="already_computing",
         ) from error
 
 
@@ -70,7 +72,8 @@ def _gpu_names(worker_gpu: int | None) -> list[str]:
     if (worker_gpu or 0) > len(present):
         raise UserError(
             f"--worker_gpu={worker_gpu}: TensorFlow sees {len(present)} GPUs. Give a smaller "
-            f"number."
+            f"number.",
+            code="no_gpu",
         )
     details = map(tf.config.experimental.get_device_details, present[:worker_gpu])
     return [each.get("device_name", "GPU") for each in details]

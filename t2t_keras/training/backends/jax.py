@@ -180,19 +180,22 @@ def plan_devices(
     if cluster:
         raise UserError(
             "Several workers (TF_CONFIG, Slurm) train under TensorFlow only. Unset TF_CONFIG, or "
-            "KERAS_BACKEND=jax."
+            "KERAS_BACKEND=jax.",
+            code="other_backend",
         )
     for flag, number in (("cpu_replicas", cpu_replicas), ("worker_gpu", worker_gpu or 0)):
         if number > 1:
             raise UserError(
                 f"--{flag}={number}: under KERAS_BACKEND=jax a run uses one device. Leave the flag "
-                f"out, or set KERAS_BACKEND=tensorflow."
+                f"out, or set KERAS_BACKEND=tensorflow.",
+                code="other_backend",
             )
     gpus = [device for device in jax.devices() if device.platform == "gpu"]
     if worker_gpu and not gpus:
         raise UserError(
             f"--worker_gpu={worker_gpu}: JAX sees no GPU. Leave the flag out, or install JAX for "
-            f"the GPU (jax[cuda12])."
+            f"the GPU (jax[cuda12]).",
+            code="no_gpu",
         )
     if len(gpus) > 1 and worker_gpu != 0:
         print(f"Of {len(gpus)} GPUs the first is used: under JAX a run uses one device.")

@@ -42,7 +42,8 @@ class WeightsOnlyError(UserError):
     def __init__(self, path: str | Path):
         super().__init__(
             f"The checkpoint {path} contains weights only, from which a run cannot continue. Start "
-            f"a new one, in a new --output_dir, with --warm_start_from={path}."
+            f"a new one, in a new --output_dir, with --warm_start_from={path}.",
+            code="weights_only",
         )
 
 
@@ -103,7 +104,8 @@ class Checkpoints(abc.ABC):
         if damaged:
             raise UserError(
                 f"None of the {len(damaged)} checkpoints in {self._directory} can be read: "
-                f"{', '.join(file.name for file in damaged)}. {self._way_on()}"
+                f"{', '.join(file.name for file in damaged)}. {self._way_on()}",
+                code="checkpoint_damaged",
             )
         if self._has_saved():
             raise UserError(
@@ -139,7 +141,8 @@ class Checkpoints(abc.ABC):
                 begin = before[-1] if before else "the beginning"
                 advice = f"the same command continues from {begin}"
             raise UserError(
-                f"Cannot write the checkpoint {path}: {first_line(error)}. Make room; {advice}."
+                f"Cannot write the checkpoint {path}: {first_line(error)}. Make room; {advice}.",
+                code="not_written",
             ) from error
         paths = [*(each for each in before if each != path), path]
         self._list(paths[-self._keep :])
@@ -211,7 +214,10 @@ def named_alternative(path: str | Path, suffix: str, read: Callable[[str], objec
 
 def other_hyperparameters(path: str | Path, reason: str) -> UserError:
     """Returns the error of a checkpoint that does not fit the model."""
-    return UserError(f"The checkpoint {path} is of a model with other hyperparameters: {reason}.")
+    return UserError(
+        f"The checkpoint {path} is of a model with other hyperparameters: {reason}.",
+        code="other_model",
+    )
 
 
 def first_line(error: BaseException) -> str:

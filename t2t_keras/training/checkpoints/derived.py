@@ -77,7 +77,10 @@ def average_run(
     model_dir, output_dir = expanded(model_dir), expanded(output_dir)
     config = RunConfig.load(model_dir)
     if ema and not config.hparams.ema_decay:
-        raise UserError(f"{model_dir} keeps no moving average: it is trained with ema_decay=0.")
+        raise UserError(
+            f"{model_dir} keeps no moving average: it is trained with ema_decay=0.",
+            code="no_moving_average",
+        )
     files = npz if npz.checkpoint_paths(model_dir) else backend.checkpoints()
     files.newest_checkpoint(model_dir)
     _refuse_occupied(output_dir, overwrite, "--overwrite")
@@ -245,7 +248,8 @@ def _moving_average(
     except WeightsOnlyError as error:
         raise UserError(
             f"{paths[-1]} has averaged weights already, as best/ and what t2t-avg-all writes. "
-            f"Give the run's own folder as --model_dir."
+            f"Give the run's own folder as --model_dir.",
+            code="weights_only",
         ) from error
     exchange_averages(state["optimizer"])
     model.set_weights(merged_weights(state["model"], config.hparams))
@@ -297,13 +301,16 @@ def convert_npz_run(
     model_dir, output_dir = expanded(model_dir), expanded(output_dir)
     checkpoint_path = expanded(checkpoint_path)
     if keras.backend.backend() != "tensorflow":
-        raise UserError("TensorFlow's checkpoints need KERAS_BACKEND=tensorflow.")
+        raise UserError(
+            "TensorFlow's checkpoints need KERAS_BACKEND=tensorflow.", code="other_backend"
+        )
     config = RunConfig.load(model_dir)
     paths = npz.checkpoint_paths(model_dir)
     if not checkpoint_path and not paths:
         raise UserError(
             f"There is no .npz checkpoint in {model_dir}: expected a run that was trained or "
-            f"averaged under KERAS_BACKEND=jax."
+            f"averaged under KERAS_BACKEND=jax.",
+            code="no_checkpoint",
         )
     path = names.existing_checkpoint(checkpoint_path or paths[-1], npz.SUFFIX)
     steps = names.known_step_of(path)

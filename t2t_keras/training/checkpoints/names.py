@@ -50,7 +50,8 @@ def existing_checkpoint(path: str | Path, suffix: str) -> str:
         names = [Path(each).name for each in checkpoint_paths(file.parent, suffix)]
         raise UserError(
             f"There is no checkpoint {path_of(file)}. In its directory: "
-            f"{', '.join(names) or 'none'}."
+            f"{', '.join(names) or 'none'}.",
+            code="no_checkpoint",
         )
     return path_of(file)
 
@@ -88,7 +89,9 @@ def known_step_of(path: str | Path) -> int:
     step = step_of(path)
     if step is None:
         suffix = NPZ_SUFFIX if str(path).endswith(NPZ_SUFFIX) else ""
-        raise UserError(f"{path}: expected a name with its step, as {NAME}-1000{suffix}.")
+        raise UserError(
+            f"{path}: expected a name with its step, as {NAME}-1000{suffix}.", code="bad_file_name"
+        )
     return step
 
 
@@ -107,7 +110,8 @@ def refuse_other_format(directory: str | Path, suffix: str) -> None:
     if tf and not npz and suffix != TENSORFLOW_SUFFIX:
         raise UserError(
             f"{directory} contains TensorFlow's checkpoints, such as {Path(tf[-1]).name}. Set "
-            f"KERAS_BACKEND=tensorflow, or give the directory of another run."
+            f"KERAS_BACKEND=tensorflow, or give the directory of another run.",
+            code="other_checkpoint_format",
         )
 
 

@@ -99,7 +99,8 @@ def _from_tf_config(text: str) -> Cluster:
     except (ValueError, AttributeError, TypeError) as error:
         raise UserError(
             f"TF_CONFIG={text!r}: {error}. Give every machine the same list of workers and its own "
-            f"index, for example {_EXAMPLE}; or unset TF_CONFIG to train on one machine."
+            f"index, for example {_EXAMPLE}; or unset TF_CONFIG to train on one machine.",
+            code="bad_configuration",
         ) from None
     return Cluster(addresses, index + (len(chiefs) if kind == "worker" else 0))
 
@@ -121,7 +122,8 @@ def _from_slurm(environment: Mapping[str, str]) -> Cluster:
     except (RuntimeError, ValueError, KeyError) as error:
         raise UserError(
             f"Cannot read Slurm's variables of this step: {error}. Start the command with srun, "
-            f"one task per machine; or set TF_CONFIG."
+            f"one task per machine; or set TF_CONFIG.",
+            code="bad_configuration",
         ) from None
     return Cluster(tuple(addresses), index)
 

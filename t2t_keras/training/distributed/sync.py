@@ -132,7 +132,10 @@ class Workers:
             if other.get(name) != chief.get(name)
         ]
         if different:
-            raise UserError("The workers have different settings:\n  " + "\n  ".join(different))
+            raise UserError(
+                "The workers have different settings:\n  " + "\n  ".join(different),
+                code="different_workers",
+            )
 
     def restore_newest(self, checkpoints, directory: Path) -> str | None:
         """Restores the newest undamaged checkpoint; on all workers the one that the chief has."""
@@ -145,7 +148,8 @@ class Workers:
             if time.monotonic() > deadline:
                 raise UserError(
                     f"The chief continues from {name}, which is not in {directory} here. "
-                    f"--output_dir must be one folder that all workers share."
+                    f"--output_dir must be one folder that all workers share.",
+                    code="folder_not_shared",
                 )
             time.sleep(0.2)
         checkpoints.restore(path)
@@ -250,14 +254,20 @@ def end_of_worker(error: BaseException, cluster: Cluster, options: TrainOptions)
     """Returns which worker an exception of this one says has ended, and why."""
     text, kind = str(error), type(error).__name__
     if kind not in _LOST:
-        expected = isinstance(error, UserError)
-        why, status = (text, error.exit_status) if expected else (f"{kind}: {text}", TRY_AGAIN)
-        return UserError(f"{cluster.name(cluster.index)} ended with an error: {why}", status)
+        if isinstance(error, UserError):
+            why, status, code = text, error.exit_status, error.code
+        else:
+            why, status, code = f"{kind}: {text}", TRY_AGAIN, "worker_failed"
+        return UserError(
+            f"{cluster.name(cluster.index)} ended with an error: {why}", status, code=code
+        )
     if reported := re.search(r"(Worker \d+ \(.*?) \[exit status (\d+)\]", text, re.DOTALL):
-        return UserError(reported[1], int(reported[2]))
+        return UserError(reported[1], int(reported[2]), code="worker_failed")
     if found := re.search(r"/task:(\d+)/device:\S+ is joining a group with size", text):
         name = cluster.name(int(found[1]))
-        return UserError(f"{name} has another number of GPUs: expected as many on all.")
+        return UserError(
+            f"{name} has another number of GPUs: expected as many on all.", code="different_workers"
+        )
     for pattern, what in _CAUSES.items():
         if found := re.search(pattern, text):
             tasks = re.findall(r"task:(\d+)", found[0]) or ["0"]
@@ -267,5 +277,10 @@ def end_of_worker(error: BaseException, cluster: Cluster, options: TrainOptions)
                 f"{names} {why}: killed, crashed, stopped or cut off from the network; see its "
                 f"log. The same command on every machine continues from the newest checkpoint.",
                 TRY_AGAIN,
+                code="worker_ended",
             )
-    return UserError(f"{cluster.name(cluster.index)} cannot continue: {kind}: {text}", TRY_AGAIN)
+    return UserError(
+        f"{cluster.name(cluster.index)} cannot continue: {kind}: {text}",
+        TRY_AGAIN,
+        code="worker_failed",
+    )

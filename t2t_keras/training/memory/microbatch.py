@@ -67,7 +67,8 @@ class Microbatch:
             recompute = "" if self._hparams.recompute else "set recompute=true, "
             raise UserError(
                 f"Out of memory with single sentences of max_length={self._hparams.max_length} "
-                f"tokens. Lower max_length, {recompute}or use a smaller model or more memory."
+                f"tokens. Lower max_length, {recompute}or use a smaller model or more memory.",
+                code="out_of_memory",
             )
         self.tokens = tokens
         write_json(self._path, {"tokens": tokens, "of": self._circumstances})
@@ -86,6 +87,7 @@ class Microbatch:
                 f"Out of memory with microbatch_tokens={before:,}. All workers must split a step "
                 f"alike: when started again, they continue with {self.tokens:,}.",
                 TRY_AGAIN,
+                code="out_of_memory",
             )
 
     def _remembered(self) -> int:
@@ -186,7 +188,8 @@ def microbatch_of_run(
         if free is None:
             raise UserError(
                 "microbatch_tokens=auto: the system does not tell how much memory is free. Give a "
-                "number."
+                "number.",
+                code="unknown_memory",
             )
     # One sentence must fit, in training and in evaluation.
     growth = config.variation(generated).growth(generated.store("train"))
