@@ -29,7 +29,10 @@ def choose(data: Path, text: str, languages: str, output: Path, share: float, li
     form.
     """
     if output.exists():
-        raise UserError(f"{output} is there already. Take it away, or give another --output.")
+        raise UserError(
+            f"{output} is there already. Take it away, or give another --output.",
+            code="output_exists",
+        )
     lexicon = Lexicon.from_bytes((data / LEXICON_FILE).read_bytes())
     sides = (read_text(Path(f"{text}.{language}")) for language in languages.split(","))
     pairs = list(zip(*sides, strict=True))

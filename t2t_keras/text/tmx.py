@@ -100,7 +100,7 @@ def translation_units(
     except (ValueError, LookupError) as error:  # Of the parser: an encoding it does not know.
         raise UserError(
             f"{name} cannot be read: {error}. Convert it to UTF-8 and change its first line.",
-            code="not_utf8",
+            code="unknown_encoding",
         ) from error
     if not complete:
         raise UserError(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
+from refusals import refused
 from safetensors.numpy import save_file
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
@@ -24,7 +25,6 @@ from t2t_keras.conversion.tensors import read_weights
 from t2t_keras.conversion.vocabularies import joint_pieces
 from t2t_keras.data.generate import generate
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.errors import UserError
 from t2t_keras.experiment import train
 from t2t_keras.layers.position import sinusoids
 from t2t_keras.serving.export.signatures import TranslationModule
@@ -192,20 +192,20 @@ def test_settings_that_cannot_be_represented_are_refused(copied, name, value):
     folder = copied(SHARED)
     settings = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(settings | {name: value}))
-    with pytest.raises(UserError, match=rf"config\.json: {name}='?{value}"):
+    with refused("not_supported", f"config.json: {name}={value!r}"):
         read_huggingface(folder)
 
 
 def test_a_vocabulary_of_another_model_is_refused(copied):
     folder = copied(SHARED)
     shutil.copy(SEPARATE / "vocab.json", folder)
-    with pytest.raises(UserError, match=r"vocab\.json: expected 140 pieces.*got 81"):
+    with refused("other_vocabulary", "vocab.json", " 140 ", " 81,"):
         read_huggingface(folder)
     content = (SHARED / "vocab.json").read_text(encoding="utf-8")
     (folder / "vocab.json").write_text(content.replace('"<unk>"', '"<unknown>"'), encoding="utf-8")
-    with pytest.raises(UserError, match=r"got 140, and 0, None and 139"):
+    with refused("other_vocabulary", " 140, ", " 0, None ", " 139."):
         read_huggingface(folder)
-    with pytest.raises(UserError, match=r"vocabularies of source and target, got 3"):
+    with refused("bad_value", "model.npz", " 3."):
         read_marian(folder / "model.npz", "a.yml,b.yml,c.yml")
 
 
@@ -217,20 +217,20 @@ def test_a_folder_has_one_model_beside_the_state_of_its_training(copied):
     found = read_model("marian", folder, ("en", "de"), changes={"num_heads": 4})
     assert (found.hparams["num_heads"], found.hparams["d_model"]) == (4, 16)
     shutil.copy(folder / "model.npz", folder / "other.npz")
-    with pytest.raises(UserError, match=r"one \.npz file, got 2"):
+    with refused("ambiguous_files", ".npz", " 2."):
         read_model("marian", folder, ("en", "de"))
 
 
 @pytest.mark.parametrize(
-    ("toolkit", "given", "said"),
+    ("toolkit", "given", "named"),
     [
-        ("marian", {"target_space": 0}, "target_space .* no effect with marian"),
-        ("marian", {"vocabulary": "a.spm"}, r"a\.spm cannot replace"),
-        ("huggingface", {"vocabulary": "a.spm"}, r"a\.spm cannot replace"),
+        ("marian", {"target_space": 0}, "target_space"),
+        ("marian", {"vocabulary": "a.spm"}, "a.spm"),
+        ("huggingface", {"vocabulary": "a.spm"}, "a.spm"),
     ],
 )
-def test_what_a_reader_does_not_take_is_refused(toolkit, given, said):
-    with pytest.raises(UserError, match=said):
+def test_what_a_reader_does_not_take_is_refused(toolkit, given, named):
+    with refused("bad_flags", named):
         read_model(toolkit, SHARED, ("en", "de"), **given)
 
 
@@ -282,7 +282,7 @@ def test_positions_are_refused_where_they_are_trained(copied, error, is_refused)
     arrays[name] = sinusoids(np.arange(64), 16, "concatenated").numpy() + np.float32(error)
     save_file(arrays, folder / "model.safetensors")
     if is_refused:
-        with pytest.raises(UserError, match=f"{name} is trained"):
+        with refused("not_supported", name):
             read_huggingface(folder)
     else:
         assert read_huggingface(folder).weights.keys() == read_huggingface(SHARED).weights.keys()
@@ -330,9 +330,8 @@ def changed(copied):
     ],
 )
 def test_options_that_cannot_be_represented_are_refused(changed, name, value):
-    with pytest.raises(UserError, match=rf"{name}='?") as refusal:
+    with refused("not_supported", f"{name}=", value):
         read_marian(changed({name: value}))
-    assert str(value) in str(refusal.value)
 
 
 def test_options_that_change_nothing_and_names_of_norms_before_sublayers(changed):
@@ -350,42 +349,42 @@ def test_options_that_change_nothing_and_names_of_norms_before_sublayers(changed
     assert found.weights.keys() == expected.weights.keys()
     other = path.parent / "other.spm"
     shutil.copy(FIXTURES / "fairseq" / "spm.model", other)
-    with pytest.raises(UserError, match=r"other\.spm is not the model"):  # Those beside it are.
+    with refused("other_vocabulary", "other.spm"):  # Those beside it are.
         read_marian(path, f"{path.parent / 'opus.vocab.yml'}, {other}")
 
 
 @pytest.mark.parametrize(
-    ("added", "said"),
+    ("added", "code", "named"),
     [
-        ({"decoder_l1_rnn_W": np.ones(2, np.float32)}, "decoder_l1_rnn_W has no counterpart"),
-        ({"encoder_l1_self_Wq_QuantMultA": np.ones(2, np.int8)}, "int8: expected no quantised"),
-        ({"special:code": np.array([print])}, "cannot be read.*allow_pickle=False"),
+        ({"decoder_l1_rnn_W": np.ones(2, np.float32)}, "unknown_weight", "decoder_l1_rnn_W"),
+        ({"encoder_l1_self_Wq_QuantMultA": np.ones(2, np.int8)}, "not_supported", "int8"),
+        ({"special:code": np.array([print])}, "not_a_checkpoint", "allow_pickle=False"),
     ],
 )
-def test_parameters_that_cannot_be_represented_are_refused(changed, added, said):
-    with pytest.raises(UserError, match=said):
+def test_parameters_that_cannot_be_represented_are_refused(changed, added, code, named):
+    with refused(code, named):
         read_marian(changed({}, **added))
 
 
 @pytest.mark.parametrize(
-    ("kernel", "more", "said"),
+    ("kernel", "more", "names"),
     [
-        (None, {}, r"query/kernel is missing\.$"),
+        (None, {}, ["query/kernel"]),
         (
             np.ones((16, 8), np.float32),
             {},
-            r"query/kernel has the shape \[16, 8\], not \[16, 16\]\.$",
+            ["query/kernel", "[16, 8]", "[16, 16]"],
         ),
-        (None, {"encoder_0/z": np.ones(1)}, r"query/kernel is missing \(and 1 more\)\.$"),
-        (None, {"a": np.ones(1), "z": np.ones(1)}, r"imported: a is not used \(and 2 more\)\.$"),
+        (None, {"encoder_0/z": np.ones(1)}, ["query/kernel", "1 more"]),
+        (None, {"a": np.ones(1), "z": np.ones(1)}, [" a ", "2 more"]),
     ],
 )
-def test_weights_that_are_not_those_of_the_model(changed, tmp_path, kernel, more, said):
+def test_weights_that_are_not_those_of_the_model(changed, tmp_path, kernel, more, names):
     found = read_marian(changed({}))
     weights = {**found.weights, "encoder_0/self_attention/query/kernel": kernel, **more}
     weights = {name: value for name, value in weights.items() if value is not None}
     problem = registry.problem("parallel_text", LANGUAGES)
-    with pytest.raises(UserError, match=said):
+    with refused("other_model", *names):
         make_run(dataclasses.replace(found, weights=weights), problem, tmp_path / "run", "it")
     assert not (tmp_path / "run").exists()
 
@@ -413,13 +412,13 @@ def test_vocabularies_in_yaml(tmp_path):
     pieces = ["</s>", "<unk>", "yes", "1.0", '"', "\x85", ":", breaks, "a\x85"]
     assert read_vocabulary(file, 9) == IdOrder(pieces, end=0, unknown=1)
     assert read_vocabulary(file, 4).pieces == pieces[:4]
-    with pytest.raises(UserError, match=r"expected 10 pieces.*got 9"):
+    with refused("other_vocabulary", " 10 ", " 9."):
         read_vocabulary(file, 10)
     text = tmp_path / "vocab.txt"
     file.write_text("eos: 0\nUNK: 1\na: 2\n")  # As Nematus has them.
     assert read_vocabulary(file, 3) == IdOrder(["eos", "UNK", "a"], end=0, unknown=1)
     file.write_text("</s>: 0\na: 1\n")
-    with pytest.raises(UserError, match="with </s> and <unk>"):
+    with refused("other_vocabulary", "</s>", "<unk>"):
         read_vocabulary(file, 2)
     text.write_text("a\n</s>\n<unk>\n")
     assert read_vocabulary(text, 3) == IdOrder(["a", "</s>", "<unk>"], end=1, unknown=2)
@@ -427,7 +426,7 @@ def test_vocabularies_in_yaml(tmp_path):
     file.write_text('{"</s>": 0, "a": 2, "<unk>": 1}')
     assert read_vocabulary(file, 3) == IdOrder(["</s>", "<unk>", "a"], end=0, unknown=1)
     for ids in ({"a": 0, "b": 2}, {"a": 0, "b": 0}, {"\ud800": 0}, {"a": []}, {"a": math.inf}):
-        with pytest.raises(UserError, match=r"^it: expected"):
+        with refused("not_a_vocabulary", "it: "):
             pieces_by_id(ids, "it")
 
 
@@ -471,7 +470,7 @@ def test_ids_of_another_toolkit_in_our_order(start):
 def test_files_that_are_no_vocabulary(copied, file, read):
     path = copied(SHARED) / file
     path.write_text('{"model": {"type": "BPE"}, "other": []}')
-    with pytest.raises(UserError, match=rf"{file}:? (is not a vocabulary|expected pieces)"):
+    with refused("not_a_vocabulary", file):
         read(path)
 
 
@@ -488,9 +487,7 @@ def test_a_model_has_three_of_four_pieces_of_its_list(same, others, is_refused):
         *(f"of another {i}" for i in range(others)),
     ]
     if is_refused:
-        with pytest.raises(
-            UserError, match=f"the list {same + others} .* only {same} are the same"
-        ):
+        with refused("other_vocabulary", f" {same + others} ", f" {same} are"):
             joint_pieces(model.model_bytes, pieces, "it")
     else:
         assert joint_pieces(model.model_bytes, pieces, "it").vocab_size == len(pieces)

@@ -1,16 +1,17 @@
 import dataclasses
 import json
+import re
 import runpy
 import unicodedata
 
 import pytest
+from refusals import refused
 
 from t2t_keras import settings
 from t2t_keras.data.chunks import split_chunks
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import Problem
-from t2t_keras.errors import UserError
 from t2t_keras.io.state import locked_directory
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.sources import OfCorpus
@@ -48,7 +49,7 @@ def test_what_is_written_is_what_was_read(
     assert manifest["vocabulary"]["size"] == generated.tokenizer.vocab_size == 330
     assert manifest["vocabulary"]["sha256"] == generated.tokenizer.checksum
     assert {*manifest["files"], "manifest.json"} == set(contents(generated.directory))
-    assert "train: 230 pairs in 5 shards" in capsys.readouterr().out
+    assert re.search(r"train: 230 .* 5 ", capsys.readouterr().out)
 
 
 def test_corpora_are_told_apart(problem, tmp_dir, tmp_path, pairs_of, monkeypatch, capsys):
@@ -72,12 +73,15 @@ def test_corpora_are_told_apart(problem, tmp_dir, tmp_path, pairs_of, monkeypatc
     found = pairs_of(generated, "train")
     assert found[:70] == found[70:140], "each is one run of pairs"
     assert generated.problem.mix == "train:0.9+web:0.1", "it is no matter of the data"
-    for wrong, at_fault in (("wbe+train", "'wbe'.* 'web'"), ("train; web", "stage 1 of 2")):
-        with pytest.raises(UserError, match=at_fault):
+    for wrong, code, names in (
+        ("wbe+train", "unknown_name", ["'wbe'", "'web'"]),
+        ("train; web", "bad_value", ["1 of 2"]),
+    ):
+        with refused(code, *names):
             generate(dataclasses.replace(both, mix=wrong), tmp_path, tmp_dir)
-        with pytest.raises(UserError, match=at_fault):
+        with refused(code, *names):
             open_generated(dataclasses.replace(both, mix=wrong), tmp_path)
-    with pytest.raises(UserError, match=r"train=web\+web: a text is named twice"):
+    with refused("given_twice", "train=web+web"):
         generate(dataclasses.replace(both, train="web+web"), tmp_path, tmp_dir)
 
 
@@ -125,14 +129,14 @@ def test_what_cannot_be_used_is_left_out_and_counted(
         kept = [unicodedata.normalize("NFC", line) for line in kept]
         assert [source for source, _ in pairs_of(generated, split)] == kept
     first = "text/train.en:5, text/train.de:6, text/train.en:92, text/train.de:230"
-    assert f"left out: 4 with an empty side ({first})" in capsys.readouterr().out
+    assert re.search(rf" 4 .*\({re.escape(first)}\)", capsys.readouterr().out)
 
 
 def test_an_empty_corpus_is_refused_while_old_data_is_there(problem, tmp_dir, tmp_path):
     generate(problem, tmp_path, tmp_dir)
     for name in ("more.en", "more.de"):
         (tmp_dir / name).write_bytes(b"")
-    with pytest.raises(UserError, match=r"more\.en and .*more\.de are empty"):
+    with refused("no_text", "more.en", "more.de"):
         generate(dataclasses.replace(problem, train="train+more"), tmp_path, tmp_dir)
     open_generated(problem, tmp_path)
 
@@ -140,9 +144,9 @@ def test_an_empty_corpus_is_refused_while_old_data_is_there(problem, tmp_dir, tm
 def test_a_split_without_a_usable_pair(problem, tmp_dir, tmp_path):
     for name in ("dev.en", "dev.de"):
         (tmp_dir / name).write_bytes(b"\n" * 25)
-    with pytest.raises(UserError, match=r"dev split .*left out: 25 with an empty"):
+    with refused("nothing_left", "dev", " 25 "):
         generate(problem, tmp_path, tmp_dir)
-    with pytest.raises(UserError, match="incomplete"):
+    with refused("incomplete_data", tmp_path):
         open_generated(problem, tmp_path)
 
 
@@ -175,19 +179,19 @@ def test_two_vocabularies(problem, tmp_dir, tmp_path, pairs_of):
     again = settings.override(problem, same_vocabulary(generated.directory, target))
     assert [again.vocab_file, again.source_vocab_file] == files
     same = generate(again, tmp_path / "second", tmp_dir)["vocabulary"]
-    with pytest.raises(UserError, match="vocab_file and source_vocab_file belong together"):
+    with refused("conflicting_settings", "vocab_file", "source_vocab_file"):
         open_generated(dataclasses.replace(again, vocab_file=""), tmp_path / "first")
     assert same == manifest["vocabulary"]
     for vocab_file, source_vocab_file, shared in ((*files, True), (files[0], "", False)):
         names = dict(vocab_file=vocab_file, source_vocab_file=source_vocab_file)
-        with pytest.raises(UserError, match="vocab_file and source_vocab_file belong together"):
+        with refused("conflicting_settings", "vocab_file", "source_vocab_file"):
             generate(
                 dataclasses.replace(problem, shared_vocabulary=shared, **names),
                 tmp_path,
                 tmp_dir,
             )
     (generated.directory / "vocab.source.model").write_bytes(target.model_bytes)
-    with pytest.raises(UserError, match="is not the vocabulary that was used"):
+    with refused("other_vocabulary"):
         _ = open_generated(apart, tmp_path / "first").tokenizer
 
 
@@ -219,20 +223,20 @@ def test_a_vocabulary_is_reused(problem, tmp_dir, tmp_path):
     moved.write_bytes(first.model_bytes)
     open_generated(dataclasses.replace(again, vocab_file=str(moved)), tmp_path)
     moved.write_bytes(SentencePieceTokenizer.train(["abc abd"] * 9, 270).model_bytes)
-    with pytest.raises(UserError, match=r"vocab_file: recorded .*vocab\.model, requested .*moved"):
+    with refused("other_settings", f"vocab_file: recorded {path}, requested {moved}"):
         open_generated(dataclasses.replace(again, vocab_file=str(moved)), tmp_path)
     # Of the same size, but another one.
     path.write_bytes(first.model_bytes.replace(b"house", b"HOUSE"))
-    with pytest.raises(UserError, match=r"vocab\.model is not the vocabulary that was used"):
+    with refused("other_vocabulary", "vocab.model"):
         _ = open_generated(again, tmp_path).tokenizer
     # The one that is recorded need not be there any more.
     path.unlink()
     open_generated(again, tmp_path)
     # Text is the same whatever the vocabulary.
-    with pytest.raises(UserError, match="vocab_size: recorded 8000, requested 330"):
+    with refused("other_settings", "vocab_size: recorded 8000, requested 330"):
         open_generated(problem, tmp_path)
     assert open_generated(problem, tmp_path, as_text=True).text("dev")
-    with pytest.raises(UserError, match="target_language: recorded de, requested fr"):
+    with refused("other_settings", "target_language: recorded de, requested fr"):
         open_generated(dataclasses.replace(problem, target_language="fr"), tmp_path, as_text=True)
 
 
@@ -248,29 +252,29 @@ def test_exactly_the_longest_pair_is_kept(problem, tmp_dir, tmp_path):
 def test_other_settings_are_named(problem, tmp_dir, tmp_path):
     generate(problem, tmp_path, tmp_dir)
     other = dataclasses.replace(problem, target_language="fr", vocab_size=331)
-    with pytest.raises(UserError, match=r"language: recorded de, .*size: .*requested 331\)"):
+    with refused("other_settings", "target_language: recorded de", "vocab_size", "requested 331"):
         open_generated(other, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("change", "options", "message"),
+    ("change", "options", "code", "names"),
     [
-        ({"target_language": ""}, {"tmp_dir": ""}, "--tmp_dir"),
-        ({}, {"num_workers": 0}, "--num_workers must be >= 1, got 0"),
-        ({"dev": "long"}, {}, r"long\.en has 1 lines and .*long\.de has 2"),
-        ({"vocab_file": "none.model"}, {}, r"none\.model cannot be read: No such file"),
-        ({"filters": "duplicate"}, {}, "Did you mean 'duplicates'"),
-        ({"vocab_size": 9999}, {}, "vocab_size=9999 is more"),
+        ({"target_language": ""}, {"tmp_dir": ""}, "missing_flags", ["--tmp_dir"]),
+        ({}, {"num_workers": 0}, "bad_value", ["--num_workers", " 0."]),
+        ({"dev": "long"}, {}, "unequal_counts", ["long.en has 1 ", "long.de has 2."]),
+        ({"vocab_file": "none.model"}, {}, "not_read", ["none.model"]),
+        ({"filters": "duplicate"}, {}, "unknown_name", ["'duplicates'"]),
+        ({"vocab_size": 9999}, {}, "bad_value", ["vocab_size=9999"]),
     ],
 )
 def test_what_cannot_be_made_leaves_the_old_data(
-    problem, tmp_dir, tmp_path, change, options, message
+    problem, tmp_dir, tmp_path, change, options, code, names
 ):
     (tmp_dir / "long.en").write_bytes(b"one\n")
     (tmp_dir / "long.de").write_bytes(b"one\none too many")
     generate(problem, tmp_path, tmp_dir)
     options = {"tmp_dir": tmp_dir, "overwrite": True} | options
-    with pytest.raises(UserError, match=message):
+    with refused(code, *names):
         generate(dataclasses.replace(problem, **change), tmp_path, **options)
     open_generated(problem, tmp_path)
 
@@ -279,14 +283,14 @@ def test_files_that_shrink(problem, tmp_dir):
     chunk = split_chunks(problem, tmp_dir, 50)["train"][0]
     for name in ("train.en", "train.de"):
         (tmp_dir / name).write_text("one line\n")
-    with pytest.raises(UserError, match="changed while it was read"):
+    with refused("file_changed", "train.en", "train.de"):
         list(chunk.pairs())
 
 
 def test_writers_are_locked_out_and_readers_are_not(problem, tmp_dir, tmp_path):
     generate(problem, tmp_path, tmp_dir)
     with locked_directory(tmp_path / "parallel_text", "another t2t-datagen"):
-        with pytest.raises(UserError, match="parallel_text is in use by another t2t-datagen, proc"):
+        with refused("in_use", tmp_path / "parallel_text", "another t2t-datagen"):
             generate(problem, tmp_path, tmp_dir, overwrite=True)
         assert len(open_generated(problem, tmp_path).store("train")) == 230
 
@@ -295,7 +299,7 @@ def test_a_run_is_not_overwritten(problem, tmp_dir, tmp_path, contents):
     directory = tmp_path / "parallel_text"
     directory.mkdir()
     (directory / "run.json").touch()
-    with pytest.raises(UserError, match="parallel_text contains a run"):
+    with refused("output_belongs_to_other", tmp_path / "parallel_text"):
         generate(problem, tmp_path, tmp_dir)
     assert contents(directory) == {"run.json": b""}
 
@@ -324,7 +328,7 @@ def test_a_problem_that_makes_its_text(tmp_path, pairs_of):
     for problem, order in ((made, 1), (swapped, -1)):
         expected = [pair[::order] for pair in made.examples("test")]
         assert pairs_of(open_generated(problem, tmp_path), "test") == expected
-    with pytest.raises(UserError, match="no train set: it has dev, test"):
+    with refused("no_such_split", "train", "dev, test"):
         open_generated(made, tmp_path).text("train")
 
 
@@ -336,22 +340,22 @@ def test_every_line_of_random_text_is_counted(root, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "read"),
+    ("name", "read", "code"),
     [
-        ("dev.source.txt", lambda generated: generated.text("dev")),
-        ("test.target.txt", lambda generated: generated.text_paths("test")),
-        ("dev-00000.tokens.npy", lambda generated: generated.store("dev")),
-        ("vocab.model", lambda generated: generated.tokenizer),
+        ("dev.source.txt", lambda generated: generated.text("dev"), "data_damaged"),
+        ("test.target.txt", lambda generated: generated.text_paths("test"), "data_damaged"),
+        ("dev-00000.tokens.npy", lambda generated: generated.store("dev"), "data_damaged"),
+        ("vocab.model", lambda generated: generated.tokenizer, "not_sentencepiece"),
     ],
 )
-def test_a_file_with_another_content_is_named(problem, tmp_dir, tmp_path, name, read):
+def test_a_file_with_another_content_is_named(problem, tmp_dir, tmp_path, name, read, code):
     generate(problem, tmp_path, tmp_dir)
     read(open_generated(problem, tmp_path))
     path = tmp_path / "parallel_text" / name
     content = bytearray(path.read_bytes())
     content[-2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(UserError, match=name):
+    with refused(code, name):
         read(open_generated(problem, tmp_path))
 
 

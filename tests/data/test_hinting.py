@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from t2t_keras import registry
 from t2t_keras.data.augmentation import Augmentation
@@ -12,7 +13,6 @@ from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.data.hinting import HintDrawer
 from t2t_keras.data.variation import Variation
-from t2t_keras.errors import UserError
 from t2t_keras.text.lexicon import learn_lexicon
 from t2t_keras.text.terms.hints import MARKS, without_hints
 
@@ -103,9 +103,9 @@ def test_a_training_reads_hints(generated, sampling):
 
 
 def test_what_is_refused(tmp_path):
-    with pytest.raises(UserError, match="need terms=true"):
+    with refused("conflicting_settings", "terms=true"):
         registry.problem("parallel_text", "augment=upper:0.1+terms:0.3")
-    with pytest.raises(UserError, match="a setting of parallel_text"):
+    with refused("conflicting_settings", "augment=terms:0.3", "parallel_text"):
         registry.problem("translate_ende_toy", "augment=terms:0.3")
-    with pytest.raises(UserError, match="terms=true"):
+    with refused("bad_value", "--problem_config=terms=true"):
         Augmentation("terms:1").drawn("a")("dog", "Hund")

@@ -4,13 +4,13 @@ import random
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from t2t_keras.data.augmentation import Augmentation, changed
 from t2t_keras.data.augmentation import disturbed as disturbed_text
 from t2t_keras.data.batches import TokenBatchSampler
 from t2t_keras.data.shards import ExampleStore
 from t2t_keras.data.variation import Variation, VariedSteps
-from t2t_keras.errors import UserError
 from t2t_keras.registry import AUGMENTATIONS
 from t2t_keras.text.placeholders.finding import SYMBOLS
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
@@ -183,7 +183,7 @@ def test_whole_texts_are_changed_by_line_and_number(own_registry):
     assert len(set(again)) > 5
     for number, pair in enumerate((("a\nb", "c"), ("a", "b\nc"))):
         AUGMENTATIONS.add(lambda *_, pair=pair: pair, f"broken{number}")
-        with pytest.raises(UserError, match="puts a line break into line 1"):
+        with refused("line_break", f"broken{number}"):
             disturbed_text(f"broken{number}", sources, targets)
 
 
@@ -210,19 +210,19 @@ def test_a_change_does_not_go_on_with_the_number_that_chose_it():
 
 def test_what_cannot_be_drawn_is_named(tokenizer):
     for wrong in ("upper", "upper:0", "upper:0.6+typos:0.5", "upper:much"):
-        with pytest.raises(UserError, match="expected names with positive shares"):
+        with refused("bad_value", f"augment={wrong}:"):
             Augmentation(wrong)
     # Sums of floats may exceed 1 by a rounding.
     assert Augmentation("upper:0.2+typos:0.4+title:0.3+noise:0.1")
-    with pytest.raises(UserError, match=r"no augmentation 'uper'.* 'upper'"):
+    with refused("unknown_name", "'uper'", "'upper'"):
         Augmentation("uper:0.1")
     bpe = SentencePieceTokenizer.train(["abc abc", "cab cab"], 264)
-    with pytest.raises(UserError, match="subword_nbest=5 has no effect with a bpe vocabulary"):
+    with refused("conflicting_settings", "subword_nbest=5"):
         Variation(bpe, 1, sampling=0.1, nbest=5)
     characters = SentencePieceTokenizer.train(["abc", "cab"], 9, "char")
     subwords = SubwordTokenizer("\n".join(["'<pad>_'", "'<EOS>_'", *"0123456789;\\_u"]).encode())
     for other in (characters, subwords, tokenizer.with_source(characters)):
-        with pytest.raises(UserError, match="of kind bpe or unigram"):
+        with refused("other_vocabulary_kind", "subword_sampling"):
             Variation(other, 1, sampling=0.1)
 
 

@@ -1,11 +1,11 @@
 import hashlib
 
 import pytest
+from refusals import refused
 
 from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
-from t2t_keras.errors import UserError
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_the_form_is_that_of_the_files_or_must_be_given(tmp_path):
         (tmp_path / name).touch()
     assert problem.resolved(tmp_path).text_form == "tok"
     (tmp_path / "train.en").touch()
-    for ambiguous in (
-        lambda: generate(problem, tmp_path / "data", tmp_path),
-        lambda: problem.score(["a"], ["a"]),
+    for code, ambiguous in (
+        ("ambiguous_files", lambda: generate(problem, tmp_path / "data", tmp_path)),
+        ("missing_setting", lambda: problem.score(["a"], ["a"])),
     ):
-        with pytest.raises(UserError, match=r"text_form=raw or --problem_config=text_form=tok"):
+        with refused(code, *(f"--problem_config=text_form={form}" for form in ("raw", "tok"))):
             ambiguous()

@@ -1,6 +1,6 @@
 import pytest
+from refusals import refused
 
-from t2t_keras.errors import UserError
 from t2t_keras.text.glossary import Glossary, Term
 
 GLOSSARY = Glossary.of(
@@ -93,25 +93,25 @@ def test_lines_of_a_glossary_end_only_at_line_feeds(tmp_path, sign):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "code", "names"),
     [
-        (b"dog\tHund\ndog Hund", r"terms.tsv:2: .* got 1 columns: 'dog Hund'"),
-        (b"a\tb\tc\td", "got 4 columns"),
-        (b"dog\t ", "terms.tsv:1: the target is blank"),
-        (b"\tHund", "the source is blank"),
-        (b"dog\tHund\n\nDog\tHunde", r":3: 'Dog' is to become 'Hunde', but 'Hund' in .*tsv:1"),
-        ("dog\t⟪ Hund".encode(), "are marks"),
-        (b"dog\t" + b"H" * 1025, "at most 1,024 characters, got 1,025"),
-        (b"! " * 201 + b"\tHund", "at most 200 words and signs, got 201"),
-        (b"dog\tH\xff", "UTF-8"),
+        (b"dog\tHund\ndog Hund", "bad_line", ["terms.tsv:2:", " 1 ", "'dog Hund'"]),
+        (b"a\tb\tc\td", "bad_line", [" 4 "]),
+        (b"dog\t ", "blank", ["terms.tsv:1:", " target "]),
+        (b"\tHund", "blank", ["terms.tsv:1:", " source "]),
+        (b"dog\tHund\n\nDog\tHunde", "terms_conflict", [":3: 'Dog'", "'Hunde'", "'Hund'", "tsv:1"]),
+        ("dog\t⟪ Hund".encode(), "reserved_text", ["terms.tsv:1:", "⟪"]),
+        (b"dog\t" + b"H" * 1025, "too_long", [" 1,024 ", " 1,025:"]),
+        (b"! " * 201 + b"\tHund", "too_long", [" 200 ", " 201:"]),
+        (b"dog\tH\xff", "not_utf8", ["terms.tsv:1 "]),
     ],
 )
-def test_wrong_files(tmp_path, content, message):
+def test_wrong_files(tmp_path, content, code, names):
     path = tmp_path / "terms.tsv"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=message):
+    with refused(code, *names):
         Glossary.read(path)
-    with pytest.raises((UserError, OSError), match="nowhere"):
+    with refused("not_read", "nowhere"):
         Glossary.read(tmp_path / "nowhere")
 
 
@@ -121,7 +121,15 @@ def test_long_terms_are_terms(source):
     assert (match.start, match.end) == (2, 2 + len(source.strip()))
 
 
-@pytest.mark.parametrize("pair", ["dog", ("dog",), ("dog", None), ("dog", "\ud800")])
-def test_wrong_pairs(pair):
-    with pytest.raises(UserError, match="Term 2"):
+@pytest.mark.parametrize(
+    ("pair", "code"),
+    [
+        ("dog", "bad_value"),
+        (("dog",), "bad_line"),
+        (("dog", None), "bad_value"),
+        (("dog", "\ud800"), "invalid_text"),
+    ],
+)
+def test_wrong_pairs(pair, code):
+    with refused(code, "Term 2"):
         Glossary.of([("a", "b"), pair])

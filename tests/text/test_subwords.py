@@ -6,8 +6,8 @@ import unicodedata
 import numpy as np
 import pytest
 import tensorflow as tf
+from refusals import refused
 
-from t2t_keras.errors import UserError
 from t2t_keras.text.subwords import SubwordTokenizer
 from t2t_keras.text.tokenizer import Tokenizer
 
@@ -181,14 +181,14 @@ def test_real_vocabularies_on_real_lines(shared_data, size):
 
 
 @pytest.mark.parametrize(
-    ("content", "named"),
+    ("content", "code", "names"),
     [
-        (b"\xff", "not UTF-8"),
-        (b"'a'\n'b'\n", "expected <pad> and <EOS> .* got 'a, b'"),
-        (b"<pad>\n<EOS>\na\n_\n", r"lacks the subwords 0123456789;\\u"),
+        (b"\xff", "not_utf8", []),
+        (b"'a'\n'b'\n", "not_a_vocabulary", ["<pad>", "<EOS>", "'a, b'"]),
+        (b"<pad>\n<EOS>\na\n_\n", "not_a_vocabulary", ["0123456789;\\u,"]),
     ],
 )
-def test_other_files_are_refused(content, named, tmp_path):
+def test_other_files_are_refused(content, code, names, tmp_path):
     (tmp_path / "vocab.subwords").write_bytes(content)
-    with pytest.raises(UserError, match=named):
+    with refused(code, "vocab.subwords", *names):
         Tokenizer.load(tmp_path / "vocab.subwords")

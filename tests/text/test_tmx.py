@@ -2,8 +2,8 @@ import io
 import tracemalloc
 
 import pytest
+from refusals import refused
 
-from t2t_keras.errors import UserError
 from t2t_keras.text.tmx import translation_units
 
 TMX = """<?xml version="1.0" encoding="{encoding}"?>
@@ -68,20 +68,40 @@ CUT = TMX.format(encoding="utf-8").partition('<tu><tuv xml:lang="fr')[0].encode(
 
 
 @pytest.mark.parametrize(
-    ("content", "languages", "message"),
+    ("content", "languages", "code", "names"),
     [
-        (CUT, ("en", "de"), r"some\.tmx:11: .*column 1 \(no ele"),
-        (TMX.format(encoding="utf-8").encode(), ("es", "de"), "es and de.* de, de-at, en"),
-        (BOMB, ("en", "de"), r"some\.tmx declares entities"),
-        (b'<?xml version="1.0" encoding="GB2312"?><tmx/>', ("en", "de"), "Convert it to UTF-8"),
-        (b'<?xml version="1.0" encoding="foo"?><tmx/>', ("en", "de"), "Convert it to UTF-8"),
-        (b"<tmx><body><tu>" + b"<!-- a -->" * 20_000, ("en", "de"), "some.tmx: .*99,999"),
+        (CUT, ("en", "de"), "malformed_xml", ["some.tmx:11: ", " 1 "]),
+        (
+            TMX.format(encoding="utf-8").encode(),
+            ("es", "de"),
+            "missing_language",
+            [" es ", " de, de-at, en"],
+        ),
+        (BOMB, ("en", "de"), "unsafe_xml", ["some.tmx "]),
+        (
+            b'<?xml version="1.0" encoding="GB2312"?><tmx/>',
+            ("en", "de"),
+            "unknown_encoding",
+            ["some.tmx "],
+        ),
+        (
+            b'<?xml version="1.0" encoding="foo"?><tmx/>',
+            ("en", "de"),
+            "unknown_encoding",
+            ["some.tmx "],
+        ),
+        (
+            b"<tmx><body><tu>" + b"<!-- a -->" * 20_000,
+            ("en", "de"),
+            "too_long",
+            ["some.tmx: ", "99,999"],
+        ),
     ],
     ids=["cut", "languages", "bomb", "multi-byte", "unknown encoding", "large"],
 )
-def test_faults(content, languages, message, monkeypatch):
+def test_faults(content, languages, code, names, monkeypatch):
     monkeypatch.setattr("t2t_keras.text.tmx.MAX_LINE_BYTES", 99_999)
-    with pytest.raises(UserError, match=message):
+    with refused(code, *names):
         read(content, languages)
 
 

@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pytest
 import tensorflow as tf
+from refusals import refused
 
-from t2t_keras.errors import UserError
 from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
 from t2t_keras.text.words import WordTokenizer
 
@@ -46,7 +46,9 @@ def test_sources_with_a_vocabulary_of_their_own(tmp_path):
     assert same_vocabulary(tmp_path, target) == files[0]
 
 
-@pytest.mark.parametrize("content", [b"<pad>\n</s>\n", b"\xff"])
-def test_what_is_no_vocabulary(content):
-    with pytest.raises(UserError, match="the vocabulary"):
+@pytest.mark.parametrize(
+    ("content", "code"), [(b"<pad>\n</s>\n", "not_a_vocabulary"), (b"\xff", "not_utf8")]
+)
+def test_what_is_no_vocabulary(content, code):
+    with refused(code):
         WordTokenizer(content)
