@@ -206,7 +206,7 @@ def _xml_token(text: str, start: int) -> Token:
     names = []
     for attribute in _XML_ATTRIBUTE.finditer(found[2]):
         names.append(attribute[1])
-        _check_references(attribute[0], 0, len(attribute[0]))
+        _check_references(text, *(found.start(2) + place for place in attribute.span()))
     if len(set(names)) < len(names):
         raise malformed(text, start, "an attribute twice")
     return Token(EMPTY if found[3] else OPEN, found[0], found[1])

@@ -96,6 +96,12 @@ def test_a_header_names_the_mark(written, translator):
     assert list(found.values()) == ["&1 {n, plural, other {BOATS}}"]
 
 
+def test_a_sign_that_is_not_the_mark_stays(written, translator):
+    header = '"X-Accelerator-Marker: &\\n"\n'
+    found, seen = translations(written, translator, {"&Save _as": ""}, header)
+    assert (found, seen) == ({"&Save _as": "&SAVE _AS"}, ["Save _as"])
+
+
 def test_a_translation_that_has_its_mark_keeps_it(written, translator):
     translator.translate = lambda lines, **options: [
         type("Found", (), {"text": "Datei ö_ffnen"}) for _ in lines

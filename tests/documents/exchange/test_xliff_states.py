@@ -123,8 +123,9 @@ def test_blank_texts_are_no_texts(written, content):
     blank = content.replace("</source>", "</source><target> \n</target>")
     [unit] = read_document(written("a.xlf", blank), "en", "de").units
     assert (unit.target, unit.is_translated) == ("", False)
-    blank = content.replace("One", " \n")
-    assert read_document(written("a.xlf", blank), "en", "de").units == []
+    for blank in (" \n", '<ph id="1"/>', ' <ph id="1"/>\n'):
+        file = written("a.xlf", content.replace("One", blank))
+        assert read_document(file, "en", "de").units == []
 
 
 def test_files_name_their_target_language_also_where_nothing_is_in_them(written):

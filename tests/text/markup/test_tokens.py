@@ -29,6 +29,12 @@ def is_well_formed(text):
     return True
 
 
+@pytest.mark.parametrize("text", ["<a>\n\n<b\nc='&x'/>", "\n\n<a>\n&x</a>", "\n\n\n</1>"])
+def test_a_fault_of_xml_is_named_with_its_line(text):
+    with refused("malformed_xml", " 4:"):
+        list(xml_tokens(text))
+
+
 def test_xml_is_refused_where_expat_refuses_it():
     draw, accepted = random.Random(1), 0
     for _ in range(8000):
