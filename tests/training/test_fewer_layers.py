@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from t2t_keras import registry
-from t2t_keras.errors import UserError
 from t2t_keras.text.words import WordTokenizer
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints import npz, tensorflow
@@ -53,32 +53,28 @@ def test_layers_keep_their_weights(save_teacher, tmp_path, capsys, files):
         layer, slash, rest = name.partition("/")
         expected = teacher[f"{places.get(layer, layer)}{slash}{rest}"]
         np.testing.assert_array_equal(weight.numpy(), expected, err_msg=name)
-    assert "Layers kept, from 0: encoder 0, 3; decoder 0." in capsys.readouterr().out
+    assert " encoder 0, 3; decoder 0." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("theirs", "hparams", "message"),
+    ("theirs", "hparams", "names"),
     [
-        ({}, dict(num_layers=5), "it has 4 layers in the encoder, not 5"),
-        ({}, dict(d_ff=16), r"feed_forward/inner/kernel is \[8, 8\] there, \[8, 16\] here"),
-        (dict(pre_norm=True), dict(num_layers=2), r"encoder_norm/gamma is \[8\] there, not here"),
-        (dict(softmax_bias=True), {}, "Give the same hyperparameters, but fewer"),
-        (
-            dict(attention_bias=True),
-            dict(num_layers=2),
-            r"ncoder_\d/.*bias is \[8\] there, not here",
-        ),
+        ({}, dict(num_layers=5), ["encoder", " 4 ", " 5"]),
+        ({}, dict(d_ff=16), ["feed_forward/inner/kernel", "[8, 8]", "[8, 16]"]),
+        (dict(pre_norm=True), dict(num_layers=2), ["encoder_norm/gamma", "[8]"]),
+        (dict(softmax_bias=True), {}, ["bias", "[5]"]),
+        (dict(attention_bias=True), dict(num_layers=2), ["encoder_", "/bias", "[8]"]),
     ],
 )
-def test_refused(save_teacher, tmp_path, theirs, hparams, message):
+def test_refused(save_teacher, tmp_path, theirs, hparams, names):
     save_teacher(tensorflow, **theirs)
     run = run_with(**hparams)
-    with pytest.raises(UserError, match=message):
+    with refused("other_model", tmp_path / "model.ckpt-5", *names):
         load_first_weights(run.make_model(), run, str(tmp_path), drop_layers=True)
 
 
 def test_flags_that_do_not_fit():
-    with pytest.raises(UserError, match="--drop_layers needs --warm_start_from"):
+    with refused("conflicting_settings", "--drop_layers", "--warm_start_from"):
         TrainOptions(drop_layers=True)
-    with pytest.raises(UserError, match="exclude each other"):
+    with refused("conflicting_settings", "--adapt_vocabulary", "--drop_layers"):
         TrainOptions(warm_start_from="run", drop_layers=True, adapt_vocabulary=True)

@@ -1,13 +1,14 @@
 """Weights for another vocabulary: which rows are kept, and what new ones are, against NumPy."""
 
 import itertools
+import re
 
 import keras
 import numpy as np
 import pytest
+from refusals import refused
 
 from t2t_keras import registry
-from t2t_keras.errors import UserError
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.words import WordTokenizer
 from t2t_keras.training.backends import base as backend
@@ -106,7 +107,7 @@ def test_rows_kept_made_and_all_else(save_first, tmp_path, capsys, files, hparam
         np.testing.assert_allclose(value, rows, atol=1e-6 * of_vocabulary, rtol=0, err_msg=path)
     assert changed == (4 if hparams else 1)
     kept = len(FIRST.vocabulary().keys() & SECOND.vocabulary())
-    assert f"of 295 pieces {kept} keep their rows, {295 - kept} get" in capsys.readouterr().out
+    assert re.search(rf" 295 \D+ {kept} \D+ {295 - kept} ", capsys.readouterr().out)
 
 
 def test_adapters_are_added_to_what_was_adapted(save_first, tmp_path):
@@ -128,25 +129,25 @@ def test_what_was_shared_may_be_divided_but_not_the_other_way_round(save_first, 
     np.testing.assert_array_equal(target.embeddings.numpy(), rows)
     np.testing.assert_array_equal(target.reverse_embeddings.numpy(), rows.T)
     assert not np.any(model.embedding.bias.numpy())
-    assert "Target: of 280 pieces 280 keep their rows, 0 get" in capsys.readouterr().out
+    assert re.search(r"^Target: \D+ 280 \D+ 280 \D+ 0 ", capsys.readouterr().out, re.MULTILINE)
     save_first(**APART)
     run = run_with(SECOND)
-    with pytest.raises(UserError, match="softmax bias and softmax matrix and source embeddings"):
+    with refused("other_model", "softmax bias", "softmax matrix", "source embeddings"):
         load_first_weights(run.make_model(), run, str(tmp_path), adapt_vocabulary=True)
 
 
 @pytest.mark.parametrize(
-    ("run", "message"),
+    ("run", "code", "names"),
     [
-        (run_with(SECOND, d_ff=9), r"inner/bias is \[8\] there, \[9\] in"),
-        (run_with(SECOND, num_layers=2), r"decoder_1/\S+ is not there, \[8"),
-        (run_with(SECOND, "algorithmic_identity_binary40"), "of algorithmic_.* ids are symbols"),
-        (run_with(WordTokenizer.of(["p", "e", "u", "a"])), r"got a \.words file"),
+        (run_with(SECOND, d_ff=9), "other_model", ["inner/bias", "[8]", "[9]"]),
+        (run_with(SECOND, num_layers=2), "other_model", ["decoder_1/", "[8"]),
+        (run_with(SECOND, "algorithmic_identity_binary40"), "not_text", ["algorithmic_identity"]),
+        (run_with(WordTokenizer.of(["p", "e", "u", "a"])), "other_vocabulary_kind", [".words"]),
     ],
 )
-def test_what_does_not_fit_is_refused(save_first, tmp_path, run, message):
+def test_what_does_not_fit_is_refused(save_first, tmp_path, run, code, names):
     save_first()
-    with pytest.raises(UserError, match=message):
+    with refused(code, *names):
         load_first_weights(run.make_model(), run, str(tmp_path), adapt_vocabulary=True)
 
 
@@ -154,14 +155,14 @@ def test_the_start_of_the_decoder_and_what_else_the_flag_needs(save_first, tmp_p
     start = FIRST.vocabulary()["▁lower"]
     rows = save_first(start_id=start).embedding.table.embeddings.numpy()
     run = run_with(SECOND, start_id=start)
-    with pytest.raises(UserError, match=r"start_id=2 for a decoder .* with ▁lower, got"):
+    with refused("bad_value", "--hparams=start_id=2", "▁lower", start):
         load_first_weights(run.make_model(), run, str(tmp_path), adapt_vocabulary=True)
     run = run_with(SECOND, start_id=2)
     model = run.make_model()
     load_first_weights(model, run, str(tmp_path), adapt_vocabulary=True)
     np.testing.assert_array_equal(model.embedding.table.embeddings.numpy()[2], rows[start])
     (tmp_path / "run.json").unlink()
-    with pytest.raises(UserError, match=f"expected a run, with its vocabulary, in {tmp_path}"):
+    with refused("no_run", "--adapt_vocabulary", tmp_path):
         load_first_weights(run.make_model(), run, str(tmp_path), adapt_vocabulary=True)
-    with pytest.raises(UserError, match="--adapt_vocabulary needs --warm_start_from"):
+    with refused("conflicting_settings", "--adapt_vocabulary", "--warm_start_from"):
         TrainOptions(adapt_vocabulary=True)

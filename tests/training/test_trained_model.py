@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
+from refusals import refused
 
-from t2t_keras.errors import UserError
 from t2t_keras.training.checkpoints.tensorflow import Checkpoints
 from t2t_keras.training.trained_model import load_first_weights, load_model
 
@@ -44,7 +44,7 @@ def test_the_newest_or_a_named_checkpoint_is_loaded(saved, make_record):
 @pytest.mark.parametrize("path", ["nowhere", "model.ckpt-7", "folder"])
 def test_what_is_not_there_is_named(saved, path):
     (saved[0] / "folder").mkdir()
-    with pytest.raises(UserError, match=f"There is no checkpoint .*{path}"):
+    with refused("no_checkpoint", saved[0] / path):
         load_model(saved[0] / path)
 
 

@@ -1,12 +1,14 @@
 """Runs that train a part of a model."""
 
+import re
+
 import numpy as np
 import pytest
+from refusals import refused
 from step_checks import numpy_of
 from training_runs import weights_in
 
 from t2t_keras.data.batches import make_batch
-from t2t_keras.errors import UserError
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.checkpoints import npz
 from t2t_keras.training.checkpoints.derived import average_run, convert_npz_run
@@ -65,7 +67,7 @@ def test_a_part_is_trained_and_checkpoints_hold_all(run, tmp_path, capsys):
     for name, value in before.items():
         assert {(each[name] == value).all() for each in after} == {"/decoder_0/" not in name}
         trained += value.size * ("/decoder_0/" in name)
-    assert f", of which {trained:,} are trained, on 1 replica" in capsys.readouterr().out
+    assert re.search(rf" {trained:,} \D+ 1 ", capsys.readouterr().out)
 
 
 def test_adapters_are_merged_wherever_a_run_is_read(run, make_step, generated, tmp_path, capsys):
@@ -76,7 +78,7 @@ def test_adapters_are_merged_wherever_a_run_is_read(run, make_step, generated, t
     whole = run("whole", train_steps=3, **settings)
     numbers = by_name(whole.model)
     trained = sum(value.size for name, value in numbers.items() if "lora" in name)
-    assert f", of which {trained:,} are trained, on 1 replica" in capsys.readouterr().out
+    assert re.search(rf" {trained:,} \D+ 1 ", capsys.readouterr().out)
 
     expected = dict(first)
     for name, value in first.items():
@@ -116,8 +118,8 @@ def test_adapters_are_merged_wherever_a_run_is_read(run, make_step, generated, t
 
 
 def test_refused(run, tmp_path):
-    with pytest.raises(UserError, match="--warm_start_from"):
+    with refused("conflicting_settings", "lora_rank=2", "--warm_start_from"):
         run("run", lora_rank=2)
-    with pytest.raises(UserError, match=r"'encodr.*'.*/kernel; .* encoder_0, decoder_0"):
+    with refused("unknown_name", "'encodr.*'", "/kernel", "encoder_0, decoder_0"):
         run("run", trainable="decoder.*+encodr.*")
     assert not (tmp_path / "run").exists()

@@ -1,5 +1,7 @@
 """What a run costs: counted over restarts, kept for the checkpoints that stand."""
 
+import re
+
 import pytest
 
 from t2t_keras.environment import usable_cores
@@ -30,7 +32,7 @@ def test_seconds_and_tokens_over_a_restart(tmp_path):
 
 def test_of_a_run_without_an_entry_nothing_is_claimed(tmp_path, capsys):
     assert save(tmp_path, 7, "1 x K80", [8]) == {}
-    assert "no entry for step 7" in capsys.readouterr().out
+    assert re.search(r"training_cost\.json .* step 7\b", capsys.readouterr().out)
     copy_cost(tmp_path / "model.ckpt-8", tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
 
@@ -40,7 +42,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, capsys, content):
     (tmp_path / "training_cost.json").write_text(content)
     assert read_costs(tmp_path) == {}
     out = capsys.readouterr().out
-    assert (out.count("training_cost.json"), out.count("is not used")) == (1, 1)
+    assert (out.count("training_cost.json"), out.count("\n")) == (1, 1)
 
 
 def test_hardware_by_name():

@@ -7,6 +7,7 @@ from unittest import mock
 
 import pytest
 import tensorflow as tf
+from refusals import refused
 from tensorflow.python.eager import context
 
 from t2t_keras.errors import OutOfMemoryError, UserError
@@ -70,7 +71,7 @@ def unlike(make_record, generated):
         other = Gathering(1, None, None, None)
         other.compare((record or make_record()).with_data(data), data, TrainOptions(**options))
         assert {"python", "tensorflow", "source of t2t_keras"} <= set(json.loads(other.own))
-        with pytest.raises(UserError, match="different") as error:
+        with refused("different_workers") as error:
             Gathering(2, None, other.own, None).compare(make_record(), generated, TrainOptions())
         return str(error.value).splitlines()[1:]
 
@@ -105,7 +106,7 @@ def test_all_restore_the_chief_s_checkpoint(tmp_path, monkeypatch):
     checkpoints.restore.assert_called_once_with(expected)
     assert Gathering(1, "", None, "").restore_newest(checkpoints, tmp_path) is None
     monkeypatch.setattr(sync, "_VISIBLE_SECONDS", 0)
-    with pytest.raises(UserError, match=r"model.ckpt-8, which is not in .*share"):
+    with refused("folder_not_shared", "model.ckpt-8", tmp_path, "--output_dir"):
         Gathering(1, "model.ckpt-8", None, "").restore_newest(checkpoints, tmp_path)
 
 
@@ -134,7 +135,7 @@ REMOTE += "calling /tensorflow."
 
 
 @pytest.mark.parametrize(
-    ("message", "named", "why"),
+    ("message", "named", "seconds"),
     [
         (
             "Barrier timed out.\nThe first task at the barrier: /job:worker/replica:0/task:0. Some "
@@ -150,31 +151,33 @@ REMOTE += "calling /tensorflow."
             (1,),
             "60 s",
         ),
-        ("Socket closed\n" + REMOTE.format(1) + "WorkerService/RecvBuf:", (1,), "connection"),
-        ("Device /job:worker/task:1/device:CPU:0 is joining a group with size4", (1,), "GPUs"),
-        ("Deadline Exceeded\n\nRPC: /tensorflow.CoordinationService/Heartbeat", (0,), "reached"),
+        ("Socket closed\n" + REMOTE.format(1) + "WorkerService/RecvBuf:", (1,), ""),
+        ("Device /job:worker/task:1/device:CPU:0 is joining a group with size4", (1,), ""),
+        ("Deadline Exceeded\n\nRPC: /tensorflow.CoordinationService/Heartbeat", (0,), ""),
     ],
 )
-def test_the_lost_worker_is_named(message, named, why):
+def test_the_lost_worker_is_named(message, named, seconds):
     error = tf.errors.UnavailableError(None, None, f"Collective ops is aborted by: {message}")
     end = end_of_worker(error, Cluster(ADDRESSES, 2), TrainOptions())
-    assert end.exit_status == (2 if why == "GPUs" else 75)
+    differs = "joining a group" in message
+    expected = ("different_workers", 2) if differs else ("worker_ended", 75)
+    assert (end.code, end.exit_status) == expected
     assert [index for index in range(3) if ADDRESSES[index] in str(end)] == list(named)
-    assert why in str(end)
+    assert seconds in str(end)
 
 
 @pytest.mark.parametrize(
-    ("error", "status"),
+    ("error", "code", "status"),
     [
-        (UserError("no\nsuch file"), 2),
-        (OSError("disk full"), 75),
-        (OutOfMemoryError("OOM"), 75),
-        (tf.errors.ResourceExhaustedError(None, None, "OOM"), 75),
+        (UserError("no\nsuch file", code="no_data"), "no_data", 2),
+        (OSError("disk full"), "worker_failed", 75),
+        (OutOfMemoryError("OOM"), "worker_failed", 75),
+        (tf.errors.ResourceExhaustedError(None, None, "OOM"), "worker_failed", 75),
     ],
 )
-def test_a_worker_s_own_error_reaches_the_others_with_its_status(error, status):
+def test_a_worker_s_own_error_reaches_the_others_with_its_status(error, code, status):
     own = end_of_worker(error, Cluster(ADDRESSES, 1), TrainOptions())
-    assert own.exit_status == status
+    assert (own.code, own.exit_status) == (code, status)
     assert "Worker 1 (b:2)" in str(own)
     assert str(error) in str(own)
     text = f"Collective ops is aborted by: Error reported from /job:worker/task:1: {own} [exit "

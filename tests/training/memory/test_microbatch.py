@@ -4,9 +4,10 @@ import re
 import types
 
 import pytest
+from refusals import refused
 
 from t2t_keras.data.batches import TokenBatchSampler, split_batch
-from t2t_keras.errors import OutOfMemoryError, UserError
+from t2t_keras.errors import OutOfMemoryError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.base import Devices
@@ -58,9 +59,9 @@ def test_half_is_remembered_and_a_sentence_is_the_least(tmp_path):
     assert halved.tokens == 300
     halved.halve()
     assert halved.tokens == Microbatch(tmp_path, hparams).tokens == 256
-    with pytest.raises(UserError, match=r"max_length=256.*recompute=true"):
+    with refused("out_of_memory", "max_length=256", "recompute=true"):
         halved.halve()
-    with pytest.raises(UserError, match="continue with 300") as error:
+    with refused("out_of_memory", "microbatch_tokens=600", 300) as error:
         Microbatch(tmp_path / "workers", hparams, (), 2, TWO).halve()
     assert error.value.exit_status == 75, "all start again, as docs/distributed.md says"
 
@@ -112,7 +113,7 @@ def test_on_a_gpu_sizes_are_tried(find, generated, capsys):
     longest = int(generated.store("train").lengths.max())
     assert 200 / 1.1 - longest <= find(200) <= 200
     assert "2 x Some GPU" in capsys.readouterr().out
-    with pytest.raises(UserError, match="max_length=32"):
+    with refused("out_of_memory", "max_length=32"):
         find(1, "without room for the sums of gradients")
 
 
@@ -123,7 +124,7 @@ def test_workers_take_the_least_that_one_of_them_finds(find):
     assert find(400) > 300, "alone, all fits that can"
     # If another does not know it, as when a file is seen late, all determine it again.
     assert find(400, cluster=TWO, others=["0", "140"]) == 140
-    with pytest.raises(UserError, match="max_length=32"):
+    with refused("out_of_memory", "max_length=32"):
         find(400, cluster=TWO, others=["0", "0"])
 
 
@@ -137,8 +138,11 @@ def test_on_a_cpu_memory_is_estimated(find, free):
     assert find(replicas=1) > 1.5 * found
     free[0] = 2 * free[0]
     assert find(directory="more") > 1.5 * found
-    for free[0], reason in ((None, "does not tell"), (500_000, "max_length=32")):
-        with pytest.raises(UserError, match=reason):
+    for free[0], code, named in (
+        (None, "unknown_memory", "microbatch_tokens=auto"),
+        (500_000, "out_of_memory", "max_length=32"),
+    ):
+        with refused(code, named):
             find(directory=f"{free[0]} bytes")
     assert find(directory="frozen", trainable="a few"), "without sums for all weights"
 
