@@ -80,7 +80,9 @@ def test_what_is_deleted_before_its_turn(capsys):
         folder.pop(20, None)
     assert steps == [10, 30]
     assert set(watcher.skipped) == {20}
-    assert capsys.readouterr().out == f"{watcher.skipped[20]} It is skipped.\n"
+    assert "file-20" in watcher.skipped[20]
+    (line,) = capsys.readouterr().out.splitlines()
+    assert watcher.skipped[20] in line
 
 
 def test_an_incomplete_file_is_read_after_a_pause_and_a_deleted_one_is_not():
@@ -94,7 +96,8 @@ def test_an_incomplete_file_is_read_after_a_pause_and_a_deleted_one_is_not():
 
     watcher = folder.watch()
     assert [step for step, _ in watcher.loaded(load)] == [10, 20]
-    assert watcher.skipped == {5: "file-5 was deleted while it was read.", 30: "file-30 is damaged"}
+    assert "file-5" in watcher.skipped.pop(5)
+    assert watcher.skipped == {30: "file-30 is damaged"}
     assert folder.seconds == 10, "one pause each for 20 and 30"
 
 
