@@ -78,6 +78,7 @@ def test_replicas_share_the_cores(monkeypatch):
         )
     assert plan_devices(0, cpu_replicas=3).names == ["/cpu:0", "/cpu:1", "/cpu:2"]
     assert threads == {"intra": 2, "inter": 3}
+    assert len(plan_devices(0, cpu_replicas=6).names) == 6
 
 
 def test_a_driver_without_gpus_is_reported(monkeypatch, tmp_path, capsys):
