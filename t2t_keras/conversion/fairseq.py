@@ -79,7 +79,7 @@ def read_fairseq(
         raise UserError(
             f"{path} translates {languages[1]} to {languages[0]}, the problem is the other way "
             f"round.",
-            code="other_direction",
+            code="swapped_languages",
         )
     hparams = hyperparameters(Settings(values, str(path)))
     models, others = named_files(vocabulary)
