@@ -65,7 +65,7 @@ class _Multi30k(Problem):
             raise UserError(
                 f"How to score {self.name} depends on the form of its text. Say which: "
                 f"--problem_config=text_form=raw or --problem_config=text_form=tok.",
-                code="missing_argument",
+                code="missing_setting",
             )
         return "none" if self.text_form == "tok" else "13a"
 

@@ -65,8 +65,7 @@ def describe(name: str, config: str | Path) -> str:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise UserError(
-            f"Snakemake cannot plan: {done.stdout}{done.stderr.strip()}",
-            code="other_program_failed",
+            f"Snakemake cannot plan: {done.stdout}{done.stderr.strip()}", code="recipe_failed"
         )
     left = [(rule, *files.split(", ")) for rule, files in _JOB.findall(done.stdout + done.stderr)]
     left = [

@@ -121,7 +121,7 @@ def _check_trainer_flags(plan: Plan) -> None:
         flags = shlex.split(plan.config["trainer_flags"])
     except ValueError as error:
         raise UserError(
-            f"trainer_flags: {error}: {plan.config['trainer_flags']}", code="bad_value"
+            f"trainer_flags: {error}: {plan.config['trainer_flags']}", code="bad_flags"
         ) from error
     if not flags:
         return
@@ -134,7 +134,7 @@ def _check_trainer_flags(plan: Plan) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         said = done.stderr.strip().removeprefix("t2t-trainer: ")
-        raise UserError(f"trainer_flags: {said}", code="bad_value")
+        raise UserError(f"trainer_flags: {said}", code="bad_flags")
 
 
 def _check_options(plan: Plan, given: Sequence[str]) -> None:
@@ -156,14 +156,14 @@ def _check_options(plan: Plan, given: Sequence[str]) -> None:
             raise UserError(
                 f"expected what the recipe does not decide, got --{name}. Leave it out, and change "
                 f"the other settings instead.",
-                code="conflicting_settings",
+                code="bad_flags",
             )
     instead = [name for name in _INSTEAD if getattr(flags, name)]
     if flags.schedule == "evaluate" or instead:
         raise UserError(
             f"expected a training, got --{instead[0] if instead else 'schedule=evaluate'}. Leave "
             f"it out.",
-            code="conflicting_settings",
+            code="bad_flags",
         )
     options = TrainOptions(**{field.name: getattr(flags, field.name) for field in fields})
     problem = registry.problem(PROBLEM, plan.problem_config("forward"))

@@ -79,7 +79,7 @@ def read_fairseq(
         raise UserError(
             f"{path} translates {languages[1]} to {languages[0]}, the problem is the other way "
             f"round.",
-            code="swapped_languages",
+            code="other_direction",
         )
     hparams = hyperparameters(Settings(values, str(path)))
     models, others = named_files(vocabulary)

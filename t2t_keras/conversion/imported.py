@@ -107,7 +107,7 @@ class Settings:
         """Returns the value of a setting; raises `UserError` where it is not given."""
         if self._values.get(name) is None:
             raise UserError(
-                f"{self._origin}: expected a value of {name}, got none.", code="missing_argument"
+                f"{self._origin}: expected a value of {name}, got none.", code="missing_setting"
             )
         return self._values[name]
 

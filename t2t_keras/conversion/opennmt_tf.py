@@ -206,7 +206,7 @@ def _described(path: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
             f"The checkpoint does not say what {' and '.join(missing)} of the model is, and {path} "
             f"does not say it as a plain value of a Transformer. Give it, as in "
             f'--hparams="num_heads=8,activation=relu".',
-            code="missing_argument",
+            code="missing_setting",
         )
     return found
 

@@ -41,8 +41,7 @@ def read_model(
     """
     if target_space is not None and toolkit != "tensor2tensor":
         raise UserError(
-            f"target_space is tensor2tensor's, and has no effect with {toolkit}.",
-            code="conflicting_settings",
+            f"target_space is tensor2tensor's, and has no effect with {toolkit}.", code="bad_flags"
         )
     own_folder = toolkit == "huggingface" or (
         toolkit == "marian" and (Path(model) / "config.json").exists()
@@ -51,7 +50,7 @@ def read_model(
         raise UserError(
             f"{model}: source.spm, target.spm and vocab.json in it are read; {vocabulary} cannot "
             f"replace them. Put it there under its name, and give no vocabulary.",
-            code="conflicting_settings",
+            code="bad_flags",
         )
     try:
         imported = _read(toolkit, own_folder, model, languages, vocabulary, target_space, changes)

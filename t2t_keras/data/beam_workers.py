@@ -78,8 +78,7 @@ def check_beam(runner: str, options: Sequence[str]) -> None:
     """Raises `UserError` where Beam is not installed or refuses the runner or an option."""
     if any(re.match(r"(--)?runner\b", option) for option in options):
         raise UserError(
-            "Give the runner as --beam_runner, not in --beam_pipeline_options.",
-            code="conflicting_settings",
+            "Give the runner as --beam_runner, not in --beam_pipeline_options.", code="bad_flags"
         )
     _pipeline(runner, options)
 
@@ -102,7 +101,7 @@ def _pipeline(runner: str, options: Sequence[str]):
             return apache_beam.Pipeline(runner, parsed)
     except SystemExit as error:  # As argparse ends after a usage of 300 lines.
         reason = said.getvalue().strip().rpartition("error: ")[2]
-        raise UserError(f"--beam_pipeline_options: {reason}.", code="bad_value") from error
+        raise UserError(f"--beam_pipeline_options: {reason}.", code="bad_flags") from error
     except (ValueError, ImportError) as error:
         raise UserError(
             f"--beam_runner={runner}: {' '.join(str(error).split())}", code="bad_value"

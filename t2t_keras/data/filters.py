@@ -118,7 +118,7 @@ def check_language(file: Path, count: int, language: str, other: str) -> None:
         raise UserError(
             f"{file}: expected text in '{language}', got mostly lines in '{other}'. Give text of "
             f"the right language, or change the languages.",
-            code="other_language",
+            code="wrong_language",
         )
 
 

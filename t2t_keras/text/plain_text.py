@@ -129,7 +129,7 @@ def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
             raise UserError(
                 f"{path} has no {', '.join(sorted(missing))}. Is it the archive of "
                 f"{files[0].url or 'that name'}?",
-                code="missing_source_files",
+                code="missing_members",
             )
 
 

@@ -85,7 +85,7 @@ class SentencePieceTokenizer(Tokenizer):
                 f"{origin}: expected the ids 0 for padding, 1 for the end of sentence, 2 for "
                 f"unknown words, got {', '.join(map(str, found))} (-1: none). Train it with "
                 f"--pad_id=0 --eos_id=1 --unk_id=2 --bos_id=-1, or let t2t-datagen learn one.",
-                code="other_vocabulary_kind",
+                code="other_ids",
             )
         self._word_ids: dict[str, bytes] = {}
         beyond = self._processor.piece_to_id(BEYOND)

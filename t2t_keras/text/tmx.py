@@ -106,7 +106,7 @@ def translation_units(
         raise UserError(
             f"{name}: expected translation units in {' and '.join(languages)}, got "
             f"{', '.join(sorted(found)) or 'none at all'}.",
-            code="other_language",
+            code="missing_language",
         )
 
 

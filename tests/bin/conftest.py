@@ -60,9 +60,13 @@ def save_random_run():
 
 @pytest.fixture
 def refused(capsys):
-    """refused(command, flag, ...): what a refused command says, in one message without output."""
+    """refused("code name value ...", command, flag, ...): expects one message without output.
 
-    def refused(command, *flags):
+    The names and values stand in the message, which is what is returned.
+    """
+
+    def refused(error, command, *flags):
+        code, *names = error.split()
         module = importlib.import_module(f"t2t_keras.bin.{command.replace('-', '_')}")
         capsys.readouterr()
         with pytest.raises(SystemExit) as stop:
@@ -71,6 +75,9 @@ def refused(capsys):
         assert (stop.value.code, said.out) == (2, "")
         assert said.err.startswith(f"{command}: ")
         assert "Traceback" not in said.err
-        return said.err
+        assert stop.value.__cause__.code == code, said.err
+        text = said.err.removeprefix(f"{command}: ")
+        assert not [name for name in names if name not in text], text
+        return text
 
     return refused

@@ -216,20 +216,22 @@ def test_flags_reach_what_they_name(calls, folder, command, expected):
 
 
 RUNS = ("t2t-decoder", "t2t-eval", "t2t-exporter", "t2t-insights --sentence=a", "t2t-translate-all")
+# Another value of each flag, and what the error names.
 OTHERS = {
-    "problem": "translate_ende_toy",
-    "problem_config": "vocab_size=301",
-    "model": "other",
-    "hparams_set": "transformer_base",
-    "hparams": "d_ff=99",
+    "problem": ("translate_ende_toy", "problem translate_ende_toy"),
+    "problem_config": ("vocab_size=301", "vocab_size 301"),
+    "model": ("other", "model other"),
+    "hparams_set": ("transformer_base", "d_model 16 512"),
+    "hparams": ("d_ff=99", "d_ff 16 99"),
 }
 
 
 @pytest.mark.parametrize("command", RUNS)
 def test_what_a_run_is_must_agree(calls, refused, command):
     for flag in ABOUT_THE_RUN:
-        said = refused(*command.split(), "--output_dir=run", f"--{flag}={OTHERS[flag]}")
-        assert "different settings" in said, flag
+        value, names = OTHERS[flag]
+        error = f"other_settings --output_dir=run {names}"
+        refused(error, *command.split(), "--output_dir=run", f"--{flag}={value}")
 
 
 def test_every_flag_is_in_a_case():

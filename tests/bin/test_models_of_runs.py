@@ -4,10 +4,10 @@ import dataclasses
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from t2t_keras import registry
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.errors import UserError
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.training.checkpoints.tensorflow import Checkpoints
 from t2t_keras.training.run_config import RunConfig
@@ -39,5 +39,5 @@ def test_an_ensemble_with_another_set(random_run, save_other):
 def test_another_vocabulary_of_the_same_size_is_refused(random_run, save_other):
     words = "the a small big dog cat man woman sees sleeps eats house tree red green"
     other, _ = save_other(tokenizer=SentencePieceTokenizer.train([words] * 20, vocab_size=300))
-    with pytest.raises(UserError, match=r"model.ckpt-5 .* 300 pieces .* 300 "):
+    with refused("other_vocabulary", other / "model.ckpt-5", 300):
         Translator.from_run(random_run, ensemble=[other / "model.ckpt-5"])

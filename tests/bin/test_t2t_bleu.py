@@ -34,10 +34,10 @@ def test_arguments_are_those_of_sacrebleu(files, tmp_path, capsys, refused):
     assert f" = {expected.score:.2f} " in shown
     t2t_bleu.run(["t2t-bleu", *paths[:2]])
     assert capsys.readouterr().out == f"{bleu(HYPOTHESES, REFERENCES)}\n"
-    assert "at least one file of references" in refused("t2t-bleu", paths[0])
-    assert "--reference" in refused("t2t-bleu", *paths[:2], files[1])
+    refused(f"bad_arguments {paths[0]}", "t2t-bleu", paths[0])
+    refused("bad_arguments --reference", "t2t-bleu", *paths[:2], files[1])
     flags = ["--convention=compound_split", "--language=en"]
-    assert "take one reference, got 2" in refused("t2t-bleu", *paths[:3], *flags)
+    refused("bad_arguments compound_split 2", "t2t-bleu", *paths[:3], *flags)
 
 
 def test_another_convention_is_named(files, capsys):

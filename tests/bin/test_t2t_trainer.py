@@ -49,7 +49,7 @@ def test_one_command_makes_data_and_trains(run_dir):
 
 def test_a_restart_needs_no_flag_but_the_directory(run_dir, capsys):
     train(f"--output_dir={run_dir}", "--train_steps=3")
-    assert "Continuing from" in capsys.readouterr().out
+    assert str(run_dir / "model.ckpt-2") in capsys.readouterr().out
     assert json.loads((run_dir / "run.json").read_text())["random_seed"] == 7
     assert tf.train.latest_checkpoint(str(run_dir)).endswith("-3")
 
@@ -67,7 +67,7 @@ def test_a_dry_run_counts_memory_and_trains_nothing(run_dir, capsys):
     files = sorted(run_dir.iterdir())
     train(f"--output_dir={run_dir}", "--hparams=microbatch_tokens=auto", "--dry_run")
     out = capsys.readouterr().out
-    pairs, length = map(int, re.search(r"at most (\d+) pairs of (\d+) tokens", out).groups())
+    pairs, length = map(int, re.search(r"(\d+) pairs of (\d+) tokens", out).groups())
     assert length == 11
     assert pairs * length >= 300 - length
     for name in ("weights", "optimizer", "activations", "logits", "at most"):
@@ -87,7 +87,7 @@ def test_a_dry_run_needs_no_data(tmp_path, capsys, settings, more):
     megabytes = 4 * (214_171_648 + more) / 1e6
     assert re.search(rf"^weights +{megabytes:,.0f} MB$", out, re.MULTILINE)
     disk = (20 + 1) * 3 * megabytes + megabytes
-    assert f" {disk:,.0f} MB with --keep_checkpoint_max=20" in out
+    assert re.search(rf" {disk:,.0f} MB .*--keep_checkpoint_max=20\b", out)
 
 
 def test_without_flags_the_options_are_those_of_the_library():
@@ -100,11 +100,13 @@ def test_several_workers_do_not_make_data(refused, tmp_path, monkeypatch):
     flags = [*PROBLEM, *SET, f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/r"]
     workers = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}'
     monkeypatch.setenv("TF_CONFIG", workers)
-    assert "t2t-datagen first" in refused("t2t-trainer", *flags, "--generate_data")
+    error = "conflicting_settings --generate_data t2t-datagen --data_dir"
+    refused(error, "t2t-trainer", *flags, "--generate_data")
 
 
 def test_too_many_gpus(refused, run_dir):
-    assert "TensorFlow sees" in refused("t2t-trainer", f"--output_dir={run_dir}", "--worker_gpu=99")
+    flags = f"--output_dir={run_dir}", "--worker_gpu=99"
+    refused("no_gpu --worker_gpu=99", "t2t-trainer", *flags)
 
 
 MINE = """

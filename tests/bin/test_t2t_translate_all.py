@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import shutil
 
 import pytest
@@ -92,12 +93,15 @@ def test_every_checkpoint_and_after_a_restart_the_rest(
         "news[1].en-tok-40.partial": "",
     }
     printed = capsys.readouterr().out
-    assert "1 already translated" in printed
-    assert "3 translations" in printed
-    assert printed.count("is incomplete") == 1
-    with pytest.raises(SystemExit):
+    output = re.escape(str(tmp_path / "out" / "news[1].en"))
+    # Before and after, and what is of this text and not complete.
+    assert re.findall(rf"^{output}-\*: (\d+) ", printed, re.M) == ["1", "3"]
+    assert re.findall(rf"^{output}(\S+partial) ", printed, re.M) == ["-40.partial"]
+    with pytest.raises(SystemExit) as stop:
         translate_all("--decode_hparams=alpha=1")
-    assert "alpha: recorded 0.6, requested 1.0" in capsys.readouterr().err
+    assert stop.value.__cause__.code == "other_settings"
+    said = capsys.readouterr().err
+    assert re.findall(r"\balpha: \D+(\S+), \D+(\d\.\d)", said) == [("0.6", "1.0")]
 
 
 def test_a_checkpoint_is_not_written_over(random_run, run, put, translate_all, tmp_path, capsys):
@@ -106,17 +110,19 @@ def test_a_checkpoint_is_not_written_over(random_run, run, put, translate_all, t
     before = index.read_bytes()
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "news[1].en-10.partial").hardlink_to(index)
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as stop:
         translate_all()
-    assert "news[1].en-10.partial: it is also an input" in capsys.readouterr().err
+    assert stop.value.__cause__.code == "output_is_input"
+    assert "news[1].en-10.partial" in capsys.readouterr().err
     assert index.read_bytes() == before
     # Nor what belongs to the other models.
     settings = tmp_path / "out" / "news[1].en.json"
     settings.unlink()
     settings.hardlink_to(random_run / "run.json")
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as stop:
         translate_all(f"--ensemble={random_run}")
-    assert "news[1].en.json: it is also an input" in capsys.readouterr().err
+    assert stop.value.__cause__.code == "output_is_input"
+    assert "news[1].en.json" in capsys.readouterr().err
 
 
 def test_a_training_that_goes_on(run, put, translate_all, capsys, monkeypatch, expected):
@@ -128,17 +134,18 @@ def test_a_training_that_goes_on(run, put, translate_all, capsys, monkeypatch, e
         (run / f"model.ckpt-{step}.index").write_bytes(b"damaged")
     files = translate_all("--wait_minutes=1")
     assert files == {f"news[1].en-{step}": expected(step) for step in (20, 30)}
-    assert "2 translations; skipped: step 5, step 7\n" in capsys.readouterr().out
+    [counts] = re.findall(r"^\S+-\*: (.*)$", capsys.readouterr().out, re.M)
+    assert re.findall(r"\d+", counts) == ["2", "5", "7"], "translations, and steps left out"
 
 
 def test_without_a_checkpoint_and_with_ctrl_c(random_run, run, translate_all, refused, monkeypatch):
     problem = type(registry.problem("parallel_text"))
     monkeypatch.setattr(problem, "text_name", lambda problem, split, lines: f"my {split}")
     flags = f"--output_dir={run}", "--min_steps=40"
-    assert "at least 40 steps" in refused("t2t-translate-all", *flags)
+    refused("no_checkpoint 40 --wait_minutes", "t2t-translate-all", *flags)
     # Nothing was begun, so that other settings can be given.
     more = "--decode_hparams=beam_size=3", f"--ensemble={random_run}"
-    assert "at least 40 steps" in refused("t2t-translate-all", *flags, *more)
+    refused("no_checkpoint 40 --wait_minutes", "t2t-translate-all", *flags, *more)
     stated = json.loads((run / "translations" / "parallel_text.dev.json").read_text())
     assert stated["text"] == "my dev"
     assert stated["ensemble"] == [identity(checkpoint_at(str(random_run)))]

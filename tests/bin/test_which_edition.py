@@ -31,7 +31,7 @@ def test_the_edition_that_is_asked_for_is_named(folder, tmp_path, refused):
     flags = [f"--output_dir={folder / 'run'}", "--eval_use_test_set"]
     flags += ["--problem_config=newstest2014=filtered", "--decode_hparams=beam_size=1,max_length=3"]
     # The run's own data has the full one.
-    assert "newstest2014" in refused("t2t-eval", *flags, "--worker_gpu=0")
+    refused("other_settings newstest2014 full filtered", "t2t-eval", *flags, "--worker_gpu=0")
     flags.append(f"--data_dir={folder / 'filtered'}")
     results = f"--results_file={tmp_path / 'results'}"
     t2t_decoder.run(["t2t-decoder", *flags, results, f"--decode_to_file={tmp_path / 'out'}"])

@@ -246,7 +246,7 @@ def test_another_sentencepiece_model_is_refused(kind, content, code, tmp_path):
 
 
 def test_the_other_direction_and_pieces_without_their_model_are_refused():
-    with refused("swapped_languages", "en to de"):
+    with refused("other_direction", "en to de"):
         read_fairseq(SHARED / "checkpoint.pt", ("de", "en"), SPM)
     with refused("no_vocabulary", ".model", "--vocabulary"):
         read_fairseq(SHARED / "checkpoint.pt", LANGUAGES)

@@ -230,7 +230,7 @@ def test_a_folder_has_one_model_beside_the_state_of_its_training(copied):
     ],
 )
 def test_what_a_reader_does_not_take_is_refused(toolkit, given, named):
-    with refused("conflicting_settings", named):
+    with refused("bad_flags", named):
         read_model(toolkit, SHARED, ("en", "de"), **given)
 
 

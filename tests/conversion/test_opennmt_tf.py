@@ -78,7 +78,7 @@ def test_what_a_description_says(described, text, expected):
     ],
 )
 def test_what_a_description_does_not_say_is_asked_for(described, text, name):
-    with refused("missing_argument", f" {name}"):
+    with refused("missing_setting", f" {name}"):
         described(text)
     value = {"num_heads": 4, "activation": "tanh"}[name]
     dropouts = dict.fromkeys(("dropout", "attention_dropout", "relu_dropout"), 0.1)
@@ -96,7 +96,7 @@ def test_the_mean_of_a_run_is_described_in_the_run(tmp_path):
         assert found.hparams == expected.hparams
         assert found.steps == expected.steps == 300
     (run / "model_description.py").unlink()
-    with refused("missing_argument", "num_heads"):
+    with refused("missing_setting", "num_heads"):
         read_opennmt_tf(mean, FOLDER / "shared.yml")
 
 

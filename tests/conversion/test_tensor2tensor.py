@@ -291,7 +291,7 @@ def test_spaces_that_a_checkpoint_has(checkpoint, tmp_path):
     ("file", "content", "code", "named"),
     [
         ("hparams.json", "[1]", "damaged_file", "hparams.json"),
-        ("hparams.json", "{}", "missing_argument", "layer_preprocess"),
+        ("hparams.json", "{}", "missing_setting", "layer_preprocess"),
         ("model.ckpt.index", "", "not_a_checkpoint", "model.ckpt"),
     ],
 )

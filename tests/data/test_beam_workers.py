@@ -125,9 +125,9 @@ def test_a_worker_without_the_files_or_with_other_versions(ask, tmp_path, monkey
     ("runner", "option", "code", "names"),
     [
         ("Nonsense", "streaming", "bad_value", ["--beam_runner=Nonsense"]),
-        ("DirectRunner", "direct_num_workers=x", "bad_value", ["direct_num_workers", "'x'"]),
-        ("DirectRunner", "--runner=FlinkRunner", "conflicting_settings", ["--beam_runner"]),
-        ("DirectRunner", "runner=FlinkRunner", "conflicting_settings", ["--beam_runner"]),
+        ("DirectRunner", "direct_num_workers=x", "bad_flags", ["direct_num_workers", "'x'"]),
+        ("DirectRunner", "--runner=FlinkRunner", "bad_flags", ["--beam_runner"]),
+        ("DirectRunner", "runner=FlinkRunner", "bad_flags", ["--beam_runner"]),
         (
             "PortableRunner",
             "job_endpoint=localhost:1,job_server_timeout=1",

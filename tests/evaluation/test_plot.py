@@ -5,8 +5,8 @@ import re
 
 import numpy as np
 import pytest
+from refusals import refused
 
-from t2t_keras.errors import UserError
 from t2t_keras.evaluation.plot import run_curves, text_plot, write_plot
 from t2t_keras.training.backends.curves import JsonCurves, TensorBoardCurves, read_curves
 
@@ -59,8 +59,9 @@ def test_hours_are_of_training_and_known_at_checkpoints_too(make_run):
         ("loss", "train"): pytest.approx([0.1, 0.3]),
         ("bleu", "eval_dev"): [2.0],
     }
-    with pytest.raises(UserError, match="not known how long"):
-        run_curves([make_run("other", eval={"loss": {100: 1}})], over="hours")
+    other = make_run("other", eval={"loss": {100: 1}})
+    with refused("not_recorded", other, "--over=steps"):
+        run_curves([other], over="hours")
 
 
 def test_names_of_curves_and_runs(make_run):
@@ -72,7 +73,7 @@ def test_names_of_curves_and_runs(make_run):
     assert [line.run for line in lines] == list(map(str, runs))
     (line,) = run_curves(runs[:1])["loss"]
     assert (line.run, line.y.tolist()) == ("run", list(LOSSES.values()))
-    with pytest.raises(UserError, match=r"curve 'los' .*'loss'.*gradient_norm, loss"):
+    with refused("unknown_name", "'los'", "'loss'", "gradient_norm, loss"):
         run_curves(runs, ["loss", "los"])
 
 

@@ -2,12 +2,14 @@
 
 import concurrent.futures
 import dataclasses
+import errno
 import json
+import os
 import resource
 
 import pytest
+from refusals import refused
 
-from t2t_keras.errors import UserError
 from t2t_keras.evaluation.results import Result, append_result, read_results
 
 RESULT = Result(
@@ -48,8 +50,8 @@ SCORE = '"bleu": 27.5, "signature": "s"'
         ("[" * 100_000, ""),
         ('{"set": "x", "problem": "y"}', "'split'"),
         (f'{{{NAMES}, "bl\\u001bue": 1}}', r"bl\x1bue"),
-        (f'{{{NAMES}, "steps": "many"}}', "'steps' cannot be 'many'"),
-        (f'{{{NAMES}, "bleu": NaN}}', "'bleu' cannot be nan"),
+        (f'{{{NAMES}, "steps": "many"}}', "'steps'"),
+        (f'{{{NAMES}, "bleu": NaN}}', "'bleu'"),
         (f'{{{NAMES}, "bleu": 1e999}}', "'bleu'"),
         (f'{{{NAMES}, "bleu": 1{"0" * 400}}}', ""),
         (f'{{{NAMES}, "decode": {{"alpha": 1e400}}}}', "'decode'"),
@@ -103,17 +105,17 @@ def test_several_writers_append_whole_lines(tmp_path, capsys):
 
 
 def test_what_cannot_be_written_or_read_is_one_message(tmp_path):
-    with pytest.raises(UserError, match=r"Is a directory.*97\.25"):
+    with refused("not_written", tmp_path, os.strerror(errno.EISDIR), 97.25):
         append_result(tmp_path, RESULT)
-    with pytest.raises(UserError, match=r"/dev/full.* No space"):
+    with refused("not_written", "/dev/full", os.strerror(errno.ENOSPC)):
         append_result("/dev/full", RESULT)
-    with pytest.raises(UserError, match="Is a directory"):
+    with refused("not_read", tmp_path, os.strerror(errno.EISDIR)):
         read_results(tmp_path)
     # The disk is full in the middle of the line.
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50, limits[1]))
     try:
-        with pytest.raises(UserError, match=r"only 50 of \d+ bytes"):
+        with refused("not_written", tmp_path / "new", 50):
             append_result(tmp_path / "new", RESULT)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

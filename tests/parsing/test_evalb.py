@@ -1,8 +1,8 @@
 import pytest
 from counted_work import work_of
+from refusals import refused
 
 from t2t_keras.bin import t2t_evalb
-from t2t_keras.errors import UserError
 from t2t_keras.parsing.evalb import PARAMETERS, compare, evalb
 from t2t_keras.parsing.treebank import parsed
 
@@ -97,7 +97,7 @@ def test_errors_and_skipped_sentences_are_in_no_sum():
 def test_it_gives_up_after_as_many_errors_as_the_c_program():
     trees = ["(S (NN a))"] * 13, ["(S (NN b))"] * 13
     errors = []
-    with pytest.raises(UserError, match="max_errors=10"):
+    with refused("too_many_errors", "--max_errors=10"):
         list(evalb(*trees, COLLINS, errors.append))
     assert len(errors) == 12
     assert len(list(evalb(*trees, COLLINS, errors.append, max_errors=12))) == 1 + 13 + 20

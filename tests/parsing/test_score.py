@@ -1,6 +1,6 @@
 import pytest
+from refusals import refused
 
-from t2t_keras.errors import UserError
 from t2t_keras.parsing.score import score_parses
 
 SOURCES = ["the dog sleeps .", "no", " ".join(["very"] * 12)]
@@ -76,16 +76,21 @@ def test_only_references_may_have_a_label_outside_the_vocabulary():
 
 
 @pytest.mark.parametrize(
-    ("hypotheses", "references", "sources", "message"),
+    ("references", "line"),
     [
-        ([], [], [], "got 0, 0, 0"),
-        (SYMBOLS, SYMBOLS[:2], SOURCES, "got 3, 2, 3"),
-        (SYMBOLS, ["x", *SYMBOLS[1:]], SOURCES, "line 1"),
-        (SYMBOLS, [TREES[0], "no", TREES[2]], SOURCES, "line 2"),
-        (SYMBOLS, ["(S (NN the)) (S (NN dog))", *SYMBOLS[1:]], SOURCES, "line 1"),
-        (SYMBOLS, ["(S (NP (-NONE- *)))", *SYMBOLS[1:]], SOURCES, "line 1"),
+        (["x", *SYMBOLS[1:]], 1),
+        ([TREES[0], "no", TREES[2]], 2),
+        (["(S (NN the)) (S (NN dog))", *SYMBOLS[1:]], 1),
+        (["(S (NP (-NONE- *)))", *SYMBOLS[1:]], 1),
     ],
 )
-def test_what_cannot_be_scored(hypotheses, references, sources, message):
-    with pytest.raises(UserError, match=message):
-        score_parses(hypotheses, references, sources)
+def test_references_that_are_no_trees(references, line):
+    number = line - 1
+    with refused("bad_tree", f" {line} ", references[number], SOURCES[number]):
+        score_parses(SYMBOLS, references, SOURCES)
+
+
+@pytest.mark.parametrize("counts", [(0, 0, 0), (3, 2, 3)])
+def test_counts_that_do_not_fit(counts):
+    with refused("unequal_counts", ", ".join(map(str, counts))):
+        score_parses(SYMBOLS[: counts[0]], SYMBOLS[: counts[1]], SOURCES[: counts[2]])

@@ -1,7 +1,7 @@
 import pytest
+from refusals import refused
 from toy_treebank import read_trees
 
-from t2t_keras.errors import UserError
 from t2t_keras.parsing.tree import bracketed, words
 from t2t_keras.parsing.treebank import cleaned, parsed, tree_texts
 
@@ -58,28 +58,29 @@ def test_words_may_hold_any_space_but_ascii_s():
 
 
 @pytest.mark.parametrize(
-    ("text", "named"),
+    ("text", "code", "names"),
     [
-        ("(S (NN a))\n\n(S (NN b)))\n", "bad.mrg:3: "),
-        ("(S (NN a))\n(S\n (NP (NN b)\n", "bad.mrg:2: .* 2 open brackets in line 3"),
-        ("(S (NN a))\n(S\n (NP (NN b c)))", "bad.mrg:3: .*'b'"),
-        ("\n(S (NN a)) word", "bad.mrg:2: .*'word'"),
-        ("(S\n (NN a)\n ( (NN b)))", "bad.mrg:3: .* label"),
-        ("(S\n (NP loose (NN b)))", "bad.mrg:2: .*'loose'"),
-        (")(S (NN a)(", "bad.mrg:1: "),
-        (b"(S\n (NN \xff))", "bad.mrg:2 is not UTF-8"),
+        ("(S (NN a))\n\n(S (NN b)))\n", "bad_tree", "bad.mrg:3"),
+        # With two open brackets in the last line.
+        ("(S (NN a))\n(S\n (NP (NN b)\n", "bad_tree", "bad.mrg:2 2 3."),
+        ("(S (NN a))\n(S\n (NP (NN b c)))", "bad_tree", "bad.mrg:3 'b'"),
+        ("\n(S (NN a)) word", "bad_tree", "bad.mrg:2 'word'"),
+        ("(S\n (NN a)\n ( (NN b)))", "bad_tree", "bad.mrg:3"),
+        ("(S\n (NP loose (NN b)))", "bad_tree", "bad.mrg:2 'loose'"),
+        (")(S (NN a)(", "bad_tree", "bad.mrg:1"),
+        (b"(S\n (NN \xff))", "not_utf8", "bad.mrg:2"),
         # A tree without an end must not take the rest of the file into memory.
-        ("(S (NN a))\n(S (NN b)\n" + "(S (NN c))\n" * 1000, r"bad.mrg:2: .* in line 911"),
-        (" " * 10_001 + "(S (NN a))", "bad.mrg:1: .* within 10,000 bytes"),
-        (None, "bad.mrg cannot be read"),
+        ("(S (NN a))\n(S (NN b)\n" + "(S (NN c))\n" * 1000, "bad_tree", "bad.mrg:2 911."),
+        (" " * 10_001 + "(S (NN a))", "bad_tree", "bad.mrg:1 10,000"),
+        (None, "not_read", "bad.mrg"),
     ],
 )
-def test_errors_name_file_and_line(tmp_path, monkeypatch, text, named):
+def test_errors_name_file_and_line(tmp_path, monkeypatch, text, code, names):
     monkeypatch.setattr("t2t_keras.parsing.treebank.MAX_TREE_BYTES", 10_000)
     path = tmp_path / "bad.mrg"
     if text is not None:
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(UserError, match=named):
+    with refused(code, *names.split()):
         read_trees(path)
 
 

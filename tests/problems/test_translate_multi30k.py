@@ -47,7 +47,7 @@ def test_the_form_is_that_of_the_files_or_must_be_given(tmp_path):
     (tmp_path / "train.en").touch()
     for code, ambiguous in (
         ("ambiguous_files", lambda: generate(problem, tmp_path / "data", tmp_path)),
-        ("missing_argument", lambda: problem.score(["a"], ["a"])),
+        ("missing_setting", lambda: problem.score(["a"], ["a"])),
     ):
         with refused(code, *(f"--problem_config=text_form={form}" for form in ("raw", "tok"))):
             ambiguous()

@@ -219,7 +219,7 @@ def test_what_is_left_to_do(configured, capsys, monkeypatch):
         ),
         pytest.param(
             {"monolingual": {"news": "text/swapped"}},
-            "other_language",
+            "wrong_language",
             ["swapped.de", "'de'", "'en'"],
             marks=pytest.mark.skipif(
                 not importlib.util.find_spec("py3langid"), reason="needs py3langid"
@@ -268,7 +268,7 @@ def test_what_is_left_to_do(configured, capsys, monkeypatch):
         ),
         (
             {"trainer_flags": "--xla --eval_stps=3"},
-            "bad_value",
+            "bad_flags",
             ["trainer_flags:", "--eval_stps", "'eval_steps'"],
         ),
         (
@@ -281,19 +281,11 @@ def test_what_is_left_to_do(configured, capsys, monkeypatch):
             "bad_value",
             ["trainer_flags:", "--best_by=blue"],
         ),
-        (
-            {"trainer_flags": "--drop_layers"},
-            "conflicting_settings",
-            ["trainer_flags:", "--drop_layers"],
-        ),
-        (
-            {"trainer_flags": "--output-dir /tmp/x"},
-            "conflicting_settings",
-            ["trainer_flags:", "--output_dir"],
-        ),
-        ({"trainer_flags": "--schedule=evaluate"}, "conflicting_settings", ["--schedule=evaluate"]),
-        ({"trainer_flags": "--dry_run --worker_gpu=0"}, "conflicting_settings", ["--dry_run"]),
-        ({"trainer_flags": "--best_by='loss"}, "bad_value", ["trainer_flags:", "--best_by='loss"]),
+        ({"trainer_flags": "--drop_layers"}, "bad_flags", ["trainer_flags:", "--drop_layers"]),
+        ({"trainer_flags": "--output-dir /tmp/x"}, "bad_flags", ["trainer_flags:", "--output_dir"]),
+        ({"trainer_flags": "--schedule=evaluate"}, "bad_flags", ["--schedule=evaluate"]),
+        ({"trainer_flags": "--dry_run --worker_gpu=0"}, "bad_flags", ["--dry_run"]),
+        ({"trainer_flags": "--best_by='loss"}, "bad_flags", ["trainer_flags:", "--best_by='loss"]),
         ({"save_checkpoints_secs": -1}, "bad_configuration", [" -1 ", " 0"]),
         (
             {"noisy": {"web": ["text/short", 0.5]}},
@@ -421,7 +413,7 @@ def test_flags_that_trainings_do_not_take(configured, monkeypatch):
     flags[flags.index("--drop_layers=1")] = "--drop_layers"
     for flag in (*flags, "--dry_run", "--help", "--helpfull", "--registry_help", "--version"):
         plan.config["trainer_flags"] = flag
-        with refused("conflicting_settings", "trainer_flags:", f" {flag.partition('=')[0]}."):
+        with refused("bad_flags", "trainer_flags:", f" {flag.partition('=')[0]}."):
             check(plan)
 
 

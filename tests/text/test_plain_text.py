@@ -117,7 +117,7 @@ def test_an_archive_is_read_again_only_if_it_must_be(tmp_path):
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert plain_text(ARCHIVED, tmp_path) == found
     found[0][1].unlink()
-    with refused("missing_source_files", "a.tgz", "text.de"):
+    with refused("missing_members", "a.tgz", "text.de"):
         plain_text(ARCHIVED, tmp_path)
     # Another archive under the name is another text, which replaces that of the first.
     archive(path, {**MEMBERS, "./training/text.en": b"new\n"})

@@ -195,11 +195,7 @@ def other_model(**options):
         (None, "not_read", ""),
         (b"", "not_sentencepiece", ""),
         (b"no model at all", "not_sentencepiece", ""),
-        (
-            other_model(pad_id=-1, unk_id=0, bos_id=1, eos_id=2),
-            "other_vocabulary_kind",
-            " -1, 2, 0 ",
-        ),
+        (other_model(pad_id=-1, unk_id=0, bos_id=1, eos_id=2), "other_ids", " -1, 2, 0 "),
     ],
     ids=["none", "empty", "text", "other ids"],
 )

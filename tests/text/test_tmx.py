@@ -74,7 +74,7 @@ CUT = TMX.format(encoding="utf-8").partition('<tu><tuv xml:lang="fr')[0].encode(
         (
             TMX.format(encoding="utf-8").encode(),
             ("es", "de"),
-            "other_language",
+            "missing_language",
             [" es ", " de, de-at, en"],
         ),
         (BOMB, ("en", "de"), "unsafe_xml", ["some.tmx "]),
