@@ -33,7 +33,7 @@ _ONLY = flags.DEFINE_enum(
 )
 _CHARACTERS = flags.DEFINE_integer("characters", 100_000, "Length of the longest text.", 100)
 _MEASURE = flags.DEFINE_enum("measure", "seconds", ("seconds", "calls"), "Unit of work on text.")
-_NAME = flags.DEFINE_string("name", "", "Measure only text functions whose name begins with this.")
+_NAME = flags.DEFINE_string("name", "", "Pattern at the beginning of the names of text functions.")
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "Number of rounds; the median counts.", 1)
 
 _VOCAB_SIZE = 8000

@@ -15,6 +15,7 @@ import gc
 import itertools
 import json
 import math
+import re
 import sys
 import tempfile
 import threading
@@ -348,9 +349,9 @@ def growth_of(
 def growths(
     characters: int, measure: str = "calls", motifs: Sequence[str] = MOTIFS, name: str = ""
 ) -> Iterator[Growth]:
-    """Yields the growth of every function whose name begins with `name`, for every motif."""
+    """Yields the growth of every function whose name the pattern matches, for every motif."""
     for each, function in functions().items():
-        for motif in motifs if each.startswith(name) else ():
+        for motif in motifs if re.match(name, each) else ():
             growth = growth_of(each, function, motif, characters, measure)
             # Seconds vary; what grows too fast does so each time.
             for _ in range(2 if measure == "seconds" else 0):

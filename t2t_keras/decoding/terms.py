@@ -1,6 +1,7 @@
 """Keeping the terms of a glossary: by hints in the source, or by force where they are missing."""
 
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -113,9 +114,10 @@ def _with_uses(
     """Returns translations with `hinted` and `terms`."""
     texts = [without_hints(source.line) for source in sources]
     with_uses = []
+    matches_of = functools.cache(glossary.matches)  # Several translations may be of one text.
     for source, text, translation in zip(sources, texts, translations, strict=True):
         hinted = source.line if source.line != text else ""
-        matches, written = glossary.matches(text), _written(translation)
+        matches, written = matches_of(text), _written(translation)
         terms = tuple(find_uses(text, matches, written, anywhere=True))
         with_uses.append(dataclasses.replace(translation, hinted=hinted, terms=terms))
     unsure = [
