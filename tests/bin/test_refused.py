@@ -21,187 +21,196 @@ ONNX = "t2t-exporter --output_dir=nowhere --format=onnx "
 NO_RUN = "t2t-decoder --output_dir="
 ALL = "t2t-translate-all --output_dir=run "
 EVALB = "t2t-evalb --test=one --gold="
-# A command; and the code of its error, with the names and values that the error has.
+# By the code of the error: a command, and the names and values that the error has.
+CASES = f"""
+missing_flags
+  t2t-avg-all --model_dir=run => --output_dir
+  t2t-npz-to-checkpoint --model_dir=run => --output_dir
+  t2t-bleu --reference=x => --translation
+  t2t-datagen --data_dir=x => --problem
+  {REVERSE} => --data_dir
+  t2t-decoder => --output_dir
+  {EVALB} => --gold
+  {INSIGHTS} => --sentence --sentences_from_file
+  t2t-tables => --table
+  {NEW}--problem=algorithmic_identity_binary40 => --data_dir
+  {NEW}--problem=translate_ende_toy --dry_run --hparams_set=auto => --data_dir
+  {IDENTITY}--output_dir= => --output_dir
+  t2t-filter --source=one --target=one --output=x --forward=run => --keep
+
+output_exists
+  t2t-avg-all --model_dir=run --output_dir=run => --output_dir=run run.json
+  {ONNX}--export_dir=run => run --export_dir
+
+bad_value
+  t2t-avg-all --model_dir=run --output_dir=x --n=0 => --n=0
+  {BLEU}one --convention=tokenised => tokenised ''
+  {BLEU}one --convention=tokenised --language=germn => 'germn' 'german'
+  t2t-datagen --data_dir=x --tmp_dir=. --problem=parallel_text => source_language target_language
+  {REVERSE}--data_dir=x --problem_config=dev_length=1e12 => 'dev_length' 100000, 1000000000000
+  t2t-datagen --num_workers=0 => --num_workers=0
+  t2t-datagen --num_workers=some => --num_workers=some
+  {EVALB}one --param=other => --param=other COLLINS
+  t2t-exporter --output_dir=run --decode_hparams=alpha=x => 'alpha' 'x'
+  t2t-exporter --output_dir=run --dtype=int4 => --dtype=int4
+  t2t-exporter --output_dir=run --servable_name=\udcff => --servable_name
+  {ONNX}--dtype=float16 => --format=onnx --dtype float32 int8 float16
+  {INSIGHTS}--sentence=x --figure=a.svg --figure_heads=0,2 => 0 1, 0,2
+  {INSIGHTS}--sentence=x --figure=a.svg --figure_heads=a => --figure_heads 'a'
+  t2t-plot run --over=days => --over=days
+  {TABLES}5 => --table=5
+  {TABLES}1 --r=8 => --r 8
+  {TABLES}2 --hours=nan => --hours=nan
+  {IDENTITY}--train_steps=many => --train_steps=many
+  {IDENTITY}--t2t_usr_dir=/nowhere => --t2t_usr_dir=/nowhere
+
+no_checkpoint
+  t2t-npz-to-checkpoint --model_dir=run --output_dir=x => .npz run
+  {DECODER}--checkpoint_path=run/model.ckpt-11 => run/model.ckpt-11 model.ckpt-10
+  {DECODER}--ensemble=nowhere => nowhere
+
+not_read
+  {BLEU}nowhere => nowhere
+  {DECODER}--forbidden_file=nowhere => nowhere
+  {EVALB}nowhere => nowhere
+  {INSIGHTS}--sentences_from_file=nowhere => nowhere
+  {TABLES}2 --results_file=. => .
+  {TABLES}2 --results_file=nowhere => nowhere
+
+unequal_counts
+  {BLEU}two => 1 2
+  {DECODER}--decode_from_file=one --decode_reference=two => one 1 two 2
+  {DECODER}--decode_from_file=two --decode_reference=one => one 1 two 2
+
+unknown_name
+  {BLEU}one --convention=tokenized => 'tokenized' 'tokenised'
+  t2t-datagen --data_dir=x --problem=algoritmic_reverse => 'algorithmic_reverse_binary40'
+  {DECODER}--disturb=typos+uper => 'uper' 'upper'
+  {NEW}--data_dir=. --problem=translate_ende_toi => 'translate_ende_toi' 'translate_ende_toy'
+  {IDENTITY}--hparams=hidden_size=5 => 'hidden_size' 'd_model'
+
+conflicting_settings
+  {BLEU}one --convention=tokenised --language=de --tokenize=none => --convention --tokenize
+  {BLEU}one --translations_dir=x => --translation --translations_dir
+  {BLEU}one --min_steps=1 => --min_steps --translations_dir
+  {REVERSE}--data_dir=x --num_workers=2 --beam_runner=DirectRunner => --num_workers --beam_runner
+  {REVERSE}--data_dir=x --beam_pipeline_options=streaming => --beam_pipeline_options --beam_runner
+  {DECODER}--decode_reference=x => --decode_reference --decode_from_file
+  {DECODER}--decode_from_file=one --results_file=x => --results_file --decode_reference
+  {DECODER}--disturb=upper --decode_from_file=one => --disturb --decode_from_file --decode_reference
+  {DECODER}--shard=1/3 => --shard --decode_from_file
+  {ONNX}--measure --data_dir=data => --measure --data_dir --format=onnx
+  {INSIGHTS}--sentence=x --figure_heads=1 => --figure_heads --figure.
+  {INSIGHTS}--sentences_from_file=two --figure=a.svg => --figure two 2
+  {TABLES}1 --vocab_size=9 => --table=1 --vocab_size 3
+  {TABLES}1 --results_file=x => --table=1 --results_file 2, 3 4
+  {TABLES}2 --gpus=2 => --hours --step_seconds
+  {ALL}--source=x --eval_use_test_set => --source --eval_use_test_set
+  t2t-serve --model=en-de=run --key=one => --certificate --key
+  t2t-serve --model=en-de=run --certificate=one => --certificate --key
+
+unknown_flag
+  {BLEU}one --problem=translate_ende => --problem
+  t2t-datagen --num_worker=2 => --num_worker. 'num_workers'
+  {IDENTITY}--trian_steps=5 => --trian_steps 'train_steps'
+
+no_translations
+  t2t-bleu --translations_dir=nowhere --reference=one => nowhere
+
+output_is_input
+  t2t-bleu --translations_dir=texts --reference=texts/results.jsonl => results.jsonl
+  t2t-bleu --translations_dir=run --event_dir=texts --reference=texts/results.jsonl => results.jsonl
+  {DECODER}--decode_from_file=one --forbidden_file=two --decode_to_file=two => two
+  {INSIGHTS}--sentences_from_file=two --page=two => two
+  {INSIGHTS}--sentences_from_file=one --figure=link.svg => link.svg (one)
+  {ALL}--source=one --translations_dir=texts --forbidden_file=texts/one.json => texts/one.json
+
+no_run
+  t2t-decoder --output_dir=nowhere => --output_dir=nowhere
+  {NO_RUN}run/export/7 => run/export/7 t2t_keras.load_export
+  {NO_RUN}run/export => run/export t2t_keras.load_export
+  {NO_RUN}ct2 => ct2 --engine=ctranslate2
+  {NO_RUN}data/parallel_text => data/parallel_text --data_dir
+  {NO_RUN}run/model.ckpt-20 => run, run/model.ckpt-20 --checkpoint_path
+  {NO_RUN}rum => --output_dir=rum 'run'
+  {NO_RUN}. => --output_dir=. run.
+  {NO_RUN}one => --output_dir=one
+  t2t-compare --runs=run/export/7,run => run/export/7 t2t_keras.load_export
+  t2t-plot nowhere run => nowhere
+
+other_settings
+  {DECODER}--hparams=d_ff=32 => --output_dir=run d_ff 16 32
+
+no_data
+  {DECODER}--data_dir=nowhere => nowhere t2t-datagen
+  t2t-exporter --output_dir=run --data_dir=none/at/all => none/at/all/parallel_text
+  {IDENTITY} => t2t-datagen --problem=algorithmic_identity_binary40
+
+not_a_file
+  {DECODER}--shard=1/3 --decode_from_file=- => -
+  {DECODER}--decode_from_file=- --decode_reference=one => -
+  {DECODER}--decode_to_file=- => -
+  {INSIGHTS}--sentence=x --page=pipe => --page 'pipe'
+  {ALL}--source=- => --source -:
+  {ALL}--prefix_file=/dev/null => --prefix_file /dev/null
+
+not_supported
+  {DECODER}--decode_from_file=one --decode_to_file=o --attention_file=x --ensemble=run => 2
+  t2t-exporter --output_dir=run --measure --decode_hparams=xla=true => xla --decode_hparams
+
+no_such_split
+  {DECODER}--eval_use_test_set --data_dir=untested => untested/parallel_text dev --eval_use_test_set
+
+no_export
+  {NO_RUN}run/export/7 --engine=ctranslate2 => run/export/7 t2t_keras.load_export
+
+no_model
+  t2t-serve --model=en-de=run/export/7 => run/export/7 t2t_keras.load_export
+  t2t-serve --model=en-de=ct2 --engine=keras => keras ct2 --engine=ctranslate2
+
+not_utf8
+  {INSIGHTS}--sentence=\udcff => --sentence
+
+blank
+  {INSIGHTS}--sentence=\u3000 => --sentence
+
+not_written
+  {INSIGHTS}--sentence=x --page=/proc/page.html => /proc
+
+is_a_folder
+  {INSIGHTS}--sentence=x --page=run => run
+
+bad_arguments
+  t2t-plot => t2t-plot
+  {IDENTITY}stray => 'stray'
+
+no_curves
+  t2t-plot run => run
+
+unknown_extension
+  t2t-plot run --plot_file=plot.pdf => .png, .svg 'plot.pdf'
+
+output_belongs_to_other
+  t2t-plot run --plot_file=run.svg => run.svg
+  t2t-eval --output_dir=run --worker_gpu=0 --results_file=run/run.json => run/run.json
+  t2t-eval --output_dir=run --worker_gpu=0 --eval_use_test_set => run/eval_test/results.jsonl
+  {ALL}--source=model.ckpt --translations_dir=run => run/model.ckpt-<step>
+  t2t-exporter --output_dir=run --export_dir=run => run
+  t2t-exporter --output_dir=run --export_dir=data/parallel_text => data/parallel_text
+  t2t-exporter --output_dir=run --export_dir=run/export/7 => run/export/7/<version>
+
+given_twice
+  t2t-serve --model=en-de=run --glossary=en-de=terms --glossary=en-de=terms => en-de=terms
+  t2t-serve --model=en-de=run --glossary=terms --glossary=terms => --glossary=terms
+"""
 REFUSED = [
-    ("t2t-avg-all --model_dir=run", "missing_flags --output_dir"),
-    ("t2t-avg-all --model_dir=run --output_dir=run", "output_exists --output_dir=run run.json"),
-    ("t2t-avg-all --model_dir=run --output_dir=x --n=0", "bad_value --n=0"),
-    ("t2t-npz-to-checkpoint --model_dir=run", "missing_flags --output_dir"),
-    ("t2t-npz-to-checkpoint --model_dir=run --output_dir=x", "no_checkpoint .npz run"),
-    ("t2t-bleu --reference=x", "missing_flags --translation"),
-    (BLEU + "nowhere", "not_read nowhere"),
-    (BLEU + "two", "unequal_counts 1 2"),
-    (BLEU + "one --convention=tokenised", "bad_value tokenised ''"),
-    (BLEU + "one --convention=tokenised --language=germn", "bad_value 'germn' 'german'"),
-    (BLEU + "one --convention=tokenized", "unknown_name 'tokenized' 'tokenised'"),
-    (
-        BLEU + "one --convention=tokenised --language=de --tokenize=none",
-        "conflicting_settings --convention=tokenised --tokenize",
-    ),
-    (BLEU + "one --translations_dir=x", "conflicting_settings --translation --translations_dir"),
-    (BLEU + "one --min_steps=1", "conflicting_settings --min_steps --translations_dir"),
-    (BLEU + "one --problem=translate_ende", "unknown_flag --problem"),
-    ("t2t-bleu --translations_dir=nowhere --reference=one", "no_translations nowhere"),
-    (
-        "t2t-bleu --translations_dir=texts --reference=texts/results.jsonl",
-        "output_is_input texts/results.jsonl",
-    ),
-    (
-        "t2t-bleu --translations_dir=run --event_dir=texts --reference=texts/results.jsonl",
-        "output_is_input texts/results.jsonl",
-    ),
-    ("t2t-datagen --data_dir=x", "missing_flags --problem"),
-    (REVERSE, "missing_flags --data_dir"),
-    (
-        "t2t-datagen --data_dir=x --problem=algoritmic_reverse",
-        "unknown_name 'algoritmic_reverse' 'algorithmic_reverse_binary40'",
-    ),
-    (
-        "t2t-datagen --data_dir=x --tmp_dir=. --problem=parallel_text",
-        "bad_value source_language target_language",
-    ),
-    (
-        REVERSE + "--data_dir=x --problem_config=dev_length=1e12",
-        "bad_value 'dev_length' 100000, 1000000000000",
-    ),
-    ("t2t-datagen --num_worker=2", "unknown_flag --num_worker. 'num_workers'"),
-    ("t2t-datagen --num_workers=0", "bad_value --num_workers=0"),
-    ("t2t-datagen --num_workers=some", "bad_value --num_workers=some"),
-    (
-        REVERSE + "--data_dir=x --num_workers=2 --beam_runner=DirectRunner",
-        "conflicting_settings --num_workers --beam_runner",
-    ),
-    (
-        REVERSE + "--data_dir=x --beam_pipeline_options=streaming",
-        "conflicting_settings --beam_pipeline_options --beam_runner",
-    ),
-    ("t2t-decoder", "missing_flags --output_dir"),
-    ("t2t-decoder --output_dir=nowhere", "no_run --output_dir=nowhere"),
-    (DECODER + "--hparams=d_ff=32", "other_settings --output_dir=run d_ff 16 32"),
-    (
-        DECODER + "--checkpoint_path=run/model.ckpt-11",
-        "no_checkpoint run/model.ckpt-11 model.ckpt-10",
-    ),
-    (DECODER + "--data_dir=nowhere", "no_data nowhere t2t-datagen"),
-    (
-        DECODER + "--decode_reference=x",
-        "conflicting_settings --decode_reference --decode_from_file",
-    ),
-    (
-        DECODER + "--decode_from_file=one --results_file=x",
-        "conflicting_settings --results_file --decode_from_file --decode_reference",
-    ),
-    (DECODER + "--disturb=typos+uper", "unknown_name 'uper' 'upper'"),
-    (
-        DECODER + "--disturb=upper --decode_from_file=one",
-        "conflicting_settings --disturb --decode_from_file --decode_reference",
-    ),
-    *(
-        (f"{DECODER}--decode_from_file=one --shard={wrong}", f"bad_value --shard '{wrong}'")
-        for wrong in ("0/3", "4/3", "a/b", "3", "1/3/5", "-1/3")
-    ),
-    (DECODER + "--shard=1/3", "conflicting_settings --shard --decode_from_file"),
-    (DECODER + "--shard=1/3 --decode_from_file=-", "not_a_file -"),
-    (DECODER + "--ensemble=nowhere", "no_checkpoint nowhere"),
-    (DECODER + "--decode_from_file=- --decode_reference=one", "not_a_file -"),
-    (DECODER + "--decode_to_file=-", "not_a_file -"),
-    (
-        DECODER + "--decode_from_file=one --forbidden_file=two --decode_to_file=two",
-        "output_is_input two",
-    ),
-    (
-        DECODER + "--decode_from_file=one --decode_to_file=o --attention_file=x --ensemble=run",
-        "not_supported 2",
-    ),
-    (DECODER + "--forbidden_file=nowhere", "not_read nowhere"),
-    (DECODER + "--decode_from_file=one --decode_reference=two", "unequal_counts one 1 two 2"),
-    (DECODER + "--decode_from_file=two --decode_reference=one", "unequal_counts one 1 two 2"),
-    (
-        DECODER + "--eval_use_test_set --data_dir=untested",
-        "no_such_split untested/parallel_text dev --eval_use_test_set",
-    ),
-    # The error describes a path that is not a run.
-    (NO_RUN + "run/export/7", "no_run run/export/7 t2t_keras.load_export"),
-    (NO_RUN + "run/export", "no_run run/export t2t_keras.load_export"),
-    (NO_RUN + "ct2", "no_run ct2 --engine=ctranslate2"),
-    (NO_RUN + "data/parallel_text", "no_run data/parallel_text --data_dir"),
-    (NO_RUN + "run/model.ckpt-20.index", "no_run run, run/model.ckpt-20 --checkpoint_path"),
-    (NO_RUN + "run/model.ckpt-20.npz", "no_run run, run/model.ckpt-20.npz --checkpoint_path"),
-    (NO_RUN + "rum", "no_run --output_dir=rum 'run'"),
-    (NO_RUN + ".", "no_run --output_dir=. run."),
-    (NO_RUN + "one", "no_run --output_dir=one"),
-    (NO_RUN + "run/export/7 --engine=ctranslate2", "no_export run/export/7 t2t_keras.load_export"),
-    ("t2t-serve --model=en-de=run/export/7", "no_model run/export/7 t2t_keras.load_export"),
-    ("t2t-serve --model=en-de=ct2 --engine=keras", "no_model keras ct2 --engine=ctranslate2"),
-    ("t2t-compare --runs=run/export/7,run", "no_run run/export/7 t2t_keras.load_export"),
-    (EVALB + "one --param=other", "bad_value --param=other COLLINS"),
-    (EVALB + "nowhere", "not_read nowhere"),
-    (EVALB, "missing_flags --gold"),
-    (
-        "t2t-exporter --output_dir=run --measure --decode_hparams=xla=true",
-        "not_supported xla --decode_hparams",
-    ),
-    ("t2t-exporter --output_dir=run --decode_hparams=alpha=x", "bad_value 'alpha' 'x'"),
-    ("t2t-exporter --output_dir=run --dtype=int4", "bad_value --dtype=int4"),
-    ("t2t-exporter --output_dir=run --servable_name=\udcff", "bad_value --servable_name"),
-    ("t2t-exporter --output_dir=run --data_dir=none/at/all", "no_data none/at/all/parallel_text"),
-    (
-        ONNX + "--measure --data_dir=data",
-        "conflicting_settings --measure --data_dir --format=onnx",
-    ),
-    (ONNX + "--dtype=float16", "bad_value --format=onnx --dtype float32 int8 float16"),
-    (ONNX + "--export_dir=run", "output_exists run --export_dir"),
-    (INSIGHTS, "missing_flags --sentence --sentences_from_file"),
-    (INSIGHTS + "--sentences_from_file=nowhere", "not_read nowhere"),
-    (INSIGHTS + "--sentence=\udcff", "not_utf8 --sentence"),
-    (INSIGHTS + "--sentence=\u3000", "blank --sentence"),
-    (INSIGHTS + "--sentence=x --figure_heads=1", "conflicting_settings --figure_heads --figure."),
-    (INSIGHTS + "--sentence=x --figure=a.svg --figure_heads=0,2", "bad_value 0 1, 0,2"),
-    (INSIGHTS + "--sentence=x --figure=a.svg --figure_heads=a", "bad_value --figure_heads 'a'"),
-    (INSIGHTS + "--sentences_from_file=two --figure=a.svg", "conflicting_settings --figure two 2"),
-    (INSIGHTS + "--sentence=x --page=/proc/page.html", "not_written /proc"),
-    (INSIGHTS + "--sentence=x --page=pipe", "not_a_file --page 'pipe'"),
-    (INSIGHTS + "--sentences_from_file=two --page=two", "output_is_input two"),
-    (INSIGHTS + "--sentences_from_file=one --figure=link.svg", "output_is_input link.svg (one)"),
-    (INSIGHTS + "--sentence=x --page=run", "is_a_folder run"),
-    ("t2t-plot", "bad_arguments t2t-plot"),
-    ("t2t-plot nowhere run", "no_run nowhere"),
-    ("t2t-plot run", "no_curves run"),
-    ("t2t-plot run --over=days", "bad_value --over=days"),
-    ("t2t-plot run --plot_file=plot.pdf", "unknown_extension .png, .svg 'plot.pdf'"),
-    ("t2t-plot run --plot_file=run.svg", "output_belongs_to_other run.svg"),
-    ("t2t-tables", "missing_flags --table"),
-    (TABLES + "5", "bad_value --table=5"),
-    (TABLES + "1 --r=8", "bad_value --r 8"),
-    (TABLES + "1 --vocab_size=9", "conflicting_settings --table=1 --vocab_size 3"),
-    (TABLES + "1 --results_file=x", "conflicting_settings --table=1 --results_file 2, 3 4"),
-    (TABLES + "2 --gpus=2", "conflicting_settings --hours --step_seconds"),
-    (TABLES + "2 --results_file=.", "not_read ."),
-    (TABLES + "2 --results_file=nowhere", "not_read nowhere"),
-    (TABLES + "2 --hours=nan", "bad_value --hours=nan"),
-    (NEW + "--problem=algorithmic_identity_binary40", "missing_flags --data_dir"),
-    (
-        NEW + "--problem=translate_ende_toy --dry_run --hparams_set=auto",
-        "missing_flags --data_dir",
-    ),
-    (
-        NEW + "--data_dir=. --problem=translate_ende_toi",
-        "unknown_name 'translate_ende_toi' 'translate_ende_toy'",
-    ),
-    (IDENTITY, "no_data t2t-datagen --problem=algorithmic_identity_binary40"),
-    (IDENTITY + "--output_dir=", "missing_flags --output_dir"),
-    (IDENTITY + "--trian_steps=5", "unknown_flag --trian_steps 'train_steps'"),
-    (IDENTITY + "--train_steps=many", "bad_value --train_steps=many"),
-    (IDENTITY + "stray", "bad_arguments 'stray'"),
-    (IDENTITY + "--hparams=hidden_size=5", "unknown_name 'hidden_size' 'd_model'"),
-    (IDENTITY + "--t2t_usr_dir=/nowhere", "bad_value --t2t_usr_dir=/nowhere"),
-    (ALL + "--source=-", "not_a_file --source -:"),
-    (
-        ALL + "--source=x --eval_use_test_set",
-        "conflicting_settings --source --eval_use_test_set",
-    ),
-    (ALL + "--prefix_file=/dev/null", "not_a_file --prefix_file /dev/null"),
-    ("t2t-filter --source=one --target=one --output=x --forward=run", "missing_flags --keep"),
+    (line.partition(" => ")[0].lstrip(), f"{code} {line.partition(' => ')[2]}")
+    for code, *lines in (block.split("\n") for block in CASES.strip().split("\n\n"))
+    for line in lines
+]
+REFUSED += [
+    (f"{DECODER}--decode_from_file=one --shard={wrong}", f"bad_value --shard '{wrong}'")
+    for wrong in ("0/3", "4/3", "a/b", "3", "1/3/5", "-1/3")
 ]
 # Flags of which one would be ignored beside the other.
 OF_A_FILE = "decode_from_file=x eval_use_test_set decode_reference=x results_file=x"
@@ -237,43 +246,6 @@ REFUSED += [
         INSIGHTS + "--sentences_from_file=one --page",
         "t2t-query-server --input_file=one --server=localhost:1 --servable_name=x --output_file",
     )
-] + [
-    (
-        "t2t-eval --output_dir=run --worker_gpu=0 --results_file=run/run.json",
-        "output_belongs_to_other run/run.json",
-    ),
-    (
-        "t2t-eval --output_dir=run --worker_gpu=0 --eval_use_test_set",
-        "output_belongs_to_other run/eval_test/results.jsonl",
-    ),
-    # A text that is called as a checkpoint.
-    (
-        ALL + "--source=model.ckpt --translations_dir=run",
-        "output_belongs_to_other run/model.ckpt-<step>",
-    ),
-    (
-        ALL + "--source=one --translations_dir=texts --forbidden_file=texts/one.json",
-        "output_is_input texts/one.json",
-    ),
-    ("t2t-exporter --output_dir=run --export_dir=run", "output_belongs_to_other run"),
-    (
-        "t2t-serve --model=en-de=run --glossary=en-de=terms --glossary=en-de=terms",
-        "given_twice --glossary=en-de=terms",
-    ),
-    (
-        "t2t-serve --model=en-de=run --glossary=terms --glossary=terms",
-        "given_twice --glossary=terms",
-    ),
-    ("t2t-serve --model=en-de=run --key=one", "conflicting_settings --certificate --key"),
-    ("t2t-serve --model=en-de=run --certificate=one", "conflicting_settings --certificate --key"),
-    (
-        "t2t-exporter --output_dir=run --export_dir=data/parallel_text",
-        "output_belongs_to_other data/parallel_text",
-    ),
-    (
-        "t2t-exporter --output_dir=run --export_dir=run/export/7",
-        "output_belongs_to_other run/export/7/<version>",
-    ),
 ]
 
 

@@ -1,6 +1,7 @@
 """What must not be written over, by whatever path."""
 
 import os
+import re
 
 import pytest
 from refusals import refused
@@ -70,6 +71,13 @@ def test_nothing_is_packed(tmp_path, name):
         with refused("packed_output", tmp_path / name):
             check_outputs([], writes, appends)
     check_outputs([tmp_path / name], [tmp_path / "gz", tmp_path / "out.gz.de"])
+
+
+@pytest.mark.parametrize(("suffix", "named"), [("", ""), (".index", ""), (".npz", ".npz")])
+def test_a_checkpoint_is_named_as_a_flag_takes_it(run, suffix, named):
+    said = not_a_run(run / "best" / f"model.ckpt-5{suffix}")
+    assert re.findall(r"\S+/model\S+", said)[1:] == [f"{run}/best/model.ckpt-5{named}"]
+    assert "--checkpoint_path" in said
 
 
 def test_a_folder_of_many_runs_names_five(tmp_path):
