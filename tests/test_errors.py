@@ -1,5 +1,6 @@
 """Parts of error messages: near names, commands and short values, at their limits."""
 
+import re
 import shlex
 
 import pytest
@@ -16,8 +17,8 @@ from t2t_keras.errors import (
 
 def test_near_names():
     known = ["bleu", "blue", "bluet", "bled", "chrf"]
-    assert nearest("blu", known).count("' or '") == 2, "three at most"
-    assert nearest("chr", known) == " Did you mean 'chrf'?"
+    assert len(re.findall(r"'\w+'", nearest("blu", known))) == 3, "three at most"
+    assert re.findall(r"'\w+'", nearest("chr", known)) == ["'chrf'"]
     assert nearest("xyz", known) == ""
 
 

@@ -355,4 +355,4 @@ def test_help_does_not_import_keras():
     names = [name.replace("_", "-") for name in names if name.startswith("t2t")]
     printed, said = without_keras([f"{name} --help" for name in names])
     assert said == [""] * len(names)
-    assert printed.count("--helpfull shows all flags.") == len(names)
+    assert printed.count("--helpfull ") == len(names)

@@ -137,10 +137,10 @@ run_command(lambda flags: None, main)
 @pytest.mark.parametrize(
     ("closed", "read", "status", "said"),
     [
-        (">&-", "", 2, ["said", "t2t-x: standard output: it is closed."]),
+        (">&-", "", 2, ["said", "t2t-x: standard output: "]),
         ("2>&-", "", 0, []),
         (">&- 2>&- <&-", "", 2, []),
-        ("<&-", "read", 2, ["said", "t2t-x: standard input: it is closed."]),
+        ("<&-", "read", 2, ["said", "t2t-x: standard input: "]),
     ],
 )
 def test_closed_streams(tmp_path, closed, read, status, said):
