@@ -15,6 +15,7 @@ Give the same command again to continue an interrupted job.
 
 import dataclasses
 import functools
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,7 @@ def _translate(
 ) -> None:
     """Translates a `_text`, and scores it where it has a reference."""
     from t2t_keras.data.problem import names_in
-    from t2t_keras.decoding.jobs.disturbed import translate_disturbed
+    from t2t_keras.decoding.jobs.disturbed import disturbed_files, translate_disturbed
     from t2t_keras.decoding.jobs.files import decodes_name, translate_file
 
     source, reference, name, split = text
@@ -177,7 +178,7 @@ def _translate(
         print(f"The translations go to {output}.{shown}", flush=True)
     kinds = list(dict.fromkeys(names_in(flags.disturb)))
     if flags.results_file:
-        outputs = [output, *(f"{output}.{kind}" for kind in kinds)]
+        outputs = [output, *itertools.chain(*disturbed_files(output, kinds).values())]
         check_outputs([source, reference, *reads], outputs, appends=[flags.results_file])
     score = functools.partial(_score, flags, record, split, provenance, settings)
     # What is stored in the run is for t2t-compare, too.

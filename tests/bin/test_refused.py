@@ -13,6 +13,7 @@ from t2t_keras import bin as commands_of
 from t2t_keras.decoding.translator import Translator
 
 DECODER, INSIGHTS = "t2t-decoder --output_dir=run ", "t2t-insights --output_dir=run "
+DISTURBED = DECODER + "--disturb=upper --decode_to_file=out --results_file="
 BLEU, TABLES = "t2t-bleu --translation=one --reference=", "t2t-tables --table="
 NEW = "t2t-trainer --hparams_set=transformer_tiny --output_dir=new "
 IDENTITY = NEW + "--data_dir=. --problem=algorithmic_identity_binary40 "
@@ -199,6 +200,12 @@ output_belongs_to_other
   t2t-exporter --output_dir=run --export_dir=data/parallel_text => data/parallel_text
   t2t-exporter --output_dir=run --export_dir=run/export/7 => run/export/7/<version>
 
+output_twice
+  {DISTURBED}out => out
+  {DISTURBED}out.upper => out.upper
+  {DISTURBED}out.upper.source => out.upper.source
+  {DISTURBED}out.upper.reference => out.upper.reference
+
 given_twice
   t2t-serve --model=en-de=run --glossary=en-de=terms --glossary=en-de=terms => en-de=terms
   t2t-serve --model=en-de=run --glossary=terms --glossary=terms => --glossary=terms
@@ -310,6 +317,7 @@ WITH_KERAS = (
     "t2t-exporter --output_dir=run --measure",
     INSIGHTS + "--sentence=x --page=pipe",
     TABLES + "1 --r=8",
+    DISTURBED,
     DECODER + "--shard=1/3 --decode_from_file=-",
     DECODER + "--decode_from_file=one --decode_to_file=o",
     ALL + "--source=model.ckpt",

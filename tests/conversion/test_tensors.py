@@ -36,6 +36,19 @@ def test_bfloat16_of_safetensors(tmp_path):
     np.testing.assert_array_equal(found, values, strict=True)
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "model.bin"])
+def test_a_fifo_is_refused(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    # With an end that writes, opening it to read does not wait.
+    writer = os.open(tmp_path / name, os.O_RDWR)
+    os.write(writer, b"\0" * 8)
+    try:
+        with refused("not_a_file", name):
+            read_weights(tmp_path, name)
+    finally:
+        os.close(writer)
+
+
 @pytest.mark.parametrize(
     ("call", "named"),
     [

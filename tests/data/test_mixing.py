@@ -23,8 +23,8 @@ def corpus_of(pair):
     return max((first, name) for name, first in FIRST.items() if first <= pair)[1]
 
 
-def steps(mix, count, seed=1):
-    sampler = TokenBatchSampler(LENGTHS, 500, 20, seed, mix, SIZES)
+def steps(mix, count, seed=1, lengths=LENGTHS):
+    sampler = TokenBatchSampler(lengths, 500, 20, seed, mix, SIZES)
     return [sampler.at(number) for number in range(count)]
 
 
@@ -42,6 +42,16 @@ def test_shares_are_those_of_the_pairs(mix, shares):
     assert set(read) == set(shares)
     for name, share in shares.items():
         assert read[name] / sum(read.values()) == pytest.approx(share, rel=0.02)
+
+
+@pytest.mark.parametrize("left_out", [range(200), range(300, 900), range(299, 1299)])
+def test_a_pair_that_is_left_out_counts_for_its_own_corpus(left_out):
+    lengths = LENGTHS.copy()
+    lengths[left_out] = 21
+    read = np.concatenate(steps("clean:0.8+web:0.2", 200, lengths=lengths)).tolist()
+    counts = collections.Counter(map(corpus_of, read))
+    assert counts == pytest.approx({"clean": 8000, "web": 2000}, rel=0.02)
+    assert set(read) == set(range(1300)) - set(left_out)
 
 
 def test_stages_end_after_epochs_and_a_corpus_is_read_in_epochs_throughout():

@@ -1,6 +1,7 @@
 """What training reads in place of the stored examples: sampled subwords and disturbed text."""
 
 import random
+import types
 
 import numpy as np
 import pytest
@@ -125,11 +126,29 @@ def test_steps_hold_what_was_planned_in_batches_of_similar_drawn_length(
     assert Variation(tokenizer, 1).growth(store) == 1
 
 
-def test_no_step_is_empty_beside_a_long_pair(tokenizer):
-    store = ExampleStore([np.full(84, 290)], [np.array([[40, 40], [1, 1], [1, 1]], np.int32)])
-    sampler = TokenBatchSampler(store.lengths, 40, 40, seed=1)
-    found = VariedSteps(store, sampler, Variation(tokenizer, 1, augment="upper:1"), seed=1)
-    assert sorted(len(found.at(step)[1]) for step in range(2)) == [1, 2]
+@pytest.mark.parametrize(
+    ("planned", "drawn", "parts"),
+    [
+        # A pair longer than all others together.
+        ([40, 1, 1], [40, 1, 1], [1, 2]),
+        ([1, 40, 1, 1], [1, 40, 1, 1], [1, 3]),
+        ([40] * 4, [1, 1, 1, 40], [1] * 4),
+        ([20] * 8, [1] * 7 + [90], [1, 1, 1, 5]),
+        # Nothing to spare.
+        ([40] * 2, [40] * 2, [1, 1]),
+        ([40] * 3, [40] * 3, [1, 1, 1]),
+        ([20] * 4, [20] * 4, [2, 2]),
+    ],
+)
+def test_no_step_is_empty(planned, drawn, parts):
+    def pairs(lengths):
+        both = np.repeat(np.int32(lengths)[:, None], 2, axis=1)
+        return ExampleStore([np.ones(both.sum(), np.int32)], [both])
+
+    draws = types.SimpleNamespace(examples=lambda _, numbers, step: pairs(np.take(drawn, numbers)))
+    store = pairs(planned)
+    found = VariedSteps(store, TokenBatchSampler(store.lengths, 40, 40, seed=1), draws, seed=1)
+    assert sorted(len(found.at(step)[1]) for step in range(len(parts))) == parts
 
 
 def test_shares_of_changes(tokenizer, store):

@@ -61,6 +61,8 @@ Whom does an old horse follow? | Wem folgt ein altes Pferd?
 What does an uncle find? | Was findet ein Onkel?
 A colleague puts on a shirt that is green. | Ein Kollege zieht ein Hemd an, das grün ist.
 Must Anna thank the colleague whom I know? | Muss Anna dem Kollegen danken, den ich kenne?
+Anna loves the bear that a waitress loves and Anna follows their cow. | \
+Anna liebt den Bären, den eine Kellnerin liebt, und Anna folgt ihrer Kuh.
 The flower belongs to the small colleagues whom the doctor helps. | \
 Die Blume gehört den kleinen Kollegen, denen der Arzt hilft.
 """

@@ -23,6 +23,12 @@ class TranslatedFiles(NamedTuple):
     is_new: bool  # Whether no interrupted job had yielded it.
 
 
+def disturbed_files(output: str | Path, kinds: Sequence[str]) -> dict[str, tuple[str, str, str]]:
+    """Returns the source, the reference and the translations of a text for each kind."""
+    names = {kind: f"{output}.{kind}" for kind in kinds}
+    return {kind: (f"{name}.source", f"{name}.reference", name) for kind, name in names.items()}
+
+
 def translate_disturbed(
     translator: Translator,
     source: str | Path,
@@ -51,10 +57,7 @@ def translate_disturbed(
     Raises:
       UserError: as `disturbed` and `translate_file`.
     """
-    texts = {"": (str(source), str(reference), str(output))}
-    for kind in kinds:
-        name = f"{output}.{kind}"
-        texts[kind] = f"{name}.source", f"{name}.reference", name
+    texts = {"": (str(source), str(reference), str(output)), **disturbed_files(output, kinds)}
     record = Path(f"{output}.disturbed.json")
     written = [path for kind in kinds for path in texts[kind]]
     check_outputs([source, reference, *reads], [*written, record])

@@ -1,10 +1,12 @@
 """Learned filters, with models that find pairs as likely as their texts say."""
 
 import math
+import os
 import types
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
@@ -108,6 +110,27 @@ def test_scores_are_used_again(text, models, tmp_path):
         models["forward"].config = DecodeConfig(lines_at_once=2, **changes)
         filter_pairs(source, target, output, forward=models["forward"])
         assert models["forward"].scored == 12 + 5 * number
+
+
+def test_an_interrupted_filter_continues_only_as_it_was_begun(text, models, tmp_path, monkeypatch):
+    output, replace = tmp_path / "clean", os.replace
+
+    def interrupt(path, target):
+        if str(path).endswith("clean.en.partial"):
+            raise KeyboardInterrupt
+        replace(path, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.replace", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            filter_pairs(*text, output, **models, keep=0.5)
+    with refused("other_settings", "keep: recorded 0.5, requested 0.25"):
+        filter_pairs(*text, output, **models, keep=0.25)
+    with refused("other_settings", "scores"):
+        filter_pairs(*text, output, forward=models["forward"], keep=0.5)
+    assert not (tmp_path / "clean.en").exists()
+    found = filter_pairs(*text, output, **models, keep=0.5)
+    assert kept(found) == [[ENGLISH[1], ENGLISH[3]], [GERMAN[1], GERMAN[3]]]
 
 
 def test_what_is_refused(text, models, tmp_path):
