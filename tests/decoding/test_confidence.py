@@ -4,13 +4,13 @@ import dataclasses
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from t2t_keras import registry
 from t2t_keras.decoding.confidence import Confidence, confidences
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.errors import UserError
 from t2t_keras.serving.export.formats import write_format
 from t2t_keras.text.subwords import SubwordTokenizer
 
@@ -87,5 +87,5 @@ def test_hinted_sources(model, tokenizer):
     [as_read] = confidences(translator, ["the dog"], [hinted])
     [expected] = confidences(translator, ["the ⟪ dog ⟪ tree ⟫"], [plain])
     assert as_read == expected != confidences(translator, ["the dog"], [plain])[0]
-    with pytest.raises(UserError, match="2 lines, got 1"):
+    with refused("unequal_counts", "2", "1"):
         confidences(translator, ["a", "b"], [plain])

@@ -8,12 +8,12 @@ import xml.parsers.expat
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from t2t_keras import registry
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.markup import translate_markup
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.errors import UserError
 from t2t_keras.serving.export.formats import write_format
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.markup.matching import match_html
@@ -141,11 +141,11 @@ def test_blocks_and_kept_names_of_the_caller(translators):
     alone = translators["keras"].translate(["the dog"])[0].text
     assert f"<a>{alone}</a>" in found.text
     assert "<k>a man</k>" in found.text
-    with pytest.raises(UserError, match="Malformed XML"):
+    with refused("malformed_xml"):
         translators["keras"].translate(["<a>"], format="xml")
-    with pytest.raises(UserError, match="html take no prefixes"):
+    with refused("not_supported", "html"):
         translators["keras"].translate(["a"], ["b"], format="html")
-    with pytest.raises(UserError, match="html or xml, got 'markdown'"):
+    with refused("bad_value", "html", "xml", "'markdown'"):
         translators["keras"].translate(["a"], format="markdown")
 
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from t2t_keras import registry
 from t2t_keras.data.problem import Problem
@@ -12,7 +13,6 @@ from t2t_keras.decoding.source_text import Source
 from t2t_keras.decoding.terms import keep_terms, number_missing, term_counts, terms_report
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.errors import UserError
 from t2t_keras.serving.export.formats import write_format
 from t2t_keras.text.alignment import count_words
 from t2t_keras.text.glossary import Glossary
@@ -145,7 +145,7 @@ def test_hints_and_force(model, tokenizer):
 
 
 def test_hints_need_a_model_that_takes_them(model, tokenizer):
-    with pytest.raises(UserError, match="terms=soft needs a model"):
+    with refused("not_supported", "terms=soft", "terms=hard"):
         Translator(model, tokenizer, DecodeConfig(terms="soft")).translate(["a"], glossary=GLOSSARY)
 
 

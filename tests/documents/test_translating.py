@@ -4,13 +4,13 @@ import dataclasses
 import unicodedata
 
 import pytest
+from refusals import refused
 
 from t2t_keras.decoding import confidence
 from t2t_keras.decoding.confidence import Confidence
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.documents import TranslationMemory, read_document, translate_document
 from t2t_keras.documents.document import Suggestion, Unit
-from t2t_keras.errors import UserError
 
 TEXT = "One dog.\n\nTwo cats. One dog.\n\n12 %\n"
 
@@ -155,11 +155,11 @@ def test_a_report_reads_as_a_sentence(written, translator):
 
 
 def test_an_unknown_match_is_refused():
-    with pytest.raises(UserError, match="one of machine, exact, got 'fuzzy'"):
+    with refused("bad_value", "machine, exact", "'fuzzy'"):
         Unit("a").set("b", "fuzzy")
 
 
 def test_a_document_is_not_written_over_what_it_was_read_from(written):
     document = read_document(written("a.txt", TEXT))
-    with pytest.raises(UserError, match="it is also an input"):
+    with refused("output_is_input", document.path):
         document.save(document.path)

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from refusals import refused
 
 from t2t_keras.documents import EXTENSIONS, read_document, reading
 from t2t_keras.documents.document import (
@@ -47,23 +48,27 @@ def bounded(monkeypatch):
 @pytest.mark.parametrize("attack", [BOMB, FILE, NETWORK])
 def test_declared_entities_are_refused(written, extension, attack):
     content = '<?xml version="1.0"?>' + attack + ROOTS[extension].format("&b;")
-    with pytest.raises(UserError, match="declares the entity"):
+    with refused("unsafe_xml"):
         read_document(written(f"a{extension}", content), "en", "de")
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "code", "named"),
     [
-        ("<a>\n  <1/></a>", "a.xml:2: not well-formed XML at column 4 "),
-        ('<!DOCTYPE a [<!ATTLIST a b CDATA "c">]><a/>', "a default of the attribute 'b'"),
-        ('<!DOCTYPE a [<!ATTLIST a b (c|d) "c">]><a/>', "a default of the attribute 'b'"),
-        (f'<a b:c="" xmlns:b="{"b" * 1001}"/>', "a namespace of over 1,000 characters"),
-        (f"<a>{''.join(f'<b{each}/>' for each in range(100_001))}</a>", "of over 100,000 kinds"),
-        (f"<a>{'<b/>' * (1 << 21)}</a>", "at most 2,097,152 tags, got 2,097,154. Split it"),
+        ("<a>\n  <1/></a>", "malformed_xml", ["a.xml:2: ", "column 4 "]),
+        ('<!DOCTYPE a [<!ATTLIST a b CDATA "c">]><a/>', "unsafe_xml", ["'b'"]),
+        ('<!DOCTYPE a [<!ATTLIST a b (c|d) "c">]><a/>', "unsafe_xml", ["'b'"]),
+        (f'<a b:c="" xmlns:b="{"b" * 1001}"/>', "too_long", ["1,000"]),
+        (
+            f"<a>{''.join(f'<b{each}/>' for each in range(100_001))}</a>",
+            "too_many_values",
+            ["100,000"],
+        ),
+        (f"<a>{'<b/>' * (1 << 21)}</a>", "too_many_values", ["2,097,152", "2,097,154"]),
     ],
 )
-def test_xml_that_would_become_large_is_refused(written, content, said):
-    with pytest.raises(UserError, match=said):
+def test_xml_that_would_become_large_is_refused(written, content, code, named):
+    with refused(code, *named):
         read_document(written("a.xml", content))
 
 
@@ -71,7 +76,7 @@ def test_xml_that_would_become_large_is_refused(written, content, said):
     "charset", "undefined punycode utf-7 rot13 idna raw-unicode-escape unicode-escape none".split()
 )
 def test_codecs_that_are_no_charsets_are_refused_or_utf_8(written, charset):
-    with pytest.raises(UserError, match=f"the encoding {charset} is unknown"):
+    with refused("unknown_encoding", charset):
         read_document(written("a.xml", f"<?xml version='1.0' encoding='{charset}'?><a>b</a>"))
     page = f"<meta charset={charset}>\u010d"
     assert read_document(written("a.html", page)).units[0].source == "\u010d"
@@ -83,14 +88,14 @@ def test_codecs_that_are_no_charsets_are_refused_or_utf_8(written, charset):
 @pytest.mark.parametrize("extension", ROOTS)
 def test_deep_nesting_is_refused(written, extension):
     content = ROOTS[extension].format("<b>" * 100_000)
-    with pytest.raises(UserError, match="elements in over 200 others"):
+    with refused("too_many_values", "200"):
         read_document(written(f"a{extension}", content), "en", "de")
 
 
 @pytest.mark.parametrize(("depth", "is_refused"), [(200, False), (201, True)])
 def test_the_limit_of_nesting(written, depth, is_refused):
     path = written("a.xml", f"{'<b>' * depth}One{'</b>' * depth}")
-    with pytest.raises(UserError) if is_refused else contextlib.nullcontext():
+    with refused("too_many_values") if is_refused else contextlib.nullcontext():
         assert read_document(path, "en", "de").units[0].source == "One"
 
 
@@ -103,14 +108,14 @@ def test_a_line_that_is_just_short_enough_is_read(written):
 
 @pytest.mark.parametrize("extension", sorted(set(EXTENSIONS) - {".docx"}))
 def test_a_line_of_16_megabytes_is_refused(written, extension):
-    with pytest.raises(UserError, match=":2: expected lines of less than 16,777,216 bytes"):
+    with refused("too_long", ":2: ", "16,777,216"):
         read_document(written(f"a{extension}", "\n" + "a" * MAX_LINE_BYTES), "en", "de")
 
 
 @pytest.mark.parametrize("extension", sorted(set(EXTENSIONS) - {".docx"}))
 def test_the_line_of_what_is_no_text_is_named(written, extension):
     for mark in (b"", b"\xef\xbb\xbf"):
-        with pytest.raises(UserError, match=rf"a\{extension}:3 is not valid UTF-8"):
+        with refused("not_utf8", f"a{extension}:3 "):
             read_document(written(f"a{extension}", mark + b"\n\na \xff\n"))
 
 
@@ -184,12 +189,16 @@ def word(body):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "code", "named"),
     [
-        (b"", "no Word document"),
-        (archive(**{DOCUMENT: b"<a/>"})[:-30], "no Word document"),
+        (b"", "not_a_word_document", []),
+        (archive(**{DOCUMENT: b"<a/>"})[:-30], "not_a_word_document", []),
         *(
-            (archive([damage], **{DOCUMENT: PARAGRAPH, "picture.png": b"c"}), "no Word document")
+            (
+                archive([damage], **{DOCUMENT: PARAGRAPH, "picture.png": b"c"}),
+                "not_a_word_document",
+                [],
+            )
             for damage in (
                 ("file_size", 0),
                 ("flag_bits", 1),
@@ -200,29 +209,34 @@ def word(body):
                 ("filename", "other.png"),
             )
         ),
-        (_changed(archive(**{DOCUMENT: PARAGRAPH}), 30 + len(DOCUMENT)), "no Word document"),
-        (archive(a=b"b"), "another kind of archive"),
-        (word(f'<w:p xmlns:a="{"a" * 20_000}"/>'), "expected at most 10,000 bytes of namespaces"),
-        (word("<w:p/>" * (1 << 21)), "expected at most 2,097,152 tags"),
-        (word(f"<w:p>{RUN}</w:p>" * 100), "expected at most 33,554,432 bytes of formats"),
-        (archive(**{DOCUMENT: b"<a/>", "../b": b"c"}), "is named '../b'"),
-        (archive(**{DOCUMENT: b"<a/>", "/b": b"c"}), "is named '/b'"),
-        (archive(**{DOCUMENT: b"<a/>", "a\\..\\b": b"c"}), "is named 'a"),
-        (archive(**{DOCUMENT: b"<a/>", "\\b": b"c"}), "is named '"),
-        (archive(**{DOCUMENT: b"<a/>", "b": b"c", "z": b"c"}).replace(b"z", b"b"), "comes twice"),
-        (archive(**{DOCUMENT: f"{BOMB}<a>&c;</a>"}), "declares a document type"),
-        (archive(**{DOCUMENT: f"{FILE}<a>&b;</a>"}), "declares a document type"),
-        (archive(**{DOCUMENT: b"<a>" * 100_000}), "not well-formed"),
+        (_changed(archive(**{DOCUMENT: PARAGRAPH}), 30 + len(DOCUMENT)), "not_a_word_document", []),
+        (archive(a=b"b"), "not_a_word_document", []),
+        (word(f'<w:p xmlns:a="{"a" * 20_000}"/>'), "file_too_large", ["10,000"]),
+        (word("<w:p/>" * (1 << 21)), "too_many_values", ["2,097,152"]),
+        (word(f"<w:p>{RUN}</w:p>" * 100), "file_too_large", ["33,554,432"]),
+        (archive(**{DOCUMENT: b"<a/>", "../b": b"c"}), "unsafe_archive", ["'../b'"]),
+        (archive(**{DOCUMENT: b"<a/>", "/b": b"c"}), "unsafe_archive", ["'/b'"]),
+        (archive(**{DOCUMENT: b"<a/>", "a\\..\\b": b"c"}), "unsafe_archive", ["'a"]),
+        (archive(**{DOCUMENT: b"<a/>", "\\b": b"c"}), "unsafe_archive", []),
+        (
+            archive(**{DOCUMENT: b"<a/>", "b": b"c", "z": b"c"}).replace(b"z", b"b"),
+            "given_twice",
+            [],
+        ),
+        (archive(**{DOCUMENT: f"{BOMB}<a>&c;</a>"}), "unsafe_xml", [DOCUMENT]),
+        (archive(**{DOCUMENT: f"{FILE}<a>&b;</a>"}), "unsafe_xml", [DOCUMENT]),
+        (archive(**{DOCUMENT: b"<a>" * 100_000}), "malformed_xml", [DOCUMENT]),
         (
             archive(
                 **{DOCUMENT: f"<?xml version='1.0' encoding='utf-16'?>{PARAGRAPH}".encode("utf-16")}
             ),
-            "not well-formed",
+            "malformed_xml",
+            [DOCUMENT],
         ),
     ],
 )
-def test_bad_archives_are_refused(written, content, said):
-    with pytest.raises(UserError, match=said):
+def test_bad_archives_are_refused(written, content, code, named):
+    with refused(code, *named):
         read_document(written("a.docx", content))
 
 
@@ -271,14 +285,14 @@ FILES = {
 
 
 MOST = {
-    "lines": "1,048,576 lines",
-    "tags": "2,097,152 tags",
-    "texts": "524,288 texts",
-    "a.xml": "over 1,000 characters",
-    "text.docx": "33,554,432 bytes of text",
-    "files.docx": "10,000 files",
-    "size.docx": "files of 268,435,456 bytes",
-    "bytes": "10 bytes",
+    "lines": ("too_many_values", "1,048,576"),
+    "tags": ("too_many_values", "2,097,152"),
+    "texts": ("too_many_values", "524,288"),
+    "a.xml": ("too_long", "1,000"),
+    "text.docx": ("file_too_large", "33,554,432"),
+    "files.docx": ("file_too_large", "10,001"),
+    "size.docx": ("file_too_large", "268,435,456"),
+    "bytes": ("file_too_large", "10"),
 }
 
 
@@ -286,7 +300,7 @@ MOST = {
 @pytest.mark.parametrize("what", MOST)
 def test_what_is_read_has_limits(written, monkeypatch, what, more):
     assert reading.MAX_BYTES == 1 << 26
-    with pytest.raises(UserError, match=MOST[what]) if more else contextlib.nullcontext():
+    with refused(*MOST[what]) if more else contextlib.nullcontext():
         if what in LIMITS:
             LIMITS[what](more)
         elif what in FILES:
@@ -297,7 +311,7 @@ def test_what_is_read_has_limits(written, monkeypatch, what, more):
 
 
 def test_files_that_are_not_there_or_of_no_known_format(tmp_path):
-    with pytest.raises(UserError, match="cannot be read: No such file"):
+    with refused("not_read", tmp_path / "a.txt"):
         read_document(tmp_path / "a.txt")
-    with pytest.raises(UserError, match=r"got '.xlif'. Did you mean '.xliff'"):
+    with refused("unknown_extension", "'.xlif'", "'.xliff'"):
         read_document(tmp_path / "a.xlif")

@@ -15,6 +15,7 @@ import deepl
 import httpx
 import pytest
 from libretranslatepy import LibreTranslateAPI
+from refusals import refused
 from tiny_runs import PAIRS, TinyRun
 from upper_case import Source, UpperCase
 
@@ -290,21 +291,18 @@ def test_nobody_waits_for_the_writer_of_a_fifo(tmp_path, file):
     (tmp_path / "model.ckpt-9.index").unlink()
     os.mkfifo(tmp_path / file)
     (tmp_path / "model.ckpt-9.index").touch()
-    with pytest.raises(UserError) as refusal:
+    with refused("not_a_file"):
         source.newest()
-    assert refusal.value.code == "not_a_file"
     for path in tmp_path.iterdir():
         path.unlink()
     (tmp_path / "t2t_keras.json").touch()
     assert source.newest()[0] == tmp_path
     os.mkfifo(tmp_path / "model.bin")
-    with pytest.raises(UserError) as refusal:
+    with refused("not_a_file"):
         source.newest()
-    assert refusal.value.code == "not_a_file"
     os.mkfifo(tmp_path / "run.json")
-    with pytest.raises(UserError) as refusal:
+    with refused("not_a_file"):
         RunConfig.load(tmp_path)
-    assert refusal.value.code == "not_a_file"
 
 
 def test_a_model_of_several_languages_serves_each_of_its_pairs(tmp_path, monkeypatch):
@@ -329,16 +327,16 @@ def test_a_model_of_several_languages_serves_each_of_its_pairs(tmp_path, monkeyp
 
 
 def test_what_is_no_model_of_these_languages_is_refused(run):
-    for text, message in (
-        ("en-de", "expected PAIR=PATH"),
-        ("english=runs", "Expected a pair of languages"),
-        ("en-de=/nowhere", "There is no model in"),
+    for text, code, named in (
+        ("en-de", "bad_value", "--model"),
+        ("english=runs", "bad_value", "'english'"),
+        ("en-de=/nowhere", "no_model", "/nowhere"),
     ):
-        with pytest.raises(UserError, match=message):
+        with refused(code, named):
             ModelSource.parse(text)
-    with pytest.raises(UserError, match="translates from en to de"):
+    with refused("other_language", run.path, "en-fr"):
         ModelSource.parse(f"en-fr={run.path}").load()
-    with pytest.raises(UserError, match="no model for the engine ctranslate2"):
+    with refused("no_model", run.path, "ctranslate2"):
         ModelSource.parse(f"en-de={run.path}", "ctranslate2")
 
 

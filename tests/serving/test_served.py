@@ -1,6 +1,5 @@
 import pytest
-
-from t2t_keras.errors import UserError
+from refusals import refused
 
 
 def test_equals_in_process(connect, export_ports, protocol, exported, lines, expected):
@@ -20,5 +19,5 @@ def test_equals_in_process(connect, export_ports, protocol, exported, lines, exp
 )
 def test_refusals(connect, export_ports, protocol, settings, flag):
     client = connect(f"127.0.0.1:{export_ports[protocol]}", **{"name": "translate", **settings})
-    with pytest.raises(UserError, match=flag):
+    with refused("no_answer", flag):
         client.translate(["a"])

@@ -104,7 +104,7 @@ class WordDocument(Document):
                 code="file_too_large",
             )
         if len({member.filename for member in files}) < len(files):
-            raise UserError(f"{self.path}: a file comes twice in it.", code="unsafe_archive")
+            raise UserError(f"{self.path}: a file comes twice in it.", code="given_twice")
         for member in files:
             if member.filename.startswith(("/", "\\")) or ".." in re.split(
                 r"[/\\]", member.filename

@@ -6,10 +6,10 @@ import subprocess
 
 import polib
 import pytest
+from refusals import refused
 
 from t2t_keras.documents import TranslationMemory, read_document, translate_document
 from t2t_keras.documents.document import Suggestion
-from t2t_keras.errors import UserError
 
 HEADER = """msgid ""
 msgstr ""
@@ -344,24 +344,24 @@ def test_comments_of_the_memory_stand_before_the_last_block(translated):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "code", "named"),
     [
-        ('msgid "a', "1 is not valid PO"),
-        ('msgid "a"\nmsgstr "b"\nfoo\n', "3 is not valid PO"),
-        ('msgstr "b"\n', "1 is not valid PO"),
-        ('msgid "a"\n\nmsgid "b"\nmsgstr "c"\n', "3 is not valid PO"),
-        ('msgid "a"\nmsgstr\n', "3 is not valid PO"),
-        ('msgid "a"\nmsgctxt "b"\nmsgstr "c"\n', "2 is not valid PO"),
-        ('msgid[0] "a"\nmsgstr "c"\n', "1 is not valid PO"),
-        ('"a"\n', "1 is not valid PO"),
-        ('msgid\nmsgstr "c"\n', "2 is not valid PO"),
-        ('msgid "a"\nmsgid_plural "b"\nmsgstr[0][1] "c"\n', "3 is not valid PO"),
-        ("\xff".encode("latin-1"), "not valid UTF-8"),
-        (HEADER, "expected fr as its target language, got de"),
+        ('msgid "a', "malformed_po", ":1 "),
+        ('msgid "a"\nmsgstr "b"\nfoo\n', "malformed_po", ":3 "),
+        ('msgstr "b"\n', "malformed_po", ":1 "),
+        ('msgid "a"\n\nmsgid "b"\nmsgstr "c"\n', "malformed_po", ":3 "),
+        ('msgid "a"\nmsgstr\n', "malformed_po", ":3 "),
+        ('msgid "a"\nmsgctxt "b"\nmsgstr "c"\n', "malformed_po", ":2 "),
+        ('msgid[0] "a"\nmsgstr "c"\n', "malformed_po", ":1 "),
+        ('"a"\n', "malformed_po", ":1 "),
+        ('msgid\nmsgstr "c"\n', "malformed_po", ":2 "),
+        ('msgid "a"\nmsgid_plural "b"\nmsgstr[0][1] "c"\n', "malformed_po", ":3 "),
+        ("\xff".encode("latin-1"), "not_utf8", "a.po:1 "),
+        (HEADER, "other_language", "target language, got de"),
     ],
 )
-def test_what_is_no_po_file_is_refused(written, content, said):
-    with pytest.raises(UserError, match=said):
+def test_what_is_no_po_file_is_refused(written, content, code, named):
+    with refused(code, named):
         read_document(written("a.po", content), "en", "fr")
 
 
@@ -383,7 +383,7 @@ def test_regions_and_scripts_are_of_one_language(written, named, expected, is_sa
     if is_same:
         assert read_document(path, "en", expected).languages == ("en", named or expected)
     else:
-        with pytest.raises(UserError):
+        with refused("other_language", expected):
             read_document(path, "en", expected)
 
 

@@ -3,9 +3,9 @@
 import codecs
 
 import pytest
+from refusals import refused
 
 from t2t_keras.documents import read_document
-from t2t_keras.errors import UserError
 
 
 @pytest.mark.parametrize(
@@ -30,5 +30,5 @@ def test_only_paragraphs_change(translated, written, text, sources, encoding):
 def test_a_translation_that_is_no_text_is_refused(written):
     document = read_document(written("a.txt", "One"))
     document.units[0].set("a\ud800")
-    with pytest.raises(UserError, match=r"utf-8 does not have '\\ud800'"):
+    with refused("not_encodable", "utf-8", r"'\ud800'"):
         document.content()

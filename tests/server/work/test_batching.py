@@ -5,9 +5,9 @@ import threading
 import time
 
 import pytest
+from refusals import refused
 from upper_case import Clock, Source, UpperCase, UpperCaseEngine
 
-from t2t_keras.errors import UserError
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.metrics import Metrics
 from t2t_keras.server.service import Options, TranslationService
@@ -186,7 +186,7 @@ def test_threads_translate_at_the_same_time_and_end_together(recorder):
     recorder.gate.set()
     batcher.close()
     assert [job.result(0) for job in jobs] == [["A"], ["B"], ["C"], ["D"], ["E"]]
-    with pytest.raises(UserError):
+    with refused("model_removed"):
         batcher.submit(["later"])
 
 

@@ -1,4 +1,5 @@
 import io
+import re
 
 import pytest
 
@@ -30,7 +31,7 @@ def test_files(query, server, tmp_path, capsys):
     assert target.read_text("utf-8") == "ONE\n\nTWO LONG\nTHREE\n"
     captured = capsys.readouterr()
     assert captured.out == f"{target}: 4 lines\n"
-    assert "1 lines were too long" in captured.err
+    assert re.findall(r"\d+", captured.err) == ["1"], "too long"
     assert sorted(request[3] for request in server.requests) == [["one"], ["two long", "three"]]
 
 
@@ -52,10 +53,8 @@ def test_standard_input(query, files, is_terminal, monkeypatch, capsysbinary):
     captured = capsysbinary.readouterr()
     # What is said about them is not among the translations.
     assert captured.out.decode() == "Ä\nB C\nD LONG\n"
-    assert captured.err.splitlines() == [
-        b"1 translations had line breaks or tabs, now spaces.",
-        b"1 lines were too long and were cut.",
-    ]
+    # Line breaks that became spaces, and lines that were cut.
+    assert re.findall(rb"\d+", captured.err) == [b"1", b"1"]
 
 
 def test_interactive_lines(query, monkeypatch, capsys):

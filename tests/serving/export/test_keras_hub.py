@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from refusals import refused
 
 from t2t_keras import registry
 from t2t_keras.conversion.vocabularies import joint_pieces
@@ -16,7 +17,6 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.batching import padded
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.errors import UserError
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.export.formats import write_format
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
@@ -263,7 +263,7 @@ def test_int8(load, lines, translator, tmp_path, monkeypatch):
     assert 0 < np.abs(task(example) - load()(example)).mean() < 1
     task.compile(run_eagerly=True)
     assert all(task.generate(lines[:2], max_length=4))
-    with pytest.raises(UserError, match="int8 is loaded as it is: leave dtype out"):
+    with refused("other_model", folder):
         load(folder, dtype="bfloat16")
 
 
@@ -313,24 +313,24 @@ def test_jax_gives_the_same(preset, lines, expected):
 def test_refused(translator, tmp_path):
     model, tokenizer = translator.models[0], translator.tokenizer
 
-    def refused(message, *arguments, dtype="float32", **options):
-        with pytest.raises(UserError, match=message):
+    def check(name, *arguments, code="not_supported", dtype="float32", **options):
+        with refused(code, name):
             write_format("keras_hub", Translator(*arguments, **options), tmp_path / "no", dtype)
         assert not (tmp_path / "no").exists()
 
-    refused("expected one Transformer, got Transformer, Transformer", [model, model], tokenizer)
+    check("Transformer, Transformer", [model, model], tokenizer)
     subwords = "".join(f"'{piece}'\n" for piece in ("<pad>", "<EOS>", *"0123456789;\\_u"))
     old = SubwordTokenizer(subwords.encode())
-    refused(r"got tensor2tensor's \(\*.subwords\)", model, old)
-    refused("no min_length", model, tokenizer, DecodeConfig(min_length=3))
-    refused("no check_placeholders", model, tokenizer, DecodeConfig(check_placeholders=True))
-    refused("no samples", model, tokenizer, DecodeConfig(samples=3, return_beams=True))
-    refused("no weights_dtype", model, tokenizer, DecodeConfig(weights_dtype="bfloat16"))
-    refused("no forbidden phrases", model, tokenizer, forbidden=["Hund"])
+    check("*.subwords", model, old, code="other_vocabulary_kind")
+    check("min_length", model, tokenizer, DecodeConfig(min_length=3))
+    check("check_placeholders", model, tokenizer, DecodeConfig(check_placeholders=True))
+    check("samples", model, tokenizer, DecodeConfig(samples=3, return_beams=True))
+    check("weights_dtype", model, tokenizer, DecodeConfig(weights_dtype="bfloat16"))
+    check("forbidden", model, tokenizer, forbidden=["Hund"])
     parser = registry.problem("parsing_craft")
-    refused("text to text, got parsing", model, tokenizer, problem=parser)
+    check("parsing", model, tokenizer, problem=parser)
     protecting = registry.problem("parallel_text", "protect=true")
-    refused("symbols for placeholders", model, tokenizer, problem=protecting)
+    check("protect=true", model, tokenizer, problem=protecting)
     own = type("Own", (Problem,), {"postprocess": lambda *_: "?"})(name="own")
-    refused("text to text, got own", model, tokenizer, problem=own)
-    refused("expected --dtype in float32, bfloat16, int8", model, tokenizer, dtype="float16")
+    check("own", model, tokenizer, problem=own)
+    check("float32, bfloat16, int8", model, tokenizer, code="bad_value", dtype="float16")

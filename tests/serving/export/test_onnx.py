@@ -7,8 +7,8 @@ import sys
 import greedy_exports
 import numpy as np
 import pytest
+from refusals import refused
 
-from t2t_keras.errors import UserError
 from t2t_keras.model_config import ModelConfig
 from t2t_keras.serving.export.formats import write_format
 
@@ -73,7 +73,7 @@ def test_int8(tmp_path):
 
 def test_an_unknown_layer_is_named(tmp_path):
     translator = greedy_exports.translator("parameters")
-    with pytest.raises(UserError, match="feed_forward in feed_forward, got parameter_attention"):
+    with refused("not_supported", "feed_forward", "parameter_attention"):
         write_format("onnx", translator, tmp_path / "onnx", "float32")
     assert not [*tmp_path.iterdir()]
 
@@ -81,5 +81,5 @@ def test_an_unknown_layer_is_named(tmp_path):
 def test_a_missing_package_is_named(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "t2t_keras.serving.export.onnx", raising=False)
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(UserError, match=r"needs onnx, .* pip install 't2t-keras\[onnx\]'"):
+    with refused("missing_package", "'t2t-keras[onnx]'"):
         write_format("onnx", None, tmp_path / "onnx", "float32")

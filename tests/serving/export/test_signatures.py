@@ -7,11 +7,11 @@ import unicodedata
 import numpy as np
 import pytest
 import tensorflow as tf
+from refusals import refused
 
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translation import Hypothesis
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.errors import UserError
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.registry import problem
 from t2t_keras.serving.export.signatures import BLANK, TranslationModule, export_settings
@@ -133,7 +133,7 @@ def test_a_source_with_its_own_vocabulary(lines, randomised):
     scores = [each.score for each in translations]
     np.testing.assert_allclose(found["score"].numpy(), scores, rtol=1e-5)
     for unknown in (296, 300):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="in the vocabulary, 0 to 295"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="0 to 295"):
             signatures["tokens"](tf.constant([[unknown, 1]]), tf.constant(0.6))
     found = signatures["score"](tf.constant(TEXTS), tf.constant(TRANSLATIONS))["log_probability"]
     log_probs = [each.log_prob for each in translator.score(TEXTS, TRANSLATIONS)]
@@ -163,20 +163,24 @@ def test_alpha_has_a_default(served):
 @pytest.mark.parametrize(
     ("name", "inputs", "message"),
     [
-        ("serving_default", {"text": [b"good", b"\xff", b"a\xc3"]}, r"text is not UTF-8 .*1 2\]"),
-        ("nbest", {"text": [b"\xff"], "alpha": 0.6}, "text is not UTF-8"),
-        ("score", {"text": ["a"], "translation": [b"\xff"]}, "translation is not UTF-8"),
-        ("score", {"text": ["a"], "translation": ["a", "b"]}, r"translation a text.*1 2\]"),
-        ("attention", {"text": ["a", "b"], "translation": ["a"]}, "translation a text"),
-        ("nbest", {"text": ["a"], "alpha": -1.0}, r"alpha must be >= 0.*-1"),
-        ("nbest", {"text": ["a"], "alpha": float("nan")}, "alpha must be >= 0"),
-        ("tokens", {"ids": [[4, 5, 500, 1]]}, r"in the vocabulary, 0 to 499.*500"),
-        ("tokens", {"ids": [[4, -1, 1]]}, r"in the vocabulary.*-1"),
+        ("serving_default", {"text": [b"good", b"\xff", b"a\xc3"]}, r"\[text .*UTF-8 .*1 2\]"),
+        ("nbest", {"text": [b"\xff"], "alpha": 0.6}, r"\[text .*UTF-8"),
+        ("score", {"text": ["a"], "translation": [b"\xff"]}, r"\[translation .*UTF-8"),
+        ("score", {"text": ["a"], "translation": ["a", "b"]}, r"translation .*1 2\]"),
+        (
+            "attention",
+            {"text": ["a", "b"], "translation": ["a"]},
+            r"translation .*2 1\]",
+        ),
+        ("nbest", {"text": ["a"], "alpha": -1.0}, r"alpha .*0.*-1"),
+        ("nbest", {"text": ["a"], "alpha": float("nan")}, "alpha .*0"),
+        ("tokens", {"ids": [[4, 5, 500, 1]]}, r"0 to 499.*500"),
+        ("tokens", {"ids": [[4, -1, 1]]}, r"0 to 499.*-1"),
         ("tokens", {"ids": [[4, 1], [4, 5]]}, r"then one 1.*\[1\]"),
         ("tokens", {"ids": [[4, 0, 1], [4, 1, 5], [0, 0, 0]]}, r"then one 1.*0 1 2\]"),
         ("tokens", {"ids": [[4, 1, 1]]}, "then one 1"),
-        ("tokens", {"ids": [[4] * 30 + [1]]}, r"at most 24 tokens.*31"),
-        ("score", {"text": ["a " * 30], "translation": ["a"]}, "at most 24 tokens"),
+        ("tokens", {"ids": [[4] * 30 + [1]]}, r"24 .*31"),
+        ("score", {"text": ["a " * 30], "translation": ["a"]}, "24 "),
     ],
 )
 def test_refused_inputs(signature, name, inputs, message):
@@ -195,7 +199,7 @@ def test_refused_inputs(signature, name, inputs, message):
     ],
 )
 def test_unsupported_settings(translator, name, value):
-    with pytest.raises(UserError, match=f"{name}={value}"):
+    with refused("not_supported", f"{name}={value}"):
         TranslationModule(changed(translator, **{name: value}))
 
 
