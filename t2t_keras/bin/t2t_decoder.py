@@ -15,7 +15,6 @@ Give the same command again to continue an interrupted job.
 
 import dataclasses
 import functools
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +152,7 @@ def _translate(
 ) -> None:
     """Translates a `_text`, and scores it where it has a reference."""
     from t2t_keras.data.problem import names_in
-    from t2t_keras.decoding.jobs.disturbed import disturbed_files, translate_disturbed
+    from t2t_keras.decoding.jobs.disturbed import translate_disturbed
     from t2t_keras.decoding.jobs.files import decodes_name, translate_file
 
     source, reference, name, split = text
@@ -177,15 +176,15 @@ def _translate(
         shown = "" if reference else " Give --decode_to_file=- to see them here."
         print(f"The translations go to {output}.{shown}", flush=True)
     kinds = list(dict.fromkeys(names_in(flags.disturb)))
-    if flags.results_file:
-        outputs = [output, *itertools.chain(*disturbed_files(output, kinds).values())]
-        check_outputs([source, reference, *reads], outputs, appends=[flags.results_file])
+    appends = [flags.results_file] * bool(flags.results_file)
+    if appends:
+        check_outputs([source, reference, *reads], [output], appends)
     score = functools.partial(_score, flags, record, split, provenance, settings)
     # What is stored in the run is for t2t-compare, too.
     states = not (flags.decode_from_file or flags.decode_to_file)
     if kinds:
         scores = {}
-        texts = source, reference, output, provenance, kinds, reads, states
+        texts = source, reference, output, provenance, kinds, reads, states, appends
         for files in translate_disturbed(translator, *texts):
             scores[files.kind or split] = score(
                 files.source, files.reference, files.output, "", files.kind, files.is_new

@@ -204,6 +204,7 @@ output_twice
   {DISTURBED}out => out
   {DISTURBED}out.upper => out.upper
   {DISTURBED}out.upper.source => out.upper.source
+  {DISTURBED}out.disturbed.json => out.disturbed.json
   {DISTURBED}out.upper.reference => out.upper.reference
 
 given_twice

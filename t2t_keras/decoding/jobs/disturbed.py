@@ -23,12 +23,6 @@ class TranslatedFiles(NamedTuple):
     is_new: bool  # Whether no interrupted job had yielded it.
 
 
-def disturbed_files(output: str | Path, kinds: Sequence[str]) -> dict[str, tuple[str, str, str]]:
-    """Returns the source, the reference and the translations of a text for each kind."""
-    names = {kind: f"{output}.{kind}" for kind in kinds}
-    return {kind: (f"{name}.source", f"{name}.reference", name) for kind, name in names.items()}
-
-
 def translate_disturbed(
     translator: Translator,
     source: str | Path,
@@ -38,6 +32,7 @@ def translate_disturbed(
     kinds: Sequence[str],
     reads: Sequence[str | Path] = (),
     states: bool = False,
+    appends: Sequence[str | Path] = (),
 ) -> Iterator[TranslatedFiles]:
     """Translates a text, then disturbed by each kind of augmentation; yields each when complete.
 
@@ -53,14 +48,18 @@ def translate_disturbed(
       kinds: of `t2t_keras.data.augmentation`.
       reads: as of `translate_file`.
       states: as of `translate_file`, of the text as it is.
+      appends: files that the caller adds results to, which no output may replace.
 
     Raises:
       UserError: as `disturbed` and `translate_file`.
     """
-    texts = {"": (str(source), str(reference), str(output)), **disturbed_files(output, kinds)}
+    texts = {"": (str(source), str(reference), str(output))}
+    for kind in kinds:
+        name = f"{output}.{kind}"
+        texts[kind] = f"{name}.source", f"{name}.reference", name
     record = Path(f"{output}.disturbed.json")
     written = [path for kind in kinds for path in texts[kind]]
-    check_outputs([source, reference, *reads], [*written, record])
+    check_outputs([source, reference, *reads], [*written, record], appends)
     files = {"source": sha256_of(Path(source)), "reference": sha256_of(Path(reference))}
     made_from = as_json({**files, **provenance, **translation_settings(translator)})
     earlier = read_json(record, "Delete it.", ("made_from", "done")) if record.exists() else {}
