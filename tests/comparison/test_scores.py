@@ -134,8 +134,10 @@ def test_a_registered_metric_has_no_p_value(text, own_registry):
 
 
 @pytest.fixture
-def comet(tmp_path):
+def comet(tmp_path, monkeypatch):
     """A model, and a Python whose package scores a translation by its share of "e"."""
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     (tmp_path / "model" / "checkpoints").mkdir(parents=True)
     (tmp_path / "model" / "hparams.yaml").touch()
     (tmp_path / "model" / "checkpoints" / "model.ckpt").touch()
@@ -145,7 +147,8 @@ def comet(tmp_path):
         """
 import os, types
 def load_from_checkpoint(path, local_files_only):
-    assert path.endswith("model.ckpt") and local_files_only and os.environ["HF_HUB_OFFLINE"]
+    assert path.endswith("model.ckpt") and local_files_only and os.environ["HF_HOME"]
+    assert os.environ["HF_HUB_OFFLINE"] == os.environ["TRANSFORMERS_OFFLINE"] == "1"
     return types.SimpleNamespace(predict=predict)
 def predict(samples, gpus, progress_bar):
     print("GPU available")

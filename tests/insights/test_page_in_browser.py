@@ -181,20 +181,34 @@ def test_on_a_phone(open_page, weights):
         assert lines(page) == expected_lines(weights.cross[2], key=key)
 
 
-def test_lines_follow_the_words(open_page):
+def test_lines_lead_from_word_to_word(open_page):
+    """Each head's lines end at its own height: 22 pixels for eight, around a word's middle."""
     page = open_page()
     for width in (600, 300):
         ends = page.run(f"""
             document.querySelector("main").style.width = "{width}px";
             return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {{
                 const box = (each) => each.getBoundingClientRect();
-                const line = document.querySelector("#lines path");
-                const [query, key] = line.dataset.ends.split(" ");
-                const [left, right] = [["reads", query], ["read", key]].map(([side, place]) =>
-                    box(document.getElementById(side).children[place].querySelector(".piece")));
-                done([box(line).left - left.right, right.left - box(line).right]);
+                done([...document.querySelectorAll("#lines path")].map((line) => {{
+                    const [query, key] = line.dataset.ends.split(" ");
+                    const [left, right] = [["reads", query], ["read", key]].map(([side, place]) =>
+                        document.getElementById(side).children[place]);
+                    const [start, end] = [0, line.getTotalLength()].map((length) =>
+                        line.getPointAtLength(length).matrixTransform(line.getScreenCTM()));
+                    const middle = ({{ top, bottom }}) => (top + bottom) / 2;
+                    return [
+                        start.x - box(left.querySelector(".piece")).right,
+                        box(right.querySelector(".piece")).left - end.x,
+                        start.y - middle(box(left)),
+                        end.y - middle(box(right)),
+                        Number(line.parentNode.dataset.head),
+                    ];
+                }}));
             }})))""")
-        assert ends == pytest.approx([2, 2], abs=1.5)
+        assert len(ends) > 80
+        for *gaps, left, right, head in ends:
+            assert gaps == pytest.approx([2, 2], abs=1.5)
+            assert (left, right) == pytest.approx([22 / 7 * (head - 3.5)] * 2, abs=0.2)
 
 
 @pytest.mark.parametrize(("scheme", "colors"), [("light", ON_LIGHT), ("dark", ON_DARK)])

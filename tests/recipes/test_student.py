@@ -424,33 +424,46 @@ def test_as_many_checkpoints_are_kept_as_become_a_model(configured, average, kep
     assert f"--keep_checkpoint_max={kept}" in plan.saving_flags
 
 
-@pytest.mark.parametrize(("settings", "ways"), [("beam_size=3", 3), ("samples=2", 2)])
-def test_hours_are_those_of_the_products(configured, settings, ways):
+@pytest.mark.parametrize(
+    ("back_settings", "backs", "settings", "ways", "judge"),
+    [
+        ("samples=2", 2, "beam_size=3", 3, "teacher1"),
+        ("beam_size=5", 5, "samples=7", 7, "backward"),
+    ],
+)
+def test_hours_are_those_of_the_products(configured, back_settings, backs, settings, ways, judge):
     path = configured(
         noisy={"web": ["text/web", 0.5]},
+        backward=MODEL | {"hparams": TINY.replace("d_ff=8", "d_ff=16")},
         teachers=MODEL | {"seeds": [1, 2], "train_steps": 3},
-        back_translation={"decode_hparams": settings},
-        distillation={"decode_hparams": settings},
+        student=MODEL | {"hparams": TINY.replace("d_ff=8", "d_ff=24"), "train_steps": 4},
+        back_translation={"decode_hparams": back_settings},
+        distillation={
+            "decode_hparams": settings,
+            "filter": "backward" if judge == "backward" else "forward",
+        },
     )
     plan = Plan(yaml.safe_load(path.read_text()), path.parent)
     hours = plan.hours(seconds_a_product=3600.0)
-    weights = count_weights(plan.hparams("teacher1"), CONFIG["vocab_size"])
+    weights = {name: count_weights(plan.hparams(name), 400) for name in plan.models}
+    teacher, backward, student = (weights[name] for name in ("teacher1", "backward", "student"))
+    assert teacher < backward < student
     tokens = {
         name: (path.parent / "text" / file).stat().st_size / 4
         for name, file in {"toy": "train.en", "web": "web.en", "news": "news.de"}.items()
     }
     expected = {
-        "runs/teacher1.trained": 4.5 * 256 * 3,
-        "runs/backward.trained": 4.5 * 256 * 2,
-        "text/bt.news.en": ways * tokens["news"],
-        "text/clean.web.de": 2 * tokens["web"],
-        "translated/clean.web.de": 2 * ways * tokens["web"],
-        "text/distilled.clean.web.de": tokens["web"],
-        "translated/toy.de": 2 * ways * tokens["toy"],
-        "text/distilled.toy.de": tokens["toy"],
+        "runs/teacher1.trained": 4.5 * 256 * 3 * teacher,
+        "runs/backward.trained": 4.5 * 256 * 2 * backward,
+        "runs/student.trained": 4.5 * 256 * 4 * student,
+        "text/bt.news.en": backs * tokens["news"] * backward,
+        "text/clean.web.de": 2 * tokens["web"] * backward,
+        "translated/clean.web.de": 2 * ways * tokens["web"] * teacher,
+        "text/distilled.clean.web.de": tokens["web"] * weights[judge],
+        "translated/toy.de": 2 * ways * tokens["toy"] * teacher,
+        "text/distilled.toy.de": tokens["toy"] * weights[judge],
     }
-    for file, products in expected.items():
-        assert hours[f"work/{file}"] == pytest.approx(products * weights), file
+    assert {file: hours[f"work/{file}"] for file in expected} == pytest.approx(expected)
 
 
 def test_recipes_that_are_not_there_or_run_already(configured, tmp_path):

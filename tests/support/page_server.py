@@ -15,7 +15,7 @@ from pathlib import Path
 
 # English, German, how sure, and other words instead.
 TABLE = {
-    "the": ("das", 0.97, ["ein", "dieses"]),
+    "the": ("das", 0.996, ["ein", "dieses"]),
     "house": ("Haus", 0.95, ["Gebäude", "Heim"]),
     "small": ("kleine", 0.82, ["winzige", "geringe"]),
     "red": ("rote", 0.61, ["rötliche"]),

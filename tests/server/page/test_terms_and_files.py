@@ -97,6 +97,8 @@ def test_a_glossary_in_another_encoding_changes_nothing(page, tmp_path, wait):
 
 def test_a_chosen_file_is_translated_and_given_back(page, server, tmp_path, wait, downloads):
     (tmp_path / "messages.po").write_bytes(CATALOGUE)
+    assert page.one("#file").get_attribute("accept") == ".txt,.po,.html"
+    assert page.text("#formats") == "Formats: .txt, .po, .html"
     page.one("#file").set_input_files(str(tmp_path / "messages.po"))
     wait(lambda: page.all("#files a"))
     expected = {"file": ("messages.po", CATALOGUE), "source": "en", "target": "de"}

@@ -70,15 +70,21 @@ def test_score(signature, translator):
     assert found["tokens"].tolist() == [len(each.token_log_probs) for each in scores]
 
 
-def test_tokens(signature, translator, lines, expected):
+def test_tokens(signature, translator, lines):
     numbers = [0, 3, 5, 7]
     sources = translator.read([lines[number] for number in numbers])
     ids = [source.parts[0] for source in sources]
     padded = tf.ragged.constant([row.tolist() for row in ids], tf.int32).to_tensor()
-    found = signature("tokens", ids=padded, alpha=0.6)
+    found = signature("tokens", ids=padded, alpha=0.0)
     best = translator.tokenizer.decode(found["ids"][:, 0])
-    assert best == [expected[number].text for number in numbers]
-    assert found["scores"][:, 0].tolist() == [expected[number].score for number in numbers]
+    expected = changed(translator, alpha=0.0).translate([lines[number] for number in numbers])
+    assert best == [each.text for each in expected]
+    scores = [each.score for each in expected]
+    np.testing.assert_allclose(found["scores"][:, 0], scores, rtol=1e-5)
+
+
+def test_the_largest_inputs(signature):
+    assert len(signature("tokens", ids=[[499] * 23 + [1]], alpha=0.6)["ids"]) == 1
 
 
 def assert_same_weights(found, row, expected, tolerance):
@@ -174,6 +180,8 @@ def test_alpha_has_a_default(served):
         ),
         ("nbest", {"text": ["a"], "alpha": -1.0}, r"alpha .*0.*-1"),
         ("nbest", {"text": ["a"], "alpha": float("nan")}, "alpha .*0"),
+        ("tokens", {"ids": [[4, 1]], "alpha": -1.0}, r"alpha .*0.*-1"),
+        ("tokens", {"ids": [[4, 1]], "alpha": float("nan")}, "alpha .*0"),
         ("tokens", {"ids": [[4, 5, 500, 1]]}, r"0 to 499.*500"),
         ("tokens", {"ids": [[4, -1, 1]]}, r"0 to 499.*-1"),
         ("tokens", {"ids": [[4, 1], [4, 5]]}, r"then one 1.*\[1\]"),
