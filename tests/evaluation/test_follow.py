@@ -127,6 +127,21 @@ def test_the_sample_is_short_and_spread_evenly(monkeypatch):
     assert [source for source, *_ in sample("long " * 20, long)] == ["long " * 20]
 
 
+def test_checkpoints_are_decoded_as_the_problem_is_but_for_what_is_set(monkeypatch):
+    decodings = []
+
+    def translator(model, tokenizer, decoding, problem):
+        decodings.append((decoding.check_placeholders, decoding.beam_size))
+
+    monkeypatch.setattr("t2t_keras.decoding.translator.Translator", translator)
+    problem = registry.problem("parallel_text", "protect=true")
+    config = types.SimpleNamespace(problem=problem, tokenizer=None)
+    generated = types.SimpleNamespace(text=lambda split: ([], []))
+    model_scorer(None, config, generated, "dev", "beam_size=2")
+    model_scorer(None, config, generated, "dev", "check_placeholders=false")
+    assert decodings == [(True, 2), (False, 4)]
+
+
 @pytest.mark.parametrize(
     ("files", "options", "code", "names"),
     [
