@@ -25,6 +25,7 @@ __all__ = [
     "SmoothedCrossEntropy",
     "TransformerSchedule",
     "Translator",
+    "UserError",
     "__version__",
     "average_checkpoints",
     "bleu",
@@ -74,6 +75,7 @@ _HOMES = {
     "export": ("t2t_keras.serving.export.export", "export"),
     "load_export": ("t2t_keras.serving.export.load", "load_export"),
     "bleu": ("t2t_keras.metrics.bleu", "bleu"),
+    "UserError": ("t2t_keras.errors", "UserError"),
 }
 
 # What type checkers and editors see of `_HOMES`.
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
     from t2t_keras.data.problem import Problem
     from t2t_keras.decoding.confidence import confidences
     from t2t_keras.decoding.translator import Translator
+    from t2t_keras.errors import UserError
     from t2t_keras.experiment import train
     from t2t_keras.hyperparameters import HParams
     from t2t_keras.metrics.bleu import bleu
