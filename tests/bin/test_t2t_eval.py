@@ -63,7 +63,7 @@ def test_each_checkpoint_once(random_run, run, capsys):
     for result in results:
         load_weights(translator.models[0], run / f"model.ckpt-{result.steps}")
         lines = [translation.text for translation in translator.translate(sources)]
-        # A random model's BLEU is 0 however it decodes; its chrF is not.
+        # A random model's BLEU is 0 however it decodes; its chrF tells lengths and beams apart.
         expected = sacrebleu.corpus_chrf(lines, [references]).score
         assert result.chrf == pytest.approx(expected, abs=1e-3)
         pairs = translator.score(sources, references)
