@@ -116,7 +116,7 @@ def test_names_and_vocabularies():
         assert problem.decoding == {"beam_size": 21, "alpha": 0.3, "extra_length": 300}
     with refused("unknown_name", "'parsing_wsj_rev'"):
         registry.problem("parsing_wsj_rev")
-    with refused("unknown_name", "vocab_kind"):
+    with refused("bad_value", "vocab_kind"):
         registry.problem("parsing_wsj", "vocab_kind=char")
 
 
