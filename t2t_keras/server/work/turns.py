@@ -1,6 +1,7 @@
 """Fair order of searches: the client that has used the machine least comes next."""
 
 import contextlib
+import dataclasses
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -50,37 +51,52 @@ class Shares:
         return len(self._jobs) > 1
 
 
+@dataclasses.dataclass(eq=False)
+class _Waiting:
+    """Whoever waits for a turn."""
+
+    clients: list[str]
+    has_turn: bool = False
+
+
 class Turns:
     """Limits the searches at a time; the client that has used least comes first.
 
     Args:
       most: searches at a time.
       shares: the use by each client; guarded by `changed`.
-      changed: tells of free turns.
+      changed: tells of turns that were given.
     """
 
     def __init__(self, most: int, shares: Shares, changed: threading.Condition):
         self._free, self._shares, self._changed = most, shares, changed
-        self._waiting: list[tuple[object, list[str]]] = []
+        self._waiting: list[_Waiting] = []
 
     @contextlib.contextmanager
     def turn(self, clients: list[str]) -> Iterator[None]:
         """Waits for a turn to search for these clients, and keeps it."""
-        me = object()
+        me = _Waiting(clients)
         with self._changed:
-            self._waiting.append((me, clients))
-            while not (self._free and self._first() is me):
+            self._waiting.append(me)
+            self._give()
+            while not me.has_turn:
                 self._changed.wait()
-            self._waiting = [entry for entry in self._waiting if entry[0] is not me]
-            self._free -= 1
-            self._changed.notify_all()
         try:
             yield
         finally:
             with self._changed:
                 self._free += 1
-                self._changed.notify_all()
+                self._give()
 
-    def _first(self) -> object:
-        me, _ = min(self._waiting, key=lambda entry: self._shares.rank(entry[1]))
-        return me
+    def _give(self) -> None:
+        """Gives the free turns.
+
+        Those that wait must not find out by themselves who is first: the order changes while they
+        wake up, and then each might leave the turn to another.
+        """
+        while self._free and self._waiting:
+            first = min(self._waiting, key=lambda waiting: self._shares.rank(waiting.clients))
+            self._waiting.remove(first)
+            first.has_turn = True
+            self._free -= 1
+        self._changed.notify_all()

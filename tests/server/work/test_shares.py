@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
+import threading
 
 import pytest
 
 from t2t_keras.server.work.engine import EngineInTurns
 from t2t_keras.server.work.places import Places, in_own_thread
-from t2t_keras.server.work.turns import Shares
+from t2t_keras.server.work.turns import Shares, Turns
 
 
 class FewRows:
@@ -127,3 +128,40 @@ def test_what_a_thread_raises_is_raised():
     assert asyncio.run(in_own_thread(divmod, 7, 2)) == (3, 1)
     with pytest.raises(ZeroDivisionError):
         asyncio.run(in_own_thread(divmod, 7, 0))
+
+
+def test_a_free_turn_is_given_whatever_the_order_becomes():
+    """The use of the machine changes while those that wait wake up, each at another moment."""
+
+    class Changing(Shares):
+        """To whoever asks, another is the first."""
+
+        def rank(self, clients):
+            return float(threading.current_thread().name in clients)
+
+    class Counting(threading.Condition):
+        """Counts those that wait."""
+
+        def wait(self, timeout=None):
+            waiting.add(threading.current_thread().name)
+            if len(waiting) == 3:
+                all_wait.set()
+            return super().wait(timeout)
+
+    served, waiting, all_wait = [], set(), threading.Event()
+    turns = Turns(1, Changing(), Counting())
+
+    def search(client):
+        with turns.turn([client]):
+            served.append(client)
+
+    threads = [
+        threading.Thread(target=search, args=(name,), name=name, daemon=True) for name in "abc"
+    ]
+    with turns.turn(["d"]):
+        for thread in threads:
+            thread.start()
+        assert all_wait.wait(10)
+    for thread in threads:
+        thread.join(10)
+    assert sorted(served) == ["a", "b", "c"]
