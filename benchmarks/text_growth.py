@@ -31,7 +31,6 @@ import numpy as np
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engines.base import Engine, Output
-from t2t_keras.decoding.source_text import sentence_splitter, sentences
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.documents import EXTENSIONS, read_document, translate_document
 from t2t_keras.errors import UserError
@@ -48,6 +47,7 @@ from t2t_keras.text.placeholders.finding import find, missing
 from t2t_keras.text.placeholders.repair import number_broken, repaired
 from t2t_keras.text.placeholders.symbols import shield
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.sentences import sentence_splitter, sentences
 from t2t_keras.text.terms.hints import with_hints, without_hints
 from t2t_keras.text.terms.uses import find_uses
 

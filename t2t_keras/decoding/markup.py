@@ -10,7 +10,7 @@ import numpy as np
 
 from t2t_keras.decoding.aligning import spans_of_pairs
 from t2t_keras.decoding.candidates import Candidates
-from t2t_keras.decoding.source_text import Source, check_lines, sentences
+from t2t_keras.decoding.source_text import Source, check_lines
 from t2t_keras.decoding.terms import keep_terms
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.text.glossary import Glossary
@@ -20,6 +20,7 @@ from t2t_keras.text.markup.segments import Segment
 from t2t_keras.text.markup.sentences import Sentence, divide, join_markup, kept_in
 from t2t_keras.text.markup.translated import Translated
 from t2t_keras.text.markup.units import Span
+from t2t_keras.text.sentences import sentences
 from t2t_keras.text.terms.hints import places_with_hints
 from t2t_keras.text.terms.uses import Use
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from t2t_keras.decoding.source_text import STOPS, join_sentences, sentence_splitter
 from t2t_keras.text.markup.characters import read_characters, write_characters
+from t2t_keras.text.sentences import STOPS, join_sentences, sentence_splitter
 
 # It begins only where white space does, so that a long run of it is not tried from each place.
 _BREAK = re.compile(r"(?<![^\S\r\n])[^\S\r\n]*+(?:\r\n|\r|\n)\s*")

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from t2t_keras.decoding.source_text import join_sentences
 from t2t_keras.decoding.translation import Translation, one_line
 from t2t_keras.text.files import has_letters
+from t2t_keras.text.sentences import join_sentences
 
 # Ends of lines of every system; they are kept.
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|[\r\n])?")

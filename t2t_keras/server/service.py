@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from t2t_keras.decoding.markup import translate_markup
-from t2t_keras.decoding.source_text import sentence_splitter
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
@@ -20,6 +19,7 @@ from t2t_keras.server.work.budget import Budget
 from t2t_keras.server.work.places import in_own_thread
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.markup.reading import read_fragment
+from t2t_keras.text.sentences import sentence_splitter
 
 Pair = tuple[str, str]
 

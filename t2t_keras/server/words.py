@@ -6,7 +6,7 @@ from typing import Any
 
 from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.continuations import continuations
-from t2t_keras.decoding.source_text import Source, encode_text, ends_sentence
+from t2t_keras.decoding.source_text import Source, encode_text
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
@@ -18,6 +18,7 @@ from t2t_keras.server.passages import (
 )
 from t2t_keras.text.alignment import split_words
 from t2t_keras.text.glossary import Glossary
+from t2t_keras.text.sentences import ends_sentence
 
 Splitter = Callable[[str], list[str]] | None
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from t2t_keras.decoding.source_text import ends_sentence
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.documents.segments import sentence_splitter
 from t2t_keras.server.passages import Passages, joined_texts, read_passages
+from t2t_keras.text.sentences import ends_sentence
 
 TEXTS = [
     "",

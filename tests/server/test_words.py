@@ -1,7 +1,7 @@
 """What the page is told of words."""
 
-from t2t_keras.decoding.source_text import sentence_splitter
 from t2t_keras.server.words import WordByWord
+from t2t_keras.text.sentences import sentence_splitter
 
 
 def test_words_of_which_nothing_is_known(aligning):

@@ -11,12 +11,13 @@ from refusals import refused
 from upper_case import Source
 
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.source_text import encode_text, sentence_splitter
+from t2t_keras.decoding.source_text import encode_text
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.server.words import PREFIX_TOO_LONG, OtherWords
 from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.sentences import sentence_splitter
 
 WORDS = "the a small big dog cat man woman sees sleeps eats house tree red green"
 CATALOGUE = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'

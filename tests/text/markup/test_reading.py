@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras.decoding.source_text import sentences
 from t2t_keras.text.markup import read_fragment
 from t2t_keras.text.markup.characters import NO_TAGS, read_characters, write_characters
 from t2t_keras.text.markup.reading import MOST_CHARACTERS
 from t2t_keras.text.markup.sentences import divide, join_markup
 from t2t_keras.text.markup.translated import Translated
+from t2t_keras.text.sentences import sentences
 
 
 def segments(markup, form="html", **options):
