@@ -61,9 +61,6 @@ class Parameters:
     def __init__(self, values: Mapping[str, Any]):
         self._values = dict(values)
 
-    def __contains__(self, name: str) -> bool:
-        return self._values.get(name) is not None
-
     def any(self, name: str) -> Any:
         """Returns a value as it came; None where there is none."""
         return self._values.get(name)

@@ -37,6 +37,9 @@ missing_flags
   {NEW}--problem=algorithmic_identity_binary40 => --data_dir
   {NEW}--problem=translate_ende_toy --dry_run --hparams_set=auto => --data_dir
   {IDENTITY}--output_dir= => --output_dir
+  t2t-query-server --server=localhost:1 --inputs_once=a => --servable_name
+  t2t-query-server --servable_name=x --inputs_once=a => --server
+  t2t-serve --port=0 => --model
   t2t-filter --source=one --target=one --output=x --forward=run => --keep
 
 output_exists

@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from upper_case import Endless, Gated, Source, UpperCase
@@ -22,8 +23,8 @@ from t2t_keras.server.service import TranslationService
 from t2t_keras.text.glossary import Glossary
 
 
-async def keep(files, owner="", content=b"a", name="a.txt"):
-    async with files.kept(io.BytesIO(content), name, owner) as file:
+async def keep(files, owner="", content=b"a", name="a.txt", client=""):
+    async with files.kept(io.BytesIO(content), name, owner, client) as file:
         return file
 
 
@@ -65,26 +66,32 @@ def test_with_storage_the_end_does_not_wait_for_files_that_are_not_begun(tmp_pat
     assert [each["status"] for each in records].count("queued") == stored
 
 
-def test_few_files_are_read_at_once(monkeypatch):
-    running, most, lock = 0, 0, threading.Lock()
+@pytest.mark.parametrize(("clients", "most"), [(1, 2), (8, 8)])
+def test_few_files_are_read_and_translated_at_once(monkeypatch, clients, most):
+    running, counts, lock = [], [], threading.Lock()
+    together = threading.Barrier(most, timeout=10)
 
-    def read(path):
-        nonlocal running, most
+    def read(path, *pair):
         with lock:
-            running += 1
-            most = max(most, running)
+            running.append(path)
+            counts.append(len(running))
+        together.wait()
         time.sleep(0.01)
         with lock:
-            running -= 1
+            running.remove(path)
         return SimpleNamespace(units=[])
 
     async def send(files):
         monkeypatch.setattr("t2t_keras.documents.read_document", read)
-        sent = [await keep(files) for _ in range(6)]
+        monkeypatch.setattr("t2t_keras.documents.translate_document", Mock(side_effect=UserError))
+        sent = [await keep(files, client=str(n % clients)) for n in range(2 * most)]
         await asyncio.gather(*map(files.texts, sent))
+        for file in sent:
+            files.translate(file, ("en", "de"), 1)
+        await asyncio.gather(*map(files.finished, sent), return_exceptions=True)
 
     using(UpperCase(), send)
-    assert most == 2
+    assert (max(counts), together.broken) == (most, False)
 
 
 def test_files_that_are_too_many_or_too_long_are_refused(monkeypatch):

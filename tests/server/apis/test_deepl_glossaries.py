@@ -138,8 +138,8 @@ def test_wrong_ones_are_refused(client):
 
     create = client.create_glossary_from_csv
     refused(lambda: create("a", "en", "fr", "a,b"), "Unsupported glossary source and target")
-    refused(lambda: create("a", "en", "de", "a,b\na,c"), "duplicates")
-    refused(lambda: create("a", "en", "de", "only one"), "is not a source and a target")
+    refused(lambda: create("a", "en", "de", "a,b\na,c"), "Entry 1 duplicates")
+    refused(lambda: create("a", "en", "de", "only one"), "Entry 0 is not a source and a target")
     refused(lambda: create("a", "en", "de", 'a,"b'), "Invalid glossary entries provided")
     refused(lambda: create("a", "en", "de", ""), "Invalid glossary entries provided")
     refused(lambda: client.get_glossary("no-id"), "glossary_id")

@@ -204,5 +204,6 @@ def test_the_settings_of_a_frontend(server):
     found = httpx.get(f"{server.url}/frontend/settings").json()
     assert found["charLimit"] == 200_000
     assert (found["filesTranslation"], found["frontendTimeout"]) == (True, 500)
-    assert ".txt" in found["supportedFilesFormat"]
+    formats = found["supportedFilesFormat"]
+    assert (".txt" in formats, formats) == (True, sorted(formats))
     assert found["language"]["target"] == {"code": "de", "name": "German"}

@@ -53,7 +53,7 @@ class Page(Tab):
         until(lambda: self.translation == [*translation], f"{translation} did not come")
 
     def until_trouble(self, text):
-        until(lambda: text in self.text("#trouble-text") and self.is_shown("#trouble"), text)
+        until(lambda: text in self.text("#trouble-text") and self.is_shown("[role=alert]"), text)
 
     def forgive_refusals(self):
         """Browsers log answers that are errors; this test wants them, and nothing else."""

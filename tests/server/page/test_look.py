@@ -65,6 +65,26 @@ def test_nothing_is_scrolled_sideways(full_page, width):
     assert outside == []
 
 
+def test_all_parts_have_a_role_and_a_name(open_page):
+    page = open_page()
+    names = {
+        "button": "Swap the languages|Dark theme|Clear|Copy|Choose files|Import TSV|Export TSV",
+        "checkbox": "Shade words by confidence",
+        "columnheader": "Term|Translation|Note|Remove",
+        "combobox": "Translate from|Translate into",
+        "heading": "Translate|Glossary|Files",
+        "menu": "Alternatives",
+        "region": "Text|Translation|Files",
+        "textbox": "Text to translate",
+        "toolbar": "Words of the translation: Enter shows alternatives",
+    }
+    for role, several in names.items():
+        for name in several.split("|"):
+            found = page.tab.get_by_role(role, name=name, exact=True, include_hidden=True)
+            assert found.count() == 1, name
+    assert page.tab.title() == "Translate"
+
+
 def test_panes_stand_beside_each_other_or_on_a_phone_below(open_page):
     places = """return ["source", "target"].map((id) => {
         const { left, top } = document.getElementById(id).getBoundingClientRect();

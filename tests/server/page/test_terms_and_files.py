@@ -39,6 +39,8 @@ def test_terms_are_written_used_and_remembered(page, server, wait):
     assert page.text("#glossary-count") == "0 terms"
     page.type("the house", "Haus das")
     write_term(page, 1, "house", "Bau", "as the client says")
+    languages = [cell.get_attribute("lang") for cell in page.all("#terms tr:first-child input")]
+    assert languages == ["en", "de", ""]
     page.translated("Bau das")
     assert server.asked("/page/translate")[-1]["glossary"] == [["house", "Bau"]]
     assert page.text("#glossary-count") == "1 term"
@@ -56,23 +58,31 @@ def test_a_term_is_removed(page, server):
     page.type("the house", "Haus das")
     write_term(page, 1, "house", "Bau")
     page.translated("Bau das")
-    page.one("#terms tr:first-child button").click()
+    page.one("[aria-label='Remove the term']").click()
     page.translated("Haus das")
     assert cells(page) == ["", "", ""]
     assert page.focused_name == "Term"
 
 
 def test_rows_that_are_not_used_are_named(page, server):
-    rows = [("red", "rot"), ("book", ""), ("Red", "blau"), ("US", "USA"), ("us", "uns")]
-    for row, values in enumerate(rows, 1):
+    assert not page.one("#export").is_enabled()
+    rows = [("red ", " rot"), ("book ", ""), (" Red ", "blau"), ("US", "USA"), ("us", "uns")]
+    for row, values in enumerate([*rows, ("", "leer")], 1):
         write_term(page, row, *values)
-    note = page.text("#glossary-note")
-    assert "Not used, as one side is empty: “book”." in note
-    assert "Duplicates (only the first is used): “Red”." in note
+    assert page.text("#glossary-note") == (
+        "From English into German, kept in this browser. "
+        "Not used, as one side is empty: “book” “leer”. "
+        "Duplicates (only the first is used): “Red”."
+    )
+    invalid = page.all("#terms [aria-invalid=true]")
+    assert [(each.get_attribute("aria-label"), each.input_value()) for each in invalid] == [
+        ("Translation", ""),
+        ("Term", " Red "),
+        ("Term", ""),
+    ]
     page.type("red us", "uns rot")
     used = [["red", "rot"], ["US", "USA"], ["us", "uns"]]
     assert server.asked("/page/translate")[-1]["glossary"] == used
-    assert len(page.all("#terms [aria-invalid=true]")) == 2
 
 
 def test_terms_are_imported_and_exported(page, tmp_path, wait, downloads):
@@ -80,7 +90,9 @@ def test_terms_are_imported_and_exported(page, tmp_path, wait, downloads):
     bad = "\r\n".join(["red", "", "\tblue", " \tb", "c\t", "d", "e\t "])
     content = f"\ufeffhouse\tBau\tas\u2028said\r\n{bad}\r\nbook\tBuch\u00a05\r\n"
     (tmp_path / "terms.tsv").write_bytes(content.encode())
-    page.one("#import-file").set_input_files(str(tmp_path / "terms.tsv"))
+    with page.tab.expect_file_chooser() as chooser:
+        page.one("#import").click()
+    chooser.value.set_files(str(tmp_path / "terms.tsv"))
     left_out = "6 lines left out, without a term and its translation: 2, 4, 5, 6, 7 and more."
     wait(lambda: page.text("#imported") == f"2 terms imported. {left_out}")
     assert cells(page)[:6] == ["house", "Bau", "as\u2028said", "book", "Buch\u00a05", ""]
@@ -99,43 +111,53 @@ def test_a_chosen_file_is_translated_and_given_back(page, server, tmp_path, wait
     (tmp_path / "messages.po").write_bytes(CATALOGUE)
     assert page.one("#file").get_attribute("accept") == ".txt,.po,.html"
     assert page.text("#formats") == "Formats: .txt, .po, .html"
-    page.one("#file").set_input_files(str(tmp_path / "messages.po"))
+    with page.tab.expect_file_chooser() as chooser:
+        page.one("#choose").click()
+    assert chooser.value.is_multiple()
+    chooser.value.set_files(str(tmp_path / "messages.po"))
     wait(lambda: page.all("#files a"))
     expected = {"file": ("messages.po", CATALOGUE), "source": "en", "target": "de"}
     assert server.asked("/translate_file") == [expected]
     assert page.run("return document.querySelector('#files a').href").startswith(server.address)
     assert downloads(page.one("#files a").click) == ("messages.de.po", CATALOGUE.upper())
-    page.one("#files button").click()
-    assert page.all("#files li") == []
+    page.one("[aria-label='Remove messages.po']").click()
+    assert (page.all("#files li"), page.focused_name) == ([], "Choose files")
 
 
 def test_files_are_dropped_anywhere(page, server, wait):
     drag = """
         const data = new DataTransfer();
-        for (const name of arguments[1]) data.items.add(new File(["red book"], name));
+        for (const name of arguments[1])
+            data.items.add(new File(name === "empty.po" ? [] : ["red book"], name));
         const event = { dataTransfer: data, bubbles: true, cancelable: true };
         const dropped = new DragEvent(arguments[0], event);
         document.querySelector("h1").dispatchEvent(dropped);
         return dropped.defaultPrevented;"""
     # However long one takes, it is waited for.
     page.run("AbortSignal.timeout = () => AbortSignal.abort(new DOMException('', 'TimeoutError'))")
-    page.run(drag, "dragenter", ["one.TXT"])
-    assert page.is_shown("#drop")
-    held, names = [], ["one.TXT", "two.exe", "gone.txt", "three.html"]
+    for kind, is_shown in (("enter", 1), ("enter", 1), ("leave", 1), ("leave", 0), ("enter", 1)):
+        page.run(drag, f"drag{kind}", ["one.TXT"])
+        assert page.is_shown("#drop") == is_shown
+    assert page.run(drag, "dragover", ["one.TXT"])
+    assert not page.run(drag, "dragover", []), "what is no file is the browser's"
+    assert not page.run(drag, "drop", [])
+    held, names = [], ["one.TXT", "two.exe", "empty.po", "gone.txt", "three.html"]
     page.tab.route("**/translate_file", lambda route: held.append(route))
     assert page.run(drag, "drop", names), "the browser does not open it"
     assert not page.is_shown("#drop")
     wait(lambda: page.all("#files li") and held)
     said = [each.text_content() for each in page.all("#files .note")]
-    assert said == ["Translating …", *["Waiting …"] * 3], "one after another"
-    page.one("#files li:nth-child(3) button").click()
+    assert said == ["Translating …", *["Waiting …"] * 4], "one after another"
+    page.one("#files li:nth-child(4) button").click()
     held[0].continue_()
     wait(lambda: page.all("#files a") and held[1:])
     held[1].continue_()
     wait(lambda: len(page.all("#files a")) == 2)
     sent = [body["file"][0] for body in server.asked("/translate_file")]
     assert sent == ["one.TXT", "three.html"]
-    assert "expected .txt, .po, .html" in page.text("#files .bad")
+    unknown, empty = [each.text_content() for each in page.all("#files .bad")]
+    assert "expected .txt, .po, .html" in unknown
+    assert empty == "The file is empty."
 
 
 def test_a_file_that_fails_says_why(page, server, tmp_path, wait):
@@ -148,6 +170,10 @@ def test_a_file_that_fails_says_why(page, server, tmp_path, wait):
     assert page.text("#files .bad") == "messages.po:3: no msgid."
     [sent] = server.asked("/translate_file")
     assert (sent["source"], sent["target"], sent["api_key"]) == ("auto", "de", "secret")
+    page.tab.route("**/translate_file", lambda route: route.abort())
+    page.one("#file").set_input_files(str(tmp_path / "messages.po"))
+    wait(lambda: len(page.all("#files .bad")) == 2)
+    assert page.all("#files .bad")[1].text_content() == "The server cannot be reached."
     page.forgive_refusals()
 
 

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from page_server import TABLE
 
 
 def select(page, name, value):
@@ -44,11 +45,14 @@ def test_only_new_lines_are_asked_for(open_page, server):
 
 
 def test_long_texts_come_part_by_part(open_page, server):
+    server.settings["charLimit"] = 0  # None.
     page = open_page()
-    paste(page, "\n".join(f"line {number}" for number in range(100)))
-    page.translated(*(f"{number} line" for number in range(100)))
+    lines = [*map(str, range(800))]
+    paste(page, "\n".join(lines))
+    page.translated(*lines)
     asked = [body["q"].count("\n") + 1 for body in server.asked("/page/translate")]
-    assert asked == [16, 32, 52]
+    assert asked == [16, 32, 64, 128, 256, 256, 48]
+    assert page.text("#count") == "3,089 characters"
 
 
 def test_an_answer_to_an_earlier_text_is_dropped(open_page, server, wait):
@@ -118,7 +122,10 @@ def test_languages_are_swapped_with_the_text(open_page, server, wait):
 def test_the_language_is_detected(open_page, server, wait):
     page = open_page()
     select(page, "source-language", "auto")
+    assert page.text("#glossary-note").startswith("Once the language of the text is known")
+    assert (page.one("#import").is_enabled(), page.text("#glossary-count")) == (False, "")
     page.type("the house", "Haus das")
+    assert page.text("#glossary-count") == "0 terms"
     assert page.text("#source-language option:checked") == "English (detected)"
     file = {"name": "a.txt", "mimeType": "text/plain", "buffer": b"the house"}
     page.one("#file").set_input_files([file])
@@ -137,23 +144,35 @@ def test_the_language_is_detected(open_page, server, wait):
 
 
 def test_too_long_a_text_is_not_sent(open_page, server, wait):
-    server.settings["charLimit"] = 11
+    server.settings["charLimit"] = 1_012
     page = open_page()
-    page.type("the house 😀", "das 😀 Haus")
-    assert page.text("#count") == "11 / 11 characters"
-    page.one("#source").type("b")
-    assert page.text("#count") == "1 character over the limit of 11"
+    paste(page, "a" * 1_000 + " the house 😀")
+    page.translated("a" * 1_000 + " das 😀 Haus")
+    assert (page.text("#count"), page.all(".over")) == ("1,012 / 1,012 characters", [])
+    page.press("b")
+    assert page.text("#count.over") == "1 character over the limit of 1,012"
     time.sleep(0.5)
     assert len(server.asked("/page/translate")) == 1
 
 
-def test_the_translation_is_copied(open_page):
+def test_the_translation_is_copied(open_page, server, wait):
     page = open_page()
-    page.type("the house\nred", "Haus das", "rote")
+    page.tab.clock.install()
+    for word in ("red", "small"):
+        paste(page, f"the house\n{word}")
+        page.one("#copy").click()  # What is awaited is copied too.
+        wait(lambda: page.text("#copy") == "Copied")
+        page.one("#clear").click()
+        page.press("Control+v")
+        assert page.one("#source").input_value() == f"Haus das\n{TABLE[word][0]}"
+        page.tab.clock.fast_forward(1_500)
+        assert page.text("#copy") == "Copy"
+        page.run("navigator.clipboard.writeText = () => Promise.reject()")  # As without TLS.
+    server.refusals["/page/translate"] = (400, {"error": "No"}, {})
+    paste(page, "the book")
     page.one("#copy").click()
-    page.one("#clear").click()
-    page.press("Control+v")
-    assert page.one("#source").input_value() == "Haus das\nrote"
+    wait(lambda: page.text("#copy") == "Not copied")
+    page.forgive_refusals()
 
 
 def test_a_text_that_was_cleared_can_be_had_again(open_page):
@@ -161,6 +180,8 @@ def test_a_text_that_was_cleared_can_be_had_again(open_page):
     page.type("the house", "Haus das")
     page.one("#clear").click()
     page.translated("")
+    assert not page.one("#clear").is_enabled()
+    assert not page.one("#copy").is_enabled()
     page.press("Control+z")
     page.translated("Haus das")
 
@@ -192,12 +213,24 @@ def test_refusals_are_told_in_plain_words(open_page, server, status, said, shown
     page.forgive_refusals()
 
 
-def test_answers_that_are_none_are_told(open_page, server):
-    page = open_page()
-    for count in (0, 2):
-        server.refusals["/page/translate"] = (200, {"lines": [{}] * count}, {})
+def test_answers_that_are_none_are_told(open_page):
+    page, answer = open_page(), {}
+    page.tab.route("**/page/translate", lambda route: route.fulfill(**answer))
+    for status, content, shown in (
+        (200, '{"lines": []}', "The server answered 0 of 1 lines."),
+        (200, '{"lines": [{}, {}]}', "The server answered 2 of 1 lines."),
+        (200, "<html>", "The server answered something else than a translation (no JSON)."),
+        (404, "<html>", "The server refused the request (404)."),
+        (429, "<html>", "Too many requests. Wait a moment."),
+        (401, "<html>", "The server wants an API key. Enter the key above."),
+        (200, "{}", "This page failed: "),
+    ):
+        answer.update(status=status, body=content)
         page.one("#source").type("a")
-        page.until_trouble(f"The server answered {count} of 1 lines.")
+        page.until_trouble(shown)
+    assert page.is_shown("#key")
+    assert "TypeError" in page.messages.pop(), "for whoever mends it"
+    page.forgive_refusals()
 
 
 def test_a_server_that_is_away_is_told_and_asked_again(open_page, server):
@@ -233,9 +266,19 @@ def test_text_is_sent_so_long_after_the_last_key(open_page, server, wait):
     assert server.asked("/page/translate") == []
     page.tab.clock.run_for(1)
     page.translated("Haus das")
+    page.run("""
+        const term = document.querySelector("#terms input");
+        term.value = "house";
+        term.closest("tr").querySelectorAll("input")[1].value = "Bau";
+        term.dispatchEvent(new Event("input", { bubbles: true }));""")
+    page.tab.clock.run_for(599)
+    time.sleep(0.05)
+    assert len(server.asked("/page/translate")) == 1
+    page.tab.clock.run_for(1)
+    page.translated("Bau das")
 
 
-def test_text_can_be_typed_before_the_server_answers(open_page, server):
+def test_text_can_be_typed_before_the_server_answers(open_page, server, wait):
     page = open_page()
     server.refusals["/languages"] = (503, {"error": "Loading"}, {})
     page.tab.reload()
@@ -243,8 +286,15 @@ def test_text_can_be_typed_before_the_server_answers(open_page, server):
     page.one("#source").type("the house")
     time.sleep(0.5)
     page.until_trouble("The server failed (503): Loading.")
-    server.refusals.clear()
+    file = {"name": "a.txt", "mimeType": "text/plain", "buffer": b"the house"}
+    page.one("#file").set_input_files([file])
+    wait(lambda: page.all("#files .bad"))
+    assert page.text("#files .bad") == "The server offers no languages yet."
+    server.refusals["/languages"] = (403, {"error": "No key"}, {})
     page.one("#again").click()
+    page.until_trouble("No key. Enter the key above.")
+    server.refusals.clear()
+    page.one("#key").type("secret\n")
     page.translated("Haus das")
     page.forgive_refusals()
 

@@ -79,7 +79,7 @@ def test_unsure_words_are_shaded_unless_switched_off(page):
     assert not page.one("#shading").is_checked()
 
 
-def test_the_limits_of_doubt_and_what_is_written_from_right_to_left(open_page, server):
+def test_the_limits_of_doubt_and_what_is_written_from_right_to_left(open_page, server, wait):
     confidences = dict(zip("אבגדהוז", (0.9, 0.89, 0.7, 0.69, 0.4, 0.39, None), strict=True))
     words = [{"text": text, "confidence": sure} for text, sure in confidences.items()]
     line = {"text": " ".join(confidences), "source_words": ["x"], "words": words, "alignment": []}
@@ -94,6 +94,11 @@ def test_the_limits_of_doubt_and_what_is_written_from_right_to_left(open_page, s
     assert page.focused == "ב"
     page.word("ז").hover(force=True)
     assert page.text("#about") == "“ז”"
+    server.refusals["/page/alternatives"] = (200, {"alternatives": []}, {})
+    page.press("Enter")
+    wait(lambda: page.text("#menu") == "No alternatives.")
+    page.one("h1").click()
+    assert not page.is_shown("#menu")
 
 
 def test_a_click_on_a_word_shows_alternatives_and_one_replaces_the_rest(page, server, open_menu):
@@ -107,8 +112,14 @@ def test_a_click_on_a_word_shows_alternatives_and_one_replaces_the_rest(page, se
         "glossary": [],
     }
     assert choices(page) == ["Gebäude kleine", "Heim kleine", "das Haus kleine !"]
+    headings = [each.text_content() for each in page.all("#menu [role=presentation]")]
+    assert headings == ["Instead of “Haus”", "The whole line"]
     assert page.one("#menu").get_attribute("lang") == "de"
-    page.all("#menu [role=menuitem]")[1].click()
+    assert page.word("Haus").get_attribute("aria-expanded") == "true"
+    other = page.all("#menu [role=menuitem]")[1]
+    other.hover()
+    assert page.focused == "Heim kleine"
+    other.click()
     assert page.translation == ["das Heim kleine", "das Buch rote"]
     assert not page.is_shown("#menu")
     page.word("das").hover(force=True)
@@ -116,6 +127,10 @@ def test_a_click_on_a_word_shows_alternatives_and_one_replaces_the_rest(page, se
     page.word("Heim").hover(force=True)
     assert page.text("#about") == "“Heim”", "nothing is known of a new word"
     assert page.text("#announcement") == "das Heim kleine"
+    page.run("getSelection().selectAllChildren(document.getElementById('target'))")
+    page.run("document.querySelector('#target .word').click()")
+    assert not page.is_shown("#menu"), "who selects text wants none"
+    assert page.all("[aria-expanded]") == []
 
 
 def test_a_choice_lasts_and_can_be_taken_back(page, server, open_menu):
@@ -183,8 +198,10 @@ def test_everything_is_done_by_keyboard(page, server, wait):
         assert page.marked() == [[source], [word]]
     page.press("Control+ArrowLeft", "Alt+Enter")
     assert (page.focused, page.is_shown("#menu")) == ("Haus", False)
-    server.delays["/page/alternatives"] = 0.2
-    page.press("Enter", "Escape")
+    server.delays["/page/alternatives"] = 0.5
+    page.press("Enter")
+    assert page.text("#menu p") == "Looking for alternatives …"
+    page.press("Escape")
     time.sleep(0.05)
     assert (page.focused, page.is_shown("#menu")) == ("Haus", False), "no answer is awaited"
     server.delays.clear()
@@ -213,19 +230,23 @@ def test_everything_is_done_by_keyboard(page, server, wait):
     assert (page.focused_name, page.is_shown("#menu")) == ("Copy", False)
 
 
-def test_the_menu_stays_in_the_window(page, open_menu):
+def test_the_menu_stays_in_the_window(page, open_menu, wait):
+    def box():
+        return page.run("return document.getElementById('menu').getBoundingClientRect().toJSON()")
+
     for width, height in ((360, 700), (360, 420), (1000, 900)):
         page.tab.set_viewport_size({"width": width, "height": height})
         for word in ("kleine", "rote"):
             page.run("arguments[0].scrollIntoView(false)", page.word(word))
             open_menu(word)
-            box = page.run(
-                "return document.getElementById('menu').getBoundingClientRect().toJSON()"
-            )
-            assert box["left"] >= 0 <= box["top"]
-            assert box["right"] <= width
-            assert box["bottom"] <= height
+            assert box()["left"] >= 0 <= box()["top"]
+            assert box()["right"] <= width
+            assert box()["bottom"] <= height
             page.press("Escape")
+    open_menu("rote")
+    assert box()["right"] > 360
+    page.tab.set_viewport_size({"width": 360, "height": 900})
+    wait(lambda: box()["right"] <= 360)
 
 
 def test_hostile_text_is_text(open_page):

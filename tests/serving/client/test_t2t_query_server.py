@@ -22,12 +22,14 @@ def test_once(query, server, capsys):
     assert capsys.readouterr().out == "\nInput:\nA dog.\n\nOutput (Score -0.500):\nA DOG.\n\n"
     ((_, version, _, texts, metadata),) = server.requests
     assert (version, texts, metadata["token"]) == (3, ["A dog."], "a=b")
+    query("--inputs_once=A long dog.")
+    assert capsys.readouterr().out.endswith("\n(The input was too long: 1 tokens were left out.)\n")
 
 
 def test_files(query, server, tmp_path, capsys):
     source, target = tmp_path / "news.en", tmp_path / "new" / "news.de"
     source.write_text("one\n\ntwo long\nthree", encoding="utf-8")
-    query(f"--input_file={source}", f"--output_file={target}", "--batch_size=2", "--concurrency=2")
+    query(f"--input_file={source}", f"--output_file={target}", "--batch_size=2", "--concurrency=3")
     assert target.read_text("utf-8") == "ONE\n\nTWO LONG\nTHREE\n"
     captured = capsys.readouterr()
     assert captured.out == f"{target}: 4 lines\n"
@@ -48,13 +50,13 @@ class Input(io.TextIOWrapper):
     [([], False), (["--input_file=-"], True), (["--output_file=-"], True)],
 )
 def test_standard_input(query, files, is_terminal, monkeypatch, capsysbinary):
-    monkeypatch.setattr("sys.stdin", Input("ä\nb\tc\nd long\n".encode(), is_terminal))
+    monkeypatch.setattr("sys.stdin", Input("ä\nb\tc\nd long\nlong\n".encode(), is_terminal))
     query(*files)
     captured = capsysbinary.readouterr()
     # What is said about them is not among the translations.
-    assert captured.out.decode() == "Ä\nB C\nD LONG\n"
+    assert captured.out.decode() == "Ä\nB C\nD LONG\nLONG\n"
     # Line breaks that became spaces, and lines that were cut.
-    assert re.findall(rb"\d+", captured.err) == [b"1", b"1"]
+    assert re.findall(rb"\d+", captured.err) == [b"1", b"2"]
 
 
 def test_interactive_lines(query, monkeypatch, capsys):
