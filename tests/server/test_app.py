@@ -161,6 +161,7 @@ def test_whoever_hangs_up_is_not_translated_for(serving):
         first.result()
     assert httpx.post(f"{url}/translate", json={"q": "b"} | ASKED).json() == {"translatedText": "B"}
     assert ["unwanted"] not in source.translator.calls
+    assert httpx.get(f"{url}/v2/usage").json()["character_count"] == len("ab")
 
 
 def test_what_takes_too_long_is_ended_and_charged(serving, tmp_path):

@@ -264,6 +264,19 @@ def test_when_all_ask_another_is_refused(connect, monkeypatch):
     asyncio.run(test())
 
 
+def test_a_server_bounds_its_connections(serving, monkeypatch):
+    monkeypatch.setattr("t2t_keras.server.run._TICKS_A_SECOND", 1)
+    server = serving()
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    answer = httpx.get(f"{server.url}/health", headers=upgrade)
+    assert (answer.status_code, "server" in answer.headers) == (200, False)
+    assert server.server.config.h11_max_incomplete_event_size == 64 << 10
+    monkeypatch.setattr("t2t_keras.server.front.connections.SECONDS_OF_HEAD", 0.0)
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as client:
+        assert client.recv(1) == b"", "who says nothing is not waited for"
+
+
 def test_the_end_does_not_wait_for_half_a_body(serving):
     server = serving([Source(translator=Endless())], stop_seconds=0.5)
     host, _, port = server.url.removeprefix("http://").partition(":")

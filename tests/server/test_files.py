@@ -128,9 +128,9 @@ def test_a_name_has_neither_folders_nor_no_end(name, stored):
         file = await keep(files, name=name, content="ŉ".encode())
         files.translate(file, ("en", "de"), 1)
         await files.finished(file)
-        return file.name, files.path(file).read_text(), file.size
+        return file.name, files.path(file).name, files.path(file).read_text(), file.size
 
-    assert using(UpperCase(), send) == (stored, "\u02bcN", 3)
+    assert using(UpperCase(), send) == (stored, "target.txt", "\u02bcN", 3)
 
 
 def test_what_a_file_has_translated_already_is_not_counted():
@@ -191,6 +191,20 @@ def test_characters_of_a_file_are_those_of_all_its_batches():
         assert file.characters == 5_500
 
     using(UpperCase(), send, max_wait_ms=0.0)
+
+
+def test_old_translations_are_looked_for_all_the_time(monkeypatch):
+    monkeypatch.setattr("t2t_keras.server.files._SECONDS_BETWEEN_CLEANINGS", 0.01)
+
+    async def send(files):
+        for _ in range(2):
+            file = await keep(files)
+            files.translate(file, ("en", "de"), 1)
+            with contextlib.suppress(ApiError):
+                while files.find(file.file_id):
+                    await asyncio.sleep(0.01)
+
+    using(UpperCase(), send, keep_files_minutes=0.0)
 
 
 def test_translations_are_kept_for_so_many_minutes():

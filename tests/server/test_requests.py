@@ -25,7 +25,7 @@ from t2t_keras.server.apis.specification import specification
 from t2t_keras.server.app import make_app
 from t2t_keras.server.config import ServerConfig
 from t2t_keras.server.front import bodies, connections
-from t2t_keras.server.words import PREFIX_TOO_LONG, OtherWords
+from t2t_keras.server.words import PREFIX_TOO_LONG, OtherWords, WordByWord
 from t2t_keras.server.work import budget
 
 ASKED = {"source": "en", "target": "de"}
@@ -69,6 +69,24 @@ def test_only_a_long_prefix_is_the_clients_fault(client_of, monkeypatch, code, s
     assert (answer.status_code, "as asked" in answer.text) == (status, status == 400)
 
 
+def test_what_the_page_asks_of_a_model(client_of, monkeypatch):
+    asked = []
+    for work in (WordByWord, OtherWords):
+        answer = lambda work, *_: asked.append(work) or [{"text": ""}]  # noqa: E731
+        monkeypatch.setattr(work, "__call__", answer)
+    client, terms = client_of(Source("en", "fr")), [["a", "b"]]
+    for path in ("/page/translate", "/page/alternatives"):
+        sent = {"q": "a", "prefix": "b", "glossary": terms, "source": "en", "target": "fr"}
+        assert client.post(path, json=sent).status_code == 200
+    translation, alternatives = asked
+    text, whole = "Mr. Smith came.", ["Mr. Smith came."]  # Mr. ends French sentences.
+    assert translation.split(text) == alternatives.split(text) == whole
+    assert alternatives.split_target(text) == ["Mr. ", "Smith came."]
+    assert (alternatives.prefix, alternatives.count) == ("b", 8)
+    assert translation.glossary is alternatives.glossary, "made once"
+    assert [(term.source, term.target) for term in translation.glossary] == [("a", "b")]
+
+
 def test_two_batches_are_translated_at_a_time(client_of):
     both = threading.Barrier(2, timeout=10)
 
@@ -93,7 +111,7 @@ def test_whose_share_a_request_uses(client_of, tmp_path):
                 Request({"type": "http", "client": (address, 1), "headers": []}),
                 context.access.client(key, address),
             )
-            for key, address in (("a", "8.8.8.8"), ("a", "9.9.9.9"), ("b", "9.9.9.9"))
+            for key, address in (("a", "8.8.8.8"), ("a", "2001:db8::9"), ("b", "2001:db8::1"))
         ]
 
     one, same, other = sharers(client_of(api_keys_file=tmp_path / "keys").app.state.context)

@@ -125,12 +125,14 @@ def test_markup(client, asked_of_markup):
 
 def test_elements_that_are_kept_or_divide_the_text(client, asked_of_markup):
     tags = dict(ignore_tags=" ,a, b", splitting_tags=["p", "c"], non_splitting_tags=["c"])
-    asked = dict(target_lang="DE", source_lang="EN", tag_handling="xml")
-    for outline in (None, False):
-        client.translate_text("<a>x</a>", **asked, **tags, outline_detection=outline)
+    asked = dict(target_lang="DE", source_lang="EN")
+    for kind, outline in (("xml", None), ("xml", False), ("html", True)):
+        how = dict(tag_handling=kind, outline_detection=outline)
+        client.translate_text("<a>x</a>", **asked, **tags, **how)
     assert asked_of_markup == [
         ("xml", ("p",), ("a", "b"), None, True, ("c",)),
         ("xml", ("p",), ("a", "b"), None, False, ()),
+        ("html", ("p",), ("a", "b"), None, False, ()),
     ]
 
 

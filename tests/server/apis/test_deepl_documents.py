@@ -107,7 +107,8 @@ def test_a_document_that_is_in_the_target_language_already_fails_later(client):
 @pytest.mark.usefixtures("quick")
 def test_the_status_of_a_document_in_work(serving, deepl_client):
     translator = Gated()
-    client = deepl_client(serving([Source(translator=translator)]))
+    server = serving([Source(translator=translator)])
+    client = deepl_client(server)
     handle = client.translate_document_upload(
         b"A dog.", filename="a.txt", target_lang="DE", source_lang="EN"
     )
@@ -117,6 +118,9 @@ def test_the_status_of_a_document_in_work(serving, deepl_client):
     status = client.translate_document_get_status(handle)
     assert (status.status.value, status.done, status.ok) == ("translating", False, True)
     assert status.seconds_remaining >= 1
+    server.app.state.context.files.find(handle.document_id).changed -= 90
+    status = client.translate_document_get_status(handle)
+    assert 91 <= status.seconds_remaining < 120, "as long again as so far"
     with pytest.raises(deepl.DocumentNotReadyException, match="Document not ready"):
         client.translate_document_download(handle)
     translator.gate.set()

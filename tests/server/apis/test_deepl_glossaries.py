@@ -231,6 +231,26 @@ def test_the_longest_name_of_a_glossary(client_of, length, status):
     assert glossary_of(client_of(), "n" * length).status_code == status
 
 
+def test_what_a_glossary_needs(client_of):
+    client = client_of()
+    good = ASKED_BY_GLOSSARIES | {"entries": "a\tb", "entries_format": "tsv"}
+    several = {"name": "n", "dictionaries": [good]}
+    for path, asked, wrong, named in (
+        ("/v2", good | {"name": "n"}, {"source_lang": ""}, "source_lang"),
+        ("/v2", good | {"name": "n"}, {"target_lang": ""}, "target_lang"),
+        ("/v2", good | {"name": "n"}, {"entries_format": ""}, "entries_format"),
+        ("/v2", good | {"name": "n"}, {"entries_format": "xls"}, "entries_format"),
+        ("/v3", several, {"name": ""}, "name"),
+        ("/v3", several, {"dictionaries": []}, "dictionaries"),
+        ("/v3", several, {"dictionaries": [3]}, "dictionaries"),
+        ("/v3", several, {"dictionaries": good}, "dictionaries"),
+        ("/v3", several, {"dictionaries": [good | {"target_lang": "FR"}]}, "target language"),
+    ):
+        assert client.post(f"{path}/glossaries", json=asked).status_code == 201
+        answer = client.post(f"{path}/glossaries", json=asked | wrong)
+        assert (answer.status_code, named in answer.json()["message"]) == (400, True), wrong
+
+
 def test_the_statuses_of_glossaries(client_of):
     client = client_of()
     made = glossary_of(client).json()["glossary_id"]

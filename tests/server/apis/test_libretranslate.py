@@ -160,12 +160,15 @@ def test_a_form_that_cannot_be_read_is_refused(server):
 
 def test_files_are_translated_and_fetched(server):
     sent = {"file": ("../../my text#50%20?.txt", b"A man sleeps.\nThe end.\n")}
+    used = lambda: httpx.get(f"{server.url}/v2/usage").json()["character_count"]  # noqa: E731
+    before = used()
     for source in ("en", "auto"):
         asked = {"source": source, "target": "de"}
         found = httpx.post(f"{server.url}/translate_file", data=asked, files=sent).json()
         fetched = httpx.get(found["translatedFileUrl"])
         assert fetched.content == b"A MAN SLEEPS.\nTHE END.\n"
         assert "my%20text%2350%2520%3F.de.txt" in fetched.headers["content-disposition"]
+    assert used() - before == 2 * len("A man sleeps.\nThe end.")
 
 
 @pytest.mark.parametrize("source", ["auto", "en", "en-GB"])
@@ -198,6 +201,8 @@ def test_files_that_cannot_be_translated_are_refused(server):
         found = httpx.post(f"{server.url}/translate_file", data=asked, files=sent)
         assert (found.status_code, message in found.json()["error"]) == (400, True)
         assert "/tmp" not in found.text
+    found = httpx.post(f"{server.url}/translate_file", data=asked)
+    assert (found.status_code, "missing file" in found.json()["error"]) == (400, True)
 
 
 def test_the_settings_of_a_frontend(server):
