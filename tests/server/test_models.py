@@ -180,30 +180,47 @@ def test_whatever_goes_wrong_with_a_newer_version_it_is_looked_for_again(monkeyp
     assert outcomes[2:] == ["failed"] * 3
 
 
-def test_the_highest_number_of_a_folder_is_served(tmp_path):
-    for name in ("9", "010", "11.tmp", "x"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "t2t_keras.json").touch()
-    (tmp_path / "12").mkdir()  # Nothing is in it yet.
-    assert ModelSource("en", "de", tmp_path).newest()[0].name == "010"
+def test_what_changes_while_a_model_is_loaded_is_newer(monkeypatch):
+    source = Source()
+
+    def load():
+        source.version += 1
+        return source.translator
+
+    monkeypatch.setattr(source, "load", load)
+    model = ServedModel(source)
+    assert [model.reload_if_newer() for _ in range(2)] == [True, True]
 
 
-def test_what_tells_that_a_model_was_replaced(tmp_path):
-    record, source = tmp_path / "t2t_keras.json", ModelSource("en", "de", tmp_path)
-    record.write_text("a")
-    os.utime(record, (1, 1))
-    found = [source.newest()[1], source.newest()[1]]
-    assert found[0] == found[1]
-    record.with_name("new").write_text("a")
-    os.utime(record.with_name("new"), (1, 1))
-    record.with_name("new").replace(record)  # Only its inode differs.
-    found.append(source.newest()[1])
-    os.utime(record, (2, 2))
-    found.append(source.newest()[1])
-    record.write_text("ab")
-    os.utime(record, (2, 2))
-    found.append(source.newest()[1])
-    assert len(set(found)) == 4
+def test_weights_are_replaced_while_nobody_uses_them(monkeypatch):
+    source, begun, leave, order = Source(), threading.Event(), threading.Event(), []
+    source.translator.models = [SimpleNamespace(set_weights=order.append)]
+    monkeypatch.setattr(source, "newer_weights", lambda translator: "weights")
+    model, engine, source.version = ServedModel(source), source.translator.engine, 2
+
+    def use(translator, lines):
+        begun.set()
+        assert leave.wait(10)
+        order.append(lines)
+
+    def begin(function, *arguments):
+        threads.append(threading.Thread(target=function, args=arguments, daemon=True))
+        threads[-1].start()
+
+    threads = []
+    begin(model.use, use, "before", None)
+    assert begun.wait(10)
+    begin(model.reload_if_newer)
+    while not model._is_closed:
+        time.sleep(0.001)
+    begin(model.use, use, "after", None)
+    time.sleep(0.01)
+    assert order == []
+    leave.set()
+    for thread in threads:
+        thread.join(10)
+    assert (order, model.version) == (["before", "weights", "after"], "version-2")
+    assert model.translator.engine is engine, "only its users take turns"
 
 
 @pytest.mark.parametrize("name", ["model", "hparams", "problem"])
@@ -246,17 +263,23 @@ def test_the_watcher_looks_every_so_many_seconds_or_never():
     watcher.stop()
     looked.clear()
     assert not looked.wait(0.05)
+    loaded, began = threading.Event(), time.monotonic()
+    watcher = Watcher([Mock(reload_if_newer=lambda: looked.set() or loaded.wait(5))], 0.01)
+    assert looked.wait(10)
+    watcher.stop(0.01)
+    assert time.monotonic() - began < 5, "what is being loaded is not waited for any longer"
+    loaded.set()
 
 
 def test_what_counts_as_a_newer_version(tmp_path):
     """The highest number of complete exports; or another file of the same name."""
     source = ModelSource("en", "de", tmp_path)
-    for name in ("9", "10", "x11"):
+    for name in ("9", "010", "11.tmp", "x11"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "t2t_keras.json").write_text("one")
-    (tmp_path / "12").mkdir()
+    (tmp_path / "12").mkdir()  # Nothing is in it yet.
     path, identity = source.newest()
-    assert path.name == "10"
+    assert path.name == "010"
     record = path / "t2t_keras.json"
     times = record.stat().st_mtime_ns
     for change in ("time", "inode", "size"):

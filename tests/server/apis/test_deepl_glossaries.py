@@ -155,6 +155,7 @@ def test_the_files_of_glossaries(tmp_path):
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", made[0].created)
     assert len(list(tmp_path.iterdir())) == 4
     assert store.find(made[0].glossary_id.upper(), "anna") is made[0]
+    assert store.terms(made[:1], pair) is store.terms(made[:1], pair), "they may share batches"
 
 
 @pytest.mark.parametrize("is_read_again", [False, True])

@@ -62,6 +62,11 @@ def test_a_term_is_removed(page, server):
     page.translated("Haus das")
     assert cells(page) == ["", "", ""]
     assert page.focused_name == "Term"
+    page.run("Storage.prototype.setItem = () => { throw new Error('full'); }")
+    write_term(page, 1, "house", "Bau")
+    note = "Cannot save in this browser. Export the glossary to keep it."
+    assert page.text("#imported[role=status]") == note
+    page.translated("Bau das")
 
 
 def test_rows_that_are_not_used_are_named(page, server):

@@ -32,6 +32,7 @@ def test_text_is_translated_while_it_is_typed(open_page, server):
     }
     languages = [page.one(each).get_attribute("lang") for each in ("#source", "#target")]
     assert languages == ["en", "de"]
+    assert server.asked("/detect") == []
     announced = page.one("#announcement")
     assert announced.text_content() == "Haus das\n\ndas Buch rote"
     assert announced.get_attribute("aria-live") == "polite"
@@ -141,6 +142,9 @@ def test_the_language_is_detected(open_page, server, wait):
     paste(page, "das " * 260)
     page.translated(" ".join(["das"] * 260))
     assert [len(body["q"]) for body in server.asked("/detect")][-1] == 1_000
+    server.refusals["/detect"] = (200, [], {})
+    paste(page, "?")
+    page.until_trouble("The language of the text was not recognised. Choose it.")
 
 
 def test_too_long_a_text_is_not_sent(open_page, server, wait):

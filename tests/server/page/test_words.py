@@ -41,6 +41,8 @@ def test_a_word_of_the_text_that_is_pointed_at_shows_what_it_becomes(page):
     book.hover(force=True)
     assert page.marked() == [["book"], ["Buch"]]
     assert page.text("#about") == "“book” → “Buch”"
+    page.one("h1").hover(force=True)
+    assert page.marked() == [[], []]
 
 
 def test_the_caret_shows_what_its_word_becomes(page):
@@ -52,6 +54,12 @@ def test_the_caret_shows_what_its_word_becomes(page):
     page.press("Home", "ArrowUp", "ArrowRight")
     assert page.marked() == [["the"], ["das"]]
     assert page.all("#mirror > div:nth-child(1) .pointed") != []
+    page.one("#theme").focus()
+    assert page.marked() == [[], []]
+    page.one("#source").click()
+    assert page.marked() != [[], []]
+    page.press("x")
+    assert page.marked() == [[], []]
 
 
 def test_unsure_words_are_shaded_unless_switched_off(page):
@@ -228,6 +236,7 @@ def test_everything_is_done_by_keyboard(page, server, wait):
     wait(lambda: choices(page))
     page.press("Tab")
     assert (page.focused_name, page.is_shown("#menu")) == ("Copy", False)
+    assert page.marked() == [[], []]
 
 
 def test_the_menu_stays_in_the_window(page, open_menu, wait):
