@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -91,8 +92,11 @@ def test_another_version_or_machine_has_a_folder_of_its_own(cache, monkeypatch):
     folders.append(compiled_folder())
     monkeypatch.setattr("platform.machine", lambda: "abacus")
     folders.append(compiled_folder())
+    for flags in ("sse", "sse avx"):
+        monkeypatch.setattr(Path, "read_text", lambda *_, flags=flags, **__: f"x\nflags: {flags}\n")
+        folders.append(compiled_folder())
     assert folders[0] == folders[1]
-    assert [len({*folders}), {folder.parent for folder in folders}] == [3, {cache}]
+    assert [len({*folders}), {folder.parent for folder in folders}] == [5, {cache}]
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setenv("HOME", str(cache.parents[1]))
     assert compiled_folder().parent == cache.parents[1] / ".cache" / "t2t_keras"

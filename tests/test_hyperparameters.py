@@ -5,7 +5,7 @@ from refusals import refused
 
 from t2t_keras.hyperparameters import TENSOR2TENSOR_NAMES, HParams, override_hparams
 from t2t_keras.model_config import LayerConfig, ModelConfig, config_arguments, take_config
-from t2t_keras.settings import setting
+from t2t_keras.settings import override, setting
 
 
 def test_every_field_is_a_documented_setting_whose_default_is_allowed():
@@ -28,19 +28,41 @@ def test_tensor2tensor_s_names_are_answered_with_ours():
 @pytest.mark.parametrize(
     ("changes", "names"),
     [
-        ("dropout=1", ["'dropout'", 0.99]),
-        ("adam_beta2=1", ["'adam_beta2'", 0.999999]),
         ("d_model=513,num_heads=1", ["d_model", 513]),
         ("trainable=encoder.*+[", ["trainable=encoder.*+[", "'['"]),
         ("positions=rotary,d_k=3", ["positions=rotary", "d_k", 3]),
-        ("max_length=65536", ["'max_length'", 65535]),
-        ("max_length=1", ["'max_length'", 2]),
-        ("label_smoothing=1", ["'label_smoothing'", 0.99]),
     ],
 )
-def test_values_out_of_range_are_refused(changes, names):
+def test_values_that_no_model_has_are_refused(changes, names):
     with refused("bad_value", *names):
         override_hparams(HParams(), changes)
+
+
+RATES = "adam_beta1 adam_beta2 ema_decay"
+DROPPED = "label_smoothing dropout attention_dropout relu_dropout symbol_dropout"
+COUNTS = "lora_rank train_steps microbatch_tokens subword_nbest d_k d_v num_encoder_layers"
+WEIGHTS = "learning_rate adam_epsilon weight_decay clip_norm lora_alpha subword_sampling"
+
+
+@pytest.mark.parametrize(
+    ("limit", "beyond", "names"),
+    [
+        (0, -1, f"{COUNTS} num_decoder_layers self_attention_radius"),
+        (0, -1e-7, f"{RATES} {DROPPED} {WEIGHTS}"),
+        (1, 0, "warmup_steps batch_tokens num_heads d_ff num_layers parameter_attention_heads"),
+        (2, 1, "max_length d_model"),
+        (0.999999, 1, RATES),
+        (0.99, 0.991, DROPPED),
+        (1, 1.001, "subword_sampling"),
+        (1000, 1001, "num_layers num_encoder_layers num_decoder_layers"),
+        (65_535, 65_536, "max_length"),
+    ],
+)
+def test_limits(limit, beyond, names):
+    for name in names.split():
+        override(HParams(), {name: limit})
+        with refused("bad_value", f"'{name}'", limit):
+            override(HParams(), {name: beyond})
 
 
 @pytest.mark.parametrize(
@@ -58,6 +80,9 @@ def test_values_out_of_range_are_refused(changes, names):
         ("schedule=inverse_square_root,optimizer=lion,learning_rate=2", ["learning_rate", 2.0]),
         ("max_positions=9", ["positions=sinusoidal", "positions=learned"]),
         ("positions=none,max_positions=9", ["max_positions", "positions=none"]),
+        ("positions=rotary,max_positions=9", ["max_positions", "positions=rotary"]),
+        ("positions=none,sinusoids=concatenated", ["sinusoids", "positions=none"]),
+        ("positions=rotary,sinusoids=concatenated", ["sinusoids", "positions=rotary"]),
         ("positions=learned,sinusoids=concatenated", ["sinusoids", "positions=learned"]),
         ("positions=rotary,first_position=1", ["first_position", "positions=rotary"]),
         ("positions=none,first_position=1", ["first_position", "positions=none"]),

@@ -113,7 +113,7 @@ class TokenBatchSampler:
         source, target = tokens / (len(batches) * self._batch_tokens)
         return float(source), float(target)
 
-    def most_padded(self, replicas: int = 1, fixed_shapes: bool = False) -> int:
+    def most_padded(self, replicas: int, fixed_shapes: bool) -> int:
         """Returns the microbatch with which `split_batch` splits no step of the first epoch.
 
         It is the most tokens a side, padding counted, that a replica gets of a step.

@@ -204,7 +204,7 @@ class Flags(absl_flags.FlagValues):
         for name, meaning in self.__dict__["arguments_meaning"].items():
             text += f"\n\nArguments:{_entry(name, meaning)}"
         for title, names in self.__dict__["groups"].items():
-            if names and (full or title != HIDDEN):
+            if full or title != HIDDEN:
                 text += f"\n\n{title}:" + "".join(self._described(name, full) for name in names)
         return text if full else f"{text}\n\n--helpfull shows all flags."
 

@@ -153,7 +153,7 @@ def itself():
     return value
 
 
-@pytest.mark.parametrize("value", [nested(40), itself(), {"a": itself()}])
+@pytest.mark.parametrize("value", [nested(40), itself(), ({"a": itself()},)])
 def test_what_is_nested_without_end_is_refused(value, tmp_path):
     content = pickle.dumps({"model": {}, "args": {"encoder_layers": value}}, protocol=2)
     with zipfile.ZipFile(tmp_path / "model.pt", "w") as archive:

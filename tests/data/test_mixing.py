@@ -34,7 +34,7 @@ def steps(mix, count, seed=1, lengths=LENGTHS):
         ("clean:0.8+web:0.2", {"clean": 0.8, "web": 0.2}),
         ("clean:3 + old", {"clean": 0.75, "old": 0.25}),
         ("temperature:1", {name: size / 1350 for name, size in SIZES.items()}),
-        ("temperature:2", {"clean": 0.308, "web": 0.563, "old": 0.126}),
+        ("temperature : 2", {"clean": 0.308, "web": 0.563, "old": 0.126}),
     ],
 )
 def test_shares_are_those_of_the_pairs(mix, shares):
@@ -71,13 +71,15 @@ def test_stages_end_after_epochs_and_a_corpus_is_read_in_epochs_throughout():
 
 
 @pytest.mark.parametrize(
-    "stage", ["old:0.5+web:0.5 until 0.01 epochs of old", "clean+web+old until 0.001 epochs of old"]
+    "stage",
+    ["old:0.5+web:0.5 until 0.01 epochs of old", "web:3+old:4+clean:3 until 0.01 epochs of old"],
 )
 def test_no_stage_is_empty(stage):
     sampler = TokenBatchSampler(LENGTHS, 500, 20, 1, f"{stage}; web", SIZES)
     assert sampler.fill() == (10 / 500, 10 / 500)
     read = [sampler.at(number) for number in range(21)]
     assert [len(step) for step in read] == [1, *[50] * 20]
+    assert corpus_of(read[0][0]) == "old", "which has the largest share"
     assert {corpus_of(pair) for step in read[1:] for pair in step} == {"web"}
 
 

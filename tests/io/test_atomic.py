@@ -23,15 +23,17 @@ def contents(directory):
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
-def test_a_file_replaces_an_older_one_at_once(tmp_path):
-    path = tmp_path / "some"
+def test_a_file_replaces_an_older_one_at_once(tmp_path, monkeypatch):
+    path, synced = tmp_path / "some", []
+    monkeypatch.setattr(os, "fsync", synced.append)
     path.write_bytes(b"old")
     with contextlib.suppress(KeyboardInterrupt), replaced_atomically(path) as file:
         file.write(b"new")
         raise KeyboardInterrupt
-    assert contents(tmp_path) == {"some": b"old"}
+    assert (contents(tmp_path), synced) == ({"some": b"old"}, [])
     with path.open("rb") as reader:
         record = write_atomically(path, b"newer")
+        assert synced
         assert reader.read() == b"old"
     assert path.read_bytes() == b"newer"
     assert damaged_files(tmp_path, {"some": record}) == []

@@ -87,7 +87,7 @@ def test_help_names_defaults_and_hides_what_is_rarely_needed(flags, monkeypatch)
     [
         (["--x=3", "b"], "t2t-x b --hparams=x=3"),
         # Its other settings stay, but not an earlier value of its own.
-        (["--hparams=a=1, x=2", "--x-y=3", "--dry_run"], "--dry_run '--hparams=a=1, x=2,x_y=3'"),
+        (["--dry_run", "--hparams=a=1, x=2", "--x-y=3"], "--dry_run '--hparams=a=1, x=2,x_y=3'"),
         (["--hparams=a=1, x=2", "--hparams=b=1", "--x=3"], "t2t-x --hparams=a=1,b=1,x=3"),
     ],
 )

@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import termios
 
 import pytest
 
@@ -41,16 +42,24 @@ def test_what_is_left_where_it_is_not_known(total, count, shown, capsys):
     assert numbers(capsys.readouterr().err) == [shown]
 
 
-def test_a_terminal_without_columns_gets_lines(monkeypatch):
+@pytest.mark.parametrize(
+    ("columns", "expected"), [(0, ["10", "20", "0.2", "01:00"]), (80, ["50", "10", "20"])]
+)
+def test_a_terminal_gets_a_bar_and_one_without_columns_lines(monkeypatch, columns, expected):
     ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (24, columns))
     with os.fdopen(theirs, "w") as terminal, os.fdopen(ours, "rb", buffering=0) as screen:
         monkeypatch.setattr("sys.stderr", terminal)
         times = iter([0.0, 60.0])
         with LineProgress(20, done=0, clock=lambda: next(times)) as progress:
             progress.update(10)
-        shown = screen.read(1000).decode()
-        assert shown.endswith("\r\n")
-        assert numbers(shown) == [["10", "20", "0.2", "01:00"]]
+            progress.refresh()
+            shown = ""
+            while expected[0] not in shown:
+                shown += screen.read(1000).decode()
+        assert ("\n" in shown) == (columns == 0)
+        last = shown.strip().split("\r")[-1]
+        assert numbers(last)[0][: len(expected)] == expected
 
 
 def test_what_cannot_be_encoded_is_escaped(monkeypatch):

@@ -1,6 +1,7 @@
 import errno
 import os
 import re
+import socket
 import subprocess
 import sys
 
@@ -55,7 +56,7 @@ def test_one_process_at_a_time_has_the_lock(tmp_path):
         "with locked_directory(sys.argv[1], 'killed'): os.kill(os.getpid(), 9)"
     )
     assert subprocess.run([sys.executable, "-c", program, tmp_path]).returncode == -9
-    names = tmp_path.name, "t2t-trainer", os.getpid()
+    names = tmp_path.name, f"t2t-trainer, process {os.getpid()} on {socket.gethostname()}."
     with locked_directory(tmp_path, "t2t-trainer"), refused("in_use", *names):
         locked_directory(tmp_path, "t2t-eval").__enter__()
     with locked_directory(tmp_path, "t2t-eval"):

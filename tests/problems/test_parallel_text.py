@@ -128,6 +128,12 @@ def test_placeholders_of_both_sides_become_symbols(tmp_path, pairs_of, kind):
     assert graph == [ids.tolist() for ids in generated.tokenizer.source.encode(lines)]
 
 
+def test_scores_name_the_files_where_they_say_more_than_the_split():
+    problem = problem_of(",dev=newstest2013,test=")
+    assert problem.text_name("dev", 3000) == "newstest2013 (3,000 lines)"
+    assert [problem_of().text_name(split, 3) for split in ("dev", "test", "")] == [""] * 3
+
+
 def test_models_of_symbols_check_them_and_say_so():
     problem = problem_of(",protect=true")
     assert decode_config("", problem.decoding).check_placeholders
