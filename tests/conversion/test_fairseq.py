@@ -16,7 +16,8 @@ from t2t_keras.conversion.imported import Settings
 from t2t_keras.conversion.pickles import plain
 from t2t_keras.conversion.tensors import read_pytorch
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.text.tokenizer import SPACE
+from t2t_keras.text.tokenizer import SPACE, same_vocabulary
+from t2t_keras.training.trained_model import load_model
 
 FOLDER = Path(__file__).parent / "fixtures" / "fairseq"
 SHARED = FOLDER / "shared"
@@ -26,9 +27,13 @@ LANGUAGES = ("en", "de")
 
 
 @pytest.mark.parametrize("kind", ["shared", "many"])
-def test_answers(kind, import_run, check_answers, tmp_path):
+def test_answers(kind, import_run, check_answers, tmp_path, capsys):
     folder = FOLDER / kind
     run = import_run(tmp_path / "run", "fairseq", folder / "checkpoint.pt", f"{folder},{SPM}")
+    vocabulary = same_vocabulary(run, load_model(run).tokenizer)
+    printed = capsys.readouterr().out
+    assert f"--problem_config={vocabulary}," in printed
+    assert f"--warm_start_from={run} " in printed
     limits = "min_length=2,extra_length=50"
     check_answers(run, folder, lambda size: [1, 2, 3, 0, *range(4, size)], limits)
     assert len(list(run.glob("model.ckpt-[1-9]*.index"))) == 1  # The steps of its training.

@@ -223,12 +223,13 @@ PRE_NORM = {"layer_preprocess_sequence": "n", "layer_postprocess_sequence": "da"
         ([("shared", 17), ("shared", 18), ("softmax", 18)], PRE_NORM, {"spaces": 4}, "none"),
     ],
 )
-def test_logits_of_each_kind_of_model(checkpoint, tmp_path, kinds, changes, spaces, shared):
+def test_logits_of_each_kind_of_model(checkpoint, tmp_path, capsys, kinds, changes, spaces, shared):
     prefix = checkpoint(kinds, changes, **spaces)
     files, sizes = [tmp_path / "vocab.en", tmp_path / "vocab.de"], [kinds[0][1], 18]
     vocabulary = ",".join(map(str, files[sizes[0] == 18 :]))
     space = 3 if spaces else None
     found = read_tensor2tensor(prefix, vocabulary, None if "trained" in spaces else space)
+    assert ("SpaceID 3." in capsys.readouterr().out) == ("trained" in spaces)
     assert found.hparams.get("share_embeddings", "all") == shared
     source, target = np.array([5, 16, 2, 1]), np.array([17, 3, 9, 4, 1])
     check(found, Original(prefix, *sizes), space, source, target, tmp_path / "run")

@@ -1,4 +1,5 @@
 import gzip
+import io
 import os
 from pathlib import Path
 
@@ -46,6 +47,8 @@ def test_gzip_is_unpacked_whatever_its_name(tmp_path, name):
     (tmp_path / name).write_bytes(packed)
     assert read_text(tmp_path / name) == LINES
     assert count_lines(tmp_path / name) == len(LINES)
+    # Positions are those in the file.
+    assert line_offsets(tmp_path / name, 1)[0] == len([*io.BytesIO(packed)])
     for damaged in (packed[:-9], packed[:30] + b"xxxx" + packed[34:], packed[:5]):
         (tmp_path / name).write_bytes(damaged)
         with refused("damaged_gzip", name):
