@@ -111,9 +111,16 @@ export async function importTerms(file) {
   const bad = lines.flatMap((line, index) =>
     !isBlank(line) && !good.includes(line) ? index + 1 : [],
   );
-  const terms = new Map(state.terms.map((row) => [keyOf(row[0]), row]));
-  for (const [source, target, note = ""] of good) terms.set(keyOf(source), [source, target, note]);
-  keep([...terms.values()]);
+  const imported = good.map(([source, target, note = ""]) => [source, target, note]);
+  const unplaced = new Map(imported.toReversed().map((row) => [keyOf(row[0]), row]));
+  const placed = state.terms.map((row) => {
+    const key = keyOf(row[0]);
+    const found = unplaced.get(key) ?? row;
+    unplaced.delete(key);
+    return found;
+  });
+  const isPlaced = new Set(placed);
+  keep([...placed, ...imported.filter((row) => !isPlaced.has(row))]);
   drawTerms();
   const without = `without a term and its translation: ${bad.slice(0, 5).join(", ")}`;
   const more = bad.length > 5 ? " and more" : "";

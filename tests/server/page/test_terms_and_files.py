@@ -91,18 +91,23 @@ def test_rows_that_are_not_used_are_named(page, server):
 
 
 def test_terms_are_imported_and_exported(page, tmp_path, wait, downloads):
-    write_term(page, 1, "house", "Heim")
+    for row, values in enumerate([("house", "Heim"), ("", "leer"), ("House", "Hof")], 1):
+        write_term(page, row, *values)
     bad = "\r\n".join(["red", "", "\tblue", " \tb", "c\t", "d", "e\t "])
-    content = f"\ufeffhouse\tBau\tas\u2028said\r\n{bad}\r\nbook\tBuch\u00a05\r\n"
+    content = f"\ufeffhouse\tBau\tas\u2028said\r\n{bad}\r\nbook\tBuch\u00a05\r\nBook\tHeft"
     (tmp_path / "terms.tsv").write_bytes(content.encode())
     with page.tab.expect_file_chooser() as chooser:
         page.one("#import").click()
     chooser.value.set_files(str(tmp_path / "terms.tsv"))
     left_out = "6 lines left out, without a term and its translation: 2, 4, 5, 6, 7 and more."
-    wait(lambda: page.text("#imported") == f"2 terms imported. {left_out}")
-    assert cells(page)[:6] == ["house", "Bau", "as\u2028said", "book", "Buch\u00a05", ""]
+    wait(lambda: page.text("#imported") == f"3 terms imported. {left_out}")
+    assert cells(page) == [
+        *("house", "Bau", "as\u2028said", "", "leer", "", "House", "Hof", ""),
+        *("book", "Buch\u00a05", "", "Book", "Heft", "", "", "", ""),
+    ], "the first of those with the same words is replaced, and the others stay"
     name, exported = downloads(page.one("#export").click)
-    assert (name, exported.decode()) == ("en-de.tsv", "house\tBau\tas said\nbook\tBuch\u00a05\n")
+    text = "house\tBau\tas said\n\tleer\nHouse\tHof\nbook\tBuch\u00a05\nBook\tHeft\n"
+    assert (name, exported.decode()) == ("en-de.tsv", text)
 
 
 def test_a_glossary_in_another_encoding_changes_nothing(page, tmp_path, wait):
