@@ -1,11 +1,12 @@
 import dataclasses
 import re
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
 from browser import opening
 
-from t2t_keras.comparison.comparison import compare
+from t2t_keras.comparison.comparison import as_json, compare
 from t2t_keras.comparison.page import comparison_page
 from t2t_keras.comparison.plots import Scale
 from t2t_keras.comparison.report import text_report
@@ -82,8 +83,58 @@ def test_words_that_the_other_system_does_not_have_are_underlined():
 
 
 @pytest.fixture(scope="module")
-def page(text):
-    return comparison_page(compare(text, ["bleu", "chrf"], significance=Significance(samples=20)))
+def comparison(text):
+    systems = [dataclasses.replace(text.systems[0], decoding_seconds=1234.5), *text.systems[1:]]
+    text = dataclasses.replace(text, systems=systems)
+    return compare(text, ["bleu", "chrf"], significance=Significance(samples=20))
+
+
+@pytest.fixture(scope="module")
+def page(comparison):
+    return comparison_page(comparison)
+
+
+def test_page_report_and_json_have_the_same_numbers(comparison, page):
+    found, names, rows = as_json(comparison), ("base", "new", "bad"), []
+    for metric in ("bleu", "chrf"):
+        for system in found["systems"]:
+            each = system["metrics"][metric]
+            row = f"{system['name']} {each['score']:.2f} ± {each['interval']:.2f}"
+            if system["name"] != "base":
+                star = "*" * (each["p_value"] < 0.05)
+                row += f" {each['difference']:+.2f} {each['p_value']:.4f}{star}"
+            rows.append(row)
+    rows += ["base 1,234.5 s", "new", "bad"]
+    lines = [" ".join(line.split()) for line in text_report(comparison).split("\n")]
+    for buckets, what, measures in (
+        (found["by_length"], "sentences", ("bleu", "chrf")),
+        (found["by_frequency"]["buckets"], "words", ("f1", "recall")),
+    ):
+        values = [
+            [" ".join(f"{each[measure][name]:.1f}" for name in names) for each in buckets]
+            for measure in measures
+        ]
+        begins = [f"{each['range']} {each[what]}" for each in buckets]
+        rows += [
+            f"{begin} {value}" for one in values for begin, value in zip(begins, one, strict=True)
+        ]
+        assert {" ".join(row) for row in zip(begins, *values, strict=True)} <= {*lines}
+    for each in found["differences"]:
+        rows += [f"{label} {count}" for label, count in each["chrf"].items()]
+    shown = re.findall('<tr>(<th scope="row">.*?)</tr>', page)
+    shown = [" ".join(unescape(re.sub("<[^>]*>", " ", row)).split()) for row in shown]
+    assert [row.replace("\N{EN DASH}", "-") for row in shown] == rows
+    assert not [row for row in (*rows[:7], *rows[-18:]) if f" {row}" not in " " + " ".join(lines)]
+    first = found["differences"][0]["gains"][0]
+    both = list(zip(names, first["chrf"], first["translations"], strict=False))
+    text = f"source {first['source']} reference {first['reference']} "
+    assert text + " ".join(f"{name} {line}" for name, _, line in both) in " ".join(lines)
+    [item] = re.findall(f"<li>(.*Line {first['line']}<.*)</li>", page)[:1]
+    text = (
+        f"Line {first['line']} {text.replace('source', 'Source').replace('reference', 'Reference')}"
+    )
+    shown = " ".join(unescape(re.sub("<[^>]*>", " ", item)).split())
+    assert shown == text + " ".join(f"{name} {score:.1f} {line}" for name, score, line in both)
 
 
 def test_each_system_has_an_interval_of_its_colour_by_each_metric(page):

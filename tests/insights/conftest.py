@@ -11,7 +11,8 @@ SOURCE = ("▁two", "▁dogs", "▁play", "ing", "▁.", "</s>")
 TARGET = ("▁zwei", "▁spielen", "de", "▁hunde", "</s>")
 # What could end the script element, or be read as HTML, or turn the line around.
 HOSTILE = (
-    '</script><b>"Q"</b> & &amp; <!-- \\u003c $x_1$ \u2028 \' שלום 😀 <img src=x onerror=alert(1)>'
+    '</script><b>"Q"</b> {{attention_page.css}} '
+    "& &amp; <!-- \\u003c $x_1$ \u2028 ' שלום 😀 <img src=x onerror=alert(1)>"
 )
 
 

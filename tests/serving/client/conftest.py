@@ -35,7 +35,7 @@ class Upper:
         if isinstance(step, float):
             time.sleep(step)
         elif step or "bad" in texts:
-            text = f"fault {len(self.requests)}\nof \x1b]0;the server"
+            text = f"fault {len(self.requests)}\nof \x1b]0;the server: {spec.signature_name}"
             raise stand_in_server.refusal(step or "INVALID_ARGUMENT", text)
         cut = [int("long" in text) for text in texts]
         outputs = {"translation": [text.upper() for text in texts], "cut": np.int32(cut)}

@@ -54,11 +54,17 @@ def test_fails_after_the_last_attempt(server, connect, status, most, attempts):
     assert str(caught.value).isprintable()
 
 
+def test_an_unknown_signature(server, connect):
+    server.plan.append("INVALID_ARGUMENT")
+    with refused("no_answer", "FAILED_PRECONDITION", "--signature_name"):
+        connect(server.address, signature="Signature Name").translate(["a"])
+
+
 def test_no_reply_in_time(server, connect):
     server.plan.append(1.5)
-    start = time.monotonic()
-    with refused("no_answer", "DEADLINE_EXCEEDED", "0.3 s", "--timeout_secs"):
-        connect(server.address, timeout=0.3).translate(["a"])
+    start, said = time.monotonic(), ["DEADLINE_EXCEEDED", "0.3 s", "--timeout_secs"]
+    with refused("no_answer", f"'ende' version 3 at {server.address}", *said):
+        connect(server.address, version=3, timeout=0.3).translate(["a"])
     assert time.monotonic() - start < 1.5
 
 
@@ -152,6 +158,7 @@ LATE = b"HTTP/1.1 503 X\r\nContent-Length: 0\r\nRetry-After: "
 RAW_REPLIES = {
     "no HTTP": ([b"hello\r\n\r\n"], "no_answer", "UNAVAILABLE"),
     "huge length": ([OK + b"Content-Length: %d\r\n\r\n{}" % 10**40], "malformed_answer", ""),
+    "two lengths": ([OK + b"Content-Length: 1\x0b,2\r\n\r\n{}"], "malformed_answer", "(1 ,2)"),
     "negative length": ([OK + b"Content-Length: -5\r\n\r\n{}"], "malformed_answer", ""),
     "chunk": (
         [OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 40 + b"\r\n{}"],
@@ -202,20 +209,20 @@ def test_malformed_or_slow_http_is_refused(reply, connect):
 HTTP_CODES = [
     (302, "UNKNOWN", 1),
     (400, "INVALID_ARGUMENT", 1),
-    (404, "NOT_FOUND", 1),
-    (408, "DEADLINE_EXCEEDED", 1),
-    (412, "FAILED_PRECONDITION", 1),
-    (429, "RESOURCE_EXHAUSTED", 2),
-    (501, "UNIMPLEMENTED", 1),
-    (502, "UNAVAILABLE", 2),
-    (503, "UNAVAILABLE", 2),
-    (504, "DEADLINE_EXCEEDED", 2),
+    (404, "NOT_FOUND --servable_version", 1),
+    (408, "DEADLINE_EXCEEDED --timeout_secs", 1),
+    (412, "FAILED_PRECONDITION --signature_name", 1),
+    (429, "RESOURCE_EXHAUSTED --concurrency", 2),
+    (501, "UNIMPLEMENTED TensorFlow", 1),
+    (502, "UNAVAILABLE 8501", 2),
+    (503, "UNAVAILABLE 8501", 2),
+    (504, "DEADLINE_EXCEEDED --timeout_secs", 2),
 ]
 
 
 @pytest.mark.parametrize("protocol", ["rest"], indirect=True)
-@pytest.mark.parametrize(("code", "name", "attempts"), HTTP_CODES)
-def test_codes_of_http(connect, code, name, attempts):
+@pytest.mark.parametrize(("code", "said", "attempts"), HTTP_CODES)
+def test_codes_of_http(connect, code, said, attempts):
     head = b"HTTP/1.1 %d X\r\nLocation: /other\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
     seen = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -230,7 +237,7 @@ def test_codes_of_http(connect, code, name, attempts):
 
         threading.Thread(target=answer, daemon=True).start()
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-        with refused("no_answer", name):
+        with refused("no_answer", *said.split()):
             connect(address, max_attempts=2, timeout=5).translate(["a"])
     assert len(seen) == attempts
 

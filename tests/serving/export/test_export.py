@@ -1,5 +1,6 @@
 """The SavedModel does what `Translator` does, and needs neither this package nor Keras."""
 
+import copy
 import dataclasses
 import runpy
 import shutil
@@ -12,10 +13,13 @@ import tensorflow as tf
 from refusals import refused
 
 from t2t_keras.decoding.translation import Hypothesis
+from t2t_keras.hyperparameters import HParams
+from t2t_keras.registry import problem
 from t2t_keras.serving.export.export import export, warmup_texts
 from t2t_keras.serving.export.load import load_export
-from t2t_keras.serving.export.signatures import TranslationModule
+from t2t_keras.serving.export.signatures import SIGNATURES, TranslationModule
 from t2t_keras.serving.export.weights import rounded_weights
+from t2t_keras.training.trained_model import TrainedModel
 
 
 def test_equals_in_process(loaded, lines, expected):
@@ -88,6 +92,13 @@ def test_warm_up_requests(exported, served, loaded):
         shapes.setdefault(request.model_spec.signature_name, set()).add(shape)
     assert set(shapes) == set(loaded.signatures)
     assert shapes["serving_default"] == {(1, True), (8, True), (1, False)}
+    ran, loaded = [], copy.copy(loaded)
+    loaded.signatures = {
+        name: lambda name=name, **inputs: ran.append((name, *sorted(inputs))) for name in SIGNATURES
+    }
+    loaded.warm_up()
+    inputs = [(name, *sorted(each.name for each in specs)) for name, specs in SIGNATURES.items()]
+    assert sorted(ran) == sorted(inputs * 4)
 
 
 @pytest.mark.parametrize("max_tokens", [2, 3, 24, 512])
@@ -101,14 +112,18 @@ def test_versions_are_complete_and_rise(translator, tmp_path, monkeypatch):
     monkeypatch.setattr(TranslationModule, "signatures", lambda module: {})
     monkeypatch.setattr(tf.saved_model, "save", lambda module, path, signatures: Path(path).mkdir())
     model_and_tokenizer = translator.models[0], translator.tokenizer
+    trained = TrainedModel(*model_and_tokenizer, problem("parsing_wsj"), HParams(), "")
     before = int(time.time())
     first = int(export(translator, tmp_path).name)
     assert before <= first <= time.time()
     (tmp_path / "later").mkdir()
     (tmp_path / "9999999999").mkdir()  # In 2286.
-    versions = [str(first), "9999999999", "10000000000", "10000000001"]
-    for version, each in zip(versions[2:], ((translator,), model_and_tokenizer), strict=True):
-        assert export(*each, tmp_path).name == version
+    versions = [str(first), *map(str, range(9999999999, 10000000003))]
+    for version, each, alpha in zip(
+        versions[2:], ((translator,), model_and_tokenizer, (trained,)), (0.6, 0.6, 0.3), strict=True
+    ):
+        made = export(*each, tmp_path)
+        assert (made.name, f", alpha={alpha}, " in (made / "README.md").read_text()) == (version, 1)
 
     def interrupted(module, path, signatures):
         Path(path).mkdir()

@@ -54,7 +54,10 @@ def test_the_readme_translates(name, translator, tmp_path, capsys, monkeypatch):
     assert written["ids"] == {"padding": 0, "end": 1, "unknown": 2, "start": 0}
     assert written["decoding"]["max_length"] == 7
     assert written["vocabulary"] == translator.tokenizer.record()
-    assert "A row has at most 60 ids." in (folder / "README.md").read_text("utf-8")
+    readme = (folder / "README.md").read_text("utf-8")
+    program = {"litert": "LiteRT", "onnx": "ONNX Runtime"}[name]
+    for said in (f" for {program}\n", "\nWeights: float32.\n", "A row has at most 60 ids."):
+        assert said in readme
 
 
 def test_the_readme_with_subwords(tmp_path, capsys, monkeypatch):
@@ -109,5 +112,7 @@ def test_what_is_not_greedy_decoding_of_one_model_is_refused(translator, tmp_pat
         write_format("litert", other, tmp_path / "litert", "float32")
     with refused("not_supported", "ctranslate2 int8", "keras"):
         _ = other.search
+    with refused("not_written", "/proc/onnx", "--export_dir"):
+        write_format("onnx", translator, "/proc/onnx", "float32")
     with refused("bad_value", "--dtype", "float32, int8", "float16"):
         write_format("onnx", translator, tmp_path / "onnx", "float16")

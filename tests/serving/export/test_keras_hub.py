@@ -144,7 +144,8 @@ def test_pieces_are_looked_up():
 def test_ids_and_logits_are_ours(load, lines, translator):
     source, target = batch(translator, lines)
     task = load(preprocessor=None)
-    logits = task(inputs(source, target)).numpy()[:, :-1]
+    hidden = {"encoder_token_ids": np.where(source, source, 7)}  # The mask says what is padding.
+    logits = task(inputs(source, target) | hidden).numpy()[:, :-1]
     ours = translator.models[0]({"source": source, "target": target}).numpy()
     np.testing.assert_allclose(logits[target != 0], ours[target != 0], rtol=0, atol=1e-5)
     task.compile(run_eagerly=True)

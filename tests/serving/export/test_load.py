@@ -53,6 +53,7 @@ def test_the_vocabulary_is_an_asset(loaded, served, translator):
     assert found == translator.tokenizer.encode(["Der kleine Hund"])[0].tolist()
     checksum = hashlib.sha256(path.read_bytes()).hexdigest()
     assert loaded.manifest["vocabulary"]["sha256"] == checksum
+    assert [loaded.manifest[name] for name in ("dtype", "outputs")] == ["float32", "text"]
     readme = (loaded.directory / "README.md").read_text("utf-8")
     assert f"`assets/{asset.filename}`" in readme
     assert checksum in readme

@@ -3,6 +3,7 @@ import re
 import shutil
 import subprocess
 
+import keras
 import pytest
 
 from t2t_keras.serving.export.readme import write_readme
@@ -42,9 +43,22 @@ def test_the_examples_translate(exported, export_ports, translator, capsys):
 
 
 def test_any_sentence_reaches_the_commands_as_it_is(loaded, translator, tmp_path):
-    write_readme(tmp_path, {}, loaded.manifest, translator.config, "translate", (), HOSTILE)
+    manifest = loaded.manifest | {"dtype": "int8", "outputs": "Trees as symbols."}
+    write_readme(tmp_path, {}, manifest, translator.config, "en-de", (), HOSTILE)
     text = (tmp_path / "README.md").read_text("utf-8")
-    assert "\n- origin: not known\n" in text
+    for said in (
+        "\n- origin: not known\n",
+        f", SentencePiece, {translator.tokenizer.vocab_size} ids, ",
+        "\n- weights: int8\n",
+        "\n- decoding: beam_size=3, ",
+        f"keras {keras.__version__}",
+        "\nTrees as symbols.\n",
+        "MODEL_NAME=en-de ",
+        "/v1/models/en-de:predict ",
+        'model_spec.name = "en-de"',
+        "--servable_name=en-de ",
+    ):
+        assert said in text
 
     def last_argument(name):
         command = commands_of(text)[name].replace(name, "printf '%s\\n'", 1)
