@@ -79,6 +79,8 @@ def test_too_many_requests_are_told_when_to_come_again(serving):
     assert [each.status_code for each in found] == [200, 200, 429]
     assert found[2].json()["error"].startswith("Slowdown: ")
     assert 1 <= int(found[2].headers["Retry-After"]) <= 30
+    found = httpx.get(f"{url}/v2/usage")
+    assert (found.status_code, found.json()["message"][:8]) == (429, "Too many")
     assert httpx.get(f"{url}/health").status_code == 200
 
 

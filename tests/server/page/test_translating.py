@@ -181,13 +181,13 @@ def test_the_translation_is_copied(open_page, server, wait):
 
 def test_a_text_that_was_cleared_can_be_had_again(open_page):
     page = open_page()
-    page.type("the house", "Haus das")
+    page.type("the house\nred", "Haus das", "rote")
     page.one("#clear").click()
     page.translated("")
     assert not page.one("#clear").is_enabled()
     assert not page.one("#copy").is_enabled()
     page.press("Control+z")
-    page.translated("Haus das")
+    page.translated("Haus das", "rote")
 
 
 @pytest.mark.parametrize(
