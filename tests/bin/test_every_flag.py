@@ -130,8 +130,9 @@ def folder(random_run, tmp_path_factory):
         (folder / name).write_text("A man\n")
     (folder / "ref").write_text("Ein Mann\n")
     (folder / "terms").write_text("a\tb\n")
-    for name in ("dir", "events"):
+    for name in ("dir", "events", "ct2"):
         (folder / name).mkdir()
+    (folder / "ct2" / "t2t_keras.json").touch()
     return folder
 
 
