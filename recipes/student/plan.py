@@ -78,8 +78,7 @@ class Plan:
       teachers: names of the models that translate together.
 
     Raises:
-      UserError: a setting that is not known, missing or of another type; or a text that is missing
-        or empty.
+      UserError: a setting that is not known, missing or of another type; or a text is missing.
     """
 
     def __init__(self, config: Mapping[str, Any], folder: str | Path = "."):
@@ -273,10 +272,6 @@ class Plan:
                     f"There is no {file}: expected UTF-8 text, one sentence a line. The "
                     f"configuration names it without its language, as {{name: text/train}}.",
                     code="missing_source_files",
-                )
-            if not file.stat().st_size:
-                raise UserError(
-                    f"{file} is empty: leave it out, or give one with text.", code="no_text"
                 )
 
     def hours(self, seconds_a_product: float) -> dict[str, float]:

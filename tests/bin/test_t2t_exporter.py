@@ -71,6 +71,9 @@ def test_exports_the_newest_checkpoint_with_its_scores(
     output = capsys.readouterr().out
     assert measured in output
     assert f"{directory / '1'}: " in output
+    # What is recorded is enough.
+    run_exporter()
+    assert exports[-1][2]["origin"][-1] == "test: 12.34 BLEU (beam 4, alpha 0.6; sacrebleu nrefs:1)"
 
 
 @pytest.mark.parametrize("flags", [[], ["--dtype=int8", "--nomeasure"]])

@@ -77,7 +77,7 @@ def test_case_and_tokens_are_sacrebleu_s(text, lowercase):
         assert (scores.scores[1].difference == 0) == ignored
 
 
-def test_the_seed_is_sacrebleus_unless_given(monkeypatch):
+def test_the_seed_is_sacrebleus_unless_given(text, monkeypatch):
     monkeypatch.setenv("SACREBLEU_SEED", "99")
     assert [Significance().seed, Significance(seed=3).seed] == [99, 3]
     assert [Significance(test).samples for test in TESTS] == [1_000, 10_000]
@@ -86,6 +86,13 @@ def test_the_seed_is_sacrebleus_unless_given(monkeypatch):
     monkeypatch.setenv("SACREBLEU_SEED", "0")  # which sacreBLEU takes for no seed
     with refused("bad_value", "SACREBLEU_SEED", "'0'"):
         Significance()
+    with refused("bad_value", "bootstrap, randomization", "'t'"):
+        Significance("t")
+    monkeypatch.setenv("SACREBLEU_SEED", "99")
+    score_systems(text, ["bleu"], significance=Significance(samples=2, seed=3))
+    assert os.environ["SACREBLEU_SEED"] == "99"
+    with refused("too_few", "bleu"):
+        score_systems(text, [])
 
 
 def test_what_is_more_than_chance_and_how_it_is_rounded():

@@ -69,6 +69,8 @@ def test_names_of_curves_and_runs(make_run):
         make_run(f"{name}/run", train={"loss": LOSSES, "gradient_norm": LOSSES}) for name in "ab"
     ]
     assert list(run_curves(runs)) == ["loss"], "others are shown on request"
+    unusual = make_run("unusual", train={"gradient_norm": LOSSES})
+    assert list(run_curves([unusual])) == ["gradient_norm"]
     (lines,) = run_curves([*runs, runs[0]], ["gradient_norm"]).values()
     assert [line.run for line in lines] == list(map(str, runs))
     (line,) = run_curves(runs[:1])["loss"]
@@ -85,6 +87,9 @@ def test_text_has_common_axes(make_run, monkeypatch):
         r"  \x1b  train  ██▇▆▅▄▃▂▁▁  9 to 0",
         r"  b  eval               █  9 to 9",
     ]
+    # Of a perplexity, the logarithm falls as evenly.
+    run = make_run("p", train={"perplexity": {step: 2**loss for step, loss in LOSSES.items()}})
+    assert text_plot(run_curves([run]), "steps").endswith("  p  train  ██▇▆▅▄▃▂▁▁  512 to 1")
 
 
 @pytest.mark.parametrize(("over", "label"), [("steps", "steps"), ("hours", "hours of training")])
@@ -117,7 +122,8 @@ def test_a_picture_has_a_panel_for_each_curve_and_a_colour_for_each_run(make_run
     assert write_plot(tmp_path / "plot.svg", run_curves(runs), "steps") == ""
     text = (tmp_path / "plot.svg").read_text()
     assert set(re.findall(r'id="(axes_\d)"', text)) == {"axes_1", "axes_2", "axes_3"}
-    assert {"_$a$", "b", "BLEU", "steps"} <= set(re.findall("<!-- (.*?) -->", text))
+    names = {"_$a$", "b", "BLEU", "steps", "loss (nats a token)", "dev set, while training"}
+    assert names <= set(re.findall("<!-- (.*?) -->", text))
     # The lines of three points: their path, as "M x y L x y L x y", and their colour.
     line = re.compile(r'd="M ([\d.]+) ([\d.]+) \nL (.*) (.*) \nL (.*) (.*) \n".*stroke: (#\w+)')
     found = line.findall(text)[:4]  # Those of the legend follow.

@@ -55,11 +55,15 @@ def test_it_opens_with_the_last_layer_and_all_can_be_chosen(open_page, weights):
     classes = [each.get_attribute("class") for each in page.all("#reads li")]
     assert classes == ["", "", "joined", "", "special"]
     assert lines(page) == expected_lines(weights.cross[2])
+    labels = lambda: [page.text(f"#{side}-label") for side in ("reads", "read")]  # noqa: E731
+    assert labels() == ["Word predicted", "Word of the source"]
     page.one("#kinds label:nth-child(1)").click()
+    assert labels() == ["Word of the source", "Word it reads"]
     assert lines(page) == expected_lines(weights.encoder[2])
     page.one("#layers label:nth-child(1)").click()
     assert lines(page) == expected_lines(weights.encoder[0])
     page.one("#kinds label:nth-child(2)").click()
+    assert labels() == ["Word predicted", "Word read before"]
     assert lines(page) == expected_lines(weights.decoder[0]), "the layer stays"
     page.one("h1").click()
     for key, layer in zip(["Left", *["Right"] * 3, "Left"], [0, 1, 2, 2, 1], strict=True):

@@ -55,7 +55,7 @@ def test_each_is_computed_on_its_own_text():
 def test_punctuation_is_made_ascii_as_by_the_script():
     quote, dash = "\N{RIGHT SINGLE QUOTATION MARK}", "\N{EN DASH}"
     hypothesis = f'Er sagt heute: „Das ist{quote}s … {dash} ja“, "gern".'
-    reference = f'Er sagt heute: „Das ist{quote}s … {dash} ja”, ‟gern".'
+    reference = f"Er sagt heute: „Das ist{quote}s … {dash} ja”, ‟gern“."
     # By replace-unicode-punctuation.perl, then tokenizer.perl; the reference has ASCII quotes only.
     expected = multi_bleu(
         [f"Er sagt heute : „ Das ist &apos; s ... {dash} ja &quot; , &quot; gern &quot; ."],

@@ -173,6 +173,9 @@ def test_what_is_left_to_do(configured, capsys, monkeypatch):
     rows = [line.split(maxsplit=3) for line in capsys.readouterr().out.splitlines()]
     files = [row[3] for row in rows]
     hours = {row[3]: float(row[0]) for row in rows}
+    *parts, total = (float(row[0]) for row in rows)
+    assert total == pytest.approx(sum(parts), abs=0.1)
+    assert "text" not in {row[2] for row in rows}
     # Two jobs for one page would translate into the same files at the same time.
     assert [row[2] for row in rows].count("evaluate") == 1
     assert files.index("work/text/clean.web.de") < files.index("work/runs/teacher2.trained")

@@ -5,7 +5,13 @@ from t2t_keras.tables.rendering import Table, render
 
 COLUMNS = {"set": "set", "changed": "differs", "weights": "weights", "cost": "FLOPs", "x": "x"}
 ROWS = (
-    {"set": "a|b", "changed": {"d_k": 16, "dropout": 0.0}, "weights": 63045632, "x": None},
+    {
+        "set": "a|b",
+        "changed": {"d_k": 16, "dropout": 0.0},
+        "weights": 63045632,
+        "x": None,
+        "cost": 25.75,
+    },
     {"set": "c", "cost": 3.283e18, "weights": 5.0, "hidden": 1},
 )
 
@@ -42,7 +48,7 @@ def test_markdown_cells():
     # The column without any value is left out.
     assert cells[0] == ["set", "differs", "weights", "FLOPs"]
     assert cells[2:] == [
-        ["a\\|b", "d_k=16, dropout=0", "63,045,632", ""],
+        ["a\\|b", "d_k=16, dropout=0", "63,045,632", "25.75"],
         ["c", "", "5.0", "3.3e18"],
     ]
 

@@ -25,10 +25,12 @@ def test_sends_the_request_and_reads_the_answers(server, connect):
     found = client.translate(texts)
     assert found == [Translation("A LONG DOG", -0.5, cut=1), Translation("Ü 🐈", -0.5)]
     connect(server.address).translate(["a"])
-    asked, default = server.requests
+    connect(server.address, version=0).translate(["a"])
+    asked, default, first = server.requests
     assert asked[:4] == ("ende", 3, "other", texts)
     assert set(metadata) <= asked[4].items()
     assert default[1:3] == (None, "serving_default")
+    assert first[1] == 0
     connect(server.address, name="en/de ü").translate(["a"])
     assert server.requests[-1][0] == "en/de ü"
 

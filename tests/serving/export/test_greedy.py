@@ -52,7 +52,8 @@ def test_the_readme_translates(name, translator, tmp_path, capsys, monkeypatch):
     assert run_readme(folder, capsys, monkeypatch) == expected.text
     written = json.loads((folder / "config.json").read_text("utf-8"))
     assert written["ids"] == {"padding": 0, "end": 1, "unknown": 2, "start": 0}
-    assert written["decoding"]["max_length"] == 7
+    limits = dict(max_input_length=60, extra_length=6, max_length=7, min_length=1)
+    assert written["decoding"] == {"beam_size": 1, **limits}
     assert written["vocabulary"] == translator.tokenizer.record()
     readme = (folder / "README.md").read_text("utf-8")
     program = {"litert": "LiteRT", "onnx": "ONNX Runtime"}[name]

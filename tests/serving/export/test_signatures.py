@@ -202,6 +202,8 @@ def test_refused_inputs(signature, name, inputs, message):
     [
         ("split_long", True),
         ("xla", True),
+        ("xla_for_one", True),
+        ("terms", "a=b"),
         ("check_placeholders", True),
         ("weights_dtype", "bfloat16"),
     ],
