@@ -186,6 +186,8 @@ is_a_folder
 
 bad_arguments
   t2t-plot => t2t-plot
+  t2t-recipe => t2t-recipe
+  t2t-recipe student one two => 'student one two'
   {IDENTITY}stray => 'stray'
 
 no_curves

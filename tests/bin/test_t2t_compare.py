@@ -250,6 +250,8 @@ def test_another_text_is_told_from_those_of_its_name(runs, tmp_path, capsys, mon
     assert sources == ("a/news", "a/news", "b/news", "b/news", "c/news", "c/news")
     assert outputs[0] == outputs[4] != outputs[2]
     assert outputs[0].startswith(f"news.{sha256_of(tmp_path / 'a' / 'news')[:8]}.")
+    found = compared(capsys, runs, "--split=test")
+    assert (found["sentences"], translated[-1][1][:19]) == (2, "parallel_text.test.")
 
 
 def test_runs_of_different_sets_are_refused(runs, random_run, refused, tmp_path):

@@ -63,12 +63,16 @@ def test_a_page_and_a_figure_of_a_sentence(insights, translator, tmp_path, capsy
         np.testing.assert_allclose(found, getattr(weights, kind).ravel(), atol=1e-4)
 
 
-def test_several_sentences(insights, tmp_path, refused, random_run):
+def test_several_sentences(insights, tmp_path, refused, random_run, monkeypatch):
     sentences = ["A dog eats.", "The house, red."]
     flags = [f"--sentence={each}" for each in sentences]
     insights(*flags, f"--page={tmp_path / 'page.html'}")
     data = data_of(tmp_path / "page.html")
     assert [sentence["source"] for sentence in data["sentences"]] == sentences
+    written = []
+    monkeypatch.setattr(t2t_insights, "write_atomically", lambda path, _: written.append(path))
+    insights(flags[0])
+    assert written == [random_run / "insights.html"]
     flags += [f"--output_dir={random_run}", "--figure=a.svg"]
     refused("conflicting_settings --figure --sentence 2", "t2t-insights", *flags)
 

@@ -4,6 +4,7 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
 from t2t_keras.comparison.breakdown import by_frequency, by_length, sentence_differences
+from t2t_keras.comparison.comparison import compare
 from t2t_keras.comparison.report import shown_score
 from t2t_keras.comparison.scores import Significance, score_systems
 from t2t_keras.comparison.systems import System, TranslatedText
@@ -117,9 +118,12 @@ def test_case_can_be_ignored_in_all_of_them(text):
     loud = System("loud", [line.upper() for line in base.translations], "loud")
     both = dataclasses.replace(text, systems=[base, loud])
     for lowercase in (False, True):
-        [found] = sentence_differences(both, lowercase)
-        assert (found.equal == 24) == lowercase
-        for bucket in [*by_length(both, "13a", lowercase), *by_frequency(both, "13a", lowercase)]:
+        few = Significance(samples=2)
+        found = compare(both, ["bleu", "chrf"], lowercase=lowercase, significance=few)
+        assert (found.differences[0].equal == 24) == lowercase
+        for metric in found.metrics:
+            assert (metric.scores[1].difference == 0) == lowercase
+        for bucket in [*found.lengths, *found.frequencies]:
             for first, second in bucket.values.values():
                 assert (first == second) == (lowercase or not first + second)
 

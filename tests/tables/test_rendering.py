@@ -47,6 +47,7 @@ def test_markdown_cells():
     ]
     # The column without any value is left out.
     assert cells[0] == ["set", "differs", "weights", "FLOPs"]
+    assert "|        5.0 |" in lines[5], "numbers stand at the right"
     assert cells[2:] == [
         ["a\\|b", "d_k=16, dropout=0", "63,045,632", "25.75"],
         ["c", "", "5.0", "3.3e18"],
@@ -63,6 +64,7 @@ def test_text_shows_results_below(make_result):
     for shown in ("2,500,000,000", "nrefs:1|tok:13a", "newstest2014, filtered", "split=27.31"):
         assert shown in results
     assert "F1" not in results
+    assert "\n\n#### Results so far\n\n" in rendered("markdown", result)
 
 
 def test_a_table_without_notes():

@@ -87,6 +87,7 @@ def test_warm_up_requests(exported, served, loaded):
     """The server takes them: one text, several, and nothing but a blank one, of each signature."""
     shapes = {}
     for request in served.warm_up(exported):
+        assert request.model_spec.name == "translate"
         text = request.inputs["text"].string_val
         shape = len(text), any(map(bytes.strip, text))
         shapes.setdefault(request.model_spec.signature_name, set()).add(shape)
