@@ -12,6 +12,7 @@ from t2t_keras.comparison.plots import Scale
 from t2t_keras.comparison.report import text_report
 from t2t_keras.comparison.scores import Significance
 from t2t_keras.comparison.systems import System, TranslatedText
+from t2t_keras.insights.views import ON_DARK, ON_LIGHT
 
 HOSTILE = '</dd></main><script>alert(1)</script>{{content}} & "q" <img src=//x onerror=alert(1)>'
 
@@ -145,6 +146,17 @@ def test_each_system_has_an_interval_of_its_colour_by_each_metric(page):
     systems = [("base", "0", "0"), ("new", "1", "1"), ("bad", "2", "2")]
     assert [each for each in marks if each[0] in ("base", "new", "bad")][:6] == systems * 2
     assert [page.count(note) for note in ("* = p &lt; 0.05.", "interval.")] == [1, 1]
+    bars = {kind: page.count(f'class="bar {kind}"') for kind in ("worse", "equal", "better")}
+    assert bars == {"worse": 8, "equal": 2, "better": 8}
+    for said in (
+        "<title>new, bad beside base</title>",
+        f"\n:root {{ --c0: {ON_LIGHT[0]}; ",
+        f"dark) {{ :root {{ --c0: {ON_DARK[0]}; ",
+        "(paired bootstrap, 20 samples, seed 12345)",
+        "Occurrences in the references.",
+        "new is better for 12, equal for 0, worse for 12.",
+    ):
+        assert said in page
     # The longest bar of sentences takes the whole width.
     assert len(re.findall('class="bar [^>]* width="100.00%"', page)) >= 2
 

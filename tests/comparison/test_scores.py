@@ -83,6 +83,7 @@ def test_the_seed_is_sacrebleus_unless_given(text, monkeypatch):
     assert [Significance(test).samples for test in TESTS] == [1_000, 10_000]
     monkeypatch.setenv("SACREBLEU_SEED", "None")
     assert Significance().seed is None
+    assert str(Significance()).endswith(", 1,000 samples, no fixed seed")
     monkeypatch.setenv("SACREBLEU_SEED", "0")  # which sacreBLEU takes for no seed
     with refused("bad_value", "SACREBLEU_SEED", "'0'"):
         Significance()

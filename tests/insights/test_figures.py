@@ -36,7 +36,7 @@ def test_lines_are_as_thick_as_the_weights(view, tmp_path):
         weights = view.weights[1, head]
         weights = weights[weights >= 0.02]
         widths = np.array([float(style["stroke-width"]) for style in styles])
-        np.testing.assert_allclose(widths / widths.sum(), weights / weights.sum(), rtol=1e-4)
+        np.testing.assert_allclose(widths, 2.4 * weights, rtol=1e-4)
         assert {style["stroke"] for style in styles} == {head_color(head)}
         assert all(("stroke-dasharray" in style) == (head == 9) for style in styles)
         # From the reader above to what it reads below, a word's width a step; SVG counts downwards.
@@ -47,6 +47,10 @@ def test_lines_are_as_thick_as_the_weights(view, tmp_path):
         starts.append(ends[0, 0] - 13.0 * np.nonzero(view.weights[1, head] >= 0.02)[0][0])
     assert starts[1] - starts[0] == pytest.approx(2.0, abs=0.01), "they run beside each other"
     assert not drawn_lines(path, 1)
+    write_figure(path, view, 1, range(10))
+    first, last = (float(drawn_lines(path, head)[0]["d"].split()[1]) for head in (0, 9))
+    words = [np.nonzero(view.weights[1, head] >= 0.02)[0][0] for head in (0, 9)]
+    assert last - first - 13 * (words[1] - words[0]) == pytest.approx(8, abs=0.01), "at most"
 
 
 @pytest.mark.parametrize(

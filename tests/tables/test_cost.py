@@ -77,7 +77,8 @@ def test_results_stand_beside_the_paper_s(make_result):
         make_result(averaged=1, set="my_set"),
     ]
     parsing = make_result(problem="parsing_wsj", bleu=None, f1=91.0)
-    table = cost_table([*shown, make_result(split="dev"), parsing])
+    upper = make_result(split="dev.upper", decode={"disturb": "upper"})
+    table = cost_table([*shown, make_result(split="dev"), upper, parsing])
     assert list(table.results) == shown
     ours = {
         row["model"]: (row["our_bleu_ende"], row["our_bleu_enfr"])

@@ -68,7 +68,8 @@ def test_names(tokenizer):
 OPTIONS = [
     {},
     dict(pre_norm=True, attention_bias=True, softmax_bias=True, activation="gelu"),
-    dict(positions="learned", max_positions=7, first_position=2, embedding_norm=True),
+    dict(positions="learned", max_positions=7, first_position=2, embedding_norm=True)
+    | dict(activation="sigmoid"),
     dict(positions="rotary", start_id=3, num_encoder_layers=1, num_decoder_layers=3),
     dict(positions="none", scale_embedding=False, norm_epsilon=1e-2, activation="silu"),
     dict(source_bias=True, sinusoids="tensor2tensor", share_embeddings="input"),
