@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from absl.flags import ArgumentParser, ListParser
 
 from t2t_keras import bin as commands_of
 from t2t_keras import registry
@@ -160,6 +161,11 @@ def calls(folder, monkeypatch):
     return calls
 
 
+def every_command():
+    names = (module.name for module in pkgutil.iter_modules(commands_of.__path__))
+    return [name.replace("_", "-") for name in names if name.startswith("t2t_")]
+
+
 def module_of(command):
     return importlib.import_module(f"{P}bin.{command.split()[0].replace('-', '_')}")
 
@@ -235,6 +241,24 @@ def test_what_a_run_is_must_agree(calls, refused, command):
         refused(error, *command.split(), "--output_dir=run", f"--{flag}={value}")
 
 
+# Flags whose text is no path; of all commands, or after the name of one.
+WORDS = """
+tokenize convention language names metrics beam_runner beam_pipeline_options shard disturb sentence
+decode_hparams servable_name figure_heads curves inputs_once server signature_name metadata host
+trusted_proxies cors hardware best_by profile_steps source_language target_language problem hparams
+problem_config hparams_set bleu.source decoder.model eval.model exporter.model insights.model
+translate-all.model trainer.model
+"""
+
+
+def test_all_other_text_is_a_path_and_has_its_home_directory_replaced():
+    for command in every_command():
+        flags = parsed(command)
+        texts = {n for n in flags if type(flags[n].parser) in (ArgumentParser, ListParser)}
+        names = {(name, f"{command.removeprefix('t2t-')}.{name}") for name in texts - OF_ALL}
+        assert [own for name, own in names if not {name, own} & {*WORDS.split()}] == []
+
+
 def test_every_flag_is_in_a_case():
     tested = {}
     for command, expected in CASES:
@@ -243,7 +267,5 @@ def test_every_flag_is_in_a_case():
         )
     for command in RUNS:
         tested[command.split()[0]].update(ABOUT_THE_RUN)
-    for module in pkgutil.iter_modules(commands_of.__path__):
-        if module.name.startswith("t2t_"):
-            command = module.name.replace("_", "-")
-            assert set(parsed(command)) - OF_ALL - tested[command] == set(), command
+    for command in every_command():
+        assert set(parsed(command)) - OF_ALL - tested[command] == set(), command
