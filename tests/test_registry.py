@@ -100,6 +100,7 @@ def test_a_field_without_a_type_is_refused(tea_problem):
         (registry.problem, "translate_tea_to_cofee2_go_rev", "'translate_tea_to_coffee2_go'"),
         (registry.hparams, "transformer_bsae", "'transformer_base'"),
         (registry.model, "transfromer", "'transformer'"),
+        (lambda name: registry.problem("translate_ende_toy", {"metrics": name}), "comet", ""),
         (registry.hparams, "zzzzzz", ""),
     ],
 )

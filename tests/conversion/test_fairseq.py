@@ -89,17 +89,18 @@ def test_files_saved_again_as_the_documentation_says(tmp_path):
         np.testing.assert_array_equal(found.weights[name], value)
 
 
-def test_an_output_of_its_own(tmp_path):
+@pytest.mark.parametrize("output_name", ["decoder.output_projection.weight", "decoder.embed_out"])
+def test_an_output_of_its_own(tmp_path, output_name):
     """Nothing is tied: each of the three tables has its rows in our order."""
     content = read_pytorch(FOLDER / "many" / "checkpoint.pt")
     values = plain(content["cfg"]["model"], "it")
     values |= {"share_all_embeddings": False, "share_decoder_input_output_embed": False}
     weights, random = dict(content["model"]), np.random.default_rng(1)
-    names = ("encoder.embed_tokens", "decoder.embed_tokens", "decoder.output_projection")
+    names = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", output_name)
     ours = ("source_embedding/table/embeddings", "target_embedding/table/embeddings")
-    sizes = [len(weights[f"{name}.weight"]) for name in (*names[:2], names[1])]
+    sizes = [len(weights[name]) for name in (*names[:2], names[1])]
     tables = [random.normal(size=(size, values["encoder_embed_dim"])) for size in sizes]
-    weights |= {f"{name}.weight": table for name, table in zip(names, tables, strict=True)}
+    weights |= dict(zip(names, tables, strict=True))
     path = save_as_torch({"args": values, "model": weights}, tmp_path / "untied.pt")
     found = read_fairseq(path, LANGUAGES, f"{FOLDER / 'many'},{SPM}")
     assert found.hparams["share_embeddings"] == "none"
