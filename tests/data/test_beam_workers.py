@@ -21,6 +21,10 @@ def double(number):
     return 2 * number
 
 
+def fail():
+    raise ValueError("the first line\nthe last line")
+
+
 def interrupt():
     raise KeyboardInterrupt
 
@@ -87,8 +91,9 @@ def test_what_workers_raise(call, tmp_path):
     with refused("bad_input", host) as error:
         list(call(try_again, [()]))
     assert error.value.exit_status == TRY_AGAIN
-    with refused("pipeline_failed", "DirectRunner", "TypeError"):
-        list(call(double, [(None,)]))
+    with refused("pipeline_failed", "DirectRunner", " ValueError: the last line") as error:
+        list(call(fail, [()]))
+    assert str(error.value).endswith("the last line")
     with pytest.raises(KeyboardInterrupt):
         list(call(interrupt, [()]))
 
@@ -113,6 +118,8 @@ def test_a_worker_without_the_files_or_with_other_versions(ask, tmp_path, monkey
     ask(file)
     with refused("folder_not_shared", " 0 bytes", file, " 4."):
         ask(file, "is_file", lambda path: False)
+    with refused("folder_not_shared", " 4 bytes", file, " 3."):
+        beam_workers._check_files({file: 3})
     with refused("pipeline_failed", "beam-calls", "--data_dir"):
         ask(file, "exists", lambda path: "beam-calls" not in str(path))
     versions = ({"t2t_keras": str(n), "sentencepiece": "", "py3langid": ""} for n in range(9))

@@ -19,7 +19,8 @@ from t2t_keras.text.subwords import SubwordTokenizer
 
 WORDS = "low lower lowest newer newest wider widest über straße the cat sits on mats".split()
 PAIRS = [
-    (f"{' '.join(random.Random(i).choices(WORDS, k=6))}.", f"Ja, {WORDS[i % len(WORDS)]}!")
+    # The longer side is now the source, now the target.
+    (f"{' '.join(random.Random(i).choices(WORDS, k=6))}.", f"Ja, {' so' * (i % 9 * 4)}!")
     for i in range(200)
 ]
 

@@ -71,6 +71,10 @@ def test_generated(pairs_of, name, characters, tmp_path):
         # A token a digit, and EOS.
         lengths = [[len(text) + 1 for text in pair] for pair in pairs]
         assert generated.store(split).lengths.tolist() == lengths
+    # Its code may have changed, which no file tells.
+    written = (generated.directory / "manifest.json").stat().st_mtime_ns
+    assert generate(problem, tmp_path) == manifest
+    assert (generated.directory / "manifest.json").stat().st_mtime_ns > written
 
 
 def test_score_gives_the_share_of_exact_outputs():
