@@ -171,6 +171,16 @@ def test_settings_have_their_counterpart(theirs, ours):
     assert found != as_is
 
 
+def test_another_task_is_refused(tmp_path):
+    content = read_pytorch(SHARED / "checkpoint.pt")
+    values = plain(content["cfg"]["model"], "it")
+    cfg = {"model": values, "task": {"_name": "other"}}
+    for settings in ({"args": values | {"task": "other"}}, {"cfg": cfg}):
+        path = save_as_torch(settings | {"model": content["model"]}, tmp_path / "it.pt")
+        with refused("not_supported", "it.pt: task='other'"):
+            read_fairseq(path, LANGUAGES, SPM)
+
+
 def test_a_shorter_table_of_positions_ends_in_its_last_row(tmp_path):
     content = read_pytorch(FOLDER / "many" / "checkpoint.pt")
     weights, name = dict(content["model"]), "encoder.embed_positions.weight"

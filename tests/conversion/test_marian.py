@@ -496,10 +496,10 @@ def test_a_model_has_three_of_four_pieces_of_its_list(same, others, is_refused):
 def test_words_that_a_model_calls_unknown_or_that_look_like_a_language():
     proto = ModelProto.FromString(SentencePieceTokenizer.train(["low lower"] * 9, 265).model_bytes)
     proto.pieces[2].piece = proto.trainer_spec.unk_piece = "[UNK]"
-    pieces = ["<pad>", "</s>", "<unk>", "[UNK]", ">>", ">>fra<<"]
+    pieces = ["<pad>", "</s>", "<unk>", "[UNK]", ">>", ">>fra<<", "</s>"]
     pieces += [each.piece for each in proto.pieces[3:]]
     found = joint_pieces(proto.SerializeToString(), pieces, "it").vocabulary()
-    assert (found["[UNK]"], found[">>"], found["\u2581>>fra<<"]) == (3, 4, 5)
+    assert (found["[UNK]"], found[">>"], found["\u2581>>fra<<"], found["</s>#6"]) == (3, 4, 5, 6)
 
 
 def test_vocabularies_of_sentencepiece():

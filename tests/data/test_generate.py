@@ -263,7 +263,8 @@ def test_other_settings_are_named(problem, tmp_dir, tmp_path):
         ({}, {"num_workers": 0}, "bad_value", ["--num_workers", " 0."]),
         ({"dev": "long"}, {}, "unequal_counts", ["long.en has 1 ", "long.de has 2."]),
         ({"vocab_file": "none.model"}, {}, "not_read", ["none.model"]),
-        ({"filters": "duplicate"}, {}, "unknown_name", ["'duplicates'"]),
+        # Before any text is looked for.
+        ({"filters": "duplicate", "train": "none"}, {}, "unknown_name", ["'duplicates'"]),
         ({"vocab_size": 9999}, {}, "bad_value", ["vocab_size=9999"]),
     ],
 )
