@@ -8,6 +8,7 @@ import io
 import json
 import logging
 import re
+import signal
 import socket
 import ssl
 import subprocess
@@ -154,16 +155,22 @@ def test_whoever_hangs_up_is_not_translated_for(serving):
     with concurrent.futures.ThreadPoolExecutor() as pool:
         first = pool.submit(httpx.post, f"{url}/translate", json={"q": "a"} | ASKED, timeout=20)
         assert source.translator.begun.wait(10)
-        with pytest.raises(httpx.ReadTimeout):
-            httpx.post(f"{url}/translate", json={"q": "unwanted"} | ASKED, timeout=0.3)
-        while 'route="/translate",status="499"' not in httpx.get(f"{url}/metrics").text:
-            pass  # The other may not have come yet.
+        file = {"files": {"file": ("a.txt", b"unwanted")}, "data": ASKED}
+        for path, sent in (
+            ("/translate", {"json": {"q": "unwanted"} | ASKED}),
+            ("/translate_file", file),
+        ):
+            with pytest.raises(httpx.ReadTimeout):
+                httpx.post(f"{url}{path}", **sent, timeout=0.3)
+            while f'route="{path}",status="499"' not in httpx.get(f"{url}/metrics").text:
+                pass  # The other may not have come yet.
         assert 't2t_serve_queued_lines{model="en-de"} 0.0' in httpx.get(f"{url}/metrics").text
         source.translator.gate.set()
         first.result()
     assert httpx.post(f"{url}/translate", json={"q": "b"} | ASKED).json() == {"translatedText": "B"}
     assert ["unwanted"] not in source.translator.calls
-    assert httpx.get(f"{url}/v2/usage").json()["character_count"] == len("ab")
+    used = httpx.get(f"{url}/v2/usage").json()["character_count"]
+    assert used == len("ab" + "unwanted"), "of these only the file was begun"
 
 
 def test_what_takes_too_long_is_ended_and_charged(serving, tmp_path):
@@ -300,10 +307,21 @@ def test_a_missing_package_is_named(monkeypatch):
 def test_a_server_that_does_not_start_says_so(monkeypatch):
     async def startup(server, sockets=None):
         server.should_exit = True  # As older uvicorns do, newer ones exit.
+        started.append(server)
 
+    started = []
     monkeypatch.setattr(uvicorn.Server, "startup", startup)
     with refused("server_not_started"):
         run.serve([Source()], address=Address(port=0))
+    assert [server.ends_process for server in started] == [True]
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_both_signals_end_it_while_it_runs(serving, kind):
+    server, before = serving().server, signal.getsignal(kind)
+    with server.capture_signals():
+        signal.getsignal(kind)(kind, None)
+    assert (server.should_exit, signal.getsignal(kind)) == (True, before)
 
 
 @pytest.mark.parametrize("stream", ["/dev/full", None])

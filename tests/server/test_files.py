@@ -167,19 +167,21 @@ def test_a_result_is_sent_once(tmp_path):
     using(UpperCase(), find, storage=tmp_path)  # Nor by the next server.
 
 
-@pytest.mark.parametrize("word", ["refuse", "explode"])
-def test_what_was_sent_is_not_kept_if_it_fails(tmp_path, word):
+@pytest.mark.parametrize(("word", "terms"), [("refuse", ""), ("explode", ""), ("a", "[")])
+def test_what_was_sent_is_not_kept_if_it_fails(tmp_path, word, terms):
     refunds = []
 
     async def send(files):
         file = await keep(files, owner="anna", content=word.encode())
+        if terms:  # As a failing disk leaves it.
+            (tmp_path / "files" / file.file_id / "terms.json").write_text(terms)
         files.translate(file, ("en", "de"), 7)
         with pytest.raises(ApiError) as refused:
             await files.finished(file)
-        assert refused.value.status == 400
+        assert (refused.value.status, str(tmp_path) in str(refused.value)) == (400, False)
 
     using(UpperCase(), send, lambda *refund: refunds.append(refund), storage=tmp_path)
-    assert [path.name for path in tmp_path.glob("files/*/*")] == ["record.json"]
+    assert {path.name for path in tmp_path.glob("files/*/*")} - {"terms.json"} == {"record.json"}
     assert refunds == [("anna", 7)]
 
 

@@ -258,6 +258,12 @@ def test_a_file_without_a_key_is_not_received(keyed, headers, monkeypatch):
     assert answer.taken <= (0 if headers else 17)
 
 
+def test_a_file_after_its_key_is_received_whole(keyed):
+    file = ('name="file"; filename="a.exe"', "a" * 2 * MEBIBYTE)
+    answer = Asked(keyed, "/v2/document", *multipart([('name="api_key"', "secret"), file]))
+    assert (answer.status, b"file extension '.exe'" in answer.content) == (400, True)
+
+
 def test_what_addresses_send_at_once_is_bounded(app, monkeypatch):
     monkeypatch.setattr("t2t_keras.server.front.bodies._MOST_HELD_OF_ADDRESS", 1000)
     for size, status in ((900, 400), (1001, 429), (1000, 400)):

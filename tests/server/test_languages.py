@@ -129,3 +129,6 @@ def test_markup_does_not_decide_the_language(kind):
     # As much is judged, however much markup there is before it.
     assert detect([image * 100 + text], ["en", "de"], kind)[0].language == "de"
     assert detect(["Die Katze schl\u00e4ft <b"], ["en", "de"], kind)[0].language == "de"
+    script = "<script>Die Katze schl\u00e4ft auf dem Sofa.</script>"  # No text in HTML.
+    found = detect([script], ["en", "de"], kind)[0]
+    assert (found.language, found.confidence > 0) == (("en", 0) if kind == "html" else ("de", 1))

@@ -300,8 +300,10 @@ def test_a_run_with_another_vocabulary_is_loaded_anew(run):
     assert source.newer_weights(translator) is not None
     tokenizer = translator.tokenizer
     pieces = joint_pieces(tokenizer.model_bytes, tokenizer.pieces(range(299)), "vocab.model")
-    translator.record = dataclasses.replace(translator.record, tokenizer=pieces)
-    assert source.newer_weights(translator) is None
+    other_source = SimpleNamespace(model_bytes=tokenizer.model_bytes, source=pieces)
+    for other in (pieces, other_source):
+        translator.record = dataclasses.replace(translator.record, tokenizer=other)
+        assert source.newer_weights(translator) is None
 
 
 @pytest.mark.parametrize("file", ["model.ckpt-9.index", "model.ckpt-9.data-00000-of-00001"])

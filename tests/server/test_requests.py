@@ -116,8 +116,14 @@ def test_whose_share_a_request_uses(client_of, tmp_path):
 
     one, same, other = sharers(client_of(api_keys_file=tmp_path / "keys").app.state.context)
     assert one == same != other
-    one, other, same = sharers(client_of().app.state.context)
+    client = client_of()
+    one, other, same = sharers(client.app.state.context)
     assert one != other == same
+    for path in ("/translate_file", "/v2/document"):
+        languages = {"source_lang": "EN", "target_lang": "DE"} | ASKED
+        client.post(path, data=languages, files={"file": ("a.txt", b"a")})
+    files = client.app.state.context.files
+    assert [each.client for each in files._files.values()] == ["127.0.0.1"] * 2
 
 
 def test_the_time_to_stop_begins_with_the_signal():

@@ -170,7 +170,7 @@ def test_the_translation_is_copied(open_page, server, wait):
         page.press("Control+v")
         assert page.one("#source").input_value() == f"Haus das\n{TABLE[word][0]}"
         page.tab.clock.fast_forward(1_500)
-        assert page.text("#copy") == "Copy"
+        assert (page.text("#copy"), len(page.all("textarea"))) == ("Copy", 1)
         page.run("navigator.clipboard.writeText = () => Promise.reject()")  # As without TLS.
     server.refusals["/page/translate"] = (400, {"error": "No"}, {})
     paste(page, "the book")
@@ -237,15 +237,20 @@ def test_answers_that_are_none_are_told(open_page):
     page.forgive_refusals()
 
 
-def test_a_server_that_is_away_is_told_and_asked_again(open_page, server):
+def test_a_server_that_is_away_is_told_and_asked_again(open_page, server, wait):
     page = open_page()
     page.tab.clock.install()
-    page.tab.route("**/page/translate", lambda route: route.abort())
+    tries = []
+    page.tab.route("**/page/translate", lambda route: tries.append(route.abort()))
     page.one("#source").type("the house")
     page.until_trouble("The server cannot be reached. Your text stays here.")
+    page.one("#again").click()
+    wait(lambda: page.is_shown("#trouble") and len(tries) == 2)
     page.tab.unroute("**/page/translate")
+    page.run("const ask = fetch; tries = 0; fetch = (...given) => ++tries && ask(...given)")
     page.tab.clock.fast_forward(5_000)
     page.translated("Haus das")  # By itself.
+    assert page.run("return tries") == 1
     for status in (502, 503, 504):
         server.refusals["/page/translate"] = (status, {"error": "Proxy"}, {})
         paste(page, f"the house {status}")

@@ -1,6 +1,7 @@
 """Lines of several requests in one batch: which ones, in which order, and what errors do."""
 
 import asyncio
+import contextlib
 import threading
 import time
 
@@ -396,6 +397,14 @@ def test_the_seconds_of_a_job_are_those_of_its_share_of_work():
     budget.pause()
     clock.now = 200.0
     assert budget.seconds == pytest.approx(10.05)
+    with contextlib.suppress(KeyError), budget.working():
+        clock.now = 201.0
+        with budget.waiting():
+            clock.now = 300.0
+        clock.now = 302.0
+        raise KeyError
+    clock.now = 400.0
+    assert budget.seconds == pytest.approx(13.05), "nor does what failed cost more"
 
 
 def test_what_is_begun_ends_with_its_client_at_the_next_search():
