@@ -102,7 +102,6 @@ MEASURES = {
     "bleu": "BLEU",
     "chrf": "chrF2",
     "f1": "F1",
-    "precision": "precision",
     "recall": "Recall",
 }
 

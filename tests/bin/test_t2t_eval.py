@@ -1,5 +1,6 @@
 """Scores of each checkpoint, against those of the commands that do one."""
 
+import dataclasses
 import json
 import re
 import shutil
@@ -84,7 +85,7 @@ def test_each_checkpoint_once(random_run, run, capsys):
     assert "BLEU|nrefs:1|" in printed
 
 
-def test_splits_and_runs_with_one_file_of_results(run, tmp_path):
+def test_splits_and_runs_with_one_file_of_results(run, tmp_path, capsys):
     def measure(run, file, *flags):
         flags = [f"--results_file={tmp_path / file}", "--min_steps=30", "--noeval_bleu", *flags]
         evaluate(run, *flags)
@@ -97,7 +98,17 @@ def test_splits_and_runs_with_one_file_of_results(run, tmp_path):
     assert test.perplexity != dev.perplexity
     assert set(points(run / "eval_test")) == {"loss", "perplexity", "accuracy"}
     other = shutil.copytree(run, tmp_path / "other", ignore=shutil.ignore_patterns("eval_*"))
-    assert len(measure(other, "results.jsonl")) == 3
+    # But for the shortest, its three pairs are not in the loss.
+    record = RunConfig.load(other)
+    text = open_generated(record.problem, record.data_dir).text("dev")
+    pairs = zip(*map(record.vocabulary.encode, text), strict=True)
+    shortest = min(max(map(len, pair)) for pair in pairs)
+    shorter = dataclasses.replace(record.hparams, max_length=shortest)
+    dataclasses.replace(record, hparams=shorter).save(other)
+    capsys.readouterr()
+    *_, result = results = measure(other, "results.jsonl")
+    assert (len(results), result.loss != dev.loss) == (3, True)
+    assert capsys.readouterr().out.startswith("2 dev pairs ")
     # What was scored before is added once, by whichever run.
     assert len(measure(run, "results.jsonl")) == 3
     assert measure(run, "new.jsonl") == [dev]
