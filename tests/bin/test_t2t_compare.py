@@ -183,6 +183,10 @@ def test_runs_translate_what_they_have_not(runs, other_source, capsys, monkeypat
     with monkeypatch.context() as patch:
         patch.delattr(Translator, "translate_stream")
         assert compared(capsys, runs, beam) == found
+        Path("first").rename("moved")
+        moved = compared(capsys, "--runs=moved,second", beam)["systems"][0]["file"]
+        assert moved == f"moved/decodes/{stored.name}"
+        Path("moved").rename("first")
     assert translates("first", runs, FAST)
     assert translates("second", "--runs=second,first", FAST)
     assert translates("first", runs, beam, "--data_dir=data")

@@ -95,6 +95,7 @@ def test_differences_are_by_chrf_in_both_directions(text):
     assert found.losses[0].chrf == (first[worst[0]], second[worst[0]])
     assert sum(found.counts.values()) == 24
     assert found.counts["15 to 30 worse"] == sum(-30 <= p < -15 for p in points) > 0
+    assert found.counts["15 to 30 better"] == sum(15 <= p < 30 for p in points) > 0
     assert found.counts["equal"] == found.equal
 
 

@@ -1,5 +1,6 @@
 """What a result says of the run that was scored."""
 
+import dataclasses
 import datetime
 import json
 import time
@@ -9,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras import registry
+from t2t_keras.environment import source_version
 from t2t_keras.evaluation.run_result import run_result
 from t2t_keras.metrics.bleu import bleu
 from t2t_keras.training.run_config import RunConfig
@@ -34,7 +36,7 @@ def test_a_run_s_result(tmp_path):
     cost = {"target_tokens": 1234, "seconds": 5.5, "hardware": "8 x P100"}
     (tmp_path / "training_cost.json").write_text(json.dumps({"100": cost}))
     lines = ["The cat sat on the mat.", "A dog."]
-    score = bleu(lines, lines)
+    score = dataclasses.replace(bleu(lines, lines), metrics={"own": 0.5})
     loss = {"loss": 1.23456789}
     path = tmp_path / "model.ckpt-100"
     result = run_result(CONFIG, path, "test", score, {"beam_size": 4}, scalars=loss)
@@ -48,6 +50,7 @@ def test_a_run_s_result(tmp_path):
     assert {name: getattr(result, name) for name in cost} == cost
     assert (result.bleu, result.chrf, result.f1) == (100, 100, None)
     assert result.bleu_signature == score.bleu_signature
+    assert (result.metrics, result.commit) == ({"own": 0.5}, source_version())
     date = datetime.datetime.strptime(result.date, "%Y-%m-%dT%H:%M:%S%z")
     assert 0 <= time.time() - date.timestamp() < 60
 

@@ -170,6 +170,7 @@ def test_hostile_text_is_text(open_page, sentences):
     for shown in ("#source", "#translation"):
         assert page.one(shown).text_content() == sentences[1].source
     assert page.all("main b, main img") == []
+    assert page.one("#hypotheses .sentence").get_attribute("dir") == "auto"
     labels = page.all("#read .piece")
     words = [*sentences[1].source.split(" "), "</s>"]
     assert [label.text_content() for label in labels] == words
@@ -213,6 +214,15 @@ def test_lines_lead_from_word_to_word(open_page):
         for *gaps, left, right, head in ends:
             assert gaps == pytest.approx([2, 2], abs=1.5)
             assert (left, right) == pytest.approx([22 / 7 * (head - 3.5)] * 2, abs=0.2)
+    # Of two heads, at most 5 pixels apart.
+    one, other = page.run("""
+        switchHeads(state.heads.map((_, head) => head < 2));
+        return [...document.querySelectorAll("#lines g")].map((group) => Object.fromEntries(
+            [...group.children].map((line) => [line.dataset.ends, line.getPointAtLength(0).y])));
+    """)
+    apart = [other[ends] - one[ends] for ends in one.keys() & other.keys()]
+    assert apart == pytest.approx([5] * len(apart), abs=0.2)
+    assert apart
 
 
 @pytest.mark.parametrize(("scheme", "colors"), [("light", ON_LIGHT), ("dark", ON_DARK)])

@@ -205,7 +205,8 @@ def test_what_is_left_to_do(configured, capsys, monkeypatch):
         ({"vocab_size": "many"}, "bad_configuration", ["['vocab_size']: 'many'", "'integer'"]),
         ({"noisy": {"web": ["text/web", 2]}}, "bad_configuration", ["['noisy']['web'][1]: 2 "]),
         ({"corpora": {"a b": "text/train"}}, "bad_configuration", ["['corpora']: 'a b'"]),
-        ({"target_language": False}, "bad_configuration", ["['target_language']: False"]),
+        ({"target_language": False}, "bad_configuration", ["['target_language']: False", "quotes"]),
+        ({"vocab_size": "x" * 999}, "bad_configuration", ["xx ... xx"]),
         ({"t2t_usr_dir": "text"}, "bad_value", ["--t2t_usr_dir=", "text"]),
         ({"target_language": "en"}, "bad_value", [" en "]),
         ({"noisy": {"toy": ["text/web", 0.5]}}, "given_twice", ["toy:"]),
@@ -488,7 +489,7 @@ def test_hours_are_those_of_the_products(configured, back_settings, backs, setti
     assert {file: hours[f"work/{file}"] for file in expected} == pytest.approx(expected)
 
 
-def test_recipes_that_are_not_there_or_run_already(configured, tmp_path):
+def test_recipes_that_are_not_there_or_run_already(configured, tmp_path, monkeypatch):
     path = configured()
     with refused("unknown_name", "'studnt'", " student."):
         running.run_recipe("studnt", path)
@@ -496,6 +497,22 @@ def test_recipes_that_are_not_there_or_run_already(configured, tmp_path):
         running.run_recipe("student", tmp_path / "nowhere.yaml")
     with locked_directory(tmp_path / "work", "t2t-recipe"), refused("in_use", "t2t-recipe"):
         running.run_recipe("student", path)
+    failed = subprocess.CompletedProcess([], 1, "", "no plan\n")
+    monkeypatch.setattr(running.subprocess, "run", lambda *_, **options: failed)
+    with refused("recipe_failed", "no plan"):
+        running.describe("student", path)
+    monkeypatch.setattr(running.importlib.util, "find_spec", lambda name: None)
+    with refused("missing_package", "'t2t-keras[recipe]'"):
+        running.run_recipe("student", path)
+
+
+def test_a_tilde_is_the_home_directory(configured, tmp_path, monkeypatch):
+    configured()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    noisy, corpora = {"web": ["~/text/web", 0.5]}, {"toy": "~/text/train"}
+    plan = Plan(CONFIG | dict(corpora=corpora, noisy=noisy, t2t_usr_dir="~/mine"), tmp_path)
+    assert plan.own_flags == [f"--t2t_usr_dir={tmp_path / 'mine'}"]
+    assert plan.given["work/text/web.de"] == str(tmp_path / "text" / "web.de")
 
 
 def test_a_profile_of_ones_own_comes_before_that_of_the_recipe(

@@ -2,6 +2,7 @@ import io
 import socket
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from refusals import refused
@@ -38,6 +39,11 @@ def test_a_reader_that_has_gone_ends_it():
 
     with pytest.raises(BrokenPipeError):
         translate_stream(upper, io.BytesIO(b"a\nb\n"), Gone(), 1, 1)
+
+
+def test_what_cannot_be_written_is_not_written_again_at_exit():
+    with Path("/dev/full").open("wb") as target, refused("not_written", "line 1:"):
+        translate_stream(upper, io.BytesIO(b"a\n"), target, 1, 1)
 
 
 def test_requests_at_once():

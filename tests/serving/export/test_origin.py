@@ -81,6 +81,13 @@ def test_only_recorded_scores_of_these_very_weights_count(wmt14, checkpoint, tmp
         "sacrebleu nrefs:1|tok:13a), 28.10 BLEU (compound_split nrefs:1|tok:moses)"
     )
     assert re.findall(r"(?<![\w/.-])\d+", capsys.readouterr().out) == ["5"]
+    assert origin.run_lines(wmt14, checkpoint) == [
+        "problem: translate_ende",
+        "hyperparameter set: transformer_base",
+        "optimizer steps: 3",
+        "training data, SHA-256: d",
+    ]
+    assert origin.run_lines(wmt14, "w")[2] == "optimizer steps: not known"
 
 
 @pytest.mark.parametrize(
