@@ -29,6 +29,8 @@ def drawn_lines(path, head):
 def test_lines_are_as_thick_as_the_weights(view, tmp_path):
     path = tmp_path / "attention.svg"
     assert write_figure(path, view, 1, [0, 9]) == ""
+    # Two ends of sentences are gray, and "ing" and "de" hang on the pieces before them.
+    assert [path.read_text().count(f"{kind}: #62605a") for kind in ("fill", "stroke")] == [2, 2]
     starts = []
     for head in (0, 9):
         lines = drawn_lines(path, head)

@@ -24,11 +24,12 @@ def test_rows_with_weights_and_results(make_result):
     figures = [row["paper_f1"] for row in table.rows]
     assert figures == [88.3, 90.4, 90.4, 91.7, 91.3, 91.3, 91.3, 92.1, 92.1, 92.7, 93.0, 93.3]
     base, big = (registry.hparams(f"transformer_parsing_{size}") for size in ("base", "big"))
-    names = "set", "paper_f1", "our_f1", "weights"
+    names = "set", "paper_f1", "our_f1", "vocab_size", "weights"
     assert [tuple(row[name] for name in names) for row in table.rows if row["set"]] == [
-        ("transformer_parsing_base", 91.3, 90.5, count_weights(base, 16_000)),
-        ("transformer_parsing_big", 92.7, None, count_weights(big, 32_000)),
+        ("transformer_parsing_base", 91.3, 90.5, 16_000, count_weights(base, 16_000)),
+        ("transformer_parsing_big", 92.7, None, 32_000, count_weights(big, 32_000)),
     ]
+    assert [row["changed"]["num_layers"] for row in table.rows if row["set"]] == [4, 4]
     # By tensor2tensor's name it is the same problem.
     [row, _] = [
         row for row in parsing_table([parsed(f1=91.0, problem="wsj_parsing")]).rows if row["set"]

@@ -26,6 +26,11 @@ def test_every_row_has_its_exact_weights():
     rows = weights_table().rows
     variations = [*TABLE_3, *PARAMETER_ATTENTION]
     assert [row["set"] for row in rows] == [variation.hparams_set for variation in variations]
+    names = "row", "changed", "paper_steps", "paper_perplexity", "paper_bleu", "paper_millions"
+    assert [tuple(row[name] for name in names) for row in rows[:2]] == [
+        ("base", {}, 100_000, 4.92, 25.8, 65),
+        ("A", {"num_heads": 1}, None, 5.29, 24.9, None),
+    ]
     by_set = {row["set"]: row["weights"] for row in rows}
     assert by_set["transformer_base"] == 63_045_632
     assert by_set["transformer_big"] == 214_171_648
