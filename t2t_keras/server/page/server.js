@@ -69,7 +69,7 @@ export async function ask(path, { body, signal, patience = PATIENCE } = {}) {
 let retry = 0;
 
 /** Shows what went wrong, until it is called with null. Asks `again` by itself if that may do. */
-export function showTrouble(error, again = null) {
+export function showTrouble(error, again) {
   clearTimeout(retry);
   at("trouble").hidden = !error;
   if (!error) return;
@@ -77,7 +77,6 @@ export function showTrouble(error, again = null) {
   if (!isExpected) console.error(error);
   const message = isExpected ? error.message : `This page failed: ${error.message}`;
   if (at("trouble-text").textContent !== message) at("trouble-text").textContent = message;
-  at("again").hidden = !again;
   at("again").onclick = again;
-  if (error.wait && again) retry = setTimeout(again, error.wait);
+  if (error.wait) retry = setTimeout(again, error.wait);
 }

@@ -40,8 +40,8 @@ def test_text_is_translated_while_it_is_typed(open_page, server):
 
 def test_only_new_lines_are_asked_for(open_page, server):
     page = open_page()
-    page.type("the house\nred", "Haus das", "rote")
-    page.type(" book", "Haus das", "Buch rote")
+    page.type("the house\nred\nred", "Haus das", "rote", "rote")
+    page.type(" book", "Haus das", "rote", "Buch rote")
     assert [body["q"] for body in server.asked("/page/translate")] == ["the house\nred", "red book"]
 
 
@@ -72,13 +72,13 @@ def test_what_is_awaited_is_muted_and_cannot_be_chosen(open_page, server, wait):
     page.type("the house", "Haus das")
     server.delays["/page/translate"] = 0.5
     page.one("#source").type(" red")
-    wait(lambda: page.all(".waiting"))
+    wait(lambda: page.all(".waiting > #target[aria-busy=true]"))
     assert page.text("#target .stale") == "Haus das"
     page.run("document.querySelector('#target .word').click()")
     assert page.run("return document.querySelector('#target .stale').inert")
     assert not page.is_shown("#menu")
     page.translated("das rote Haus")
-    assert page.all(".waiting, .stale") == []
+    assert page.all(".waiting, .stale, [aria-busy=true]") == []
 
 
 def test_ends_of_lines_that_only_python_knows_are_spaces(open_page, server):

@@ -29,6 +29,10 @@ def test_a_word_that_is_pointed_at_shows_where_it_comes_from(page):
     page.word("kleine").hover(force=True)
     assert page.marked() == [["small"], ["kleine"]]
     assert page.text("#about") == "“kleine”: 82 % sure, from “small”"
+    described = {"role": "button", "haspopup": "menu", "description": "82 % sure, from “small”"}
+    for name, value in described.items():
+        name = name if name == "role" else f"aria-{name}"
+        assert page.word("kleine").get_attribute(name) == value
     page.one("h1").hover(force=True)
     assert page.marked() == [[], []]
     assert page.text("#about") == ""
@@ -103,6 +107,8 @@ def test_the_limits_of_doubt_and_what_is_written_from_right_to_left(open_page, s
     server.refusals["/page/alternatives"] = (200, {"alternatives": []}, {})
     page.press("Enter")
     wait(lambda: page.text("#menu") == "No alternatives.")
+    page.run("document.querySelector('#target .word').click()")  # As a screen reader does.
+    assert len(page.all("[aria-expanded]")) == 1
     page.one("h1").click()
     assert not page.is_shown("#menu")
 
