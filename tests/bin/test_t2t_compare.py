@@ -276,6 +276,8 @@ def test_an_export_beside_its_run(runs, capsys):
     t2t_exporter.run(
         ["t2t-exporter", "--output_dir=second", "--format=ctranslate2", "--dtype=int8"]
     )
+    record = json.loads(Path("second/ctranslate2/t2t_keras.json").read_text())
+    assert record["checkpoint"]["sha256"] == sha256_of(Path("second/model.ckpt-20.index"))
     capsys.readouterr()
     found = compared(capsys, "--runs=second,second/ctranslate2", FAST, "--names=run,export")
     run, export = found["systems"]

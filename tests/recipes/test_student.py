@@ -280,6 +280,11 @@ def test_what_is_left_to_do(configured, capsys, monkeypatch):
             ["student:", "from_teacher"],
         ),
         (
+            {"student": MODEL | {"hparams": f"{TINY},num_decoder_layers=2", "from_teacher": True}},
+            "other_settings",
+            ["student:", "from_teacher"],
+        ),
+        (
             {"student": MODEL | {"hparams": f"{TINY},activation=gelu", "from_teacher": True}},
             "other_settings",
             ["activation=gelu", "activation=relu"],
