@@ -18,6 +18,10 @@ tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 8
 )
 
+# Keras calls it beside its own generators, which all layers use. With each seed TensorFlow forgets
+# the kernels of all operations, and making them takes longer than a step does.
+tf.random.set_seed = lambda _: None
+
 
 @pytest.fixture(scope="session")
 def generated(tmp_path_factory):
