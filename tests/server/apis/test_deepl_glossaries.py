@@ -154,6 +154,10 @@ def test_the_files_of_glossaries(tmp_path):
     assert found == made  # In the order in which they were made.
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", made[0].created)
     assert len(list(tmp_path.iterdir())) == 4
+    store.change(made[0], "0", {("de", "en"): {"b": "a"}})
+    store.remove(made[0], pair)
+    assert Glossaries(tmp_path).of("anna")[0].dictionaries == {("de", "en"): {"b": "a"}}
+    store.change(made[0], "0", {pair: {"a": "b"}})
     assert store.find(made[0].glossary_id.upper(), "anna") is made[0]
     assert store.terms(made[:1], pair) is store.terms(made[:1], pair), "they may share batches"
 

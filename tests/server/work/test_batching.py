@@ -102,24 +102,26 @@ def test_one_request_does_not_fail_the_others_which_run_alone_in_their_order(bat
 
 def test_a_costly_job_whose_batch_failed_does_not_keep_others_from_an_answer():
     """Its searches count once it runs alone, so it soon leaves its place to others."""
-    begun, release, sizes = threading.Event(), threading.Event(), []
+    alone, has_late, release, sizes = *(threading.Event() for _ in range(3)), []
 
     def translate(lines, options, batch):
         if "costly" in lines:
             if len(lines) > 1:
                 raise ValueError
+            alone.set()
+            assert has_late.wait(10)
             for _ in range(5):
                 with batch.turn(1):
                     pass
-            begun.set()
             assert release.wait(10)
         return lines
 
     observe = lambda lines, seconds: sizes.append(lines)  # noqa: E731
     batcher = Batcher(translate, max_wait_ms=10_000, max_lines=2, max_queued=10, observe=observe)
     costly, small = (batcher.submit([name], budget=Budget(name)) for name in ("costly", "small"))
-    assert begun.wait(10)
+    assert alone.wait(10)
     late = batcher.submit(["c", "d"], budget=Budget("late"))
+    has_late.set()
     assert (late.result(10), small.result(10)) == (["c", "d"], ["small"])
     assert not costly.done()
     release.set()
@@ -158,7 +160,7 @@ def test_a_full_queue_refuses_but_an_empty_one_takes_any_request(batcher, record
 
 
 def test_what_is_cancelled_while_it_waits_is_not_translated(batcher, recorder):
-    busy(batcher, recorder)
+    first = busy(batcher, recorder)
 
     async def give_up():
         task = asyncio.ensure_future(batcher.translate(["unwanted"]))
@@ -167,6 +169,8 @@ def test_what_is_cancelled_while_it_waits_is_not_translated(batcher, recorder):
 
     asyncio.run(give_up())
     recorder.gate.set()
+    assert first.result(10) == ["FIRST"]
+    time.sleep(0.01)  # Nothing waits, and the next one finds its way.
     assert batcher.submit(["last"]).result(10) == ["LAST"]
     assert not any("unwanted" in lines for lines, _ in recorder.batches)
 

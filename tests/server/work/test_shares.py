@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import threading
 
 import pytest
@@ -12,14 +13,19 @@ from t2t_keras.server.work.turns import Shares, Turns
 
 
 class FewRows:
-    """A batch that searches for so many sentences at a time, and counts its turns."""
+    """A batch that searches for so many sentences at a time, and counts its turns.
 
-    def __init__(self, rows_at_once):
+    From the second turn on, it may be for another number of sentences.
+    """
+
+    def __init__(self, rows_at_once, later=None):
         self.rows_at_once, self.turns, self.is_in_turn = rows_at_once, [], False
+        self.later = later or rows_at_once
 
     @contextlib.contextmanager
     def turn(self, sentences=0):
         self.turns.append(sentences)
+        self.rows_at_once = self.later
         self.is_in_turn = True
         yield
         self.is_in_turn = False
@@ -40,13 +46,14 @@ class Numbering:
         assert self.batch.is_in_turn
         return list(zip(sources, prefixes, numbers, strict=True))
 
-    def log_probs(self, sources, targets):
+    def log_probs(self, sources, targets, name="log_probs"):
         self.sizes.append(len(sources))
         for number, pair in reversed([*enumerate(zip(sources, targets, strict=True))]):
             assert self.batch.is_in_turn
-            yield number, pair
+            yield number, (name, *pair)
 
-    cross_attention = attention = log_probs
+    cross_attention = functools.partialmethod(log_probs, name="cross_attention")
+    attention = functools.partialmethod(log_probs, name="attention")
 
     def next_symbols(self, source, prefix, count):
         assert self.batch.is_in_turn
@@ -54,30 +61,30 @@ class Numbering:
 
 
 def test_each_search_of_an_engine_takes_a_turn():
-    batch = FewRows(2)
+    batch = FewRows(2, later=3)
     engine = EngineInTurns(Numbering(batch), batch)
     assert (engine.name, engine.models, engine.batches_at_once) == ("numbering", ("model",), 2)
     expected = [*zip("abcde", "fghij", range(5), strict=True)]
     assert engine.outputs("abcde", "fghij", range(5)) == expected
-    assert batch.turns == [2, 2, 1]
+    assert batch.turns == [2, 3], "as many as the batch allows by then"
     whole = engine.with_all_hypotheses()
     assert whole.has_all
     assert whole.outputs("a", "b", [0]) == [("a", "b", 0)]
     assert whole.with_all_hypotheses() is whole
     assert engine.next_symbols("a", "b", 3) == ["a", "b", 3]
-    assert batch.turns[3:] == [1, 1]
+    assert batch.turns[2:] == [1, 1]
 
 
 @pytest.mark.parametrize("name", ["log_probs", "cross_attention", "attention"])
 @pytest.mark.parametrize(
-    ("rows", "pairs", "sizes", "turns"),
-    [(2, 40, [16, 16, 8], [2, 2, 1]), (1 << 30, 260, [256, 4], [32, 0])],
+    ("rows", "later", "pairs", "sizes", "turns"),
+    [(2, 1, 40, [16, 8, 8, 8], [2, 1, 1, 1]), (1 << 30, 0, 260, [256, 4], [32, 0])],
 )
-def test_scoring_eight_pairs_costs_a_search(name, rows, pairs, sizes, turns):
-    batch = FewRows(rows)
+def test_scoring_eight_pairs_costs_a_search(name, rows, later, pairs, sizes, turns):
+    batch = FewRows(rows, later)
     inner = Numbering(batch)
     found = dict(getattr(EngineInTurns(inner, batch), name)(range(pairs), range(pairs)))
-    assert found == {number: (number, number) for number in range(pairs)}
+    assert found == {number: (name, number, number) for number in range(pairs)}
     assert (inner.sizes, batch.turns) == (sizes, turns)
 
 
