@@ -10,6 +10,7 @@ from refusals import refused
 from t2t_keras.data.batches import (
     RemoteBatch,
     TokenBatchSampler,
+    even_parts,
     largest_microbatch,
     make_batch,
     replica_batches,
@@ -144,6 +145,11 @@ def test_a_pair_longer_than_a_microbatch_is_a_part_of_its_own(fixed_shapes):
     lengths = np.array([[3, 3], [97, 2], [130, 130], [4, 4]], np.int32)
     split = split_batch(lengths, np.arange(4), 100, 1, fixed_shapes)
     assert sorted(part.tolist() for (part,) in split if len(part)) == [[0, 3], [1], [2]]
+
+
+def test_parts_end_at_the_nearest_pair():
+    assert even_parts(np.array([1, 10, 10]), 2) == [(0, 2), (2, 3)]
+    assert even_parts(np.array([3] * 7), 3) == [(0, 2), (2, 5), (5, 7)]
 
 
 def test_replicas_may_have_no_example(lengths):

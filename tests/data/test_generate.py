@@ -152,12 +152,12 @@ def test_a_split_without_a_usable_pair(problem, tmp_dir, tmp_path):
 
 def test_vocabulary_of_some_lines_only(problem, tmp_dir, tmp_path, change):
     few = dataclasses.replace(problem, vocab_lines=100, vocab_symbols="<Y> + <BT>")
-    change("train.en", {3: b"qu\0ux quux", 9: b"\xff"})
+    change("train.en", {3: b"qu\0ux quux", 6: "nai\u0308ve".encode(), 9: b"\xff"})
     generate(few, tmp_path, tmp_dir, chunk_pairs=50)
     # 230 lines, at most 100: every third one, and of these not what cannot be used.
     texts = [(tmp_dir / f"train.{code}").read_bytes().split(b"\n")[:-1:3] for code in ("en", "de")]
     usable = (line for text in texts for line in text if line not in (b"qu\0ux quux", b"\xff"))
-    learned = [line.decode() for line in usable]
+    learned = [unicodedata.normalize("NFC", line.decode()) for line in usable]
     expected = SentencePieceTokenizer.train(learned, 330, "bpe", ["<BT>", "<Y>"]).vocabulary()
     assert open_generated(few, tmp_path).tokenizer.vocabulary() == expected
 

@@ -84,7 +84,7 @@ def test_files_that_change_while_the_others_are_written(problem, tmp_dir, tmp_pa
         open_generated(problem, tmp_path)
 
 
-def test_a_complete_set_stays(problem, tmp_dir, tmp_path, contents):
+def test_a_complete_set_stays(problem, tmp_dir, tmp_path, contents, capsys):
     directory = tmp_path / "parallel_text"
     first = generate(problem, tmp_path, tmp_dir, chunk_pairs=50)
     before, written = identities(directory), contents(directory)
@@ -101,6 +101,7 @@ def test_a_complete_set_stays(problem, tmp_dir, tmp_path, contents):
     tokens = directory / "train-00001.tokens.npy"
     tokens.write_bytes(tokens.read_bytes()[:-1] + b"\xff")
     assert again(tmp_dir), "it was damaged"
+    assert f"{tokens}: " in capsys.readouterr().out
     before = identities(directory)
     assert again(tmp_dir, overwrite=True)
 
