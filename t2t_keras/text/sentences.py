@@ -100,13 +100,12 @@ def _with(places: Iterable[int], spans: Sequence[tuple[int, int]]) -> Iterator[i
 
 def _segmented(segment: Callable[[str], list[str]], text: str) -> list[str]:
     try:
-        parts = segment(text)
+        return segment(text)
     except BaseException as error:
         # A panic in a Rust library is not an Exception, and would end the server's threads.
         if type(error).__name__ != "PanicException":
             raise
         return [text]
-    return parts if "".join(parts) == text else [text]
 
 
 def _apart(line: str, ends: Iterable[int]) -> list[str]:

@@ -40,6 +40,10 @@ def test_sources_with_a_vocabulary_of_their_own(tmp_path):
     for again in (Tokenizer.load_saved(tmp_path, both.record()), pickle.loads(pickle.dumps(both))):
         assert again.source.model_bytes == source.model_bytes
         assert again.checksum == both.checksum
+    with refused(
+        "other_vocabulary", "vocab.words", " 99 ids ", f" {len(WORDS)} with {both.checksum[:12]}"
+    ):
+        Tokenizer.load_saved(tmp_path, both.record() | {"size": 99})
     assert len({each.checksum for each in (both, target, source)}) == 3
     files = f"vocab_file={tmp_path}/vocab.words", f"source_vocab_file={tmp_path}/vocab.source.words"
     assert same_vocabulary(tmp_path, both) == ",".join([*files, "shared_vocabulary=false"])
