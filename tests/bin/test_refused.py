@@ -41,6 +41,7 @@ missing_flags
   t2t-query-server --servable_name=x --inputs_once=a => --server
   t2t-serve --port=0 => --model
   t2t-filter --source=one --target=one --output=x --forward=run => --keep
+  t2t-import --output_dir=x => --from --model --problem
 
 output_exists
   t2t-avg-all --model_dir=run --output_dir=run => --output_dir=run run.json
