@@ -250,6 +250,13 @@ TWO = [("shared", 17), ("shared", 18)]
         ),
         (TWO, {}, [], "other_vocabulary", ["--vocabulary=SOURCE,TARGET"]),
         ([*TWO, ("shared", 19)], {}, ["vocab.en", "vocab.de"], "not_supported", [" 3 "]),
+        (
+            [("shared", 18), ("input_emb", 17), ("target_emb", 18)],
+            {},
+            ["vocab.de"],
+            "missing_weight",
+            ["input_emb, shared, target_emb"],
+        ),
         ([("shared", 18)], {"spaces": 4}, ["vocab.de"], "bad_value", ["--target_space", "0 to 3"]),
         (
             [("shared", 18)],

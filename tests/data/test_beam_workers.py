@@ -3,6 +3,7 @@
 import dataclasses
 import errno
 import socket
+import types
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,15 @@ def test_what_workers_raise(call, tmp_path):
     assert str(error.value).endswith("the last line")
     with pytest.raises(KeyboardInterrupt):
         list(call(interrupt, [()]))
+
+
+def test_a_pipeline_is_cancelled_by_ctrl_c(tmp_path, monkeypatch):
+    running = types.SimpleNamespace(wait_until_finish=interrupt, cancel=lambda: done.append("it"))
+    done, workers = [], beam_workers.beam_workers("DirectRunner", [], tmp_path, [])
+    monkeypatch.setattr("apache_beam.Pipeline.run", lambda pipeline: running)
+    with pytest.raises(KeyboardInterrupt):
+        workers.__enter__()
+    assert done == ["it"]
 
 
 @pytest.fixture

@@ -59,6 +59,8 @@ def test_what_has_no_hints(drawer):
     same = random.Random(1)
     for pair in (
         ("cat", "Katze"),
+        ("%dog", "Hund"),
+        ("dog", "{Hund}"),
         ("", ""),
         ("A ⟪ dog ⟪ Hund ⟫", "Ein Hund"),
         ("%dog {house} <dog> dog_house", "%Hund {Haus} <Hund> Hund_Haus"),
@@ -82,6 +84,8 @@ def test_data_has_the_marks_and_a_lexicon(generated):
     pieces = generated.tokenizer.vocabulary()
     assert all(f"▁{mark}" in pieces for mark in MARKS)
     assert "hund" in generated.lexicon.translations("dog")
+    upper = Augmentation("upper:1", generated.lexicon).drawn("a")
+    assert upper("dog", "Hund") == ("DOG", "HUND")
     hinted = "The ⟪ dog ⟪ Hund ⟫, too"
     [ids] = generated.tokenizer.encode([hinted])
     assert generated.tokenizer.decode([ids]) == [hinted]
@@ -104,8 +108,9 @@ def test_a_training_reads_hints(generated, sampling):
 
 def test_what_is_refused(tmp_path):
     with refused("conflicting_settings", "terms=true"):
-        registry.problem("parallel_text", "augment=upper:0.1+terms:0.3")
+        registry.problem("parallel_text", "augment=upper:0.1 + terms : 0.3")
     with refused("conflicting_settings", "augment=terms:0.3", "parallel_text"):
         registry.problem("translate_ende_toy", "augment=terms:0.3")
+    assert registry.problem("parallel_text", f"{SETTINGS},augment=terms:0.3").takes_hints
     with refused("bad_value", "--problem_config=terms=true"):
         Augmentation("terms:1").drawn("a")("dog", "Hund")

@@ -153,7 +153,7 @@ def test_no_step_is_empty(planned, drawn, parts):
 
 
 def test_shares_of_changes(tokenizer, store):
-    vary = Variation(tokenizer, 3, augment="upper:0.25+punctuation:0.5")
+    vary = Variation(tokenizer, 3, augment="upper : 0.25 + punctuation:0.5")
     read = [
         (pair, PAIRS[number])
         for step in range(20)
@@ -213,6 +213,8 @@ def test_typos_and_noise_differ_from_pair_to_pair():
     assert found == disturbed("typos", lines) != disturbed("typos", lines, seed=1)
     assert len(set(found)) > 20
     assert all(source != lines[0][0] and target == "x" for source, target in found)
+    wrong = [set(source.split()) - set(lines[0][0].split()) for source, _ in found]
+    assert {len(each) for each in wrong} >= {1, 2}, "in some words"
     # People seldom mistype the first letter.
     assert all([word[0] for word in source.split()] == list("Tere") for source, _ in found)
     for source, target in disturbed("noise", lines):

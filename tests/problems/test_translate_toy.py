@@ -10,6 +10,7 @@ from t2t_keras import registry
 from t2t_keras.problems.toy.clauses import noun_phrase
 from t2t_keras.problems.toy.grammar import Grammar
 from t2t_keras.problems.toy.words import CASES, TABLES
+from t2t_keras.problems.translate_toy import split_of
 
 PINNED_SHA256 = "c0aa3dda0544cbdf6cbc46f2d1dbc42f5245ae0a0148f0d9de3bdf536c13b678"
 
@@ -102,6 +103,10 @@ def test_noun_phrases_are_inflected(english, german):
 
 
 def test_no_sentence_is_in_two_splits(splits):
+    # 13 of 256 are dev, as many test.
+    of_byte = {hashlib.sha256(str(i).encode()).digest()[0]: str(i) for i in range(5000)}
+    found = [split_of(of_byte[byte]) for byte in (0, 12, 13, 25, 26, 255)]
+    assert found == ["dev", "dev", "test", "test", "train", "train"]
     assert len(splits["dev"]) == len(splits["test"]) == 500
     for side in (0, 1):
         sides = [{pair[side] for pair in pairs} for pairs in splits.values()]
