@@ -296,7 +296,6 @@ _ACTIONS: dict[str, Callable[[TensorPickle, Any], Any]] = {
     "EMPTY_TUPLE": _push(lambda machine: ()),
     "EMPTY_DICT": _push(lambda machine: {}),
     **dict.fromkeys(("EMPTY_LIST", "EMPTY_SET"), _push(lambda machine: [])),
-    "LIST": _push(lambda machine: machine._pop_to_mark()),
     **dict.fromkeys(("TUPLE", "FROZENSET"), _push(lambda machine: tuple(machine._pop_to_mark()))),
     **{f"TUPLE{n}": lambda machine, _, n=n: machine._tuple_of(n) for n in (1, 2, 3)},
     "APPEND": lambda machine, _: machine._append([machine._pop()]),
@@ -307,7 +306,6 @@ _ACTIONS: dict[str, Callable[[TensorPickle, Any], Any]] = {
     "SETITEMS": lambda machine, _: machine._set_items(machine._pop_to_mark()),
     "POP": lambda machine, _: machine._stack.pop(),
     "POP_MARK": lambda machine, _: machine._pop_to_mark(),
-    "DUP": _push(lambda machine: machine._stack[-1]),
     **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), lambda machine, i: machine._memoize(i)),
     "MEMOIZE": lambda machine, _: machine._memoize(None),
     **dict.fromkeys(

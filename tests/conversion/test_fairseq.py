@@ -171,6 +171,15 @@ def test_settings_have_their_counterpart(theirs, ours):
     assert found != as_is
 
 
+@pytest.mark.parametrize("name", ["encoder.layers.0.fc1.weight_g", "encoder.layers.0.fc3.bias"])
+def test_a_weight_without_counterpart_is_named(tmp_path, name):
+    content = read_pytorch(SHARED / "checkpoint.pt")
+    again = {"args": plain(content["cfg"]["model"], "it"), "model": content["model"]}
+    again["model"] |= {name: np.ones(1)}
+    with refused("unknown_weight", name):
+        read_fairseq(save_as_torch(again, tmp_path / "it.pt"), LANGUAGES, f"{SHARED},{SPM}")
+
+
 def test_another_task_is_refused(tmp_path):
     content = read_pytorch(SHARED / "checkpoint.pt")
     values = plain(content["cfg"]["model"], "it")

@@ -244,6 +244,9 @@ def test_another_vocabulary_is_named(tmp_path):
     vocabulary = f"{FOLDER / 'joint.vocab'},{tmp_path / 'other.vocab'},{FOLDER / 'spm.model'}"
     with refused("other_vocabulary", "other.vocab", f" {len(lines)} "):
         read_opennmt_tf(SHARED, vocabulary)
+    (tmp_path / "other.vocab").write_text("".join(["<unk>\n", *lines[1:]]), encoding="utf-8")
+    with refused("not_a_vocabulary", "other.vocab", "<blank>, <s>, </s>", "'<unk>, <s>, </s>'"):
+        read_opennmt_tf(SHARED, vocabulary)
 
 
 def test_no_checkpoint(tmp_path):

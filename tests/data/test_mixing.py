@@ -76,8 +76,8 @@ def test_stages_end_after_epochs_and_a_corpus_is_read_in_epochs_throughout():
 )
 def test_no_stage_is_empty(stage):
     sampler = TokenBatchSampler(LENGTHS, 500, 20, 1, f"{stage}; web", SIZES)
-    assert sampler.fill() == (10 / 500, 10 / 500)
     read = [sampler.at(number) for number in range(21)]
+    assert sampler.fill() == (10 / 500, 10 / 500), "of the first epoch"
     assert [len(step) for step in read] == [1, *[50] * 20]
     assert corpus_of(read[0][0]) == "old", "which has the largest share"
     assert {corpus_of(pair) for step in read[1:] for pair in step} == {"web"}
@@ -120,6 +120,8 @@ def test_the_least_temperature_reads_the_largest_corpus():
     expected = {name: weight / sum(weights.values()) for name, weight in weights.items()}
     assert stage.shares == pytest.approx(expected)
     assert stage.shares["web"] > 0.99999
+    # 0.57 * 100 is a little less than 57.
+    assert parse_mix("a until 0.57 epochs of a; b", {"a": 100, "b": 1})[0].pairs == 57
 
 
 def test_a_corpus_of_which_nothing_is_short_enough_is_named():

@@ -25,7 +25,7 @@ LINES = [
     "first",
     "windows",
     "",
-    "two\u2028separators\u0085 and\x0b\x0c\x1c more",
+    "\ufefftwo\u2028separators\u0085 and\x0b\x0c\x1c more",
     "inner\rreturn\r",
     "größer ഊ \U0001f6b2, zero \0 byte",
     "no end",

@@ -15,6 +15,7 @@ GLOSSARY = Glossary.of(
         ("日本", "Japan"),
         ("サーバー", "Server"),
         ("café", "Kaffee"),
+        ("DÉF", "Def"),
         ("Straße", "street"),
         ("हिन्दी", "Hindi"),
     ]
@@ -42,6 +43,7 @@ GLOSSARY = Glossary.of(
         ("STRASSE strasse straßen", "STRASSE strasse"),
         # An accent and a vowel sign belong to their letter.
         ("cafe cafe\u0301 cafés", "cafe\u0301"),
+        ("DE\u0301F déf DEF DÉF", "DE\u0301F DÉF"),
         ("हिन्दी हिन्दीी हिन्दी\u200dका हिन्दी\u200cका", "हिन्दी"),
         ("", ""),
     ],
