@@ -82,19 +82,20 @@ def test_of_several_pairs(client):
 @pytest.mark.parametrize(
     ("limit", "most", "message"),
     [
-        ("_MOST_BYTES", 12, "at most 12 bytes"),
-        ("_MOST_TERMS", 1, "at most 1"),
-        ("_MOST_BYTES_PER_OWNER", 12, "too large together"),
-        ("_MOST_BYTES_OF_ALL", 12, "too large together"),
+        ("_MOST_BYTES", 13, "at most 13 bytes"),
+        ("_MOST_TERMS", 2, "at most 2"),
+        ("_MOST_BYTES_PER_OWNER", 13, "too large together"),
+        ("_MOST_BYTES_OF_ALL", 13, "too large together"),
     ],
 )
 def test_what_is_added_counts_with_what_is_there(client, monkeypatch, limit, most, message):
     monkeypatch.setattr(f"t2t_keras.server.glossaries.{limit}", most)
     made = client.create_multilingual_glossary("mine", [Entries("EN", "DE", {"house": "Bau"})])
+    client.update_multilingual_glossary_dictionary(made, Entries("EN", "DE", {"a": "b"}))
     with pytest.raises(deepl.DeepLException, match=message):
         client.update_multilingual_glossary_dictionary(made, Entries("EN", "DE", {"dog": "Hund"}))
     [found] = client.get_multilingual_glossary_entries(made, "EN", "DE").dictionaries
-    assert found.entries == "house\tBau"
+    assert found.entries == "house\tBau\na\tb"  # 13 bytes.
 
 
 def test_the_first_of_several_glossaries_wins(client):

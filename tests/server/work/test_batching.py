@@ -121,6 +121,7 @@ def test_a_costly_job_whose_batch_failed_does_not_keep_others_from_an_answer():
     costly, small = (batcher.submit([name], budget=Budget(name)) for name in ("costly", "small"))
     assert alone.wait(10)
     late = batcher.submit(["c", "d"], budget=Budget("late"))
+    time.sleep(0.02)  # It finds no place yet.
     has_late.set()
     assert (late.result(10), small.result(10)) == (["c", "d"], ["small"])
     assert not costly.done()
