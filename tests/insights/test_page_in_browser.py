@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 from contrast import text_contrasts
@@ -112,6 +114,9 @@ def test_a_word_shows_its_own_lines_while_it_is_pointed_at_or_chosen(open_page, 
         numbers = [each.inner_text() for each in page.all("#read .number")]
         means = weights.cross[2, heads, 1].mean(axis=0)
         assert [float(number or 0) for number in numbers] == pytest.approx(means, abs=0.0051)
+        stripes = page.run("return document.querySelector('#read .piece').style.backgroundImage")
+        strengths = list(map(float, re.findall(r"--strongest\) \* ([\d.]+)", stripes)))
+        assert strengths == pytest.approx(weights.cross[2, heads, 1, 0], abs=0.0006)
         strongest = np.argsort(-means)[:5]
         read = [(("two dogs play ing . </s>").split()[key], means[key]) for key in strongest]
         read = ", ".join(f"{text} {mean:.2f}" for text, mean in read if mean >= 0.005)
