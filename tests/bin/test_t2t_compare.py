@@ -37,7 +37,8 @@ def test_files_as_json(folder, capsys):
     (folder / "training").write_text("the cat\n")
     files = ("--reference=ref", "--translations=one,two", "--training_text=training")
     found = compared(capsys, *files, "--names=a,b", "--metrics=bleu,chrf++", "--seed=3")
-    assert (found["baseline"], found["sentences"], found["significance"]["seed"]) == ("a", 3, 3)
+    assert (found["baseline"], found["sentences"]) == ("a", 3)
+    assert found["significance"] == {"test": "bootstrap", "samples": 20, "seed": 3}
     first, second = (system["metrics"] for system in found["systems"])
     assert [*first] == [*second] == ["bleu", "chrf++"]
     assert all(score["p_value"] is None for score in first.values())

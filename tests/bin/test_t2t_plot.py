@@ -1,6 +1,7 @@
 """Plots of runs from the command line, with and without matplotlib."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +38,9 @@ def test_a_picture(runs, tmp_path, capsys, suffix):
     pytest.importorskip("matplotlib", reason="needs matplotlib")
     plot(*runs, f"--plot_file={tmp_path / 'new' / f'plot.{suffix}'}")
     assert f"plot.{suffix}: loss " in capsys.readouterr().out
+    Path(runs[1]).rename(tmp_path / "漢")
+    plot(tmp_path / "漢", f"--plot_file={tmp_path / 'new' / f'plot.{suffix}'}")
+    assert "lacks 漢," in capsys.readouterr().out
     content = (tmp_path / "new" / f"plot.{suffix}").read_bytes()
     assert content.startswith(b"\x89PNG" if suffix == "png" else b"<?xml")
 

@@ -35,12 +35,13 @@ def far_east(monkeypatch):
 def test_a_run_s_result(tmp_path):
     cost = {"target_tokens": 1234, "seconds": 5.5, "hardware": "8 x P100"}
     (tmp_path / "training_cost.json").write_text(json.dumps({"100": cost}))
-    lines = ["The cat sat on the mat.", "A dog."]
-    score = dataclasses.replace(bleu(lines, lines), metrics={"own": 0.5})
+    lines = ["The cat sat on the mat.", "A dog-house."], ["The cat sat on a mat.", "A dog-house."]
+    score = bleu(*lines, conventions=["compound_split"], language="en")
+    score = dataclasses.replace(score, metrics={"own": 0.5})
     loss = {"loss": 1.23456789}
     path = tmp_path / "model.ckpt-100"
-    result = run_result(CONFIG, path, "test", score, {"beam_size": 4}, scalars=loss)
-    assert result.loss == 1.234568
+    result = run_result(CONFIG, path, "test", score, {"beam_size": 4}, "news", loss)
+    assert (result.loss, result.text) == (1.234568, "news")
     found = result.set, result.problem, result.split, result.random_seed
     assert found == ("transformer_h1", "translate_ende", "test", 7)
     assert result.hparams == {"dropout": 0.2}
@@ -48,7 +49,13 @@ def test_a_run_s_result(tmp_path):
     assert registry.problem(result.problem, result.problem_config) == CONFIG.problem
     assert (result.steps, result.averaged, result.decode) == (100, None, {"beam_size": 4})
     assert {name: getattr(result, name) for name in cost} == cost
-    assert (result.bleu, result.chrf, result.f1) == (100, 100, None)
+    assert score.chrf > score.bleu + 1
+    scores = round(score.bleu, 3), round(score.chrf, 3), None
+    assert (result.bleu, result.chrf, result.f1) == scores
+    assert result.main == {"bleu": scores[0]}
+    split = score.conventions["compound_split"]
+    recorded = {"bleu": round(split.bleu, 3), "signature": split.signature}
+    assert result.conventions == {"compound_split": recorded}
     assert result.bleu_signature == score.bleu_signature
     assert (result.metrics, result.commit) == ({"own": 0.5}, source_version())
     date = datetime.datetime.strptime(result.date, "%Y-%m-%dT%H:%M:%S%z")

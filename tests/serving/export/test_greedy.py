@@ -13,6 +13,7 @@ from refusals import refused
 from t2t_keras.conversion.vocabularies import joint_pieces
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
+from t2t_keras.environment import installed_versions
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.export.formats import write_format
 from t2t_keras.serving.export.greedy import longest_output
@@ -55,6 +56,7 @@ def test_the_readme_translates(name, translator, tmp_path, capsys, monkeypatch):
     limits = dict(max_input_length=60, extra_length=6, max_length=7, min_length=1)
     assert written["decoding"] == {"beam_size": 1, **limits}
     assert written["vocabulary"] == translator.tokenizer.record()
+    assert (written["dtype"], written["provenance"]) == ("float32", installed_versions())
     readme = (folder / "README.md").read_text("utf-8")
     program = {"litert": "LiteRT", "onnx": "ONNX Runtime"}[name]
     for said in (f" for {program}\n", "\nWeights: float32.\n", "A row has at most 60 ids."):
