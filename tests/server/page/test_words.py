@@ -213,7 +213,7 @@ def test_everything_is_done_by_keyboard(page, server, wait):
         assert page.marked() == [[source], [word]]
     page.press("Control+ArrowLeft", "Alt+Enter")
     assert (page.focused, page.is_shown("#menu")) == ("Haus", False)
-    server.delays["/page/alternatives"], ended = 0.5, []
+    server.delays["/page/alternatives"], ended = 5, []
     page.tab.on("requestfailed", lambda request: ended.append(request))
     page.press("Enter")
     assert page.text("#menu p") == "Looking for alternatives …"
