@@ -67,6 +67,7 @@ def test_names_that_are_not_utf_8_stand_in_every_format(folder, capsys):
 
 def test_text_and_html_into_files(folder, capsys):
     files = ["--reference=ref", "--translations=one,two", "--source=ref", "--samples=20"]
+    files += ["--training_text=one"]
     for style in ("text", "html"):
         t2t_compare.run(["t2t-compare", *files, f"--format={style}", f"--output=out.{style}"])
     assert capsys.readouterr().out == "out.text: one, two\nout.html: one, two\n"
@@ -75,7 +76,10 @@ def test_text_and_html_into_files(folder, capsys):
     # Of the sentences: better, equal and worse.
     assert re.findall(r"\b\d+", beside) == ["0", "0", "3"]
     assert "  one        The cat is on a mat.\n  two        The cat.\n" in report
-    assert (folder / "out.html").read_text().startswith("<!doctype html>")
+    assert "\nBy how often a word occurs in one\n" in report
+    page = (folder / "out.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert ">Occurrences in <code>one</code>." in page
 
 
 @pytest.mark.parametrize(

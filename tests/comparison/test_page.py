@@ -126,6 +126,11 @@ def test_page_report_and_json_have_the_same_numbers(comparison, page):
     shown = [" ".join(unescape(re.sub("<[^>]*>", " ", row)).split()) for row in shown]
     assert [row.replace("\N{EN DASH}", "-") for row in shown] == rows
     assert not [row for row in (*rows[:7], *rows[-18:]) if f" {row}" not in " " + " ".join(lines)]
+    gain, loss = (found["differences"][0][side][0]["line"] for side in ("gains", "losses"))
+    for whole, line, end in ((page, "Line", "<"), (text_report(comparison), "line", ",")):
+        marks = "new better ", f"{line} {gain}{end}", "new worse ", f"{line} {loss}{end}"
+        places = [whole.index(mark) for mark in marks]
+        assert places == sorted(places)
     first = found["differences"][0]["gains"][0]
     both = list(zip(names, first["chrf"], first["translations"], strict=False))
     text = f"source {first['source']} reference {first['reference']} "
