@@ -173,6 +173,17 @@ def test_a_body_that_the_server_is_slow_to_take_is_not_late(connect):
     asyncio.run(test())
 
 
+def test_whoever_awaits_an_answer_is_not_late(connect):
+    async def test():
+        connection, transport = connect()
+        connection.data_received(HEAD.replace(b"100000", b"1") + b"a")
+        connect.clock.now += 1000.0
+        connect.late.close(connect.state.connections)
+        assert (connection.cycle.response_complete, transport.state) == (False, "open")
+
+    asyncio.run(test())
+
+
 def test_slow_clients_are_logged_once_a_minute(connect, caplog):
     async def test():
         for seconds, count in (

@@ -246,6 +246,7 @@ def test_what_a_glossary_needs(client_of):
         ("/v2", good | {"name": "n"}, {"target_lang": ""}, "target_lang"),
         ("/v2", good | {"name": "n"}, {"entries_format": ""}, "entries_format"),
         ("/v2", good | {"name": "n"}, {"entries_format": "xls"}, "entries_format"),
+        ("/v2", good | {"name": "n"}, {"entries": f"{'a' * 1_025}\tb"}, "entries"),
         ("/v3", several, {"name": ""}, "name"),
         ("/v3", several, {"dictionaries": []}, "dictionaries"),
         ("/v3", several, {"dictionaries": [3]}, "dictionaries"),
