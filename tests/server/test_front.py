@@ -259,7 +259,7 @@ def test_a_file_without_a_key_is_not_received(keyed, headers, monkeypatch):
 
 
 def test_a_file_after_its_key_is_received_whole(keyed):
-    file = ('name="file"; filename="a.exe"', "a" * 2 * MEBIBYTE)
+    file = ('name="file"; filename="a.exe"', "a" * 4 * MEBIBYTE)  # More than a text may be.
     answer = Asked(keyed, "/v2/document", *multipart([('name="api_key"', "secret"), file]))
     assert (answer.status, b"file extension '.exe'" in answer.content) == (400, True)
 
