@@ -14,7 +14,10 @@ from absl import app, flags
 
 from t2t_keras import registry
 from t2t_keras.data.generate import generate
-from t2t_keras.decoding.source_text import read_sources
+from t2t_keras.decoding import lines
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.inputs import check_lines
+from t2t_keras.decoding.stages import PreparedLine
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import decoded, read_lines
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
@@ -62,8 +65,10 @@ def check(count: int, seed: int, folder: Path) -> dict[str, int]:
     for number, line in enumerate(read_lines(folder / "dev.en"), 1):
         try:
             text = decoded(line, "dev.en", number)
-            [source] = read_sources([text], tokenizer, 64, split_long=number % 2 == 0)
-            assert all(len(part) <= 64 for part in source.parts)
+            check_lines([text])
+            config = DecodeConfig(max_input_length=64, split_long=number % 2 == 0)
+            [found] = lines.read_lines([PreparedLine(text)], tokenizer, config, problem)
+            assert all(len(part.ids) <= 64 for part in found.parts)
             results["read by the decoder"] += 1
         except UserError:
             results["refused by the decoder"] += 1

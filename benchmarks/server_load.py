@@ -205,6 +205,8 @@ def _prepare(
 ) -> dict:
     """Copies a run to <folder>/model; returns lines, answers and the files of newer versions."""
     from t2t_keras.data.dataset import open_generated
+    from t2t_keras.decoding.markup import translate_markup
+    from t2t_keras.decoding.terms import with_terms
     from t2t_keras.decoding.translation import one_line
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.server.models import ModelSource
@@ -242,8 +244,8 @@ def _prepare(
         ]
     translator = ModelSource.parse(f"{pair}={model}", engine, settings).load()
     found, terms = list(translator.translate(lines)), [[lines[0].split()[0], "Term"]]
-    marked = translator.translate(list(map(as_html, lines)), format="html")
-    termed = translator.translate(lines, glossary=Glossary.of(terms))
+    marked = translate_markup(translator, list(map(as_html, lines)), "html")
+    termed = with_terms(translator, Glossary.of(terms)).translate(lines)
     answers = {
         "plain": [one_line(each.postprocessed) for each in found],
         "alternatives": [hypothesis_texts(each)[:2] for each in found],

@@ -31,6 +31,8 @@ import numpy as np
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engines.base import Engine, Output
+from t2t_keras.decoding.markup import MarkupTranslator, translate_markup
+from t2t_keras.decoding.terms import with_terms
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.documents import EXTENSIONS, read_document, translate_document
 from t2t_keras.errors import UserError
@@ -243,6 +245,7 @@ async def _ask(translator: Translator, route: _Site, text: str) -> None:
 def functions() -> dict[str, Callable[[str], object]]:
     """Returns functions of a text by name; they may raise `UserError`."""
     translator, glossary = _translator(), Glossary.of(_TERMS)
+    termed = with_terms(translator, glossary)
     split = sentence_splitter("en")
 
     def translated_file(ending: str) -> Callable[[str], None]:
@@ -252,7 +255,7 @@ def functions() -> dict[str, Callable[[str], object]]:
                 before, after = _AROUND.get(ending, ("", ""))
                 path.write_text(f"{before}{text}{after}", encoding="utf-8", newline="")
                 document = read_document(path, "en", "de")
-                translate_document(document, translator)
+                translate_document(document, MarkupTranslator(translator))
                 document.content()
 
         return translate
@@ -280,12 +283,10 @@ def functions() -> dict[str, Callable[[str], object]]:
             with_hints(text, ((m.start, m.end, m.term.target) for m in glossary.matches(text)))
         ),
         "translate text": lambda text: translator.translate(text.split("\n")),
-        "translate terms": lambda text: translator.translate(
-            [text.replace("\n", " ")], glossary=glossary
-        ),
-        "translate html": lambda text: translator.translate([text], format="html"),
-        "translate xml": lambda text: translator.translate([text], format="xml"),
-        "translate html terms": lambda text: translator.translate([text], None, "html", glossary),
+        "translate terms": lambda text: termed.translate([text.replace("\n", " ")]),
+        "translate html": lambda text: translate_markup(translator, [text], "html"),
+        "translate xml": lambda text: translate_markup(translator, [text], "xml"),
+        "translate html terms": lambda text: translate_markup(termed, [text], "html"),
     }
     # Word files are not text; their paragraphs are read as XML.
     for ending in sorted(set(EXTENSIONS) - {".docx"}):

@@ -13,6 +13,7 @@
 | `register_loss` | a function of logits, targets and hparams: a loss for each token |
 | `register_filter` | a function of a source and a target: whether to leave the pair out |
 | `register_augmentation` | a function of source, target and a `random.Random`: the pair, changed |
+| `register_line_stage` | a function of decoding settings and problem: a `LineStage` or None |
 | `register_metric` | a function of hypotheses, references and sources: a number |
 
 A function is registered under its name, a class under its name in snake case. Layers are made from
@@ -42,6 +43,7 @@ from t2t_keras.settings import Registry
 
 if TYPE_CHECKING:
     from t2t_keras.data.problem import Problem
+    from t2t_keras.decoding.stages import LineStage
 
 ProblemClass = TypeVar("ProblemClass", bound=type)
 
@@ -50,6 +52,7 @@ HPARAMS_SETS = Registry("hyperparameter set", "t2t_keras.hparams")
 MODELS = Registry("model", "t2t_keras.models")
 FILTERS = Registry("filter", "t2t_keras.data.filters")
 AUGMENTATIONS = Registry("augmentation", "t2t_keras.data.augmentation")
+LINE_STAGES = Registry("line stage", "t2t_keras.decoding.placeholders")
 METRICS = Registry("metric", "t2t_keras.metrics.bleu")
 
 register_hparams = HPARAMS_SETS.add
@@ -62,6 +65,7 @@ register_schedule = SCHEDULES.add
 register_loss = LOSSES.add
 register_filter = FILTERS.add
 register_augmentation = AUGMENTATIONS.add
+register_line_stage = LINE_STAGES.add
 register_metric = METRICS.add
 
 
@@ -121,6 +125,12 @@ def changed_hparams(hparams: HParams, hparams_set: str = "transformer_base") -> 
     return {n: value for n, value in hparams.config().items() if value != reference.get(n)}
 
 
+def line_stages(config: Any, problem: "Problem") -> "list[LineStage]":
+    """Returns the registered stages that have something to do for settings and a problem."""
+    made = (make(config, problem) for make in LINE_STAGES.load().values())
+    return [stage for stage in made if stage]
+
+
 def model(name: str) -> type[Any]:
     """Returns the model class called `name`."""
     return MODELS[name]
@@ -141,6 +151,7 @@ def registry_help() -> str:
         (LOSSES, "Losses"),
         (FILTERS, "Filters of training pairs"),
         (AUGMENTATIONS, "Augmentations of training text"),
+        (LINE_STAGES, "Stages of a line before and after the model"),
         (METRICS, "Metrics"),
     ):
         lines.append(f"{title}:")

@@ -16,6 +16,7 @@ import random
 import re
 from unittest import mock
 
+from t2t_keras.decoding.markup import translate_markup
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.problems.toy import clauses
 from t2t_keras.problems.toy.grammar import Grammar
@@ -149,7 +150,7 @@ def main() -> None:
     flags = parser.parse_args()
     sources, references = zip(*fragments(flags.fragments, seed=3), strict=True)
     translator = Translator.from_run(flags.output_dir, engine=flags.engine)
-    outputs = [each.text for each in translator.translate(sources, format="html")]
+    outputs = [each.text for each in translate_markup(translator, sources, "html")]
     well_formed = same_tags = comparable = elements = right = 0
     for source, reference, output in zip(sources, references, outputs, strict=True):
         found, expected, given = map(_Places, (output, reference, source))

@@ -82,12 +82,15 @@ def run(flags: Flags) -> None:
     # What no output may replace, beside the text.
     folders = [flags.output_dir, Path(record.data_dir) / record.problem.name]
     reads = [path for path in folders if Path(path).is_dir()]
-    reads += [flags.forbidden_file] * bool(flags.forbidden_file)
+    reads += filter(None, [flags.forbidden_file, flags.glossary])
     outputs = filter(None, (flags.decode_to_file, flags.alignment_file, flags.attention_file))
     check_outputs([*texts, *reads], outputs, filter(None, [flags.results_file]))
     text = None if flags.decode_interactive or flags.score_file else _text(flags, record)
     translator, provenance = make(flags, record)
     from t2t_keras.decoding.jobs.files import score_file, translate_interactively
+    from t2t_keras.decoding.terms import with_terms
+
+    translator = with_terms(translator, glossary)
 
     used = [each["checkpoint"] for each in (provenance, *provenance["ensemble"])]
     used = [Path(each).parent for each in used if each]  # An export may be of no checkpoint.
@@ -99,7 +102,7 @@ def run(flags: Flags) -> None:
         score_file(translator, flags.score_file, output, provenance, reads)
     else:
         write = functools.partial(print, file=product(), flush=True)
-        translate_interactively(translator, interactive_lines("> "), write, glossary)
+        translate_interactively(translator, interactive_lines("> "), write)
 
 
 def _with_keras(flags: Flags, record) -> tuple[Any, dict[str, Any]]:
@@ -201,7 +204,6 @@ def _translate(
         attention,
         reference,
         reads,
-        flags.glossary,
         shard,
         states,
     )

@@ -48,11 +48,11 @@ def run(flags: Flags) -> int:
     settings = flags.decode_hparams
     if "check_placeholders" not in settings:
         settings = ",".join(filter(None, (settings, "check_placeholders=true")))
-    glossary = None
-    if flags.glossary:
-        from t2t_keras.text.glossary import Glossary
+    from t2t_keras.decoding.markup import MarkupTranslator
+    from t2t_keras.decoding.terms import with_terms
+    from t2t_keras.text.glossary import Glossary
 
-        glossary = Glossary.read(flags.glossary)
+    glossary = Glossary.read(flags.glossary) if flags.glossary else None
     if flags.engine == ENGINES[0]:
         from t2t_keras.decoding.config import decode_config
         from t2t_keras.decoding.engines.keras import share_cores
@@ -65,14 +65,13 @@ def run(flags: Flags) -> int:
     )
     failed = translate_files(
         plan,
-        translator,
+        MarkupTranslator(with_terms(translator, glossary)),
         (flags.source_language, flags.target_language),
         flags.memory,
         everything=flags.all,
         final=flags.final,
         least=flags.least,
         confidence=flags.confidence,
-        glossary=glossary,
     )
     return 2 if failed else 0
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from t2t_keras.decoding.aligning import words_of_words
-from t2t_keras.decoding.source_text import Source, check_one_each, encode_text
+from t2t_keras.decoding.aligning import restored_words
+from t2t_keras.decoding.inputs import check_one_each, encode_text
+from t2t_keras.decoding.lines import Line
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.text.alignment import word_numbers
 
@@ -46,10 +47,10 @@ def confidences(
       UserError: the numbers of translations and lines differ, or the model computes NaN.
     """
     check_one_each(lines, translations, "translation")
-    sources = translator.sources_of(lines, translations)
+    read = translator.read(lines)
     parts = [
         (number, ids, text)
-        for number, pair in enumerate(zip(sources, translations, strict=True))
+        for number, pair in enumerate(zip(read, translations, strict=True))
         for ids, text in _parts(*pair)
     ]
     if not parts:
@@ -63,7 +64,7 @@ def confidences(
         log_probs = found[index].astype(np.float64)
         of_words = _of_words(translator.tokenizer.pieces(targets[index][:-1]), log_probs)
         # A symbol may stand for several words, or for none.
-        restored = words_of_words(texts[index], sources[number].shield)
+        restored = restored_words(texts[index], read[number].prepared.restore)
         probability = 1.0
         for word, numbers in enumerate(restored):
             # In a piece of tensor2tensor's, words may stand after the one that it begins in.
@@ -76,14 +77,15 @@ def confidences(
     ]
 
 
-def _parts(source: Source, translation: Translation) -> Iterator[tuple[np.ndarray, str]]:
+def _parts(line: Line, translation: Translation) -> Iterator[tuple[np.ndarray, str]]:
     """Yields the parts of a line with theirs of the translation, or all if it was changed since."""
-    if source.shield.restore(" ".join(translation.parts)) == translation.text:
-        yield from zip(source.parts, translation.parts, strict=True)
-    elif source.parts:
-        bodies = [ids[:-1] for ids in source.parts]
-        ids = np.concatenate([*bodies, source.parts[-1][-1:]])
-        yield ids, source.shield.hide(translation.text)
+    if line.prepared.restore(" ".join(translation.parts)) == translation.text:
+        ids = (part.ids for part in line.parts)
+        yield from zip(ids, translation.parts, strict=True)
+    elif line.parts:
+        bodies = [part.ids[:-1] for part in line.parts]
+        ids_of_line = np.concatenate([*bodies, line.parts[-1].ids[-1:]])
+        yield ids_of_line, line.prepared.hide(translation.text)
 
 
 def _of_words(pieces: Sequence[str], log_probs: np.ndarray) -> dict[int, float]:

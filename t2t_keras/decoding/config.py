@@ -117,6 +117,14 @@ class DecodeConfig:
         return min(longest, self.max_length) if self.max_length else longest
 
 
+def length_penalty(length: Any, alpha: Any) -> Any:
+    """Returns ((5 + length) / 6)^alpha (Wu et al., 2016, equation 14), of numbers or tensors.
+
+    The length includes the end of sentence.
+    """
+    return ((5 + length) / 6) ** alpha
+
+
 # tensor2tensor's names.
 _RENAMED = {
     "batch_size": "batch_tokens, and counts tokens, not sentences",

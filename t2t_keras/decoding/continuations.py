@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from t2t_keras.decoding.source_text import encode_text
+from t2t_keras.decoding.inputs import encode_text
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.text.alignment import split_words, word_numbers
 from t2t_keras.text.files import normalized
-from t2t_keras.text.glossary import Glossary
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
@@ -35,11 +34,7 @@ class Continuation(NamedTuple):
 
 
 def continuations(
-    translator: "Translator",
-    line: str,
-    prefix: str,
-    count: int,
-    glossary: Glossary | None = None,
+    translator: "Translator", line: str, prefix: str, count: int
 ) -> list[Continuation]:
     """Returns translations that begin alike and go on with different words, the likeliest first.
 
@@ -50,7 +45,6 @@ def continuations(
       line: the source text.
       prefix: the beginning, of whole words.
       count: the most to return.
-      glossary: as of `Translator.translate`.
 
     Raises:
       UserError: as `Translator.translate`.
@@ -61,13 +55,13 @@ def continuations(
     prefix = normalized(prefix)
     tokenizer, words = translator.tokenizer, split_words(prefix)
     [begin] = [np.int32(ids[:-1]) for ids in encode_text([prefix], tokenizer)]
-    symbols = translator.engine.next_symbols(source.parts[0], begin, _MOST_SYMBOLS)
+    symbols = translator.engine.next_symbols(source.parts[0].ids, begin, _MOST_SYMBOLS)
     begins = [np.append(begin, np.int32(symbol)) for symbol in symbols]
     begins = [ids for ids in begins if _begins_word(tokenizer.pieces(ids), len(words))]
     texts = list(dict.fromkeys(tokenizer.decode(begins[: _SYMBOLS_A_WORD * count])))
     found: dict[str, Continuation] = {}
     lines = [line] * len(texts)
-    for each in translator.translate(lines, texts, glossary=glossary) if texts else ():
+    for each in translator.translate(lines, texts) if texts else ():
         text = each.postprocessed
         theirs = split_words(text)
         if theirs[: len(words)] == words and len(theirs) > len(words):

@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from t2t_keras.decoding.aligning import spans_of_pairs
-from t2t_keras.decoding.candidates import Candidates
-from t2t_keras.decoding.source_text import Source, check_lines
-from t2t_keras.decoding.terms import keep_terms
+from t2t_keras.decoding.inputs import check_lines
+from t2t_keras.decoding.lines import Line
+from t2t_keras.decoding.placeholders import Placeholders
+from t2t_keras.decoding.stages import Part, PreparedLine, prepare
 from t2t_keras.decoding.translation import Hypothesis, Translation
-from t2t_keras.text.glossary import Glossary
+from t2t_keras.text.files import normalized
 from t2t_keras.text.markup.characters import write_characters
 from t2t_keras.text.markup.reading import Fragment, read_fragment
 from t2t_keras.text.markup.segments import Segment
 from t2t_keras.text.markup.sentences import Sentence, divide, join_markup, kept_in
 from t2t_keras.text.markup.translated import Translated
 from t2t_keras.text.markup.units import Span
+from t2t_keras.text.placeholders.symbols import Shield
 from t2t_keras.text.sentences import sentences
 from t2t_keras.text.terms.hints import places_with_hints
-from t2t_keras.text.terms.uses import Use
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
 
 # Products of units of both sides beyond which the marks of a sentence stand in proportion.
 _MOST_WEIGHTS = 4_000_000
-_NO_PREFIX = np.zeros(0, np.int32)
 
 
 def translate_markup(
@@ -38,7 +38,6 @@ def translate_markup(
     format: str,  # noqa: A002
     blocks: Sequence[str] = (),
     keep: Sequence[str] = (),
-    glossary: Glossary | None = None,
     outline: bool = False,
     inline: Sequence[str] = (),
 ) -> list[Translation]:
@@ -58,7 +57,6 @@ def translate_markup(
       format: "html" or "xml".
       blocks: more elements that divide the text. All other elements of XML are inline.
       keep: more elements whose content is not translated.
-      glossary: as of `Translator.translate`.
       outline: whether in XML the outermost elements that have text of their own divide it, as in
         documents with titles and paragraphs.
       inline: elements that do not even so.
@@ -76,6 +74,10 @@ def translate_markup(
         read_fragment, format=format, blocks=blocks, keep=keep, outline=outline, inline=inline
     )
     jobs = [_Job(read(text), split) for text in texts]
+    # What stays in the text is looked for whatever the settings say.
+    others = (stage for stage in translator.stages if not isinstance(stage, Placeholders))
+    placeholders = Placeholders(translator.problem.protects)
+    translator = translator.with_stages(placeholders, *others)
     translations: list[Translation] = []
     number = 0
     while jobs:
@@ -84,9 +86,30 @@ def translate_markup(
         while jobs and (not batch or count < translator.config.lines_at_once):
             batch.append(jobs.pop(0))
             count += len(batch[-1].sentences)
-        translations += _translated(translator, batch, number, glossary)
+        translations += _translated(translator, batch, number)
         number += count
     return translations
+
+
+class MarkupTranslator:
+    """Translates text, and markup.
+
+    Args:
+      translator: of text, with all its stages.
+    """
+
+    def __init__(self, translator: "Translator"):
+        self.translator = translator
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        format: str = "text",  # noqa: A002
+    ) -> list[Translation]:
+        """Translates lines of "text", or fragments or documents of "html" or "xml"."""
+        if format == "text":
+            return self.translator.translate(texts)
+        return translate_markup(self.translator, texts, format)
 
 
 class _Job:
@@ -111,26 +134,19 @@ class _Job:
 
 
 def _translated(
-    translator: "Translator", jobs: Sequence[_Job], first_number: int, glossary: Glossary | None
+    translator: "Translator", jobs: Sequence[_Job], first_number: int
 ) -> Iterator[Translation]:
     pairs = [pair for job in jobs for pair in job.sentences]
-    texts, kept = ([each.text for each, _ in pairs], [each.kept for each, _ in pairs])
-    sources = translator.read(texts, kept, glossary=glossary)
-    prefixes = [_NO_PREFIX] * len(sources)
-    candidates = translator.candidates(
-        sources, prefixes, first_number, check=True, glossary=glossary
-    )
-    terms: list[tuple[Use, ...]] = [()] * len(sources)
-    if glossary:
-        best = [
-            each.joined(source, _NO_PREFIX, translator.config)
-            for each, source in zip(candidates, sources, strict=True)
-        ]
-        best = keep_terms(translator, sources, prefixes, best, glossary)
-        candidates = list(map(_with_best, candidates, best))
-        terms = [each.terms for each in best]
-    num_ranks = max((len(part) for each in candidates for part in each.parts), default=1)
-    ranks = [_of_rank(translator, rank, pairs, sources, candidates) for rank in range(num_ranks)]
+    [placeholders, *others] = translator.stages
+    prepared = []
+    for sentence, _ in pairs:
+        first = placeholders.prepare(normalized(sentence.text), sentence.kept)
+        rest = prepare(first.text, others)
+        prepared.append(PreparedLine(sentence.text, [first, *rest.steps]))
+    lines = translator.encode(prepared, (), first_number)
+    translator.search_lines(lines)
+    num_ranks = max((len(part.hypotheses) for line in lines for part in line.parts), default=1)
+    ranks = [_of_rank(translator, rank, pairs, lines) for rank in range(num_ranks)]
     first = 0
     for job in jobs:
         rows = slice(first, first + len(job.sentences))
@@ -138,74 +154,69 @@ def _translated(
         hypotheses = tuple(
             Hypothesis(job.written(markup[rows]), sum(scores[rows])) for markup, scores in ranks
         )
+        notes = [line.notes(translator.stages) for line in lines[rows]]
         yield Translation(
             hypotheses[0].text,
             hypotheses[0].score,
-            hypotheses[: translator.config.num_hypotheses],
-            cut=sum(each.cut for each in sources[rows]),
+            hypotheses,
+            cut=sum(line.cut for line in lines[rows]),
             postprocessed=hypotheses[0].text,
-            broken=sum(each.broken for each in candidates[rows]),
-            chosen=max((each.chosen for each in candidates[rows]), default=0),
-            terms=tuple(use for uses in terms[rows] for use in uses),
+            rank=max((part.rank for line in lines[rows] for part in line.parts), default=0),
+            notes={
+                stage.name: stage.note([each[stage.name] for each in notes if stage.name in each])
+                for stage in translator.stages
+                if any(stage.name in each for each in notes)
+            },
         )
-
-
-def _with_best(candidates: Candidates, best: Translation) -> Candidates:
-    """Returns candidates with the parts of a translation that has its terms in front."""
-    parts = []
-    for text, others in zip(best.parts, candidates.parts, strict=True):
-        score = others[0].score if len(candidates.parts) > 1 else best.score
-        parts.append([Hypothesis(text, score), *(each for each in others if each.text != text)])
-    return Candidates(parts, best.broken, best.chosen)
 
 
 def _of_rank(
     translator: "Translator",
     rank: int,
     pairs: Sequence[tuple[Sentence, Segment]],
-    sources: Sequence[Source],
-    candidates: Sequence[Candidates],
+    lines: Sequence[Line],
 ) -> tuple[list[str], list[float]]:
     """Returns the hypothesis of a rank of each sentence as markup, or its last one; and scores."""
-    chosen = [[part[min(rank, len(part) - 1)] for part in each.parts] for each in candidates]
+    chosen = [
+        [part.hypotheses[min(rank, len(part.hypotheses) - 1)] for part in line.parts]
+        for line in lines
+    ]
+    shields = [line.prepared.steps[0].shield for line in lines]
     translated = [
         # A blank sentence has no parts and is copied.
-        _with_marks(*pair, source, " ".join(texts) if texts else source.shield.text)
-        for pair, source, texts in zip(
-            pairs, sources, ([each.text for each in parts] for parts in chosen), strict=True
-        )
+        _with_marks(*pair, shield, " ".join(each.text for each in some) if some else shield.text)
+        for pair, shield, some in zip(pairs, shields, chosen, strict=True)
     ]
     weights: list[np.ndarray | None] = [None] * len(translated)
     aligned = [
         number
-        for number, (each, source) in enumerate(zip(translated, sources, strict=True))
+        for number, (each, line) in enumerate(zip(translated, lines, strict=True))
         if each.has_marks
-        and len(source.parts) == 1
+        and len(line.parts) == 1
         and len(each.source_units) * len(each.target_units) <= _MOST_WEIGHTS
     ]
-    spans = [_seen(translated[number], sources[number]) for number in aligned]
-    ids = [sources[number].parts[0] for number in aligned]
+    parts = [lines[number].parts[0] for number in aligned]
+    spans = [_seen(translated[number], part) for number, part in zip(aligned, parts, strict=True)]
     engine, tokenizer = translator.engine, translator.tokenizer
+    ids = [part.ids for part in parts]
     for number, each in zip(aligned, spans_of_pairs(engine, tokenizer, ids, spans), strict=True):
         weights[number] = each
     markup = [each.markup(some) for each, some in zip(translated, weights, strict=True)]
-    return markup, [sum(part.score for part in parts) for parts in chosen]
+    return markup, [sum(each.score for each in some) for some in chosen]
 
 
 def _seen(
-    translated: Translated, source: Source
+    translated: Translated, part: Part
 ) -> tuple[tuple[str, list[Span]], tuple[str, list[Span]]]:
     """Returns both texts as the model has them, each with its units; a hint is of its word."""
     (text, units), of_target = translated.texts_with_units()
-    [seen] = source.texts
-    places = places_with_hints(seen, len(text))
-    return (seen, [(places[start], places[end]) for start, end in units]), of_target
+    places = places_with_hints(part.source, len(text))
+    return (part.source, [(places[start], places[end]) for start, end in units]), of_target
 
 
 def _with_marks(
-    sentence: Sentence, segment: Segment, source: Source, translation: str
+    sentence: Sentence, segment: Segment, shield: Shield, translation: str
 ) -> Translated:
-    shield = source.shield
     marks = [
         dataclasses.replace(mark, start=shield.offset(mark.start), end=shield.offset(mark.end))
         for mark in sentence.marks

@@ -34,16 +34,23 @@ class Scorer:
     """
 
     def __init__(self, ensemble: Ensemble, config: DecodeConfig, at_once: int):
-        self._ensemble, self._config, self.batches_at_once = ensemble, config, at_once
+        self._ensemble, self.config, self.batches_at_once = ensemble, config, at_once
         # One graph each for all shapes; it keeps only the attention that it returns. There is
         # nothing to convert for autograph, and looking for it took most of the start.
-        self._log_probs, self._attention, self._cross_attention, self._next_logits = (
+        (
+            self._log_probs,
+            self._attention,
+            self._cross_attention,
+            self._next_logits,
+            self._coverage_penalties,
+        ) = (
             tf.function(function, input_signature=[_IDS, _IDS], autograph=False)
             for function in (
                 ensemble.log_probs,
                 self._all_attention,
                 self._mean_cross_attention,
                 ensemble.next_logits,
+                ensemble.coverage_penalties,
             )
         )
 
@@ -101,7 +108,7 @@ class Scorer:
 
         lengths = list(zip(map(len, sources), map(len, targets), strict=True))
         at_once = self.batches_at_once
-        batches = shared_batches(dict(enumerate(map(max, lengths))), self._config, at_once)
+        batches = shared_batches(dict(enumerate(map(max, lengths))), self.config, at_once)
         for batch, found in parallel_batches(compute, batches, at_once):
             for row, number in enumerate(batch):
                 yield (

@@ -3,13 +3,12 @@
 import dataclasses
 import math
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from t2t_keras.text.alignment import Alignment
-from t2t_keras.text.terms.uses import Use
 
 if TYPE_CHECKING:
     from t2t_keras.data.problem import Score
@@ -40,17 +39,15 @@ class Translation:
       text: the best translation, or the first sample.
       score: its score, see `Hypothesis`; 0 for a blank line, and the sum of its sentences' scores
         for a line that was split.
-      hypotheses: all that were requested, the first is `text`: of a search best first, but with
-        hints those with most terms first; of samples in the order of the draws.
+      hypotheses: all that were requested, the first is `text`: of a search best first, but
+        those that cost its stages less come before; of samples in the order of the draws.
       parts: the translations that `text` joins: those of the sentences of a split line.
       cut: number of tokens of the source left out because it was too long.
       prefix_cut: number of tokens of the prefix left out because the output may not be so long.
       postprocessed: `text` as the problem gives it to users: the tree of a parser, else the same.
       alignment: pairs (source word, word of `text`) where the problem postprocesses by them.
-      broken: number of placeholders that no hypothesis had right and that were repaired.
-      chosen: number of hypotheses in front that were not taken, for their placeholders.
-      hinted: the source with hints, as it was translated; "" = it had none.
-      terms: what became of the terms of a glossary, in the order of the source.
+      rank: of `text` in the search, 0 = it was the best; the most of its parts.
+      notes: what the translator's stages say, by their names.
     """
 
     text: str
@@ -61,10 +58,8 @@ class Translation:
     prefix_cut: int = 0
     postprocessed: str = ""
     alignment: Alignment | None = None
-    broken: int = 0
-    chosen: int = 0
-    hinted: str = ""
-    terms: tuple[Use, ...] = ()
+    rank: int = 0
+    notes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __repr__(self) -> str:
         count = len(self.hypotheses)

@@ -1,7 +1,7 @@
 """`Translator`: lines of text in, translations out."""
 
+import copy
 import dataclasses
-import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,29 +10,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from t2t_keras.data.problem import Problem
-from t2t_keras.decoding.aligning import align_as_seen, align_lines
-from t2t_keras.decoding.candidates import Candidates, CandidateSearch
+from t2t_keras.decoding.aligning import align_pairs
+from t2t_keras.decoding.batching import parallel_batches, shared_batches
 from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.decoding.engines import ENGINES
 from t2t_keras.decoding.engines.base import Engine
-from t2t_keras.decoding.source_text import (
-    Source,
+from t2t_keras.decoding.inputs import (
     check_lengths,
     check_lines,
     check_one_each,
     check_several,
     encode_pairs,
-    encode_text,
-    read_sources,
 )
-from t2t_keras.decoding.terms import hinted, keep_terms, number_missing, takes_hints
-from t2t_keras.decoding.translation import AttentionWeights, PairScore, Translation
+from t2t_keras.decoding.lines import Line, read_lines
+from t2t_keras.decoding.stages import LineStage, Model, Part, PreparedLine, prepare
+from t2t_keras.decoding.translation import AttentionWeights, Hypothesis, PairScore, Translation
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
+from t2t_keras.registry import line_stages
+from t2t_keras.text.alignment import count_words
 from t2t_keras.text.files import normalized
-from t2t_keras.text.glossary import Glossary
-from t2t_keras.text.placeholders.symbols import Shield, shield
-from t2t_keras.text.terms.hints import without_hints
 from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.checkpoints.names import checkpoint_at, identity
 from t2t_keras.training.run_config import RunConfig
@@ -55,13 +52,15 @@ class Translator:
       forbidden: words or phrases that no translation may contain, see `forbidden_sequences`.
       problem: what they were trained for; it preprocesses lines and postprocesses outputs. Default:
         lines and outputs stay as they are.
+      stages: what happens to a line before and after the model; default: what is registered for
+        these settings and this problem.
 
     Attributes:
       engine: what searches, and knows nothing of text.
       record: the run that the models are of, None = of none; checkpoint: the `identity` of the
         checkpoint that the first has its weights from, None = unknown.
 
-    Tokenizer, config, forbidden and problem are attributes as well.
+    Tokenizer, config, forbidden, problem and stages are attributes as well.
 
     Raises:
       UserError: the models do not fit together.
@@ -78,11 +77,14 @@ class Translator:
         config: DecodeConfig | None = None,
         forbidden: Sequence[str] = (),
         problem: Problem | None = None,
+        stages: Sequence[LineStage] | None = None,
     ):
         self.tokenizer = tokenizer
         self.config = config or DecodeConfig()
         self.forbidden = tuple(forbidden)
         self.problem = problem or Problem()
+        chosen = line_stages(self.config, self.problem) if stages is None else stages
+        self.stages: tuple[LineStage, ...] = tuple(chosen)
         self.record: RunConfig | None = None
         self.checkpoint: dict[str, Any] | None = None
         if not isinstance(models, Engine):
@@ -184,38 +186,28 @@ class Translator:
         translator.record = record
         return translator
 
+    def with_stages(self, *stages: LineStage) -> "Translator":
+        """Returns a translator with the same engine and these stages instead of its own."""
+        other = copy.copy(self)
+        other.stages = stages
+        return other
+
     def translate(
-        self,
-        lines: Sequence[str],
-        prefixes: Sequence[str] | None = None,
-        format: str = "text",  # noqa: A002
-        glossary: Glossary | None = None,
+        self, lines: Sequence[str], prefixes: Sequence[str] | None = None
     ) -> list[Translation]:
         """Translates each line; a blank line gives a blank line.
 
         Args:
           lines: the source text.
           prefixes: how each translation must begin; "" = no prefix. A blank line's is not used.
-          format: "html" or "xml" = each is a fragment or a document, of any number of lines, whose
-            tags stay; without prefixes. See `t2t_keras.decoding.markup.translate_markup`.
-          glossary: what words of the source are to become, as `DecodeConfig.terms` says.
 
         Raises:
           UserError: a line is not valid text, the numbers of prefixes and lines differ, no
             translation is possible under the constraints, or the model computes NaN.
         """
-        if format != "text":
-            if prefixes is not None:
-                raise UserError(
-                    f"Translations of {format} take no prefixes: leave them out.",
-                    code="not_supported",
-                )
-            from t2t_keras.decoding.markup import translate_markup
-
-            return translate_markup(self, lines, format, glossary=glossary)
         if prefixes is not None:
             check_one_each(lines, prefixes, "prefix, which may be blank,")
-        return list(self.translate_stream(lines, prefixes, glossary=glossary))
+        return list(self.translate_stream(lines, prefixes))
 
     def translate_stream(
         self,
@@ -223,7 +215,6 @@ class Translator:
         prefixes: Iterable[str] | None = None,
         first_number: int = 0,
         progress: Callable[[int], object] = lambda count: None,
-        glossary: Glossary | None = None,
     ) -> Iterator[Translation]:
         """Yields a translation of each line as they come, `lines_at_once` of them at a time.
 
@@ -232,7 +223,6 @@ class Translator:
           prefixes: as of `translate`.
           first_number: number of the first line, which the draws of samples depend on.
           progress: takes the number of further lines, or sentences of split lines, that are done.
-          glossary: as of `translate`.
 
         Raises:
           UserError: as `translate`.
@@ -248,57 +238,113 @@ class Translator:
                     f"{first_number + len(chunk)} lines, got {first_number + len(begins)}.",
                     code="unequal_counts",
                 )
-            sources = self.read(chunk, glossary=glossary)
-            hidden = [each.shield.hide(begin) for each, begin in zip(sources, begins, strict=True)]
-            prefix_ids = [ids[:-1] for ids in encode_text(hidden, self.tokenizer)]
-            found = self.search_sources(sources, prefix_ids, first_number, progress, glossary)
-            if glossary:
-                found = keep_terms(self, sources, prefix_ids, found, glossary)
-            yield from self._postprocessed(sources, found)
+            read = self.read(chunk, begins, first_number)
+            self.search_lines(read, progress)
+            yield from self._finished(read)
             first_number += len(chunk)
 
-    def search_sources(
+    def read(
+        self, lines: Sequence[str], prefixes: Sequence[str] = (), first_number: int = 0
+    ) -> list[Line]:
+        """Returns lines as the model reads them: in NFC, prepared, encoded, and cut or split."""
+        check_lines(lines)
+        prepared = [prepare(normalized(line), self.stages) for line in lines]
+        return self.encode(prepared, prefixes, first_number)
+
+    def encode(
+        self, lines: Sequence[PreparedLine], prefixes: Sequence[str] = (), first_number: int = 0
+    ) -> list[Line]:
+        """`read` of lines that are prepared."""
+        options = self.tokenizer, self.config, self.problem, prefixes, first_number
+        return read_lines(lines, *options)
+
+    def search_lines(
+        self, lines: Sequence[Line], progress: Callable[[int], object] = lambda count: None
+    ) -> None:
+        """Finds the hypotheses of the parts of lines, ranked and mended by the stages."""
+        parts = [part for line in lines for part in line.parts]
+        self.search_parts(parts, len(self.stages), progress)
+
+    def search_parts(
         self,
-        sources: Sequence[Source],
-        prefixes: Sequence[np.ndarray],
-        first_number: int = 0,
+        parts: Sequence[Part],
+        stages: int,
         progress: Callable[[int], object] = lambda count: None,
-        glossary: Glossary | None = None,
-    ) -> list[Translation]:
-        """Returns the best of the `candidates`, checked as the settings say, not postprocessed."""
-        check = self.config.check_placeholders
-        found = self.candidates(sources, prefixes, first_number, progress, check, glossary)
+    ) -> None:
+        """`search_lines` of parts, mended only by the first stages."""
+        self._find(self.engine, parts, progress)
+        costly = [part for part in parts if any(part.costs()[0])]
+        if costly and (everything := self.engine.with_all_hypotheses()) is not self.engine:
+            # Some engines prepare much for that.
+            self._find(everything, costly)
+        for part in costly:
+            if not self.config.samples:
+                part.rerank()
+            del part.hypotheses[self.config.num_hypotheses :]
+        for number, stage in enumerate(self.stages[:stages]):
+            model = Model(self, number)
+            stage.mend(model.drafts(parts), model)
+
+    def _find(
+        self,
+        engine: Engine,
+        parts: Sequence[Part],
+        progress: Callable[[int], object] = lambda count: None,
+    ) -> None:
+        """Finds hypotheses in batches of similar length."""
+
+        def search(batch: list[int]) -> list[list[Hypothesis]]:
+            some = [parts[number] for number in batch]
+            arguments = zip(*((part.ids, part.prefix, part.number) for part in some), strict=True)
+            return [self._decoded(outputs) for outputs in engine.outputs(*map(list, arguments))]
+
+        lengths = {number: len(part.ids) for number, part in enumerate(parts)}
+        batches = shared_batches(lengths, self.config, engine.batches_at_once)
+        for batch, found in parallel_batches(search, batches, engine.batches_at_once):
+            for number, hypotheses in zip(batch, found, strict=True):
+                parts[number].hypotheses = hypotheses
+            progress(len(batch))
+
+    def _decoded(self, outputs: Sequence) -> list[Hypothesis]:
+        texts = self.tokenizer.decode([output.ids for output in outputs])
         return [
-            each.joined(source, ids, self.config)
-            for source, ids, each in zip(sources, prefixes, found, strict=True)
+            Hypothesis(text, float(output.score))
+            for text, output in zip(texts, outputs, strict=True)
         ]
 
-    def candidates(
-        self,
-        sources: Sequence[Source],
-        prefixes: Sequence[np.ndarray],
-        first_number: int = 0,
-        progress: Callable[[int], object] = lambda count: None,
-        check: bool = False,
-        glossary: Glossary | None = None,
-    ) -> list[Candidates]:
-        """Returns the hypotheses of lines that `read` returned, see `CandidateSearch.find`."""
-        search = CandidateSearch(self.engine, self.tokenizer, self.config, self.problem.align)
-        missing = functools.partial(number_missing, glossary) if glossary else None
-        return search.find(sources, prefixes, first_number, progress, check, missing)
-
-    def _postprocessed(
-        self, sources: Sequence[Source], translations: Sequence[Translation]
-    ) -> Iterator[Translation]:
-        alignments: Sequence = [None] * len(sources)
+    def _finished(self, lines: Sequence[Line]) -> Iterator[Translation]:
+        """Yields translations of lines that were searched."""
+        alignments: Sequence = [None] * len(lines)
         if self.problem.postprocess_by_alignment:
-            pairs = sources, translations
-            found = align_lines(self.engine, self.tokenizer, *pairs, self.problem.align)
-            alignments = list(map(tuple, found))
-        for source, translation, alignment in zip(sources, translations, alignments, strict=True):
-            line = without_hints(source.line) if translation.hinted else source.line
-            text = self.problem.postprocess(line, translation.text, alignment)
+            texts = [[part.hypotheses[0].text for part in line.parts] for line in lines]
+            alignments = list(map(tuple, self._align(lines, texts)))
+        for line, alignment in zip(lines, alignments, strict=True):
+            translation = self._joined(line)
+            source = self.problem.preprocess(line.prepared.line)
+            text = self.problem.postprocess(source, translation.text, alignment)
             yield dataclasses.replace(translation, postprocessed=text, alignment=alignment)
+
+    def _joined(self, line: Line) -> Translation:
+        """Returns a line's translation: the best of its parts joined, the second best, ..."""
+        if not line.parts:
+            return Translation("", 0.0)
+        hypotheses = tuple(
+            Hypothesis(
+                line.prepared.restore(" ".join(each.text for each in ranked)),
+                sum(each.score for each in ranked),
+            )
+            for ranked in zip(*(part.hypotheses for part in line.parts), strict=False)
+        )
+        return Translation(
+            hypotheses[0].text,
+            hypotheses[0].score,
+            hypotheses,
+            parts=tuple(part.hypotheses[0].text for part in line.parts),
+            cut=line.cut,
+            prefix_cut=line.prefix_cut,
+            rank=max(part.rank for part in line.parts),
+            notes=line.notes(self.stages),
+        )
 
     def score(
         self, sources: Sequence[str], targets: Sequence[str], names: Sequence[str] = ()
@@ -363,48 +409,32 @@ class Translator:
           UserError: the numbers of translations and lines differ, or the model computes NaN.
         """
         check_one_each(lines, translations, "translation")
-        found = self.sources_of(lines, translations), translations
-        return align_lines(self.engine, self.tokenizer, *found, self.problem.align)
+        return self._align(self.read(lines), [each.parts for each in translations])
 
-    def align_as_seen(self, sources: Sequence[Source], found: Sequence[Translation]) -> list:
-        """Aligns what the models see and write; see `t2t_keras.decoding.aligning`."""
-        return align_as_seen(self.engine, self.tokenizer, sources, found, self.problem.align)
-
-    def read(
-        self,
-        lines: Sequence[str],
-        verbatim: Sequence[Sequence[str]] | None = None,
-        glossary: Glossary | None = None,
-    ) -> list[Source]:
-        """Returns lines as the model reads them: in NFC, preprocessed, encoded, and cut or split.
-
-        Args:
-          lines: the source text.
-          verbatim: more placeholders of each line.
-          glossary: lines get hints from it if the models support hints.
-        """
-        check_lines(lines)
-        lines = list(map(normalized, lines))
-        symbols = itertools.repeat(self.problem.protects)
-        shields = list(map(shield, lines, verbatim or [()] * len(lines), symbols))
-        seen = [self.problem.preprocess(each.text) for each in shields]
-        if glossary and takes_hints(self):
-            seen = [hinted(text, glossary) for text in seen]
-        return self._encoded(seen, shields)
-
-    def sources_of(self, lines: Sequence[str], translations: Sequence[Translation]) -> list[Source]:
-        """Returns lines as they were translated: as `read`, with the hints that they had."""
-        sources = self.read(lines)
-        pairs = zip(sources, translations, strict=True)
-        seen = [translation.hinted or source.line for source, translation in pairs]
-        return self._encoded(seen, [source.shield for source in sources])
-
-    def _encoded(self, seen: Sequence[str], shields: Sequence[Shield]) -> list[Source]:
-        most, split_long = self.config.max_input_length, self.config.split_long
-        language = self.problem.languages()[0]
-        in_front = self.problem.words_in_front
-        found = read_sources(seen, self.tokenizer, most, split_long, language, in_front)
-        return [each._replace(shield=own) for each, own in zip(found, shields, strict=True)]
+    def _align(
+        self, lines: Sequence[Line], outputs: Sequence[Sequence[str]]
+    ) -> list[list[tuple[int, int]]]:
+        """`align` of lines and the outputs for their parts."""
+        found = iter(
+            align_pairs(
+                self.engine,
+                self.tokenizer,
+                [part.ids for line in lines for part in line.parts],
+                [output for of_line in outputs for output in of_line],
+                self.problem.align,
+            )
+        )
+        alignments = []
+        for line, of_line in zip(lines, outputs, strict=True):
+            pairs: list[tuple[int, int]] = []
+            words = 0
+            for part, output in zip(line.parts, of_line, strict=True):
+                of_part = part.words_of_line(next(found))
+                pairs += [(source, words + target) for source, target in of_part]
+                words += count_words(output)
+            restored = line.prepared.align(line.prepared.text, " ".join(of_line), pairs)
+            alignments.append(sorted(restored, key=lambda pair: pair[1]))
+        return alignments
 
     def _read_pairs(
         self, sources: Sequence[str], targets: Sequence[str], names: Sequence[str] = ()

@@ -80,7 +80,7 @@ def translate_files(
 
     Args:
       plan: what `planned` returned.
-      translator: a `Translator`.
+      translator: a `MarkupTranslator`.
       languages: codes of source and target, "" = those of the translator's problem.
       memory: file of a translation memory, "" = none.
       options: as of `translate_document`.
@@ -88,7 +88,7 @@ def translate_files(
     Raises:
       UserError: the only file, or the memory, cannot be read; or the problem is not of plain text.
     """
-    problem = translator.problem
+    problem = translator.translator.problem
     if not problem.is_plain_text:
         raise UserError(
             f"Documents are for translation: {problem.name} is of symbols.", code="not_supported"

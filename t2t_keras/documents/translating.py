@@ -70,7 +70,6 @@ def translate_document(
     everything: bool = False,
     memory: TranslationMemory | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
-    glossary=None,
     final: bool = False,
     least: float = 0.75,
     confidence: bool = False,
@@ -81,11 +80,10 @@ def translate_document(
 
     Args:
       document: what `read_document` returned; `save` then writes it.
-      translator: a `Translator`.
+      translator: a `MarkupTranslator`.
       everything: also translate anew what is translated.
       memory: what it has is taken, what is similar is suggested.
       progress: takes the number of sentences that are done, and of all.
-      glossary: a `Glossary`: how terms are translated.
       final: mark translations as good, not as in need of a review.
       least: how similar a suggestion of the memory must be, 0 to 1.
       confidence: also tell how sure the model is of each text without markup, as its `quality`.
@@ -104,7 +102,7 @@ def translate_document(
         if memory and job.missing and (found := memory.fuzzy(job.unit.source, least)):
             job.unit.suggestions = [Suggestion(*found)]
             fuzzy += 1
-    _translate(translations, translator, glossary, confidence, progress)
+    _translate(translations, translator, confidence, progress)
     broken = sum(job.finish(translations, final) for job in jobs)
     known = sum(job.unit.match == "exact" for job in jobs)
     unsafe = sum(unit.is_unsafe for unit in pending)
@@ -176,32 +174,29 @@ def _letters(markup: str) -> str:
     return _TAG_OR_SPACE.sub("", markup)
 
 
-def _translate(
-    translations: _Translations, translator, glossary, confidence: bool, progress
-) -> None:
+def _translate(translations: _Translations, translator, confidence: bool, progress) -> None:
     """Translates what is the key of each entry."""
     kinds = collections.defaultdict(list)
     for kind, text in translations:
         kinds[kind].append(text)
     done = 0
     for kind, texts in kinds.items():
-        options = {"format": kind} | ({"glossary": glossary} if glossary is not None else {})
         for start in range(0, len(texts), _AT_ONCE):
             chunk = texts[start : start + _AT_ONCE]
             # Markup is normalised where its text is read: tags and attributes stay as they are.
             sent = list(map(normalized, chunk)) if kind == "text" else chunk
-            translated = translator.translate(sent, **options)
+            translated = translator.translate(sent, format=kind)
             certainties = [None] * len(chunk)
             if confidence and kind == "text":
                 from t2t_keras.decoding.confidence import confidences
 
                 certainties = [
-                    result.whole for result in confidences(translator, chunk, translated)
+                    result.whole for result in confidences(translator.translator, chunk, translated)
                 ]
             for text, line, result, certainty in zip(
                 chunk, sent, translated, certainties, strict=True
             ):
-                is_broken = bool(getattr(result, "broken", 0))
+                is_broken = "placeholders" in result.notes
                 # An unchanged text keeps the spelling of the document.
                 translation = text if result.text == line else result.text
                 translations[kind, text] = _Found(translation, certainty, is_broken)

@@ -312,11 +312,11 @@ class TranslatedFiles:
             raise UserError("The model is no longer served.", code="model_removed")
         with budget.working():
             document = read_document(self._path(file, _SOURCE), *file.pair)
-            translator = BatchedTranslator(self._service, file.pair, budget)
             path, glossary = self._folder / file.file_id / _TERMS, None
             if path.exists():
                 glossary = Glossary.of(read_json(path, ADVICE, ("terms",))["terms"])
-            translate_document(document, translator, glossary=glossary)
+            translator = BatchedTranslator(self._service, file.pair, budget, glossary)
+            translate_document(document, translator)
             budget.check()
             with self._writing(file):
                 document.save(self.path(file))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from t2t_keras.decoding.markup import translate_markup
+from t2t_keras.decoding.terms import with_terms
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
@@ -61,10 +62,11 @@ class Options:
 
     def __call__(self, translator: Translator, lines: Sequence[str]) -> list[Translation]:
         """Translates lines."""
-        if self.keep or self.blocks or self.outline:
-            how = self.blocks, self.keep, self.glossary, self.outline, self.inline
-            return translate_markup(translator, lines, self.format, *how)
-        return translator.translate(lines, format=self.format, glossary=self.glossary)
+        translator = with_terms(translator, self.glossary)
+        if self.format == "text":
+            return translator.translate(lines)
+        how = self.blocks, self.keep, self.outline, self.inline
+        return translate_markup(translator, lines, self.format, *how)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +92,11 @@ class Translated(NamedTuple):
 
     text: str
     alternatives: list[str]
+
+
+def _repaired(result: Any) -> int:
+    """Returns the number of placeholders that were repaired in a result, 0 if it is unknown."""
+    return result.notes.get("placeholders", 0) if isinstance(result, Translation) else 0
 
 
 class TranslationService:
@@ -150,7 +157,7 @@ class TranslationService:
         def translate(lines: list[str], work: Work, batch: Batch) -> Sequence[Any]:
             metrics.characters.labels(name).inc(sum(map(len, lines)))
             found = model.use(work, lines, batch)
-            metrics.broken.labels(name).inc(sum(getattr(each, "broken", 0) for each in found))
+            metrics.broken.labels(name).inc(sum(_repaired(each) for each in found))
             return found
 
         model.observe_reload = observe_reload
@@ -277,23 +284,24 @@ class TranslationService:
 class BatchedTranslator:
     """A model for documents, whose lines share batches with other requests."""
 
-    def __init__(self, service: TranslationService, pair: Pair, budget: Budget):
+    def __init__(
+        self,
+        service: TranslationService,
+        pair: Pair,
+        budget: Budget,
+        glossary: Glossary | None = None,
+    ):
         self._service, self._pair, self._budget = service, pair, budget
+        self._glossary = glossary
         self.characters = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._service.models[self._pair].translator, name)
 
     def translate(
         self,
-        lines: Sequence[str],
-        prefixes: Sequence[str] | None = None,
-        *,
-        format: str = "text",  # noqa: A002 (the translator's name)
-        glossary: Any = None,
-    ) -> list:
-        """As `Translator.translate`."""
-        self.characters += sum(map(len, lines))
+        texts: Sequence[str],
+        format: str = "text",  # noqa: A002
+    ) -> list[Translation]:
+        """As `MarkupTranslator.translate`."""
+        self.characters += sum(map(len, texts))
         with self._budget.waiting():
-            options = Options(format, glossary)
-            return self._service.translate_now(self._pair, lines, options, self._budget)
+            options = Options(format, self._glossary)
+            return self._service.translate_now(self._pair, texts, options, self._budget)

@@ -6,7 +6,9 @@ from typing import Any
 
 from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.continuations import continuations
-from t2t_keras.decoding.source_text import Source, encode_text
+from t2t_keras.decoding.inputs import encode_text
+from t2t_keras.decoding.lines import Line
+from t2t_keras.decoding.terms import with_terms
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
@@ -39,7 +41,8 @@ class WordByWord:
         """Returns the page's data for each line, see docs/server.md."""
         passages = [read_passages(line, split=self.split) for line in lines]
         sentences = [sentence for each in passages for sentence in each.sentences]
-        translations = translator.translate(sentences, glossary=self.glossary)
+        translator = with_terms(translator, self.glossary)
+        translations = translator.translate(sentences)
         known = iter(_known(translator, sentences, translations))
         return [
             _line(line, each, [next(known) for _ in each.sentences])
@@ -131,6 +134,7 @@ class OtherWords:
         Each is {"word": next word, "text": whole translation}, with "words" and "alignment" as of
         `WordByWord`. The sentences that the beginning completes stay as they are there.
         """
+        translator = with_terms(translator, self.glossary)
         return [self._of(translator, line) for line in lines]
 
     def _of(self, translator: Translator, line: str) -> list[dict[str, Any]]:
@@ -142,9 +146,9 @@ class OtherWords:
         number = min(len(finished), len(passages.sentences) - 1)
         done, current = begun[:number], " ".join(begun[number:])
         _check_lengths(translator, passages.sentences, [*done, current])
-        rest = translator.translate(passages.sentences[number + 1 :], glossary=self.glossary)
+        rest = translator.translate(passages.sentences[number + 1 :])
         sentence = passages.sentences[number]
-        found = continuations(translator, sentence, current, self.count, self.glossary)
+        found = continuations(translator, sentence, current, self.count)
         begin, end = passages.sentences[:number], passages.sentences[number + 1 :]
         around = [*map(_given, translator.read(begin), done), *rest]
         sources = [*begin, *end, *[sentence] * len(found)]
@@ -179,7 +183,7 @@ def _check_lengths(
         )
 
 
-def _given(source: Source, text: str) -> Translation:
+def _given(source: Line, text: str) -> Translation:
     """Returns a translation without a search; all of it belongs to the source's first part."""
     parts = (text, *[""] * (len(source.parts) - 1))
     return Translation(text, 0.0, (Hypothesis(text, 0.0),), parts)

@@ -60,6 +60,7 @@ STUBS = {
         "decoding.engines.ctranslate2_export",
         lambda: SimpleNamespace(record=RunConfig.load("run")),
     ),
+    "with_terms": ("decoding.terms", TRANSLATOR),
     "translate_file": ("decoding.jobs.files", None),
     "score_file": ("decoding.jobs.files", None),
     "translate_interactively": ("decoding.jobs.files", None),

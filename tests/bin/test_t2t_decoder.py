@@ -16,6 +16,7 @@ import sacrebleu
 from t2t_keras import registry
 from t2t_keras.bin import t2t_decoder
 from t2t_keras.decoding.jobs import disturbed
+from t2t_keras.decoding.terms import with_terms
 from t2t_keras.decoding.translation import one_line
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import read_results
@@ -122,10 +123,10 @@ def test_a_glossary(random_run, decode, write, tmp_path, capsys):
     )
     name = "in.txt.transformer.transformer_tiny.parallel_text.terms.beam2.alpha0.6.decodes"
     translator = Translator.from_run(random_run, decode_hparams=settings)
-    found = translator.translate(SOURCES, glossary=Glossary.read(terms))
+    found = with_terms(translator, Glossary.read(terms)).translate(SOURCES)
     assert lines_of(tmp_path / name) == [one_line(each.text) for each in found]
     printed = capsys.readouterr().out
-    kept = sum(use.kind == "exact" for each in found for use in each.terms)
+    kept = sum(use.kind == "exact" for each in found for use in each.notes.get("terms", ()))
     assert re.search(rf"^2 .*: {kept} exact", printed, re.M)
     broken = write("broken.tsv", ["man\tHund", "dog"])
     with pytest.raises(SystemExit):

@@ -9,9 +9,11 @@ from refusals import refused
 from t2t_keras import registry
 from t2t_keras.decoding.confidence import Confidence, confidences
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.terms import Terms
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.serving.export.formats import write_format
+from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.subwords import SubwordTokenizer
 
 LINES = ["the small dog sleeps", "", "the woman sees the dog and the red tree", "Ä man."]
@@ -83,8 +85,8 @@ def test_what_is_rounded_beyond_certainty_is_certain(model, tokenizer, monkeypat
 def test_hinted_sources(model, tokenizer):
     translator = Translator(model, tokenizer, DecodeConfig(**SETTINGS))
     [plain] = translator.translate(["the dog"])
-    hinted = dataclasses.replace(plain, hinted="the ⟪ dog ⟪ tree ⟫")
-    [as_read] = confidences(translator, ["the dog"], [hinted])
+    hinting = translator.with_stages(Terms(Glossary.of([("dog", "tree")]), takes_hints=True))
+    [as_read] = confidences(hinting, ["the dog"], [plain])
     [expected] = confidences(translator, ["the ⟪ dog ⟪ tree ⟫"], [plain])
     assert as_read == expected != confidences(translator, ["the dog"], [plain])[0]
     with refused("unequal_counts", "2", "1"):

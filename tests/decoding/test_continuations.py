@@ -46,7 +46,7 @@ def test_what_changes_the_beginning_is_left_out(translator, tokenizer, monkeypat
     firsts = tokenizer.decode([[symbol] for symbol in symbols])
     monkeypatch.setattr(translator.engine, "next_symbols", lambda *_: symbols)
 
-    def translate(lines, prefixes, glossary=None):
+    def translate(lines, prefixes):
         # The first is not as it was begun, and of the second no more is there.
         texts = [prefixes[0].replace("red", "green"), "red", *prefixes[2:]]
         return [Translation(text, 0.0, postprocessed=text) for text in texts]

@@ -13,6 +13,7 @@ from refusals import refused
 from t2t_keras import registry
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.markup import translate_markup
+from t2t_keras.decoding.terms import with_terms
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.serving.export.formats import write_format
 from t2t_keras.text.glossary import Glossary
@@ -67,7 +68,7 @@ def spaceless(text):
 def test_nested_fragments(translators, engine):
     translator, draw = translators[engine], random.Random(5)
     fragments = [nested(draw) for _ in range(40)]
-    found = translator.translate(fragments, format="html")
+    found = translate_markup(translator, fragments, "html")
     plain = translator.translate([text_of(fragment) for fragment in fragments])
     for fragment, translation, alone in zip(fragments, found, plain, strict=True):
         assert tags(translation.text) == tags(fragment)
@@ -77,9 +78,9 @@ def test_nested_fragments(translators, engine):
         assert unmatched <= {"", "img", "!--"}, "well nested"
         assert spaceless(text_of(translation.text)) == spaceless(alone.text)
         assert translation.score == pytest.approx(alone.score, abs=1e-4)
-        assert (translation.broken, translation.chosen) == (0, 0)
-    assert translator.translate(fragments, format="xml")[0].text == found[0].text
-    assert translator.translate([], format="html") == []
+        assert (translation.notes, translation.rank) == ({}, 0)
+    assert translate_markup(translator, fragments, "xml")[0].text == found[0].text
+    assert translate_markup(translator, [], "html") == []
 
 
 def test_what_is_no_text_stays(translators):
@@ -87,12 +88,12 @@ def test_what_is_no_text_stays(translators):
         "<?xml version='1.0'?>\n<!DOCTYPE a [<!ENTITY e 'x'>]><a k='&e;'>the <b/>dog &e; sees"
         "<![CDATA[ <x> ]]> <ph>{</ph> &lt; a man<!-- c --></a>\n"
     )
-    [found] = translators["keras"].translate([source], format="xml")
+    [found] = translate_markup(translators["keras"], [source], "xml")
     assert tags(found.text, xml_tokens) == tags(source, xml_tokens)
     assert found.text.count("&e;") == 2
     xml.parsers.expat.ParserCreate().Parse(found.text.encode(), True)
     page = "<p>the dog<script>if (a<b) x</script> <pre>\n  a  man\n\tdog</pre> &nbsp; <i>12</i>"
-    [found] = translators["keras"].translate([page], format="html")
+    [found] = translate_markup(translators["keras"], [page], "html")
     assert re.sub("[a-z]+", "", re.sub("<.*?>", "", found.text)).count("\n") == 2
     assert tags(found.text) == tags(page)
     assert found.text.count("&nbsp;") == 1
@@ -100,8 +101,8 @@ def test_what_is_no_text_stays(translators):
 
 def test_kept_elements_are_repaired_and_counted(translators):
     source = "a man <code>x --y</code> the dog <span translate='no'>Foo</span>, %s"
-    [found] = translators["keras"].translate([source], format="html")
-    assert (found.broken, len(found.hypotheses)) == (3, 1)
+    [found] = translate_markup(translators["keras"], [source], "html")
+    assert (found.notes, len(found.hypotheses)) == ({"placeholders": 3}, 1)
     for piece in ("<code>x --y</code>", "<span translate='no'>Foo</span>", "%s"):
         assert found.text.count(piece) == 1
     assert text_of(found.text).count("Foo") == 1
@@ -111,7 +112,7 @@ def test_sentences_are_translated_one_by_one(translators):
     translator = translators["keras"]
     sentences = ["the dog sees.", "a man."]
     alone = " ".join(each.text for each in translator.translate(sentences))
-    [found] = translator.translate(["<b>the dog</b> sees. <i>a man.</i>"], format="html")
+    [found] = translate_markup(translator, ["<b>the dog</b> sees. <i>a man.</i>"], "html")
     assert spaceless(text_of(found.text)) == spaceless(alone)
 
 
@@ -119,7 +120,7 @@ def test_all_hypotheses_have_the_tags(tokenizer, translators):
     config = DecodeConfig(**SETTINGS, return_beams=True)
     several = Translator(translators["keras"].models[0], tokenizer, config)
     source, glossary = "<b>the dog</b> sees <i>a man</i>", Glossary.of([("tree", "house")])
-    [found] = several.translate([source], format="html", glossary=glossary)
+    [found] = translate_markup(with_terms(several, glossary), [source], "html")
     assert len(found.hypotheses) == len({each.text for each in found.hypotheses}) == 2
     assert all(tags(each.text) == tags("<b></b><i></i>") for each in found.hypotheses)
     assert found.text == found.hypotheses[0].text
@@ -128,8 +129,8 @@ def test_all_hypotheses_have_the_tags(tokenizer, translators):
 def test_a_glossary_holds_in_markup(translators):
     glossary = Glossary.of([("small dog", "red house")])
     source = "the <b>small</b> dog sees <i>a man</i>"
-    [found] = translators["keras"].translate([source], format="html", glossary=glossary)
-    assert [use.kind for use in found.terms] == ["exact"]
+    [found] = translate_markup(with_terms(translators["keras"], glossary), [source], "html")
+    assert [use.kind for use in found.notes["terms"]] == ["exact"]
     assert [each.text for each in found.hypotheses] == [found.text]
     assert "red house" in text_of(found.text)
     assert tags(found.text) == tags(source)
@@ -142,18 +143,16 @@ def test_blocks_and_kept_names_of_the_caller(translators):
     assert f"<a>{alone}</a>" in found.text
     assert "<k>a man</k>" in found.text
     with refused("malformed_xml"):
-        translators["keras"].translate(["<a>"], format="xml")
-    with refused("not_supported", "html"):
-        translators["keras"].translate(["a"], ["b"], format="html")
+        translate_markup(translators["keras"], ["<a>"], "xml")
     with refused("bad_value", "html", "xml", "'markdown'"):
-        translators["keras"].translate(["a"], format="markdown")
+        translate_markup(translators["keras"], ["a"], "markdown")
 
 
 def test_a_page_is_translated_in_bounded_pieces(tokenizer, translators):
     few = DecodeConfig(**SETTINGS, lines_at_once=2)
     model = translators["keras"].models[0]
     texts = ["<p>the dog<p>a man<p>a tree", "<b>a man</b>", "", "the house"]
-    found = Translator(model, tokenizer, few).translate(texts, format="html")
-    expected = translators["keras"].translate(texts, format="html")
+    found = translate_markup(Translator(model, tokenizer, few), texts, "html")
+    expected = translate_markup(translators["keras"], texts, "html")
     assert [each.text for each in found] == [each.text for each in expected]
     assert np.allclose([e.score for e in found], [e.score for e in expected], atol=1e-5)

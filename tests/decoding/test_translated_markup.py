@@ -163,7 +163,7 @@ def test_settings_of_the_translator():
     [found] = translate_markup(translator, [kept], "html")
     assert (found.cut, found.text) == (0, kept)
     changed = translate_markup(echo(lambda piece: "x"), ["<p>%s a<p>%d b", "c"], "html")
-    assert [each.broken for each in changed] == [2, 0]
+    assert [each.notes for each in changed] == [{"placeholders": 2}, {}]
     translator.problem = Problem(source_language="de", target_language="en")
     translate_markup(translator, ["See Abb. 3"], "html")
     assert "See Abb. 3" in seen

@@ -17,10 +17,16 @@ class Capitals:
     def __init__(self, broken=()):
         self.calls = []
         self.broken = broken
+        self.translator = self
 
-    def translate(self, lines, format="text", **options):  # noqa: A002
-        self.calls.append((list(lines), format, options))
-        return [Translation(capitals(line), -1.0, broken=line in self.broken) for line in lines]
+    def translate(self, lines, format="text"):  # noqa: A002
+        self.calls.append((list(lines), format))
+        return [
+            Translation(
+                capitals(line), -1.0, notes={"placeholders": 1} if line in self.broken else {}
+            )
+            for line in lines
+        ]
 
 
 def capitals(text):

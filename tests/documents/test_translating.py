@@ -20,7 +20,7 @@ def test_the_same_sentence_is_translated_once_and_numbers_never(translated, tran
     assert translated("a.txt", text) == text.replace("One dog", "ONE DOG").replace(
         "Two cats", "TWO CATS"
     )
-    assert translator.calls == [(["One dog.", "Two cats."], "text", {})]
+    assert translator.calls == [(["One dog.", "Two cats."], "text")]
 
 
 def test_sentences_end_as_in_the_language_of_the_document(written, translator):
@@ -72,7 +72,7 @@ def test_lines_of_messages_with_tags_stay(translated, translator):
     message = 'msgid "<b>One</b>\\n<i>two</i>"\nmsgstr ""\n'
     assert '"<b>ONE</b>\\n"\n"<i>TWO</i>"' in translated("a.po", message)
     line = '<pre class="t2t-lines" xml:space="preserve"><b>One</b>\n<i>two</i></pre>'
-    assert translator.calls == [([line], "html", {})]
+    assert translator.calls == [([line], "html")]
 
 
 def test_codes_of_another_text_are_not_those_of_the_memory(translated):
@@ -101,14 +101,11 @@ def test_a_text_is_as_sure_as_its_worst_sentence(written, translator, monkeypatc
     assert page.units[0].quality is None
 
 
-def test_progress_and_a_glossary_reach_the_translator(written, translator):
+def test_progress(written, translator):
     document = read_document(written("a.txt", TEXT))
     shown = []
-    translate_document(
-        document, translator, glossary="terms", progress=lambda *counts: shown.append(counts)
-    )
+    translate_document(document, translator, progress=lambda *counts: shown.append(counts))
     assert shown == [(2, 2)]
-    assert translator.calls[0][2] == {"glossary": "terms"}
 
 
 def test_progress_counts_all_texts_of_all_kinds(written, translator):

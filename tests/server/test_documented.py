@@ -4,20 +4,17 @@ import logging
 import re
 
 import pytest
-from upper_case import Source, UpperCase
-
-from t2t_keras.decoding.translation import Translation
+from upper_case import Source, UpperCase, UpperCaseEngine
 
 ASKED = {"source": "en", "target": "de"}
 DEEPL = {"source_lang": "EN", "target_lang": "DE"}
 
 
-class Longer(UpperCase):
+class Longer(UpperCaseEngine):
     """Writes translations that are longer than their sources."""
 
-    def translation(self, line, glossary):
-        text = f"{line.upper()} {line.upper()}"
-        return Translation(text, 0.0, postprocessed=text)
+    def written(self, text):
+        return f"{text.upper()} {text.upper()}"
 
 
 def sent_to(client, path, texts):
@@ -82,7 +79,7 @@ def test_the_largest_file(client_of, path, settings, texts):
 
 
 def test_what_is_billed_and_counted_is_the_source(client_of):
-    client = client_of(Source(translator=Longer()))
+    client = client_of(Source(translator=UpperCase(engine=Longer())))
     before = client.get("/v2/usage").json()
     asked = {"text": ["one", "four"], "show_billed_characters": True} | DEEPL
     found = client.post("/v2/translate", json=asked).json()["translations"]
@@ -247,7 +244,7 @@ def test_a_region_stands_for_its_script_in_every_api(client_of, target, status):
 
 @pytest.mark.parametrize("text", ["42", "\u2014", "\u200b", "\ufeff"])
 def test_what_has_no_letters_comes_back(client_of, text):
-    source = Source(translator=Longer())
+    source = Source(translator=UpperCase(engine=Longer()))
     client = client_of(source)
     assert sent_to(client, "/translate", [text]).json() == {"translatedText": [text]}
     found = sent_to(client, "/v2/translate", [text]).json()["translations"]

@@ -19,8 +19,9 @@ ASKED = {"source": "en", "target": "de"}
 class Repairing(UpperCase):
     """Repairs two placeholders of each line."""
 
-    def translation(self, line, glossary):
-        return dataclasses.replace(super().translation(line, glossary), broken=2)
+    def translate(self, lines):
+        found = super().translate(lines)
+        return [dataclasses.replace(each, notes={"placeholders": 2}) for each in found]
 
 
 def test_metrics_count_and_tell_no_text(serving, caplog):

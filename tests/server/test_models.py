@@ -22,6 +22,7 @@ from upper_case import Source, UpperCase
 from t2t_keras import registry
 from t2t_keras.conversion.vocabularies import joint_pieces
 from t2t_keras.decoding.confidence import confidences
+from t2t_keras.decoding.terms import with_terms
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.server.models import ModelSource, ServedModel, Watcher
@@ -91,9 +92,9 @@ def test_what_is_served_is_what_the_translator_gives(run, sources, serving, engi
     assert line["alignment"] == list(map(list, alignment))
     assert line["alternatives"][0] == translation.hypotheses[1].text
     assert (blank["text"], blank["words"], blank["confidence"]) == ("", [], 1.0)
-    with_terms = sent | {"glossary": glossary}
-    found = httpx.post(f"{url}/page/translate", json=with_terms, timeout=60).json()["lines"]
-    [termed] = expected.translate(LINES[:1], glossary=Glossary.of(glossary))
+    termed_request = sent | {"glossary": glossary}
+    found = httpx.post(f"{url}/page/translate", json=termed_request, timeout=60).json()["lines"]
+    [termed] = with_terms(expected, Glossary.of(glossary)).translate(LINES[:1])
     assert found[0]["text"] == termed.text != translation.text
 
     prefix = translation.text.split()[0]

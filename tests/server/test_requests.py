@@ -91,9 +91,9 @@ def test_two_batches_are_translated_at_a_time(client_of):
     both = threading.Barrier(2, timeout=10)
 
     class Meeting(UpperCase):
-        def translate(self, lines, *arguments, **options):
+        def encode(self, *arguments):
             both.wait()
-            return super().translate(lines, *arguments, **options)
+            return super().encode(*arguments)
 
     client = client_of(Source(translator=Meeting()))
     with concurrent.futures.ThreadPoolExecutor() as pool:

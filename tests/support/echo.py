@@ -7,6 +7,7 @@ import numpy as np
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engines.base import Engine, Output
+from t2t_keras.decoding.markup import translate_markup
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.text.tokenizer import EOS_ID, SPACE, Tokenizer
 
@@ -91,6 +92,19 @@ class _Protected(Problem):
     protects = True
 
 
+class Echoing(Translator):
+    """A translator of text that is a `MarkupTranslator` as well."""
+
+    @property
+    def translator(self):
+        return self
+
+    def translate(self, texts, prefixes=None, format="text"):  # noqa: A002
+        if format == "text":
+            return super().translate(texts, prefixes)
+        return translate_markup(self, texts, format)
+
+
 def echo(change=str):
     """Returns a `Translator` of such a model; its `engine.seen` are the texts that came to it.
 
@@ -99,4 +113,4 @@ def echo(change=str):
     tokenizer = _Pieces(b"")
     config = DecodeConfig(beam_size=1, max_input_length=100_000, check_placeholders=False)
     problem = Problem() if change is str else _Protected()
-    return Translator(Echo(tokenizer, change), tokenizer, config, problem=problem)
+    return Echoing(Echo(tokenizer, change), tokenizer, config, problem=problem)

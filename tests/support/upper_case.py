@@ -1,72 +1,109 @@
 """A model for servers, as quick as it is simple: it writes capitals."""
 
 import dataclasses
-import re
 import threading
 import time
 from pathlib import Path
 
+import numpy as np
+
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engines.base import Engine, Output
-from t2t_keras.decoding.translation import Hypothesis, Translation
+from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
+from t2t_keras.text.tokenizer import EOS_ID, SPACE, Tokenizer
+
+_FIRST_ID = 3
+
+
+class Characters(Tokenizer):
+    """A vocabulary of all characters."""
+
+    suffix = ".model"
+    vocab_size = 0x110000 + _FIRST_ID
+
+    def _read(self, origin):
+        pass
+
+    def encode(self, lines):
+        return [
+            np.array([*(ord(each) + _FIRST_ID for each in line), EOS_ID], np.int32)
+            for line in lines
+        ]
+
+    def decode(self, sequences):
+        return ["".join(chr(i - _FIRST_ID) for i in ids if i > EOS_ID) for ids in sequences]
+
+    def pieces(self, ids):
+        return [self.decode([[i]])[0].replace(" ", SPACE) for i in ids]
+
+    def graph_tokenizer(self):
+        raise NotImplementedError
 
 
 class UpperCaseEngine(Engine):
-    """Takes texts for ids, and remembers which it has searched for."""
+    """Remembers which texts it has searched for."""
 
-    def __init__(self):
-        self.searches = []
+    def __init__(self, config=None):
+        self.config = config or DecodeConfig(beam_size=3, return_beams=True)
+        self.tokenizer, self.searches = Characters(b""), []
+
+    def with_all_hypotheses(self):
+        return self
+
+    def written(self, text):
+        """Returns the best translation of a text; the others end with signs."""
+        return text.upper()
 
     def outputs(self, sources, prefixes, numbers):
-        self.searches.append(list(sources))
-        return [[Output(source.upper(), 0.0)] for source in sources]
+        texts = self.tokenizer.decode(sources)
+        self.searches.append(texts)
+        found = []
+        for text, begin in zip(texts, self.tokenizer.decode(prefixes), strict=True):
+            rest = self.written(text).split(" ")[len(begin.split(" ")) if begin else 0 :]
+            best = " ".join([begin, *rest] if begin else rest)
+            beam = self.tokenizer.encode([best, f"{best}!", f"{best}?"])
+            # Less likely where it has lost punctuation.
+            lost = sum(max(text.count(sign) - best.count(sign), 0) for sign in ",.")
+            found.append([Output(ids, -float(lost + (rank > 0))) for rank, ids in enumerate(beam)])
+        return found
 
     def log_probs(self, sources, targets):
-        raise NotImplementedError
+        return ((number, np.zeros(len(ids), np.float32)) for number, ids in enumerate(targets))
 
     def next_symbols(self, source, prefix, count):
         raise NotImplementedError
 
-    cross_attention = attention = log_probs
+    def cross_attention(self, sources, targets):
+        for number, pair in enumerate(zip(sources, targets, strict=True)):
+            yield number, np.eye(len(pair[1]), len(pair[0]), dtype=np.float32)
+
+    attention = next_symbols
 
     def check_attention(self):
         raise NotImplementedError
 
 
-class UpperCase:
-    """A translator that writes capitals, and a beam of three."""
+class UpperCase(Translator):
+    """A translator that writes capitals, and a beam of three; it remembers its calls."""
 
-    def __init__(self, config=None):
-        self.config = config or DecodeConfig(beam_size=3, return_beams=True)
-        self.problem, self.engine = Problem(), UpperCaseEngine()
+    def __init__(self, config=None, engine=None):
+        engine = engine or UpperCaseEngine(config)
+        super().__init__(engine, engine.tokenizer, engine.config, problem=Problem(), stages=())
         self.calls = []
 
-    def translate(self, lines, prefixes=None, format="text", glossary=None):  # noqa: A002
+    def translate(self, lines, prefixes=None):
         self.calls.append(list(lines))
-        if "explode" in lines:
-            raise RuntimeError(f"as {lines} ask")
-        if "refuse" in lines:
-            raise UserError(f"as {lines} ask")
-        if format != "text":
-            return [self.markup(line) for line in lines]
-        outputs = self.engine.outputs(lines, [""] * len(lines), range(len(lines)))
-        return [self.translation(best.ids, glossary) for [best] in outputs]
+        return super().translate(lines, prefixes)
 
-    def markup(self, text):
-        if text.count("<") != text.count(">"):
-            raise UserError("a tag has no end")
-        pieces = re.split("(<[^>]*>)", text)
-        pieces[::2] = map(str.upper, pieces[::2])
-        return Translation("".join(pieces), 0.0)
-
-    def translation(self, line, glossary):
-        text = line.upper()
-        for term in glossary or ():
-            text = text.replace(term.source.upper(), term.target)
-        others = [Hypothesis(f"{text}{mark}", -1.0) for mark in "!?"]
-        return Translation(text, 0.0, (Hypothesis(text, 0.0), *others), postprocessed=text)
+    def encode(self, lines, *arguments):
+        texts = [each.line for each in lines]
+        if "explode" in texts:
+            raise RuntimeError(f"as {texts} ask")
+        if "refuse" in texts:
+            raise UserError(f"as {texts} ask")
+        return super().encode(lines, *arguments)
 
 
 class Aligning(UpperCase):
@@ -83,10 +120,10 @@ class Gated(UpperCase):
         super().__init__()
         self.gate, self.begun = threading.Event(), threading.Event()
 
-    def translate(self, lines, *arguments, **options):
+    def encode(self, *arguments):
         self.begun.set()
         assert self.gate.wait(20)
-        return super().translate(lines, *arguments, **options)
+        return super().encode(*arguments)
 
 
 @dataclasses.dataclass
@@ -115,9 +152,9 @@ class Source:
 class Endless(UpperCase):
     """Searches without end."""
 
-    def translate(self, lines, *arguments, **options):
+    def encode(self, *arguments):
         while True:
-            super().translate(lines)
+            self.search_lines(super().encode(*arguments))
             time.sleep(0.001)  # Others have work, too.
 
 

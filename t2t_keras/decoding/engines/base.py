@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from t2t_keras.decoding.config import DecodeConfig, length_penalty
 from t2t_keras.decoding.engines import ENGINES
 
 
@@ -28,11 +29,13 @@ class Engine(abc.ABC):
     give the number of each pair with what was computed for it, in any order.
 
     Attributes:
+      config: the settings.
       name: for records of what was made with it.
       models: Keras's; none where another program computes.
       batches_at_once: how many batches are searched in parallel.
     """
 
+    config: DecodeConfig
     name: str = ENGINES[0]
     models: tuple = ()
     batches_at_once: int = 1
@@ -61,6 +64,14 @@ class Engine(abc.ABC):
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray]]:
         """Yields log-probabilities of the symbols of each target, float32 [target]."""
+
+    def scores(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, float]]:
+        """Yields the score of each target, as of `Output`."""
+        for number, log_probs in self.log_probs(sources, targets):
+            penalty = length_penalty(len(targets[number]), self.config.alpha)
+            yield number, float(log_probs.sum(dtype=np.float64)) / penalty
 
     @abc.abstractmethod
     def next_symbols(self, source: np.ndarray, prefix: np.ndarray, count: int) -> list[int]:

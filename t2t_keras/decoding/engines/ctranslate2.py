@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t2t_keras.decoding.batching import batches_at_once, parallel_batches, shared_batches
-from t2t_keras.decoding.config import DecodeConfig, decode_config
+from t2t_keras.decoding.config import DecodeConfig, decode_config, length_penalty
 from t2t_keras.decoding.engines import ENGINES
 from t2t_keras.decoding.engines.base import Engine, Output
 from t2t_keras.decoding.engines.ctranslate2_export import (
@@ -190,7 +190,7 @@ class CTranslate2Engine(Engine):
         return found
 
     def _score(self, hypothesis: _Hypothesis) -> float:
-        return hypothesis.log_prob / ((6 + len(hypothesis.tokens)) / 6) ** self.config.alpha
+        return hypothesis.log_prob / length_penalty(1 + len(hypothesis.tokens), self.config.alpha)
 
     def _complete(self, sources: Sequence[np.ndarray], rows: list[list[_Hypothesis]]) -> None:
         """Replaces, in lists of hypotheses for sources, log-probabilities that are not whole."""

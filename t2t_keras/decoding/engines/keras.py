@@ -4,7 +4,7 @@ import contextlib
 import copy
 import dataclasses
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -65,14 +65,14 @@ class KerasEngine(Scorer, Engine):
 
     def with_all_hypotheses(self) -> "KerasEngine":
         """See `Engine`."""
-        if self._config.samples or self._config.return_beams:
+        if self.config.samples or self.config.return_beams:
             return self
         with self._making:
             if self._with_all is None:
                 ensemble, constraints = self._searches
-                config = dataclasses.replace(self._config, return_beams=True)
+                config = dataclasses.replace(self.config, return_beams=True)
                 found = copy.copy(self)
-                found._config = config
+                found.config = config
                 found.search = Search(ensemble, config, constraints)
                 found.for_one = self.for_one and CompiledMeanwhile(ensemble, constraints, config)
                 self._with_all = found
@@ -82,7 +82,7 @@ class KerasEngine(Scorer, Engine):
         self, sources: Sequence[np.ndarray], prefixes: Sequence[np.ndarray], numbers: Sequence[int]
     ) -> list[list[Output]]:
         """See `Engine`."""
-        config, count = self._config, len(sources)
+        config, count = self.config, len(sources)
         alone = self.for_one if count == 1 else None
         shape = few_shapes(sources, config.batch_tokens) if config.xla or alone else ()
         source, begins = padded(sources, *shape), padded(prefixes, *shape)
@@ -100,6 +100,17 @@ class KerasEngine(Scorer, Engine):
             [Output(*each) for each in zip(*row, strict=True) if np.isfinite(each[1])]
             for row in zip(ids, scores, strict=True)
         ]
+
+    def scores(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, float]]:
+        """See `Engine`."""
+        penalties: dict[int, float] = {}
+        if beta := self.config.coverage_penalty:
+            pairs = self._pairs(self._coverage_penalties, sources, targets)
+            penalties = {number: beta * float(penalty) for number, penalty, *_ in pairs}
+        for number, score in super().scores(sources, targets):
+            yield number, score + penalties.get(number, 0.0)
 
 
 def _batches_at_once(config: DecodeConfig) -> int:

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.inputs import encode_text
 from t2t_keras.decoding.jobs.line_job import JobSummary, resolve_outputs, run_line_job
 from t2t_keras.decoding.jobs.shard import Shard
-from t2t_keras.decoding.source_text import encode_text
-from t2t_keras.decoding.terms import term_counts, terms_report
 from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation, one_line, perplexity
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
@@ -25,8 +24,6 @@ from t2t_keras.io.outputs import STANDARD_STREAM, is_stream
 from t2t_keras.io.terminal import printable
 from t2t_keras.text.alignment import pharaoh
 from t2t_keras.text.files import count_lines, is_blank, read_text
-from t2t_keras.text.glossary import Glossary
-from t2t_keras.text.terms.uses import MISSING
 from t2t_keras.text.tokenizer import EOS_ID
 from t2t_keras.training.cost import hardware_name
 
@@ -46,7 +43,6 @@ def translate_file(
     attention: str | Path = "",
     references: str | Path = "",
     reads: Sequence[str | Path] = (),
-    glossary: str | Path = "",
     shard: Shard | None = None,
     states: bool = False,
 ) -> JobSummary:
@@ -56,7 +52,7 @@ def translate_file(
     hypotheses, separated by tabs; with `write_beam_scores` each followed by a tab and its score.
     Where the translator's problem postprocesses translations, what it makes of them, and of the
     references, goes to files beside `output`. Prints the number of lines, of blank and of cut ones,
-    and the time; with a glossary, what became of its terms.
+    and the time, and what the translator's stages have to report.
 
     Args:
       translator: translates.
@@ -71,7 +67,6 @@ def translate_file(
       attention: file for the attention weights (see `attention_records`).
       references: a file with a reference for each of the source's lines.
       reads: more files that are read, and folders, such as runs, whose own files must stay.
-      glossary: a file as of `Glossary.read`; "" = none.
       shard: the part of the source to translate; None = the whole. Outputs are named as given.
       states: whether `<output>.json` is to say what the translations were made from, for
         t2t-compare.
@@ -86,20 +81,18 @@ def translate_file(
     named = {name: path for name, (path, _) in makers.items()}
     if references and "postprocessed" in named:
         named["postprocessed references"] = _references_path(translator, source, output)
-    read = [source, *reads, *filter(None, (prefixes, references, glossary))]
+    read = [source, *reads, *filter(None, (prefixes, references))]
     outputs = resolve_outputs(read, named)
     postprocessed_references = outputs.pop("postprocessed references", None)
     begins = _read_prefixes(prefixes, source) if prefixes else []
-    terms = _read_glossary(glossary) if glossary else None
 
     def translate(lines: Sequence[str], number: int, progress) -> tuple[dict, Counter]:
         some = begins[number : number + len(lines)] if prefixes else None
-        found = translator.translate_stream(lines, some, number, progress, glossary=terms)
-        translations = list(found)
+        translations = list(translator.translate_stream(lines, some, number, progress))
         made = {name: make(lines, translations) for name, (_, make) in makers.items()}
-        return made, _counts(lines, translations)
+        return made, _counts(translator, lines, translations)
 
-    settings = {**provenance, **translation_settings(translator, prefixes, glossary)}
+    settings = {**provenance, **translation_settings(translator, prefixes)}
     if shard:
         settings["shard"] = str(shard)
     at_once = translator.config.lines_at_once
@@ -108,8 +101,8 @@ def translate_file(
         statement = {"source": sha256_of(Path(source)), "hardware": hardware_name()}
     done = run_line_job(source, outputs, settings, translate, at_once, shard, statement)
     _report(output, translator.config, done, provenance.get("checkpoint", ""))
-    if terms is not None:
-        _say(output, terms_report(done.counts))
+    for text in (text for stage in translator.stages for text in stage.report(done.counts)):
+        _say(output, text)
     # Those of a file are as many as its lines.
     if (surplus := len(begins) - done.lines) > 0 and is_stream(source):
         _say(output, f"{prefixes} has {surplus:,} lines more than {source}: they were not used.")
@@ -172,15 +165,13 @@ def _makers(
     return makers
 
 
-def translation_settings(
-    translator: Translator, prefixes: str | Path = "", glossary: str | Path = ""
-) -> dict[str, Any]:
+def translation_settings(translator: Translator, prefixes: str | Path = "") -> dict[str, Any]:
     """Returns what translations depend on besides the model and the source, as JSON can hold it."""
     return {
         "forbidden": list(translator.forbidden),
         "prefixes": sha256_of(Path(prefixes)) if prefixes else "",
-        "glossary": sha256_of(Path(glossary)) if glossary else "",
         **dataclasses.asdict(translator.config),
+        "stages": {stage.name: dict(stage.settings()) for stage in translator.stages},
     }
 
 
@@ -198,14 +189,6 @@ def _read_prefixes(path: str | Path, source: str | Path) -> list[str]:
             code="unequal_counts",
         )
     return prefixes
-
-
-def _read_glossary(path: str | Path) -> Glossary:
-    if is_stream(path):
-        raise UserError(
-            f"A glossary must be a regular file, got {path}: it is read twice.", code="not_a_file"
-        )
-    return Glossary.read(path)
 
 
 def score_file(
@@ -271,19 +254,18 @@ def translate_interactively(
     translator: Translator,
     lines: Iterable[str],
     write_line: Callable[[str], object],
-    glossary: Glossary | None = None,
 ) -> None:
     """Translates line after line until there are no more or Ctrl-C is pressed.
 
     Behind a tab, a line has the prefix with which its translation must begin. With `return_beams`
-    or `write_beam_scores`, all hypotheses are shown. Terms of the glossary that a translation lacks
-    are named. No characters that control a terminal are shown.
+    or `write_beam_scores`, all hypotheses are shown, and then what the translator's stages remark.
+    No characters that control a terminal are shown.
     """
     config = translator.config
     with contextlib.suppress(KeyboardInterrupt):
         for line in lines:
             source, _, prefix = line.partition("\t")
-            [translation] = translator.translate([source], [prefix], glossary=glossary)
+            [translation] = translator.translate([source], [prefix])
             for what, cut in (
                 ("line is too long", translation.cut),
                 ("prefix is longer than an output may be", translation.prefix_cut),
@@ -295,10 +277,10 @@ def translate_interactively(
                     write_line(f"{hypothesis.score:.4f}\t{printable(hypothesis.text)}")
             else:
                 write_line(printable(translation.postprocessed))
-            for use in translation.terms:
-                if use.kind == MISSING:
-                    term = use.match.term
-                    write_line(printable(f"(Missing: {term.source} -> {term.target})"))
+            for stage in translator.stages:
+                if stage.name in translation.notes:
+                    for remark in stage.remarks(translation.notes[stage.name]):
+                        write_line(printable(remark))
 
 
 def attention_records(
@@ -316,11 +298,11 @@ def attention_records(
     """
     for start in range(0, len(lines), _ATTENTION_LINES):
         some = slice(start, start + _ATTENTION_LINES)
-        sources = translator.sources_of(lines[some], translations[some])
-        ids = [source.parts[0] if source.parts else _BLANK for source in sources]
+        read = translator.read(lines[some])
+        ids = [line.parts[0].ids if line.parts else _BLANK for line in read]
         targets = [
-            source.shield.hide(each.text)
-            for source, each in zip(sources, translations[some], strict=True)
+            line.prepared.hide(each.text)
+            for line, each in zip(read, translations[some], strict=True)
         ]
         targets = encode_text(targets, translator.tokenizer)
         for found in translator.attention_of_ids(ids, targets):
@@ -331,18 +313,22 @@ def attention_records(
             yield record.getvalue()
 
 
-def _counts(lines: Sequence[str], translations: Sequence[Translation]) -> Counter:
-    return Counter(
+def _counts(
+    translator: Translator, lines: Sequence[str], translations: Sequence[Translation]
+) -> Counter:
+    counts = Counter(
         blank=sum(map(is_blank, lines)),
         cut=sum(each.cut > 0 for each in translations),
         tokens_cut=sum(each.cut for each in translations),
         prefixes_cut=sum(each.prefix_cut > 0 for each in translations),
-        others_taken=sum(each.chosen > 0 for each in translations),
-        repaired=sum(each.broken > 0 for each in translations),
-        placeholders_repaired=sum(each.broken for each in translations),
+        others_taken=sum(each.rank > 0 for each in translations),
         breaks=sum(each.text != one_line(each.text) for each in translations),
-        **term_counts(translations),
     )
+    for stage in translator.stages:
+        counts += stage.counts(
+            each.notes[stage.name] for each in translations if stage.name in each.notes
+        )
+    return counts
 
 
 def _report(
@@ -359,10 +345,7 @@ def _report(
         f"translates such lines by sentences.",
         "prefixes_cut": "prefixes were longer than their translations may be, and were cut. "
         "--decode_hparams=extra_length=100 allows more tokens, unless max_length is reached.",
-        "others_taken": "translations are not the best hypothesis, which had other placeholders "
-        "than its source.",
-        "repaired": f"translations had other placeholders than their sources: "
-        f"{counts['placeholders_repaired']:,} placeholders were repaired.",
+        "others_taken": "translations are not the best hypothesis: a later one had fewer faults.",
         "breaks": "translations had line breaks or tabs, which became spaces.",
     }.items():
         if counts[name]:

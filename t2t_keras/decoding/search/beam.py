@@ -4,6 +4,7 @@ import dataclasses
 
 import tensorflow as tf
 
+from t2t_keras.decoding.config import length_penalty
 from t2t_keras.decoding.search.constraints import IMPOSSIBLE, Constraints, Limits
 from t2t_keras.decoding.search.loop import State, written
 from t2t_keras.text.tokenizer import EOS_ID
@@ -32,11 +33,6 @@ def top_symbols(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     ids = tf.gather(groups, chosen // group, batch_dims=1) * group + chosen % group
     shape = tf.concat([lead, [count]], axis=0)
     return tf.reshape(best, shape), tf.reshape(ids, shape)
-
-
-def length_penalty(length: tf.Tensor, alpha: float | tf.Tensor) -> tf.Tensor:
-    """Returns ((5 + length) / 6)^alpha; the length includes the end of sentence."""
-    return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** alpha
 
 
 def coverage_penalty(coverage: tf.Tensor) -> tf.Tensor:
@@ -140,7 +136,8 @@ class BeamSearch:
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns ids [B, N, L] and scores [B, N] of the best finished hypotheses so far."""
         parents = parents[:, : self.beam_size]
-        new_scores = end_log_probs[:, : self.beam_size] / length_penalty(index + 1, self.alpha)
+        penalty = length_penalty(tf.cast(index + 1, tf.float32), self.alpha)
+        new_scores = end_log_probs[:, : self.beam_size] / penalty
         if self.beta:
             penalties = self.beta * coverage_penalty(state.coverage)  # [B, K]
             new_scores += tf.gather(penalties, parents, batch_dims=1)
@@ -159,5 +156,5 @@ class BeamSearch:
         """Returns bool [B]: no live hypothesis can become better than the worst finished one."""
         if self.beam_size == 1:
             return finished_scores[:, 0] > IMPOSSIBLE
-        bound = live_log_probs[:, 0] / length_penalty(max_lengths, self.alpha)
+        bound = live_log_probs[:, 0] / length_penalty(tf.cast(max_lengths, tf.float32), self.alpha)
         return finished_scores[:, -1] >= bound

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from t2t_keras.decoding.search.beam import coverage_penalty
 from t2t_keras.decoding.search.loop import Cache, Scored
 from t2t_keras.errors import UserError
 from t2t_keras.layers.scaled_dot_product import recorded_attention
-from t2t_keras.text.tokenizer import PADDING_ID
+from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID
 
 
 class Ensemble:
@@ -93,6 +94,25 @@ class Ensemble:
         logits = self._mean([model(inputs, training=False) for model in self.models])
         found = -tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
         return tf.where(target != PADDING_ID, found, 0.0)
+
+    def covered(self, source: tf.Tensor) -> tf.Tensor:
+        """Returns the coverage at the start, float32 [B, S]: 1 where nothing may attend to."""
+        hidden = source == PADDING_ID
+        if not any(model.config.source_end for model in self.models):
+            # As `Transformer.encode` hides it, nothing attends to the end.
+            hidden |= tf.pad(source[:, 1:] == EOS_ID, [[0, 0], [1, 0]])
+        return tf.cast(hidden, tf.float32)
+
+    def coverage_penalties(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Returns the `coverage_penalty` of targets, float32 [B], as a search computes it."""
+        layers = []
+        for model in self.models:
+            cross = model.attention_weights({"source": source, "target": target})["cross"]
+            layers += tf.unstack(tf.reduce_mean(cross, axis=2), axis=1)  # [B, T, S] each
+        mean = tf.add_n(layers) / len(layers)
+        is_token = tf.cast(target != PADDING_ID, tf.float32)[:, :, None]
+        coverage = self.covered(source) + tf.reduce_sum(mean * is_token, axis=1)
+        return coverage_penalty(coverage)
 
     def next_logits(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns unnormalised log-probabilities of what may stand last in targets, [B, V].

@@ -4,7 +4,8 @@ import dataclasses
 
 import tensorflow as tf
 
-from t2t_keras.decoding.search.beam import length_penalty, top_symbols
+from t2t_keras.decoding.config import length_penalty
+from t2t_keras.decoding.search.beam import top_symbols
 from t2t_keras.decoding.search.constraints import IMPOSSIBLE, Constraints, Limits
 from t2t_keras.decoding.search.loop import State, written
 from t2t_keras.text.tokenizer import EOS_ID
@@ -59,7 +60,7 @@ class Sampling:
         live_log_probs = state.live_log_probs + log_probs
         live_ids = written(state.live_ids, index, ids)
         ends = (ids == EOS_ID) & (state.live_log_probs > IMPOSSIBLE)
-        scores = live_log_probs / length_penalty(index + 1, self.alpha)
+        scores = live_log_probs / length_penalty(tf.cast(index + 1, tf.float32), self.alpha)
         return state._replace(
             live_ids=live_ids,
             previous_ids=ids,

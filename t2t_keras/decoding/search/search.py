@@ -12,7 +12,7 @@ from t2t_keras.decoding.search.ensemble import Ensemble
 from t2t_keras.decoding.search.loop import Hypotheses, Scored, SearchLoop
 from t2t_keras.decoding.search.sampling import Sampling
 from t2t_keras.layers.base import multiplied_by
-from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID
+from t2t_keras.text.tokenizer import PADDING_ID
 
 _BLOCK_SIZE = 8
 _IDS = tf.TensorSpec([None, None], tf.int32)
@@ -81,11 +81,7 @@ class Search:
         # A row of nothing but padding is there for its shape only, and ends at once.
         max_lengths = tf.where(lengths == 0, 1, max_lengths)
         if config.coverage_penalty:
-            hidden = source == PADDING_ID
-            if not any(model.config.source_end for model in self._ensemble.models):
-                # As `Transformer.encode` hides it, nothing attends to the end.
-                hidden |= tf.pad(source[:, 1:] == EOS_ID, [[0, 0], [1, 0]])
-            covered = tf.cast(hidden, tf.float32)
+            covered = self._ensemble.covered(source)
         else:
             covered = tf.zeros([tf.shape(source)[0], 0])
         scoring = dict(

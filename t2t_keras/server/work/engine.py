@@ -52,6 +52,12 @@ class EngineInTurns(Engine):
         """See `Engine`."""
         return self._of_pairs(self._engine.log_probs, sources, targets)
 
+    def scores(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, float]]:
+        """See `Engine`."""
+        return self._of_pairs(self._engine.scores, sources, targets)
+
     def cross_attention(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray]]:

@@ -28,6 +28,8 @@ from t2t_keras.decoding.jobs.files import (
 )
 from t2t_keras.decoding.jobs.line_job import stated_of
 from t2t_keras.decoding.jobs.shard import Shard
+from t2t_keras.decoding.placeholders import Placeholders
+from t2t_keras.decoding.terms import Terms
 from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation
 from t2t_keras.errors import UserError
 from t2t_keras.text.glossary import Glossary
@@ -48,6 +50,8 @@ class Repeats:
     "|" is a line break, "%" a repaired placeholder, "&" a hypothesis that is not taken.
     """
 
+    stages = (Placeholders(),)
+
     forbidden = ()
     engine = types.SimpleNamespace(check_attention=lambda: None)
 
@@ -56,7 +60,7 @@ class Repeats:
         self.problem = problem or Problem()
         self.translated = 0
 
-    def translate_stream(self, lines, prefixes, first_number, progress, glossary=None):
+    def translate_stream(self, lines, prefixes, first_number, progress):
         prefixes = prefixes or [""] * len(lines)
         for number, (line, prefix) in enumerate(zip(lines, prefixes, strict=True), first_number):
             if line == "stop":
@@ -66,13 +70,15 @@ class Repeats:
             cuts = (3 if line == "long" else 0), (2 if prefix == "long" else 0)
             hypotheses = (Hypothesis(text, -0.5), Hypothesis(f"{number}", -1.25))
             postprocessed = self.problem.postprocess(line, text)
-            repairs = dict(broken=line.count("%"), chosen=line.count("&"))
+            repairs = dict(rank=line.count("&"))
+            if count := line.count("%"):
+                repairs["notes"] = {"placeholders": count}
             yield Translation(
                 text, -0.5, hypotheses, (), *cuts, postprocessed=postprocessed, **repairs
             )
         progress(len(lines))
 
-    def translate(self, lines, prefixes, glossary=None):
+    def translate(self, lines, prefixes):
         return list(self.translate_stream(lines, prefixes, 0, lambda count: None))
 
     def align(self, lines, translations):
@@ -127,8 +133,8 @@ def test_lines_stay_lines_and_a_link_stays_one(run, tmp_path, capsys):
     )
     assert names(tmp_path) == ["in.txt", "other.txt", "out.txt"]
     assert (tmp_path / "out.txt").is_symlink()
-    # Lines and blank ones; cut ones; other hypotheses; repaired placeholders; line breaks.
-    expected = [[9, 1], [2, 512, 6], [1], [2, 3], [2]]
+    # Lines and blank ones; cut ones; other hypotheses; line breaks; repaired placeholders.
+    expected = [[9, 1], [2, 512, 6], [1], [2], [2, 3]]
     assert integers(capsys.readouterr().out) == expected
     assert run("") == ""
 
@@ -222,9 +228,8 @@ def test_prefixes(run, write, tmp_path, monkeypatch, capsys):
         with refused("unequal_counts", "p.txt", "in.txt") as refusal:
             run("a\n" * count, prefixes=prefixes)
         assert integers(str(refusal.value)) == [[3, count]]
-    for more in (dict(prefixes="-"), dict(glossary="-")):
-        with refused("not_a_file"):
-            run("a\n", **more)
+    with refused("not_a_file"):
+        run("a\n", prefixes="-")
     with refused("conflicting_settings", "split_long=true", tmp_path / "attention"):
         run("a\n", Repeats(split_long=True), attention=tmp_path / "attention")
     for count, expected in ((1, "x a\n"), (2, "x a\na\n"), (3, "x a\na\nya\n")):
@@ -265,7 +270,7 @@ def test_an_interrupted_job_is_continued(write, tmp_path, capsys):
         (dict(config={"alpha": 1.0}), "other_settings", ["alpha: ", "0.6", "1.0"]),
         (dict(alignments="b.txt"), "other_settings", ["alignments: ", "b.txt"]),
         (dict(prefixes="x\n"), "other_settings", ["prefixes: ", digest("x\nx\nx\n")]),
-        (dict(glossary="a\tb\n"), "other_settings", ["glossary: ", digest("a\tb\n")]),
+        (dict(stages=[Terms(Glossary.of([("a", "b")]))]), "other_settings", ["stages: ", "terms"]),
         (dict(record="{}"), "damaged_file", ["out.txt.progress.json"]),
         (dict(record=RECORD % ("[1]", "0")), "damaged_file", ["progress.json"]),
         (dict(record=RECORD % ('{"translations": 4}', '"many"')), "damaged_file", []),
@@ -280,11 +285,10 @@ def test_a_job_with_other_settings_is_refused(interrupted, write, tmp_path, chan
     more = {name: tmp_path / change[name] for name in ("alignments",) if name in change}
     if "prefixes" in change:
         more["prefixes"] = write("p.txt", change["prefixes"] * 3)
-    if "glossary" in change:
-        more["glossary"] = write("g.txt", change["glossary"])
     if "record" in change:
         (tmp_path / "out.txt.progress.json").write_text(change["record"])
     translator, provenance = Repeats(**change.get("config", {})), change.get("provenance", MADE_BY)
+    translator.stages = change.get("stages", translator.stages)
     before = names(tmp_path)
     with refused(code, *named):
         translate_file(translator, source, output, provenance, **more)
@@ -469,13 +473,12 @@ def answers(*lines, **options):
 def test_missing_terms_are_named_while_one_types():
     glossary, found = Glossary.of([("dog", "Hund"), ("a", "ein"), ("the", "d\x07")]), []
     translator = Repeats()
-    translator.translate = lambda lines, prefixes, glossary: [
-        Translation(
-            "Hund", 0.0, postprocessed="Hund", terms=tuple(find_uses(lines[0], matches, "Hund"))
-        )
-        for matches in [glossary.matches(lines[0])]
+    translator.stages = (Terms(glossary),)
+    translator.translate = lambda lines, prefixes: [
+        Translation("Hund", 0.0, postprocessed="Hund", notes={"terms": uses})
+        for uses in [find_uses(lines[0], glossary.matches(lines[0]), "Hund")]
     ]
-    translate_interactively(translator, ["a dog", "the dog"], found.append, glossary)
+    translate_interactively(translator, ["a dog", "the dog"], found.append)
     missing = "(Missing: a -> ein)", "(Missing: the -> d\\x07)"
     assert found == ["Hund", missing[0], "Hund", missing[1]]
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from t2t_keras.decoding.translation import Translation
 from t2t_keras.documents import read_document, translate_document
 
 HEADER = 'msgid ""\nmsgstr ""\n"Language: de\\n"\n'
@@ -14,7 +15,7 @@ def translations(written, translator, entries, header=""):
     document = read_document(written("a.po", content), "en", "de")
     translate_document(document, translator)
     return {unit.source: unit.target for unit in document.units}, [
-        text for texts, _, _ in translator.calls for text in texts
+        text for texts, _ in translator.calls for text in texts
     ]
 
 
@@ -104,7 +105,7 @@ def test_a_sign_that_is_not_the_mark_stays(written, translator):
 
 def test_a_translation_that_has_its_mark_keeps_it(written, translator):
     translator.translate = lambda lines, **options: [
-        type("Found", (), {"text": "Datei ö_ffnen"}) for _ in lines
+        Translation("Datei ö_ffnen", 0.0) for _ in lines
     ]
     found, _ = translations(written, translator, {"_Open": ""})
     assert found["_Open"] == "Datei ö_ffnen"

@@ -10,6 +10,7 @@ from echo import echo, upper_case
 from markdown_it import MarkdownIt
 from refusals import refused
 
+from t2t_keras.decoding.translation import Translation
 from t2t_keras.documents import read_document, translate_document
 
 TEXT = """---
@@ -237,7 +238,7 @@ def test_blocks_in_20_others_are_translated(translated):
 def test_unwritable_translations_keep_the_source_and_are_counted(written, translator):
     document = read_document(written("a.md", "A *b* c\n\nTwo\n"))
     translator.translate = lambda lines, format="text": [  # noqa: A006
-        type("New", (), {"text": line.replace("b", "").replace("o", "a")}) for line in lines
+        Translation(line.replace("b", "").replace("o", "a"), 0.0) for line in lines
     ]
     report = translate_document(document, translator)
     assert (report.translated, report.unsafe) == (2, 1)

@@ -5,17 +5,19 @@ import httpx
 import pytest
 from upper_case import Source
 
+from t2t_keras.decoding.markup import translate_markup
+
 
 @pytest.fixture
 def asked_of_markup(monkeypatch):
-    """What `translate_markup` is asked for, where options of XML and HTML are used."""
+    """What `translate_markup` is asked for."""
     asked = []
 
-    def translate_markup(translator, texts, *options):
+    def asked_for(translator, texts, *options):
         asked.append(options)
-        return [translator.markup(text) for text in texts]
+        return translate_markup(translator, texts, *options)
 
-    monkeypatch.setattr("t2t_keras.server.service.translate_markup", translate_markup)
+    monkeypatch.setattr("t2t_keras.server.service.translate_markup", asked_for)
     return asked
 
 
@@ -114,13 +116,13 @@ def test_sentences_are_split_as_asked(serving, deepl_client, how, calls):
 
 def test_markup(client, asked_of_markup):
     asked = dict(target_lang="DE", source_lang="EN")
-    for kind, message in (("html", "a tag has no end"), ("xml", "Malformed XML in line 1")):
+    for kind in ("html", "xml"):
         found = client.translate_text("so <b>big</b>.", tag_handling=kind, **asked)
         assert found.text == "SO <b>BIG</b>."
-        with pytest.raises(deepl.DeepLException, match=message) as raised:
-            client.translate_text("so <b", tag_handling=kind, **asked)
-        assert raised.value.http_status_code == 400
-    assert len(asked_of_markup) == 1  # Malformed XML does not come into a batch.
+    with pytest.raises(deepl.DeepLException, match="line 1") as raised:
+        client.translate_text("so <b", tag_handling="xml", **asked)
+    assert raised.value.http_status_code == 400
+    assert len(asked_of_markup) == 2  # Malformed XML does not come into a batch.
 
 
 def test_elements_that_are_kept_or_divide_the_text(client, asked_of_markup):
@@ -130,9 +132,9 @@ def test_elements_that_are_kept_or_divide_the_text(client, asked_of_markup):
         how = dict(tag_handling=kind, outline_detection=outline)
         client.translate_text("<a>x</a>", **asked, **tags, **how)
     assert asked_of_markup == [
-        ("xml", ("p",), ("a", "b"), None, True, ("c",)),
-        ("xml", ("p",), ("a", "b"), None, False, ()),
-        ("html", ("p",), ("a", "b"), None, False, ()),
+        ("xml", ("p",), ("a", "b"), True, ("c",)),
+        ("xml", ("p",), ("a", "b"), False, ()),
+        ("html", ("p",), ("a", "b"), False, ()),
     ]
 
 

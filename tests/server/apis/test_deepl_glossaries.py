@@ -311,7 +311,7 @@ def test_a_glossary_is_for_all_variants_of_its_languages(client_of):
         asked = {"text": ["house"], "source_lang": "EN-GB", "target_lang": "PT-BR"}
         asked["glossary_ids"] = f"{made['glossary_id']},"
         [found] = client.post("/v2/translate", json=asked).json()["translations"]
-        assert found["text"] == "casa"
+        assert found["text"] == "Casa"
 
 
 @pytest.mark.parametrize(("count", "status"), [(5, 200), (6, 400)])

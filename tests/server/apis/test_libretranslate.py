@@ -106,7 +106,7 @@ def test_the_terms_of_the_server_are_for_requests_without_any(serving):
     with_its_own = Options(glossary=Glossary.of([("the", "das")]))
     service = server.app.state.context.service
     [found] = service.translate_now(("en", "de"), ["the house"], with_its_own)
-    assert found.text == "das HOUSE"
+    assert found.text == "Das HOUSE"
     terms[None] = Glossary.of([("house", "hutte")])
     client = LibreTranslateAPI(serving(sources, glossaries=terms).url)
     assert client.translate("the house", "en", "fr") == "THE hutte"

@@ -11,11 +11,10 @@ from refusals import refused
 from upper_case import Source
 
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.source_text import encode_text
+from t2t_keras.decoding.inputs import encode_text
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.server.words import PREFIX_TOO_LONG, OtherWords
-from t2t_keras.text.glossary import Glossary
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.sentences import sentence_splitter
 
@@ -82,9 +81,8 @@ def test_the_beginning_is_divided_as_its_own_language_is(translator, monkeypatch
     found = lambda *arguments: asked.append(arguments[1:]) or []  # noqa: E731
     monkeypatch.setattr("t2t_keras.server.words.continuations", found)
     source, target = map(sentence_splitter, ("en", "de"))
-    terms = Glossary.of([("a", "b")])
-    OtherWords("bzw. Haus", 3, source, target, terms)(translator, ["A big dog sleeps. A man."])
-    assert asked == [("A big dog sleeps.", "bzw. Haus", 3, terms)]
+    OtherWords("bzw. Haus", 3, source, target)(translator, ["A big dog sleeps. A man."])
+    assert asked == [("A big dog sleeps.", "bzw. Haus", 3)]
 
 
 def test_the_longest_beginning(translator):

@@ -226,8 +226,8 @@ class Slow(UpperCaseEngine):
 
 def test_two_costly_clients_do_not_keep_a_third_from_an_answer():
     """Counted in searches that begin between its request and its own search."""
-    translator = UpperCase()
-    translator.engine = engine = Slow()
+    engine = Slow()
+    translator = UpperCase(engine=engine)
     config = ServerConfig(reload_seconds=0.0, max_wait_ms=0.0, max_queue_lines=100_000)
     service = TranslationService([Source(translator=translator)], config, Metrics())
     pair, waits = ("en", "de"), []

@@ -10,6 +10,8 @@ from t2t_keras.decoding.aligning import align_pairs
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engines.base import Engine, Output
 from t2t_keras.decoding.jobs.files import translate_file
+from t2t_keras.decoding.markup import translate_markup
+from t2t_keras.decoding.terms import with_terms
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.problems.parallel_text import ParallelText
 from t2t_keras.text.glossary import Glossary
@@ -21,19 +23,19 @@ class Scripted(Engine):
     """Its hypotheses are made of the source's text by functions; its attention is diagonal."""
 
     def __init__(self, tokenizer, config, changes):
-        self._tokenizer, self._config, self._changes = tokenizer, config, changes
+        self._tokenizer, self.config, self._changes = tokenizer, config, changes
         self.searched = []
 
     def with_all_hypotheses(self):
-        found = Scripted(self._tokenizer, self._config, self._changes)
-        found._config = dataclasses.replace(self._config, return_beams=True)
+        found = Scripted(self._tokenizer, self.config, self._changes)
+        found.config = dataclasses.replace(self.config, return_beams=True)
         found.searched = self.searched
         return found
 
     def outputs(self, sources, prefixes, numbers):
         texts = self._tokenizer.decode(sources)
         self.searched += texts
-        changes = self._changes[: self._config.num_hypotheses]
+        changes = self._changes[: self.config.num_hypotheses]
         return [
             [
                 Output(ids, -float(rank))
@@ -88,9 +90,8 @@ def test_with_hints_the_hypothesis_with_most_terms_comes_first(tokenizer):
         lambda text: f"x {written(text)}",
     )
     glossary = Glossary.of([("file", "datein"), ("now", "jetzt")])
-    found = translator(tokenizer, *changes, problem=Hinted()).translate(
-        ["open the file now", "open it now %s", "open it"], glossary=glossary
-    )
+    hinted = with_terms(translator(tokenizer, *changes, problem=Hinted()), glossary)
+    found = hinted.translate(["open the file now", "open it now %s", "open it"])
     assert found[0].text == "open the datein jetzt"
     # A placeholder counts for more than a term.
     assert found[1].text == "x open it jetzt %s"
@@ -99,7 +100,7 @@ def test_with_hints_the_hypothesis_with_most_terms_comes_first(tokenizer):
     assert [len(each.hypotheses) for each in found] == [1, 1, 1]
     # Samples stay in the order of their draws.
     drawn = translator(tokenizer, *changes, problem=Hinted(), samples=3, return_beams=True)
-    [found] = drawn.translate(["open the file now"], glossary=glossary)
+    [found] = with_terms(drawn, glossary).translate(["open the file now"])
     assert [each.text for each in found.hypotheses[:2]] == ["a", "datei"]
 
 
@@ -109,7 +110,7 @@ def test_the_next_hypothesis_is_taken_where_the_best_is_broken(tokenizer):
     lines = ["open %s now", "the {a} file", "no placeholder", "%s {a} b"]
     found = ours.translate(lines)
     assert [each.text for each in found] == ["open %s now", "the {a} file", lines[2], lines[3]]
-    assert [(each.chosen, each.broken) for each in found] == [(1, 0), (0, 0), (0, 0), (3, 0)]
+    assert [(each.rank, each.notes) for each in found] == [(1, {}), (0, {}), (0, {}), (3, {})]
     assert [each.score for each in found] == [-1, 0, 0, -3]
     expected = sorted([*lines, lines[0], lines[3]])
     assert sorted(ours.engine.searched) == expected, "only broken ones once more"
@@ -119,7 +120,7 @@ def test_the_next_hypothesis_is_taken_where_the_best_is_broken(tokenizer):
 def test_the_best_is_repaired_where_all_are_broken(tokenizer):
     ours = translator(tokenizer, changed(" %s", ""), str.upper, return_beams=True)
     [found] = ours.translate(["open %s now"])
-    assert (found.text, found.broken, found.chosen) == ("open now %s", 1, 0)
+    assert (found.text, found.notes, found.rank) == ("open now %s", {"placeholders": 1}, 0)
     assert [each.text for each in found.hypotheses] == ["open now %s", "OPEN %s NOW"]
     unchecked = translator(tokenizer, changed(" %s", ""), check_placeholders=False)
     assert unchecked.translate(["open %s now"])[0].text == "open now"
@@ -127,12 +128,12 @@ def test_the_best_is_repaired_where_all_are_broken(tokenizer):
 
 def test_markup_says_what_was_done_to_all_its_sentences(tokenizer):
     page = "<p>open %s now<p>the <i>%s</i> file<p>save it"
-    [found] = translator(tokenizer, changed("%s", "%d"), str).translate([page], format="html")
-    assert (found.text, found.chosen, found.broken, found.score) == (page, 1, 0, -2.0)
+    [found] = translate_markup(translator(tokenizer, changed("%s", "%d"), str), [page], "html")
+    assert (found.text, found.rank, found.notes, found.score) == (page, 1, {}, -2.0)
     lossy = translator(tokenizer, changed("%s", ""), max_input_length=4)
-    [found] = lossy.translate([page], format="html")
+    [found] = translate_markup(lossy, [page], "html")
     plain = lossy.translate(["open %s now", "the %s file", "save it"])
-    assert (found.chosen, found.broken) == (0, 2)
+    assert (found.rank, found.notes) == (0, {"placeholders": 2})
     assert found.cut == sum(each.cut for each in plain) > max(each.cut for each in plain)
 
 
@@ -174,7 +175,7 @@ def test_a_model_s_lost_symbols_are_repaired(with_symbols):
     for translation, pieces in zip(found, ["%s {a}", "x@y.de", "%1 %2"], strict=True):
         assert all(translation.text.count(piece) == 1 for piece in pieces.split())
         assert not any(sign in translation.text for sign in SYMBOLS)
-    assert sum(each.broken for each in found) > 2
+    assert sum(each.notes.get("placeholders", 0) for each in found) > 2
 
 
 def test_pairs_are_scored_with_symbols(with_symbols, monkeypatch):

@@ -9,8 +9,11 @@ import pytest
 from refusals import refused
 
 from t2t_keras.data.problem import Problem
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.inputs import check_lengths, check_lines, encode_pairs
 from t2t_keras.decoding.jobs.line_job import resolve_outputs, run_line_job
-from t2t_keras.decoding.source_text import check_lengths, check_lines, encode_pairs, read_sources
+from t2t_keras.decoding.lines import read_lines
+from t2t_keras.decoding.stages import PreparedLine
 from t2t_keras.text.words import WordTokenizer
 
 LINES, MOST = 400, 40
@@ -27,6 +30,11 @@ def lines():
         text = "".join(random.choice(alphabet, 2000 if number % 50 == 1 else number % 30))
         lines.append(text.encode("utf-8", "surrogatepass"))
     return [line.replace(b"\n", b".") for line in lines]
+
+
+def read(lines, tokenizer, most, split_long, problem=None):
+    config = DecodeConfig(max_input_length=most, split_long=split_long)
+    return read_lines(list(map(PreparedLine, lines)), tokenizer, config, problem or Problem())
 
 
 def test_every_line_is_counted_or_named(lines, tokenizer, tmp_path):
@@ -53,11 +61,9 @@ def test_every_line_is_counted_or_named(lines, tokenizer, tmp_path):
     assert run(good) == len(good) == len(kept)
     assert len((tmp_path / "out").read_text().split("\n")) == len(good) + 1
     for split_long in (False, True):
-        sources = read_sources(kept, tokenizer, MOST, split_long)
-        for text, source in zip(kept, sources, strict=True):
-            assert bool(source.parts) == bool(text.strip())
-            assert all(1 < len(part) <= MOST and part[-1] == 1 for part in source.parts)
-            assert len(source.parts) == len(source.first_words)
+        for text, line in zip(kept, read(kept, tokenizer, MOST, split_long), strict=True):
+            assert bool(line.parts) == bool(text.strip())
+            assert all(1 < len(part.ids) <= MOST and part.ids[-1] == 1 for part in line.parts)
 
 
 @pytest.mark.parametrize(
@@ -87,23 +93,45 @@ WORDS = WordTokenizer.of("<pad> </s> <unk> <2de> One two. Three four. \u00e9".sp
         (5, False, [[3, 4, 5, 6, 1]], [0], 1),
     ],
 )
-def test_a_long_line_is_split_or_cut(most, split_long, parts, first_words, cut):
-    """Each sentence has the words that its line begins with, which are counted once."""
-    line = "<2de> One two. Three four."
-    [source] = read_sources([line], WORDS, most, split_long, "en", lambda line: "<2de> ")
-    assert [part.tolist() for part in source.parts] == parts
-    assert (source.first_words, source.cut, source.repeated) == (first_words, cut, 1)
-    last = len(parts) - 1
-    assert [source.word(last, number) for number in (0, 1, 2)] == [0, 2 * last + 1, 2 * last + 2]
+@pytest.mark.parametrize("adds", [False, True])
+def test_a_long_line_is_split_or_cut(most, split_long, parts, first_words, cut, adds):
+    """Each sentence has the words in front, the line's own or only the model's."""
+
+    class Told(Problem):
+        def preprocess(self, source):
+            return f"<2de> {source}" if adds else source
+
+        def words_in_front(self, source):
+            return "<2de> "
+
+    text = "One two. Three four."
+    [line] = read([text if adds else f"<2de> {text}"], WORDS, most, split_long, Told())
+    assert [part.ids.tolist() for part in line.parts] == parts
+    own = 0 if adds else 1
+    assert [part.first_word - own for part in line.parts] == first_words
+    assert line.cut == cut
+    pairs = [(0, 5), (1, 6), (2, 7)]
+    shifted = [(own + first_words[-1], 6), (own + first_words[-1] + 1, 7)]
+    assert line.parts[-1].words_of_line(pairs) == [*pairs[:own], *shifted]
+    assert line.parts[-1].words_of_source(pairs) == [(0, 6), (1, 7)]
+
+
+def test_a_blank_line_has_no_parts():
+    class Told(Problem):
+        def preprocess(self, source):
+            return f"<2de> {source}"
+
+    assert [line.parts for line in read(["", " "], WORDS, 5, False, Told())] == [[], []]
 
 
 def test_a_sentence_inside_a_word_is_of_that_word():
-    line = "\u4e00\u3002\u4e8c x\u3002\u4e09"
-    [source] = read_sources([line], WORDS, 2, True, "zh")
-    assert (source.first_words, source.texts) == (
-        [0, 0, 1],
-        ["\u4e00\u3002", "\u4e8c x\u3002", "\u4e09"],
-    )
+    text = "\u4e00\u3002\u4e8c x\u3002\u4e09"
+    [line] = read([text], WORDS, 2, True, Problem(source_language="zh"))
+    assert [(part.first_word, part.source) for part in line.parts] == [
+        (0, "\u4e00\u3002"),
+        (0, "\u4e8c x\u3002"),
+        (1, "\u4e09"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,326 @@
+"""What happens to a line before and after the model: the seam for placeholders, terms and the like.
+
+A stage prepares each line of text, ranks and mends what the search finds for it, and restores the
+output. A `Translator` runs its stages in order before the model, and in the opposite order after.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from t2t_keras.decoding.aligning import align_pairs
+from t2t_keras.decoding.inputs import encode_text
+from t2t_keras.decoding.translation import Hypothesis
+from t2t_keras.text.alignment import Alignment
+
+if TYPE_CHECKING:
+    from t2t_keras.decoding.translator import Translator
+
+
+class Prepared:
+    """A line that one stage has prepared; this base class leaves everything as it is.
+
+    "Source" and "output" are texts as the model has them, but for what later stages change: a whole
+    line or a part of it, such as a sentence, and what was found for it.
+
+    Attributes:
+      text: of the line, for the next stage or the model.
+    """
+
+    def __init__(self, text: str):
+        self.text = text
+
+    def original(self, source: str) -> str:
+        """Returns a part of `text` as it was before this stage."""
+        return source
+
+    def hide(self, output: str) -> str:
+        """Returns what `restore` turns into a text, such as the beginning of a translation."""
+        return output
+
+    def restore(self, output: str) -> str:
+        """Returns an output as the stage before, or the user, is to have it."""
+        return output
+
+    def costs(self, source: str, outputs: Sequence[str]) -> Sequence[float]:
+        """Returns how bad each output is, 0 = nothing to mend; the cheapest is taken."""
+        return [0] * len(outputs)
+
+    def align(self, source: str, output: str, pairs: Alignment) -> Alignment:
+        """Returns pairs of words (source, output) as pairs of words of `original` and `restore`."""
+        return pairs
+
+
+class LineStage:
+    """A stage; this base class leaves everything as it is.
+
+    Attributes:
+      name: the key of its notes.
+    """
+
+    name = ""
+
+    def prepare(self, line: str) -> Prepared:
+        """Returns a line, in NFC, as the next stage or the model is to see it."""
+        return Prepared(line)
+
+    def mend(self, drafts: "Sequence[Draft]", model: "Model") -> None:
+        """Mends what was found where it is not as it should be, and sets the drafts' notes."""
+
+    def note(self, notes: Sequence[Any]) -> Any:
+        """Returns the note of a line from those of its parts, at least one."""
+        return notes[0]
+
+    def settings(self) -> Mapping[str, Any]:
+        """Returns what translations depend on, as JSON can hold it."""
+        return {}
+
+    def counts(self, notes: Iterable[Any]) -> Counter:
+        """Returns what is counted of the notes of lines, by names of its own."""
+        return Counter()
+
+    def report(self, counts: Mapping[str, int]) -> Iterable[str]:
+        """Yields what the sums of `counts` say; other counts may be among them."""
+        return ()
+
+    def remarks(self, note: Any) -> Iterable[str]:
+        """Yields what the note of one line says to whoever waits for it."""
+        return ()
+
+
+class PreparedLine:
+    """A line that all stages have prepared, in their order.
+
+    Attributes:
+      line: in NFC.
+      steps: what each stage has prepared.
+    """
+
+    def __init__(self, line: str, steps: Sequence[Prepared] = ()):
+        self.line, self.steps = line, tuple(steps)
+
+    @property
+    def text(self) -> str:
+        """The line for the model."""
+        return self.steps[-1].text if self.steps else self.line
+
+    def hide(self, output: str, after: int = -1) -> str:
+        """Returns what `restore` turns into a text; by the stages after a number alone."""
+        for step in self.steps[after + 1 :]:
+            output = step.hide(output)
+        return output
+
+    def restore(self, output: str, after: int = -1) -> str:
+        """Returns a model's output as users are to have it, or as the stage of a number does."""
+        for step in reversed(self.steps[after + 1 :]):
+            output = step.restore(output)
+        return output
+
+    def original(self, source: str, after: int = -1) -> str:
+        """Returns a part of `text` as it is in the line, or as the stage of a number sees it."""
+        for step in reversed(self.steps[after + 1 :]):
+            source = step.original(source)
+        return source
+
+    def align(self, source: str, output: str, pairs: Alignment, after: int = -1) -> Alignment:
+        """Returns an alignment of the model's words as one of `original` and `restore`."""
+        for step in reversed(self.steps[after + 1 :]):
+            pairs = step.align(source, output, pairs)
+            source, output = step.original(source), step.restore(output)
+        return pairs
+
+    def costs(self, source: str, outputs: Sequence[str]) -> list[tuple[float, ...]]:
+        """Returns the costs of each output by all stages, the first stage's first."""
+        rows: list[Sequence[float]] = []
+        for step in reversed(self.steps):
+            rows.append(step.costs(source, outputs))
+            source, outputs = step.original(source), list(map(step.restore, outputs))
+        return list(zip(*reversed(rows), strict=True)) if rows else [()] * len(outputs)
+
+
+def prepare(line: str, stages: Iterable[LineStage]) -> PreparedLine:
+    """Returns a line as all stages prepare it."""
+    steps: list[Prepared] = []
+    for stage in stages:
+        steps.append(stage.prepare(steps[-1].text if steps else line))
+    return PreparedLine(line, steps)
+
+
+@dataclasses.dataclass
+class Part:
+    """What a model translates at once: a line, or a sentence of it.
+
+    Attributes:
+      line: that it is of.
+      source: its text as all stages have prepared it.
+      ids: int32 [length], for the model: with words in front and the end of sentence, cut.
+      first_word: number of its first word among those of `line.text`.
+      words_in_front: number of words before the source, such as the language to write.
+      own_front: how many of them are the line's own.
+      prefix: int32 [prefix], how its outputs begin, without an end.
+      number: tells it apart in sampling.
+      hypotheses: what was found, best first.
+      rank: of the first of them before the stages ranked them; 0 = it was the best.
+      notes: of the stages, by their numbers.
+    """
+
+    line: PreparedLine
+    source: str
+    ids: np.ndarray
+    first_word: int = 0
+    words_in_front: int = 0
+    own_front: int = 0
+    prefix: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int32))
+    number: int = 0
+    hypotheses: list[Hypothesis] = dataclasses.field(default_factory=list)
+    rank: int = 0
+    notes: dict[int, Any] = dataclasses.field(default_factory=dict)
+
+    def costs(self) -> list[tuple[float, ...]]:
+        """Returns those of each hypothesis by all stages, the first stage's first."""
+        return self.line.costs(self.source, [each.text for each in self.hypotheses])
+
+    def rerank(self) -> None:
+        """Puts the cheapest hypotheses first; of equals, the likelier."""
+        costs = self.costs()
+        order = sorted(range(len(costs)), key=costs.__getitem__)
+        self.hypotheses, self.rank = [self.hypotheses[i] for i in order], order[0]
+
+    def words_of_line(self, pairs: Alignment) -> list[tuple[int, int]]:
+        """Returns an alignment of the words of `ids` as one of those of `line.text`."""
+        front = self.words_in_front
+        return [
+            (self.first_word + word - front if word >= front else word, other)
+            for word, other in pairs
+            if word >= front or word < self.own_front
+        ]
+
+    def words_of_source(self, pairs: Alignment) -> list[tuple[int, int]]:
+        """Returns an alignment of the words of `ids` as one of those of `source`."""
+        front = self.words_in_front
+        return [(word - front, other) for word, other in pairs if word >= front]
+
+
+class Draft:
+    """A part with its hypotheses, as the stage of a number sees them.
+
+    Attributes:
+      part: the same as the model sees it.
+      prepared: what the stage has prepared of the line.
+      source: the text.
+    """
+
+    def __init__(self, part: Part, stage: int):
+        self.part, self._stage = part, stage
+        self.prepared: Any = part.line.steps[stage]
+        self.source = part.line.original(part.source, stage)
+
+    @property
+    def outputs(self) -> list[str]:
+        """What was found, best first."""
+        return [self.part.line.restore(each.text, self._stage) for each in self.part.hypotheses]
+
+    @property
+    def score(self) -> float:
+        """That of the first output."""
+        return self.part.hypotheses[0].score
+
+    def replace(self, rank: int, output: str) -> None:
+        """Replaces an output; its score stays."""
+        text = self.part.line.hide(output, self._stage)
+        self.part.hypotheses[rank] = dataclasses.replace(self.part.hypotheses[rank], text=text)
+
+    def take(self, other: "Draft") -> None:
+        """Takes the hypotheses of another draft of this part, and all that is known of them."""
+        part = other.part
+        self.part.hypotheses, self.part.rank = part.hypotheses, part.rank
+        self.part.notes.update(part.notes)
+
+    def note(self, note: Any) -> None:
+        """Sets what the stage says of the first output."""
+        self.part.notes[self._stage] = note
+
+    def costs(self) -> tuple[float, ...]:
+        """Returns those of the first output by the stages before."""
+        return self.part.costs()[0][: self._stage]
+
+    def continued(self, beginning: np.ndarray) -> "Draft":
+        """Returns a draft of the same part without hypotheses, whose outputs begin with ids."""
+        part = dataclasses.replace(self.part, prefix=beginning, hypotheses=[], rank=0, notes={})
+        return Draft(part, self._stage)
+
+
+class Model:
+    """The model, as a stage may use it to mend drafts, many at a time.
+
+    Args:
+      translator: has it.
+      stage: number of the stage.
+    """
+
+    def __init__(self, translator: "Translator", stage: int):
+        self._translator, self._stage = translator, stage
+        self.config = translator.config
+
+    def drafts(self, parts: Iterable[Part]) -> list[Draft]:
+        """Returns parts as the stage sees them."""
+        return [Draft(part, self._stage) for part in parts]
+
+    def prefix(self, draft: Draft) -> str:
+        """Returns how each output of a draft must begin."""
+        [text] = self._translator.tokenizer.decode([draft.part.prefix])
+        return draft.part.line.restore(text, self._stage)
+
+    def align(self, drafts: Sequence[Draft], outputs: Sequence[str]) -> list[Alignment]:
+        """Returns pairs of words (source, output) for an output of each draft."""
+        translator, stage = self._translator, self._stage
+        parts = [draft.part for draft in drafts]
+        texts = [part.line.hide(text, stage) for part, text in zip(parts, outputs, strict=True)]
+        found = align_pairs(
+            translator.engine,
+            translator.tokenizer,
+            [part.ids for part in parts],
+            texts,
+            translator.problem.align,
+        )
+        return [
+            part.line.align(part.source, text, part.words_of_source(pairs), stage)
+            for part, text, pairs in zip(parts, texts, found, strict=True)
+        ]
+
+    def search(self, drafts: Sequence[Draft], beginnings: Sequence[str]) -> list[Draft]:
+        """Returns new drafts whose outputs begin so, mended by the stages before."""
+        begun = [
+            draft.continued(ids[:-1])
+            for draft, ids in zip(drafts, self._encoded(drafts, beginnings), strict=True)
+        ]
+        self._translator.search_parts([draft.part for draft in begun], self._stage)
+        return begun
+
+    def score(self, drafts: Sequence[Draft], outputs: Sequence[str]) -> list[Draft | None]:
+        """Returns new drafts with an output each, scored as by a search; None = it is too long."""
+        targets, longest = self._encoded(drafts, outputs), self.config.longest_output
+        fit = [
+            number
+            for number, draft in enumerate(drafts)
+            if len(targets[number]) <= longest(len(draft.part.ids))
+        ]
+        pairs = [drafts[number].part.ids for number in fit], [targets[number] for number in fit]
+        scored: list[Draft | None] = [None] * len(drafts)
+        for row, score in self._translator.engine.scores(*pairs) if fit else ():
+            draft, output = drafts[fit[row]], outputs[fit[row]]
+            other = draft.continued(draft.part.prefix)
+            text = draft.part.line.hide(output, self._stage)
+            other.part.hypotheses.append(Hypothesis(text, score))
+            scored[fit[row]] = other
+        return scored
+
+    def _encoded(self, drafts: Sequence[Draft], outputs: Sequence[str]) -> list[np.ndarray]:
+        texts = [
+            draft.part.line.hide(output, self._stage)
+            for draft, output in zip(drafts, outputs, strict=True)
+        ]
+        return encode_text(texts, self._translator.tokenizer)

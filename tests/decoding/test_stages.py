@@ -1,0 +1,125 @@
+"""A translator's stages prepare, rank, mend and restore: the seam that plug-ins use."""
+
+import numpy as np
+import pytest
+from upper_case import UpperCase
+
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.jobs.files import translate_file, translate_interactively
+from t2t_keras.decoding.stages import LineStage, Prepared
+from t2t_keras.decoding.translator import Translator
+
+
+class Spelled(Prepared):
+    """A line whose signs are words."""
+
+    def __init__(self, line, sign, word):
+        super().__init__(line.replace(sign, word))
+        self.sign, self.word = sign, word
+
+    def original(self, source):
+        return source.replace(self.word, self.sign)
+
+    def hide(self, output):
+        return output.replace(self.sign, self.word.upper())
+
+    def restore(self, output):
+        return output.replace(self.word.upper(), self.sign)
+
+    def costs(self, source, outputs):
+        return [
+            abs(output.count(self.word.upper()) - source.count(self.word)) for output in outputs
+        ]
+
+
+class Spelling(LineStage):
+    """Replaces a sign by words; mends outputs that end with one of the signs of the beam."""
+
+    def __init__(self, sign, word, ending=""):
+        self.name, self._how, self._ending = sign, (sign, word), ending
+
+    def prepare(self, line):
+        return Spelled(line, *self._how)
+
+    def mend(self, drafts, model):
+        for draft in drafts:
+            if self._ending and not draft.outputs[0].endswith(self._ending):
+                draft.replace(0, draft.outputs[0] + self._ending)
+                draft.note([draft.source])
+
+    def note(self, notes):
+        return [source for note in notes for source in note]
+
+    def settings(self):
+        return {"how": self._how}
+
+    def counts(self, notes):
+        return {f"{self.name} mended": sum(map(len, notes))}
+
+    def report(self, counts):
+        yield f"{counts.get(f'{self.name} mended', 0)} mended"
+
+    def remarks(self, note):
+        yield f"mended {note}"
+
+
+def test_stages_are_nested():
+    plain = UpperCase()
+    translator = plain.with_stages(Spelling("@", " at "), Spelling("+", " plus ", "!"))
+    [line] = translator.read(["me@home+you"])
+    assert line.prepared.text == "me at home plus you"
+    assert line.prepared.original("home plus you") == "home+you"
+    [found] = translator.translate(["me@home+you"])
+    assert (found.text, found.parts) == ("ME@HOME+YOU!", ("ME AT HOME PLUS YOU!",))
+    assert found.notes == {"+": ["me at home plus you"]}
+    assert plain.stages == (), "the other translator is as it was"
+    [begun] = translator.translate(["me@home now"], ["ME@YOU"])
+    assert begun.text == "ME@YOU NOW!"
+
+
+def test_the_cheapest_hypothesis_is_taken_and_its_rank_told():
+    class Asking(Prepared):
+        def costs(self, source, outputs):
+            return [not output.endswith("?") for output in outputs]
+
+    class Questions(LineStage):
+        name = "questions"
+
+        def prepare(self, line):
+            return Asking(line)
+
+    asking = UpperCase().with_stages(Questions())
+    [found] = asking.translate(["a dog"])
+    assert [each.text for each in found.hypotheses] == ["A DOG?", "A DOG", "A DOG!"]
+    assert (found.text, found.rank, found.score) == ("A DOG?", 2, -1.0)
+
+
+def test_a_stage_reports_on_files_and_remarks_while_one_types(tmp_path, capsys):
+    translator = UpperCase(DecodeConfig()).with_stages(Spelling("@", " at ", "."))
+    (tmp_path / "in").write_text("a@b\nc.\n")
+    translate_file(translator, tmp_path / "in", tmp_path / "out", {})
+    assert (tmp_path / "out").read_text() == "A@B.\nC.\n"
+    assert capsys.readouterr().out.splitlines()[-1] == "1 mended"
+    shown = []
+    translate_interactively(translator, ["a@b"], shown.append)
+    assert shown == ["A@B.", "mended ['a at b']"]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+@pytest.mark.parametrize("beta", [0.0, 0.4])
+def test_a_given_output_has_the_score_of_a_search(model, tokenizer, alpha, beta):
+    config = DecodeConfig(
+        alpha=alpha, coverage_penalty=beta, beam_size=3, extra_length=4, return_beams=True
+    )
+    engine = Translator(model, tokenizer, config).engine
+    sources = tokenizer.encode(["the small dog sees a man", "red"])
+    found = engine.outputs(sources, [np.zeros(0, np.int32)] * 2, [0, 1])
+    pairs = [
+        (source, output)
+        for source, outputs in zip(sources, found, strict=True)
+        for output in outputs
+    ]
+    targets = [np.trim_zeros(np.asarray(output.ids), "b") for _, output in pairs]
+    scores = dict(engine.scores([source for source, _ in pairs], targets))
+    expected = [output.score for _, output in pairs]
+    assert [scores[i] for i in range(len(pairs))] == pytest.approx(expected, abs=1e-4)
