@@ -78,6 +78,7 @@ def test_newstest2014_in_dev_tgz_of_one_direction(tmp_path, name, there):
 @pytest.mark.parametrize(
     ("name", "edition", "split", "lines", "expected"),
     [
+        ("translate_enfr", "", "test", 3003, "newstest2014 (3,003 lines)"),
         ("translate_ende", "full", "dev", 3000, "newstest2013 (3,000 lines)"),
         ("translate_ende", "full", "test", 2737, "2,737 lines; as published it has 3,003"),
         ("translate_ende", "filtered", "test", 2737, "filtered edition (2,737 lines)"),
@@ -85,7 +86,8 @@ def test_newstest2014_in_dev_tgz_of_one_direction(tmp_path, name, there):
     ],
 )
 def test_scores_say_which_edition(name, edition, split, lines, expected):
-    assert expected in registry.problem(name, f"newstest2014={edition}").text_name(split, lines)
+    config = f"newstest2014={edition}" * bool(edition)
+    assert expected in registry.problem(name, config).text_name(split, lines)
 
 
 def test_words_are_divided_as_the_language_that_is_written_has_them():
