@@ -93,6 +93,11 @@ def test_a_field_without_a_type_is_refused(tea_problem):
     registry.register_problem(type("Own", (Problem,), {"splits": ("train", "dev")}))
 
 
+def problem_with_metric(name):
+    registry.METRICS.add(abs, "own")
+    return registry.problem("translate_ende_toy", {"metrics": f"own + {name}"})
+
+
 @pytest.mark.parametrize(
     ("look_up", "name", "hint"),
     [
@@ -100,7 +105,7 @@ def test_a_field_without_a_type_is_refused(tea_problem):
         (registry.problem, "translate_tea_to_cofee2_go_rev", "'translate_tea_to_coffee2_go'"),
         (registry.hparams, "transformer_bsae", "'transformer_base'"),
         (registry.model, "transfromer", "'transformer'"),
-        (lambda name: registry.problem("translate_ende_toy", {"metrics": name}), "comet", ""),
+        (problem_with_metric, "comet", ""),
         (registry.hparams, "zzzzzz", ""),
     ],
 )

@@ -236,6 +236,14 @@ def test_files_of_a_configuration_are_looked_for_here_and_not_elsewhere(tmp_path
     (config / "data.yml").write_text(yaml.safe_dump({"data": data | names}), encoding="utf-8")
     with refused("outside_folder"):
         read_opennmt_tf(SHARED, config / "data.yml")
+    # The run's folder goes first.
+    for folder in (shutil.copytree(SHARED, tmp_path / "run"), config):
+        shutil.copy(FOLDER / "joint.vocab", folder)
+    (config / "joint.vocab").write_text("")
+    names = dict.fromkeys(names, "joint.vocab")
+    (config / "data.yml").write_text(yaml.safe_dump({"data": data | names}), encoding="utf-8")
+    found = read_opennmt_tf(tmp_path / "run", config / "data.yml")
+    assert found.tokenizer.vocabulary() == expected.tokenizer.vocabulary()
 
 
 def test_another_vocabulary_is_named(tmp_path):
