@@ -50,6 +50,8 @@ INIT = "def __init__(self): super().__init__({})"
     [
         ("model = lambda: models.get_model_from_catalog('TransformerTiny')", (2, 0.1, 0.1, 0.1)),
         ("model = opennmt.models.ScalingNmtEnFr()", (16, 0.1, 0.0, 0.0)),
+        ("model = opennmt.models.ScalingNmtEnDe()", (16, 0.3, 0.1, 0.0)),
+        ("model = opennmt.models.TransformerBigSharedEmbeddings()", (16, 0.1, 0.1, 0.1)),
         ("model = lambda: onmt.models.Transformer(num_heads=4, dropout=0.3)", (4, 0.3, 0.1, 0.1)),
         (f"class M(a.Transformer):\n  {INIT.format('ffn_dropout=0')}", (8, 0.1, 0.1, 0)),
         (f"class M(a.TransformerBig):\n  {INIT.format('')}", (16, 0.1, 0.1, 0.1)),

@@ -90,6 +90,14 @@ def test_a_tensor_is_built_of_a_storage(packed):
     assert code_of(read_pytorch, shared) == "too_many_values"
 
 
+@pytest.mark.parametrize(("kind", "dtype"), [("Char", "i1"), ("Byte", "u1"), ("Int", "i4")])
+def test_small_numbers(packed, kind, dtype):
+    values = np.arange(-3, 3).astype(dtype)
+    content = tensor(storage(kind=f"ctorch\n{kind}Storage\n".encode()))
+    found = read_pytorch(packed(content, s=values))
+    np.testing.assert_array_equal(found, values.reshape(2, 3), strict=True)
+
+
 @pytest.mark.parametrize(
     ("content", "code"),
     [
