@@ -31,7 +31,7 @@ def status_of(call, *arguments):
 
 
 def test_only_known_keys_are_let_in(keys):
-    access = Access(ApiKeys(keys("# comment\n\n # 2\nsecret\tmine\nOther\n")))
+    access = Access(ApiKeys(keys("# comment\n\n # 2\n secret \t mine \nOther\n")))
     assert access.client("secret", "").name == "mine"
     assert access.client("Other", "").name == "line 5"
     for wrong in ("", "secre", "Secret", "other", "# 2", "# comment"):

@@ -245,8 +245,9 @@ def refuse(*arguments, **options):
 
 
 @pytest.mark.parametrize("path", ["/translate", "/v2/translate", "/page/translate"])
-def test_whoever_leaves_during_a_body_is_no_failure_of_the_server(app, path):
-    assert Asked(app, path, JSON, b'{"q": ', leaves=True).status == 499
+def test_whoever_leaves_during_a_body_is_no_failure_of_the_server(app, keyed, path):
+    for each in (app, keyed):
+        assert Asked(each, path, JSON, b'{"api_key": "secret", "q": ', leaves=True).status == 499
 
 
 @pytest.mark.parametrize("headers", [{}, {"authorization": "DeepL-Auth-Key wrong"}])

@@ -174,7 +174,6 @@ async function askServer() {
     if (settings.filesTranslation) state.formats = settings.supportedFilesFormat;
     if (settings.keyRequired) at("key-form").hidden = false;
     at("files-section").hidden = !settings.filesTranslation;
-    showTrouble(null);
     drawFormats();
     drawLanguages();
   } catch (error) {
