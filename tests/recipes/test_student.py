@@ -350,8 +350,11 @@ def test_what_is_left_to_do(configured, capsys, monkeypatch):
         ),
     ],
 )
-def test_what_is_refused_before_anything_is_made(configured, changes, code, names, tmp_path):
+def test_what_is_refused_before_anything_is_made(
+    configured, changes, code, names, tmp_path, monkeypatch
+):
     path = configured(**changes)
+    monkeypatch.delattr(running.os, "execve")
     (tmp_path / "text" / "empty.de").touch()
     for language in ("en", "de"):
         (tmp_path / "text" / f"blank.{language}").write_text("\n \n\n")
