@@ -146,7 +146,17 @@ def test_page_report_and_json_have_the_same_numbers(comparison, page):
     assert shown == text + " ".join(f"{name} {score:.1f} {line}" for name, score, line in both)
 
 
-def test_each_system_has_an_interval_of_its_colour_by_each_metric(page):
+def test_each_system_has_an_interval_of_its_colour_by_each_metric(comparison, page):
+    assert page.count('<th scope="col"><svg class="marker"') == 4 * 3
+    # The interval is around the mean of the resamples, on the axis above it.
+    axis = re.findall(r'<text x="([\d.]+)%" y="12">(\d+)</text>', page.partition("</svg></th>")[0])
+    (low, least), *_, (high, most) = [tuple(map(float, tick)) for tick in axis]
+    score = comparison.metrics[0].scores[0]
+    ends = [float(x) for x in re.search(r'interval c0" x1="(.*?)%" x2="(.*?)%"', page).groups()]
+    values = [least + (x - low) * (most - least) / (high - low) for x in ends]
+    assert values == pytest.approx(
+        [score.mean - score.interval, score.mean + score.interval], abs=0.02
+    )
     cells = re.findall('<th scope="row">(.*?)</th><td>(.*?)</td>', page)
     marks = [
         (name, *re.findall(r"(?:interval|path class=.)\W*c(\d)", cell)) for name, cell in cells

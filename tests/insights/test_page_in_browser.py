@@ -57,15 +57,19 @@ def test_it_opens_with_the_last_layer_and_all_can_be_chosen(open_page, weights):
     classes = [each.get_attribute("class") for each in page.all("#reads li")]
     assert classes == ["", "", "joined", "", "special"]
     assert lines(page) == expected_lines(weights.cross[2])
-    labels = lambda: [page.text(f"#{side}-label") for side in ("reads", "read")]  # noqa: E731
-    assert labels() == ["Word predicted", "Word of the source"]
+
+    def labels():
+        meaning = page.text("#meaning").partition(" ")[0]
+        return [*(page.text(f"#{side}-label") for side in ("reads", "read")), meaning]
+
+    assert labels() == ["Word predicted", "Word of the source", "Encoder-decoder"]
     page.one("#kinds label:nth-child(1)").click()
-    assert labels() == ["Word of the source", "Word it reads"]
+    assert labels() == ["Word of the source", "Word it reads", "Encoder"]
     assert lines(page) == expected_lines(weights.encoder[2])
     page.one("#layers label:nth-child(1)").click()
     assert lines(page) == expected_lines(weights.encoder[0])
     page.one("#kinds label:nth-child(2)").click()
-    assert labels() == ["Word predicted", "Word read before"]
+    assert labels() == ["Word predicted", "Word read before", "Decoder"]
     assert lines(page) == expected_lines(weights.decoder[0]), "the layer stays"
     page.one("h1").click()
     for key, layer in zip(["Left", *["Right"] * 3, "Left"], [0, 1, 2, 2, 1], strict=True):
@@ -80,6 +84,7 @@ def test_it_opens_with_the_last_layer_and_all_can_be_chosen(open_page, weights):
 def test_heads_are_switched(open_page, weights):
     page = open_page()
     buttons = page.all("#heads button")
+    assert [button.inner_text() for button in buttons] == [*"01234567"]
     buttons[1].click()
     pressed = [button.get_attribute("aria-pressed") for button in buttons]
     assert pressed == ["true", "false", *["true"] * 6]

@@ -2,7 +2,7 @@ import pytest
 import sacrebleu
 from refusals import refused
 
-from t2t_keras.metrics.bleu import TOKENIZATIONS, bleu, with_metrics
+from t2t_keras.metrics.bleu import bleu, with_metrics
 from t2t_keras.registry import register_metric
 
 HYPOTHESES = ["The cat sat, on the mat.", "It is raining (again).", "über Straßen", "一只 猫 ."]
@@ -10,7 +10,7 @@ REFERENCES = ["The cat is on the mat.", "It rains (again)!", "Über Straßen", "
 ONE = ["a"], ["a"]
 
 
-@pytest.mark.parametrize("tokenize", TOKENIZATIONS)
+@pytest.mark.parametrize("tokenize", ["13a", "char", "intl", "none", "zh"])
 @pytest.mark.parametrize("lowercase", [False, True])
 def test_is_sacrebleu(tokenize, lowercase):
     score = bleu(HYPOTHESES, REFERENCES, tokenize, lowercase)
