@@ -81,6 +81,9 @@ class _Copier(Engine):
 
     name = "copier"
 
+    def __init__(self, config: DecodeConfig):
+        self.config = config
+
     def outputs(
         self, sources: Sequence[np.ndarray], prefixes: Sequence[np.ndarray], numbers: Sequence[int]
     ) -> list[list[Output]]:
@@ -138,7 +141,7 @@ def _translator() -> Translator:
         max_input_length=32,
     )
     problem = Problem(source_language="en", target_language="de")
-    return Translator(_Copier(), tokenizer, config, problem=problem)
+    return Translator(_Copier(config), tokenizer, config, problem=problem)
 
 
 class _Site(NamedTuple):

@@ -16,11 +16,13 @@ from t2t_keras.decoding.jobs.files import (
     translate_file,
 )
 from t2t_keras.decoding.jobs.line_job import stated_of
+from t2t_keras.decoding.stages import stage_settings
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import sha256_of
 from t2t_keras.io.folders import not_a_run
 from t2t_keras.io.outputs import is_stream
 from t2t_keras.io.state import as_json, read_json
+from t2t_keras.registry import line_stages
 from t2t_keras.text.files import read_text
 from t2t_keras.training.checkpoints.names import (
     TENSORFLOW_SUFFIX,
@@ -215,7 +217,8 @@ def _system(name: str, run: _Run, text: str, source: Path) -> System:
 
 def _stored(run: _Run, text: str, source: Path, output: Path) -> Path | None:
     """Returns the file that has the newest checkpoint's translations with these settings."""
-    wanted = as_json(dataclasses.asdict(run.config)) | dict.fromkeys(("prefixes", "glossary"), "")
+    stages = stage_settings(line_stages(run.config, run.record.problem))
+    wanted = as_json(dataclasses.asdict(run.config) | {"stages": stages, "prefixes": ""})
     wanted |= {"ensemble": [], "forbidden": [], "source": sha256_of(source)}
     stated = stated_of(output)
     is_own = _of_checkpoint(stated, run) and output.stat().st_mtime >= run.written

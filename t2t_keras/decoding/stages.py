@@ -91,6 +91,11 @@ class LineStage:
         return ()
 
 
+def stage_settings(stages: Iterable[LineStage]) -> dict[str, dict[str, Any]]:
+    """Returns the settings of stages by their names, in their order."""
+    return {stage.name: dict(stage.settings()) for stage in stages}
+
+
 class PreparedLine:
     """A line that all stages have prepared, in their order.
 

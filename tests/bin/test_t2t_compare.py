@@ -199,7 +199,7 @@ def test_runs_translate_what_they_have_not(runs, other_source, capsys, monkeypat
     # checkpoint translated, or who knows who.
     stated = stored.with_name(f"{stored.name}.json")
     before = json.loads(stated.read_text())
-    for name in ("ensemble", "forbidden", "prefixes", "glossary", "engine"):
+    for name in ("ensemble", "forbidden", "prefixes", "stages", "engine"):
         stated.write_text(json.dumps(before | {name: ["x"]}))
         assert translates("first", runs, beam), name
     stated.write_text(json.dumps({k: v for k, v in before.items() if k != "seconds"}))

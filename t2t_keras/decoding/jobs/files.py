@@ -16,6 +16,7 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.inputs import encode_text
 from t2t_keras.decoding.jobs.line_job import JobSummary, resolve_outputs, run_line_job
 from t2t_keras.decoding.jobs.shard import Shard
+from t2t_keras.decoding.stages import stage_settings
 from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation, one_line, perplexity
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
@@ -171,7 +172,7 @@ def translation_settings(translator: Translator, prefixes: str | Path = "") -> d
         "forbidden": list(translator.forbidden),
         "prefixes": sha256_of(Path(prefixes)) if prefixes else "",
         **dataclasses.asdict(translator.config),
-        "stages": {stage.name: dict(stage.settings()) for stage in translator.stages},
+        "stages": stage_settings(translator.stages),
     }
 
 

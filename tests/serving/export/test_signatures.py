@@ -73,7 +73,7 @@ def test_score(signature, translator):
 def test_tokens(signature, translator, lines):
     numbers = [0, 3, 5, 7]
     sources = translator.read([lines[number] for number in numbers])
-    ids = [source.parts[0] for source in sources]
+    ids = [source.parts[0].ids for source in sources]
     padded = tf.ragged.constant([row.tolist() for row in ids], tf.int32).to_tensor()
     found = signature("tokens", ids=padded, alpha=0.0)
     best = translator.tokenizer.decode(found["ids"][:, 0])
