@@ -112,11 +112,12 @@ def test_coverage_is_the_attention_to_the_source(make_model, source_ends):
     """What a step reports is the mean over layers and heads of the whole models' attention."""
     beta = 2.0
     models = [make_model(num_layers=2, source_end=source_end) for source_end in source_ends]
+    log_probs_of = whole(*models)
     config = DecodeConfig(beam_size=3, extra_length=2, coverage_penalty=beta, alpha=0.6)
     ids, scores = Translator(models, None, config).search(padded(SOURCES))
     for source, [found], [score] in zip(SOURCES, ids.numpy(), scores.numpy(), strict=True):
         target = found[found != 0]
-        log_probs = whole(*models)(source, target)[np.arange(len(target)), target]
+        log_probs = log_probs_of(source, target)[np.arange(len(target)), target]
         pair = {"source": np.array([source], np.int32), "target": target[None]}
         weights = [model.attention_weights(pair)["cross"][0].numpy() for model in models]
         attended = np.mean(weights, axis=(0, 1, 2)).sum(axis=0)

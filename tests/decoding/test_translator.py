@@ -422,9 +422,8 @@ def test_a_translator_that_is_dropped_leaves_no_graph(model, tokenizer):
     assert graph() is None, "a server that reloads would grow"
 
 
-def test_text_is_read_in_nfc(make):
+def test_text_is_read_in_nfc(translator):
     composed, decomposed = "na\u00efve caf\u00e9", "nai\u0308ve cafe\u0301"
-    translator = make(extra_length=2)
     one, other = translator.read([composed, decomposed])
     assert one.prepared.line == other.prepared.line == composed
     assert np.array_equal(one.parts[0].ids, other.parts[0].ids)

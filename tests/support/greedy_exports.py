@@ -1,5 +1,7 @@
 """Small models of all kinds, inputs, and the ids of greedy decoding by whole forward passes."""
 
+import functools
+
 import keras
 import numpy as np
 
@@ -34,15 +36,20 @@ VARIANTS = {
     "source without end": (dict(source_end=False, activation="gelu_tanh"), {}),
     "parameters": (dict(feed_forward="parameter_attention", parameter_attention_heads=2), {}),
 }
-TEXT = [source for source, _ in registry.problem("translate_ende_toy").examples("dev")]
+
+
+@functools.cache
+def text() -> list[str]:
+    """Returns the toy problem's sentences."""
+    return [source for source, _ in registry.problem("translate_ende_toy").examples("dev")]
 
 
 def translator(name: str, dtype: str = "float32") -> Translator:
     """Returns a translator of a variant, with random weights."""
     options, settings = VARIANTS[name]
-    tokenizer = SentencePieceTokenizer.train(TEXT, vocab_size=400)
+    tokenizer = SentencePieceTokenizer.train(text(), vocab_size=400)
     if options.get("share_embeddings") in ("target", "none"):
-        source = SentencePieceTokenizer.train(TEXT, vocab_size=380)
+        source = SentencePieceTokenizer.train(text(), vocab_size=380)
         tokenizer = tokenizer.with_source(source)
     keras.utils.set_random_seed(5)
     sizes = tokenizer.vocab_size, None, tokenizer.source_vocab_size
@@ -60,7 +67,7 @@ def translator(name: str, dtype: str = "float32") -> Translator:
 
 def inputs(translator: Translator) -> np.ndarray:
     """Returns ids of sentences of several lengths, with padding."""
-    return padded(translator.tokenizer.source.encode([*TEXT[:6], "a", ""]))
+    return padded(translator.tokenizer.source.encode([*text()[:6], "a", ""]))
 
 
 def greedy_ids(translator: Translator, source: np.ndarray, found: np.ndarray) -> np.ndarray:
