@@ -23,9 +23,11 @@ os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ["TF_XLA_FLAGS"] = "--tf_xla_persistent_cache_directory="
 os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
 
-# Compiling takes longer than what tests compute: XLA's last stage does without optimisation, and
-# oneDNN, which compiles for each shape, is left out.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# Compiling takes longer than what tests compute: XLA's last stage does without optimisation and
+# takes each module as a whole, and oneDNN, which compiles for each shape, is left out.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+)
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 # Tests run side by side, on all cores: threads of their own would only wait for each other.

@@ -22,9 +22,8 @@ from t2t_keras.training.trainer import train
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs jax")
 
-# Compiling takes most of the time, so it is told not to optimise, and not to split modules.
-COMPILE_QUICKLY = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
-COMPILE_QUICKLY += " --xla_cpu_parallel_codegen_split_count=1"
+# Compiling takes most of the time, so it is told not to optimise.
+COMPILE_QUICKLY = f"{os.environ['XLA_FLAGS']} --xla_cpu_use_fusion_emitters=false"
 
 
 @pytest.fixture(scope="module")
