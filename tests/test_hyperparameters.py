@@ -16,7 +16,11 @@ def test_every_field_is_a_documented_setting_whose_default_is_allowed():
 
 def test_tensor2tensor_s_names_are_answered_with_ours():
     common = {"hidden_size": "d_model", "filter_size": "d_ff", "num_hidden_layers": "num_layers"}
-    common |= {"batch_size": "batch_tokens", "residual_dropout": "dropout"}
+    common |= {"batch_size": "batch_tokens", "clip_grad_norm": "clip_norm"}
+    common |= dict.fromkeys(("residual_dropout", "layer_prepostprocess_dropout"), "dropout")
+    common |= dict.fromkeys(("max_input_seq_length", "max_target_seq_length"), "max_length")
+    common |= {"learning_rate_constant": "learning_rate", "activation_dtype": "compute_dtype"}
+    common |= {"learning_rate_warmup_steps": "warmup_steps"}
     common |= {f"optimizer_{name}": name for name in ("adam_beta1", "adam_beta2", "adam_epsilon")}
     assert common.items() <= TENSOR2TENSOR_NAMES.items()
     for theirs, ours in TENSOR2TENSOR_NAMES.items():
