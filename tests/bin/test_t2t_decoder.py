@@ -82,6 +82,7 @@ def test_file_with_blank_lines_and_reference(random_run, decode, write, tmp_path
     assert (lines[1], lines[3], len(set(lines))) == ("", "", 4)
     printed = capsys.readouterr().out
     [summary] = re.findall(f"^{target}: .*$", printed, re.M)
+    assert f" {target}.\n" not in printed, "whoever names it knows it"
     assert re.findall(r"\d+ ", summary)[:2] == ["5 ", "2 "], "lines, and blank ones"
     # Which one it is is not clear where the newest was removed by hand.
     assert summary.endswith(f" {random_run / 'model.ckpt-30'}")
