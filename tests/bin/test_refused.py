@@ -25,11 +25,10 @@ EVALB = "t2t-evalb --test=one --gold="
 # By the code of the error: a command, and the names and values that the error has.
 CASES = f"""
 missing_flags
-  t2t-avg-all --model_dir=run => --output_dir
-  t2t-npz-to-checkpoint --model_dir=run => --output_dir
+  t2t-avg-all => --model_dir --output_dir
+  t2t-npz-to-checkpoint => --model_dir --output_dir
   t2t-bleu --reference=x => --translation
-  t2t-datagen --data_dir=x => --problem
-  {REVERSE} => --data_dir
+  t2t-datagen => --problem --data_dir
   t2t-decoder => --output_dir
   {EVALB} => --gold
   {INSIGHTS} => --sentence --sentences_from_file
@@ -40,8 +39,8 @@ missing_flags
   t2t-query-server --server=localhost:1 --inputs_once=a => --servable_name
   t2t-query-server --servable_name=x --inputs_once=a => --server
   t2t-serve --port=0 => --model
-  t2t-filter --source=one --target=one --output=x --forward=run => --keep
-  t2t-import --output_dir=x => --from --model --problem
+  t2t-filter --forward=run => --source --target --keep --output
+  t2t-import => --from --model --output_dir --problem
 
 output_exists
   t2t-avg-all --model_dir=run --output_dir=run => --output_dir=run run.json

@@ -112,6 +112,8 @@ def test_steps_hold_what_was_planned_in_batches_of_similar_drawn_length(
     padded = as_planned = 0
     for first in range(0, count, 16):
         beside = read[first : min(first + 16, count)]
+        longest = [one.lengths[some].max() for one, some in beside]
+        assert longest != sorted(longest), "in random order"
         drawn = np.concatenate([one.lengths[some] for one, some in beside])
         planned = [
             vary.examples(store, sampler.at(first + i), first + i).lengths

@@ -63,7 +63,7 @@ def test_generated(pairs_of, name, characters, tmp_path):
     manifest = generate(problem, tmp_path)
     assert manifest["vocabulary"]["size"] == 3 + characters
     generated = open_generated(problem, tmp_path)
-    assert list(manifest["splits"]) == ["train", "dev"]
+    assert (list(manifest["splits"]), generated.corpora) == (["train", "dev"], {"train": 300})
     for split in manifest["splits"]:
         order = -1 if problem.reverse else 1
         pairs = [pair[::order] for pair in problem.examples(split)]
