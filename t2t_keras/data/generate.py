@@ -220,7 +220,7 @@ def _complete(
         return None
     try:
         generated = open_generated(problem, directory.parent)
-        different = manifest.get("made_from") not in (None, "", digest_of(made_from))
+        different = manifest.get("made_from") not in (None, digest_of(made_from))
         reason = f"The data in {directory} was made from other text, or by other versions."
     except UserError as error:
         if error.code != "other_settings":

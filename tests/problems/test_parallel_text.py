@@ -139,7 +139,7 @@ def test_models_of_symbols_check_them_and_say_so():
     assert decode_config("", problem.decoding).check_placeholders
     assert not decode_config("check_placeholders=false", problem.decoding).check_placeholders
     assert "shield(line" in problem.raw_output
-    assert problem_of().raw_output == ""
+    assert (problem_of().raw_output, problem_of().decoding) == ("", {})
     multilingual = registry.problem(
         "multilingual_text", "train=a.en-de,dev=a.en-de,target_language=de,protect=true"
     )
