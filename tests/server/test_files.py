@@ -185,6 +185,16 @@ def test_what_was_sent_is_not_kept_if_it_fails(tmp_path, word, terms):
     assert refunds == [("anna", 7)]
 
 
+def test_a_file_whose_model_is_gone_says_so():
+    async def send(files):
+        file = await keep(files)
+        files.translate(file, ("en", "fr"), 1)
+        with pytest.raises(ApiError, match="no longer served"):
+            await files.finished(file)
+
+    using(UpperCase(), send)
+
+
 def test_characters_of_a_file_are_those_of_all_its_batches():
     async def send(files):
         file = await keep(files, content=b"\n".join(b"a%04d" % i for i in range(1_100)))

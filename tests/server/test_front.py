@@ -131,7 +131,7 @@ def test_without_a_key_nothing_is_parsed(keyed, kind):
     ("kind", "body"),
     [
         (FORM, b"q=1&source=en&target=de&api_key=%73ecret"),
-        (FORM, b"q=1&source=en&target=de&auth_key=secret"),
+        (FORM.title(), b"q=1&source=en&target=de&auth_key=secret"),
         (JSON, b'{"q": "1", "source": "en", "target": "de", "api_key": "\\u0073ecret"}'),
         # After its first MiB, which is the limit for files only.
         (JSON, b'{"q": "1", "source": "en", "target": "de",' + MIB + b'"auth_key": "secret"}'),

@@ -78,6 +78,7 @@ def test_what_the_page_asks_of_a_model(client_of, monkeypatch):
     for path in ("/page/translate", "/page/alternatives"):
         sent = {"q": "a", "prefix": "b", "glossary": terms, "source": "en", "target": "fr"}
         assert client.post(path, json=sent).status_code == 200
+        assert client.post(path, json=sent | {"target": "en"}).status_code == 400
     translation, alternatives = asked
     text, whole = "Mr. Smith came.", ["Mr. Smith came."]  # Mr. ends French sentences.
     assert translation.split(text) == alternatives.split(text) == whole
