@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from t2t_keras.text.markup.characters import read_characters, write_characters
-from t2t_keras.text.sentences import STOPS, join_sentences, sentence_splitter
+from t2t_keras.text.sentences import ends_sentence, join_sentences, sentence_splitter
 
 # It begins only where white space does, so that a long run of it is not tried from each place.
 _BREAK = re.compile(r"(?<![^\S\r\n])[^\S\r\n]*+(?:\r\n|\r|\n)\s*")
@@ -22,7 +22,7 @@ _KEPT_LINES = '<pre class="t2t-lines" xml:space="preserve">', "</pre>"
 _TAG = re.compile(r"<!--.*?(?:-->|$)|<[^<>]*>", re.DOTALL)
 _OWN_LINES = re.compile(r"<(?:pre|code|kbd|samp|tt|script|style|textarea|xmp)\b", re.IGNORECASE)
 # Of lines that are not wrapped.
-_LINE_ENDS_SENTENCE = re.compile(rf"[:;♪{STOPS}][^\w\s]*$")
+_PART_END = re.compile(r"[:;♪][^\w\s]*$")
 
 
 class Segment(NamedTuple):
@@ -85,9 +85,9 @@ def _with_kept_lines(markup: str) -> str:
     return _KEPT_LINES[0] + "".join(parts) + _KEPT_LINES[1]
 
 
-def ends_sentence(text: str) -> bool:
-    """Returns whether a text ends with a mark that ends sentences, maybe with others after it."""
-    return bool(_LINE_ENDS_SENTENCE.search(text[-10:]))
+def ends_line(text: str) -> bool:
+    """Returns whether what follows a line begins anew: after a sentence, a colon or a note."""
+    return ends_sentence(text) or bool(_PART_END.search(text[-10:]))
 
 
 def laid_out(parts: Sequence[str | Segment], translations: Mapping[str, str]) -> str:
@@ -121,7 +121,7 @@ def _is_wrapped(line: str, following: str, between: str) -> bool:
     return (
         len(line) >= _LEAST_WRAPPED
         and between.count("\n") + between.replace("\r\n", "").count("\r") == 1
-        and not ends_sentence(line)
+        and not ends_line(line)
         and following[0].islower()
     )
 

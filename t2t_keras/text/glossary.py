@@ -12,16 +12,10 @@ from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import is_blank, is_text, normalized, read_text, trimmed
 from t2t_keras.text.placeholders import find as find_placeholders
+from t2t_keras.text.scripts import KATAKANA, UNSPACED
 from t2t_keras.text.terms.hints import MARKS
 from t2t_keras.text.terms.trie import Trie
 
-# Scripts without spaces between words, whose characters count as words: Thai, Lao,
-# Burmese, Khmer, hiragana, Chinese.
-_UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-    "\U00020000-\U000323af"
-)
-_KATAKANA = "\u30a0-\u30ff\u31f0-\u31ff\uff66-\uff9f"
 # What divides words or lines; a no-break space is part of a term.
 _SPACES = re.compile(r"[ \t-\r\x1c-\x1f\x85\u2028\u2029]+")
 _MOST_CHARACTERS = 1_024  # of a side of a term
@@ -205,9 +199,9 @@ def _token() -> re.Pattern:
     codes = range(0x20000)
     accents = [chr(i) for i in codes if unicodedata.category(chr(i)) in ("Mn", "Mc", "Me")]
     joined = "".join(map(re.escape, accents)) + "\u200c\u200d"
-    letter = rf"[^\W{_UNSPACED}{_KATAKANA}]"
+    letter = rf"[^\W{UNSPACED}{KATAKANA}]"
     return re.compile(
-        rf"[{_UNSPACED}][{joined}]*|[{_KATAKANA}]+|{letter}(?:{letter}|[{joined}])*|[^\w\s]"
+        rf"[{UNSPACED}][{joined}]*|[{KATAKANA}]+|{letter}(?:{letter}|[{joined}])*|[^\w\s]"
     )
 
 

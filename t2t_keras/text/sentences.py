@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 _AT_ONCE = 4_000  # characters of a line
 _SPACES = re.compile(r"[^\S\r\n]")
 # What ends a sentence, in any script.
-STOPS = ".!?\u2026\u3002\uff01\uff1f\uff0e\uff61\u061f\u06d4\u0964\u0965\u1362\u104b\u17d4\u0589"
+_STOPS = ".!?\u2026\u3002\uff01\uff1f\uff0e\uff61\u061f\u06d4\u0964\u0965\u1362\u104b\u17d4\u0589"
 # Full stops, and quotation marks and brackets after them.
 _NEED_NO_SPACE = frozenset("\u3002\uff01\uff1f\uff0e\uff61\u300d\u300f\uff09\u201d")
 # Scripts that put a space between sentences, but whose stops divide them without one, too.
@@ -21,10 +21,10 @@ _KNOWN_STOPS = str.maketrans(
 )
 # Marks of footnotes after a stop, or a quotation mark after that: "large.[7] This".
 _NOTE = r"(?:\[[^\[\]\n]{1,40}\]|[\u00b9\u00b2\u00b3\u2070\u2074-\u2079*\u2020\u2021])"
-_NOTES = re.compile(rf"(?<=[{STOPS}\"\u201d\u2019\u00bb)]){_NOTE}+(?=\s++(?![a-z]))")
+_NOTES = re.compile(rf"(?<=[{_STOPS}\"\u201d\u2019\u00bb)]){_NOTE}+(?=\s++(?![a-z]))")
 # A sentence in brackets, before another one.
-_IN_BRACKETS = re.compile(rf"(?:\([^()]*[{STOPS}]\)|\[[^\[\]]*[{STOPS}]\])\s+(?=\S)")
-_SENTENCE_END = re.compile(rf"[{STOPS}](?:{_NOTE}|[^\w\s])*$")
+_IN_BRACKETS = re.compile(rf"(?:\([^()]*[{_STOPS}]\)|\[[^\[\]]*[{_STOPS}]\])\s+(?=\S)")
+_SENTENCE_END = re.compile(rf"[{_STOPS}](?:{_NOTE}|[^\w\s])*$")
 
 
 def sentences(text: str, language: str) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from t2t_keras.documents.document import Unit, markup_of
-from t2t_keras.documents.segments import divided, ends_sentence, unwrapped
+from t2t_keras.documents.segments import divided, ends_line, unwrapped
 from t2t_keras.documents.spans import SpanDocument, decoded
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import INVISIBLE, has_letters
@@ -187,7 +187,7 @@ def _goes_on(before: _Text, after: _Text) -> bool:
     """Returns whether a sentence does not end with its subtitle."""
     return (
         after.begins - before.ends <= _MOST_SECONDS
-        and not ends_sentence(before.text)
+        and not ends_line(before.text)
         and after.text[0].islower()
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from t2t_keras.text.placeholders.syntaxes import ADDRESSES, KINDS, SIGNS, SPACE, SYMBOLS
+from t2t_keras.text.scripts import KATAKANA, UNSPACED
 
 # A literal symbol in a text is a placeholder, too.
 _SYNTAXES = re.compile(
@@ -21,11 +22,8 @@ _UNNUMBERED = re.compile(
 )
 _LETTER = re.compile(r"[^\W\d_]")
 _NUMBERED = re.compile(r"%\d+\$.*")
-# Written without spaces between words: each character stands alone.
-ALONE = (
-    "\\u0e00-\\u0eff\\u1000-\\u109f\\u1780-\\u17ff\\u3040-\\u30ff\\u3400-\\u4dbf\\u4e00-\\u9fff"
-    "\\uf900-\\ufaff"
-)
+# Each character stands alone.
+ALONE = UNSPACED + KATAKANA
 # Characters that continue a word: Latin only after Latin, because other scripts attach particles.
 _WORDS = (r"[^\W\u0250-\u1dff\u1f00-\U0010ffff]", rf"[^\W{ALONE}]")
 _WORD_SIGNS = tuple(map(re.compile, _WORDS))
