@@ -160,7 +160,7 @@ LATE = b"HTTP/1.1 503 X\r\nContent-Length: 0\r\nRetry-After: "
 RAW_REPLIES = {
     "no HTTP": ([b"hello\r\n\r\n"], "no_answer", "UNAVAILABLE"),
     "huge length": ([OK + b"Content-Length: %d\r\n\r\n{}" % 10**40], "malformed_answer", ""),
-    "two lengths": ([OK + b"Content-Length: 1\x0b,2\r\n\r\n{}"], "malformed_answer", "(1 ,2)"),
+    "no date": ([LATE + b"a \x0b b\r\n\r\n"], "malformed_answer", "header: a b."),
     "negative length": ([OK + b"Content-Length: -5\r\n\r\n{}"], "malformed_answer", ""),
     "chunk": (
         [OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 40 + b"\r\n{}"],
