@@ -2,25 +2,15 @@
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from t2t_keras.data.problem import Problem, names_in
 from t2t_keras.errors import UserError
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
 from t2t_keras.text.formats import PACKED
-from t2t_keras.text.placeholders.finding import SYMBOLS
 from t2t_keras.text.sources import OfCorpus, ParallelFiles, SourceFile
-from t2t_keras.text.terms.hints import MARKS
-
-_SYMBOLS_IN_OUTPUTS = (
-    "Sentences and translations have symbols for placeholders such as %s and {name}. With `found = "
-    "t2t_keras.text.placeholders.symbols.shield(line, symbols=True)`, the "
-    "sentence is `found.text`, and `found.restore(translation)` is what users see; "
-    "`t2t_keras.text.placeholders.missing(line, translation)` tells what the model has lost."
-)
 
 
 @register_problem
@@ -46,17 +36,6 @@ class ParallelText(Problem):
         "several",
     )
 
-    terms: bool = setting(
-        False,
-        "learn word alignments, and give the vocabulary the marks of hints, for augment=terms:0.3",
-    )
-
-    protect: bool = setting(
-        False,
-        "placeholders, as %s, {name} and addresses, that both sides of a pair have become symbols, "
-        "which translations carry over",
-    )
-
     # The language to write, as models of OPUS-MT take it.
     language_in_front = re.compile(r">>[^\s<>]+<<\s+")
 
@@ -64,21 +43,6 @@ class ParallelText(Problem):
         """Returns the language to write, where a preprocessed line begins with it."""
         found = self.language_in_front.match(source)
         return found[0] if found else ""
-
-    @property
-    def protects(self) -> bool:
-        """See `Problem`."""
-        return self.protect
-
-    @property
-    def raw_output(self) -> str:
-        """See `Problem`."""
-        return _SYMBOLS_IN_OUTPUTS if self.protect else ""
-
-    @property
-    def decoding(self) -> Mapping[str, Any]:
-        """Placeholders are checked where they were trained."""
-        return {"check_placeholders": True} if self.protect else {}
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
         """Returns the files; the test set is there if a test file is."""
@@ -114,16 +78,6 @@ class ParallelText(Problem):
 
     def _stems(self, split: str) -> list[str]:
         return names_in(getattr(self, split))
-
-    def symbols(self, chunks: Sequence) -> list[str]:
-        """See `Problem`."""
-        marks = [*(MARKS if self.terms else ()), *(SYMBOLS if self.protect else ())]
-        return super().symbols(chunks) + marks
-
-    @property
-    def takes_hints(self) -> bool:
-        """See `Problem`."""
-        return self.terms
 
     def of_corpus(self, text: ParallelFiles) -> OfCorpus:
         """See `Problem`."""

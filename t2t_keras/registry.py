@@ -13,6 +13,7 @@
 | `register_loss` | a function of logits, targets and hparams: a loss for each token |
 | `register_filter` | a function of a source and a target: whether to leave the pair out |
 | `register_augmentation` | a function of source, target and a `random.Random`: the pair, changed |
+| `register_pair_transform` | a `PairTransform`, made without arguments |
 | `register_line_stage` | a function of decoding settings and problem: a `LineStage` or None |
 | `register_metric` | a function of hypotheses, references and sources: a number |
 
@@ -52,6 +53,7 @@ HPARAMS_SETS = Registry("hyperparameter set", "t2t_keras.hparams")
 MODELS = Registry("model", "t2t_keras.models")
 FILTERS = Registry("filter", "t2t_keras.data.filters")
 AUGMENTATIONS = Registry("augmentation", "t2t_keras.data.augmentation")
+PAIR_TRANSFORMS = Registry("pair transform", "t2t_keras.data.pair_transforms")
 LINE_STAGES = Registry("line stage", "t2t_keras.decoding.placeholders")
 METRICS = Registry("metric", "t2t_keras.metrics.bleu")
 
@@ -65,6 +67,7 @@ register_schedule = SCHEDULES.add
 register_loss = LOSSES.add
 register_filter = FILTERS.add
 register_augmentation = AUGMENTATIONS.add
+register_pair_transform = PAIR_TRANSFORMS.add
 register_line_stage = LINE_STAGES.add
 register_metric = METRICS.add
 
@@ -151,6 +154,7 @@ def registry_help() -> str:
         (LOSSES, "Losses"),
         (FILTERS, "Filters of training pairs"),
         (AUGMENTATIONS, "Augmentations of training text"),
+        (PAIR_TRANSFORMS, "Transforms of training pairs"),
         (LINE_STAGES, "Stages of a line before and after the model"),
         (METRICS, "Metrics"),
     ):

@@ -11,7 +11,8 @@ import json
 import random
 from pathlib import Path
 
-from t2t_keras.data.dataset import LEXICON_FILE, MANIFEST_FILE
+from t2t_keras.data.dataset import MANIFEST_FILE
+from t2t_keras.data.pair_transforms.terms import Terms
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import write_atomically
 from t2t_keras.io.state import write_json
@@ -33,7 +34,7 @@ def choose(data: Path, text: str, languages: str, output: Path, share: float, li
             f"{output} is there already. Take it away, or give another --output.",
             code="output_exists",
         )
-    lexicon = Lexicon.from_bytes((data / LEXICON_FILE).read_bytes())
+    lexicon = Lexicon.from_bytes((data / Terms.artifact).read_bytes())
     sides = (read_text(Path(f"{text}.{language}")) for language in languages.split(","))
     pairs = list(zip(*sides, strict=True))
     forms: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
@@ -85,7 +86,7 @@ def _leave_out(data: Path, lexicon: Lexicon, terms: list[tuple[str, str]]) -> No
     forms = [form for form in lexicon.targets if any(same_stem(form, each) for _, each in terms)]
     content = lexicon.without([source for source, _ in terms], forms).to_bytes()
     manifest = json.loads((data / MANIFEST_FILE).read_text(encoding="utf-8"))
-    manifest["files"][LEXICON_FILE] = write_atomically(data / LEXICON_FILE, content)
+    manifest["files"][Terms.artifact] = write_atomically(data / Terms.artifact, content)
     write_json(data / MANIFEST_FILE, manifest, indent=1)
 
 

@@ -19,9 +19,9 @@ for code in en de; do
     head -1000 text/all.$code >text/dev.$code
 done
 config="source_language=en,target_language=de"
-soft=$config,protect=true,terms=true,vocab_size=8000
+soft=$config,transforms=placeholders+terms,vocab_size=8000
 vocabulary=vocab_file=soft_data/parallel_text/vocab.model
-base=$config,protect=true,$vocabulary plain=$config,$vocabulary
+base=$config,transforms=placeholders,$vocabulary plain=$config,$vocabulary
 datagen="t2t-datagen --problem=parallel_text --tmp_dir=text --norecommend"
 if ! [ -d test ]; then
     $datagen --data_dir=soft_data --problem_config=$soft

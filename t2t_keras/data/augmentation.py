@@ -11,25 +11,20 @@ what is typed in a hurry, and leaves the rest. The changes, by name:
 | `diacritics` | a for ä and ç as c | as it is |
 | `punctuation` | without punctuation at its end | likewise |
 | `noise` | a number, a code or an emoji at its beginning or end | the same one there |
-| `terms` | hints: some of the target's words behind those that they translate | as it is |
 
-and those that are registered (`registry.register_augmentation`).
+and those that are registered (`registry.register_augmentation`), or that a `PairTransform` adds.
 """
 
 import random
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from t2t_keras.data.hinting import HintDrawer
 from t2t_keras.data.problem import names_in
+from t2t_keras.data.transforms import Change, Pair
 from t2t_keras.errors import UserError
 from t2t_keras.registry import AUGMENTATIONS, register_augmentation
-from t2t_keras.text.lexicon import Lexicon
 from t2t_keras.text.placeholders.finding import SYMBOLS
-
-Pair = tuple[str, str]
-Change = Callable[[str, str, random.Random], Pair]
 
 # Of the words with more letters than two; of shorter ones little would be left.
 _TYPOS = 0.15
@@ -45,13 +40,13 @@ class Augmentation:
 
     Args:
       augment: names with shares of the pairs, as in the module's docstring; "" = none.
-      lexicon: of the languages, for `terms`.
+      more: others by name.
 
     Raises:
       UserError: a name that is not registered, or shares that are not positive or exceed 1.
     """
 
-    def __init__(self, augment: str, lexicon: Lexicon | None = None):
+    def __init__(self, augment: str, more: Mapping[str, Change] | None = None):
         self._changes: list[tuple[float, Change]] = []
         total = 0.0
         for part in names_in(augment):
@@ -66,10 +61,7 @@ class Augmentation:
                     f"1 together, as typos:0.1+upper:0.05; got '{part}'.",
                     code="bad_value",
                 )
-            change = AUGMENTATIONS[name]
-            if change is terms and lexicon is not None:
-                change = HintDrawer(lexicon)
-            self._changes.append((total, change))
+            self._changes.append((total, (more or {}).get(name) or AUGMENTATIONS[name]))
 
     def __bool__(self) -> bool:
         return bool(self._changes)
@@ -176,13 +168,3 @@ def noise(source: str, target: str, random: random.Random) -> Pair:
     first = random.random() < 0.5
     sides = (f"{word} {side}" if first else f"{side} {word}" for side in (source, target))
     return tuple(sides)
-
-
-@register_augmentation
-def terms(source: str, target: str, random: random.Random) -> Pair:
-    """Hints: words of the target behind those that they translate, for terms=true."""
-    raise UserError(
-        "The augmentation terms is for training, on data that t2t-datagen made with "
-        "--problem_config=terms=true.",
-        code="bad_value",
-    )

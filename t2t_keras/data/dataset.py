@@ -24,17 +24,15 @@ import numpy as np
 from t2t_keras.data.mixing import parse_mix
 from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import SIDES, ExampleStore
+from t2t_keras.data.transforms import Change
 from t2t_keras.errors import UserError, command_line
 from t2t_keras.io.atomic import sha256_of
 from t2t_keras.io.folders import not_a_run
 from t2t_keras.io.state import differences, read_json
 from t2t_keras.registry import user_directories
-from t2t_keras.text.lexicon import Lexicon
 from t2t_keras.text.tokenizer import Tokenizer
 
 MANIFEST_FILE = "manifest.json"
-# Its name begins as those of the shards: a training depends on it too.
-LEXICON_FILE = "train-lexicon.npz"
 _LANGUAGES = {"source_language", "target_language"}
 
 
@@ -56,11 +54,14 @@ class Generated:
         return Tokenizer.load_saved(self.directory, self.manifest["vocabulary"])
 
     @functools.cached_property
-    def lexicon(self) -> Lexicon | None:
-        """Which words translate which, for `augment=terms`; None where the problem has no hints."""
-        if LEXICON_FILE not in self.manifest["files"]:
-            return None
-        return Lexicon.from_bytes(self._path(LEXICON_FILE).read_bytes())
+    def augmentations(self) -> dict[str, Change]:
+        """More kinds of `Problem.augment`: those of the problem's transforms, by their names."""
+        more = {}
+        for name, transform in self.problem.pair_transforms.items():
+            artifact = self._path(transform.artifact).read_bytes() if transform.artifact else b""
+            if change := transform.augmentation(artifact):
+                more[name] = change
+        return more
 
     def store(self, split: str) -> ExampleStore:
         """Opens the encoded examples of a split; of "train", reads only the lengths."""

@@ -18,8 +18,8 @@ import numpy as np
 from t2t_keras import registry
 from t2t_keras.data.augmentation import Augmentation
 from t2t_keras.data.beam_workers import beam_workers, check_beam
-from t2t_keras.data.chunks import Chunk, evenly_spread, split_chunks, spread_pairs
-from t2t_keras.data.dataset import LEXICON_FILE, MANIFEST_FILE, describe, open_generated
+from t2t_keras.data.chunks import Chunk, evenly_spread, split_chunks
+from t2t_keras.data.dataset import MANIFEST_FILE, describe, open_generated
 from t2t_keras.data.encode import Encoded, add_left_out, digest_of, encode_chunk, made_from_of
 from t2t_keras.data.filters import (
     check_direction,
@@ -38,23 +38,17 @@ from t2t_keras.io.atomic import TEMPORARY_SUFFIX, damaged_files, write_atomicall
 from t2t_keras.io.outputs import VOCABULARY_FILES, check_folder
 from t2t_keras.io.progress import ProgressBar
 from t2t_keras.io.state import as_json, locked_directory, read_json, write_json
-from t2t_keras.text.lexicon import Lexicon, affordable_pairs, learn_lexicon
+from t2t_keras.registry import PAIR_TRANSFORMS
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.tokenizer import SPACE, Tokenizer
 
 # Pairs of a shard: tens of megabytes of memory a worker.
 CHUNK_PAIRS = 50_000
-# By which the length of lines is judged.
-_SAMPLED_PAIRS = 1000
 
 _UNFINISHED_FILE = "unfinished.json"
 _TEMPORARY = rf"\.[0-9a-f]{{8}}{TEMPORARY_SUFFIX}"
 _STATE_FILES = rf"{_UNFINISHED_FILE}|(train|dev|test)-\d+\.json|shards\.jsonl"
-_OWN_FILES = (
-    rf"({'|'.join(map(re.escape, VOCABULARY_FILES))}"
-    r"|(train|dev|test)(-\d+\.(tokens|lengths)\.npy|\.(source|target)\.txt)"
-    rf"|{re.escape(LEXICON_FILE)}|{_STATE_FILES})({_TEMPORARY})?|{MANIFEST_FILE}{_TEMPORARY}"
-)
+_SPLIT_FILES = r"(train|dev|test)(-\d+\.(tokens|lengths)\.npy|\.(source|target)\.txt)"
 
 
 def generate(
@@ -117,9 +111,9 @@ def generate(
     ):
         tokenizer, finished = _prepare(problem, plan["train"], given, directory, made_from)
         files = tokenizer.save(directory)
-        if problem.takes_hints:
-            lexicon = _learned_lexicon(plan["train"])
-            files[LEXICON_FILE] = write_atomically(directory / LEXICON_FILE, lexicon.to_bytes())
+        for transform in problem.pair_transforms.values():
+            if name := transform.artifact:
+                files[name] = write_atomically(directory / name, transform.learn(plan["train"]))
         encode = functools.partial(encode_chunk, problem, tokenizer, directory)
         wanted = "duplicates" in problem.filter_names()
         duplicates = _duplicates(call, plan["train"]) if wanted else []
@@ -154,7 +148,9 @@ def _checked_plan(
     names, languages = problem.filter_names(), problem.languages()
     # "" where each text has languages of its own, or none.
     check_filters(names, filter(None, languages))
-    Augmentation(problem.augment)  # Raises `UserError` where it is wrong.
+    # Raises `UserError` where it is wrong; what transforms add is yet to be learned.
+    added = dict.fromkeys(problem.pair_transforms, lambda source, target, random: (source, target))
+    Augmentation(problem.augment, added)
     plan = split_chunks(problem, tmp_dir, chunk_pairs)
     # A mixture reads each corpus as a run of examples, so its texts stand side by side.
     corpora = list(dict.fromkeys(chunk.corpus for chunk in plan["train"]))
@@ -273,7 +269,7 @@ def _prepare(
         print(f"Continuing: {len(finished)} of {len(chunks)} training shards exist.", flush=True)
     kept = {name for stem, shard in finished.items() for name in (f"{stem}.json", *shard["files"])}
     _remove(directory, MANIFEST_FILE)
-    _remove(directory, _OWN_FILES, kept)
+    _remove(directory, _own_files(), kept)
     unfinished = {"made_from": made_from, "vocabulary": tokenizer.record()}
     write_json(directory / _UNFINISHED_FILE, unfinished)
     return tokenizer, finished
@@ -281,7 +277,7 @@ def _prepare(
 
 def _learned_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer:
     def learn(*sides: int) -> Tokenizer:
-        prepare = problem.prepare_pair if problem.protects else None
+        prepare = problem.prepare_pair if problem.pair_transforms else None
         lines = evenly_spread(chunks, problem.vocab_lines, sides, prepare)
         size, symbols = problem.vocab_size, _symbols(problem, chunks)
         return SentencePieceTokenizer.train(lines, size, problem.vocab_kind, symbols)
@@ -289,16 +285,18 @@ def _learned_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer:
     return learn(0, 1) if problem.shared_vocabulary else learn(1).with_source(learn(0))
 
 
-def _learned_lexicon(chunks: Sequence[Chunk]) -> Lexicon:
-    """Learns which words translate which, from pairs that are evenly spread."""
-    print("Learning which words translate which ...", flush=True)
-    sample = list(spread_pairs(chunks, _SAMPLED_PAIRS))
-    return learn_lexicon(spread_pairs(chunks, affordable_pairs(sample)))
-
-
 def _symbols(problem: Problem, chunks: Sequence[Chunk]) -> list[str]:
     """Returns the words that are one piece of the vocabulary."""
-    return sorted({*problem.symbols(chunks), *names_in(problem.vocab_symbols)})
+    symbols = {*problem.symbols(chunks), *names_in(problem.vocab_symbols)}
+    return sorted(symbols.union(*(each.symbols() for each in problem.pair_transforms.values())))
+
+
+def _own_files() -> str:
+    """Returns a regular expression for the names of files that t2t-datagen writes."""
+    artifacts = (PAIR_TRANSFORMS[name].artifact for name in PAIR_TRANSFORMS)
+    names = "|".join(map(re.escape, filter(None, (*VOCABULARY_FILES, *artifacts))))
+    files = f"({names}|{_SPLIT_FILES}|{_STATE_FILES})({_TEMPORARY})?"
+    return f"{files}|{MANIFEST_FILE}{_TEMPORARY}"
 
 
 def _read_or_empty(path: Path) -> dict[str, Any]:

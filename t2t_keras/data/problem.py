@@ -1,17 +1,18 @@
 """`Problem`: what is translated, where the text comes from, and how it is scored."""
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from t2t_keras.data.transforms import PairTransform
 from t2t_keras.errors import UserError
-from t2t_keras.registry import METRICS
+from t2t_keras.registry import METRICS, PAIR_TRANSFORMS
 from t2t_keras.settings import setting
 from t2t_keras.text.alignment import Alignment, most_attended
-from t2t_keras.text.placeholders.symbols import shield_pair
 from t2t_keras.text.sentence_pieces import VOCABULARY_KINDS
 from t2t_keras.text.sources import OfCorpus, ParallelFiles
 from t2t_keras.text.tfds import PreparedText
@@ -86,6 +87,12 @@ class Problem:
         "shares of the training pairs that are disturbed, as upper:0.05+typos:0.1; "
         "--registry_help lists the kinds",
     )
+    transforms: str = setting(
+        "",
+        "what is done to training pairs, and what models then know, + between several: "
+        "placeholders (become symbols, which translations carry over), terms (marks of hints, for "
+        "augment=terms:0.3), or what is registered",
+    )
     metrics: str = setting(
         "", "registered metrics to compute beside BLEU, + between several", of_test_set=True
     )
@@ -100,8 +107,6 @@ class Problem:
     reversible: ClassVar[bool] = True
     # The hyperparameter set that suits it; "" = the size of its data decides.
     hparams_set: ClassVar[str] = ""
-    # Decoding settings that this problem has other defaults for, by name.
-    decoding: ClassVar[Mapping[str, Any]] = {}
     # Suffix of the file of postprocessed outputs; "" = outputs stay as they are.
     postprocessed_suffix: ClassVar[str] = ""
     # Whether `postprocess` and `score` take what `align` finds.
@@ -110,8 +115,6 @@ class Problem:
     is_plain_text: ClassVar[bool] = True
     # Tokenisation of sacreBLEU for this text; "none" where the text is tokenised.
     tokenize: ClassVar[str] = "13a"
-    # What outputs are before they are postprocessed, for users of an export, which gives these.
-    raw_output: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         if self.reverse and not self.reversible:
@@ -122,13 +125,14 @@ class Problem:
             )
         for name in names_in(self.metrics):
             METRICS[name]  # Raises `UserError` if there is none.
-        kinds = [part.partition(":")[0].strip() for part in names_in(self.augment)]
-        if "terms" in kinds and not self.takes_hints:
-            raise UserError(
-                f"augment={self.augment}: hints need terms=true beside it, in t2t-datagen too, a "
-                f"setting of parallel_text.",
-                code="conflicting_settings",
-            )
+        transforms = self.pair_transforms
+        for name in (part.partition(":")[0].strip() for part in names_in(self.augment)):
+            if name in PAIR_TRANSFORMS and name not in transforms:
+                raise UserError(
+                    f"augment={self.augment}: {name} needs transforms={name} beside it, in "
+                    f"t2t-datagen too.",
+                    code="conflicting_settings",
+                )
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles | PreparedText]]:
         """Returns the files of each split ("train", "dev" and, where there is one, "test").
@@ -164,19 +168,27 @@ class Problem:
         """Returns what each sentence of a preprocessed line needs as the line does, as "<2de> "."""
         return ""
 
-    @property
-    def takes_hints(self) -> bool:
-        """Whether models are trained with hints, see `t2t_keras.text.terms.hints`."""
-        return False
+    @functools.cached_property
+    def pair_transforms(self) -> dict[str, PairTransform]:
+        """What `transforms` names, in its order."""
+        return {name: PAIR_TRANSFORMS[name]() for name in names_in(self.transforms)}
 
     @property
-    def protects(self) -> bool:
-        """Whether the model sees symbols for placeholders, as `prepare_pair` puts them in."""
-        return False
+    def decoding(self) -> Mapping[str, Any]:
+        """Decoding settings that this problem has other defaults for, by name."""
+        return {k: v for each in self.pair_transforms.values() for k, v in each.decoding.items()}
+
+    @property
+    def raw_output(self) -> str:
+        """What outputs are before they are postprocessed, for users of an export; "" = text."""
+        texts = (each.raw_output for each in self.pair_transforms.values())
+        return " ".join(filter(None, texts))
 
     def prepare_pair(self, source: str, target: str) -> tuple[str, str]:
         """Returns the sides of a pair as the model is to see them, before `preprocess`."""
-        return shield_pair(source, target) if self.protects else (source, target)
+        for transform in self.pair_transforms.values():
+            source, target = transform.prepare(source, target)
+        return source, target
 
     def align(self, target: Sequence[str], weights: np.ndarray) -> Alignment:
         """Aligns the words of an output by attention, float32 [target words, source words]."""

@@ -5,15 +5,15 @@ on as if it had not been. Dev and test sets are never varied.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from t2t_keras.data.augmentation import Augmentation
 from t2t_keras.data.batches import TokenBatchSampler, even_parts
 from t2t_keras.data.shards import SIDES, ExampleStore
+from t2t_keras.data.transforms import Change
 from t2t_keras.errors import UserError
-from t2t_keras.text.lexicon import Lexicon
 from t2t_keras.text.tokenizer import UNKNOWN_ID, Tokenizer
 
 # Planned steps that are cut anew together: 16 have 15 % of padding (Multi30k), one has 45 %.
@@ -29,7 +29,7 @@ class Variation:
       sampling: `HParams.subword_sampling`; 0 = text is divided as ever.
       nbest: `HParams.subword_nbest`.
       augment: `Problem.augment`; "" = text stays as it is.
-      lexicon: of the data, for `augment=terms`.
+      more: kinds of `augment` that are not registered, as of `Generated.augmentations`.
 
     Raises:
       UserError: the vocabulary cannot sample, or not of `nbest`, or `augment` is wrong.
@@ -42,10 +42,10 @@ class Variation:
         sampling: float = 0.0,
         nbest: int = 0,
         augment: str = "",
-        lexicon: Lexicon | None = None,
+        more: Mapping[str, Change] | None = None,
     ):
         self._tokenizers, self._seed = (tokenizer.source, tokenizer), seed
-        self._augmentation = Augmentation(augment, lexicon)
+        self._augmentation = Augmentation(augment, more)
         self._samplers = [each.sampler(sampling, nbest) for each in self._tokenizers if sampling]
         if nbest and self._samplers and all(each.is_bpe for each in self._samplers):
             raise UserError(

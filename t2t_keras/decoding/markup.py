@@ -11,7 +11,7 @@ import numpy as np
 from t2t_keras.decoding.aligning import spans_of_pairs
 from t2t_keras.decoding.inputs import check_lines
 from t2t_keras.decoding.lines import Line
-from t2t_keras.decoding.placeholders import Placeholders
+from t2t_keras.decoding.placeholders import Placeholders, has_symbols
 from t2t_keras.decoding.stages import Part, PreparedLine, prepare
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.text.files import normalized
@@ -76,7 +76,7 @@ def translate_markup(
     jobs = [_Job(read(text), split) for text in texts]
     # What stays in the text is looked for whatever the settings say.
     others = (stage for stage in translator.stages if not isinstance(stage, Placeholders))
-    placeholders = Placeholders(translator.problem.protects)
+    placeholders = Placeholders(has_symbols(translator.problem))
     translator = translator.with_stages(placeholders, *others)
     translations: list[Translation] = []
     number = 0

@@ -109,9 +109,17 @@ class Placeholders(LineStage):
             )
 
 
+def has_symbols(problem: Problem) -> bool:
+    """Returns whether models of a problem see symbols for placeholders."""
+    return "placeholders" in problem.pair_transforms
+
+
 @register_line_stage
 def placeholders(config: DecodeConfig, problem: Problem) -> Placeholders | None:
     """Keeps placeholders, where the model was trained with symbols or translations are checked."""
-    if not (config.check_placeholders or problem.protects):
-        return None
-    return Placeholders(problem.protects, config.check_placeholders)
+    symbols = has_symbols(problem)
+    return (
+        Placeholders(symbols, config.check_placeholders)
+        if symbols or config.check_placeholders
+        else None
+    )

@@ -74,8 +74,8 @@ class Terms(LineStage):
     def __init__(self, glossary: Glossary, mode: str = "auto", takes_hints: bool = False):
         if mode == "soft" and not takes_hints:
             raise UserError(
-                "terms=soft needs a model that was trained with hints, --problem_config=terms=true,"
-                "augment=terms:0.3. With this one, set terms=hard.",
+                "terms=soft needs a model that was trained with hints, --problem_config="
+                "transforms=terms,augment=terms:0.3. With this one, set terms=hard.",
                 code="not_supported",
             )
         self.glossary, self._hints = glossary, takes_hints
@@ -150,7 +150,7 @@ def with_terms(translator: "Translator", glossary: Glossary | None) -> "Translat
     """Returns a translator that keeps the terms of a glossary, as its settings and problem say."""
     if glossary is None:
         return translator
-    terms = Terms(glossary, translator.config.terms, translator.problem.takes_hints)
+    terms = Terms(glossary, translator.config.terms, "terms" in translator.problem.pair_transforms)
     return translator.with_stages(*translator.stages, terms)
 
 

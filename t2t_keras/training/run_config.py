@@ -100,7 +100,7 @@ class RunConfig:
     def variation(self, generated: Generated) -> Variation:
         """Returns what draws the examples of training anew, where that is set."""
         drawn = self.hparams.subword_sampling, self.hparams.subword_nbest, self.problem.augment
-        return Variation(generated.tokenizer, self.random_seed, *drawn, generated.lexicon)
+        return Variation(generated.tokenizer, self.random_seed, *drawn, generated.augmentations)
 
     def make_model(self, weights_dtype: str = "float32", loaded: bool = False) -> "keras.Model":
         """Returns the model that the run trains, with fresh weights in `weights_dtype`.

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.aligning import align_pairs
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engines.base import Engine, Output
@@ -74,10 +75,6 @@ def changed(old, new):
     return lambda text: text.replace(old, new)
 
 
-class Hinted(ParallelText):
-    takes_hints = True
-
-
 def test_with_hints_the_hypothesis_with_most_terms_comes_first(tokenizer):
     def written(text):
         return re.sub("⟪ .*? ⟪ (.*?) ⟫", r"\1", text)
@@ -89,8 +86,11 @@ def test_with_hints_the_hypothesis_with_most_terms_comes_first(tokenizer):
         lambda text: written(text).replace(" %s", ""),
         lambda text: f"x {written(text)}",
     )
-    glossary = Glossary.of([("file", "datein"), ("now", "jetzt")])
-    hinted = with_terms(translator(tokenizer, *changes, problem=Hinted()), glossary)
+    glossary, problem = (
+        Glossary.of([("file", "datein"), ("now", "jetzt")]),
+        Problem(transforms="terms"),
+    )
+    hinted = with_terms(translator(tokenizer, *changes, problem=problem), glossary)
     found = hinted.translate(["open the file now", "open it now %s", "open it"])
     assert found[0].text == "open the datein jetzt"
     # A placeholder counts for more than a term.
@@ -99,7 +99,7 @@ def test_with_hints_the_hypothesis_with_most_terms_comes_first(tokenizer):
     assert found[2].text == "a"
     assert [len(each.hypotheses) for each in found] == [1, 1, 1]
     # Samples stay in the order of their draws.
-    drawn = translator(tokenizer, *changes, problem=Hinted(), samples=3, return_beams=True)
+    drawn = translator(tokenizer, *changes, problem=problem, samples=3, return_beams=True)
     [found] = with_terms(drawn, glossary).translate(["open the file now"])
     assert [each.text for each in found.hypotheses[:2]] == ["a", "datei"]
 
@@ -145,7 +145,7 @@ def test_prose_is_no_menu(tokenizer):
 
 
 def test_models_of_symbols(with_symbols):
-    problem = ParallelText(protect=True)
+    problem = ParallelText(transforms="placeholders")
     ours = translator(with_symbols, lambda text: f"now {text}", problem=problem)
     lines = ["open %s in 5 MB", "_Save {name}.", "the file", " "]
     found = ours.translate(lines, ["", "now _Save {name}", "", ""])
@@ -170,7 +170,7 @@ def test_a_model_s_lost_symbols_are_repaired(with_symbols):
     def without_first(text):
         return "".join(sign for sign in text if sign not in SYMBOLS[:8]) + SYMBOLS[0]
 
-    ours = translator(with_symbols, without_first, problem=ParallelText(protect=True))
+    ours = translator(with_symbols, without_first, problem=ParallelText(transforms="placeholders"))
     found = ours.translate(["the %s file {a}", "x@y.de", "50 % of %1 and %2"])
     for translation, pieces in zip(found, ["%s {a}", "x@y.de", "%1 %2"], strict=True):
         assert all(translation.text.count(piece) == 1 for piece in pieces.split())
@@ -179,7 +179,7 @@ def test_a_model_s_lost_symbols_are_repaired(with_symbols):
 
 
 def test_pairs_are_scored_with_symbols(with_symbols, monkeypatch):
-    ours = translator(with_symbols, str, problem=ParallelText(protect=True))
+    ours = translator(with_symbols, str, problem=ParallelText(transforms="placeholders"))
     scored = []
 
     def log_probs(sources, targets):

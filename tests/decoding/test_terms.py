@@ -99,13 +99,13 @@ def test_sentences_of_a_long_line(model, tokenizer):
     assert kinds(found)[0] == "exact"
 
 
-class Hinted(Problem):
-    takes_hints = True
+def hinted_problem():
+    return Problem(transforms="terms")
 
 
 def test_hints(model, tokenizer):
     config = DecodeConfig(beam_size=2, extra_length=20, max_input_length=40)
-    soft = with_terms(Translator(model, tokenizer, config, problem=Hinted()), GLOSSARY)
+    soft = with_terms(Translator(model, tokenizer, config, problem=hinted_problem()), GLOSSARY)
     hinted = [
         "the ⟪ small ⟪ big red ⟫ ⟪ dog ⟪ tree ⟫ sleeps",
         "",
@@ -131,7 +131,7 @@ def test_hints(model, tokenizer):
 
 def test_hints_and_force(model, tokenizer):
     config = DecodeConfig(beam_size=2, extra_length=30, max_input_length=30, terms="hard")
-    both = with_terms(Translator(model, tokenizer, config, problem=Hinted()), GLOSSARY)
+    both = with_terms(Translator(model, tokenizer, config, problem=hinted_problem()), GLOSSARY)
     found = both.translate(LINES)
     assert both.read(LINES)[4].prepared.text == "the ⟪ dog ⟪ tree ⟫."
     assert "missing" not in [kind for each in found for kind in kinds(each)]

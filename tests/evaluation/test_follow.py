@@ -134,7 +134,7 @@ def test_checkpoints_are_decoded_as_the_problem_is_but_for_what_is_set(monkeypat
         decodings.append((decoding.check_placeholders, decoding.beam_size))
 
     monkeypatch.setattr("t2t_keras.decoding.translator.Translator", translator)
-    problem = registry.problem("parallel_text", "protect=true")
+    problem = registry.problem("parallel_text", "transforms=placeholders")
     config = types.SimpleNamespace(problem=problem, tokenizer=None)
     generated = types.SimpleNamespace(text=lambda split: ([], []))
     model_scorer(None, config, generated, "dev", "beam_size=2")

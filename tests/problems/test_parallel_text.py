@@ -105,7 +105,9 @@ def test_placeholders_of_both_sides_become_symbols(tmp_path, pairs_of, kind):
         for language, lines in LINES.items():
             text = "".join(f"{line}\n" for line in lines * (30 if split == "train" else 1))
             (tmp_path / f"{split}.{language}").write_text(text, encoding="utf-8")
-    problem = problem_of(f",protect=true,vocab_kind={kind},vocab_size=316,shared_vocabulary=false")
+    problem = problem_of(
+        f",transforms=placeholders,vocab_kind={kind},vocab_size=316,shared_vocabulary=false"
+    )
     generate(problem, tmp_path / "data", tmp_path)
     generated = open_generated(problem, tmp_path / "data")
     pieces = generated.tokenizer.vocabulary()
@@ -135,12 +137,12 @@ def test_scores_name_the_files_where_they_say_more_than_the_split():
 
 
 def test_models_of_symbols_check_them_and_say_so():
-    problem = problem_of(",protect=true")
+    problem = problem_of(",transforms=placeholders")
     assert decode_config("", problem.decoding).check_placeholders
     assert not decode_config("check_placeholders=false", problem.decoding).check_placeholders
     assert "shield(line" in problem.raw_output
     assert (problem_of().raw_output, problem_of().decoding) == ("", {})
     multilingual = registry.problem(
-        "multilingual_text", "train=a.en-de,dev=a.en-de,target_language=de,protect=true"
+        "multilingual_text", "train=a.en-de,dev=a.en-de,target_language=de,transforms=placeholders"
     )
-    assert multilingual.protects
+    assert list(multilingual.pair_transforms) == ["placeholders"]

@@ -85,13 +85,6 @@ def upper_case(text):
     return "".join(each.upper() if len(each.upper()) == 1 else each for each in text)
 
 
-class _Protected(Problem):
-    """Has symbols for placeholders, which no change of letters can break."""
-
-    source_language = "en"
-    protects = True
-
-
 class Echoing(Translator):
     """A translator of text that is a `MarkupTranslator` as well."""
 
@@ -112,5 +105,8 @@ def echo(change=str):
     """
     tokenizer = _Pieces(b"")
     config = DecodeConfig(beam_size=1, max_input_length=100_000, check_placeholders=False)
-    problem = Problem() if change is str else _Protected()
+    problem = Problem()
+    if change is not str:
+        # No change of letters can break symbols.
+        problem = Problem(source_language="en", transforms="placeholders")
     return Echoing(Echo(tokenizer, change), tokenizer, config, problem=problem)

@@ -45,7 +45,7 @@ def examples(root, own_registry, monkeypatch):
         defined[heading] = module
         lines = [line for line in source.splitlines() if line and "import " not in line]
         assert len(lines) < 15
-    assert len(defined) == 11
+    assert len(defined) == 12
     return defined
 
 

@@ -83,10 +83,10 @@ def _check(translator: Translator) -> None:
         raise UserError(
             f"--format=keras_hub: expected text to text, got {problem.name}.", code="not_supported"
         )
-    if problem.protects:
+    if problem.raw_output:
         raise UserError(
-            "--format=keras_hub: the model reads symbols for placeholders (protect=true), which "
-            "KerasHub does not put in. Export for CTranslate2, or train without.",
+            f"--format=keras_hub: the model reads and writes what transforms={problem.transforms} "
+            f"makes of text, which KerasHub does not do. Export for CTranslate2, or train without.",
             code="not_supported",
         )
     changed = [n for n in _UNSUPPORTED if getattr(config, n) != getattr(DecodeConfig(), n)]

@@ -215,7 +215,7 @@ def test_unsupported_settings(translator, name, value):
 
 def test_a_problem_s_own_check_of_placeholders_is_left_out(translator):
     checking = changed(translator, check_placeholders=True)
-    checking.problem = problem("parallel_text", "protect=true")
+    checking.problem = problem("parallel_text", "transforms=placeholders")
     assert export_settings(checking, "float32") == translator.config
 
 

@@ -7,7 +7,8 @@ import runpy
 import pytest
 from refusals import refused
 
-from t2t_keras.data.dataset import LEXICON_FILE, MANIFEST_FILE
+from t2t_keras.data.dataset import MANIFEST_FILE
+from t2t_keras.data.pair_transforms.terms import Terms
 from t2t_keras.text.lexicon import Lexicon, learn_lexicon
 
 WORDS = {"house": "maison", "horse": "cheval", "window": "fenêtre", "table": "bureau"}
@@ -22,8 +23,8 @@ def benchmark(root):
 def chosen(benchmark, tmp_path):
     """Arguments of `choose`, and what it is given."""
     pairs = [(f"{a} {b}", f"{WORDS[a]} {WORDS[b]}") for a in WORDS for b in WORDS] * 3
-    (tmp_path / LEXICON_FILE).write_bytes(learn_lexicon(pairs).to_bytes())
-    (tmp_path / MANIFEST_FILE).write_text(json.dumps({"files": {LEXICON_FILE: {}}}))
+    (tmp_path / Terms.artifact).write_bytes(learn_lexicon(pairs).to_bytes())
+    (tmp_path / MANIFEST_FILE).write_text(json.dumps({"files": {Terms.artifact: {}}}))
     for side, code in enumerate(("en", "fr")):
         text = "".join(f"{pair[side]}\n" for pair in pairs)
         (tmp_path / f"text.{code}").write_text(text, encoding="utf-8")
@@ -36,7 +37,7 @@ def test_terms_are_chosen_left_out_and_counted(benchmark, chosen, capsys):
     terms = dict(line.split("\t") for line in (test / "glossary.tsv").read_text().splitlines())
     assert len(terms) == 2
     assert terms.items() <= WORDS.items()
-    lexicon = Lexicon.from_bytes((folder / LEXICON_FILE).read_bytes())
+    lexicon = Lexicon.from_bytes((folder / Terms.artifact).read_bytes())
     assert {word for word in WORDS if not lexicon.translations(word)} == set(terms)
     references = (test / "reference.txt").read_text()
     (folder / "other.txt").write_text(references.replace(*list(terms.values())[::-1]))

@@ -7,9 +7,12 @@ import random
 import unicodedata
 from collections.abc import Sequence
 
+from t2t_keras.data.chunks import spread_pairs
+from t2t_keras.data.transforms import Change, PairTransform
+from t2t_keras.registry import register_pair_transform
 from t2t_keras.text.glossary import Token, tokens_of
-from t2t_keras.text.lexicon import Lexicon
-from t2t_keras.text.terms.hints import has_marks, with_hints
+from t2t_keras.text.lexicon import Lexicon, affordable_pairs, learn_lexicon
+from t2t_keras.text.terms.hints import MARKS, has_marks, with_hints
 from t2t_keras.text.terms.uses import same_stem
 
 # Of lines with hints, how many have one, two, three or four.
@@ -22,6 +25,31 @@ _OTHER_FORM = 0.3
 _OF_PROGRAMS = frozenset(r"%&@#*\_{}")
 
 Link = tuple[int, int]
+
+
+# By which the length of lines is judged.
+_SAMPLED_PAIRS = 1000
+
+
+@register_pair_transform
+class Terms(PairTransform):
+    """Hints for augment=terms:0.3, drawn by a lexicon that t2t-datagen learns."""
+
+    artifact = "train-lexicon.npz"
+
+    def symbols(self) -> Sequence[str]:
+        """See `PairTransform`."""
+        return MARKS
+
+    def learn(self, chunks: Sequence) -> bytes:
+        """Learns which words translate which, from pairs that are evenly spread."""
+        print("Learning which words translate which ...", flush=True)
+        sample = list(spread_pairs(chunks, _SAMPLED_PAIRS))
+        return learn_lexicon(spread_pairs(chunks, affordable_pairs(sample))).to_bytes()
+
+    def augmentation(self, artifact: bytes) -> Change:
+        """See `PairTransform`."""
+        return HintDrawer(Lexicon.from_bytes(artifact))
 
 
 class HintDrawer:

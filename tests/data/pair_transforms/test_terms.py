@@ -11,7 +11,7 @@ from t2t_keras import registry
 from t2t_keras.data.augmentation import Augmentation
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
-from t2t_keras.data.hinting import HintDrawer
+from t2t_keras.data.pair_transforms.terms import HintDrawer
 from t2t_keras.data.variation import Variation
 from t2t_keras.text.lexicon import learn_lexicon
 from t2t_keras.text.terms.hints import MARKS, without_hints
@@ -24,7 +24,7 @@ PAIRS = [
     ("The dog eats.", "Der Hund frisst."),
     ("The big house of the dog", "Das große Haus des Hundes"),
 ]
-SETTINGS = "source_language=en,target_language=de,vocab_size=330,terms=true"
+SETTINGS = "source_language=en,target_language=de,vocab_size=330,transforms=terms"
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +83,9 @@ def generated(tmp_path_factory):
 def test_data_has_the_marks_and_a_lexicon(generated):
     pieces = generated.tokenizer.vocabulary()
     assert all(f"▁{mark}" in pieces for mark in MARKS)
-    assert "hund" in generated.lexicon.translations("dog")
-    upper = Augmentation("upper:1", generated.lexicon).drawn("a")
+    hinted, _ = generated.augmentations["terms"]("The dog", "Der Hund", random.Random(0))
+    assert "dog ⟪ Hund ⟫" in hinted
+    upper = Augmentation("upper:1", generated.augmentations).drawn("a")
     assert upper("dog", "Hund") == ("DOG", "HUND")
     hinted = "The ⟪ dog ⟪ Hund ⟫, too"
     [ids] = generated.tokenizer.encode([hinted])
@@ -96,7 +97,7 @@ def test_data_has_the_marks_and_a_lexicon(generated):
 def test_a_training_reads_hints(generated, sampling):
     store, numbers = generated.store("train"), np.arange(120)
     vary = Variation(
-        generated.tokenizer, 1, sampling, augment="terms:0.4", lexicon=generated.lexicon
+        generated.tokenizer, 1, sampling, augment="terms:0.4", more=generated.augmentations
     )
     found = vary.examples(store, numbers, 3)
     sources = generated.tokenizer.decode(found.padded(np.arange(120), "source"))
@@ -106,11 +107,13 @@ def test_a_training_reads_hints(generated, sampling):
     assert share == pytest.approx(0.4, abs=0.12)
 
 
-def test_what_is_refused(tmp_path):
-    with refused("conflicting_settings", "terms=true"):
+def test_what_is_refused():
+    with refused("conflicting_settings", "transforms=terms"):
         registry.problem("parallel_text", "augment=upper:0.1 + terms : 0.3")
-    with refused("conflicting_settings", "augment=terms:0.3", "parallel_text"):
+    with refused("conflicting_settings", "augment=terms:0.3", "transforms=terms"):
         registry.problem("translate_ende_toy", "augment=terms:0.3")
-    assert registry.problem("parallel_text", f"{SETTINGS},augment=terms:0.3").takes_hints
-    with refused("bad_value", "--problem_config=terms=true"):
-        Augmentation("terms:1").drawn("a")("dog", "Hund")
+    assert registry.problem("parallel_text", f"{SETTINGS},augment=terms:0.3").pair_transforms
+    with refused("unknown_name", "'terms'"):
+        Augmentation("terms:1")
+    with refused("unknown_name", "pair transform 'placeholder'", "'placeholders'"):
+        registry.problem("parallel_text", "transforms=placeholder")

@@ -1,0 +1,1 @@
+"""Pair transforms for placeholders and terms."""

@@ -1,0 +1,39 @@
+"""The seam for what is done to pairs of training text, see `Problem.transforms`."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+Pair = tuple[str, str]
+Change = Callable[[str, str, random.Random], Pair]
+
+
+class PairTransform:
+    """Something that is done to the pairs of training text; this base class does nothing.
+
+    Attributes:
+      artifact: name of the file in which t2t-datagen stores what `learn` returns; "" = none. It
+        begins with "train-" where a training depends on it.
+      decoding: decoding settings that suit models of such data, by name.
+      raw_output: as of `Problem`, where `prepare` changes what models write.
+    """
+
+    artifact: ClassVar[str] = ""
+    decoding: ClassVar[Mapping[str, Any]] = {}
+    raw_output: ClassVar[str] = ""
+
+    def symbols(self) -> Sequence[str]:
+        """Returns words that are one piece of the vocabulary."""
+        return ()
+
+    def prepare(self, source: str, target: str) -> Pair:
+        """Returns the sides of a pair as the model is to see them."""
+        return source, target
+
+    def learn(self, chunks: Sequence) -> bytes:
+        """Returns the content of the artifact, learned from the training set's chunks."""
+        return b""
+
+    def augmentation(self, artifact: bytes) -> Change | None:
+        """Returns a kind of `Problem.augment` of the transform's name; None = there is none."""
+        return None
