@@ -100,7 +100,11 @@ def own_registry(monkeypatch):
     for names in vars(registry).values():
         if isinstance(names, registry.Registry):
             monkeypatch.setattr(names, "entries", dict(names.load()))
-    monkeypatch.setattr(registry, "user_directories", [])
+    directories = registry.user_directories  # The list itself: others have it, too.
+    before = directories.copy()
+    directories.clear()
+    yield
+    directories[:] = before
 
 
 @pytest.fixture(scope="session")

@@ -24,14 +24,12 @@ from t2t_keras.data.problem import names_in
 from t2t_keras.data.transforms import Change, Pair
 from t2t_keras.errors import UserError
 from t2t_keras.registry import AUGMENTATIONS, register_augmentation
-from t2t_keras.text.placeholders.finding import SYMBOLS
+from t2t_keras.text.scripts import PRIVATE
 
 # Of the words with more letters than two; of shorter ones little would be left.
 _TYPOS = 0.15
 # Words in front that are for the model, as <2de> and <BT>.
 _TOKENS = re.compile(r"(<[^\s<>]+>\s)*")
-# They stand for placeholders.
-_SYMBOLS = "".join(SYMBOLS)
 _EMOJIS = "😀😂😊😍🤔😭👍🙏🎉🔥❤⭐✅🚀"
 
 
@@ -155,7 +153,7 @@ def diacritics(source: str, target: str, random: random.Random) -> Pair:
 @register_augmentation
 def punctuation(source: str, target: str, random: random.Random) -> Pair:
     """Both sides without the punctuation at their ends; what is nothing else stays."""
-    sides = (re.sub(rf"(?<=\w)[^\w\s{_SYMBOLS}]+\s*$", "", side) for side in (source, target))
+    sides = (re.sub(rf"(?<=\w)[^\w\s{PRIVATE}]+\s*$", "", side) for side in (source, target))
     return tuple(sides)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import sentencepiece
 
 from t2t_keras.errors import UserError
-from t2t_keras.text.placeholders.finding import SYMBOLS
+from t2t_keras.text.scripts import PRIVATE
 from t2t_keras.text.subword_sampling import SubwordSampler
 from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID, Tokenizer
 
@@ -20,6 +20,7 @@ VOCABULARY_KINDS = ("bpe", "unigram", "char")
 # one have no id, and characters that are no piece of theirs may have one.
 BEYOND = "<beyond>"
 
+_PRIVATE = re.compile(f"[{PRIVATE}]")
 # Characters beyond this share of the text are spelled in UTF-8 bytes: a stray line in another
 # script must not fill the vocabulary with characters seen once.
 _CHARACTER_COVERAGE = 0.99995
@@ -148,7 +149,7 @@ class SentencePieceTokenizer(Tokenizer):
                 max_sentence_length=1 << 30,
                 user_defined_symbols=[
                     *(f"{SPACE}{symbol}" for symbol in symbols),
-                    *(symbol for symbol in symbols if symbol in SYMBOLS),
+                    *filter(_PRIVATE.fullmatch, symbols),
                 ],
                 num_threads=_TRAINING_THREADS,
                 minloglevel=2,

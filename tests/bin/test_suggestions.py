@@ -95,7 +95,7 @@ def test_a_new_run_of_which_flags_are_missing(folder, trained, follow, given, pr
     assert trained[1][1] == "other"
 
 
-def test_a_new_run_without_any_flag(refused, folder, monkeypatch):
+def test_a_new_run_without_any_flag(refused, folder, monkeypatch, own_registry):
     monkeypatch.setattr(registry, "import_user_directory", lambda path: None)
     [*_, train] = suggested(refused("missing_flags", "t2t-trainer", "--t2t_usr_dir=my own"))
     assert shlex.split(train)[-1] == "--t2t_usr_dir=my own"

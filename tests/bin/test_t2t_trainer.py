@@ -132,7 +132,7 @@ def my_small_set():
 """
 
 
-def test_a_users_own_problem_and_set(tmp_path, capsys):
+def test_a_users_own_problem_and_set(tmp_path, capsys, own_registry):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "__init__.py").write_text(MINE)
     user = f"--t2t_usr_dir={tmp_path / 'mine'}"

@@ -195,7 +195,7 @@ def test_what_changes_while_a_model_is_loaded_is_newer(monkeypatch):
 
 def test_weights_are_replaced_while_nobody_uses_them(monkeypatch):
     source, begun, leave, order = Source(), threading.Event(), threading.Event(), []
-    source.translator.models = [SimpleNamespace(set_weights=order.append)]
+    source.translator.engine.models = [SimpleNamespace(set_weights=order.append)]
     monkeypatch.setattr(source, "newer_weights", lambda translator: "weights")
     model, engine, source.version = ServedModel(source), source.translator.engine, 2
 
