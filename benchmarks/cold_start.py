@@ -187,7 +187,7 @@ def _measured() -> dict[str, float]:
         yield
         seconds[part] = time.process_time() - start
 
-    share_cores(decode_config("", RunConfig.load(run).problem.decoding))
+    share_cores(decode_config("", RunConfig.load(run).problem.decoding_defaults))
     tensorflow.load_weights = spent_on("restore")(tensorflow.load_weights)
     with spent_on("build"):
         translator = Translator.from_run(run)

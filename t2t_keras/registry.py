@@ -130,8 +130,11 @@ def changed_hparams(hparams: HParams, hparams_set: str = "transformer_base") -> 
 
 def line_stages(config: Any, problem: "Problem") -> "list[LineStage]":
     """Returns the registered stages that have something to do for settings and a problem."""
-    made = (make(config, problem) for make in LINE_STAGES.load().values())
-    return [stage for stage in made if stage]
+    # This library's come first, whatever was imported before.
+    makers = sorted(
+        LINE_STAGES.load().values(), key=lambda make: not make.__module__.startswith("t2t_keras.")
+    )
+    return [stage for make in makers if (stage := make(config, problem))]
 
 
 def model(name: str) -> type[Any]:

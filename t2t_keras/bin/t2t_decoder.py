@@ -116,7 +116,7 @@ def _with_keras(flags: Flags, record) -> tuple[Any, dict[str, Any]]:
     settings = flags.decode_hparams
     if flags.decode_interactive and "xla" not in settings:
         settings = f"{settings},xla_for_one=true".lstrip(",")
-    config = decode_config(settings, record.problem.decoding)
+    config = decode_config(settings, record.problem.decoding_defaults)
     excluded = forbidden(flags)
     # What is wrong above is told before TensorFlow is imported.
     from t2t_keras.decoding.engines.keras import share_cores

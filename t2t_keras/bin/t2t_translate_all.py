@@ -67,7 +67,7 @@ def run(flags: Flags) -> None:
         text = record.problem.text_name(split, len(read_text(source)))
     # Looked up once: a training may write another one meanwhile.
     others = [checkpoint_at(path) for path in flags.ensemble or ()]
-    config = decode_config(flags.decode_hparams, record.problem.decoding)
+    config = decode_config(flags.decode_hparams, record.problem.decoding_defaults)
     excluded = forbidden(flags)
     from t2t_keras.decoding.engines.keras import share_cores
     from t2t_keras.decoding.jobs.all_checkpoints import translate_all

@@ -59,7 +59,7 @@ def run(flags: Flags) -> int:
         from t2t_keras.training.run_config import RunConfig
 
         problem = RunConfig.load(flags.output_dir).problem
-        share_cores(decode_config(settings, problem.decoding))
+        share_cores(decode_config(settings, problem.decoding_defaults))
     translator = Translator.from_run(
         flags.output_dir, flags.checkpoint_path, settings, engine=flags.engine
     )

@@ -134,7 +134,7 @@ def _opened(path: Path, problem_config: str, decode_hparams: str) -> _Run:
     checkpoint = newest_checkpoint(path, TENSORFLOW_SUFFIX)
     known = identity(checkpoint)
     files = Path(checkpoint).parent.glob(f"{Path(checkpoint).name}.*")
-    config = decode_config(decode_hparams, record.problem.decoding)
+    config = decode_config(decode_hparams, record.problem.decoding_defaults)
     return _Run(path, record, known, known["written"] / 1e9, config, "", _megabytes(files))
 
 

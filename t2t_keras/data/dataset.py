@@ -56,12 +56,13 @@ class Generated:
     @functools.cached_property
     def augmentations(self) -> dict[str, Change]:
         """More kinds of `Problem.augment`: those of the problem's transforms, by their names."""
-        more = {}
-        for name, transform in self.problem.pair_transforms.items():
-            artifact = self._path(transform.artifact).read_bytes() if transform.artifact else b""
-            if change := transform.augmentation(artifact):
-                more[name] = change
-        return more
+        return {
+            name: each.augmentation(
+                self._path(each.artifact).read_bytes() if each.artifact else b""
+            )
+            for name, each in self.problem.pair_transforms.items()
+            if each.augments
+        }
 
     def store(self, split: str) -> ExampleStore:
         """Opens the encoded examples of a split; of "train", reads only the lengths."""

@@ -149,8 +149,8 @@ def _checked_plan(
     # "" where each text has languages of its own, or none.
     check_filters(names, filter(None, languages))
     # Raises `UserError` where it is wrong; what transforms add is yet to be learned.
-    added = dict.fromkeys(problem.pair_transforms, lambda source, target, random: (source, target))
-    Augmentation(problem.augment, added)
+    added = [name for name, each in problem.pair_transforms.items() if each.augments]
+    Augmentation(problem.augment, dict.fromkeys(added, lambda *pair: pair[:2]))
     plan = split_chunks(problem, tmp_dir, chunk_pairs)
     # A mixture reads each corpus as a run of examples, so its texts stand side by side.
     corpora = list(dict.fromkeys(chunk.corpus for chunk in plan["train"]))

@@ -107,6 +107,8 @@ class Problem:
     reversible: ClassVar[bool] = True
     # The hyperparameter set that suits it; "" = the size of its data decides.
     hparams_set: ClassVar[str] = ""
+    # Decoding settings that this problem has other defaults for, by name.
+    decoding: ClassVar[Mapping[str, Any]] = {}
     # Suffix of the file of postprocessed outputs; "" = outputs stay as they are.
     postprocessed_suffix: ClassVar[str] = ""
     # Whether `postprocess` and `score` take what `align` finds.
@@ -125,9 +127,15 @@ class Problem:
             )
         for name in names_in(self.metrics):
             METRICS[name]  # Raises `UserError` if there is none.
-        transforms = self.pair_transforms
+        if self.pair_transforms and not self.is_plain_text:
+            raise UserError(
+                f"transforms={self.transforms}: transforms are for text, and {self.name} is of "
+                f"symbols. Leave them out.",
+                code="conflicting_settings",
+            )
         for name in (part.partition(":")[0].strip() for part in names_in(self.augment)):
-            if name in PAIR_TRANSFORMS and name not in transforms:
+            is_known = name in self.pair_transforms or name not in PAIR_TRANSFORMS
+            if not is_known and PAIR_TRANSFORMS[name].augments:
                 raise UserError(
                     f"augment={self.augment}: {name} needs transforms={name} beside it, in "
                     f"t2t-datagen too.",
@@ -174,9 +182,12 @@ class Problem:
         return {name: PAIR_TRANSFORMS[name]() for name in names_in(self.transforms)}
 
     @property
-    def decoding(self) -> Mapping[str, Any]:
-        """Decoding settings that this problem has other defaults for, by name."""
-        return {k: v for each in self.pair_transforms.values() for k, v in each.decoding.items()}
+    def decoding_defaults(self) -> Mapping[str, Any]:
+        """`decoding`, and what suits the transforms."""
+        defaults: dict[str, Any] = {}
+        for transform in self.pair_transforms.values():
+            defaults |= transform.decoding
+        return defaults | dict(self.decoding)
 
     @property
     def raw_output(self) -> str:

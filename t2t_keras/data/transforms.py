@@ -1,4 +1,4 @@
-"""The seam for what is done to pairs of training text, see `Problem.transforms`."""
+"""Transforms of training pairs, chosen by `Problem.transforms`: a seam."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -15,25 +15,30 @@ class PairTransform:
       artifact: name of the file in which t2t-datagen stores what `learn` returns; "" = none. It
         begins with "train-" where a training depends on it.
       decoding: decoding settings that suit models of such data, by name.
-      raw_output: as of `Problem`, where `prepare` changes what models write.
+      raw_output: as `Problem.raw_output`, where `prepare` changes targets.
+      augments: whether there is an `augmentation`.
     """
 
     artifact: ClassVar[str] = ""
     decoding: ClassVar[Mapping[str, Any]] = {}
     raw_output: ClassVar[str] = ""
+    augments: ClassVar[bool] = False
 
     def symbols(self) -> Sequence[str]:
         """Returns words that are one piece of the vocabulary."""
         return ()
 
     def prepare(self, source: str, target: str) -> Pair:
-        """Returns the sides of a pair as the model is to see them."""
+        """Returns the sides of a pair as the model is to see them.
+
+        Lines that are translated do not come here: a `LineStage` prepares them alike.
+        """
         return source, target
 
     def learn(self, chunks: Sequence) -> bytes:
         """Returns the content of the artifact, learned from the training set's chunks."""
         return b""
 
-    def augmentation(self, artifact: bytes) -> Change | None:
-        """Returns a kind of `Problem.augment` of the transform's name; None = there is none."""
-        return None
+    def augmentation(self, artifact: bytes) -> Change:
+        """Returns the kind of `Problem.augment` that has the transform's name."""
+        raise NotImplementedError(f"{type(self).__name__} says that it augments, and does not.")

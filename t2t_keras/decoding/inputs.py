@@ -1,4 +1,4 @@
-"""Checks of the text that users give, and its ids."""
+"""Checks and encodes the text of users."""
 
 from collections.abc import Iterable, Sequence
 

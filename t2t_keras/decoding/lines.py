@@ -82,7 +82,7 @@ def read_lines(
             texts = sentences(rest, language)
             ids_of_parts = tokenizer.source.encode([front + text for text in texts])
             first_words = _first_words(rest, texts)
-        # The line may begin with them, or they are the model's alone.
+        # The line may begin with the words in front, or the problem has added them.
         own_front = count if lines[number].text.startswith(front) else 0
         parts = [
             Part(
@@ -100,7 +100,7 @@ def read_lines(
         ]
         prefix_cut = 0
         if prefixes:
-            # A line's prefix belongs to its first part. Its end is not a prefix's.
+            # A line's prefix belongs to its first part. There must be room for the end.
             parts[0].prefix = begins[number][:-1]
             longest = config.longest_output(len(parts[0].ids)) - 1
             prefix_cut = max(len(parts[0].prefix) - longest, 0)

@@ -23,7 +23,7 @@ from t2t_keras.text.markup.translated import Translated
 from t2t_keras.text.markup.units import Span
 from t2t_keras.text.placeholders.symbols import Shield
 from t2t_keras.text.sentences import sentences
-from t2t_keras.text.terms.hints import places_with_hints
+from t2t_keras.text.terms.hints import places_with_hints, without_hints
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
@@ -182,10 +182,14 @@ def _of_rank(
         for line in lines
     ]
     shields = [line.prepared.steps[0].shield for line in lines]
+    outputs = [" ".join(each.text for each in some) for some in chosen]
+    restored = [
+        line.prepared.restore(output, after=0) for line, output in zip(lines, outputs, strict=True)
+    ]
     translated = [
         # A blank sentence has no parts and is copied.
-        _with_marks(*pair, shield, " ".join(each.text for each in some) if some else shield.text)
-        for pair, shield, some in zip(pairs, shields, chosen, strict=True)
+        _with_marks(*pair, shield, text if some or text else shield.text)
+        for pair, shield, text, some in zip(pairs, shields, restored, chosen, strict=True)
     ]
     weights: list[np.ndarray | None] = [None] * len(translated)
     aligned = [
@@ -193,6 +197,9 @@ def _of_rank(
         for number, (each, line) in enumerate(zip(translated, lines, strict=True))
         if each.has_marks
         and len(line.parts) == 1
+        # Where another stage changed more than hints, the marks stand in proportion.
+        and without_hints(line.parts[0].source) == shields[number].text
+        and restored[number] == outputs[number]
         and len(each.source_units) * len(each.target_units) <= _MOST_WEIGHTS
     ]
     parts = [lines[number].parts[0] for number in aligned]

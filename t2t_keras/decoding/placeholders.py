@@ -1,7 +1,9 @@
 """Placeholders as a stage of a translator: symbols for them, and those that are lost repaired."""
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.aligning import restored_words
@@ -24,6 +26,8 @@ class ShieldedLine(Prepared):
     def __init__(self, shield: Shield, is_checked: bool):
         super().__init__(shield.text)
         self.shield, self.is_checked = shield, is_checked
+        # Asked for the search, and for the repair.
+        self.number_broken = functools.cache(self._number_broken)
 
     def original(self, source: str) -> str:
         """See `Prepared`."""
@@ -41,7 +45,7 @@ class ShieldedLine(Prepared):
         """See `Prepared`."""
         return [self.number_broken(source, output) for output in outputs]
 
-    def number_broken(self, source: str, output: str) -> int:
+    def _number_broken(self, source: str, output: str) -> int:
         """Returns how many placeholders of a part are wrong in an output; 0 if unchecked."""
         return number_broken(source, output, self.shield.verbatim) if self.is_checked else 0
 
@@ -94,6 +98,10 @@ class Placeholders(LineStage):
     def note(self, notes: Sequence[int]) -> int:
         """Returns the number of repaired placeholders."""
         return sum(notes)
+
+    def settings(self) -> Mapping[str, Any]:
+        """See `LineStage`."""
+        return {"symbols": self.symbols, "check": self.check}
 
     def counts(self, notes: Iterable[int]) -> Counter:
         """See `LineStage`."""

@@ -1,7 +1,7 @@
 """What happens to a line before and after the model: the seam for placeholders, terms and the like.
 
-A stage prepares each line of text, ranks and mends what the search finds for it, and restores the
-output. A `Translator` runs its stages in order before the model, and in the opposite order after.
+A stage prepares each line for the model, ranks and mends the hypotheses, and restores the output.
+Stages run in order before the model, and in reverse order after it.
 """
 
 import dataclasses
@@ -14,6 +14,7 @@ import numpy as np
 from t2t_keras.decoding.aligning import align_pairs
 from t2t_keras.decoding.inputs import encode_text
 from t2t_keras.decoding.translation import Hypothesis
+from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import Alignment
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 class Prepared:
     """A line that one stage has prepared; this base class leaves everything as it is.
 
-    "Source" and "output" are texts as the model has them, but for what later stages change: a whole
-    line or a part of it, such as a sentence, and what was found for it.
+    Sources and outputs are as the model has them, once all later stages are undone; each is of a
+    whole line or of a sentence.
 
     Attributes:
       text: of the line, for the next stage or the model.
@@ -38,15 +39,15 @@ class Prepared:
         return source
 
     def hide(self, output: str) -> str:
-        """Returns what `restore` turns into a text, such as the beginning of a translation."""
+        """Undoes `restore`: returns a user's text, such as a prefix, in the model's form."""
         return output
 
     def restore(self, output: str) -> str:
-        """Returns an output as the stage before, or the user, is to have it."""
+        """Returns an output in the form of the stage before, or of the user."""
         return output
 
     def costs(self, source: str, outputs: Sequence[str]) -> Sequence[float]:
-        """Returns how bad each output is, 0 = nothing to mend; the cheapest is taken."""
+        """Returns the cost of each output, 0 = nothing is wrong; the cheapest is taken."""
         return [0] * len(outputs)
 
     def align(self, source: str, output: str, pairs: Alignment) -> Alignment:
@@ -57,8 +58,10 @@ class Prepared:
 class LineStage:
     """A stage; this base class leaves everything as it is.
 
+    Threads share it: what it knows of a line is kept in its `Prepared`.
+
     Attributes:
-      name: the key of its notes.
+      name: the key of its notes, which no other stage of a translator has.
     """
 
     name = ""
@@ -68,14 +71,14 @@ class LineStage:
         return Prepared(line)
 
     def mend(self, drafts: "Sequence[Draft]", model: "Model") -> None:
-        """Mends what was found where it is not as it should be, and sets the drafts' notes."""
+        """Mends hypotheses in place where something is wrong, and sets the drafts' notes."""
 
     def note(self, notes: Sequence[Any]) -> Any:
         """Returns the note of a line from those of its parts, at least one."""
         return notes[0]
 
     def settings(self) -> Mapping[str, Any]:
-        """Returns what translations depend on, as JSON can hold it."""
+        """Returns the settings that affect translations, as JSON can hold them."""
         return {}
 
     def counts(self, notes: Iterable[Any]) -> Counter:
@@ -89,6 +92,19 @@ class LineStage:
     def remarks(self, note: Any) -> Iterable[str]:
         """Yields what the note of one line says to whoever waits for it."""
         return ()
+
+
+def check_stages(stages: Iterable[LineStage]) -> tuple[LineStage, ...]:
+    """Returns stages; raises `UserError` where one has no name, or two have the same."""
+    stages = tuple(stages)
+    names = [stage.name for stage in stages]
+    if not all(names) or len({*names}) < len(names):
+        raise UserError(
+            f"Expected stages of different names, got {', '.join(map(repr, names))}. Rename one, "
+            f"or leave it out.",
+            code="given_twice",
+        )
+    return stages
 
 
 def stage_settings(stages: Iterable[LineStage]) -> dict[str, dict[str, Any]]:
@@ -113,19 +129,19 @@ class PreparedLine:
         return self.steps[-1].text if self.steps else self.line
 
     def hide(self, output: str, after: int = -1) -> str:
-        """Returns what `restore` turns into a text; by the stages after a number alone."""
+        """Undoes `restore`; `after` = only of the stages behind that number."""
         for step in self.steps[after + 1 :]:
             output = step.hide(output)
         return output
 
     def restore(self, output: str, after: int = -1) -> str:
-        """Returns a model's output as users are to have it, or as the stage of a number does."""
+        """Returns a model's output in the user's form, or in that of the stage `after`."""
         for step in reversed(self.steps[after + 1 :]):
             output = step.restore(output)
         return output
 
     def original(self, source: str, after: int = -1) -> str:
-        """Returns a part of `text` as it is in the line, or as the stage of a number sees it."""
+        """Returns a part of `text` as it is in the line, or as the stage `after` sees it."""
         for step in reversed(self.steps[after + 1 :]):
             source = step.original(source)
         return source
@@ -188,10 +204,16 @@ class Part:
         """Returns those of each hypothesis by all stages, the first stage's first."""
         return self.line.costs(self.source, [each.text for each in self.hypotheses])
 
-    def rerank(self) -> None:
-        """Puts the cheapest hypotheses first; of equals, the likelier."""
+    def cost(self) -> tuple[float, ...]:
+        """Returns those of the first hypothesis."""
+        return self.line.costs(self.source, [self.hypotheses[0].text])[0]
+
+    def rerank(self, only_first: bool = False) -> None:
+        """Puts the cheapest hypotheses first; of equals, the earlier; or the cheapest alone."""
         costs = self.costs()
         order = sorted(range(len(costs)), key=costs.__getitem__)
+        if only_first:
+            order = [order[0], *(i for i in range(len(costs)) if i != order[0])]
         self.hypotheses, self.rank = [self.hypotheses[i] for i in order], order[0]
 
     def words_of_line(self, pairs: Alignment) -> list[tuple[int, int]]:
@@ -224,6 +246,11 @@ class Draft:
         self.source = part.line.original(part.source, stage)
 
     @property
+    def output(self) -> str:
+        """What was found, the best of it."""
+        return self.part.line.restore(self.part.hypotheses[0].text, self._stage)
+
+    @property
     def outputs(self) -> list[str]:
         """What was found, best first."""
         return [self.part.line.restore(each.text, self._stage) for each in self.part.hypotheses]
@@ -242,7 +269,7 @@ class Draft:
         """Takes the hypotheses of another draft of this part, and all that is known of them."""
         part = other.part
         self.part.hypotheses, self.part.rank = part.hypotheses, part.rank
-        self.part.notes.update(part.notes)
+        self.part.notes = dict(part.notes)
 
     def note(self, note: Any) -> None:
         """Sets what the stage says of the first output."""
@@ -250,7 +277,7 @@ class Draft:
 
     def costs(self) -> tuple[float, ...]:
         """Returns those of the first output by the stages before."""
-        return self.part.costs()[0][: self._stage]
+        return self.part.cost()[: self._stage]
 
     def continued(self, beginning: np.ndarray) -> "Draft":
         """Returns a draft of the same part without hypotheses, whose outputs begin with ids."""

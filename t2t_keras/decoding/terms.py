@@ -90,7 +90,7 @@ class Terms(LineStage):
         return HintedLine(text, self.glossary)
 
     def mend(self, drafts: Sequence[Draft], model: Model) -> None:
-        """Forces terms where that is wanted, and says what became of all."""
+        """Forces missing terms if the mode asks for it, and notes what became of each."""
         sentences = [_Sentence(draft, self.glossary) for draft in drafts]
         _find_uses(sentences, model)
         if self._forces:
@@ -151,7 +151,8 @@ def with_terms(translator: "Translator", glossary: Glossary | None) -> "Translat
     if glossary is None:
         return translator
     terms = Terms(glossary, translator.config.terms, "terms" in translator.problem.pair_transforms)
-    return translator.with_stages(*translator.stages, terms)
+    others = (stage for stage in translator.stages if stage.name != terms.name)
+    return translator.with_stages(*others, terms)
 
 
 @dataclasses.dataclass
@@ -183,7 +184,7 @@ class _Sentence:
     @property
     def output(self) -> str:
         """Its translation so far."""
-        return self.draft.outputs[0]
+        return self.draft.output
 
     def costs(self) -> tuple[float, ...]:
         """Returns what its translation costs the stages before, and its broken placeholders."""
@@ -216,7 +217,7 @@ def _alignments(sentences: Sequence[_Sentence], model: Model) -> list[Alignment]
 
 
 def _find_uses(sentences: Sequence[_Sentence], model: Model) -> None:
-    """Sets what became of the terms of sentences; other forms of them are told by alignment."""
+    """Sets what became of the terms of sentences; the alignment confirms inflected forms."""
     for each in sentences:
         each.uses = find_uses(each.text, each.matches, each.output, anywhere=True)
     unsure = [each for each in sentences if any(use.kind == INFLECTED for use in each.uses)]
@@ -255,8 +256,11 @@ def _force(sentences: Sequence[_Sentence], model: Model) -> None:
             if draft
         ]
         _find_uses([candidate for _, candidate in pairs], model)
+        candidates: dict[int, list[_Sentence]] = {}
+        for owner, candidate in pairs:
+            candidates.setdefault(id(owner), []).append(candidate)
         for each in incomplete:
-            _take_best(each, [candidate for owner, candidate in pairs if owner is each])
+            _take_best(each, candidates.get(id(each), ()))
 
 
 def _take_best(sentence: _Sentence, candidates: Sequence[_Sentence]) -> None:

@@ -23,7 +23,14 @@ from t2t_keras.decoding.inputs import (
     encode_pairs,
 )
 from t2t_keras.decoding.lines import Line, read_lines
-from t2t_keras.decoding.stages import LineStage, Model, Part, PreparedLine, prepare
+from t2t_keras.decoding.stages import (
+    LineStage,
+    Model,
+    Part,
+    PreparedLine,
+    check_stages,
+    prepare,
+)
 from t2t_keras.decoding.translation import AttentionWeights, Hypothesis, PairScore, Translation
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
@@ -84,7 +91,7 @@ class Translator:
         self.forbidden = tuple(forbidden)
         self.problem = problem or Problem()
         chosen = line_stages(self.config, self.problem) if stages is None else stages
-        self.stages: tuple[LineStage, ...] = tuple(chosen)
+        self.stages = check_stages(chosen)
         self.record: RunConfig | None = None
         self.checkpoint: dict[str, Any] | None = None
         if not isinstance(models, Engine):
@@ -168,7 +175,7 @@ class Translator:
     ) -> "Translator":
         """Returns what `from_run` returns, but that its first model is yet to be loaded."""
         # What is wrong with it is known before TensorFlow is imported.
-        config = decode_config(decode_hparams, record.problem.decoding)
+        config = decode_config(decode_hparams, record.problem.decoding_defaults)
         import keras
 
         from t2t_keras.training.trained_model import load_ensemble_model
@@ -189,7 +196,7 @@ class Translator:
     def with_stages(self, *stages: LineStage) -> "Translator":
         """Returns a translator with the same engine and these stages instead of its own."""
         other = copy.copy(self)
-        other.stages = stages
+        other.stages = check_stages(stages)
         return other
 
     def translate(
@@ -273,13 +280,12 @@ class Translator:
     ) -> None:
         """`search_lines` of parts, mended only by the first stages."""
         self._find(self.engine, parts, progress)
-        costly = [part for part in parts if any(part.costs()[0])]
+        costly = [part for part in parts if any(part.cost())]
         if costly and (everything := self.engine.with_all_hypotheses()) is not self.engine:
             # Some engines prepare much for that.
             self._find(everything, costly)
         for part in costly:
-            if not self.config.samples:
-                part.rerank()
+            part.rerank(only_first=bool(self.config.samples))
             del part.hypotheses[self.config.num_hypotheses :]
         for number, stage in enumerate(self.stages[:stages]):
             model = Model(self, number)
@@ -327,7 +333,7 @@ class Translator:
     def _joined(self, line: Line) -> Translation:
         """Returns a line's translation: the best of its parts joined, the second best, ..."""
         if not line.parts:
-            return Translation("", 0.0)
+            return Translation(line.prepared.restore(""), 0.0)
         hypotheses = tuple(
             Hypothesis(
                 line.prepared.restore(" ".join(each.text for each in ranked)),
@@ -409,7 +415,16 @@ class Translator:
           UserError: the numbers of translations and lines differ, or the model computes NaN.
         """
         check_one_each(lines, translations, "translation")
-        return self._align(self.read(lines), [each.parts for each in translations])
+        read = self.read(lines)
+        for line, translation in zip(read, translations, strict=True):
+            if len(line.parts) != len(translation.parts):
+                raise UserError(
+                    f"Expected what this translator makes of {line.prepared.line[:50]!r}, "
+                    f"{len(line.parts)} parts, got {len(translation.parts)}: was it translated "
+                    f"with other settings or stages?",
+                    code="other_translation",
+                )
+        return self._align(read, [each.parts for each in translations])
 
     def _align(
         self, lines: Sequence[Line], outputs: Sequence[Sequence[str]]

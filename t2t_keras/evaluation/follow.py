@@ -46,7 +46,7 @@ def model_scorer(
     """
     from t2t_keras.decoding.translator import Translator
 
-    decoding = decode_config(decode_hparams, config.problem.decoding)
+    decoding = decode_config(decode_hparams, config.problem.decoding_defaults)
     translator = Translator(model, config.tokenizer, decoding, problem=config.problem)
     sources, references = generated.text(split)
     short = [at for at, text in enumerate(sources) if 0 < len(text.split()) <= _SAMPLE_WORDS]
@@ -97,7 +97,9 @@ def evaluate_all(
     loss = SplitLoss(step, config, generated, split)
     settings, score_model = {}, None
     if eval_bleu:
-        settings = dataclasses.asdict(decode_config(decode_hparams, config.problem.decoding))
+        settings = dataclasses.asdict(
+            decode_config(decode_hparams, config.problem.decoding_defaults)
+        )
         score_model = model_scorer(step.model, config, generated, split, decode_hparams)
     if loss.left_out:
         print(

@@ -98,10 +98,10 @@ def test_with_hints_the_hypothesis_with_most_terms_comes_first(tokenizer):
     # Without a term it is the best.
     assert found[2].text == "a"
     assert [len(each.hypotheses) for each in found] == [1, 1, 1]
-    # Samples stay in the order of their draws.
+    # Of samples, the others stay in the order of their draws.
     drawn = translator(tokenizer, *changes, problem=problem, samples=3, return_beams=True)
     [found] = with_terms(drawn, glossary).translate(["open the file now"])
-    assert [each.text for each in found.hypotheses[:2]] == ["a", "datei"]
+    assert [each.text for each in found.hypotheses[1:]] == ["a", "datei"]
 
 
 def test_the_next_hypothesis_is_taken_where_the_best_is_broken(tokenizer):

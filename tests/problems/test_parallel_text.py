@@ -138,10 +138,12 @@ def test_scores_name_the_files_where_they_say_more_than_the_split():
 
 def test_models_of_symbols_check_them_and_say_so():
     problem = problem_of(",transforms=placeholders")
-    assert decode_config("", problem.decoding).check_placeholders
-    assert not decode_config("check_placeholders=false", problem.decoding).check_placeholders
+    assert decode_config("", problem.decoding_defaults).check_placeholders
+    assert not decode_config(
+        "check_placeholders=false", problem.decoding_defaults
+    ).check_placeholders
     assert "shield(line" in problem.raw_output
-    assert (problem_of().raw_output, problem_of().decoding) == ("", {})
+    assert (problem_of().raw_output, problem_of().decoding_defaults) == ("", {})
     multilingual = registry.problem(
         "multilingual_text", "train=a.en-de,dev=a.en-de,target_language=de,transforms=placeholders"
     )

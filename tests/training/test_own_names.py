@@ -44,7 +44,7 @@ def examples(root, own_registry, monkeypatch):
         exec(source, module.__dict__)
         defined[heading] = module
         lines = [line for line in source.splitlines() if line and "import " not in line]
-        assert len(lines) < 15
+        assert len(lines) < 17
     assert len(defined) == 12
     return defined
 

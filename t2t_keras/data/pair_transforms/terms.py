@@ -27,7 +27,7 @@ _OF_PROGRAMS = frozenset(r"%&@#*\_{}")
 Link = tuple[int, int]
 
 
-# By which the length of lines is judged.
+# Pairs by which the length of lines is estimated.
 _SAMPLED_PAIRS = 1000
 
 
@@ -36,6 +36,7 @@ class Terms(PairTransform):
     """Hints for augment=terms:0.3, drawn by a lexicon that t2t-datagen learns."""
 
     artifact = "train-lexicon.npz"
+    augments = True
 
     def symbols(self) -> Sequence[str]:
         """See `PairTransform`."""

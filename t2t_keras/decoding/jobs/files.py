@@ -346,7 +346,7 @@ def _report(
         f"translates such lines by sentences.",
         "prefixes_cut": "prefixes were longer than their translations may be, and were cut. "
         "--decode_hparams=extra_length=100 allows more tokens, unless max_length is reached.",
-        "others_taken": "translations are not the best hypothesis: a later one had fewer faults.",
+        "others_taken": "translations are not the likeliest hypothesis; another had fewer faults.",
         "breaks": "translations had line breaks or tabs, which became spaces.",
     }.items():
         if counts[name]:

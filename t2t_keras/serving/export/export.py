@@ -140,7 +140,7 @@ def _export_model(
 
 @export.register  # type: ignore[attr-defined]
 def _export_trained(trained: TrainedModel, export_dir: str | Path = "", **options: Any) -> Path:
-    config = decode_config("", trained.problem.decoding)
+    config = decode_config("", trained.problem.decoding_defaults)
     translator = Translator(trained.model, trained.tokenizer, config, problem=trained.problem)
     return export(translator, export_dir, **options)
 

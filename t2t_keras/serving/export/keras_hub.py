@@ -4,6 +4,7 @@ import warnings
 from pathlib import Path
 
 from t2t_keras.data.problem import Problem
+from t2t_keras.data.transforms import PairTransform
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
@@ -83,7 +84,7 @@ def _check(translator: Translator) -> None:
         raise UserError(
             f"--format=keras_hub: expected text to text, got {problem.name}.", code="not_supported"
         )
-    if problem.raw_output:
+    if any(type(t).prepare is not PairTransform.prepare for t in problem.pair_transforms.values()):
         raise UserError(
             f"--format=keras_hub: the model reads and writes what transforms={problem.transforms} "
             f"makes of text, which KerasHub does not do. Export for CTranslate2, or train without.",

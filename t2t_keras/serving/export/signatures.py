@@ -57,7 +57,7 @@ def export_settings(translator: Translator, dtype: str) -> DecodeConfig:
             f"--dtype must be one of {', '.join(STORED_DTYPES)}, got {dtype!r}.", code="bad_value"
         )
     config, default = translator.config, DecodeConfig()
-    if translator.problem.decoding.get("check_placeholders"):
+    if translator.problem.decoding_defaults.get("check_placeholders"):
         config = dataclasses.replace(config, check_placeholders=False)
     for name, advice in _UNSUPPORTED.items():
         if (value := getattr(config, name)) != getattr(default, name):

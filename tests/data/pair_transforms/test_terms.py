@@ -113,7 +113,11 @@ def test_what_is_refused():
     with refused("conflicting_settings", "augment=terms:0.3", "transforms=terms"):
         registry.problem("translate_ende_toy", "augment=terms:0.3")
     assert registry.problem("parallel_text", f"{SETTINGS},augment=terms:0.3").pair_transforms
-    with refused("unknown_name", "'terms'"):
+    with refused("conflicting_settings", "transforms=terms"):
         Augmentation("terms:1")
+    with refused("unknown_name", "augmentation 'placeholders'"):
+        Augmentation("placeholders:1")
+    with refused("conflicting_settings", "transforms=placeholders"):
+        registry.problem("parsing_trees", "transforms=placeholders")
     with refused("unknown_name", "pair transform 'placeholder'", "'placeholders'"):
         registry.problem("parallel_text", "transforms=placeholder")
