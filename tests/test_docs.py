@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import yaml
+from upper_case import UpperCase
 
 from t2t_keras import registry
 from t2t_keras.decoding.jobs.shard import Shard
+from t2t_keras.decoding.translator import Translator
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.problems.translate_toy import TranslateEndeToy
 from t2t_keras.serving.export.signatures import TranslationModule
@@ -55,6 +57,26 @@ def test_the_slurm_script_translates_what_is_missing(root, tmp_path):
     (tmp_path / shard.path(output)).touch()
     done = run()
     assert (done.returncode, done.stdout) == (0, f"{shard.path(output)} is complete.\n")
+
+
+@pytest.mark.parametrize(
+    ("page", "shown"), [("documents", "1 translated"), ("markup", "THE <i>OLD"), ("terms", "")]
+)
+def test_the_examples_with_a_run(root, page, shown, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "messages.po").write_text('msgid "Open"\nmsgstr ""\n')
+    units = "".join(f'<tuv xml:lang="{code}"><seg>Shut</seg></tuv>' for code in ("en", "de"))
+    (tmp_path / "old.tmx").write_text(f"<tmx><body><tu>{units}</tu></body></tmx>")
+    (tmp_path / "terms.tsv").write_text("dog\tKöter\n")
+    monkeypatch.setattr(Translator, "from_run", lambda *arguments, **options: UpperCase())
+    text, names = (root / "docs" / f"{page}.md").read_text(encoding="utf-8"), {}
+    for example in re.findall(r"```python\n(.*?)```", text, re.S):
+        exec(example, names)
+    assert shown in capsys.readouterr().out
+    if page == "terms":
+        [use] = names["translations"][0].notes["terms"]
+        assert (use.match.term.target, use.kind) == ("Köter", "exact")
+        assert len(names["confidence"].words) == 3
 
 
 def test_the_demo_deletes_no_folder_but_its_own(root, tmp_path):

@@ -29,6 +29,7 @@ from xml.etree import ElementTree
 
 import polib
 
+from t2t_keras.decoding.markup import MarkupTranslator
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.documents import read_document, translate_document
 from t2t_keras.metrics.bleu import bleu
@@ -137,7 +138,8 @@ def _translated(translator, path: Path, output: Path) -> dict:
     """Translates a file, and returns its figures."""
     document = read_document(path, translator.problem.source_language or "en")
     start = time.perf_counter()
-    report = translate_document(document, translator, everything=True, final=True)
+    markup_translator = MarkupTranslator(translator)
+    report = translate_document(document, markup_translator, everything=True, final=True)
     seconds = time.perf_counter() - start
     document.save(output)
     found = figures(path, output, seconds)
