@@ -57,6 +57,7 @@ bad_value
   {EVALB}one --param=other => --param=other COLLINS
   t2t-exporter --output_dir=run --decode_hparams=alpha=x => 'alpha' 'x'
   t2t-exporter --output_dir=run --dtype=int4 => --dtype=int4
+  t2t-serve --model=en-de=run --port=65536 => --port 65535
   t2t-exporter --output_dir=run --servable_name=\udcff => --servable_name
   {ONNX}--dtype=float16 => --format=onnx --dtype float32 int8 float16
   {INSIGHTS}--sentence=x --figure=a.svg --figure_heads=0,2 => 0 1, 0,2

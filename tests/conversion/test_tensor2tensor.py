@@ -295,6 +295,14 @@ def test_spaces_that_a_checkpoint_has(checkpoint, tmp_path):
         read_tensor2tensor(prefix, target_space=0)
 
 
+def test_each_side_has_the_vocabulary_of_its_size(checkpoint, tmp_path):
+    prefix = checkpoint([("input_emb", 17), ("target_emb", 18), ("softmax", 18)], {})
+    for name in ("vocab.en", "vocab.de"):
+        (tmp_path / name).rename(tmp_path / f"{name}.subwords")
+    tokenizer = read_tensor2tensor(prefix).tokenizer
+    assert (tokenizer.source.vocab_size, tokenizer.vocab_size) == (17, 18)
+
+
 @pytest.mark.parametrize(
     ("file", "content", "code", "named"),
     [

@@ -76,6 +76,7 @@ def test_sections_become_splits(treebank, pairs_of, tmp_path):
 
 
 def test_silver_trees_follow_the_gold_ones(treebank, tmp_path):
+    # After the gold ones by their order, before them by their names.
     silver = [tmp_path / "silver" / "02" / "a.mrg", tmp_path / "silver" / "b"]
     silver[0].parent.mkdir(parents=True)
     (tmp_path / "wsj").symlink_to(treebank / "wsj")
@@ -86,6 +87,11 @@ def test_silver_trees_follow_the_gold_ones(treebank, tmp_path):
         assert {path.parent.parent.name for path in gold["train"]} == {"wsj"}
         both = registry.problem("parsing_wsj_semi").tree_files(folder)
         assert both == gold | {"train": [*gold["train"], *files]}
+    for path in silver:
+        path.write_text("(S (X silver))\n")
+    [*first, last] = registry.problem("parsing_wsj_semi").chunks(tmp_path, 1)["train"]
+    names = [span.path.parent.parent.name for chunk in (*first, last) for span in chunk.spans]
+    assert names == sorted(names, key=lambda name: name != "wsj") != sorted(names)
 
 
 @pytest.mark.parametrize(
