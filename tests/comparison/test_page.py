@@ -8,7 +8,7 @@ from browser import opening
 
 from t2t_keras.comparison.comparison import as_json, compare
 from t2t_keras.comparison.page import comparison_page
-from t2t_keras.comparison.plots import Scale
+from t2t_keras.comparison.plots import Scale, dots
 from t2t_keras.comparison.report import text_report
 from t2t_keras.comparison.scores import Significance
 from t2t_keras.comparison.systems import System, TranslatedText
@@ -215,3 +215,11 @@ def test_it_fits_its_window_and_asks_for_nothing(browser, page, tmp_path, width,
                 all(".axis").every((each) => each.querySelectorAll("text").length >= 3)];""")
         assert (wider, outside, axes) == (0, 0, True)
         assert plots == len(tab.all(".plot")) > 30
+
+
+def test_marks_of_a_row_lie_around_its_middle():
+    for count in (1, 2, 3):
+        row = dots(Scale((0, 10)), [5.0] * count, 1.0, 5.0)
+        heights = [float(y) for y in re.findall(r'<svg x="[^"]*" y="([\d.]+)"', row)]
+        assert heights == [15 + 5 * (number - (count - 1) / 2) for number in range(count)]
+        assert 'y1="15" y2="15"' in row

@@ -90,6 +90,9 @@ def test_text_has_common_axes(make_run, monkeypatch):
     # Of a perplexity, the logarithm falls as evenly.
     run = make_run("p", train={"perplexity": {step: 2**loss for step, loss in LOSSES.items()}})
     assert text_plot(run_curves([run]), "steps").endswith("  p  train  ██▇▆▅▄▃▂▁▁  512 to 1")
+    # 0 has no logarithm, and is drawn lowest.
+    run = make_run("z", train={"perplexity": {100: 512.0, 1000: 0.0}})
+    assert text_plot(run_curves([run]), "steps").endswith("  z  train  █        ▁  512 to 0")
 
 
 @pytest.mark.parametrize(("over", "label"), [("steps", "steps"), ("hours", "hours of training")])
@@ -112,6 +115,16 @@ def test_rates_are_drawn_from_zero_and_losses_are_not(make_run, tmp_path):
         run = make_run(name, train={name: points})
         write_plot(tmp_path / "p.svg", run_curves([run]), "steps")
         assert (tmp_path / "p.svg").read_text().count("<!-- 0 -->") == zeros, name
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, (5.2, 3.4)), (2, (10.4, 3.4)), (5, (10.4, 8.6))])
+def test_the_size_of_a_picture(make_run, tmp_path, count, size):
+    pytest.importorskip("matplotlib", reason="needs matplotlib")
+    names = ("loss", "perplexity", "accuracy", "bleu", "gradient_norm")[:count]
+    run = make_run("a", train={name: {100: 2.0, 200: 1.0} for name in names})
+    write_plot(tmp_path / "p.svg", run_curves([run], names), "steps")
+    found = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', (tmp_path / "p.svg").read_text())
+    assert [float(points) / 72 for points in found.groups()] == pytest.approx(size, abs=0.01)
 
 
 def test_a_picture_has_a_panel_for_each_curve_and_a_colour_for_each_run(make_run, tmp_path):
