@@ -7,7 +7,11 @@ import pytest
 from refusals import refused
 
 from t2t_keras.training.checkpoints.tensorflow import Checkpoints
-from t2t_keras.training.trained_model import load_first_weights, load_model
+from t2t_keras.training.trained_model import (
+    load_ensemble_model,
+    load_first_weights,
+    load_model,
+)
 
 PAIRS = dict.fromkeys(("source", "target"), np.array([[3, 4, 1, 0], [4, 4, 3, 1]]))
 
@@ -39,6 +43,8 @@ def test_the_newest_or_a_named_checkpoint_is_loaded(saved, make_record):
     record = make_record()
     assert dataclasses.astuple(found)[2:4] == dataclasses.astuple(record)[:2]
     assert tokenizer.checksum == record.tokenizer.checksum
+    half = load_ensemble_model(run, tokenizer, "bfloat16")
+    assert {weight.dtype for weight in half.trainable_weights} == {"bfloat16"}
 
 
 @pytest.mark.parametrize("path", ["nowhere", "model.ckpt-7", "folder"])

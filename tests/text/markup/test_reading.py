@@ -163,6 +163,10 @@ def test_characters_are_spelled_as_they_were():
     assert write_characters(text, spelled) == raw.replace("&amp;", "&")
     assert write_characters("&a &copy &#1 <b <", spelled) == "&a &amp;copy &amp;#1 &lt;b &lt;"
     assert write_characters("]]>", {">": ">"}) == "]]&gt;"
+    # What follows may make markup of the last sign.
+    assert write_characters("a <", {"<": "<"}, "b") == "a &lt;"
+    assert write_characters("R&", {"&": "&"}, "lt;") == "R&amp;"
+    assert write_characters("R&", {"&": "&"}, " D") == "R&"
     assert write_characters("a\1\2", {"\1": "\1"}) == "a\1\ufffd"
     assert write_characters("a<b &c", {}) == "a&lt;b &amp;c"
     assert write_characters("<b </Title", {NO_TAGS: "", "<": "<"}) == "<b &lt;/Title"

@@ -27,6 +27,7 @@ PIECES = (
         ("Error: %s", "Fehler:", [(0, 0)], "Fehler: %s"),
         ("{name} is there", "{Name} ist {0} da.", [], "{name} ist da."),
         ("%(name)s is", "% (Name) s ist", [], "%(name)s ist"),
+        ("use %d of %d", "%d von % d", [], "%d von %d"),
         ("%d files in %s", "in %s sind %d Dateien", [], "in %d sind %s Dateien"),
         ("the file %s", "die Datei", [], "die Datei %s"),
         # Without "%s" its neighbours would be another one.
