@@ -21,9 +21,9 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 
 from t2t_keras.data.problem import names_in
-from t2t_keras.data.transforms import Change, Pair
+from t2t_keras.data.transforms import Change, Pair, check_augmented
 from t2t_keras.errors import UserError
-from t2t_keras.registry import AUGMENTATIONS, PAIR_TRANSFORMS, register_augmentation
+from t2t_keras.registry import AUGMENTATIONS, register_augmentation
 from t2t_keras.text.scripts import PRIVATE
 
 # Of the words with more letters than two; of shorter ones little would be left.
@@ -59,15 +59,8 @@ class Augmentation:
                     f"1 together, as typos:0.1+upper:0.05; got '{part}'.",
                     code="bad_value",
                 )
-            if not (change := (more or {}).get(name)):
-                if name in PAIR_TRANSFORMS and PAIR_TRANSFORMS[name].augments:
-                    raise UserError(
-                        f"augment={augment}: {name} needs transforms={name} beside it, in "
-                        f"t2t-datagen too.",
-                        code="conflicting_settings",
-                    )
-                change = AUGMENTATIONS[name]
-            self._changes.append((total, change))
+            check_augmented(augment, name, more or ())
+            self._changes.append((total, (more or {}).get(name) or AUGMENTATIONS[name]))
 
     def __bool__(self) -> bool:
         return bool(self._changes)

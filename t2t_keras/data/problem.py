@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from t2t_keras.data.transforms import PairTransform
+from t2t_keras.data.transforms import PairTransform, check_augmented
 from t2t_keras.errors import UserError
 from t2t_keras.registry import METRICS, PAIR_TRANSFORMS
 from t2t_keras.settings import setting
@@ -133,14 +133,8 @@ class Problem:
                 f"symbols. Leave them out.",
                 code="conflicting_settings",
             )
-        for name in (part.partition(":")[0].strip() for part in names_in(self.augment)):
-            is_known = name in self.pair_transforms or name not in PAIR_TRANSFORMS
-            if not is_known and PAIR_TRANSFORMS[name].augments:
-                raise UserError(
-                    f"augment={self.augment}: {name} needs transforms={name} beside it, in "
-                    f"t2t-datagen too.",
-                    code="conflicting_settings",
-                )
+        for part in names_in(self.augment):
+            check_augmented(self.augment, part.partition(":")[0].strip(), self.pair_transforms)
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles | PreparedText]]:
         """Returns the files of each split ("train", "dev" and, where there is one, "test").

@@ -1,8 +1,11 @@
 """Transforms of training pairs, chosen by `Problem.transforms`: a seam."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, ClassVar
+
+from t2t_keras.errors import UserError
+from t2t_keras.registry import PAIR_TRANSFORMS
 
 Pair = tuple[str, str]
 Change = Callable[[str, str, random.Random], Pair]
@@ -42,3 +45,12 @@ class PairTransform:
     def augmentation(self, artifact: bytes) -> Change:
         """Returns the kind of `Problem.augment` that has the transform's name."""
         raise NotImplementedError(f"{type(self).__name__} says that it augments, and does not.")
+
+
+def check_augmented(augment: str, kind: str, transforms: Container[str]) -> None:
+    """Raises `UserError` if a kind of `Problem.augment` needs a transform that is not there."""
+    if kind in PAIR_TRANSFORMS and kind not in transforms and PAIR_TRANSFORMS[kind].augments:
+        raise UserError(
+            f"augment={augment}: {kind} needs transforms={kind} as well, here and in t2t-datagen.",
+            code="conflicting_settings",
+        )

@@ -3,14 +3,13 @@
 import bisect
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.inputs import encode_text
-from t2t_keras.decoding.stages import LineStage, Part, PreparedLine
+from t2t_keras.decoding.stages import Part, PreparedLine
 from t2t_keras.text.alignment import count_words, word_spans
 from t2t_keras.text.files import is_blank
 from t2t_keras.text.sentences import sentences
@@ -35,15 +34,6 @@ class Line:
     parts: list[Part]
     cut: int = 0
     prefix_cut: int = 0
-
-    def notes(self, stages: Sequence[LineStage]) -> dict[str, Any]:
-        """Returns what stages say of the translation, by their names."""
-        notes = {}
-        for number, stage in enumerate(stages):
-            of_parts = [part.notes[number] for part in self.parts if number in part.notes]
-            if of_parts:
-                notes[stage.name] = stage.note(of_parts)
-        return notes
 
 
 def read_lines(

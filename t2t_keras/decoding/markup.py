@@ -12,7 +12,7 @@ from t2t_keras.decoding.aligning import spans_of_pairs
 from t2t_keras.decoding.inputs import check_lines
 from t2t_keras.decoding.lines import Line
 from t2t_keras.decoding.placeholders import Placeholders, has_symbols
-from t2t_keras.decoding.stages import Part, PreparedLine, prepare
+from t2t_keras.decoding.stages import Part, PreparedLine, merged_notes, prepare
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.text.files import normalized
 from t2t_keras.text.markup.characters import write_characters
@@ -154,19 +154,15 @@ def _translated(
         hypotheses = tuple(
             Hypothesis(job.written(markup[rows]), sum(scores[rows])) for markup, scores in ranks
         )
-        notes = [line.notes(translator.stages) for line in lines[rows]]
+        parts = [part for line in lines[rows] for part in line.parts]
         yield Translation(
             hypotheses[0].text,
             hypotheses[0].score,
             hypotheses,
             cut=sum(line.cut for line in lines[rows]),
             postprocessed=hypotheses[0].text,
-            rank=max((part.rank for line in lines[rows] for part in line.parts), default=0),
-            notes={
-                stage.name: stage.note([each[stage.name] for each in notes if stage.name in each])
-                for stage in translator.stages
-                if any(stage.name in each for each in notes)
-            },
+            rank=max((part.rank for part in parts), default=0),
+            notes=merged_notes(translator.stages, [part.notes for part in parts]),
         )
 
 

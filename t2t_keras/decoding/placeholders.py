@@ -125,9 +125,5 @@ def has_symbols(problem: Problem) -> bool:
 @register_line_stage
 def placeholders(config: DecodeConfig, problem: Problem) -> Placeholders | None:
     """Keeps placeholders, where the model was trained with symbols or translations are checked."""
-    symbols = has_symbols(problem)
-    return (
-        Placeholders(symbols, config.check_placeholders)
-        if symbols or config.check_placeholders
-        else None
-    )
+    symbols, check = has_symbols(problem), config.check_placeholders
+    return Placeholders(symbols, check) if symbols or check else None

@@ -47,7 +47,7 @@ class Prepared:
         return output
 
     def costs(self, source: str, outputs: Sequence[str]) -> Sequence[float]:
-        """Returns the cost of each output, 0 = nothing is wrong; the cheapest is taken."""
+        """Returns the cost of each output, 0 = no fault; the cheapest is taken."""
         return [0] * len(outputs)
 
     def align(self, source: str, output: str, pairs: Alignment) -> Alignment:
@@ -110,6 +110,15 @@ def check_stages(stages: Iterable[LineStage]) -> tuple[LineStage, ...]:
 def stage_settings(stages: Iterable[LineStage]) -> dict[str, dict[str, Any]]:
     """Returns the settings of stages by their names, in their order."""
     return {stage.name: dict(stage.settings()) for stage in stages}
+
+
+def merged_notes(stages: Iterable[LineStage], notes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns the notes of several texts, each by the stages' names, as those of one."""
+    merged = {}
+    for stage in stages:
+        if of_stage := [each[stage.name] for each in notes if stage.name in each]:
+            merged[stage.name] = stage.note(of_stage)
+    return merged
 
 
 class PreparedLine:
@@ -175,7 +184,7 @@ class Part:
     """What a model translates at once: a line, or a sentence of it.
 
     Attributes:
-      line: that it is of.
+      line: the line that it belongs to.
       source: its text as all stages have prepared it.
       ids: int32 [length], for the model: with words in front and the end of sentence, cut.
       first_word: number of its first word among those of `line.text`.
@@ -185,7 +194,7 @@ class Part:
       number: tells it apart in sampling.
       hypotheses: what was found, best first.
       rank: of the first of them before the stages ranked them; 0 = it was the best.
-      notes: of the stages, by their numbers.
+      notes: of the stages, by their names.
     """
 
     line: PreparedLine
@@ -198,7 +207,7 @@ class Part:
     number: int = 0
     hypotheses: list[Hypothesis] = dataclasses.field(default_factory=list)
     rank: int = 0
-    notes: dict[int, Any] = dataclasses.field(default_factory=dict)
+    notes: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def costs(self) -> list[tuple[float, ...]]:
         """Returns those of each hypothesis by all stages, the first stage's first."""
@@ -232,7 +241,12 @@ class Part:
 
 
 class Draft:
-    """A part with its hypotheses, as the stage of a number sees them.
+    """A part with its hypotheses, as a stage sees them.
+
+    Args:
+      part: the same as the model sees it.
+      stage: number of the stage.
+      name: of the stage.
 
     Attributes:
       part: the same as the model sees it.
@@ -240,10 +254,14 @@ class Draft:
       source: the text.
     """
 
-    def __init__(self, part: Part, stage: int):
-        self.part, self._stage = part, stage
+    def __init__(self, part: Part, stage: int, name: str):
+        self.part, self._stage, self._name = part, stage, name
         self.prepared: Any = part.line.steps[stage]
         self.source = part.line.original(part.source, stage)
+
+    def hide(self, output: str) -> str:
+        """Returns an output as the model has it."""
+        return self.part.line.hide(output, self._stage)
 
     @property
     def output(self) -> str:
@@ -262,8 +280,8 @@ class Draft:
 
     def replace(self, rank: int, output: str) -> None:
         """Replaces an output; its score stays."""
-        text = self.part.line.hide(output, self._stage)
-        self.part.hypotheses[rank] = dataclasses.replace(self.part.hypotheses[rank], text=text)
+        before = self.part.hypotheses[rank]
+        self.part.hypotheses[rank] = dataclasses.replace(before, text=self.hide(output))
 
     def take(self, other: "Draft") -> None:
         """Takes the hypotheses of another draft of this part, and all that is known of them."""
@@ -273,7 +291,7 @@ class Draft:
 
     def note(self, note: Any) -> None:
         """Sets what the stage says of the first output."""
-        self.part.notes[self._stage] = note
+        self.part.notes[self._name] = note
 
     def costs(self) -> tuple[float, ...]:
         """Returns those of the first output by the stages before."""
@@ -282,7 +300,7 @@ class Draft:
     def continued(self, beginning: np.ndarray) -> "Draft":
         """Returns a draft of the same part without hypotheses, whose outputs begin with ids."""
         part = dataclasses.replace(self.part, prefix=beginning, hypotheses=[], rank=0, notes={})
-        return Draft(part, self._stage)
+        return Draft(part, self._stage, self._name)
 
 
 class Model:
@@ -299,7 +317,8 @@ class Model:
 
     def drafts(self, parts: Iterable[Part]) -> list[Draft]:
         """Returns parts as the stage sees them."""
-        return [Draft(part, self._stage) for part in parts]
+        name = self._translator.stages[self._stage].name
+        return [Draft(part, self._stage, name) for part in parts]
 
     def prefix(self, draft: Draft) -> str:
         """Returns how each output of a draft must begin."""
@@ -309,8 +328,7 @@ class Model:
     def align(self, drafts: Sequence[Draft], outputs: Sequence[str]) -> list[Alignment]:
         """Returns pairs of words (source, output) for an output of each draft."""
         translator, stage = self._translator, self._stage
-        parts = [draft.part for draft in drafts]
-        texts = [part.line.hide(text, stage) for part, text in zip(parts, outputs, strict=True)]
+        parts, texts = [draft.part for draft in drafts], _hidden(drafts, outputs)
         found = align_pairs(
             translator.engine,
             translator.tokenizer,
@@ -345,14 +363,13 @@ class Model:
         for row, score in self._translator.engine.scores(*pairs) if fit else ():
             draft, output = drafts[fit[row]], outputs[fit[row]]
             other = draft.continued(draft.part.prefix)
-            text = draft.part.line.hide(output, self._stage)
-            other.part.hypotheses.append(Hypothesis(text, score))
+            other.part.hypotheses.append(Hypothesis(draft.hide(output), score))
             scored[fit[row]] = other
         return scored
 
     def _encoded(self, drafts: Sequence[Draft], outputs: Sequence[str]) -> list[np.ndarray]:
-        texts = [
-            draft.part.line.hide(output, self._stage)
-            for draft, output in zip(drafts, outputs, strict=True)
-        ]
-        return encode_text(texts, self._translator.tokenizer)
+        return encode_text(_hidden(drafts, outputs), self._translator.tokenizer)
+
+
+def _hidden(drafts: Sequence[Draft], outputs: Sequence[str]) -> list[str]:
+    return [draft.hide(output) for draft, output in zip(drafts, outputs, strict=True)]

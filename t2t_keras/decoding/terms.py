@@ -34,7 +34,8 @@ class HintedLine(Prepared):
 
     def __init__(self, text: str, glossary: Glossary):
         super().__init__(text)
-        self._glossary = glossary
+        # Asked for each translation of a sentence.
+        self.matches = functools.cache(glossary.matches)
 
     def original(self, source: str) -> str:
         """See `Prepared`."""
@@ -45,7 +46,7 @@ class HintedLine(Prepared):
         if not has_marks(source):
             return [0] * len(outputs)
         text = without_hints(source)
-        matches = self._glossary.matches(text)
+        matches = self.matches(text)
         uses = (find_uses(text, matches, output, anywhere=True) for output in outputs)
         return [_num_missing(each) for each in uses]
 
@@ -91,7 +92,7 @@ class Terms(LineStage):
 
     def mend(self, drafts: Sequence[Draft], model: Model) -> None:
         """Forces missing terms if the mode asks for it, and notes what became of each."""
-        sentences = [_Sentence(draft, self.glossary) for draft in drafts]
+        sentences = list(map(_Sentence, drafts))
         _find_uses(sentences, model)
         if self._forces:
             _force(sentences, model)
@@ -161,13 +162,11 @@ class _Sentence:
 
     Attributes:
       draft: its translation so far.
-      glossary: the terms.
       uses: what became of those in it.
       tried: numbers of the missing ones that were forced in vain.
     """
 
     draft: Draft
-    glossary: Glossary
     uses: list[Use] = dataclasses.field(default_factory=list)
     tried: set[int] = dataclasses.field(default_factory=set)
 
@@ -179,7 +178,7 @@ class _Sentence:
     @functools.cached_property
     def matches(self) -> list:
         """The terms in it."""
-        return self.glossary.matches(self.text)
+        return self.draft.prepared.matches(self.text)
 
     @property
     def output(self) -> str:
@@ -193,12 +192,6 @@ class _Sentence:
     def aligned(self, pairs: Alignment) -> Alignment:
         """Returns pairs of words without those of hints."""
         return self.draft.prepared.align(self.draft.source, self.output, pairs)
-
-    def with_draft(self, draft: Draft) -> "_Sentence":
-        """Returns the same sentence with another translation."""
-        other = _Sentence(draft, self.glossary)
-        other.matches = self.matches
-        return other
 
     def next_missing(self) -> int:
         """Returns the number of the first missing term that was not tried yet, or -1."""
@@ -251,9 +244,7 @@ def _force(sentences: Sequence[_Sentence], model: Model) -> None:
         ]
         owners = [each for each, _ in (*begun, *whole)]
         pairs = [
-            (owner, owner.with_draft(draft))
-            for owner, draft in zip(owners, drafts, strict=True)
-            if draft
+            (owner, _Sentence(draft)) for owner, draft in zip(owners, drafts, strict=True) if draft
         ]
         _find_uses([candidate for _, candidate in pairs], model)
         candidates: dict[int, list[_Sentence]] = {}

@@ -29,6 +29,7 @@ from t2t_keras.decoding.stages import (
     Part,
     PreparedLine,
     check_stages,
+    merged_notes,
     prepare,
 )
 from t2t_keras.decoding.translation import AttentionWeights, Hypothesis, PairScore, Translation
@@ -262,8 +263,7 @@ class Translator:
         self, lines: Sequence[PreparedLine], prefixes: Sequence[str] = (), first_number: int = 0
     ) -> list[Line]:
         """`read` of lines that are prepared."""
-        options = self.tokenizer, self.config, self.problem, prefixes, first_number
-        return read_lines(lines, *options)
+        return read_lines(lines, self.tokenizer, self.config, self.problem, prefixes, first_number)
 
     def search_lines(
         self, lines: Sequence[Line], progress: Callable[[int], object] = lambda count: None
@@ -349,7 +349,7 @@ class Translator:
             cut=line.cut,
             prefix_cut=line.prefix_cut,
             rank=max(part.rank for part in line.parts),
-            notes=line.notes(self.stages),
+            notes=merged_notes(self.stages, [part.notes for part in line.parts]),
         )
 
     def score(
