@@ -9,7 +9,13 @@ The last argument is the file, or the folder, to write. What is translated is ke
 given. New translations are marked as in need of a review, where the format can say so.
 """
 
-from t2t_keras.bin.flags import command, define_common, define_decode_hparams, required
+from t2t_keras.bin.flags import (
+    command,
+    define_common,
+    define_decode_hparams,
+    read_glossary,
+    required,
+)
 from t2t_keras.decoding.engines import ENGINES
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
@@ -50,9 +56,8 @@ def run(flags: Flags) -> int:
         settings = ",".join(filter(None, (settings, "check_placeholders=true")))
     from t2t_keras.decoding.markup import MarkupTranslator
     from t2t_keras.decoding.terms import with_terms
-    from t2t_keras.text.glossary import Glossary
 
-    glossary = Glossary.read(flags.glossary) if flags.glossary else None
+    glossary = read_glossary(flags)
     if flags.engine == ENGINES[0]:
         from t2t_keras.decoding.config import decode_config
         from t2t_keras.decoding.engines.keras import share_cores

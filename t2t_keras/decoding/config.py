@@ -111,6 +111,11 @@ class DecodeConfig:
         """Number of translations of a line that are returned."""
         return (self.samples or self.beam_size) if self.return_beams else 1
 
+    @property
+    def returns_all(self) -> bool:
+        """Whether all that a search has found, or drawn, is returned."""
+        return bool(self.samples) or self.return_beams or self.beam_size == 1
+
     def longest_output(self, source_length: int) -> int:
         """Returns the number of tokens an output may have with its end of sentence."""
         longest = source_length + self.extra_length

@@ -122,7 +122,7 @@ class CTranslate2Engine(Engine):
 
     def with_all_hypotheses(self) -> "CTranslate2Engine":
         """See `Engine`."""
-        if self.config.samples or self.config.return_beams or self.config.beam_size == 1:
+        if self.config.returns_all:
             return self
         found = copy.copy(self)
         found.config = dataclasses.replace(self.config, return_beams=True)

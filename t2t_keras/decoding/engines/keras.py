@@ -65,7 +65,7 @@ class KerasEngine(Scorer, Engine):
 
     def with_all_hypotheses(self) -> "KerasEngine":
         """See `Engine`."""
-        if self.config.samples or self.config.return_beams or self.config.beam_size == 1:
+        if self.config.returns_all:
             return self
         with self._making:
             if self._with_all is None:
