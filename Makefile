@@ -94,7 +94,7 @@ clean: ## remove the environment, caches and builds
 	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(INSTALLED): setup.py
+$(INSTALLED): setup.py entry_points.txt
 	@[ -x $(VENV)/bin/pip ] || { \
 	    python=; \
 	    for candidate in $(PYTHON); do \

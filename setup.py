@@ -6,29 +6,6 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 ROOT = Path(__file__).parent
-COMMANDS = (
-    "t2t-datagen",
-    "t2t-trainer",
-    "t2t-decoder",
-    "t2t-bleu",
-    "t2t-eval",
-    "t2t-evalb",
-    "t2t-avg-all",
-    "t2t-compare",
-    "t2t-exporter",
-    "t2t-filter",
-    "t2t-import",
-    "t2t-insights",
-    "t2t-npz-to-checkpoint",
-    "t2t-plot",
-    "t2t-query-server",
-    "t2t-recipe",
-    "t2t-serve",
-    "t2t-tables",
-    "t2t-translate-all",
-    "t2t-translate-file",
-)
-
 # For tools that share an environment with the tests: their snakemake takes no later one, the newest
 # twine and virtualenv (of pre-commit) no earlier one.
 _PACKAGING = "packaging>=24.2,<26"
@@ -62,12 +39,12 @@ setup(
     package_data={
         "t2t_keras": ["py.typed"],
         "t2t_keras.decoding.search": ["*.cc"],
-        "t2t_keras.comparison": ["*.html", "*.css"],
-        "t2t_keras.insights": ["*.html", "*.css", "*.js"],
+        "t2t_keras.lab.comparison": ["*.html", "*.css"],
+        "t2t_keras.lab.insights": ["*.html", "*.css", "*.js"],
         "t2t_keras.problems": ["*.tsv"],
         "t2t_keras.recipes": ["*/Snakefile", "*/*.yaml", "*/*/*.yaml"],
         "t2t_keras.problems.toy": ["*.tsv"],
-        "t2t_keras.server": ["page/*.html", "page/*.css", "page/*.js"],
+        "t2t_keras.workbench.server": ["page/*.html", "page/*.css", "page/*.js"],
         "t2t_keras.serving.export": ["*.md"],
     },
     python_requires=">=3.11,<3.14",
@@ -182,9 +159,5 @@ setup(
             "t2t-keras[ctranslate2,server]",
         ],
     },
-    entry_points={
-        "console_scripts": [
-            f"{command}=t2t_keras.bin.{command.replace('-', '_')}:run" for command in COMMANDS
-        ]
-    },
+    entry_points=(ROOT / "entry_points.txt").read_text(encoding="utf-8"),
 )

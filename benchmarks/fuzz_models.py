@@ -25,11 +25,11 @@ import sentencepiece
 from absl import app, flags
 
 from t2t_keras import registry
-from t2t_keras.conversion.files import read_yaml
-from t2t_keras.conversion.imported import make_run
-from t2t_keras.conversion.readers import read_model
-from t2t_keras.conversion.tensors import read_pytorch
 from t2t_keras.errors import UserError
+from t2t_keras.interop.importers.files import read_yaml
+from t2t_keras.interop.importers.imported import make_run
+from t2t_keras.interop.importers.readers import read_model
+from t2t_keras.interop.importers.tensors import read_pytorch
 from t2t_keras.io.terminal import printable
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.tokenizer import Tokenizer
@@ -37,7 +37,7 @@ from t2t_keras.training.run_config import RunConfig
 
 _COUNT = flags.DEFINE_integer("count", 10_000, "Number of damaged files.")
 _SEED = flags.DEFINE_integer("seed", 1, "Seed of the first file.")
-FIXTURES = Path(__file__).parents[1] / "tests" / "conversion" / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "tests" / "interop" / "importers" / "fixtures"
 _BATCH = 500
 _MOST_MEMORY, _MOST_SECONDS = 12 << 30, 120
 _MOST_MESSAGE = 3000

@@ -188,7 +188,7 @@ def main(_) -> None:
         if report(_CHARACTERS.value, _MEASURE.value, _NAME.value):
             sys.exit("Some work grows too fast: see above.")
         return
-    from t2t_keras.io.figures import save_figure
+    from t2t_keras.lab.figures import save_figure
 
     print("| | by | exponent | expected | seconds, smallest to largest |\n|---|---|---|---|---|")
     for name, panels in _PICTURES.items():

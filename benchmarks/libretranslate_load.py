@@ -130,7 +130,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         _packages(flags.export, Path(folder) / "packages")
         home = dict(HOME=folder, ARGOS_PACKAGES_DIR=f"{folder}/packages", XDG_DATA_HOME=folder)
-        ours = [sys.executable, "-m", "t2t_keras.bin.t2t_serve", f"--model=en-de={flags.export}"]
+        ours = [
+            sys.executable,
+            "-m",
+            "t2t_keras.workbench.bin.t2t_serve",
+            f"--model=en-de={flags.export}",
+        ]
         ours += [f"--port={flags.port}", "--nosplit_sentences", "--decode_hparams=beam_size=4"]
         theirs = [flags.libretranslate, "-c", _LIBRETRANSLATE, "--port", str(flags.port + 1)]
         theirs += ["--disable-web-ui", "--disable-files-translation"]

@@ -109,10 +109,10 @@ def _decode_exported(workload, name: str, hparams, vocab_size: int, version: str
     import keras
 
     from t2t_keras.decoding.config import DecodeConfig
-    from t2t_keras.decoding.engines.ctranslate2 import CTranslate2Engine
-    from t2t_keras.decoding.engines.ctranslate2_export import Export
+    from t2t_keras.interop.engines.ctranslate2 import CTranslate2Engine
+    from t2t_keras.interop.engines.ctranslate2_export import Export
+    from t2t_keras.interop.exporters.ctranslate2 import write_model
     from t2t_keras.models.transformer import Transformer
-    from t2t_keras.serving.export.ctranslate2 import write_model
 
     keras.utils.set_random_seed(1)
     model, names = Transformer.from_hparams(hparams, vocab_size), [*map(str, range(vocab_size))]

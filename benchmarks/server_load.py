@@ -79,7 +79,7 @@ class _Server:
         flags_ += ["--nosplit_sentences", f"--decode_hparams={_SETTINGS.value}"]
         flags_ += [f"--api_keys_file={folder / 'keys'}"]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "t2t_keras.bin.t2t_serve", *flags_],
+            [sys.executable, "-m", "t2t_keras.workbench.bin.t2t_serve", *flags_],
             stdout=subprocess.PIPE,
             stderr=self._log,
             text=True,
@@ -205,17 +205,17 @@ def _prepare(
 ) -> dict:
     """Copies a run to <folder>/model; returns lines, answers and the files of newer versions."""
     from t2t_keras.data.dataset import open_generated
-    from t2t_keras.decoding.markup import translate_markup
-    from t2t_keras.decoding.terms import with_terms
     from t2t_keras.decoding.translation import one_line
     from t2t_keras.decoding.translator import Translator
-    from t2t_keras.server.models import ModelSource
-    from t2t_keras.server.passages import hypothesis_texts
     from t2t_keras.serving.export.formats import write_format
     from t2t_keras.text.files import read_text
-    from t2t_keras.text.glossary import Glossary
     from t2t_keras.training.checkpoints.names import checkpoint_at
     from t2t_keras.training.run_config import RunConfig
+    from t2t_keras.workbench.markup.translator import translate_markup
+    from t2t_keras.workbench.server.models import ModelSource
+    from t2t_keras.workbench.server.passages import hypothesis_texts
+    from t2t_keras.workbench.terms.glossary import Glossary
+    from t2t_keras.workbench.terms.stage import with_terms
 
     run, model = run or _random_run(Path(folder)), Path(folder) / "model"
     record, checkpoint = RunConfig.load(run), checkpoint_at(run)

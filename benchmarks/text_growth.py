@@ -31,27 +31,27 @@ import numpy as np
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engines.base import Engine, Output
-from t2t_keras.decoding.markup import MarkupTranslator, translate_markup
-from t2t_keras.decoding.terms import with_terms
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.documents import EXTENSIONS, read_document, translate_document
 from t2t_keras.errors import UserError
-from t2t_keras.server.app import make_app
-from t2t_keras.server.config import ServerConfig
-from t2t_keras.server.glossaries import read_entries
-from t2t_keras.server.languages import detect
-from t2t_keras.server.messages import ApiError
-from t2t_keras.server.passages import read_passages
 from t2t_keras.text.alignment import split_words
-from t2t_keras.text.glossary import Glossary
-from t2t_keras.text.markup.reading import read_fragment
-from t2t_keras.text.placeholders.finding import find, missing
-from t2t_keras.text.placeholders.repair import number_broken, repaired
-from t2t_keras.text.placeholders.symbols import shield
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.sentences import sentence_splitter, sentences
-from t2t_keras.text.terms.hints import with_hints, without_hints
-from t2t_keras.text.terms.uses import find_uses
+from t2t_keras.workbench.documents import EXTENSIONS, read_document, translate_document
+from t2t_keras.workbench.markup.reading import read_fragment
+from t2t_keras.workbench.markup.translator import MarkupTranslator, translate_markup
+from t2t_keras.workbench.placeholders.finding import find, missing
+from t2t_keras.workbench.placeholders.repair import number_broken, repaired
+from t2t_keras.workbench.placeholders.symbols import shield
+from t2t_keras.workbench.server.app import make_app
+from t2t_keras.workbench.server.config import ServerConfig
+from t2t_keras.workbench.server.glossaries import read_entries
+from t2t_keras.workbench.server.languages import detect
+from t2t_keras.workbench.server.messages import ApiError
+from t2t_keras.workbench.server.passages import read_passages
+from t2t_keras.workbench.terms.glossary import Glossary
+from t2t_keras.workbench.terms.hints import with_hints, without_hints
+from t2t_keras.workbench.terms.stage import with_terms
+from t2t_keras.workbench.terms.uses import find_uses
 
 MOST = 1.2
 # Function and motif, or "" = every motif: why its exponent may be higher.

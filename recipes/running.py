@@ -9,8 +9,8 @@ import sysconfig
 from pathlib import Path
 from typing import Any, NoReturn
 
-from t2t_keras.conversion.files import read_file, read_yaml
 from t2t_keras.errors import UserError
+from t2t_keras.interop.importers.files import read_file, read_yaml
 from t2t_keras.io.state import locked_directory
 
 _FOLDER = Path(__file__).parent

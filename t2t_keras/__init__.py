@@ -72,7 +72,7 @@ _HOMES = {
     "average_checkpoints": ("t2t_keras.training.checkpoints.derived", "average_run"),
     "convert_npz_run": ("t2t_keras.training.checkpoints.derived", "convert_npz_run"),
     "Translator": ("t2t_keras.decoding.translator", "Translator"),
-    "Glossary": ("t2t_keras.text.glossary", "Glossary"),
+    "Glossary": ("t2t_keras.workbench.terms.glossary", "Glossary"),
     "confidences": ("t2t_keras.decoding.confidence", "confidences"),
     "export": ("t2t_keras.serving.export.export", "export"),
     "load_export": ("t2t_keras.serving.export.load", "load_export"),
@@ -112,11 +112,11 @@ if TYPE_CHECKING:
     from t2t_keras.serving.export.export import export
     from t2t_keras.serving.export.load import load_export
     from t2t_keras.settings import setting
-    from t2t_keras.text.glossary import Glossary
     from t2t_keras.training.checkpoints.derived import average_run as average_checkpoints
     from t2t_keras.training.checkpoints.derived import convert_npz_run
     from t2t_keras.training.optimizer import Adam, SmoothedCrossEntropy, TransformerSchedule
     from t2t_keras.training.trained_model import load_model
+    from t2t_keras.workbench.terms.glossary import Glossary
 else:
 
     def __getattr__(name: str) -> Any:

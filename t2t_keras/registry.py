@@ -15,6 +15,7 @@
 | `register_augmentation` | a function of source, target and a `random.Random`: the pair, changed |
 | `register_pair_transform` | a `PairTransform`, made without arguments |
 | `register_line_stage` | a function of decoding settings and problem: a `LineStage` or None |
+| `register_export_format` | an `ExportFormat`, made without arguments |
 | `register_metric` | a function of hypotheses, references and sources: a number |
 
 A function is registered under its name, a class under its name in snake case. Layers are made from
@@ -53,8 +54,9 @@ HPARAMS_SETS = Registry("hyperparameter set", "t2t_keras.hparams")
 MODELS = Registry("model", "t2t_keras.models")
 FILTERS = Registry("filter", "t2t_keras.data.filters")
 AUGMENTATIONS = Registry("augmentation", "t2t_keras.data.augmentation")
-PAIR_TRANSFORMS = Registry("pair transform", "t2t_keras.data.pair_transforms")
-LINE_STAGES = Registry("line stage", "t2t_keras.decoding.placeholders")
+PAIR_TRANSFORMS = Registry("pair transform")
+LINE_STAGES = Registry("line stage")
+EXPORT_FORMATS = Registry("export format")
 METRICS = Registry("metric", "t2t_keras.metrics.bleu")
 
 register_hparams = HPARAMS_SETS.add
@@ -69,6 +71,7 @@ register_filter = FILTERS.add
 register_augmentation = AUGMENTATIONS.add
 register_pair_transform = PAIR_TRANSFORMS.add
 register_line_stage = LINE_STAGES.add
+register_export_format = EXPORT_FORMATS.add
 register_metric = METRICS.add
 
 
@@ -159,6 +162,7 @@ def registry_help() -> str:
         (AUGMENTATIONS, "Augmentations of training text"),
         (PAIR_TRANSFORMS, "Transforms of training pairs"),
         (LINE_STAGES, "Stages of a line before and after the model"),
+        (EXPORT_FORMATS, "Export formats, beside saved_model"),
         (METRICS, "Metrics"),
     ):
         lines.append(f"{title}:")

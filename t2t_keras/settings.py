@@ -7,6 +7,7 @@ can be the name of something registered, as `activation=relu`.
 import contextlib
 import dataclasses
 import importlib
+import importlib.metadata
 import math
 import numbers
 import pkgutil
@@ -31,13 +32,19 @@ _TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str:
 class Registry:
     """The registered things of one kind, by name; it is iterable, over the names.
 
+    Any installed package can have more, as the entry points (`importlib.metadata`) of a group that
+    is called after the kind, such as `t2t_keras.line_stages`. One is imported when it is asked for.
+
     Args:
-      kind: what they are, in the singular, for errors.
-      home: the module, or the package of modules, in which those of this library are registered.
+      kind: what they are, in the singular.
+      home: the module, or the package of modules, in which those of the core are registered; "" =
+        it has none.
     """
 
-    def __init__(self, kind: str, home: str):
+    def __init__(self, kind: str, home: str = ""):
         self.kind, self._home = kind, home
+        plural = f"{kind}es" if kind.endswith("s") else f"{kind}s"
+        self.group = f"t2t_keras.{re.sub('[ -]', '_', plural)}"
         self.entries: dict[str, Any] = {}
 
     def add(self, entry: Entry, name: str = "") -> Entry:
@@ -60,24 +67,56 @@ class Registry:
         return entry
 
     def load(self) -> dict[str, Any]:
-        """Returns all entries by name, those of this library included."""
-        home = importlib.import_module(self._home)
-        for module in pkgutil.iter_modules(getattr(home, "__path__", ())):
-            importlib.import_module(f"{self._home}.{module.name}")
-        return self.entries
+        """Returns all entries by name, those of other packages included."""
+        return {name: self[name] for name in self}
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.load())
+        return iter([*self._own(), *sorted(self._entry_points().keys() - self.entries.keys())])
 
     def __getitem__(self, name: str) -> Any:
         """Returns the entry called `name`; raises `UserError` if there is none."""
-        if name not in self.load():
+        own = self._own()
+        if name not in own and (point := self._entry_points().get(name)):
+            own.setdefault(name, _imported(point))  # A decorator may have added it.
+        if name not in own:
             raise UserError(
                 f"There is no {self.kind} '{name}'. If it is your own, give the --t2t_usr_dir that "
-                f"registers it.{nearest(name, self.entries)} --registry_help lists all of them.",
+                f"registers it.{nearest(name, [*self])} --registry_help lists all of them.",
                 code="unknown_name",
             )
-        return self.entries[name]
+        return own[name]
+
+    def _own(self) -> dict[str, Any]:
+        """Returns the entries that the core and modules of users have registered."""
+        if self._home:
+            home = importlib.import_module(self._home)
+            for module in pkgutil.iter_modules(getattr(home, "__path__", ())):
+                importlib.import_module(f"{self._home}.{module.name}")
+        return self.entries
+
+    def _entry_points(self) -> dict[str, importlib.metadata.EntryPoint]:
+        points: dict[str, importlib.metadata.EntryPoint] = {}
+        for point in importlib.metadata.entry_points(group=self.group):
+            earlier = points.setdefault(point.name, point)
+            if earlier.value != point.value:
+                raise UserError(
+                    f"The {self.kind} '{point.name}' is registered twice: by {earlier.value} and "
+                    f"by {point.value}. Remove one of the packages.",
+                    code="name_taken",
+                )
+        return points
+
+
+def _imported(point: importlib.metadata.EntryPoint) -> Any:
+    try:
+        return point.load()
+    except (AttributeError, ImportError) as error:
+        package = f" of the package {point.dist.name}" if point.dist else ""
+        raise UserError(
+            f"'{point.name}'{package} cannot be imported: {error}. Install the package again, "
+            f"or remove it.",
+            code="import_failed",
+        ) from error
 
 
 def setting(

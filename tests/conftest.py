@@ -43,7 +43,7 @@ quicken_tensorflow()
 def pytest_collection_modifyitems(items):
     # A file goes to one process as a whole. The longest go first, so that none waits for another
     # at the end.
-    items.sort(key=lambda item: ROOT / "tests" / "training" not in item.path.parents)
+    items.sort(key=lambda item: ROOT / "tests" / "core" / "training" not in item.path.parents)
 
 
 def pytest_collection_finish():

@@ -16,7 +16,7 @@ import pytest
 import t2t_keras
 
 LINKS = ["problems", "hparams", "recipes"]
-BESIDE = ["CHANGELOG.md", "LICENSE", "README.md"]
+BESIDE = ["CHANGELOG.md", "LICENSE", "README.md", "entry_points.txt"]
 
 
 def run_outside(folder, *command, **environment):
@@ -89,10 +89,15 @@ def test_sets_and_problems_are_found_in_what_is_installed(unpacked, tmp_path):
 def test_every_module_of_a_command_is_a_console_script(root, unpacked):
     entry_points = configparser.ConfigParser()
     entry_points.read(next(unpacked.glob("*.dist-info/entry_points.txt")))
-    modules = [path.stem for path in (root / "t2t_keras" / "bin").glob("t2t_*.py")]
+    packages = "bin", "*/bin", "recipes"
+    modules = {
+        ".".join(path.relative_to(root).with_suffix("").parts)
+        for package in packages
+        for path in (root / "t2t_keras").glob(f"{package}/t2t_*.py")
+    }
     assert len(modules) == 20
     assert dict(entry_points["console_scripts"]) == {
-        module.replace("_", "-"): f"t2t_keras.bin.{module}:run" for module in modules
+        module.rpartition(".")[2].replace("_", "-"): f"{module}:run" for module in modules
     }
 
 

@@ -3,11 +3,11 @@
     python benchmarks/doors/from_marian.py [--shared_data=../shared/data] [--lines=500]
         [--folder=doors]
 
-Makes models of several shapes with tests/conversion/fixtures/make_marian.py, trained for so many
-steps that translations differ and end, and prints a row of a table for each: of the folder, and of
-Marian's own .npz, for which transformers gets Marian's positions and epsilon, and CTranslate2 its
-positions. Needs torch and transformers in $PEERS_HOME/torch, default ~/.cache/nmt-peers/torch, and
-CTranslate2 here.
+Makes models of several shapes with tests/interop/importers/fixtures/make_marian.py, trained for so
+many steps that translations differ and end, and prints a row of a table for each: of the folder,
+and of Marian's own .npz, for which transformers gets Marian's positions and epsilon, and
+CTranslate2 its positions. Needs torch and transformers in $PEERS_HOME/torch, default
+~/.cache/nmt-peers/torch, and CTranslate2 here.
 
 Greedy translations, and beam search with 4 hypotheses as both do it: length penalty 0 (here alpha),
 at most 24 tokens, the last of them the end with its own probability, and none for padding.
@@ -28,9 +28,9 @@ import numpy as np
 from absl import app, flags
 
 from t2t_keras import registry
-from t2t_keras.conversion.imported import make_run
-from t2t_keras.conversion.readers import read_model
 from t2t_keras.decoding.translator import Translator
+from t2t_keras.interop.importers.imported import make_run
+from t2t_keras.interop.importers.readers import read_model
 from t2t_keras.layers.position import sinusoids
 from t2t_keras.text.tokenizer import Tokenizer
 
@@ -39,7 +39,7 @@ _LINES = flags.DEFINE_integer("lines", 500, "Lines to translate.", 1)
 _FOLDER = flags.DEFINE_string("folder", "", "Where the models are kept; default: nowhere.")
 _SHAPES = flags.DEFINE_list("shapes", [], "Names of shapes; default: all.")
 
-_MAKE = Path(__file__).parents[2] / "tests" / "conversion" / "fixtures" / "make_marian.py"
+_MAKE = Path(__file__).parents[2] / "tests/interop/importers/fixtures/make_marian.py"
 _PEERS = Path(os.environ.get("PEERS_HOME", "~/.cache/nmt-peers")).expanduser()
 _TRAINED_ON = 5000
 _OPTIONS = "special:model.yml"

@@ -35,7 +35,8 @@ def main(_) -> None:
 
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.metrics.bleu import bleu
-    from t2t_keras.serving.export.formats import FORMATS, write_format
+    from t2t_keras.registry import EXPORT_FORMATS
+    from t2t_keras.serving.export.formats import write_format
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
@@ -46,7 +47,7 @@ def main(_) -> None:
     ways = {"Translator": (weights, lambda ids: translator.search(ids).ids.numpy()[:, 0])}
     with tempfile.TemporaryDirectory() as folder:
         for name in _FORMATS.value:
-            for dtype in FORMATS[name].dtypes:
+            for dtype in EXPORT_FORMATS[name].dtypes:
                 path = write_format(name, translator, Path(folder) / f"{name}-{dtype}", dtype)
                 ways[f"{name} {dtype}"] = _FILES[name](path)
         for _, decode in ways.values():

@@ -136,7 +136,7 @@ def _bleu(translated: list[str]) -> float:
 def _alpha(folder: Path) -> None:
     import ctranslate2
 
-    from t2t_keras.serving.export.ctranslate2 import unique_pieces
+    from t2t_keras.interop.exporters.ctranslate2 import unique_pieces
 
     lines, tokenizer = _text(_SOURCES.value[0]), _keras(_WIDE).tokenizer
     expected = [ids for ids, _ in _outputs(_keras(_WIDE), lines)]

@@ -81,7 +81,7 @@ def _compare(folder: Path) -> None:
     import keras
     import keras_hub
 
-    import t2t_keras.serving.keras_hub  # noqa: F401 (registers what the preset needs)
+    import t2t_keras.interop.keras_hub  # noqa: F401 (registers what the preset needs)
 
     lines, answers = _lines(), np.load(folder / "answers.npz")
     task = keras_hub.models.Seq2SeqLM.from_preset(str(folder / "preset"))

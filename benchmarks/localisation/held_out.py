@@ -12,14 +12,14 @@ import random
 from pathlib import Path
 
 from t2t_keras.data.dataset import MANIFEST_FILE
-from t2t_keras.data.pair_transforms.terms import Terms
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import write_atomically
 from t2t_keras.io.state import write_json
 from t2t_keras.text.files import read_text
-from t2t_keras.text.glossary import Glossary, folded, tokens_of
-from t2t_keras.text.lexicon import Lexicon
-from t2t_keras.text.terms.uses import EXACT, INFLECTED, MISSING, find_uses, same_stem
+from t2t_keras.workbench.terms.glossary import Glossary, folded, tokens_of
+from t2t_keras.workbench.terms.lexicon import Lexicon
+from t2t_keras.workbench.terms.pair_transform import Terms
+from t2t_keras.workbench.terms.uses import EXACT, INFLECTED, MISSING, find_uses, same_stem
 
 
 def choose(data: Path, text: str, languages: str, output: Path, share: float, lines: int) -> None:

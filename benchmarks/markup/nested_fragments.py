@@ -16,10 +16,10 @@ import random
 import re
 from unittest import mock
 
-from t2t_keras.decoding.markup import translate_markup
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.problems.toy import clauses
 from t2t_keras.problems.toy.grammar import Grammar
+from t2t_keras.workbench.markup.translator import translate_markup
 
 _SLOTS = ("front", "time", "object", "indirect", "complement", "pronoun", "adjunct", "place")
 _TAGS = ("b", "i", "em", "a", "span", "u", "strong")

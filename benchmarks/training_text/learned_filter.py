@@ -11,8 +11,8 @@ import argparse
 import random
 from pathlib import Path
 
-from t2t_keras.decoding.jobs.filtering import filter_pairs
 from t2t_keras.decoding.translator import Translator
+from t2t_keras.lab.filtering import filter_pairs
 from t2t_keras.text.files import read_text
 
 

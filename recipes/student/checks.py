@@ -12,12 +12,12 @@ from t2t_keras.data.chunks import FileChunk
 from t2t_keras.data.filters import check_direction, check_filters, check_language
 from t2t_keras.data.mixing import parse_mix
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.engines.ctranslate2_export import check_settings, positions_needed
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
+from t2t_keras.interop.engines.ctranslate2_export import check_settings, positions_needed
+from t2t_keras.interop.exporters.ctranslate2 import check_config
 from t2t_keras.io.flags import Flags
 from t2t_keras.recipes.student.plan import PROBLEM, Plan
-from t2t_keras.serving.export.ctranslate2 import check_config
 from t2t_keras.text.files import decoded, read_lines
 from t2t_keras.training.evaluation import deciding
 from t2t_keras.training.memory.estimate import count_weights

@@ -216,7 +216,7 @@ def define_glossary(flags: Flags) -> None:
 
 def read_glossary(flags: Flags):
     """Returns the `Glossary` of --glossary, None without; it may raise `UserError`."""
-    from t2t_keras.text.glossary import Glossary
+    from t2t_keras.workbench.terms.glossary import Glossary
 
     return Glossary.read(flags.glossary) if flags.glossary else None
 

@@ -88,7 +88,7 @@ def run(flags: Flags) -> None:
     text = None if flags.decode_interactive or flags.score_file else _text(flags, record)
     translator, provenance = make(flags, record)
     from t2t_keras.decoding.jobs.files import score_file, translate_interactively
-    from t2t_keras.decoding.terms import with_terms
+    from t2t_keras.workbench.terms.stage import with_terms
 
     translator = with_terms(translator, glossary)
 
@@ -129,7 +129,7 @@ def _with_keras(flags: Flags, record) -> tuple[Any, dict[str, Any]]:
 
 
 def _open_export(path: str):
-    from t2t_keras.decoding.engines.ctranslate2_export import open_export
+    from t2t_keras.interop.engines.ctranslate2_export import open_export
 
     return open_export(path).record
 

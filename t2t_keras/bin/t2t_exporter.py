@@ -12,28 +12,25 @@ from t2t_keras.bin.flags import command, define_common, define_run, given_flags,
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_folder, check_outputs
+from t2t_keras.registry import EXPORT_FORMATS
 
-_FORMATS = ("saved_model", "ctranslate2", "keras_hub", "litert", "onnx")
 _OF_SAVED_MODELS = ("measure", "servable_name", "results_file", "data_dir")
-_DTYPES = ("float32", "bfloat16", "float16", "int8", "int8_float32", "int8_bfloat16")
 
 
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Export")
     define_common(flags, "output_dir", "checkpoint_path")
-    flags.choice(
-        "format", "Program that it is for; saved_model = TensorFlow", _FORMATS, "saved_model"
-    )
+    formats = ("saved_model", *EXPORT_FORMATS)
+    flags.choice("format", "Program that it is for; saved_model = TensorFlow", formats, formats[0])
     flags.path(
         "export_dir",
         "Directory for <version>/, or of another format; default: export/, or the format's name, "
         "in --output_dir",
     )
     flags.string("decode_hparams", 'Decoding settings, "beam_size=4,alpha=0.6,..."')
-    flags.choice(
-        "dtype", "Type of the stored weights; the choice depends on --format", _DTYPES, "float32"
-    )
+    meaning = "Type of the stored weights: float32, bfloat16, float16, int8, as --format has it"
+    flags.string("dtype", meaning, "float32")
     flags.string("servable_name", "Name of the model in a SavedModel's README", "translate")
     flags.group("Scores in the README of a SavedModel")
     flags.switch("measure", "Score the dev set; default: unless --dtype is float32", None)
@@ -54,6 +51,9 @@ def run(flags: Flags) -> None:
     if flags.format != "saved_model":
         _export_for_other_programs(flags)
         return
+    from t2t_keras.serving.export.formats import check_dtype
+
+    check_dtype(flags.format, flags.dtype)
     export_dir = Path(flags.export_dir or Path(flags.output_dir) / "export")
     # Nothing can be added to another export: its manifest names all its files.
     check_outputs([], [export_dir / "<version>"])

@@ -38,7 +38,7 @@ _LINES_JUDGED, _FEWEST_LINES = 200, 20
 
 def check_filters(names: Sequence[str], languages: Iterable[str]) -> None:
     """Raises `UserError` for a filter or a language that is not known."""
-    known = [*BUILT_IN, *FILTERS.entries]
+    known = [*BUILT_IN, *FILTERS]
     for name in names:
         if name not in known:
             raise UserError(

@@ -149,7 +149,7 @@ class Translator:
         output_dir, ensemble = expanded(output_dir), list(map(expanded, ensemble))
         checkpoint_path = expanded(checkpoint_path) if checkpoint_path else None
         if engine != ENGINES[0]:
-            from t2t_keras.decoding.engines.ctranslate2 import load_engine
+            from t2t_keras.interop.engines.ctranslate2 import load_engine
 
             others = dict(checkpoint_path=checkpoint_path, ensemble=ensemble, forbidden=forbidden)
             found, export = load_engine(engine, output_dir, decode_hparams, others)

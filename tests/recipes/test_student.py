@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from commands import module_of
 from refusals import refused
 from snakemake.cli import get_argument_parser
 
-from t2t_keras.bin import t2t_recipe
 from t2t_keras.io.state import locked_directory
 from t2t_keras.problems.translate_toy import TranslateEndeToy
-from t2t_keras.recipes import running
+from t2t_keras.recipes import running, t2t_recipe
 from t2t_keras.recipes.student.checks import check
 from t2t_keras.recipes.student.plan import Plan
 from t2t_keras.training.memory.estimate import count_weights
@@ -91,8 +91,7 @@ def test_every_command_from_text_to_page(configured, tmp_path, monkeypatch, own_
         if program == "ln":
             subprocess.run([program, *flags], check=True)
         else:
-            module = importlib.import_module(f"t2t_keras.bin.{program.replace('-', '_')}")
-            module.run([program, *flags])
+            module_of(program).run([program, *flags])
     work = tmp_path / "work"
     page = (work / "evaluation" / "dev.toy.html").read_text()
     assert all(name in page for name in ("student", "teacher1"))

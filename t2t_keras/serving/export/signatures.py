@@ -13,7 +13,8 @@ from t2t_keras.decoding.search.ensemble import Ensemble
 from t2t_keras.decoding.search.loop import Hypotheses
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.serving.export.weights import STORED_DTYPES, StoredWeight, model_weights
+from t2t_keras.serving.export.formats import check_dtype
+from t2t_keras.serving.export.weights import StoredWeight, model_weights
 from t2t_keras.text.files import INVISIBLE
 from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID
 
@@ -52,10 +53,7 @@ def export_settings(translator: Translator, dtype: str) -> DecodeConfig:
     Raises:
       UserError: an export cannot have them, or such a dtype of weights.
     """
-    if dtype not in STORED_DTYPES:
-        raise UserError(
-            f"--dtype must be one of {', '.join(STORED_DTYPES)}, got {dtype!r}.", code="bad_value"
-        )
+    check_dtype("saved_model", dtype)
     config, default = translator.config, DecodeConfig()
     if translator.problem.decoding_defaults.get("check_placeholders"):
         config = dataclasses.replace(config, check_placeholders=False)

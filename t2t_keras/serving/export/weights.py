@@ -12,8 +12,6 @@ import tensorflow as tf
 
 from t2t_keras.decoding.translator import Translator
 
-STORED_DTYPES = ("float32", "bfloat16", "int8")
-
 
 class StoredWeight(tf.Module):
     """A float32 weight of any shape, stored as one of `STORED_DTYPES`.

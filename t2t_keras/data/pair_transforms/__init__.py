@@ -1,1 +1,0 @@
-"""Pair transforms for placeholders and terms."""

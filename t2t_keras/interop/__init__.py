@@ -1,0 +1,1 @@
+"""Models and engines of other toolkits: importers, exporters, CTranslate2."""

@@ -1,0 +1,50 @@
+"""Make a run of a model of another toolkit, to decode, fine-tune and export it here.
+
+t2t-import --from=tensor2tensor --model=t2t_train/base --output_dir=runs/imported
+    --problem=parallel_text --problem_config=source_language=en,target_language=de
+t2t-import --from=fairseq --model=checkpoints/checkpoint_best.pt --vocabulary=data-bin,spm.model ...
+t2t-import --from=opennmt_tf --model=run --vocabulary=data.yml ...
+"""
+
+from t2t_keras import registry
+from t2t_keras.bin.flags import command, define_common, required
+from t2t_keras.io.flags import Flags
+
+_TOOLKITS = ("tensor2tensor", "marian", "huggingface", "fairseq", "opennmt_tf")
+
+
+def define_flags(flags: Flags) -> None:
+    """Adds the flags of the command."""
+    flags.group("Model")
+    flags.choice("from", "Toolkit that trained it", _TOOLKITS, None)
+    flags.path("model", "Its folder or checkpoint")
+    flags.paths("vocabulary", "Its vocabulary, where not beside it; a comma between several files")
+    flags.integer("target_space", "tensor2tensor's SpaceID of the target; default: the trained one")
+    flags.group("Run")
+    define_common(flags, "output_dir", "problem", "problem_config", "t2t_usr_dir")
+    flags.assignments("hparams", 'Hyperparameters missing from its files, "name=value,..."')
+
+
+@command(define_flags)
+def run(flags: Flags) -> None:
+    """Imports as the flags say."""
+    required(flags, "from", "model", "output_dir", "problem")
+    from t2t_keras.interop.importers.imported import make_run
+    from t2t_keras.interop.importers.readers import read_model
+    from t2t_keras.settings import parse_assignments
+
+    problem = registry.problem(flags.problem, flags.problem_config)
+    toolkit = getattr(flags, "from")
+    imported = read_model(
+        toolkit,
+        flags.model,
+        problem.languages(),
+        vocabulary=",".join(flags.vocabulary or ()),
+        target_space=flags.target_space,
+        changes=parse_assignments(flags.hparams),
+    )
+    make_run(imported, problem, flags.output_dir, flags.model)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,1 @@
+"""Other programs than Keras that a `Translator` searches with."""

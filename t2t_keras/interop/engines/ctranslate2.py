@@ -1,0 +1,341 @@
+"""The engine that is CTranslate2: on a CPU, in int8 too, without TensorFlow.
+
+It reads what `t2t-exporter --format=ctranslate2` wrote. Ids go in and come out as the names that
+stand for them in CTranslate2's vocabularies.
+"""
+
+import copy
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from t2t_keras.decoding.batching import batches_at_once, parallel_batches, shared_batches
+from t2t_keras.decoding.config import DecodeConfig, decode_config, length_penalty
+from t2t_keras.decoding.engines import ENGINES
+from t2t_keras.decoding.engines.base import Engine, Output
+from t2t_keras.environment import usable_cores
+from t2t_keras.errors import UserError
+from t2t_keras.interop.engines.ctranslate2_export import (
+    Export,
+    check_settings,
+    open_export,
+    positions_needed,
+)
+from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID
+
+# What its scores of outputs that it was told not to make are below.
+_IMPOSSIBLE = -1e9
+
+# Its length penalty comes nearest to ours with alpha 0.6 as length^0.4. A search that goes on until
+# it has finished so many times the width of the beam finds what Keras's finds
+# (benchmarks/doors/to_ctranslate2.py).
+_NEAREST = 2 / 3
+_PATIENCE = 1.5
+
+
+class _Hypothesis(NamedTuple):
+    """What CTranslate2 found, as names of ids without an end.
+
+    Its log-probability is `whole` unless it lacks that of a prefix or of the end that was cut, or
+    has a share of what was excluded.
+    """
+
+    tokens: list[str]
+    log_prob: float
+    whole: bool
+
+
+class CTranslate2Engine(Engine):
+    """Searches with an export.
+
+    Which output is best, and the scores, are as for Keras's engine, though CTranslate2's own length
+    penalty is length^alpha. A search ends when it has finished half as many outputs more than the
+    beam is wide, where Keras's goes on until none can become better; and after a prefix only the
+    likeliest hypothesis may end at once.
+
+    Args:
+      export: what `open_export` returned.
+      config: how to search; an attribute as well.
+
+    Raises:
+      UserError: CTranslate2 is not installed or cannot load the export, it has not a setting, or
+        the export has tables for shorter sentences.
+    """
+
+    def __init__(self, export: Export, config: DecodeConfig):
+        check_settings(config)
+        if 0 < export.positions < (needed := positions_needed(config)):
+            raise UserError(
+                f"{export.folder} has tables of {export.positions:,} positions, and these settings "
+                f"need {needed:,}. Lower max_input_length, extra_length or max_length; or export "
+                f"the run again with these --decode_hparams.",
+                code="too_long",
+            )
+        self.config, self._export = config, export
+        self.name = f"ctranslate2 {export.dtype}"
+        self.batches_at_once = 1 if config.lines_at_once == 1 else batches_at_once(config)
+        try:
+            import ctranslate2
+
+            self._translator = ctranslate2.Translator(
+                str(export.folder),
+                compute_type="int8" if export.dtype.startswith("int8") else "float32",
+                inter_threads=self.batches_at_once,
+                intra_threads=max(usable_cores() // self.batches_at_once, 1),
+            )
+            self._source_names, self._names = (_names(export.folder, each) for each in _SIDES)
+        except ModuleNotFoundError as error:
+            raise UserError(
+                f"The engine ctranslate2 needs {error.name}, which is not installed: "
+                f"pip install 't2t-keras[ctranslate2]'",
+                code="missing_package",
+            ) from error
+        except (OSError, ValueError, RuntimeError) as error:
+            raise UserError(
+                f"CTranslate2 cannot load {export.folder}: {error}", code="damaged_export"
+            ) from error
+        self._ids = {name: number for number, name in enumerate(self._names)}
+        # It returns the best by its own penalty: all that may be the best by ours.
+        self._penalty = 0.0 if config.samples else config.alpha * _NEAREST
+        # It would sort several samples of one source.
+        self._repeats = config.num_hypotheses if config.samples else 1
+        self._options = dict(
+            beam_size=1 if config.samples else config.beam_size,
+            num_hypotheses=1 if config.samples else config.beam_size,
+            patience=_PATIENCE,
+            length_penalty=self._penalty,
+            return_end_token=True,
+            return_scores=True,
+            max_input_length=0,
+        )
+        if config.samples:
+            self._options |= dict(
+                sampling_topk=min(config.top_k, len(self._names)),
+                sampling_topp=config.top_p,
+                sampling_temperature=config.temperature,
+            )
+
+    def with_all_hypotheses(self) -> "CTranslate2Engine":
+        """See `Engine`."""
+        if self.config.returns_all:
+            return self
+        found = copy.copy(self)
+        found.config = dataclasses.replace(self.config, return_beams=True)
+        return found
+
+    def outputs(
+        self, sources: Sequence[np.ndarray], prefixes: Sequence[np.ndarray], numbers: Sequence[int]
+    ) -> list[list[Output]]:
+        """See `Engine`."""
+        longest = [self.config.longest_output(len(ids)) for ids in sources]
+        found = self._search(sources, prefixes, max(longest))
+        for row, most in enumerate(longest):
+            # A batch has one limit. Padding is not suppressed in it: that would add its
+            # probability, however small, to that of all others.
+            padding = self._names[PADDING_ID]
+            if any(len(each.tokens) >= most or padding in each.tokens for each in found[row]):
+                [found[row]] = self._search([sources[row]], [prefixes[row]], most, [[padding]])
+        if any(map(len, prefixes)) or self.config.min_length > 1:
+            self._complete(sources, found)  # Which is best, their whole probabilities tell.
+        if not self.config.samples:
+            found = [sorted(row, key=self._score, reverse=True) for row in found]
+        found = [row[: self.config.num_hypotheses] for row in found]
+        self._complete(sources, found)
+        if not all(row and all(math.isfinite(each.log_prob) for each in row) for row in found):
+            raise UserError(
+                "No translation is possible: the model computes NaN. Its weights are damaged, or "
+                "its training diverged: export another checkpoint.",
+                code="not_finite",
+            )
+        return [
+            [Output([self._ids[name] for name in each.tokens], self._score(each)) for each in row]
+            for row in found
+        ]
+
+    def _search(
+        self,
+        sources: Sequence[np.ndarray],
+        prefixes: Sequence[np.ndarray],
+        most: int,
+        suppressed: list[list[str]] | None = None,
+    ) -> list[list[_Hypothesis]]:
+        """Returns all hypotheses of at most so many tokens with their ends."""
+        names = self._named_sources(sources)
+        begins = [[self._names[i] for i in ids] for ids in prefixes]
+        rows = [row for row in range(len(sources)) for _ in range(self._repeats)]
+        shortest = min(self.config.min_length, most)
+        results = self._translator.translate_batch(
+            [names[row] for row in rows],
+            [begins[row] for row in rows] if any(begins) else None,
+            suppress_sequences=suppressed,
+            max_decoding_length=most - 1,
+            min_decoding_length=shortest - 1,
+            **self._options,
+        )
+        found: list[list[_Hypothesis]] = [[] for _ in sources]
+        for row, result in zip(rows, results, strict=True):
+            for tokens, score in zip(result.hypotheses, result.scores, strict=True):
+                if score < _IMPOSSIBLE:
+                    continue
+                log_prob = score * len(tokens) ** self._penalty
+                # It gives no token, and no end, for a source without pieces.
+                ended = bool(tokens) and tokens[-1] == self._names[EOS_ID]
+                whole = ended and not (begins[row] or suppressed or shortest > 1)
+                found[row].append(_Hypothesis(tokens[:-1] if ended else tokens, log_prob, whole))
+        return found
+
+    def _score(self, hypothesis: _Hypothesis) -> float:
+        return hypothesis.log_prob / length_penalty(1 + len(hypothesis.tokens), self.config.alpha)
+
+    def _complete(self, sources: Sequence[np.ndarray], rows: list[list[_Hypothesis]]) -> None:
+        """Replaces, in lists of hypotheses for sources, log-probabilities that are not whole."""
+        names = self._named_sources(sources)
+        partial = [
+            (row, rank)
+            for row, hypotheses in enumerate(rows)
+            for rank, each in enumerate(hypotheses)
+            if not each.whole
+        ]
+        scored = self._scored([(names[row], rows[row][rank].tokens) for row, rank in partial])
+        for (row, rank), log_probs in zip(partial, scored, strict=True):
+            total = float(log_probs.sum(dtype=np.float64))
+            rows[row][rank] = rows[row][rank]._replace(log_prob=total, whole=True)
+
+    def _named_sources(self, sources: Sequence[np.ndarray]) -> list[list[str]]:
+        return [[self._source_names[i] for i in ids[:-1]] for ids in sources]
+
+    def _scored(self, pairs: Sequence[tuple[list[str], list[str]]]) -> list[np.ndarray]:
+        """Returns log-probabilities of targets with their ends, given with their sources."""
+        if not pairs:
+            return []
+        found = self._translator.score_batch(
+            *zip(*pairs, strict=True),
+            max_input_length=0,
+            max_batch_size=self.config.batch_tokens,
+            batch_type="tokens",
+        )
+        return [np.float32(each.log_probs) for each in found]
+
+    def log_probs(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """See `Engine`."""
+        return self._in_batches(self._scored, sources, targets)
+
+    def next_symbols(self, source: np.ndarray, prefix: np.ndarray, count: int) -> list[int]:
+        """See `Engine`."""
+        ends = [[self._names[each]] for each in (PADDING_ID, EOS_ID)]
+        count = min(count, len(self._names) - len(ends))
+        # The first step of a search: `return_alternatives` gives others than the likeliest.
+        [found] = self._translator.translate_batch(
+            self._named_sources([source]),
+            [[self._names[i] for i in prefix]],
+            beam_size=count,
+            num_hypotheses=count,
+            suppress_sequences=ends,
+            max_input_length=0,
+            max_decoding_length=len(prefix) + 1,
+        )
+        return [self._ids[tokens[len(prefix)]] for tokens in found.hypotheses]
+
+    def cross_attention(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """See `Engine`; of a longer target, only that of what its tables are for."""
+        targets = [ids[: self._export.positions or None] for ids in targets]
+
+        def attention(pairs: Sequence[tuple[list[str], list[str]]]) -> Iterator[np.ndarray]:
+            # What it makes after the target, which it takes for a prefix, is left out.
+            found = self._translator.translate_batch(
+                *map(list, zip(*pairs, strict=True)),
+                beam_size=1,
+                return_attention=True,
+                max_input_length=0,
+                max_decoding_length=max(1, *(len(target) for _, target in pairs)),
+            )
+            for (source, target), each in zip(pairs, found, strict=True):
+                rows = np.float32(each.attention[0][: len(target)])
+                yield rows.reshape(len(target), len(source))
+
+        return self._in_batches(attention, sources, targets)
+
+    def _in_batches(
+        self, compute: Callable, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yields number and result of each pair; `compute` takes some, as names without ends."""
+        lengths = list(map(max, map(len, sources), map(len, targets)))
+        if 0 < self._export.positions < (longest := max(lengths, default=0)):
+            raise UserError(
+                f"Expected at most {self._export.positions:,} tokens on each side, for which "
+                f"{self._export.folder} was made, got {longest:,}.",
+                code="too_long",
+            )
+
+        def computed(batch: list[int]) -> list[np.ndarray]:
+            named = self._named_sources([sources[number] for number in batch])
+            others = [[self._names[i] for i in targets[number][:-1]] for number in batch]
+            return list(compute(list(zip(named, others, strict=True))))
+
+        at_once = self.batches_at_once
+        batches = shared_batches(dict(enumerate(lengths)), self.config, at_once)
+        for batch, found in parallel_batches(computed, batches, at_once):
+            yield from zip(batch, found, strict=True)
+
+    def check_attention(self) -> None:
+        """Raises `UserError`: CTranslate2 has the attention of one layer only."""
+        raise UserError(
+            "CTranslate2 gives the attention of one layer only: choose the engine keras, or leave "
+            "the attention out.",
+            code="not_supported",
+        )
+
+    def attention(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """See `Engine`."""
+        self.check_attention()
+
+
+def load_engine(
+    name: str,
+    path: str | Path,
+    settings: str | Mapping[str, Any] | DecodeConfig,
+    others: Mapping[str, Any],
+) -> tuple[CTranslate2Engine, Export]:
+    """Returns the engine of an export, and the export.
+
+    Args:
+      name: of the engine.
+      path: see `open_export`.
+      settings: those that differ from the export's.
+      others: what else is requested, by name.
+
+    Raises:
+      UserError: there is no such engine, or no such export; or the engine has not a setting, or
+        what else is requested.
+    """
+    if name not in ENGINES:
+        raise UserError(f"Expected engine in {', '.join(ENGINES)}, got {name!r}.", code="bad_value")
+    if given := [other for other, value in others.items() if value]:
+        raise UserError(
+            f"The engine {name} takes no {' and no '.join(given)}: leave it out, or choose the "
+            f"engine {ENGINES[0]}.",
+            code="not_supported",
+        )
+    export = open_export(path)
+    return CTranslate2Engine(export, decode_config(settings, export.decoding)), export
+
+
+_SIDES = ("source", "target")
+
+
+def _names(folder: Path, side: str) -> list[str]:
+    """Returns the names of all ids of a side."""
+    shared = folder / "shared_vocabulary.json"
+    file = shared if shared.exists() else folder / f"{side}_vocabulary.json"
+    return json.loads(file.read_bytes())

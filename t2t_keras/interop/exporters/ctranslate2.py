@@ -1,0 +1,262 @@
+"""Exports for CTranslate2, which translates on a CPU without TensorFlow, in int8 too."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+from ctranslate2 import specs
+from ctranslate2.specs.common_spec import Activation
+from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
+
+from t2t_keras.decoding.scoring import alignment_layer
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
+from t2t_keras.evaluation.run_result import checkpoint_checksum
+from t2t_keras.hyperparameters import HParams
+from t2t_keras.interop.engines.ctranslate2_export import (
+    RECORD_FILE,
+    check_settings,
+    positions_needed,
+)
+from t2t_keras.io.state import write_json
+from t2t_keras.layers.position import sinusoids
+from t2t_keras.model_config import ModelConfig
+from t2t_keras.models.transformer import Transformer
+from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, UNKNOWN_ID, Tokenizer
+from t2t_keras.training.run_config import RunConfig
+
+_ACTIVATIONS = {
+    "relu": Activation.RELU,
+    "gelu": Activation.GELU,
+    "gelu_tanh": Activation.GELUTanh,
+    "silu": Activation.SWISH,
+    "sigmoid": Activation.Sigmoid,
+    "tanh": Activation.Tanh,
+}
+_POSITIONS = ("sinusoidal", "learned", "rotary", "none")
+
+
+def write(translator: Translator, folder: Path, dtype: str) -> None:
+    """Writes a model that CTranslate2 loads, the vocabulary and a record for `Translator`.
+
+    CTranslate2 by itself takes the pieces of a source without its end. Where two ids have the same
+    piece, its name of one ends in the id.
+
+    Args:
+      translator: has the model, the vocabulary and the settings.
+      folder: empty.
+      dtype: of the weights, one of CTranslate2's.
+
+    Raises:
+      UserError: it cannot represent the model or a setting, which is named.
+    """
+    check_settings(translator.config)
+    if translator.forbidden:
+        raise UserError(
+            "CTranslate2 has no forbidden phrases: leave them out.", code="not_supported"
+        )
+    [model] = _checked(translator.models)
+    positions, tokenizer = positions_needed(translator.config), translator.tokenizer
+    names = unique_pieces(tokenizer.source), unique_pieces(tokenizer)
+    write_model(model, names, folder, dtype, positions)
+    tokenizer.save(folder)
+    limit = 0 if model.config.positions == "rotary" else positions
+    _write_record(translator, folder, dtype, limit)
+
+
+def write_model(
+    model: Transformer,
+    names: tuple[Sequence[str], Sequence[str]],
+    folder: Path,
+    dtype: str,
+    positions: int,
+) -> None:
+    """Writes what CTranslate2 loads: the model and the names of the ids of source and target."""
+    spec = _spec(model, positions)
+    source_names, target_names = map(list, names)
+    spec.register_source_vocabulary(source_names)
+    spec.register_target_vocabulary(target_names)
+    spec.config.unk_token, spec.config.eos_token = target_names[UNKNOWN_ID], target_names[EOS_ID]
+    # It takes a source that begins with its begin of sentence for shorter: padding is in none.
+    spec.config.bos_token = source_names[PADDING_ID]
+    spec.config.decoder_start_token = target_names[model.config.start_id]
+    spec.config.add_source_eos = model.config.source_end
+    spec.config.layer_norm_epsilon = model.config.norm_epsilon
+    spec.validate()
+    _round(spec, dtype)
+    spec.save(str(folder))
+
+
+def _checked(models: Sequence) -> Sequence[Transformer]:
+    """Returns the models; raises `UserError` unless CTranslate2 can represent them."""
+    if len(models) != 1:
+        raise UserError(
+            f"A model for CTranslate2 is made of one model, got {len(models)}.",
+            code="not_supported",
+        )
+    if type(models[0]) is not Transformer:
+        raise UserError(
+            f"CTranslate2 cannot represent the model {type(models[0]).__name__}: expected a "
+            f"Transformer.",
+            code="not_supported",
+        )
+    check_config(models[0].config)
+    return models
+
+
+def check_config(config: ModelConfig) -> None:
+    """Raises `UserError` unless CTranslate2 can represent such a Transformer."""
+    width = config.d_model // config.num_heads
+    refused = {
+        "feed_forward": config.feed_forward != "feed_forward",
+        "activation": config.activation not in _ACTIVATIONS,
+        "positions": config.positions not in _POSITIONS,
+        "self_attention_radius": config.self_attention_radius > 0,
+        "d_k": config.d_k not in (0, width),
+        "d_v": config.d_v not in (0, width),
+        # Its bias would have to be in the embeddings.
+        "source_bias": config.source_bias and config.positions == "rotary",
+    }
+    if named := [f"{name}={getattr(config, name)}" for name, wrong in refused.items() if wrong]:
+        raise UserError(
+            f"CTranslate2 cannot represent {' and '.join(named)}. Its activations are "
+            f"{', '.join(_ACTIVATIONS)}, its positions {', '.join(_POSITIONS)}, a head's width is "
+            f"d_model / num_heads. Export a SavedModel: --format=saved_model.",
+            code="not_supported",
+        )
+
+
+def _spec(model: Transformer, positions: int) -> specs.TransformerSpec:
+    """Returns the model with tables of so many positions."""
+    config, (encoder_depth, decoder_depth) = model.config, model.config.depths()
+    options = dict(
+        num_heads=config.num_heads,
+        pre_norm=config.pre_norm,
+        activation=_ACTIVATIONS[config.activation],
+        layernorm_embedding=config.embedding_norm,
+        rotary_dim=0 if config.positions == "rotary" else None,  # 0 = all
+    )
+    encoder = TransformerEncoderSpec(encoder_depth, **options)
+    # As `Translator.align` has it, the mean over all heads.
+    alignment = dict(alignment_layer=alignment_layer(decoder_depth), alignment_heads=0)
+    decoder = TransformerDecoderSpec(decoder_depth, **options, **alignment)
+    encoder.scale_embeddings = decoder.scale_embeddings = config.scale_embedding
+    encoder.embeddings[0].weight = _array(model.source_embedding.table.embeddings)
+    table = model.embedding.table
+    decoder.embeddings.weight = _array(table.embeddings)
+    decoder.projection.weight = decoder.embeddings.weight
+    if not model.embedding.tied:
+        decoder.projection.weight = _array(table.reverse_embeddings).T
+    if config.softmax_bias:
+        decoder.projection.bias = _array(model.embedding.bias)
+    decoder.start_from_zero_embedding = not config.start_id
+    if config.positions != "rotary":
+        bias = _array(model.source_bias) if config.source_bias else 0
+        encoder.position_encodings.encodings = (
+            _table(model.source_positions, config, positions) + bias
+        )
+        decoder.position_encodings.encodings = _table(model.target_positions, config, positions)
+    if config.embedding_norm:
+        _set_norm(encoder.layernorm_embedding, model.source_norm)
+        _set_norm(decoder.layernorm_embedding, model.target_norm)
+    if config.pre_norm:
+        _set_norm(encoder.layer_norm, model.encoder_norm)
+        _set_norm(decoder.layer_norm, model.decoder_norm)
+    for spec, layer in zip(encoder.layer, model.encoder, strict=True):
+        _set_attention(spec.self_attention, layer.self_attention, layer.residual_1, fused=3)
+        _set_feed_forward(spec.ffn, layer.feed_forward, layer.residual_2)
+    for spec, layer in zip(decoder.layer, model.decoder, strict=True):
+        _set_attention(spec.self_attention, layer.self_attention, layer.residual_1, fused=3)
+        _set_attention(spec.attention, layer.memory_attention, layer.residual_2, fused=2)
+        _set_feed_forward(spec.ffn, layer.feed_forward, layer.residual_3)
+    return specs.TransformerSpec(encoder, decoder)
+
+
+def _round(spec: specs.TransformerSpec, dtype: str) -> None:
+    """Gives the weights their type; CTranslate2 itself would need PyTorch for bfloat16."""
+    spec.optimize(dtype.replace("int8_bfloat16", "int8_float32").replace("bfloat16", "float32"))
+    if not dtype.endswith("bfloat16"):
+        return
+    for name, variable in spec.variables().items():
+        # Names of others with the same values are strings.
+        kept = isinstance(variable, str) or variable.is_scalar() or name.endswith("_scale")
+        if not kept and variable.dtype == "float32":
+            variable.array = variable.array.astype(tf.bfloat16.as_numpy_dtype)
+
+
+def _array(weight) -> np.ndarray:
+    return keras.ops.convert_to_numpy(weight).astype(np.float32)
+
+
+def _table(layer, config: ModelConfig, positions: int) -> np.ndarray:
+    """Returns what a layer adds at each of so many positions, float32 [positions, d_model]."""
+    numbers = np.arange(config.first_position, config.first_position + positions)
+    if config.positions == "sinusoidal":
+        return _array(sinusoids(numbers, config.d_model, config.sinusoids))
+    if config.positions == "learned":
+        return _array(layer.table)[np.minimum(numbers, config.max_positions - 1)]
+    return np.zeros([positions, config.d_model], np.float32)
+
+
+def _set_attention(spec, layer, residual, fused: int) -> None:
+    """Sets an attention; of query, key and value it has the last `fused` in one product."""
+    projections = [layer.query_projection, layer.key_projection, layer.value_projection]
+    groups = [*([each] for each in projections[:-fused]), projections[-fused:]]
+    for linear, group in zip(spec.linear, [*groups, [layer.output_projection]], strict=True):
+        _set_linear(linear, group)
+    _set_norm(spec.layer_norm, residual.norm)
+
+
+def _set_feed_forward(spec, layer, residual) -> None:
+    _set_linear(spec.linear_0, [layer.inner])
+    _set_linear(spec.linear_1, [layer.outer])
+    _set_norm(spec.layer_norm, residual.norm)
+
+
+def _set_linear(spec, layers: Sequence) -> None:
+    spec.weight = np.concatenate([_array(each.kernel).T for each in layers])
+    if layers[0].use_bias:
+        spec.bias = np.concatenate([_array(each.bias) for each in layers])
+
+
+def _set_norm(spec, layer) -> None:
+    spec.gamma, spec.beta = _array(layer.gamma), _array(layer.beta)
+
+
+def unique_pieces(tokenizer: Tokenizer) -> list[str]:
+    """Returns a name for each id: its piece, with the id behind where another one has it too."""
+    names: dict[str, int] = {}
+    for number in range(tokenizer.vocab_size):
+        [name] = tokenizer.pieces([number])
+        while not name or name in names:
+            name += f"<{number}>"
+        names[name] = number
+    return list(names)
+
+
+def _write_record(translator: Translator, folder: Path, dtype: str, positions: int) -> None:
+    """Writes what `open_export` reads: the run, and how it is translated with."""
+    problem, config = translator.problem, translator.models[0].config
+    if not problem.name:
+        raise UserError(
+            "A model for CTranslate2 needs a problem that is registered, which tells how lines are "
+            "read: give Translator a problem, as t2t.problem('parallel_text', ...) returns it.",
+            code="unregistered_problem",
+        )
+    record = translator.record
+    if record is None:
+        fields = dataclasses.fields(HParams)
+        shape = {
+            each.name: getattr(config, each.name) for each in fields if hasattr(config, each.name)
+        }
+        record = RunConfig(problem, HParams(**shape), tokenizer=translator.tokenizer)
+    decoding = dataclasses.asdict(translator.config)
+    own = dict(dtype=dtype, positions=positions, decoding=decoding)
+    checkpoint = translator.checkpoint
+    if checkpoint:
+        checkpoint = {**checkpoint, "sha256": checkpoint_checksum(checkpoint["checkpoint"])}
+    content = {**record.content(), **own, "checkpoint": checkpoint}
+    write_json(folder / RECORD_FILE, content)

@@ -1,0 +1,116 @@
+"""An export as one file of LiteRT, formerly TensorFlow Lite: greedy decoding, ids to ids."""
+
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+from tensorflow.lite.python.convert_phase import ConverterError
+
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
+from t2t_keras.interop.exporters.greedy import (
+    check_greedy,
+    longest_output,
+    write_files_beside,
+)
+from t2t_keras.layers.position import tabulated_positions
+from t2t_keras.layers.scaled_dot_product import recorded_attention
+from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID
+
+FILE = "model.tflite"
+
+
+def write(translator: Translator, folder: Path, dtype: str) -> None:
+    """Writes the model with the vocabulary, a README.md and a config.json.
+
+    It has operators of LiteRT alone, none of TensorFlow's, and takes one sentence at a time.
+
+    Args:
+      translator: the model, the vocabulary and the settings.
+      folder: where they are written.
+      dtype: of the stored weights: "float32", "float16", or "int8" with products of integers.
+
+    Raises:
+      UserError: see `check_greedy`; or LiteRT cannot represent the model.
+    """
+    module = tf.Module()
+    module.translate = _graph(translator)
+    # Named functions of a module, unlike others, can be called by their name in LiteRT.
+    functions = [module.translate.get_concrete_function()]
+    converter = tf.lite.TFLiteConverter.from_concrete_functions(functions, module)
+    if dtype != "float32":
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if dtype == "float16":
+        converter.target_spec.supported_types = [tf.float16]
+    try:
+        (folder / FILE).write_bytes(converter.convert())
+    except ConverterError as error:
+        reason = str(error).partition("\n")[0]
+        raise UserError(
+            f"LiteRT cannot represent the model: {reason}", code="not_supported"
+        ) from error
+    write_files_beside(
+        translator,
+        folder,
+        file=FILE,
+        dtype=dtype,
+        program="LiteRT",
+        imports="from ai_edge_litert.interpreter import Interpreter",
+        translate=f'translator = Interpreter("{FILE}").get_signature_runner()\n'
+        'found = translator(ids=ids)["translation"]',
+        batch="There is one at a time.",
+    )
+
+
+def _graph(translator: Translator) -> tf.types.experimental.PolymorphicFunction:
+    """Returns a graph function: ids int32 [1, S] -> {"translation": int32 [1, L]}."""
+    model, config = check_greedy(translator), translator.config
+    weights = [(weight, weight.numpy()) for weight in model.weights]
+
+    def translate(ids: tf.Tensor) -> dict[str, tf.Tensor]:
+        # Keras counts negative ids from the end; an id beyond the table is an error.
+        ids = tf.where(ids < 0, model.source_embedding.vocab_size, ids)
+        length = tf.math.count_nonzero(ids, dtype=tf.int32)
+        last = tf.minimum(length + config.extra_length, longest_output(translator)) - 1
+        # EOS alone, or padding, is a blank sentence and ends at once.
+        last = tf.where(tf.reduce_any(ids > EOS_ID), last, 0)
+        cache = model.start_cache(*model.encode(ids, training=False), block_size=0)
+
+        def continues(_, outputs: tf.Tensor, *__) -> tf.Tensor:
+            return outputs[0, -1] != EOS_ID
+
+        def next_position(index: tf.Tensor, outputs: tf.Tensor, recent):
+            # Slots for more than one position would be written and read at every step.
+            recent = tf.nest.map_structure(_with_another_slot, recent)
+            previous = outputs[:, -1, None]
+            logits, new = model.decode_step(previous, index, {**cache, "recent": recent})
+            symbols = tf.range(model.vocab_size)
+            excluded = symbols == PADDING_ID
+            if config.min_length > 1:
+                excluded |= (symbols == EOS_ID) & (index < config.min_length - 1)
+            best = tf.argmax(tf.where(excluded, -1e9, logits[0, 0]), output_type=tf.int32)
+            chosen = tf.where(index >= last, EOS_ID, best)
+            return index + 1, tf.concat([outputs, chosen[None, None]], axis=1), new["recent"]
+
+        recent = cache.pop("recent")
+        start = tf.constant(0), tf.constant([[PADDING_ID]]), recent
+        shapes = tf.nest.map_structure(
+            lambda x: tf.TensorShape([1, x.shape[1], None, x.shape[3]]), recent
+        )
+        free = tf.TensorShape([]), tf.TensorShape([1, None]), shapes
+        _, outputs, _ = tf.while_loop(continues, next_position, start, shape_invariants=free)
+        return {"translation": outputs[:, 1:]}
+
+    def without_variables(ids: tf.Tensor) -> dict[str, tf.Tensor]:
+        constants = [(weight, tf.constant(value)) for weight, value in weights]
+        longest = config.max_input_length + config.extra_length
+        # What is recorded is computed whole, not in blocks, whose shapes LiteRT cannot have.
+        with keras.StatelessScope(constants), tabulated_positions(longest), recorded_attention():
+            return translate(ids)
+
+    ids = tf.TensorSpec([1, None], tf.int32, name="ids")
+    return tf.function(without_variables, input_signature=[ids], autograph=False)
+
+
+def _with_another_slot(x: tf.Tensor) -> tf.Tensor:
+    return tf.pad(x, [[0, 0], [0, 0], [0, 1], [0, 0]])

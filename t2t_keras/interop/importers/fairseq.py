@@ -1,0 +1,238 @@
+"""Models of fairseq: its `transformer` architectures, with their dictionaries."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from t2t_keras.errors import UserError, brief
+from t2t_keras.interop.importers.files import read_text
+from t2t_keras.interop.importers.imported import Imported, Settings
+from t2t_keras.interop.importers.layers import layer_weights
+from t2t_keras.interop.importers.pickles import plain
+from t2t_keras.interop.importers.tensors import named_tensors, read_pytorch
+from t2t_keras.interop.importers.vocabularies import listed_pieces, named_files
+
+# fairseq's ids: its dictionaries begin behind them.
+_BEGIN, _PADDING, _END, _UNKNOWN, _FIRST = range(5)
+_ACTIVATIONS = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_accurate": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "tanh": "tanh",
+    "linear": "linear",
+}
+_POSITIONS = "_positions/table"
+# What is no weight, and copies of weights for a faster kernel of PyTorch.
+_IGNORED = re.compile(
+    r"(encoder|decoder)\.(version|embed_positions\._float_tensor)"
+    r"|encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)"
+)
+# Names before 2020.
+_OLD_NORM = re.compile(r"(encoder|decoder)(\.layers\.\d+\.)layer_norms\.(\d)\.(weight|bias)")
+_OLD_NORMS = {
+    "encoder": ("self_attn_layer_norm", "final_layer_norm"),
+    "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
+}
+_OLD_PROJECTIONS = re.compile(r"(.+_attn\.)in_proj_(weight|bias)")
+
+
+def read_fairseq(
+    model: str | Path, languages: tuple[str, str], vocabulary: str | Path = ""
+) -> Imported:
+    """Reads a checkpoint of fairseq, of which no code is run.
+
+    Args:
+      model: the `.pt` file.
+      languages: of source and target.
+      vocabulary: names with a comma between: the folder of `dict.<language>.txt`, or one or two
+        such files, default: those beside the model; and, for text that is not segmented yet, the
+        SentencePiece `.model` that segments it, or those of source and target.
+
+    Raises:
+      UserError: a file is missing or damaged, would run code, or the model computes something that
+        has no counterpart here, which is named.
+    """
+    path = Path(model)
+    content = read_pytorch(path)
+    try:
+        config = plain(content.get("cfg"), str(path)) or {}
+        values = config.get("model") or plain(content["args"], str(path))
+        # There `_name` is the task's, with the model that of its architecture.
+        task = config.get("task") or {**values, "_name": values.get("task")}
+        weights = named_tensors(content["model"], path)
+        steps = int((content.get("optimizer_history") or [{}])[-1].get("num_updates", 0))
+        values.keys(), task.keys()
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{path}: expected a checkpoint of fairseq, with model and args or cfg in it "
+            f"({brief(error)}).",
+            code="not_a_checkpoint",
+        ) from error
+    Settings({"task": task.get("_name") or task.get("task", "translation")}, str(path)).only(
+        "task", "translation"
+    )
+    if (task.get("source_lang"), task.get("target_lang")) == languages[::-1]:
+        raise UserError(
+            f"{path} translates {languages[1]} to {languages[0]}, the problem is the other way "
+            f"round.",
+            code="other_direction",
+        )
+    hparams = hyperparameters(Settings(values, str(path)))
+    models, others = named_files(vocabulary)
+    files = _dictionary_files(others or [path.parent], languages)
+    pieces = [_pieces(file) for file in files]
+    weights = _with_new_names(weights)
+    tables = [weights.pop(f"{side}.embed_tokens.weight", ()) for side in ("encoder", "decoder")]
+    for file, table, its_pieces in zip(files, tables, pieces, strict=True):
+        if len(table) != len(its_pieces):
+            raise UserError(
+                f"{file} is not the dictionary of {path}: expected {len(table) - _FIRST:,} lines, "
+                f"got {len(its_pieces) - _FIRST:,}.",
+                code="other_vocabulary",
+            )
+    projection = weights.pop("decoder.output_projection.weight", tables[1])
+    found = _embeddings(*tables, projection, hparams["share_embeddings"])
+    for name, value in weights.items():
+        if _IGNORED.fullmatch(name):
+            continue
+        if not (place := _placed(name, value)):
+            raise UserError(
+                f"{path}: the weight {name} has no counterpart here.", code="unknown_weight"
+            )
+        found[place[0]] = place[1]
+    if positions := {name: each for name, each in found.items() if name.endswith(_POSITIONS)}:
+        # One table may be shorter: what lies behind its last row cannot have been trained.
+        rows = hparams["max_positions"] = max(map(len, positions.values()))
+        for name, table in positions.items():
+            found[name] = np.pad(table, [(0, rows - len(table)), (0, 0)], "edge")
+    origin = " and ".join(sorted({str(file) for file in files}))
+    return Imported(hparams, found, listed_pieces(*pieces, models, origin), steps)
+
+
+def hyperparameters(settings: Settings) -> dict[str, Any]:
+    """Returns what the settings of fairseq's Transformer are called here.
+
+    Raises:
+      UserError: one that changes what the model computes cannot be represented.
+    """
+    for name, *allowed in (
+        ("encoder_normalize_before", settings.get("decoder_normalize_before", False)),
+        ("no_decoder_final_norm", False),
+        ("adaptive_softmax_cutoff", None),
+        ("adaptive_input", False),
+        ("cross_self_attention", False),
+        ("no_cross_attention", False),
+        ("no_token_positional_embeddings", False),
+        ("encoder_layers_to_keep", None),
+        ("decoder_layers_to_keep", None),
+        ("base_layers", 0),
+        ("encoder_attention_heads", settings.get("decoder_attention_heads")),
+        ("encoder_ffn_embed_dim", settings.get("decoder_ffn_embed_dim")),
+        ("encoder_learned_pos", settings.get("decoder_learned_pos", False)),
+        ("encoder_embed_dim", settings.get("decoder_embed_dim")),
+        ("decoder_input_dim", settings.get("decoder_embed_dim"), None),
+        ("decoder_output_dim", settings.get("decoder_embed_dim"), None),
+    ):
+        settings.only(name, *allowed)
+    activation = settings.only("activation_fn", *_ACTIVATIONS)
+    shared = "all" if settings.get("share_all_embeddings") else "none"
+    if shared == "none" and settings.get("share_decoder_input_output_embed"):
+        shared = "target"
+    sizes = {
+        "num_encoder_layers": "encoder_layers",
+        "num_decoder_layers": "decoder_layers",
+        "d_model": "encoder_embed_dim",
+        "d_ff": "encoder_ffn_embed_dim",
+        "num_heads": "encoder_attention_heads",
+    }
+    positions = {"sinusoids": "tensor2tensor"}
+    if settings.get("encoder_learned_pos"):
+        positions = {"positions": "learned"}
+    found = {ours: settings.needed(theirs) for ours, theirs in sizes.items()} | positions
+    return found | {
+        "dropout": settings.get("dropout", 0.1),
+        "attention_dropout": settings.get("attention_dropout", 0.0),
+        "relu_dropout": settings.get("activation_dropout") or settings.get("relu_dropout") or 0.0,
+        "activation": _ACTIVATIONS[activation],
+        "pre_norm": bool(settings.get("encoder_normalize_before", False)),
+        "attention_bias": True,
+        "norm_epsilon": 1e-5,
+        "scale_embedding": not settings.get("no_scale_embedding", False),
+        "embedding_norm": bool(settings.get("layernorm_embedding", False)),
+        "share_embeddings": shared,
+        # Positions are counted on from the id of padding.
+        "first_position": _PADDING + 1,
+        "start_id": 1,
+    }
+
+
+def _dictionary_files(given: Sequence[Path], languages: tuple[str, str]) -> tuple[Path, Path]:
+    """Returns those of source and target."""
+    if given[0].is_dir():
+        source, target = (given[0] / f"dict.{language}.txt" for language in languages)
+        return source, target
+    return given[0], given[-1]
+
+
+def _pieces(path: Path) -> list[str]:
+    """Returns the words of a dictionary in our order of ids."""
+    advice = "fairseq-preprocess wrote it: name its folder with --vocabulary."
+    # Not `splitlines`: some of its separators can be in words.
+    lines = read_text(path, advice).removesuffix("\n").split("\n")
+    # A line is a word, its count, and perhaps a flag.
+    words = [line.removesuffix(" #fairseq:overwrite").rpartition(" ")[0] for line in lines]
+    return ["<pad>", "</s>", "<unk>", "<s>", *words]
+
+
+def _in_our_order(table: np.ndarray) -> np.ndarray:
+    return table[[_PADDING, _END, _UNKNOWN, _BEGIN, *range(_FIRST, len(table))]]
+
+
+def _embeddings(
+    source: np.ndarray, target: np.ndarray, projection: np.ndarray, shared: str
+) -> dict[str, np.ndarray]:
+    source, target = _in_our_order(source), _in_our_order(target)
+    if shared == "all":
+        return {"embedding/table/embeddings": source}
+    found = {
+        "source_embedding/table/embeddings": source,
+        "target_embedding/table/embeddings": target,
+    }
+    if shared == "none":
+        found["target_embedding/table/reverse_embeddings"] = _in_our_order(projection).T
+    return found
+
+
+def _placed(name: str, value: np.ndarray) -> tuple[str, np.ndarray] | None:
+    """Returns the path and the value here of a weight that is no embedding, or None."""
+    side, _, rest = name.partition(".")
+    ours = {"encoder": "source", "decoder": "target"}.get(side)
+    kind = {"weight": "gamma", "bias": "beta"}.get(rest.rpartition(".")[2])
+    if rest == "embed_positions.weight":
+        return f"{ours}{_POSITIONS}", value
+    if rest.startswith("layernorm_embedding."):
+        return f"{ours}_norm/{kind}", value
+    if rest.startswith("layer_norm."):
+        return f"{side}_norm/{kind}", value
+    return layer_weights(rest, value, side)
+
+
+def _with_new_names(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns weights as fairseq names them since 2020."""
+    found = {}
+    for name, value in weights.items():
+        if match := _OLD_NORM.fullmatch(name):
+            side, layer, number, kind = match.groups()
+            found[f"{side}{layer}{_OLD_NORMS[side][int(number)]}.{kind}"] = value
+        elif match := _OLD_PROJECTIONS.fullmatch(name):
+            for projection, part in zip("qkv", np.split(value, 3), strict=True):
+                found[f"{match[1]}{projection}_proj.{match[2]}"] = part
+        else:
+            found["decoder.output_projection.weight" if name == "decoder.embed_out" else name] = (
+                value
+            )
+    return found

@@ -1,0 +1,405 @@
+"""Models of OpenNMT-tf 2: checkpoints of its Transformer, with their vocabularies."""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from t2t_keras.errors import UserError, brief
+from t2t_keras.interop.importers.files import (
+    checkpoint_prefix,
+    named_beside,
+    read_file,
+    read_text,
+    read_yaml,
+)
+from t2t_keras.interop.importers.imported import Imported
+from t2t_keras.interop.importers.vocabularies import listed_pieces, named_files
+from t2t_keras.io.plain_path import plain_path
+
+# OpenNMT-tf's ids; the unknown id is behind all words of the vocabulary.
+_PADDING, _BEGIN, _END, _FIRST = range(4)
+_SPECIAL = ["<blank>", "<s>", "</s>"]
+# What each of its models has.
+_FIXED = {
+    "norm_epsilon": 1e-3,
+    "sinusoids": "tensor2tensor",
+    "first_position": 1,
+    "start_id": _FIRST,
+    "source_end": False,
+}
+# What those of its catalog are given, beside what their weights tell.
+_DEFAULTS = {"num_heads": 8, "dropout": 0.1, "attention_dropout": 0.1, "ffn_dropout": 0.1}
+_BIG = {"num_heads": 16}
+_SCALING = {"num_heads": 16, "ffn_dropout": 0.0, "source_end": True}
+_CATALOG = {
+    "Transformer": {},
+    "TransformerBase": {},
+    "TransformerBaseSharedEmbeddings": {},
+    "TransformerBig": _BIG,
+    "TransformerBigSharedEmbeddings": _BIG,
+    "TransformerTiny": {"num_heads": 2},
+    "ScalingNmtEnDe": _SCALING | {"dropout": 0.3},
+    "ScalingNmtEnFr": _SCALING | {"attention_dropout": 0.0},
+}
+_ACTIVATIONS = {
+    "nn.relu": "relu",
+    "nn.gelu": "gelu",
+    "layers.gelu": "gelu_tanh",
+    "nn.swish": "silu",
+    "nn.silu": "silu",
+}
+
+# A model description takes about a page.
+_MOST_PROGRAM = 1 << 17
+_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
+_TABLES = (
+    "model/examples_inputter/features_inputter/embedding",
+    "model/examples_inputter/labels_inputter/embedding",
+    "model/decoder/output_layer/kernel",
+)
+_BIAS = "model/decoder/output_layer/bias"
+# By whether the source shares the target's embeddings, and whether the softmax does.
+_SHARED = {
+    (True, True): "all",
+    (True, False): "input",
+    (False, True): "target",
+    (False, False): "none",
+}
+_STACK_NORM = re.compile(r"model/(encoder|decoder)/layer_norm/(gamma|beta)")
+_LAYER = re.compile(
+    r"model/(encoder|decoder)/layers/(\d+)/(self_attention|attention/0|ffn)/"
+    r"(?:(?:in|out)put_layer_norm/(gamma|beta)|layer/(\w+)/(kernel|bias))"
+)
+_OWNERS = {
+    "self_attention": ("self_attention", 1),
+    "attention/0": ("memory_attention", 2),
+    "ffn": ("feed_forward", 3),
+}
+
+
+def read_opennmt_tf(
+    model: str | Path, vocabulary: str | Path = "", changes: Mapping[str, Any] | None = None
+) -> Imported:
+    """Reads a model of OpenNMT-tf 2, of which no code is run.
+
+    A checkpoint does not say how many heads a model has. That, and the activation, are read from
+    the `model_description.py` of the run, as far as its values are written out.
+
+    Args:
+      model: the run's folder, or a checkpoint's path without its ending.
+      vocabulary: the `.yml` file that says what its data are; or names with a comma between: one or
+        two vocabularies, and, for text that is not segmented yet, the SentencePiece `.model` that
+        segments it, or those of source and target.
+      changes: hyperparameters by our names, which replace what was found.
+
+    Raises:
+      UserError: a file is missing or damaged, something is not known, or the model computes
+        something that has no counterpart here, which is named.
+    """
+    path = Path(model)
+    prefix, weights, names = _read_checkpoint(path)
+    files, models, data = _data(vocabulary, prefix.parent)
+    pieces = [_pieces(file) for file in files]
+    # Averaged checkpoints are in a folder of the run's.
+    places = [folder / "model_description.py" for folder in prefix.parents[:2]]
+    described = _described(next(filter(Path.exists, places), places[0]), changes or {})
+    hparams = _FIXED | described | data | dict(changes or {})
+    found = _embeddings(weights, names, files, pieces, hparams)
+    hparams["pre_norm"] = "model/encoder/layer_norm/gamma" in weights
+    hparams["attention_bias"] = any(name.endswith("/linear_keys/bias") for name in weights)
+    for side, stack in (("source", "encoder"), ("target", "decoder")):
+        table = weights.pop(names.get(f"model/{stack}/position_encoder/embedding"), None)
+        if table is not None:
+            hparams |= {"positions": "learned", "max_positions": len(table)}
+            found[f"{side}_positions/table"] = table
+        elif f"model/{stack}/position_encoder" not in names:
+            hparams["positions"] = "none"
+            hparams.pop("first_position", None)
+    if "positions" in hparams:
+        hparams.pop("sinusoids", None)
+    for name, value in weights.items():
+        place = _place(name)
+        if not place:
+            raise UserError(
+                f"{path}: the weight {name} has no counterpart here.", code="unknown_weight"
+            )
+        found[place] = value
+    for side in ("encoder", "decoder"):
+        layers = {name.split("/")[0] for name in found if name.startswith(f"{side}_")}
+        hparams[f"num_{side}_layers"] = len(layers - {f"{side}_norm"})
+    hparams["d_ff"] = len(found.get("encoder_0/feed_forward/outer/kernel", ()))
+    steps = re.search(r"-(\d+)$", prefix.name)
+    tokenizer = listed_pieces(*pieces, models, f"{files[0]} and {files[1]}")
+    return Imported(hparams, found, tokenizer, int(steps[1]) if steps else 0)
+
+
+def _read_checkpoint(path: Path) -> tuple[Path, dict[str, np.ndarray], dict[str, str]]:
+    """Returns the checkpoint's prefix, its weights, and what `_stored_names` does."""
+    import tensorflow as tf
+    from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+    prefix = checkpoint_prefix(path)
+    try:
+        with plain_path(prefix) as plain:
+            reader = tf.train.load_checkpoint(plain)
+            graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
+                reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
+            )
+            weights = {
+                name.removesuffix(_VALUE): np.asarray(reader.get_tensor(name), np.float32)
+                for name in reader.get_variable_to_shape_map()
+                if name.startswith("model/")
+                and name.endswith(_VALUE)
+                and "/.OPTIMIZER_SLOT/" not in name
+            }
+    except Exception as error:  # An OpError, ValueError ... as the damage may be.
+        raise UserError(
+            f"{path}: expected a checkpoint of OpenNMT-tf 2 ({brief(error)}).",
+            code="not_a_checkpoint",
+        ) from error
+    return Path(prefix), weights, _stored_names(graph)
+
+
+def _stored_names(graph) -> dict[str, str]:
+    """Returns the names of the model's parts, each with that by which its value is stored, or "".
+
+    What is shared has several names, and is stored once.
+    """
+    names, left = {}, [(0, "")]
+    while left:
+        node, path = left.pop()
+        for child in graph.nodes[node].children:
+            name = f"{path}/{child.local_name}".removeprefix("/")
+            if name.startswith("model") and name.count("/") < 4:
+                stored = [each.checkpoint_key for each in graph.nodes[child.node_id].attributes]
+                names[name] = "".join(stored[:1]).removesuffix(_VALUE)
+                left.append((child.node_id, name))
+    return names
+
+
+def _described(path: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what the description of a model says, which is parsed and not run."""
+    said: list[dict[str, Any]] = []
+    if path.exists():
+        try:
+            tree = ast.parse(read_file(path, most=_MOST_PROGRAM))
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise UserError(
+                f"{path} is not a description of a model ({brief(error)}).",
+                code="bad_configuration",
+            ) from error
+        said = [_DEFAULTS | _CATALOG[name] | _arguments(call) for name, call in _made(tree)]
+    found: dict[str, Any] = {"num_heads": None}
+    for name in sorted(set().union(*said)):
+        values = {each.get(name) for each in said}
+        # Which of several models it is, is not known.
+        found[name] = values.pop() if len(values) == 1 else None
+    if "ffn_dropout" in found:
+        found["relu_dropout"] = found.pop("ffn_dropout")
+    missing = [name for name, value in found.items() if value is None and name not in changes]
+    if missing:
+        raise UserError(
+            f"The checkpoint does not say what {' and '.join(missing)} of the model is, and {path} "
+            f"does not say it as a plain value of a Transformer. Give it, as in "
+            f'--hparams="num_heads=8,activation=relu".',
+            code="missing_setting",
+        )
+    return found
+
+
+def _made(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    """Yields the models of the catalog that are made or inherited from, with their arguments."""
+    bases: dict[ast.AST, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            names = [_last_name(base) for base in node.bases]
+            base = next((name for name in names if name in _CATALOG), "")
+            bases |= dict.fromkeys(ast.walk(node), base)
+        if not isinstance(node, ast.Call):
+            continue
+        name = _last_name(node.func)
+        if name == "get_model_from_catalog" and node.args:
+            name, node = ast.unparse(node.args[0]).strip("'\""), ast.Call(node.func, [], [])
+        elif name == "__init__":
+            name = bases.get(node, "")
+        if name in _CATALOG:
+            yield name, node
+
+
+def _last_name(node: ast.AST) -> str:
+    return ast.unparse(node).rpartition(".")[2]
+
+
+def _arguments(call: ast.Call) -> dict[str, Any]:
+    """Returns the arguments in a call that the weights do not tell; None = no plain value."""
+    found: dict[str, Any] = dict.fromkeys(_DEFAULTS) if call.args else {}
+    for argument in call.keywords:
+        if argument.arg is None:
+            found |= dict.fromkeys(_DEFAULTS)
+        elif argument.arg == "ffn_activation":
+            name = ".".join(ast.unparse(argument.value).split(".")[-2:])
+            found["activation"] = _ACTIVATIONS.get(name)
+        elif argument.arg in _DEFAULTS:
+            plain = isinstance(argument.value, ast.Constant)
+            found[argument.arg] = argument.value.value if plain else None
+    return found
+
+
+def _data(vocabulary: str | Path, folder: Path) -> tuple[list[Path], list[Path], dict[str, bool]]:
+    """Returns the vocabularies of source and target, SentencePiece models, and hyperparameters."""
+    models, files = named_files(vocabulary)
+    if files and files[0].suffix in (".yml", ".yaml"):
+        return _configured(files[0], folder)
+    if not files:
+        raise UserError(
+            "Give OpenNMT-tf's vocabularies, --vocabulary=source.vocab,target.vocab, or the .yml "
+            "file that names them.",
+            code="no_vocabulary",
+        )
+    return [files[0], files[-1]], models, {}
+
+
+def _configured(path: Path, folder: Path) -> tuple[list[Path], list[Path], dict[str, bool]]:
+    """Returns what `_data` does, from the configuration of a training."""
+    try:
+        data = dict(read_yaml(read_file(path), str(path))["data"])
+        files = [data[f"{side}_vocabulary"] for side in ("source", "target")]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{path}: expected a configuration of OpenNMT-tf, with source_vocabulary and "
+            f"target_vocabulary in data ({error!r}).",
+            code="bad_configuration",
+        ) from error
+
+    folders = folder, path.parent, Path()
+    names = ("source_tokenization", "target_tokenization", "source_sequence_controls")
+    *tokenizations, controls = (
+        _settings(data.get(name), f"{path}: {name}", folders) for name in names
+    )
+    models = [
+        _segmenting_model(each, f"{path}: {name}", folders)
+        for name, each in zip(names, tokenizations, strict=False)
+    ]
+    if models.count(None) == 1:
+        raise UserError(
+            f"{path}: expected SentencePiece on both sides, or on none.", code="not_supported"
+        )
+    if controls.get("start"):
+        raise UserError(
+            f"{path}: source_sequence_controls with start=true cannot be represented here.",
+            code="not_supported",
+        )
+    end = {"source_end": bool(controls["end"])} if "end" in controls else {}
+    located = [named_beside(name, *folders) for name in files]
+    return located, list(filter(None, models)), end
+
+
+def _settings(value: Any, origin: str, folders: Sequence[Path]) -> Mapping[str, Any]:
+    """Returns settings, which can also be a file of them, or their text."""
+    if isinstance(value, str):
+        is_text = "{" in value or ":" in value
+        return read_yaml(value if is_text else read_file(named_beside(value, *folders)), origin)
+    if not isinstance(value or {}, Mapping):
+        raise UserError(
+            f"{origin}: expected names with values, got {brief(value)}.", code="bad_configuration"
+        )
+    return value or {}
+
+
+def _segmenting_model(
+    tokenization: Mapping[str, Any], origin: str, folders: Sequence[Path]
+) -> Path | None:
+    """Returns SentencePiece's model; None = text is segmented already."""
+    parameters = tokenization
+    if "type" in tokenization:
+        parameters = _settings(tokenization.get("params"), f"{origin}: params", folders)
+    kind = tokenization.get("type", "OpenNMTTokenizer" if parameters else "SpaceTokenizer")
+    name = parameters.get("model", parameters.get("sp_model_path"))
+    if name and (kind == "SentencePieceTokenizer" or parameters.get("mode") == "none"):
+        return named_beside(name, *folders)
+    if kind != "SpaceTokenizer":
+        raise UserError(
+            f"{origin} of type {brief(kind)} cannot be represented here, only SentencePiece's. "
+            f"Give the vocabularies instead, --vocabulary=source.vocab,target.vocab, and text that "
+            f"is tokenised already.",
+            code="not_supported",
+        )
+    return None
+
+
+def _pieces(path: Path) -> list[str]:
+    """Returns the words of a vocabulary in our order of ids."""
+    # Not `splitlines`: some of its separators can be in words.
+    words = read_text(path).removesuffix("\n").split("\n")
+    if words[:_FIRST] != _SPECIAL:
+        raise UserError(
+            f"{path}: expected {', '.join(_SPECIAL)} as the first lines of a vocabulary of "
+            f"OpenNMT-tf, got {', '.join(words[:_FIRST])!r}.",
+            code="not_a_vocabulary",
+        )
+    return [_SPECIAL[_PADDING], _SPECIAL[_END], "<unk>", _SPECIAL[_BEGIN], *words[_FIRST:]]
+
+
+def _embeddings(
+    weights: dict[str, np.ndarray],
+    names: Mapping[str, str],
+    files: Sequence[Path],
+    pieces: Sequence[Sequence[str]],
+    hparams: dict[str, Any],
+) -> dict[str, np.ndarray]:
+    """Takes what has a row for each piece out of the weights, and sets what shares it."""
+    stored = [names.get(name, "") for name in _TABLES]
+    try:
+        source, target, projection = (weights[name] for name in stored)
+    except KeyError as error:
+        raise UserError(
+            f"The checkpoint has not the embeddings of a Transformer of OpenNMT-tf 2: {error}.",
+            code="missing_weight",
+        ) from error
+    for name in set(stored):
+        del weights[name]
+    for file, table, its_pieces in zip(files, (source, target), pieces, strict=True):
+        if len(table) != len(its_pieces):
+            raise UserError(
+                f"{file} is not the vocabulary of the checkpoint: expected {len(table) - 1:,} "
+                f"lines, got {len(its_pieces) - 1:,}.",
+                code="other_vocabulary",
+            )
+    tied = stored[1] == stored[2]
+    shared = hparams["share_embeddings"] = _SHARED[stored[0] == stored[1], tied]
+    hparams["d_model"] = source.shape[1]
+    name = "embedding" if shared in ("all", "input") else "target_embedding"
+    found = {f"{name}/table/embeddings": _in_our_order(target)}
+    if name != "embedding":
+        found["source_embedding/table/embeddings"] = _in_our_order(source)
+    if not tied:
+        found[f"{name}/table/reverse_embeddings"] = _in_our_order(projection.T).T
+    bias = weights.pop(_BIAS, None)
+    hparams["softmax_bias"] = bias is not None
+    if bias is not None:
+        found[f"{name}/bias"] = _in_our_order(bias)
+    return found
+
+
+def _in_our_order(rows: np.ndarray) -> np.ndarray:
+    return rows[[_PADDING, _END, len(rows) - 1, _BEGIN, *range(_FIRST, len(rows) - 1)]]
+
+
+def _place(name: str) -> str | None:
+    """Returns the path here of a weight of a stack, or None."""
+    if match := _STACK_NORM.fullmatch(name):
+        return f"{match[1]}_norm/{match[2]}"
+    match = _LAYER.fullmatch(name)
+    if not match:
+        return None
+    side, number, sublayer, norm, part, leaf = match.groups()
+    owner, place = _OWNERS[sublayer]
+    if norm:
+        return f"{side}_{number}/residual_{min(place, 2 + (side == 'decoder'))}/norm/{norm}"
+    parts = {"linear_queries": "query", "linear_keys": "key", "linear_values": "value"}
+    part = parts.get(part, part.removeprefix("linear_"))
+    return f"{side}_{number}/{owner}/{part}/{leaf}"

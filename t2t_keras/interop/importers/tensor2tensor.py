@@ -1,0 +1,337 @@
+"""Models of tensor2tensor: checkpoints of `transformer_*` sets and their subword vocabularies."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from t2t_keras.errors import UserError, brief
+from t2t_keras.interop.importers.files import checkpoint_prefix, read_file
+from t2t_keras.interop.importers.imported import Imported, Settings
+from t2t_keras.io.plain_path import plain_path
+from t2t_keras.io.state import read_json
+from t2t_keras.text.subwords import SubwordTokenizer
+from t2t_keras.text.tokenizer import Tokenizer
+
+# What the names of the model's weights begin with.
+_MODEL = "transformer/"
+_NAMES = {
+    "multihead_attention/q/kernel": "query/kernel",
+    "multihead_attention/k/kernel": "key/kernel",
+    "multihead_attention/v/kernel": "value/kernel",
+    "multihead_attention/output_transform/kernel": "output/kernel",
+    "conv1/kernel": "inner/kernel",
+    "conv1/bias": "inner/bias",
+    "conv2/kernel": "outer/kernel",
+    "conv2/bias": "outer/bias",
+    "layer_prepostprocess/layer_norm/layer_norm_scale": "norm/gamma",
+    "layer_prepostprocess/layer_norm/layer_norm_bias": "norm/beta",
+    "layer_postprocess/layer_norm/layer_norm_scale": "norm/gamma",
+    "layer_postprocess/layer_norm/layer_norm_bias": "norm/beta",
+}
+_SUBLAYERS = {
+    "self_attention": "self_attention",
+    "encdec_attention": "memory_attention",
+    "ffn": "feed_forward",
+}
+# Sub-layers in their order, for the number of the residual around each.
+_ORDER = {
+    "encoder": ("self_attention", "ffn"),
+    "decoder": ("self_attention", "encdec_attention", "ffn"),
+}
+_LAYER = re.compile(r"(encoder|decoder)/layer_(\d+)/(self_attention|encdec_attention|ffn)/(.+)")
+_POSITIONS = re.compile(r"(inputs|targets)_positional_embedding(?:/.*)?")
+_SIDES = {"inputs": "source", "targets": "target"}
+_LEAVES = {"scale": "gamma", "bias": "beta"}
+_STACK_NORM = re.compile(r"(encoder|decoder)/layer_prepostprocess/layer_norm/layer_norm_(\w+)")
+# Of a scope, which the size of its vocabulary tells, kind and number.
+_SHARDS = re.compile(
+    r"(symbol_modality_\d+_\d+(?:_\d+)?)/(shared|input_emb|target_emb|softmax)/weights_(\d+)"
+)
+_SPACES = "target_space_embedding/kernel"
+
+
+def read_tensor2tensor(
+    model: str | Path, vocabulary: str | Path = "", target_space: int | None = None
+) -> Imported:
+    """Reads a model of tensor2tensor.
+
+    Args:
+      model: a directory with a checkpoint and hparams.json, or a checkpoint in one.
+      vocabulary: the `.subwords` file, or those of source and target with a comma between; "" =
+        the one in the directory that has as many subwords as the model.
+      target_space: tensor2tensor's number of what the problem writes, its `SpaceID`, for a model
+        that adds the embedding of that to the source; None = the one that Adam's state in the
+        checkpoint says was trained.
+
+    Raises:
+      UserError: a file is missing or damaged, or the model computes something that has no
+        counterpart here, which is named.
+    """
+    folder, weights, trained, steps = _read_checkpoint(Path(model))
+    path = folder / "hparams.json"
+    hparams = hyperparameters(Settings(read_json(path, "tensor2tensor wrote it there."), str(path)))
+    found, spaces = {}, None
+    shards: dict[tuple[str, str], dict[int, np.ndarray]] = {}
+    for name, value in weights.items():
+        short = name.removeprefix(_MODEL).removeprefix("body/")
+        if match := _SHARDS.fullmatch(short):
+            shards.setdefault((match[1], match[2]), {})[int(match[3])] = value
+        elif short == _SPACES:
+            spaces = value
+        elif match := _POSITIONS.fullmatch(short):
+            found[f"{_SIDES[match[1]]}_positions/table"] = value
+            hparams["max_positions"] = len(value)
+        elif place := _place(short):
+            found[place] = value
+        else:
+            raise UserError(
+                f"{model}: the weight {name} has no counterpart here.", code="unknown_weight"
+            )
+    given = [Path(name) for name in str(vocabulary).split(",") if name]
+    tables = _tables(shards, given, model)
+    found |= _embeddings(tables, hparams, model)
+    if spaces is not None:
+        hparams["source_bias"] = True
+        found["source_bias"] = spaces[_space(target_space, trained, len(spaces), model)]
+    sizes = [len(tables.get(f"{side}_emb", tables.get("shared"))) for side in ("input", "target")]
+    return Imported(hparams, found, _vocabulary(folder, given, *sizes), steps)
+
+
+def _space(given: int | None, trained: Sequence[int], count: int, model: str | Path) -> int:
+    """Returns the number of the embedding that is added to the source."""
+    if given is None and len(trained) == 1:
+        print(f"{model} was trained to write what has tensor2tensor's SpaceID {trained[0]}.")
+        return trained[0]
+    if given is None or not 0 <= given < count:
+        raise UserError(
+            f"{model} adds an embedding of what it writes. Give tensor2tensor's SpaceID of it as "
+            f"--target_space, 0 to {count - 1}; got {given}. For translation it is 0 since "
+            f"tensor2tensor 1.5.2, and was that of the target's language before, as 8 of German.",
+            code="bad_value",
+        )
+    return given
+
+
+def _place(name: str) -> str | None:
+    """Returns the path here of a weight of a layer or a stack, or None."""
+    if match := _STACK_NORM.fullmatch(name):
+        return f"{match[1]}_norm/{_LEAVES[match[2]]}"
+    if not (match := _LAYER.fullmatch(name)) or match[4] not in _NAMES:
+        return None
+    side, layer, sublayer, rest = match.groups()
+    owner, inner = _SUBLAYERS[sublayer], _NAMES[rest]
+    if inner.startswith("norm/"):
+        owner = f"residual_{_ORDER[side].index(sublayer) + 1}"
+    return f"{side}_{layer}/{owner}/{inner}"
+
+
+def hyperparameters(settings: Settings) -> dict[str, Any]:
+    """Returns what tensor2tensor's hyperparameters are called here.
+
+    Raises:
+      UserError: one that changes what the model computes cannot be represented.
+    """
+    for name, *allowed in (
+        ("self_attention_type", "dot_product"),
+        ("ffn_layer", "dense_relu_dense", "conv_hidden_relu"),
+        ("norm_type", "layer"),
+        ("proximity_bias", False),
+        ("symbol_modality_skip_top", False),
+        ("input_modalities", "default"),
+        ("target_modality", "default"),
+        ("bottom", {}),
+        ("top", {}),
+        ("name", {}),
+        ("vocab_divisor", 1),
+        ("attention_variables_3d", False),
+        ("prepend_mode", "none"),
+        ("causal_decoder_self_attention", True),
+        ("unidirectional_encoder", False),
+        ("hard_attention_k", 0),
+        ("gumbel_noise_weight", 0.0),
+        ("num_area_layers", 0),
+    ):
+        settings.only(name, *allowed)
+    sequences = (
+        settings.needed("layer_preprocess_sequence"),
+        settings.needed("layer_postprocess_sequence"),
+    )
+    if sequences not in _PRE_NORM:
+        settings.only("layer_postprocess_sequence", *[after for _, after in _PRE_NORM])
+        before = [before for before, after in _PRE_NORM if after == sequences[1]]
+        settings.only("layer_preprocess_sequence", *before)
+    heads, position = settings.needed("num_heads"), settings.only("pos", "timing", "none", "emb")
+    learning_rate = 10 * settings.get("learning_rate", 0.1)
+    if settings.get("learning_rate_schedule", "legacy") != "legacy":
+        # Versions before that of `learning_rate_constant` have schedules too.
+        learning_rate = settings.get("learning_rate_constant", learning_rate)
+    found = {
+        ours: settings.get(theirs)
+        for theirs, ours in _HPARAMS.items()
+        if settings.get(theirs) is not None
+    }
+    if position == "timing":
+        found["sinusoids"] = "tensor2tensor"
+    return found | {
+        "d_k": (settings.get("attention_key_channels") or 0) // heads,
+        "d_v": (settings.get("attention_value_channels") or 0) // heads,
+        "pre_norm": _PRE_NORM[sequences],
+        "positions": {"timing": "sinusoidal", "none": "none", "emb": "learned"}[position],
+        "scale_embedding": settings.get("multiply_embedding_mode", "sqrt_depth") == "sqrt_depth",
+        "learning_rate": float(learning_rate),
+    }
+
+
+_HPARAMS = {
+    "num_hidden_layers": "num_layers",
+    "num_encoder_layers": "num_encoder_layers",
+    "num_decoder_layers": "num_decoder_layers",
+    "hidden_size": "d_model",
+    "filter_size": "d_ff",
+    "num_heads": "num_heads",
+    "layer_prepostprocess_dropout": "dropout",
+    "attention_dropout": "attention_dropout",
+    "relu_dropout": "relu_dropout",
+    "norm_epsilon": "norm_epsilon",
+    "label_smoothing": "label_smoothing",
+    "learning_rate_warmup_steps": "warmup_steps",
+    "optimizer_adam_beta1": "adam_beta1",
+    "optimizer_adam_beta2": "adam_beta2",
+    "optimizer_adam_epsilon": "adam_epsilon",
+    "max_length": "max_length",
+}
+# By (layer_preprocess_sequence, layer_postprocess_sequence).
+_PRE_NORM = {("none", "dan"): False, ("n", "da"): True}
+
+
+def _tables(
+    shards: Mapping[tuple[str, str], Mapping[int, np.ndarray]],
+    vocabularies: Sequence[Path],
+    model: str | Path,
+) -> dict[str, np.ndarray]:
+    """Returns the tables by kind; two that are shared, of two vocabularies, are those of sides."""
+    tables: dict[str, dict[str, np.ndarray]] = {}
+    for (scope, kind), parts in shards.items():
+        table = np.concatenate([parts[i] for i in sorted(parts)])
+        tables.setdefault(kind, {})[scope] = table
+    shared = tables.get("shared", {})
+    if len(shared) == 2:
+        sizes = sorted(len(table) for table in shared.values())
+        given = [_load(file).vocab_size for file in vocabularies]
+        if sorted(given) != sizes:
+            raise UserError(
+                f"{model} has two vocabularies, of {sizes[0]:,} and {sizes[1]:,} subwords. Give "
+                f"those of source and target as --vocabulary=SOURCE,TARGET; got "
+                f"{' and '.join(f'{size:,}' for size in given) or 'none'}.",
+                code="other_vocabulary",
+            )
+        del tables["shared"]
+        for kind, size in zip(("input_emb", "target_emb"), given, strict=True):
+            tables[kind] = {scope: each for scope, each in shared.items() if len(each) == size}
+    if several := [kind for kind, each in tables.items() if len(each) > 1]:
+        raise UserError(
+            f"{model} has {len(tables[several[0]])} tables {several[0]}: expected one.",
+            code="not_supported",
+        )
+    return {kind: table for kind, each in tables.items() for table in each.values()}
+
+
+def _embeddings(
+    tables: Mapping[str, np.ndarray], hparams: dict[str, Any], model: str | Path
+) -> dict[str, np.ndarray]:
+    """Returns the weights of embeddings and softmax, and sets what shares them."""
+    if set(tables) == {"shared"}:
+        return {"embedding/table/embeddings": tables["shared"]}
+    if set(tables) == {"shared", "softmax"}:
+        hparams["share_embeddings"] = "input"
+        return {
+            "embedding/table/embeddings": tables["shared"],
+            "embedding/table/reverse_embeddings": tables["softmax"].T,
+        }
+    if set(tables) - {"softmax"} == {"input_emb", "target_emb"}:
+        hparams["share_embeddings"] = "none" if "softmax" in tables else "target"
+        found = {
+            "source_embedding/table/embeddings": tables["input_emb"],
+            "target_embedding/table/embeddings": tables["target_emb"],
+        }
+        if "softmax" in tables:
+            found["target_embedding/table/reverse_embeddings"] = tables["softmax"].T
+        return found
+    raise UserError(
+        f"{model}: expected embeddings that are all shared, or none of them, got "
+        f"{', '.join(sorted(tables)) or 'none'}.",
+        code="missing_weight",
+    )
+
+
+def _vocabulary(
+    folder: Path, files: Sequence[Path], source_size: int, target_size: int
+) -> Tokenizer:
+    if len(files) == 2:
+        source, target = _fitting(files[:1], source_size), _fitting(files[1:], target_size)
+        return target if source.model_bytes == target.model_bytes else target.with_source(source)
+    files = files or sorted(folder.glob(f"*{SubwordTokenizer.suffix}*"))
+    target = _fitting(files, target_size, f"in {folder}")
+    same = source_size == target_size
+    return target if same else target.with_source(_fitting(files, source_size, f"in {folder}"))
+
+
+def _fitting(files: Sequence[Path], size: int, where: str = "") -> Tokenizer:
+    """Returns the vocabulary that has as many subwords as a model."""
+    fitting, sizes = [], []
+    for file in files:
+        tokenizer = _load(file)
+        sizes.append(f"{file.name} has {tokenizer.vocab_size:,}")
+        if tokenizer.vocab_size == size:
+            fitting.append(tokenizer)
+    if len(fitting) != 1:
+        raise UserError(
+            f"Expected one vocabulary of {size:,} subwords, as the model has: "
+            f"{', '.join(sizes) or f'there is no .subwords file {where}'}. Name it with "
+            f"--vocabulary, or those of source and target with a comma between.",
+            code="no_vocabulary",
+        )
+    return fitting[0]
+
+
+def _load(file: Path) -> Tokenizer:
+    # Names can end otherwise, as "vocab.enzh-zh.32768" or "....subwords.zh".
+    return SubwordTokenizer(read_file(file), origin=f"The vocabulary {file}")
+
+
+def _read_checkpoint(path: Path) -> tuple[Path, dict[str, np.ndarray], list[int], int]:
+    """Returns of a checkpoint: its folder, weights by name, trained target spaces, and steps."""
+    import tensorflow as tf
+
+    folder = path if path.is_dir() else path.parent
+    try:
+        with plain_path(checkpoint_prefix(path)) as plain:
+            reader = tf.train.load_checkpoint(plain)
+            names = list(reader.get_variable_to_shape_map())
+            weights = {
+                name: reader.get_tensor(name)
+                for name in names
+                if name.startswith(_MODEL) and not _OF_TRAINING.search(name)
+            }
+            means = [reader.get_tensor(name) for name in names if name.endswith(f"{_SPACES}/Adam")]
+            steps = reader.get_tensor("global_step") if reader.has_tensor("global_step") else 0
+    except Exception as error:  # An OpError, ValueError ... as the damage may be.
+        raise UserError(
+            f"{path}: expected a checkpoint of tensor2tensor ({brief(error)}).",
+            code="not_a_checkpoint",
+        ) from error
+    if not weights:
+        raise UserError(
+            f"{path}: the checkpoint has no weights of a transformer of tensor2tensor.",
+            code="not_a_checkpoint",
+        )
+    # The mean of the gradients of what was never used stays 0.
+    trained = np.flatnonzero(np.any(means[0], axis=1)).tolist() if means else []
+    return folder, weights, trained, int(steps)
+
+
+# The optimizer's own variables have the names of the weights with these added.
+_OF_TRAINING = re.compile(r"/(Adam|Adam_1|Momentum|vr|vc|ExponentialMovingAverage)$")

@@ -1,0 +1,351 @@
+"""A `Transformer` as a task of KerasHub; once this is imported, KerasHub loads presets of it.
+
+import keras_hub
+import t2t_keras.interop.keras_hub
+
+translator = keras_hub.models.Seq2SeqLM.from_preset("runs/averaged/keras_hub")
+translator.generate(["A man sleeps."])
+"""
+
+import keras
+import keras_hub
+import numpy as np
+from keras import ops, tree
+
+from t2t_keras.errors import UserError
+from t2t_keras.model_config import config_arguments
+from t2t_keras.models.transformer import Transformer
+from t2t_keras.text.sentence_pieces import BEYOND, dividing_model
+from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, UNKNOWN_ID
+
+# A source is padded to this length, doubled as often as needed: each is compiled once.
+_SHORTEST = 16
+
+_register = keras.saving.register_keras_serializable(package="t2t_keras")
+
+
+@_register
+class TransformerBackbone(keras_hub.models.Backbone):
+    """A `Transformer` without its softmax; KerasHub's names for what goes in and comes out.
+
+    Args:
+      vocab_size: number of ids of the target, and of the source if they share them.
+      source_vocab_size: number of ids of a source that has its own; None = shared ids.
+      dtype: of weights and computation, as every KerasHub backbone takes it.
+      name: of the model.
+      trainable: whether its weights are trained.
+      **settings: fields of `ModelConfig` that differ from the paper's base model.
+
+    Call arguments:
+      inputs: {"encoder_token_ids", "decoder_token_ids": integers [batch, length],
+        "encoder_padding_mask", "decoder_padding_mask": boolean, True = a token}. The first of the
+        decoder's ids stands for the start of the output, whatever it is.
+      training: whether dropout acts.
+
+    Returns:
+      {"encoder_sequence_output", "decoder_sequence_output": [batch, length, d_model]}; position i
+      of the decoder's predicts its id i + 1.
+    """
+
+    def __init__(
+        self,
+        vocab_size,
+        source_vocab_size=None,
+        dtype=None,
+        name=None,
+        trainable=True,
+        **settings,
+    ):
+        super().__init__(dtype=dtype, name=name, trainable=trainable)
+        self.transformer = Transformer(
+            vocab_size,
+            source_vocab_size=source_vocab_size,
+            dtype=self.dtype_policy,
+            name="transformer",
+            **settings,
+        )
+        self.transformer.build()
+        self.built = True
+
+    def encode(self, inputs, training=None):
+        """Returns the encoder's output [batch, source length, d_model], and its mask."""
+        real = ops.cast(inputs["encoder_padding_mask"], "bool")
+        source = ops.where(real, inputs["encoder_token_ids"], PADDING_ID)
+        return self.transformer.encode(source, training=training)
+
+    def call(self, inputs, training=None):
+        """See the class."""
+        memory, mask = self.encode(inputs, training)
+        target = ops.pad(inputs["decoder_token_ids"][:, 1:], [[0, 0], [0, 1]])
+        states = self.transformer.decode(target, memory, mask, training=training)
+        return {"encoder_sequence_output": memory, "decoder_sequence_output": states}
+
+    def load_weights(self, filepath, **options):
+        """See Keras; a `UserError` where they do not fit, as with another type than int8's."""
+        try:
+            super().load_weights(filepath, **options)
+        except ValueError as error:
+            raise UserError(
+                f"{filepath} does not fit the model. A preset of int8 is loaded as it is: leave "
+                f"dtype out.",
+                code="other_model",
+            ) from error
+
+    def enable_lora(self, rank, target_layer_names=None):
+        """See KerasHub; biases of the layers stay as they are, for `save_lora_weights` has none."""
+        super().enable_lora(rank, target_layer_names)
+        for weight in self.trainable_variables:
+            weight.trainable = weight.name.startswith("lora")
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        sizes = {
+            name: getattr(self.transformer, name) for name in ("vocab_size", "source_vocab_size")
+        }
+        return {**super().get_config(), **sizes, **config_arguments(self.transformer.config)}
+
+
+@_register
+class TransformerTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
+    """KerasHub's tokenizer with our special ids.
+
+    A model of more pieces than ids only divides a text; its pieces are then looked up.
+    """
+
+    backbone_cls = TransformerBackbone
+    pad_token_id, end_token_id, start_token_id = PADDING_ID, EOS_ID, None
+    special_token_ids = (PADDING_ID, EOS_ID)
+
+    def set_proto(self, proto):
+        """See KerasHub."""
+        super().set_proto(proto)
+        dividing = None
+        if proto is not None and self.token_to_id(BEYOND) != UNKNOWN_ID:
+            model = dividing_model(self.proto)
+            dividing = keras_hub.tokenizers.SentencePieceTokenizer(model, dtype="string")
+        # Not as a part of this layer: it would be saved with it.
+        object.__setattr__(self, "_dividing", dividing)
+
+    def tokenize(self, inputs):
+        """Returns the ids of text."""
+        if self._dividing is None:
+            return super().tokenize(inputs)
+        pieces, beyond = self._dividing.tokenize(inputs), self.token_to_id(BEYOND)
+        if isinstance(pieces, list):
+
+            def id_of(piece: str) -> int:
+                found = self.token_to_id(piece)
+                return found if UNKNOWN_ID < found < beyond else UNKNOWN_ID
+
+            ids = tree.map_structure(id_of, pieces)
+            is_batch = ids and isinstance(ids[0], list)
+            return ids if is_batch else np.array(ids, self.compute_dtype)
+        import tensorflow as tf
+
+        def known(ids: tf.Tensor) -> tf.Tensor:
+            return tf.where((ids > UNKNOWN_ID) & (ids < beyond), ids, UNKNOWN_ID)
+
+        return tf.ragged.map_flat_values(known, self._sentence_piece.string_to_id(pieces))
+
+
+@_register
+class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
+    """Text to ids and back, as KerasHub's other tasks have it.
+
+    Args:
+      tokenizer: a `TransformerTokenizer`.
+      encoder_sequence_length: most tokens of a source with its end; longer ones are cut.
+      decoder_sequence_length: most tokens of an output with its start and its end.
+      source_tokenizer: that of a source with a vocabulary of its own; None = `tokenizer`.
+      extra_length: most tokens of a generated output beyond the length of its input.
+    """
+
+    backbone_cls = TransformerBackbone
+    tokenizer_cls = TransformerTokenizer
+
+    def __init__(
+        self,
+        tokenizer,
+        encoder_sequence_length=512,
+        decoder_sequence_length=563,
+        source_tokenizer=None,
+        extra_length=50,
+        **kwargs,
+    ):
+        super().__init__(tokenizer, encoder_sequence_length, decoder_sequence_length, **kwargs)
+        self.source_tokenizer = source_tokenizer
+        self.extra_length = extra_length
+
+    def build(self, input_shape):
+        """Makes what adds start and end."""
+        super().build(input_shape)
+        self.decoder_packer = keras_hub.layers.StartEndPacker(
+            self.decoder_sequence_length,
+            start_value=PADDING_ID,
+            end_value=EOS_ID,
+            pad_value=PADDING_ID,
+            return_padding_mask=True,
+        )
+
+    def call(self, x, y=None, sample_weight=None, **lengths):
+        """Returns inputs, labels and weights for {"encoder_text", "decoder_text"}."""
+        packed, *labels = super().call(x, y, sample_weight, **lengths)
+        length = lengths.get("encoder_sequence_length")
+        return self._with_own_source(packed, x["encoder_text"], length), *labels
+
+    def generate_preprocess(
+        self,
+        x,
+        *,
+        encoder_sequence_length=None,
+        decoder_sequence_length=None,
+        sequence_length=None,
+    ):
+        """Returns the ids of sources, and of what their outputs begin with, in few shapes."""
+        text = x["encoder_text"] if isinstance(x, dict) else x
+        rows = (self.source_tokenizer or self.tokenizer)([text] if isinstance(text, str) else text)
+        longest, length = 1 + max(map(len, rows)), _SHORTEST
+        while length < longest:
+            length *= 2
+        length = min(length, encoder_sequence_length or self.encoder_sequence_length)
+        given = decoder_sequence_length or sequence_length or self.decoder_sequence_length
+        packed = super().generate_preprocess(
+            x,
+            encoder_sequence_length=length,
+            decoder_sequence_length=min(given, length + self.extra_length + 1),
+        )
+        return self._with_own_source(packed, text, length)
+
+    def _with_own_source(self, packed, text, length):
+        if self.source_tokenizer is None:
+            return packed
+        ids, mask = self.encoder_packer(self.source_tokenizer(text), sequence_length=length)
+        return {**packed, "encoder_token_ids": ids, "encoder_padding_mask": mask}
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        names = ("encoder_sequence_length", "decoder_sequence_length", "extra_length")
+        config = {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        return config | {
+            "source_tokenizer": keras.saving.serialize_keras_object(self.source_tokenizer)
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        """Returns the layer that `get_config` describes."""
+        source = keras.saving.deserialize_keras_object(config["source_tokenizer"])
+        return super().from_config({**config, "source_tokenizer": source})
+
+
+@_register
+class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
+    """Translates text with `generate`, by the sampler that `compile` is given; default: greedy.
+
+    Args:
+      backbone: a `TransformerBackbone`.
+      preprocessor: a `TransformerSeq2SeqLMPreprocessor`; None = ids in, ids out.
+      **kwargs: what every KerasHub task takes.
+    """
+
+    backbone_cls = TransformerBackbone
+    preprocessor_cls = TransformerSeq2SeqLMPreprocessor
+
+    def __init__(self, backbone, preprocessor=None, **kwargs):
+        self.backbone = backbone
+        # Not as a part of the model: Keras would quantize tokenizers.
+        object.__setattr__(self, "_preprocessor", preprocessor)
+        super().__init__(**kwargs)
+        self.built = True
+
+    def compile(self, *args, sampler="greedy", **kwargs):
+        """Configures training and generation as KerasHub's tasks do, but samples nothing."""
+        super().compile(*args, sampler=sampler, **kwargs)
+
+    def call(self, inputs, training=None):
+        """Returns float32 logits [batch, target length, vocab_size]."""
+        states = self.backbone(inputs, training=training)["decoder_sequence_output"]
+        return self.backbone.transformer.logits(states)
+
+    def generate_step(self, inputs, stop_token_ids=None):
+        """Generates for one batch of ids; see KerasHub's tasks.
+
+        With a preprocessor and ids to stop at, an output ends at the latest when it is
+        `extra_length` tokens longer than its source, or with the last id that is asked for. What
+        stands behind its end is padding.
+
+        Args:
+          inputs: as a call takes them; the mask of the decoder's ids is that of what is given.
+          stop_token_ids: ids at which an output ends, or None.
+
+        Returns:
+          {"decoder_token_ids": integers, "decoder_padding_mask": boolean}, [batch, target length].
+        """
+        ids, given = inputs["decoder_token_ids"], ops.cast(inputs["decoder_padding_mask"], "bool")
+        memory, mask = self.backbone.encode(inputs, training=False)
+        # Samplers copy and choose the rows of all that is in a cache.
+        cache = self.backbone.transformer.start_cache(memory, mask, ops.shape(ids)[1])
+        projection, _ = cache.pop("projection"), cache.pop("past")
+        if stop_token_ids and self.preprocessor:
+            lengths = ops.sum(ops.cast(mask, "int32"), axis=1)
+            longest = lengths + self.preprocessor.extra_length
+            cache["longest"] = ops.minimum(longest, ops.shape(ids)[1] - 1)
+
+        def score(prompt, cache, index):
+            states, cache = self._step(prompt, cache, index)
+            logits = self.backbone.transformer.embedding.logits(states, projection)[:, 0]
+            return _possible(logits, cache, index, stop_token_ids), states[:, 0], cache
+
+        first = ops.min(ops.sum(ops.cast(given, "int32"), axis=1))
+        cache, states = self._read(ids, cache, first)
+        ids = self.sampler(
+            next=score,
+            prompt=ids,
+            cache=cache,
+            index=first,
+            mask=given,
+            stop_token_ids=stop_token_ids,
+            hidden_states=states,
+            model=self,
+        )
+        if not stop_token_ids:
+            return {"decoder_token_ids": ids, "decoder_padding_mask": ops.ones_like(given)}
+        ends = ops.any(ops.equal(ids[:, :, None], ops.array(stop_token_ids)), axis=2)
+        ends = ops.cast(ops.logical_and(ends, ops.logical_not(given)), "int32")
+        real = ops.equal(ops.cumsum(ends, axis=1) - ends, 0)
+        ids = ops.where(real, ids, PADDING_ID)
+        return {"decoder_token_ids": ids, "decoder_padding_mask": real}
+
+    def _step(self, prompt, cache, index):
+        """Returns the states [batch, 1, d_model] that predict the id at `index`, and the cache."""
+        previous = ops.take(prompt, index - 1, axis=1)[:, None]
+        past = tree.map_structure(lambda x: x[:, :, :0], cache["recent"])
+        whole = {**cache, "past": past}
+        states, whole = self.backbone.transformer.step_states(previous, index - 1, whole)
+        return states, {**cache, "recent": whole["recent"]}
+
+    def _read(self, ids, cache, first):
+        """Reads what all outputs begin with, at least their start: the ids before `first`.
+
+        Returns:
+          The cache, and the states of all positions [batch, length, d_model]; later ones are 0.
+        """
+
+        def read(index, cache, states):
+            new, cache = self._step(ids, cache, index)
+            here = ops.equal(ops.arange(ops.shape(ids)[1]), index - 1)[None, :, None]
+            return index + 1, cache, ops.where(here, new, states)
+
+        d_model = self.backbone.transformer.config.d_model
+        states = ops.zeros((*ops.shape(ids), d_model), self.compute_dtype)
+        start = ops.ones_like(first), cache, states
+        return ops.while_loop(lambda index, *_: index <= first, read, start)[1:]
+
+
+def _possible(logits, cache, index, stop_token_ids):
+    """Returns logits [batch, vocab_size] with -inf for padding, and for all but an end at last."""
+    vocabulary = ops.arange(logits.shape[-1])[None]
+    possible = ops.not_equal(vocabulary, PADDING_ID)
+    if "longest" in cache:
+        is_end = ops.equal(vocabulary, stop_token_ids[0])
+        possible = ops.where((index >= cache["longest"])[:, None], is_end, possible)
+    return ops.where(possible, logits, -float("inf"))

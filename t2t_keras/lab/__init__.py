@@ -1,0 +1,1 @@
+"""Looking at models: comparison, attention pages, plots, filters learned from a model."""

@@ -1,0 +1,149 @@
+r"""Compare translations of one text: scores, p-values, where the systems differ and how.
+
+t2t-compare --reference=news.de --translations=base.de,new.de --source=news.en
+t2t-compare --runs=runs/base,runs/student --split=test --format=html --output=student.html
+t2t-compare --runs=runs/base,runs/student --source=news.en --reference=news.de
+
+The first system is the baseline. A run without stored translations of the text, or of its dev or
+test set, translates it first. p is the chance of a difference at least as large between equally
+good systems, by sacreBLEU's tests.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from t2t_keras.bin.flags import (
+    command,
+    define_common,
+    define_decode_hparams,
+    given_flags,
+    required,
+)
+from t2t_keras.errors import UserError
+from t2t_keras.io.atomic import check_parent, write_atomically
+from t2t_keras.io.flags import HIDDEN, Flags
+from t2t_keras.io.outputs import check_outputs, is_stream
+from t2t_keras.io.streams import product
+from t2t_keras.io.terminal import printable
+from t2t_keras.lab.comparison.comet import CometModel
+from t2t_keras.lab.comparison.comparison import as_json, compare
+from t2t_keras.lab.comparison.page import comparison_page
+from t2t_keras.lab.comparison.report import text_report
+from t2t_keras.lab.comparison.runs import read_runs
+from t2t_keras.lab.comparison.scores import DEFAULT_METRICS, TESTS, Significance, check_metrics
+from t2t_keras.lab.comparison.systems import read_files
+from t2t_keras.text.files import check_readable
+
+_OF_FILES = ("reference", "translations", "source")
+_OF_RUNS = ("split", "data_dir", "decode_hparams", "problem_config")
+_FORMATS = {
+    "text": lambda found: printable(text_report(found)),
+    "json": lambda found: json.dumps(as_json(found), indent=2, ensure_ascii=False),
+    "html": comparison_page,
+}
+
+
+def define_flags(flags: Flags) -> None:
+    """Adds the flags of the command."""
+    flags.group("Files")
+    flags.path("reference", "File of references, one sentence a line")
+    flags.paths("translations", "Files of translations; the first is the baseline's")
+    flags.path("source", "File of what was translated, to be shown; COMET needs it")
+    flags.group("Or runs")
+    flags.paths("runs", "Folders of runs or of CTranslate2 exports; the first is the baseline")
+    flags.choice("split", "Which set of theirs, without --source", ("dev", "test"), "dev")
+    define_common(flags, "data_dir")
+    define_decode_hparams(flags)
+    flags.group("Comparison")
+    flags.strings("names", "Names of the systems; default: from the paths")
+    flags.strings("metrics", "bleu, chrf, chrf++, ter, or registered ones; default: bleu,chrf,ter")
+    flags.string("tokenize", "Tokenisation of BLEU, as of t2t-bleu; default: the problem's, or 13a")
+    flags.switch("lowercase", "Ignore case; TER always does")
+    flags.choice("significance", "How differences are tested", tuple(TESTS), "bootstrap")
+    flags.integer("samples", "Its samples; default: 1000, or 10000 of randomization", minimum=1)
+    flags.integer("seed", "Its seed; default: SACREBLEU_SEED, or 12345", minimum=1)
+    flags.path("training_text", "Text in which words are counted; default: the references")
+    flags.path("comet_model", "Folder or checkpoint of a COMET model that you have")
+    flags.path("comet_python", "Python that has unbabel-comet; default: this one")
+    flags.group("Output")
+    flags.choice("format", "What to write", tuple(_FORMATS), "text")
+    flags.path("output", "File for it; default: standard output")
+    flags.group(HIDDEN)
+    define_common(flags, "problem_config")
+
+
+@command(define_flags)
+def run(flags: Flags) -> None:
+    """Compares as the flags say."""
+    _check_combination(flags)
+    files = flags.reference, flags.source, flags.training_text
+    reads = [*filter(None, files), *(flags.translations or ()), *(flags.runs or ())]
+    if flags.output:
+        if is_stream(flags.output):
+            raise UserError(
+                f"--output must name a regular file, got '{flags.output}'.", code="not_a_file"
+            )
+        check_outputs(reads, [flags.output])
+        check_parent(Path(flags.output))
+    if flags.training_text:
+        check_readable(Path(flags.training_text))
+    comet = CometModel(flags.comet_model, flags.comet_python) if flags.comet_model else None
+    metrics, tokenize = flags.metrics or DEFAULT_METRICS, flags.tokenize
+    # Before a run translates, not after it; a run's sources are known.
+    check_metrics(metrics, tokenize or "13a", comet, bool(flags.source or flags.runs))
+    significance = Significance(flags.significance, flags.samples or 0, flags.seed)
+    if flags.runs:
+        settings = {name: getattr(flags, name) for name in (*_OF_RUNS, "source", "reference")}
+        others = flags.translations or ()
+        text = read_runs(flags.runs, names=flags.names or (), translations=others, **settings)
+    else:
+        text = read_files(flags.reference, flags.translations, flags.source, flags.names or ())
+    found = compare(
+        text,
+        metrics,
+        tokenize=tokenize,
+        lowercase=flags.lowercase,
+        significance=significance,
+        comet=comet,
+        training_text=flags.training_text,
+    )
+    content = _FORMATS[flags.format](found)
+    if not flags.output:
+        print(content, file=sys.stdout if flags.format == "text" else product())
+        return
+    write_atomically(Path(flags.output), f"{content}\n".encode(errors="backslashreplace"))
+    print(f"{flags.output}: {', '.join(printable(system.name) for system in text.systems)}")
+
+
+def _check_combination(flags: Flags) -> None:
+    """Raises `UserError` where one flag would silently be ignored beside another, or one lacks."""
+    of_files, of_runs = given_flags(flags, *_OF_FILES), given_flags(flags, *_OF_RUNS)
+    if flags.comet_python and not flags.comet_model:
+        raise UserError(
+            "--comet_python can only be used with --comet_model.", code="conflicting_settings"
+        )
+    if flags.runs:
+        if of_files:
+            required(flags, "source", "reference")
+            for name in ("split", "data_dir"):
+                if name in of_runs:
+                    raise UserError(
+                        f"--{name} and --source exclude each other: leave one out.",
+                        code="conflicting_settings",
+                    )
+        return
+    if of_runs:
+        raise UserError(
+            f"--{' and --'.join(of_runs)} can only be used with --runs.",
+            code="conflicting_settings",
+        )
+    if not of_files:
+        raise UserError(
+            "Please give --reference and --translations, or --runs.", code="missing_flags"
+        )
+    required(flags, "reference", "translations")
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,49 @@
+"""Keep those pairs of a noisy corpus, or of what a teacher translated, that models find likely.
+
+t2t-filter --source=web.en --target=web.de --forward=runs/en-de --backward=runs/de-en --keep=0.7
+    --output=clean/web
+t2t-filter --source=train.en --target=teacher.de --backward=runs/de-en --keep=0.95
+    --output=distilled
+
+Writes clean/web.en, clean/web.de and, in clean/web.scores, what the models find of each pair:
+log-probabilities per token. By both models, pairs are ranked by dual conditional cross-entropy
+(Junczys-Dowmunt, 2018), by one model as likely as it finds them.
+"""
+
+from t2t_keras.bin.flags import command, define_decode_hparams, required
+from t2t_keras.decoding.engines import ENGINES
+from t2t_keras.io.flags import Flags
+
+
+def define_flags(flags: Flags) -> None:
+    """Adds the flags of the command."""
+    flags.group("Text")
+    flags.path("source", "Source text, one sentence a line")
+    flags.path("target", "Its translations, line by line")
+    flags.number("keep", "Share of the pairs to keep, the best: 0.7", 0)
+    flags.path("output", "The pairs are written to this name with the languages as endings")
+    flags.group("Models")
+    flags.path("forward", "Run that translates the source's language to the target's")
+    flags.path("backward", "Run that translates back")
+    meaning = "Program that scores; ctranslate2 = what t2t-exporter made, without TensorFlow"
+    flags.choice("engine", meaning, ENGINES, "keras")
+    define_decode_hparams(flags)
+
+
+@command(define_flags)
+def run(flags: Flags) -> None:
+    """Filters as the flags say."""
+    required(flags, "source", "target", "keep", "output")
+    from t2t_keras.decoding.translator import Translator
+    from t2t_keras.lab.filtering import filter_pairs
+
+    models = {
+        name: Translator.from_run(path, None, flags.decode_hparams, engine=flags.engine)
+        for name in ("forward", "backward")
+        if (path := getattr(flags, name))
+    }
+    print(filter_pairs(flags.source, flags.target, flags.output, **models, keep=flags.keep))
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,128 @@
+r"""Show translations, the other hypotheses and all attention weights on one HTML page.
+
+t2t-insights --output_dir=runs/averaged --sentence="A man sleeps."
+t2t-insights --output_dir=runs/averaged --sentences_from_file=news.en --page=news.html
+t2t-insights --output_dir=runs/averaged --sentence="A man sleeps." \
+    --figure=attention.svg --figure_kind=encoder --figure_layer=4 --figure_heads=0,1
+
+Layers and heads are counted from 0. Figures need matplotlib: pip install 't2t-keras[plot]'.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from t2t_keras.bin.flags import command, define_common, define_run, given_flags, recorded_run
+from t2t_keras.errors import UserError
+from t2t_keras.io.atomic import check_parent, write_atomically
+from t2t_keras.io.flags import Flags
+from t2t_keras.io.outputs import check_outputs, is_stream
+from t2t_keras.text.files import is_blank, is_text, read_text
+
+
+def define_flags(flags: Flags) -> None:
+    """Adds the flags of the command."""
+    flags.group("Sentences")
+    flags.texts("sentence", "Sentence to translate; may be given several times")
+    flags.path("sentences_from_file", "Or a file of sentences, one a line")
+    flags.group("Model")
+    define_common(flags, "output_dir", "checkpoint_path")
+    flags.string("decode_hparams", 'Decoding settings, "beam_size=4,samples=5,..."')
+    flags.group("Page and figure")
+    flags.path("page", "HTML file; default: insights.html in --output_dir")
+    flags.path("figure", "Also draw one layer: file ending in .svg, .png or .pdf")
+    flags.choice("figure_kind", "Attention to draw", ("encoder", "decoder", "cross"), "cross")
+    flags.integer("figure_layer", "Layer, from 0; default: the last")
+    flags.string("figure_heads", 'Heads, from 0, as "0,1"; default: all')
+    define_run(flags)
+
+
+@command(define_flags)
+def run(flags: Flags) -> None:
+    """Translates and shows as the flags say."""
+    from t2t_keras.decoding.translator import Translator
+    from t2t_keras.lab.insights.page import attention_page, sentence_insights
+    from t2t_keras.settings import parse_assignments
+
+    record = recorded_run(flags)
+    sentences = _sentences(flags)
+    figure = _figure(flags, record.hparams, sentences)
+    page = Path(flags.page or Path(flags.output_dir) / "insights.html")
+    outputs = {"page": page} | ({"figure": Path(flags.figure)} if figure else {})
+    check_outputs(filter(None, [flags.output_dir, flags.sentences_from_file]), outputs.values())
+    for name, path in outputs.items():
+        if is_stream(path):
+            raise UserError(f"--{name} must name a regular file, got '{path}'.", code="not_a_file")
+        check_parent(path)
+    # All hypotheses of the beam are shown unless the settings say otherwise.
+    settings = {"return_beams": True, **parse_assignments(flags.decode_hparams)}
+    translator = Translator.from_run(flags.output_dir, flags.checkpoint_path, settings)
+    found = sentence_insights(translator, sentences)
+    if figure:
+        found = list(found)
+    content = attention_page(found).encode("utf-8")
+    write_atomically(page, content)
+    plural = "s" if len(sentences) > 1 else ""
+    print(f"{page}: {len(sentences):,} sentence{plural}, {len(content) / 1e6:.2f} MB")
+    if figure:
+        from t2t_keras.lab.insights.figures import write_figure
+        from t2t_keras.lab.insights.views import attention_view
+
+        layer, heads = figure
+        view = attention_view(found[0].attention, flags.figure_kind)
+        missing = write_figure(flags.figure, view, layer, heads)
+        shown = ", ".join(map(str, heads))
+        print(f"{flags.figure}: {flags.figure_kind}, layer {layer}, heads {shown}")
+        if missing:
+            print(f"The figure's font lacks {' '.join(missing)}, shown as boxes.")
+
+
+def _sentences(flags: Flags) -> list[str]:
+    """Returns the sentences to translate; prints how many blank lines are left out."""
+    if bool(flags.sentence) == bool(flags.sentences_from_file):
+        raise UserError("Give one of --sentence and --sentences_from_file.", code="missing_flags")
+    if not all(map(is_text, flags.sentence or ())):
+        raise UserError("--sentence is not UTF-8: give it as UTF-8.", code="not_utf8")
+    lines = flags.sentence if flags.sentence else read_text(flags.sentences_from_file)
+    sentences = [line for line in lines if not is_blank(line)]
+    if not sentences:
+        raise UserError(
+            f"{flags.sentences_from_file or '--sentence'} is blank: nothing to do.", code="blank"
+        )
+    if blank := len(lines) - len(sentences):
+        print(f"{blank:,} blank lines are left out.")
+    return sentences
+
+
+def _figure(flags: Flags, hparams, sentences: Sequence[str]) -> tuple[int, list[int]] | None:
+    """Returns the layer and the heads of the figure, checked; None without --figure."""
+    if not flags.figure:
+        if given := given_flags(flags, "figure_kind", "figure_layer", "figure_heads"):
+            raise UserError(
+                f"--{' and --'.join(given)} can only be used with --figure.",
+                code="conflicting_settings",
+            )
+        return None
+    if len(sentences) > 1:
+        raise UserError(
+            f"--figure shows one sentence; {flags.sentences_from_file or '--sentence'} has "
+            f"{len(sentences):,}.",
+            code="conflicting_settings",
+        )
+    from t2t_keras.lab.insights.figures import check_figure
+
+    encoder, decoder = hparams.depths()
+    shape = encoder if flags.figure_kind == "encoder" else decoder, hparams.num_heads
+    layer = shape[0] - 1 if flags.figure_layer is None else flags.figure_layer
+    try:
+        heads = [int(head) for head in flags.figure_heads.split(",") if flags.figure_heads]
+    except ValueError:
+        raise UserError(
+            f"--figure_heads: expected 0,1,..., got {flags.figure_heads!a}.", code="bad_value"
+        ) from None
+    heads = heads or list(range(shape[1]))
+    check_figure(flags.figure, shape, layer, heads)
+    return layer, heads
+
+
+if __name__ == "__main__":
+    run()

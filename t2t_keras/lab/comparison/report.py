@@ -1,0 +1,131 @@
+"""A comparison as text, in plain tables."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from tabulate import tabulate
+
+from t2t_keras.lab.comparison.breakdown import Bucket, Differences
+from t2t_keras.lab.comparison.comparison import Comparison
+from t2t_keras.lab.comparison.scores import LEVEL, MetricScores, SystemScore
+
+
+def text_report(comparison: Comparison) -> str:
+    """Returns the report; sections are divided by blank lines."""
+    text = comparison.text
+    names = [system.name for system in text.systems]
+    what = f"{len(text.references):,} sentences of {text.reference_file}; baseline: {names[0]}"
+    parts = [
+        f"{what}\n{comparison.significance}; * = p < {LEVEL:g}",
+        _table(
+            ["metric", "system", "score", "95 %", "difference", "p"],
+            [row for metric in comparison.metrics for row in _score_rows(metric, names)],
+        ),
+        "\n".join(metric.signature for metric in comparison.metrics if metric.signature),
+        *_costs(comparison),
+        "By words of the reference",
+        _bucket_table(comparison.lengths, names, "words", "sentences"),
+        f"By how often a word occurs in {comparison.training_text or 'the references'}",
+        _bucket_table(comparison.frequencies, names, "occurrences", "words"),
+        *itertools.chain(*(_differences(comparison, each) for each in comparison.differences)),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: int = 2) -> str:
+    align = ["left"] * left + ["right"] * (len(headings) - left)
+    return tabulate(rows, headers=headings, disable_numparse=True, colalign=align)
+
+
+def _score_rows(metric: MetricScores, names: Sequence[str]) -> Iterator[list[str]]:
+    label = metric.label if metric.higher_is_better is not False else f"{metric.label} (less)"
+    for name, score in zip(names, metric.scores, strict=True):
+        yield [label, name, *shown_score(score, metric.digits)]
+        label = ""
+
+
+def shown_score(score: SystemScore, digits: int) -> list[str]:
+    """Returns score, interval, difference and p-value as they are shown; "" for what is not."""
+    p_value = "" if score.p_value is None else f"{score.p_value:.4f}{'*' * score.is_significant}"
+    return [
+        f"{score.score:.{digits}f}",
+        "" if score.interval is None else f"± {score.interval:.{digits}f}",
+        "" if score.difference is None else f"{score.difference:+.{digits}f}",
+        "equal" if score.difference == 0 else p_value,
+    ]
+
+
+def cost_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
+    """Returns what is known of each system's seconds and size: headings, and a row for each."""
+    columns = {
+        "training": [_seconds(each.training_seconds) for each in comparison.text.systems],
+        "trained on": [each.training_hardware for each in comparison.text.systems],
+        "decoding": [_seconds(each.decoding_seconds) for each in comparison.text.systems],
+        "decoded on": [each.decoding_hardware for each in comparison.text.systems],
+        "size": [
+            "" if each.megabytes is None else f"{each.megabytes:,.1f} MB"
+            for each in comparison.text.systems
+        ],
+    }
+    columns = {heading: column for heading, column in columns.items() if any(column)}
+    names = [system.name for system in comparison.text.systems]
+    rows = [list(row) for row in zip(names, *columns.values(), strict=True)] if columns else []
+    return ["system", *columns], rows
+
+
+def _seconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:,.1f} s"
+
+
+def _costs(comparison: Comparison) -> Iterator[str]:
+    headings, rows = cost_rows(comparison)
+    if rows:
+        yield _table(headings, rows, left=1)
+
+
+def _bucket_table(
+    buckets: Sequence[Bucket], names: Sequence[str], range_name: str, count_name: str
+) -> str:
+    measures = [measure for measure in buckets[0].values if measure != "precision"]
+    headings = [range_name, count_name]
+    headings += [f"{MEASURES[measure]}\n{name}" for measure in measures for name in names]
+    rows = [
+        [bucket.label, f"{bucket.count:,}"]
+        + [f"{value:.1f}" for measure in measures for value in bucket.values[measure]]
+        for bucket in buckets
+    ]
+    return _table(headings, rows, left=1)
+
+
+# What measures of a `Bucket` are called for people.
+MEASURES = {
+    "bleu": "BLEU",
+    "chrf": "chrF2",
+    "f1": "F1",
+    "recall": "Recall",
+}
+
+
+def _differences(comparison: Comparison, found: Differences) -> Iterator[str]:
+    text = comparison.text
+    name, first = text.systems[found.system].name, text.systems[0].name
+    yield (
+        f"{name} beside {first}, by chrF2 of sentences: {found.better:,} better, "
+        f"{found.equal:,} equal, {found.worse:,} worse"
+    )
+    yield _table(["difference", "sentences"], [[k, f"{v:,}"] for k, v in found.counts.items()], 1)
+    for which, sentences in (("better", found.gains), ("worse", found.losses)):
+        if sentences:
+            yield f"{name} {which} than {first} by most"
+        for each in sentences:
+            at = each.line - 1
+            lines = {"source": text.sources[at]} if text.sources else {}
+            lines["reference"] = text.references[at]
+            lines |= {
+                text.systems[n].name: text.systems[n].translations[at] for n in (0, found.system)
+            }
+            width = max(map(len, lines))
+            yield "\n".join(
+                [f"line {each.line:,}, chrF2 {each.chrf[0]:.1f} to {each.chrf[1]:.1f}"]
+                + [f"  {what:<{width}}  {line}" for what, line in lines.items()]
+            )

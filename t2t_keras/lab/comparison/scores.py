@@ -1,0 +1,246 @@
+"""Scores of several systems, and how likely chance alone makes them differ so, by sacreBLEU.
+
+The tests are those of `sacrebleu --paired-bs` (Koehn, 2004) and `--paired-ar` (Riezler and Maxwell,
+2005): with the same seed and number of samples they give the same p-values.
+"""
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics.base import Metric
+from sacrebleu.significance import PairedTest
+
+from t2t_keras.errors import UserError, nearest
+from t2t_keras.lab.comparison.comet import Comet, CometModel
+from t2t_keras.lab.comparison.systems import TranslatedText
+from t2t_keras.metrics.bleu import check_tokenization
+from t2t_keras.registry import METRICS
+
+DEFAULT_METRICS = ("bleu", "chrf", "ter")
+COMET = "comet"
+# sacreBLEU's names of the tests, their numbers of samples, and what they are called for people.
+TESTS = {
+    "bootstrap": ("bs", 1_000, "paired bootstrap"),
+    "randomization": ("ar", 10_000, "paired approximate randomization"),
+}
+_SEED, _DEFAULT_SEED = "SACREBLEU_SEED", "12345"
+_LOWER_IS_BETTER = ("ter",)
+# Below, a difference is marked as more than chance.
+LEVEL = 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class Significance:
+    """A test of differences.
+
+    Attributes:
+      test: one of TESTS.
+      samples: number of resamples or shuffles; 0 = sacreBLEU's default.
+      seed: what they are drawn with; None = what sacreBLEU takes, 12345 unless SACREBLEU_SEED says
+        another one. Afterwards None = drawn by chance, as SACREBLEU_SEED=none requests.
+    """
+
+    test: str = "bootstrap"
+    samples: int = 0
+    seed: int | None = None
+
+    def __post_init__(self):
+        if self.test not in TESTS:
+            raise UserError(
+                f"Expected a test of {', '.join(TESTS)}, got {self.test!a}.", code="bad_value"
+            )
+        text = str(self.seed) if self.seed is not None else os.environ.get(_SEED, _DEFAULT_SEED)
+        # sacreBLEU takes 0 for no seed.
+        if text.lower() != "none" and (not text.isdecimal() or int(text) == 0):
+            raise UserError(
+                f"The seed must be a whole number from 1 on, or {_SEED}=none; got {text!a}.",
+                code="bad_value",
+            )
+        object.__setattr__(self, "seed", None if text.lower() == "none" else int(text))
+        object.__setattr__(self, "samples", self.samples or TESTS[self.test][1])
+
+    def __str__(self) -> str:
+        seed = "no fixed seed" if self.seed is None else f"seed {self.seed}"
+        return f"{TESTS[self.test][2]}, {self.samples:,} samples, {seed}"
+
+
+@dataclasses.dataclass(frozen=True)
+class SystemScore:
+    """A system's score.
+
+    Attributes:
+      score: of the whole text.
+      mean: over the resamples; None where there are none, here and below.
+      interval: half the width of the 95 % interval around the mean.
+      difference: to the baseline's score; None for the baseline.
+      p_value: two-sided, of that difference; None for the baseline, and where no test is made.
+    """
+
+    score: float
+    mean: float | None = None
+    interval: float | None = None
+    difference: float | None = None
+    p_value: float | None = None
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether there is a difference to the baseline that is more than chance, p < LEVEL.
+
+        Of two systems that wrote the same, sacreBLEU's p is the least that there is.
+        """
+        return bool(self.difference) and self.p_value is not None and self.p_value < LEVEL
+
+
+@dataclasses.dataclass(frozen=True)
+class MetricScores:
+    """The scores of all systems by one metric.
+
+    Attributes:
+      name: as "chrf".
+      label: what the metric calls itself, as "chrF2".
+      signature: what it was computed with, "" of a registered one.
+      higher_is_better: whether it is a measure of quality, or one of error; None = unknown.
+      scores: of each system, the baseline's first.
+    """
+
+    name: str
+    label: str
+    signature: str
+    higher_is_better: bool | None
+    scores: Sequence[SystemScore]
+
+    @property
+    def digits(self) -> int:
+        """Decimals that are worth showing: COMET's scores are of the order of 1."""
+        return 2 if max(abs(each.score) for each in self.scores) >= 2 else 4
+
+
+def check_metrics(
+    names: Sequence[str], tokenize: str, comet: CometModel | None, has_source: bool
+) -> None:
+    """Raises `UserError` unless these metrics can be computed: before the work, not after it."""
+    known = [*_makers("", False), *METRICS.load()]
+    for name in names:
+        if name not in known:
+            raise UserError(
+                f"There is no metric {name!a}.{nearest(name, known)} There are: "
+                f"{', '.join(known)}; and COMET with --comet_model.",
+                code="unknown_name",
+            )
+    if not names and not comet:
+        raise UserError(f"Expected at least one metric of {', '.join(known)}.", code="too_few")
+    check_tokenization(tokenize)
+    registered = [name for name in names if name in METRICS]
+    if not has_source and (registered or comet):
+        raise UserError(
+            f"{' and '.join([*registered, *['COMET'] * bool(comet)])} needs the source as "
+            f"well: give --source.",
+            code="missing_flags",
+        )
+    if comet:
+        comet.check()
+
+
+def score_systems(
+    text: TranslatedText,
+    names: Sequence[str] = DEFAULT_METRICS,
+    tokenize: str = "13a",
+    lowercase: bool = False,
+    significance: Significance | None = None,
+    comet: CometModel | None = None,
+) -> list[MetricScores]:
+    """Returns the scores of all systems by each metric, in the order of the names, COMET last.
+
+    Args:
+      text: what is compared.
+      names: of metrics: bleu, chrf, chrf++, ter, or registered ones, which have no p-values.
+      tokenize: sacreBLEU's tokenisation for BLEU.
+      lowercase: whether BLEU and chrF ignore case; TER always does.
+      significance: how differences are tested.
+      comet: a COMET model, None = without; its scores are tested as the others.
+
+    Raises:
+      UserError: see `check_metrics`; or the COMET model cannot be loaded.
+    """
+    check_metrics(names, tokenize, comet, bool(text.sources))
+    makers, names = _makers(tokenize, lowercase), list(dict.fromkeys(names))
+    metrics = {name: makers[name]([text.references]) for name in names if name in makers}
+    if comet:
+        metrics[COMET] = Comet(comet, text)
+        names.append(COMET)
+    found = _tested(text, metrics, significance or Significance()) if metrics else {}
+    return [found[name] if name in found else _registered(name, text) for name in names]
+
+
+def _makers(tokenize: str, lowercase: bool) -> dict[str, Callable[[Sequence], Metric]]:
+    """Returns what makes each of sacreBLEU's metrics, given the references."""
+    return {
+        # Text that looks tokenised makes sacreBLEU warn; "none" says that it is.
+        "bleu": lambda references: BLEU(
+            tokenize=tokenize, lowercase=lowercase, force=tokenize == "none", references=references
+        ),
+        "chrf": lambda references: CHRF(lowercase=lowercase, references=references),
+        "chrf++": lambda references: CHRF(lowercase=lowercase, word_order=2, references=references),
+        # As sacreBLEU's own by default, TER ignores case.
+        "ter": lambda references: TER(references=references),
+    }
+
+
+def _tested(
+    text: TranslatedText, metrics: Mapping[str, Metric], significance: Significance
+) -> dict[str, MetricScores]:
+    systems = [(system.name, list(system.translations)) for system in text.systems]
+    with _seeded(significance.seed):
+        test = PairedTest(
+            systems,
+            metrics,
+            references=None,  # The metrics have them.
+            test_type=TESTS[significance.test][0],
+            n_samples=significance.samples,
+        )
+        signatures, scores = test()
+    found = {}
+    for name, label in zip(metrics, test.metrics, strict=True):
+        first = scores[label][0]
+        found[name] = MetricScores(
+            name,
+            label,
+            signatures[label].format(),
+            name not in _LOWER_IS_BETTER,
+            [
+                SystemScore(
+                    float(each.score),
+                    *(None if value is None else float(value) for value in (each.mean, each.ci)),
+                    None if each is first else float(each.score - first.score),
+                    each.p_value,
+                )
+                for each in scores[label]
+            ],
+        )
+    return found
+
+
+@contextlib.contextmanager
+def _seeded(seed: int | None) -> Iterator[None]:
+    """Gives sacreBLEU a seed, which it takes from the environment alone."""
+    before = os.environ.get(_SEED)
+    os.environ[_SEED] = str(seed).lower()
+    try:
+        yield
+    finally:
+        del os.environ[_SEED]
+        if before is not None:
+            os.environ[_SEED] = before
+
+
+def _registered(name: str, text: TranslatedText) -> MetricScores:
+    first, *others = (
+        float(METRICS[name](system.translations, text.references, text.sources))
+        for system in text.systems
+    )
+    scores = [SystemScore(first)]
+    scores += [SystemScore(value, difference=value - first) for value in others]
+    return MetricScores(name, name, "", None, scores)

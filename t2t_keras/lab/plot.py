@@ -1,0 +1,215 @@
+"""The curves of several runs side by side, as a picture or as text."""
+
+import collections
+import dataclasses
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from t2t_keras.errors import UserError, nearest
+from t2t_keras.io.atomic import check_parent
+from t2t_keras.io.outputs import check_outputs
+from t2t_keras.io.terminal import printable
+from t2t_keras.lab.figures import check_format, need_matplotlib, save_figure
+from t2t_keras.training.backends.curves import read_curves
+from t2t_keras.training.cost import read_costs
+from t2t_keras.training.run_config import RunConfig
+
+# What the horizontal axis shows.
+AXES = {"steps": "steps", "hours": "hours of training, without evaluations and checkpoints"}
+FORMATS = (".png", ".svg")
+
+# The curves that are shown unless others are requested, and what an axis says of them.
+_USUAL = {
+    "loss": "loss (nats a token)",
+    "perplexity": "perplexity (of a token)",
+    "bleu": "BLEU",
+    "f1": "F1",
+    "learning_rate": "learning rate",
+    "tokens_per_second": "target tokens a second",
+}
+_SECONDS = "training_seconds"
+_LOGARITHMIC = ("perplexity", "gradient_norm")
+_FROM_ZERO = ("learning_rate", "tokens_per_second")
+# By the folder in a run: what the legend says of it, and how it is drawn.
+_KINDS = {
+    "train": ("training (its loss with label smoothing)", dict(alpha=0.6)),
+    "eval": ("dev set, while training", dict(marker="o")),
+    "eval_dev": ("dev set, t2t-eval", dict(marker="s", linestyle="--")),
+    "eval_test": ("test set, t2t-eval", dict(marker="^", linestyle=":")),
+}
+_OTHER_KIND = dict(marker="x", linestyle="-.")
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+@dataclasses.dataclass(frozen=True)
+class Curve:
+    """A curve of a run.
+
+    Attributes:
+      run: what the run is called beside the others.
+      kind: the folder of the run that it is in, as "train".
+      x: float64 [points], ascending: steps, or hours of training.
+      y: float64 [points].
+    """
+
+    run: str
+    kind: str
+    x: np.ndarray
+    y: np.ndarray
+
+
+def check_plot(path: str | Path, runs: Sequence[str | Path]) -> None:
+    """Raises `UserError` unless a plot of these runs can be written there."""
+    check_format(path, FORMATS)
+    check_outputs(runs, [path])
+    check_parent(Path(path))
+
+
+def run_curves(
+    runs: Sequence[str | Path], names: Sequence[str] = (), over: str = "steps"
+) -> dict[str, list[Curve]]:
+    """Returns the curves of runs' directories by name, over "steps" or "hours" of training.
+
+    `names` are the requested ones; by default loss, perplexity, scores, learning rate and speed.
+    Hours are those of `TrainingCost`, over all processes of a run; between two points at which they
+    are known, speed counts as constant.
+
+    Raises:
+      UserError: there is no such run, a run has no curves, no run has a requested one, or it is not
+        known how long a run was trained.
+    """
+    runs, found = list(dict.fromkeys(map(str, runs))), collections.defaultdict(list)
+    short = [Path(run).resolve().name for run in runs]
+    for run, label in zip(runs, short if len(set(short)) == len(short) else runs, strict=True):
+        if not RunConfig.exists(run):
+            raise UserError(
+                f"There is no run in {run}: expected the --output_dir of t2t-trainer.",
+                code="no_run",
+            )
+        try:
+            kinds = {each.name: read_curves(each) for each in sorted(Path(run).iterdir())}
+        except OSError as error:
+            raise UserError(
+                f"{error.filename} cannot be read: {error.strerror}.", code="not_read"
+            ) from error
+        if not any(kinds.values()):
+            raise UserError(
+                f"The run in {run} has no curves yet: the first points come after 100 steps "
+                f"or an evaluation of t2t-trainer.",
+                code="no_curves",
+            )
+        hours = _hours(run, kinds) if over == "hours" else None
+        for kind, curves in kinds.items():
+            for name, points in curves.items():
+                x, y = np.array(list(points.items()), np.float64).T
+                found[name].append(Curve(label, kind, hours(x) if hours else x, y))
+    for name in names:
+        if name not in found:
+            known = sorted(found)
+            raise UserError(
+                f"There is no curve '{name}' in {' or '.join(runs)}.{nearest(name, known)} There "
+                f"are: {', '.join(known)}.",
+                code="unknown_name",
+            )
+    names = dict.fromkeys(names or [name for name in _USUAL if name in found] or found)
+    return {name: found[name] for name in names}
+
+
+def _hours(run: str, kinds: Mapping[str, Mapping[str, Mapping[int, float]]]):
+    """Returns a function of steps."""
+    seconds = {step: cost.seconds for step, cost in read_costs(run).items()}
+    for curves in kinds.values():
+        seconds |= curves.get(_SECONDS, {})
+    if not seconds:
+        raise UserError(
+            f"It is not known how long {run} was trained: use --over=steps.", code="not_recorded"
+        )
+    steps, known = np.array(sorted({0: 0.0, **seconds}.items())).T
+    return lambda x: np.interp(x, steps, known) / 3600
+
+
+def text_plot(curves: Mapping[str, Sequence[Curve]], over: str) -> str:
+    """Returns a line of blocks for each curve; those of one name share their axes."""
+    shown = []
+    for name, lines in curves.items():
+        x, y = (np.concatenate([getattr(line, axis) for line in lines]) for axis in "xy")
+        shown.append(f"{name}, {x.min():,.6g} to {x.max():,.6g} {AXES[over]}")
+        titles = [printable(f"{line.run}  {line.kind}") for line in lines]
+        width = max(map(len, titles))
+        columns = min(max(shutil.get_terminal_size((80, 24)).columns - width - 27, 10), 60)
+        scale = _logarithm if name in _LOGARITHMIC else np.asarray
+        for title, line in zip(titles, lines, strict=True):
+            at = _parts(line.x, x, columns)
+            counts = np.bincount(at, minlength=columns)
+            means = np.bincount(at, scale(line.y), minlength=columns) / np.maximum(counts, 1)
+            levels = _parts(means, scale(y), len(_BLOCKS))
+            drawn = "".join(np.where(counts > 0, np.array(list(_BLOCKS))[levels], " "))
+            shown.append(f"  {title:<{width}}  {drawn}  {line.y[0]:,.5g} to {line.y[-1]:,.5g}")
+    return "\n".join(shown)
+
+
+def _logarithm(values: np.ndarray) -> np.ndarray:
+    return np.log(np.maximum(values, np.finfo(np.float32).tiny))
+
+
+def _parts(values: np.ndarray, of: np.ndarray, count: int) -> np.ndarray:
+    """Returns in which of so many parts of the range of `of` each value is."""
+    share = (values - of.min()) / (np.ptp(of) or 1)
+    return np.clip((share * count).astype(int), 0, count - 1)
+
+
+def write_plot(path: str | Path, curves: Mapping[str, Sequence[Curve]], over: str) -> str:
+    """Draws a panel for each name, with a colour for each run; see `save_figure`.
+
+    Raises:
+      UserError: matplotlib is not installed, or the file cannot be written.
+    """
+    need_matplotlib()
+    return save_figure(path, lambda: _drawing(curves, over), dpi=150)
+
+
+def _drawing(curves: Mapping[str, Sequence[Curve]], over: str):
+    """Returns the matplotlib figure; it is no part of pyplot's state."""
+    import matplotlib
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import LogFormatter
+
+    palette = matplotlib.color_sequences["petroff10"]
+    every = [line for lines in curves.values() for line in lines]
+    runs = dict.fromkeys(line.run for line in every)
+    colors = {run: palette[number % len(palette)] for number, run in enumerate(runs)}
+    styles = {line.kind: _KINDS.get(line.kind, (line.kind, _OTHER_KIND)) for line in every}
+    columns = min(len(curves), 2)
+    rows = -(-len(curves) // columns)
+    figure = Figure(figsize=(5.2 * columns, 2.6 * rows + 0.8), layout="constrained")
+    axes = None
+    for number, (name, lines) in enumerate(curves.items(), start=1):
+        axes = figure.add_subplot(rows, columns, number, sharex=axes)
+        for line in lines:
+            style = styles[line.kind][1]
+            # A single point is invisible without a marker.
+            mark = {"marker": "o"} if len(line.x) == 1 else {}
+            axes.plot(line.x, line.y, color=colors[line.run], markersize=3.5, **mark | style)
+        axes.set_ylabel(_USUAL.get(name, name.replace("_", " ")))
+        axes.set_xlabel(AXES[over])
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+        if name in _LOGARITHMIC:
+            axes.set_yscale("log")
+            axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.4)))
+        if name in _FROM_ZERO:
+            axes.set_ylim(bottom=0)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter("{x:,g}")
+    names = [Line2D([], [], color=color, linewidth=3, label=run) for run, color in colors.items()]
+    legend = figure.legend(handles=names, loc="outside upper left", frameon=False)
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # "$" is a character of a name like any other.
+    names = [Line2D([], [], color="gray", label=text, **style) for text, style in styles.values()]
+    figure.legend(handles=names, loc="outside upper right", frameon=False)
+    return figure

@@ -1,5 +1,0 @@
-"""HTML and XML: the text in them, and their tags around its translation."""
-
-from t2t_keras.text.markup.reading import Fragment, read_fragment
-
-__all__ = ["Fragment", "read_fragment"]

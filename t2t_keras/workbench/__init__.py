@@ -1,0 +1,1 @@
+"""Translators' work: markup, placeholders, terms, documents, the server and its page."""

@@ -1,0 +1,120 @@
+"""Serve models to people, programs and translation tools: LibreTranslate's API, DeepL's, a page.
+
+t2t-serve --model=en-de=runs/averaged --port=5000
+t2t-serve --model=en-de=exports/en-de --model=en-fr=runs/french --api_keys_file=keys.tsv
+
+A model is a run, an export of t2t-exporter --format=ctranslate2, or a folder of numbered exports.
+A newer version is loaded when it appears; the old one answers until then.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from t2t_keras.bin.flags import command, define_decode_hparams, required
+from t2t_keras.decoding.engines import ENGINES
+from t2t_keras.errors import UserError
+from t2t_keras.io.flags import Flags
+
+
+def define_flags(flags: Flags) -> None:
+    """Adds the flags of the command."""
+    flags.group("Models")
+    flags.repeated("model", "PAIR=PATH, as en-de=runs/averaged; give one for each pair")
+    flags.choice("engine", "Program that translates; default: what the path is for", ENGINES, None)
+    define_decode_hparams(flags)
+    flags.repeated("glossary", "TSV file of terms for requests without any; or PAIR=FILE")
+    flags.switch("split_sentences", "Translate the sentences of a text one by one", True)
+    flags.number("reload_secs", "Seconds between looks for newer versions; 0 = never", 5)
+    flags.group("Address")
+    flags.string("host", "Address to listen on; 0.0.0.0 = every network", "127.0.0.1")
+    flags.integer("port", "Port to listen on; 0 = any", 5000, maximum=65535)
+    flags.path("certificate", "PEM file of a certificate, for TLS")
+    flags.path("key", "PEM file of its private key")
+    flags.strings("trusted_proxies", "Addresses of proxies whose X-Forwarded-For is believed")
+    flags.strings("cors", "Origins whose pages may use the server, as https://example.org; * = all")
+    flags.group("Batches")
+    flags.number("max_wait_ms", "Longest wait of an idle model for more lines", 5)
+    flags.integer("max_batch_lines", "Most lines translated together", 128, 1)
+    flags.integer("max_queue_lines", "Most lines that wait for a model", 10_000, 1)
+    flags.group("Limits")
+    flags.path("api_keys_file", "Keys, one a line; see docs/server.md")
+    flags.integer("requests_per_minute", "Most requests of a key or an address; 0 = any number", 0)
+    flags.number("max_job_seconds", "Seconds of work allowed for a request, without its wait", 60)
+    flags.number("stop_seconds", "Seconds allowed between SIGTERM and the end", 20)
+    flags.integer("max_texts", "Most texts of a request", 1_000, 1)
+    flags.integer("max_characters", "Most characters of a request", 200_000, 1)
+    flags.integer("max_file_megabytes", "Largest file", 30, 1)
+    flags.integer("max_file_characters", "Most characters of a file", 1_000_000, 1)
+    flags.group("Storage")
+    flags.path("storage", "Folder for glossaries, files and usage; default: none, lost at the end")
+    flags.number("keep_files_minutes", "How long a translated file can be fetched", 60)
+    flags.switch("log_text", "Show in the log what is translated")
+
+
+@command(define_flags)
+def run(flags: Flags) -> None:
+    """Serves as the flags say."""
+    from t2t_keras.workbench.server.config import MEBIBYTE, ServerConfig
+    from t2t_keras.workbench.server.models import ModelSource
+    from t2t_keras.workbench.server.run import Address, serve
+
+    required(flags, "model")
+    if bool(flags.certificate) != bool(flags.key):
+        raise UserError(
+            "TLS needs both --certificate and --key: give both, or none.",
+            code="conflicting_settings",
+        )
+    sources = [
+        ModelSource.parse(each, flags.engine or "", flags.decode_hparams) for each in flags.model
+    ]
+    names = "max_wait_ms max_batch_lines max_queue_lines max_texts max_characters"
+    names += " max_file_characters max_job_seconds stop_seconds"
+    names += " requests_per_minute split_sentences log_text keep_files_minutes"
+    config = ServerConfig(
+        **{name: getattr(flags, name) for name in names.split()},
+        max_file_bytes=flags.max_file_megabytes * MEBIBYTE,
+        api_keys_file=_path(flags.api_keys_file),
+        storage=_path(flags.storage),
+        glossaries=_glossaries(flags.glossary or ()),
+        cors=tuple(flags.cors or ()),
+        reload_seconds=flags.reload_secs,
+    )
+    address = Address(
+        flags.host,
+        flags.port,
+        _path(flags.certificate),
+        _path(flags.key),
+        tuple(flags.trusted_proxies or ()),
+    )
+    if not all(source.newest()[0].is_dir() for source in sources):
+        from t2t_keras.decoding.config import DecodeConfig
+        from t2t_keras.decoding.engines.keras import share_cores
+
+        share_cores(DecodeConfig())
+    serve(sources, config, address)
+
+
+def _glossaries(texts: Iterable[str]):
+    """Returns the terms in files by the pair of languages that they are for, None = all."""
+    from t2t_keras.workbench.server.languages import parse_pair
+    from t2t_keras.workbench.terms.glossary import Glossary
+
+    found = {}
+    for text in texts:
+        name, equals, path = text.rpartition("=")
+        pair = parse_pair(name) if equals else None
+        if pair in found:
+            raise UserError(
+                f"--glossary={text}: {name or 'all pairs'} has one. Join the files.",
+                code="given_twice",
+            )
+        found[pair] = Glossary.read(path)
+    return found
+
+
+def _path(text: str) -> Path | None:
+    return Path(text) if text else None
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,85 @@
+"""Translate documents: PO, XLIFF, TMX, HTML, XML, Markdown, SubRip, Word, plain text.
+
+t2t-translate-file --output_dir=runs/base messages.po messages.de.po
+t2t-translate-file --output_dir=runs/base --memory=old.tmx manual.xlf manual.de.xlf
+t2t-translate-file --output_dir=runs/base --all index.html about.md news.docx german/
+t2t-translate-file --output_dir=runs/base --engine=ctranslate2 website/ website.de/
+
+The last argument is the file, or the folder, to write. What is translated is kept, unless --all is
+given. New translations are marked as in need of a review, where the format can say so.
+"""
+
+from t2t_keras.bin.flags import (
+    command,
+    define_common,
+    define_decode_hparams,
+    read_glossary,
+    required,
+)
+from t2t_keras.decoding.engines import ENGINES
+from t2t_keras.errors import UserError
+from t2t_keras.io.flags import Flags
+
+
+def define_flags(flags: Flags) -> None:
+    """Adds the flags of the command."""
+    flags.arguments("IN ... OUT", "Files or folders to translate, and where to write them")
+    flags.group("Documents")
+    flags.switch("all", "Also translate anew what is translated")
+    flags.switch("final", "Mark translations as good, not as in need of a review")
+    flags.path("memory", "Translation memory: TMX, or another file with translations")
+    flags.number("least", "How similar to a text what the memory suggests must be, 0 to 1", 0.75)
+    flags.path("glossary", "Terms and how they are translated, source<tab>target a line")
+    flags.switch("confidence", "Say how sure the model is, where the format can: XLIFF")
+    flags.string("source_language", "Code of the source language; default: the problem's")
+    flags.string("target_language", "Code of the target language; default: the problem's")
+    flags.group("Model")
+    define_common(flags, "output_dir", "checkpoint_path")
+    flags.group("Decoding")
+    define_decode_hparams(flags)
+    flags.choice("engine", "Program that translates", ENGINES, "keras")
+
+
+@command(define_flags)
+def run(flags: Flags) -> int:
+    """Translates as the flags say; the status is 2 if a file of several could not be."""
+    required(flags, "output_dir")
+    if not 0 <= flags.least <= 1:
+        raise UserError(f"--least is a share from 0 to 1, got {flags.least:g}.", code="bad_value")
+    from t2t_keras.workbench.documents.files import planned, translate_files
+
+    plan = planned(getattr(flags, "IN ... OUT"), [flags.output_dir, flags.memory, flags.glossary])
+    from t2t_keras.decoding.translator import Translator
+
+    settings = flags.decode_hparams
+    if "check_placeholders" not in settings:
+        settings = ",".join(filter(None, (settings, "check_placeholders=true")))
+    from t2t_keras.workbench.markup.translator import MarkupTranslator
+    from t2t_keras.workbench.terms.stage import with_terms
+
+    glossary = read_glossary(flags)
+    if flags.engine == ENGINES[0]:
+        from t2t_keras.decoding.config import decode_config
+        from t2t_keras.decoding.engines.keras import share_cores
+        from t2t_keras.training.run_config import RunConfig
+
+        problem = RunConfig.load(flags.output_dir).problem
+        share_cores(decode_config(settings, problem.decoding_defaults))
+    translator = Translator.from_run(
+        flags.output_dir, flags.checkpoint_path, settings, engine=flags.engine
+    )
+    failed = translate_files(
+        plan,
+        MarkupTranslator(with_terms(translator, glossary)),
+        (flags.source_language, flags.target_language),
+        flags.memory,
+        everything=flags.all,
+        final=flags.final,
+        least=flags.least,
+        confidence=flags.confidence,
+    )
+    return 2 if failed else 0
+
+
+if __name__ == "__main__":
+    run()

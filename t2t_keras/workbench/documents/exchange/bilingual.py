@@ -1,0 +1,123 @@
+"""What XLIFF and TMX have in common: sources and targets with inline codes, in one XML file."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from t2t_keras.workbench.documents.document import Document, Unit
+from t2t_keras.workbench.documents.exchange.inline_codes import Codes, codes_of
+from t2t_keras.workbench.documents.exchange.labels import with_branches
+from t2t_keras.workbench.documents.exchange.message_markup import markup_of_message
+from t2t_keras.workbench.documents.xml_tree import Element, XmlFile
+
+_ATTRIBUTE = re.compile(r"""(?<!\s)\s++([^\s=<>/"']+)\s*=\s*(?:"[^"]*"|'[^']*')""")
+# What replaces the bytes from a position to another.
+Change = tuple[int, int, str]
+
+
+class Segment:
+    """A source and its target in the file, and the unit of them.
+
+    Attributes:
+      unit: what is translated.
+      owner: the element that has both.
+      source: the element of the source.
+      target: that of the target, None = there is none.
+    """
+
+    def __init__(
+        self,
+        file: XmlFile,
+        owner: Element,
+        source: Element,
+        target: Element | None,
+        name: str,
+        native: Mapping[str, str] | None = None,
+    ):
+        self.file, self.owner, self.source, self.target = file, owner, source, target
+        self.codes: Codes = codes_of(file, source, native)
+        text = codes_of(file, target).text if target else ""
+        kind = self.codes.format if self.codes.tags else markup_of_message(self.codes.text)
+        self.unit = Unit(self.codes.text, text if text.strip() else "", kind, context=name or None)
+        # Line ends in HTML of a message are not indentation of the file.
+        self.unit.keeps_lines = kind == "html"
+
+    def restored(self) -> str:
+        """Returns the XML of the unit's translation."""
+        name = f"{self.file.path}, {self.unit.context or 'a unit'}"
+        return self.codes.restored(self.unit.target, name)
+
+    def target_name(self, name: str = "target") -> str:
+        """Returns a tag's name with the prefix of the source's."""
+        return with_prefix(self.file, self.source, name)
+
+
+class BilingualDocument(Document):
+    """A document in which translations change XML, each format in its own way.
+
+    Attributes:
+      file: the XML.
+      segments: those of each of the elements that have them, in order.
+    """
+
+    def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
+        super().__init__(path, languages)
+        self.file = XmlFile(path, content)
+        self.segments: list[tuple[Element, list[Segment]]] = []
+
+    def add(self, element: Element, segments: list[Segment]) -> None:
+        """Adds the segments of an element that have text."""
+        segments = [segment for segment in segments if segment.source.text().strip()]
+        if segments:
+            self.segments.append((element, segments))
+            self.add_units(with_branches(self, [segment.unit for segment in segments]))
+
+    def content(self) -> bytes:
+        """See `Document`."""
+        changes: list[Change] = []
+        for element, segments in self.segments:
+            if any(segment.unit.match for segment in segments):
+                changes += self.changes(element, segments)
+        return self.file.changed(changes + self.header_changes() if changes else [])
+
+    def changes(self, element: Element, segments: list[Segment]) -> list[Change]:
+        """Returns what the translations of an element change."""
+        raise NotImplementedError
+
+    def header_changes(self) -> list[Change]:
+        """Returns what else changes in a document with translations."""
+        return []
+
+
+def tag_change(file: XmlFile, element: Element, **attributes: str) -> Change:
+    """Returns the change that sets attributes of an element."""
+    start, end = element.start, element.inner_start
+    return start, end, with_attributes(file.raw(start, end), **attributes)
+
+
+def with_attributes(tag: str, **attributes: str) -> str:
+    """Returns an opening tag with attributes set, or without them where they are "".
+
+    In their names _ stands for -.
+    """
+    for name, value in attributes.items():
+        name = name.replace("_", "-")
+        tag = _ATTRIBUTE.sub(lambda match, name=name: "" if match[1] == name else match[0], tag)
+        if value:
+            end = "/>" if tag.endswith("/>") else ">"
+            tag = f"{tag.removesuffix(end).rstrip()} {name}={quoteattr(value)}{end}"
+    return tag
+
+
+def with_prefix(file: XmlFile, element: Element, name: str) -> str:
+    """Returns the name of a tag with the prefix that an element has."""
+    raw = re.match(r"<([^\s/>]+)", file.raw(element.start, element.inner_start))[1]
+    prefix, colon, _ = raw.rpartition(":")
+    return f"{prefix}{colon}{name}"
+
+
+def space_before(file: XmlFile, element: Element) -> str:
+    """Returns the line feed and the indentation of an element that begins a line, else ""."""
+    before = file.data[max(element.start - 200, 0) : element.start].decode(errors="ignore")
+    return re.search(r"(?:\r?\n[ \t]*)?$", before)[0]

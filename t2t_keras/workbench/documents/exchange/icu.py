@@ -1,0 +1,163 @@
+"""ICU messages: the branches of `{count, plural, one {# boat} other {# boats}}` are text.
+
+See https://unicode-org.github.io/icu/userguide/format_parse/messages/.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from t2t_keras.workbench.documents.document import Piece
+from t2t_keras.workbench.placeholders import has_words
+
+_BRANCHED = re.compile(r"\{\s*[\w.\-]+\s*,\s*(plural|selectordinal|select|choice)\s*,")
+_OFFSET = re.compile(r"\s*offset\s*:\s*\d+")
+_BRANCH = re.compile(r"\s*(?:=\d+|[\w\-]+)\s*\{")
+_END = re.compile(r"\s*\}")
+# An apostrophe quotes only when a sign follows.
+_SIGN = re.compile(r"''|'[{}#|][^']*(?:'|$)|[{}]")
+_TAG = re.compile(r"<(/?)([A-Za-z][^\s<>/]*+)[^<>]*?(/?)>")
+_MAX_DEPTH = 20
+
+
+class _UnreadableError(Exception):
+    """The message cannot be divided into branches."""
+
+
+class _Argument(NamedTuple):
+    """An argument with branches: the text between them, and the pieces of each."""
+
+    pieces: list[str | Piece]
+
+
+def has_branches(message: str) -> bool:
+    """Returns whether a message has arguments that choose one of several texts."""
+    return bool(_BRANCHED.search(message))
+
+
+def pieces_of(message: str) -> list[str | Piece] | None:
+    """Returns the branches of a message and the text between them; None = it has no branches.
+
+    A message with text around branches, which cannot be translated apart from them, has no pieces,
+    and neither has one that cannot be read.
+    """
+    if not has_branches(message):
+        return None
+    try:
+        pieces, end = _message(message, 0, False, 0)
+    except _UnreadableError:
+        return []
+    return pieces if end == len(message) else []
+
+
+def _message(text: str, start: int, is_counted: bool, depth: int) -> tuple[list[str | Piece], int]:
+    """Returns the pieces of a message from `start` on, and where it ends."""
+    parts: list[str | _Argument] = []
+    position = begin = start
+    while (sign := _SIGN.search(text, position)) and sign[0] != "}":
+        position = sign.end()
+        if sign[0] != "{":
+            continue
+        if branched := _BRANCHED.match(text, sign.start()):
+            parts.append(text[begin : sign.start()])
+            argument, position = _argument(text, branched, is_counted, depth + 1)
+            parts.append(argument)
+            begin = position
+        else:
+            position = _after_argument(text, sign.start())
+    end = sign.start() if sign else len(text)
+    parts.append(text[begin:end])
+    return list(_joined(parts, is_counted)), end
+
+
+def _joined(parts: list[str | _Argument], is_counted: bool) -> Iterator[str | Piece]:
+    if len(parts) == 1:
+        [text] = parts
+        yield _branch(text, is_counted) if has_words(_TAG.sub("", text)) else text
+        return
+    for part in parts:
+        if isinstance(part, _Argument):
+            yield from part.pieces
+        elif has_words(_TAG.sub("", part)):
+            raise _UnreadableError
+        else:
+            yield part
+
+
+def _argument(text: str, branched: re.Match, is_counted: bool, depth: int) -> tuple[_Argument, int]:
+    kind, position = branched[1], branched.end()
+    if depth > _MAX_DEPTH:
+        raise _UnreadableError
+    if offset := _OFFSET.match(text, position):
+        position = offset.end()
+    pieces: list[str | Piece] = []
+    begin = branched.start()
+    while branch := _BRANCH.match(text, position):
+        pieces.append(text[begin : branch.end()])
+        inner, begin = _message(text, branch.end(), is_counted or kind != "select", depth)
+        if text[begin : begin + 1] != "}":
+            raise _UnreadableError
+        pieces += inner
+        position = begin + 1
+    if not pieces or not (end := _END.match(text, position)):
+        raise _UnreadableError
+    return _Argument([*pieces, text[begin : end.end()]]), end.end()
+
+
+def _after_argument(text: str, start: int) -> int:
+    """Returns the end of an argument without branches, such as {name} or {date, date, short}."""
+    depth = 0
+    for sign in _SIGN.finditer(text, start):
+        depth += {"{": 1, "}": -1}.get(sign[0], 0)
+        if not depth:
+            return sign.end()
+    raise _UnreadableError
+
+
+def _branch(text: str, is_counted: bool) -> Piece:
+    """Returns the piece of a branch, in which # stands for the number where it `is_counted`."""
+    open_tags: list[str] = []
+    for closes, name, is_empty in _TAG.findall(text):
+        if closes and (not open_tags or open_tags.pop() != name):
+            raise _UnreadableError
+        if not closes and not is_empty:
+            open_tags.append(name)
+    if open_tags:
+        raise _UnreadableError
+    signs = {sign[0][:2] for sign in _SIGN.finditer(text)}
+    has_quotes = any(sign[0] == "'" and sign != "''" for sign in signs)
+    if has_quotes:
+        return Piece(text, lambda found: found if _is_like(text, found) else text)
+    doubles = "''" in signs and "'" not in text.replace("''", "")
+    seen = text.replace("''", "'") if doubles else text
+    if is_counted:
+        seen = seen.replace("#", "{#}")
+
+    def written(found: str) -> str:
+        # Double the apostrophes if the message does, and those that would quote.
+        found = re.sub("'" if doubles else "'(?=[{}#])", "''", found)
+        if is_counted:
+            found = found.replace("{#}", "#")
+        return found if _is_like(text, found) else text
+
+    return Piece(seen, written)
+
+
+def _is_like(text: str, other: str) -> bool:
+    """Returns whether a program reads the same arguments in two branches."""
+    return _arguments(text) == _arguments(other) is not None
+
+
+def _arguments(text: str) -> list[str] | None:
+    arguments, position = [], 0
+    while sign := _SIGN.search(text, position):
+        position = sign.end()
+        if sign[0] == "}":
+            return None
+        if sign[0] == "{":
+            try:
+                position = _after_argument(text, sign.start())
+            except _UnreadableError:
+                return None
+            arguments.append(text[sign.start() : position])
+    return sorted(arguments)

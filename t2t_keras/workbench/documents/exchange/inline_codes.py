@@ -1,0 +1,283 @@
+"""Inline codes of XLIFF and TMX as plain tags: <g i="1">around text</g>, and <x i="2"/> alone.
+
+Translators and memories see no native code, namespaces or attributes, only where a code stands.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+from xml.sax.saxutils import escape
+
+from t2t_keras.errors import UserError
+from t2t_keras.workbench.documents.exchange.icu import has_branches
+from t2t_keras.workbench.documents.xml_tree import Element, XmlFile
+from t2t_keras.workbench.markup.matching import is_note, parts_words
+from t2t_keras.workbench.markup.tokens import xml_tokens
+
+# Around text that is translated. All other elements are codes, whatever is in them.
+AROUND = {"g", "mrk", "pc", "hi"}
+# The attributes that the two halves of a pair share.
+_BEGINS = {"bpt": ("rid", "i", "id"), "bx": ("rid", "id"), "sc": ("id",)}
+_ENDS = {"ept": ("rid", "i", "id"), "ex": ("rid", "id"), "ec": ("startRef",)}
+# What is no text in XML that is well-formed.
+_MARKUP = re.compile(
+    r"""<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<[^<>"']*+(?>"[^"]*"[^<>"']*+|'[^']*'[^<>"']*+)*+>"""
+    r"""|&(?!(?:amp|lt|gt|quot|apos|\#[0-9]+|\#x[0-9A-Fa-f]+);)[^;]+;""",
+    re.DOTALL,
+)
+_PROTECTED = re.compile(r"""\btranslat(?:e\s*=\s*["']no|able\s*=\s*["']false)\b""")
+# The tags that stand for codes.
+MASK = re.compile(r'<(?:(/)(?:g|sup)|(g|sup|x) i="(\d+)"[^<>]*?(/?))\s*>')
+# The attributes that give the kind of a code, and its native code.
+_KINDS, _NATIVE = ("ctype", "type", "subType"), ("equiv", "disp", "equiv-text")
+_BREAK_KINDS = re.compile(r"(?:\w+[:-])?(?:lb|pb|br|tab|linebreak|pagebreak)")
+_INDEX_KINDS = re.compile(r"(?:\w+[:-])?su(?:per|b|p)(?:script)?")
+# Native codes for line breaks and tabs, and for an index.
+_BREAK = re.compile(
+    r"\s*(?:</?(?:[\w.-]+:)?(?:br|cr|hr|lb|li|p|tab|td|tr|line-break|softbreak)\b[^<>]*>"
+    r"|\\[nrt]|&#(?:9|10|13);|&#x0?[9aAdD];)\s*"
+)
+_INDEX = re.compile(r"<(?:[\w.-]+:)?su[bp]\b[^<>]*>")
+_BREAK_CHARACTERS = {9, 10, 11, 12, 13, 0x85, 0x2028, 0x2029}
+# Program syntax adjacent to a code forms one piece with it: %<x/>%\bin, http://<x/>/.
+_SIGNS = r"%$#@{}\\/=_~^|"
+_MOST_BESIDE = 200
+_LEFT = re.compile(
+    rf"(?:[\w.\-]+(?=[_@\\]|:[/\\]))?[{_SIGNS}:]*[{_SIGNS}](?:[\w.:\-]+[{_SIGNS}]+)*$"
+)
+_RIGHT = re.compile(rf"[{_SIGNS}]+(?:[\w.:\-]+[{_SIGNS}]+)*(?:(?<=[/\\_@#=$])[\w.:\-]*\w)?")
+
+
+class _Piece(NamedTuple):
+    kind: str  # "text", "open", "close", "code", "begin" or "end"
+    raw: str  # of "text" the text itself, else the tags
+    key: str = ""
+    parts_words: bool = False
+    is_index: bool = False
+    is_protected: bool = False
+
+
+class Codes(NamedTuple):
+    """The text of an element, and what stood where its codes are.
+
+    Attributes:
+      text: its text; markup if it has codes.
+      format: "text", or "xml" if it has codes.
+      tags: what each code was: the opening and the closing tag of "g", "x" and "" of others.
+    """
+
+    text: str
+    format: str
+    tags: list[tuple[str, str]]
+
+    def restored(self, text: str, name: str) -> str:
+        """Returns the XML of a translation.
+
+        Raises:
+          UserError: a code is missing, or comes twice; the error begins with `name`.
+        """
+        if self.format != "xml":
+            return escape(text)
+        numbers: list[int] = []
+        open_codes: list[int] = []
+
+        def tag(match: re.Match) -> str:
+            if match[1]:
+                return self.tags[open_codes.pop()][1] if open_codes else ""
+            number = int(match[3])
+            numbers.append(number)
+            if number >= len(self.tags):
+                return ""
+            if match[2] != "x" and not match[4]:
+                open_codes.append(number)
+                return self.tags[number][0]
+            return "".join(self.tags[number])
+
+        restored = MASK.sub(tag, self._with_same_places(text))
+        if sorted(numbers) != list(range(len(self.tags))) or open_codes:
+            raise UserError(
+                f"{name}: expected each of {len(self.tags)} inline codes once, got {text!r}.",
+                code="inline_codes_differ",
+            )
+        return restored
+
+    def _with_same_places(self, text: str) -> str:
+        """Returns a translation; if only its case differs, with the tags at the source's places."""
+        plain, source = (MASK.sub("", side) for side in (text, self.text))
+        if len(plain) != len(source) or plain.casefold() != source.casefold():
+            return text
+        parts, position, done = [], 0, 0
+        for match in [*MASK.finditer(self.text), None]:
+            start, end = match.span() if match else (len(self.text), len(self.text))
+            parts += [plain[done : done + start - position], self.text[start:end]]
+            done, position = done + start - position, end
+        return "".join(parts)
+
+
+def codes_of(file: XmlFile, element: Element, native: Mapping[str, str] | None = None) -> Codes:
+    """Returns what an element contains, with its codes as plain tags.
+
+    Args:
+      file: has the element.
+      element: that of a source or a target.
+      native: the codes of XLIFF 2's originalData, by id.
+    """
+    if all(isinstance(item, str) for item in element.items):
+        return Codes("".join(element.items), "text", [])
+    pieces = _paired(_pieces(file, element.items, native or {}))
+    # In a message with branches, braces belong to the message.
+    if not has_branches(element.text()):
+        pieces = _with_signs(pieces)
+    tags: list[tuple[str, str]] = []
+    parts, open_codes = [], []
+    for piece in pieces:
+        if piece.kind == "text":
+            parts.append(escape(piece.raw))
+        elif piece.kind == "open":
+            protected = ' translate="no"' if piece.is_protected else ""
+            name = "sup" if piece.is_index else "g"
+            parts.append(f'<{name} i="{len(tags)}"{protected}>')
+            open_codes.append((len(tags), name))
+            tags.append((piece.raw, ""))
+        elif piece.kind == "close":
+            number, name = open_codes.pop()
+            tags[number] = (tags[number][0], piece.raw)
+            parts.append(f"</{name}>")
+        else:
+            parts.append(lone_code(len(tags), piece.parts_words))
+            tags.append((piece.raw, ""))
+    return Codes("".join(parts), "xml", tags)
+
+
+def codes_in(raw: str) -> Codes:
+    """Returns what well-formed XML contains, tags and entities of its own as codes.
+
+    Text in its CDATA sections is a code as well.
+    """
+    tags: list[tuple[str, str]] = []
+    open_codes: list[int] = []
+
+    def masked(match: re.Match) -> str:
+        tag = match[0]
+        if tag.startswith("</"):
+            number = open_codes.pop()
+            tags[number] = (tags[number][0], tag)
+            return "</g>"
+        tags.append((tag, ""))
+        if tag.startswith(("<!", "<?", "&")) or tag.endswith("/>"):
+            return lone_code(len(tags) - 1, parts_words(tag))
+        open_codes.append(len(tags) - 1)
+        attributes = ' translate="no"' if is_protected(tag) else ""
+        attributes += ' ctype="x-note"' if is_note(next(xml_tokens(tag)), False) else ""
+        return f'<g i="{len(tags) - 1}"{attributes}>'
+
+    return Codes(_MARKUP.sub(masked, raw), "xml", tags)
+
+
+def lone_code(number: int, parts_words: bool) -> str:
+    """Returns the tag of a code without text; one that parts words, as the end of a line does."""
+    return f'<x i="{number}" ctype="lb"/>' if parts_words else f'<x i="{number}"/>'
+
+
+def is_protected(tag: str) -> bool:
+    """Returns whether an opening tag says that its element is not to be translated."""
+    return bool(_PROTECTED.search(tag))
+
+
+def _pieces(
+    file: XmlFile, items: Sequence[str | Element], native: Mapping[str, str]
+) -> list[_Piece]:
+    pieces: list[_Piece] = []
+    for item in items:
+        if isinstance(item, str):
+            pieces.append(_Piece("text", item))
+            continue
+        attributes = item.attributes
+        kinds = [attributes.get(name, "") for name in _KINDS]
+        code = _native(item, native)
+        is_index = any(map(_INDEX_KINDS.fullmatch, kinds)) or bool(_INDEX.fullmatch(code))
+        if item.name in AROUND and not item.is_empty_tag:
+            is_protected = (
+                attributes.get("mtype") == "protected" or attributes.get("translate") == "no"
+            )
+            opening = file.raw(item.start, item.inner_start)
+            pieces.append(_Piece("open", opening, "", False, is_index, is_protected))
+            pieces += _pieces(file, item.items, native)
+            pieces.append(_Piece("close", file.raw(item.inner_end, item.end)))
+            continue
+        kind, key = "code", ""
+        for name, keys in (("begin", _BEGINS), ("end", _ENDS)):
+            if item.name in keys:
+                kind, key = name, next(filter(None, map(attributes.get, keys[item.name])), "")
+        raw = file.raw(item.start, item.end)
+        is_break = (
+            any(map(_BREAK_KINDS.fullmatch, kinds))
+            or bool(_BREAK.fullmatch(code))
+            or bool(code and code.isspace())
+            or parts_words(raw)
+        )
+        pieces.append(_Piece(kind, raw, key, is_break, is_index))
+    return pieces
+
+
+def _native(item: Element, native: Mapping[str, str]) -> str:
+    """Returns the native code of an element, if the file gives it."""
+    if item.name == "cp":
+        code = item.attributes.get("hex", "")
+        is_break = re.fullmatch("[0-9A-Fa-f]{1,6}", code) and int(code, 16) in _BREAK_CHARACTERS
+        return "\n" if is_break else ""
+    displayed = (item.attributes.get(name, "") for name in _NATIVE)
+    known = native.get(item.attributes.get("dataRef") or item.attributes.get("dataRefStart", ""))
+    return (
+        ("" if item.name in AROUND else item.text()) or known or next(filter(None, displayed), "")
+    )
+
+
+def _with_signs(pieces: Sequence[_Piece]) -> list[_Piece]:
+    """Returns pieces in which program syntax adjacent to a code is part of the code.
+
+    A translation could separate them: %<x/>% would become %%<x/>.
+    """
+    merged: list[_Piece] = []
+    is_glued = False
+    for piece in pieces:
+        before = merged[-1] if merged else None
+        if piece.kind == "text" and before and before.kind == "code":
+            if signs := _RIGHT.match(piece.raw[:_MOST_BESIDE]):
+                merged[-1] = before._replace(raw=before.raw + escape(signs[0]))
+                piece = piece._replace(raw=piece.raw[signs.end() :])
+                is_glued = not piece.raw
+                if is_glued:
+                    continue
+        elif piece.kind == "code" and before and before.kind == "text":
+            if signs := _LEFT.search(before.raw[-_MOST_BESIDE:]):
+                merged[-1] = before._replace(raw=before.raw.removesuffix(signs[0]))
+                piece = piece._replace(raw=escape(signs[0]) + piece.raw)
+        elif piece.kind == "code" and is_glued:
+            merged[-1] = before._replace(raw=before.raw + piece.raw)
+            is_glued = True
+            continue
+        is_glued = False
+        merged.append(piece)
+    return merged
+
+
+def _paired(pieces: list[_Piece]) -> list[_Piece]:
+    """Returns the pieces with begins and ends that nest as if one element were around the text."""
+    stack: list[int] = []
+    pairs: dict[int, str] = {}
+    for number, piece in enumerate(pieces):
+        if piece.kind in ("open", "begin"):
+            stack.append(number)
+        elif piece.kind == "close":
+            while pieces[stack.pop()].kind == "begin":
+                pass  # It ends elsewhere, or never.
+        elif piece.kind == "end":
+            top = pieces[stack[-1]] if stack else None
+            if top and top.kind == "begin" and top.key == piece.key:
+                pairs[stack.pop()], pairs[number] = "open", "close"
+    lone = {"begin": "code", "end": "code"}
+    return [
+        piece._replace(kind=pairs.get(number) or lone.get(piece.kind, piece.kind))
+        for number, piece in enumerate(pieces)
+    ]

@@ -1,0 +1,275 @@
+"""A block of Markdown as a unit, and its translation laid out as the block was."""
+
+import bisect
+import collections
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeGuard, cast
+
+from markdown_it import MarkdownIt
+from markdown_it.common.utils import normalizeReference
+
+from t2t_keras.errors import UserError
+from t2t_keras.workbench.documents.document import Unit
+from t2t_keras.workbench.documents.formats.markdown_inline import (
+    STAND_INS,
+    Inline,
+    References,
+    inline_of,
+    mark_of,
+    tags_in,
+    tags_of,
+    tags_replaced,
+)
+from t2t_keras.workbench.documents.formats.markdown_syntax import Mark
+from t2t_keras.workbench.documents.segments import wrapped
+
+# A file with a single block of each kind; a part of a line needs no check of blocks.
+FRAMES = {"paragraph": "{}", "#": "# {}", "cell": "| {} |\n|---|", "": ""}
+_SYNTAX = re.compile(
+    rf"[\\`*_\[\]<>~&${{]|(?<=[{STAND_INS}])[(:]|!(?=[{STAND_INS}])|\#(?=\s*$)|:(?=\w)"
+)
+_LINE_SYNTAX = re.compile(r"^[^\S\n]*(?:[-+#>=~:|!?{]|\d+(?=([.)])))", re.MULTILINE)
+_PIECES = re.compile(rf"\s+|[{STAND_INS}]|[^\s{STAND_INS}]+")
+_SPACE_AND_TAGS, _LETTERS = (re.compile(rf"[{no}\s{STAND_INS}]") for no in ("", "^"))
+# Delimits codes in the text that is compared.
+_CODE = "\0"
+
+
+class Context(NamedTuple):
+    """State shared by the blocks of a file."""
+
+    text: str  # the file
+    markdown: MarkdownIt
+    blocks: MarkdownIt  # the same, which leaves the text of blocks as it is
+    references: References  # what links refer to by name
+
+
+class Block:
+    """A block of a file.
+
+    Attributes:
+      start: where it begins in the file.
+      end: where it ends.
+      unit: what is translated.
+
+    Args:
+      context: shared by all blocks of the file.
+      content: the text as the parser returns it.
+      places: where parts of the content begin, in the content and in the file.
+      kind: one of `FRAMES`.
+    """
+
+    def __init__(
+        self, context: Context, content: str, places: Sequence[tuple[int, int]], kind: str
+    ):
+        self._context, self._content, self._kind = context, content, kind
+        self._places, self._firsts = places, [at for at, _ in places]
+        self._inline = inline_of(context.markdown, content, context.references)
+        self._openings = {last: first for first, last in self._inline.codes if last}
+        self._cache: tuple[str, str | None] | None = None
+        self.unit = Unit(self._inline.text, format=self._inline.format, is_safe=self._can_write)
+        self.start, self.end = self._place(0), self._place(len(content))
+
+    def _place(self, at: int) -> int:
+        """Returns where a character of the content is in the file."""
+        line = max(bisect.bisect_right(self._firsts, at) - 1, 0)
+        return self._places[line][1] + max(at - self._firsts[line], 0)
+
+    def _in_content(self, mark: Mark) -> str:
+        return self._content[mark.start : mark.end]
+
+    def _in_file(self, mark: Mark) -> str:
+        return self._context.text[self._place(mark.start) : self._place(mark.end)]
+
+    def written(self, translation: str) -> str:
+        """Returns the Markdown of a translation, as it stands in the file.
+
+        It is the source if no way of writing the translation is parsed back correctly.
+
+        Raises:
+          UserError: a code of the source is missing, or comes twice.
+        """
+        text = self._stood_in(translation)
+        if sorted(tags_in(text)) != tags_of(self._inline.codes):
+            raise UserError(
+                f"{len(self._inline.codes)} inline codes are in a text of Markdown; expected each "
+                f"once in its translation, got {translation!a}. Put them in, or leave it out.",
+                code="inline_codes_differ",
+            )
+        new = self._new(translation, text)
+        return self._context.text[self.start : self.end] if new is None else new
+
+    def _can_write(self, translation: str) -> bool:
+        text = self._stood_in(translation)
+        if translation == self.unit.source:
+            return True
+        is_whole = sorted(tags_in(text)) == tags_of(self._inline.codes)
+        return is_whole and self._new(translation, text) is not None
+
+    def _stood_in(self, translation: str) -> str:
+        return tags_replaced(translation) if self._inline.codes else translation
+
+    def _new(self, translation: str, text: str) -> str | None:
+        """Returns the first rendering of a translation that is parsed back correctly, or None."""
+        if not self._cache or self._cache[0] != translation:
+            is_same = translation == self.unit.source
+            self._cache = translation, None if is_same else self._first_read_as_it_is(text)
+        return self._cache[1]
+
+    def _first_read_as_it_is(self, text: str) -> str | None:
+        laid_out = self._in_lines(text)
+        for escaped in (_none, _of_lines, _all):
+            pieces = list(self._pieces(laid_out, escaped(laid_out)))
+            if self._is_read_as(pieces, laid_out):
+                return _joined(pieces, self._in_file)
+        spaced = self._spaced(laid_out)
+        pieces = [
+            self._in_content(piece).replace("_", "*") if self._is_delimiter(piece) else piece
+            for piece in self._pieces(spaced, _all(spaced))
+        ]
+        return _joined(pieces, self._in_file) if self._is_read_as(pieces, spaced) else None
+
+    def _in_lines(self, text: str) -> str:
+        """Returns a text with the white space of the source, or else with its number of lines."""
+        source = self._inline.stood_in()
+        words = [piece for piece in _PIECES.findall(text) if not piece.isspace()]
+        pieces = _PIECES.findall(source)
+        of_source = [piece for piece in pieces if not piece.isspace()]
+        if list(map(_kind, words)) == list(map(_kind, of_source)):
+            rest = iter(words)
+            return "".join(piece if piece.isspace() else next(rest) for piece in pieces)
+        source_letters, letters_of_text = (_SPACE_AND_TAGS.sub("", each) for each in (source, text))
+        if (
+            len(source_letters) == len(letters_of_text)
+            and source_letters.casefold() == letters_of_text.casefold()
+        ):
+            # Only the case of the text has changed, and maybe the tags inside its words.
+            letters = iter(letters_of_text)
+            return _LETTERS.sub(lambda match: next(letters), source)
+        lines = source.split("\n")
+        text = re.sub(r"\s*\n\s*", " ", text)
+        return wrapped(text, ["\n"] * (len(lines) - 1), list(map(len, lines)))
+
+    def _pieces(self, text: str, escaped: Collection[int]) -> Iterator[str | Mark]:
+        """Yields the marks of a text, and its characters as Markdown."""
+        spellings = {key: iter(raws) for key, raws in self._inline.spellings.items()}
+        breaks = iter(self._inline.breaks)
+        labels: list[int] = []  # Where the text begins of each code that is open.
+        written: list[str] = []  # As the parser would have it.
+        for number, character in enumerate(text):
+            mark = mark_of(character, self._inline.codes)
+            piece: str | Mark = mark or character
+            if character == "\n":
+                piece = next(breaks)
+            elif not mark:
+                if character in spellings:
+                    piece = next(spellings[character], character)
+                is_bar = character == "|" and self._kind == "cell"
+                if piece == character and (is_bar or number in escaped):
+                    piece = f"\\{character}"
+            elif mark.kind == "open":
+                labels.append(len(written) + 1)
+            elif mark.kind in ("close", "name"):
+                start = labels.pop() if labels else len(written)
+                if mark.kind == "name":
+                    piece = self._named(mark, "".join(written[start:]))
+            written.append(piece if isinstance(piece, str) else self._in_content(piece))
+            yield piece
+
+    def _named(self, mark: Mark, label: str) -> str | Mark:
+        """Returns the end of a link; with its old name if its text has changed."""
+        name = self._content[self._openings[mark].end : mark.start]
+        if normalizeReference(label) == normalizeReference(name):
+            return mark
+        return f"][{' '.join(name.split())}]"
+
+    def _is_delimiter(self, piece: str | Mark | None) -> TypeGuard[Mark]:
+        return isinstance(piece, Mark) and not self._in_content(piece).strip("*_~")
+
+    def _spaced(self, text: str) -> str:
+        """Returns a text with spaces outside of delimiters, and none inside."""
+        parts: list[str] = []
+        for piece in _PIECES.findall(text):
+            mark = mark_of(piece[0], self._inline.codes)
+            before = mark_of(parts[-1][0], self._inline.codes) if parts else None
+            if self._is_delimiter(mark) and mark.kind == "open":
+                if parts and not parts[-1].isspace() and not self._is_opening(before):
+                    parts.append(" ")
+            elif self._is_delimiter(mark):
+                if parts and parts[-1].isspace():
+                    parts.pop()
+            elif self._is_opening(before):
+                if piece.isspace():
+                    continue
+            elif self._is_delimiter(before) and piece[0].isalnum():
+                parts.append(" ")
+            parts.append(piece)
+        return "".join(parts)
+
+    def _is_opening(self, mark: Mark | None) -> bool:
+        return self._is_delimiter(mark) and mark.kind == "open"
+
+    def _is_read_as(self, pieces: Sequence[str | Mark], text: str) -> bool:
+        """Returns whether the parser reads the text and its codes back from the pieces."""
+        context = self._context
+        content = _joined(pieces, self._in_content)
+        inline = inline_of(context.markdown, content, context.references)
+        wanted = "".join(
+            f"{_CODE}{_joined([piece], self._in_content)}{_CODE}"
+            if mark_of(character, self._inline.codes)
+            else character
+            for character, piece in zip(text, pieces, strict=True)
+        )
+        if _flat(inline, content) != " ".join(wanted.split()):
+            return False
+        frame, source = FRAMES[self._kind], self._content
+        if self._kind == "cell":
+            # With the backslashes before bars, which the parser removes.
+            content, source = _joined(pieces, self._in_file), context.text[self.start : self.end]
+        return not frame or self._blocks(frame, content) == self._blocks(frame, source)
+
+    def _blocks(self, frame: str, text: str) -> tuple[list[str], bool]:
+        """Returns the types of the tokens of a block, and whether they contain all of its text."""
+        # Its definitions must not be added to those of the file.
+        references = collections.ChainMap({}, cast(dict, self._context.references))
+        tokens = self._context.blocks.parse(frame.format(text), {"references": references})
+        content = "".join(token.content for token in tokens)
+        if self._kind == "cell":
+            text = text.replace(r"\|", "|")
+        return [token.type for token in tokens], content.split() == text.split()
+
+
+def _kind(piece: str) -> str:
+    """Returns the tag that a piece is, or "" for a word."""
+    return piece if tags_in(piece[0]) else ""
+
+
+def _joined(pieces: Iterable[str | Mark], raw: Callable[[Mark], str]) -> str:
+    return "".join(raw(piece) if isinstance(piece, Mark) else piece for piece in pieces)
+
+
+def _flat(inline: Inline, content: str) -> str:
+    """Returns the text with its codes as Markdown."""
+    parts = []
+    for character in inline.stood_in():
+        mark = mark_of(character, inline.codes)
+        parts.append(f"{_CODE}{content[mark.start : mark.end]}{_CODE}" if mark else character)
+    return " ".join("".join(parts).split())
+
+
+# Which characters get a backslash where the source has none.
+
+
+def _none(text: str) -> set[int]:
+    return set()
+
+
+def _of_lines(text: str) -> set[int]:
+    return {
+        match.start(1) if match[1] else match.end() - 1 for match in _LINE_SYNTAX.finditer(text)
+    }
+
+
+def _all(text: str) -> set[int]:
+    return _of_lines(text) | {match.start() for match in _SYNTAX.finditer(text)}

@@ -1,0 +1,205 @@
+"""SubRip and WebVTT: sentences that go on in the next subtitle are translated as one."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_keras.errors import UserError
+from t2t_keras.text.files import INVISIBLE, has_letters
+from t2t_keras.workbench.documents.document import Unit, markup_of
+from t2t_keras.workbench.documents.segments import divided, ends_line, unwrapped
+from t2t_keras.workbench.documents.spans import SpanDocument, decoded
+from t2t_keras.workbench.markup.reading import html_segments
+
+_HOURS = r"(?:(\d{1,3})[:.,](?=\d{1,2}[:.,]\d{1,2}(?!\d)))?"
+_TIME = rf"{_HOURS}(\d{{1,2}})[:.,](\d{{1,2}})[:.,]?(\d{{0,3}})"
+_CUE = re.compile(
+    rf"^(?:[ \t]*\d+[ \t]*\r?\n)?[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}[^\r\n]*\r?$", re.MULTILINE
+)
+_VTT = re.compile(r"WEBVTT(?=\s|\Z)")
+# After it stand other blocks of WebVTT, as notes and styles.
+_EMPTY_LINE = re.compile(r"\n[ \t]*\r?$", re.MULTILINE)
+# Position and style, such as {\an8} and {i}.
+_OVERRIDE = r"\{(?:\\[^{}]*|/?[ibusIBUS]|[yYcCfFsSoOpP]:[^{}]*)\}"
+_MUSIC = "\u2669-\u266c\u00b6"
+_DASH = r"[-\u2010-\u2015\u2212>]"
+# Signs around a text that are not part of it.
+_LEAD = re.compile(rf"(?:[\s{_MUSIC}{INVISIBLE}]|{_OVERRIDE}|{_DASH}(?=\s*\S)|#(?=\s))*")
+_TAIL = re.compile(rf"(?:[\s{_MUSIC}{INVISIBLE}]|{_OVERRIDE})*\Z")
+_IN_TAIL = re.compile(rf"[\s{_MUSIC}{INVISIBLE}}}]")
+_BETWEEN = re.compile(f"[{_MUSIC}]+")
+# A speaker's name or a sound: a text of its own before the speech.
+_LABEL = re.compile(r"([A-Z][A-Z0-9 .'#&-]{0,30}):(?=\s)|[\[(]([^\[\]()<>{}]*)[\])]")
+_NEXT_SPEAKER = re.compile(rf"(\r?\n[ \t]*)(?={_DASH}\s*\S)")
+# Within a text these are codes: as lone tags they stay in it.
+_CODE = re.compile(rf"{_OVERRIDE}|\\[Nnh]|<\d+:[\d:.]+>")
+_STAND_IN = re.compile(r'<(?:br|wbr) i="(\d+)">')
+_TAG, _TAGS_PLACE = re.compile("<[^<>]*>"), "\ufdd0"  # no character that a text has
+_BREAKS = (r"\N", r"\n")
+_MOST_PASSES = 4
+_MOST_SECONDS = 1.0
+_MOST_JOINED = 4
+
+
+class _Text(NamedTuple):
+    """A text of a subtitle, or of one of its speakers."""
+
+    start: int
+    end: int
+    text: str  # in one line
+    written: Callable[[str], str]  # lays out its translation in as many lines
+    begins: float  # seconds, infinite where it cannot go on from another subtitle
+    ends: float  # likewise, where it cannot go on in another
+
+
+def read(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
+    """Returns a document with a unit for each speaker, or for a sentence of several subtitles."""
+    document = SpanDocument(path, languages, decoded(path, content))
+    text = document.read.text
+    cues = list(_CUE.finditer(text))
+    vtt = _VTT.match(text)
+    if text.strip() and not vtt and (not cues or text[: cues[0].start()].strip()):
+        raise UserError(
+            f"{path}: expected subtitles, as 1, 00:00:01,000 --> 00:00:02,000 and their text, got "
+            f"'{text.strip()[:40]}'. Save it as SubRip or WebVTT.",
+            code="not_subtitles",
+        )
+    group: list[_Text] = []
+    for text_of_cue in _texts(text, cues, bool(vtt)):
+        if group and not (len(group) < _MOST_JOINED and _goes_on(group[-1], text_of_cue)):
+            _add(document, group)
+            group = []
+        group.append(text_of_cue)
+    if group:
+        _add(document, group)
+    return document
+
+
+def _texts(text: str, cues: list[re.Match], is_vtt: bool) -> Iterator[_Text]:
+    ends = [*(cue.start() for cue in cues), len(text)][1:]
+    for cue, end in zip(cues, ends, strict=True):
+        empty = _EMPTY_LINE.search(text, cue.end(), end) if is_vtt else None
+        end = empty.start() if empty else end
+        turns = list(_NEXT_SPEAKER.finditer(text, cue.end(), end))
+        starts = [cue.end(), *(turn.end() for turn in turns)]
+        for start, stop in zip(starts, [*(turn.start() for turn in turns), end], strict=True):
+            spans = list(_spans(text, start, stop))
+            is_one = len(starts) == 1 and sum(said for *_, said in spans) == 1
+            for first, last, is_said in spans:
+                masked, codes = _masked(text[first:last])
+                is_alone = is_one and is_said and markup_of(masked) == "text"
+                line, lay_out = _unwrapped(masked)
+                yield _Text(
+                    first,
+                    last,
+                    line,
+                    _with_codes(lay_out, codes),
+                    _seconds(cue.groups()[:4]) if is_alone else float("inf"),
+                    _seconds(cue.groups()[4:]) if is_alone else float("-inf"),
+                )
+
+
+def _spans(
+    text: str, start: int, end: int, passes: int = _MOST_PASSES
+) -> Iterator[tuple[int, int, bool]]:
+    """Yields (start, end, whether it is speech) of the texts of a speaker."""
+    start, end = _trimmed(text, start, end)
+    if not passes:
+        if has_letters(text[start:end]):
+            yield start, end, True
+        return
+    label = _LABEL.match(text, start, end)
+    if label:
+        group = 1 if label[1] else 2
+        if has_letters(label[group]):
+            yield *label.span(group), False
+        yield from _spans(text, label.end(), end, passes - 1)
+        return
+    between = [match.span() for match in _BETWEEN.finditer(text, start, end)]
+    firsts, lasts = [start, *(last for _, last in between)], [*(first for first, _ in between), end]
+    for first, last in zip(firsts, lasts, strict=True):
+        for begin, stop in html_segments(text[first:last]):
+            begin, stop = first + begin, first + stop
+            if (begin, stop) == (start, end):
+                yield start, end, True
+            else:
+                yield from _spans(text, begin, stop, passes - 1)
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    lead = _LEAD.match(text, start, end)
+    start = lead.end() if lead else start
+    while end > start and (_IN_TAIL.match(text[end - 1]) or text.endswith(" #", start, end)):
+        begin = text.rfind("{", start, end) if text[end - 1] == "}" else end - 1
+        if text[end - 1] == "}" and not (begin >= 0 and _TAIL.match(text, begin, end)):
+            break
+        end = begin
+    return start, end
+
+
+def _masked(raw: str) -> tuple[str, list[str]]:
+    """Returns a text with tags for its codes, and these."""
+    codes: list[str] = []
+
+    def tag(match: re.Match) -> str:
+        codes.append(match[0])
+        return f'<{"br" if match[0] in _BREAKS else "wbr"} i="{len(codes) - 1}">'
+
+    return _CODE.sub(tag, raw), codes
+
+
+def _unwrapped(text: str) -> tuple[str, Callable[[str], str]]:
+    """Like `unwrapped`, but never breaks a line inside a tag."""
+    line, plain = unwrapped(text)
+    if not _TAG.search(text) or _TAGS_PLACE in text:
+        return line, plain
+    _, lay_out = unwrapped(_TAG.sub(_TAGS_PLACE, text))
+
+    def written(text: str) -> str:
+        tags = iter(_TAG.findall(text))
+        laid_out = lay_out(_TAG.sub(_TAGS_PLACE, text.replace(_TAGS_PLACE, "")))
+        return re.sub(_TAGS_PLACE, lambda match: next(tags), laid_out)
+
+    return line, written
+
+
+def _with_codes(lay_out: Callable[[str], str], codes: list[str]) -> Callable[[str], str]:
+    def written(text: str) -> str:
+        numbers = sorted(int(match[1]) for match in _STAND_IN.finditer(text))
+        if numbers != list(range(len(codes))):
+            raise UserError(
+                f"{len(codes)} codes are in the text of a subtitle; expected each once in its "
+                f"translation, got {text!a}. Put them in, or leave it out.",
+                code="inline_codes_differ",
+            )
+        return _STAND_IN.sub(lambda match: codes[int(match[1])], lay_out(text))
+
+    return written if codes else lay_out
+
+
+def _seconds(fields: tuple[str, ...]) -> float:
+    hours, minutes, seconds = (int(field or 0) for field in fields[:3])
+    return 3600 * hours + 60 * minutes + seconds + float(f"0.{fields[3] or 0}")
+
+
+def _goes_on(before: _Text, after: _Text) -> bool:
+    """Returns whether a sentence does not end with its subtitle."""
+    return (
+        after.begins - before.ends <= _MOST_SECONDS
+        and not ends_line(before.text)
+        and after.text[0].islower()
+    )
+
+
+def _add(document: SpanDocument, group: list[_Text]) -> None:
+    text = " ".join(said.text for said in group)
+    unit = Unit(text, format=markup_of(text))
+
+    def written(text: str) -> list[str]:
+        # The space after each part counts.
+        lengths = [len(part.text) + 1 for part in group]
+        parts = divided(text, lengths) if group[1:] else [text]
+        return [said.written(part) for said, part in zip(group, parts, strict=True)]
+
+    document.add_parts(unit, [(said.start, said.end) for said in group], written)

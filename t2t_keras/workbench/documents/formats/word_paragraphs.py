@@ -1,0 +1,380 @@
+"""The text of a paragraph of WordprocessingML, and its runs built anew."""
+
+import collections
+import copy
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from xml.sax.saxutils import escape
+
+from lxml import etree
+
+from t2t_keras.errors import UserError
+from t2t_keras.text.files import has_letters
+from t2t_keras.workbench.documents.document import Unit
+from t2t_keras.workbench.documents.exchange.inline_codes import lone_code
+
+WORDS = _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+# What has runs as a text of its own: a paragraph, and what stands above a word.
+PARAGRAPHS = f"{_W}p", f"{_W}rt"
+_RUN, _TEXT, _FORMAT = f"{_W}r", f"{_W}t", f"{_W}rPr"
+_FIELD, _FIELD_SIGN, _FIELD_CODE = f"{_W}fldSimple", f"{_W}fldChar", f"{_W}instrText"
+# Where the runs of some elements are; those of all others are directly in them.
+_INSIDE = {f"{_W}sdt": f"{_W}sdtContent", f"{_W}ruby": f"{_W}rubyBase"}
+_RUBY = f"{_W}ruby"
+# Deleted text, and text moved elsewhere.
+_GONE = {f"{_W}del", f"{_W}moveFrom"}
+# Alternatives of the same text; the program shows one.
+_ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"
+_FIELD_DATA = f"{_W}fldData"
+_RAISED = f"{_W}vertAlign"  # or lowered
+_BREAKS = {f"{_W}{name}" for name in ("br", "cr", "ptab", "tab")}
+# Elements that represent a character inside a word.
+_SIGNS = {f"{_W}noBreakHyphen": "\u2011", f"{_W}softHyphen": "\u00ad"}
+_NAMES = {sign: name for name, sign in _SIGNS.items()}
+# Notes of word processors on layout and spelling.
+_NOTES = {f"{_W}{name}" for name in ("proofErr", "lastRenderedPageBreak")}
+# Invisible differences in format.
+_UNSEEN = (f"{_W}lang", f"{_W}noProof")
+
+
+class _Piece(NamedTuple):
+    """Text in a format, elements around pieces, or elements that stay as they are."""
+
+    text: str
+    format: etree._Element | None  # w:rPr
+    key: str  # of the format
+    elements: list[etree._Element]
+    inner: list["_Piece"] | None = None  # of the one element, or of the field
+    run: etree._Element | None = None  # that the elements are a part of
+    field: tuple[int, int] | None = None  # which of the elements begin it, and which end it
+
+    @property
+    def is_text(self) -> bool:
+        return not self.elements
+
+
+class Paragraph:
+    """A paragraph, and the unit of its text.
+
+    Attributes:
+      unit: what is translated.
+      has_text: whether there is anything to translate.
+      left_out: how many texts in it stay, by the reason.
+      format_bytes: most that the formats of its runs take when it is written.
+    """
+
+    def __init__(self, element: etree._Element, path: Path):
+        self._element, self._path = element, path
+        self.left_out: collections.Counter[str] = collections.Counter()
+        self._is_changed = False
+        self._signs: set[str] = set()  # that are elements in it
+        self._pieces_in_runs = self._largest_format = 0
+        pieces = _merged(self._pieces(_children(element)))
+        self.format_bytes = self._pieces_in_runs * self._largest_format
+        first, last = 0, len(pieces)
+        while first < last and not _has_text([pieces[first]]):
+            first += 1
+        while first < last and not _has_text([pieces[last - 1]]):
+            last -= 1
+        self.has_text = first < last
+        self._before, self._after = pieces[:first], pieces[last:]
+        pieces = pieces[first:last]
+        sizes: collections.Counter[str] = collections.Counter()
+        formats = {}
+        for each in pieces:
+            sizes[each.key] += len(each.text)
+            formats.setdefault(each.key, each.format)
+        # What most of the text looks like needs no code.
+        self._key = max(sizes, key=sizes.__getitem__, default="")
+        self._format = formats.get(self._key)
+        self._codes: list[_Piece] = []
+        if len(pieces) == 1 and pieces[0].is_text:
+            self.unit = Unit(pieces[0].text)
+        else:
+            self.unit = Unit(self._masked(pieces, self._key), format="xml")
+
+    def _pieces(self, elements: Iterable[etree._Element], in_link: bool = False) -> list[_Piece]:
+        pieces: list[_Piece] = []
+        field: list[etree._Element] = []  # the elements of a field that has begun
+        depth = 0
+        for element in elements:
+            kinds = _field_signs(element)
+            opened = kinds.count("begin") - kinds.count("end")
+            # A link of a table of contents is around the whole field of its page number.
+            if depth or ("begin" in kinds and (opened or element.tag in (_RUN, _FIELD))):
+                depth += opened
+                field.append(element)
+                if depth <= 0:
+                    pieces.append(self._of_field(field, in_link))
+                    field, depth = [], 0
+            elif element.tag == _RUN:
+                of_run = list(self._of_run(element, in_link))
+                pieces += of_run
+                self._pieces_in_runs += len(of_run)
+                if (form := element.find(_FORMAT)) is not None:
+                    self._largest_format = max(self._largest_format, len(_clean(form)))
+            elif element.tag not in _NOTES:
+                pieces.append(self._around(element, in_link))
+        if field:  # It goes on in the next paragraph.
+            pieces.append(_Piece("", None, "", field))
+            self.left_out[_FIELDS] += 1
+        return pieces
+
+    def _around(
+        self, element: etree._Element, in_link: bool, run: etree._Element | None = None
+    ) -> _Piece:
+        """Returns the piece of an element: around the text in it, whatever it is; or it stays."""
+        if element.tag == _FIELD and not _is_link(element.get(f"{_W}instr", "")):
+            self.left_out[_FIELDS] += 1
+        elif element.tag == _ALTERNATIVES:
+            self.left_out["texts in alternatives"] += _has_own_text(element)
+        elif element.tag not in {*_GONE, *PARAGRAPHS}:
+            inner = _merged(self._pieces(_children(_inside(element)), in_link))
+            if any(piece.is_text or piece.inner for piece in inner):
+                form = None if run is None else run.find(_FORMAT)
+                return _Piece("", form, "", [element], inner, run)
+        form = None if run is None else run.find(_FORMAT)
+        return _Piece("", form, _key(form) if run is not None else "", [element], run=run)
+
+    def _of_run(self, run: etree._Element, in_link: bool) -> Iterator[_Piece]:
+        """Yields the texts and other elements of a run, each of these in a run of its own."""
+        form = run.find(_FORMAT)
+        if not any(part.tag in (_TEXT, _RUBY, *_SIGNS) for part in run):
+            if len(run) > (form is not None):
+                self.left_out["texts in alternatives"] += sum(
+                    part.tag == _ALTERNATIVES and _has_own_text(part) for part in run
+                )
+                yield _Piece("", None, "", [run])
+            return
+        key = _key(form)
+        for part in run:
+            if part.tag == _TEXT:
+                yield _Piece(part.text or "", form, key, [])
+            elif part.tag in _SIGNS:
+                self._signs.add(_SIGNS[part.tag])
+                yield _Piece(_SIGNS[part.tag], form, key, [])
+            elif part.tag in (_RUBY, _ALTERNATIVES):
+                yield self._around(part, in_link, run)
+            elif part.tag != _FORMAT and part.tag not in _NOTES:
+                yield _Piece("", form, key, [part], run=run)
+
+    def _of_field(self, field: list[etree._Element], in_link: bool) -> _Piece:
+        """Returns the piece of a field: around its text if it is a link, else it stays.
+
+        So does a link in a link, for fields may stand in each other without end.
+        """
+        bounds = None if in_link else _link_bounds(field)
+        if not bounds:
+            self.left_out[_FIELDS] += 1
+            return _Piece("", None, "", field)
+        inner = _merged(self._pieces(field[bounds[0] : bounds[1]], in_link=True))
+        return _Piece("", None, "", field, inner, field=bounds)
+
+    def _masked(self, pieces: Sequence[_Piece], key: str) -> str:
+        parts = []
+        for coded in pieces:
+            if coded.is_text and coded.key == key:
+                parts.append(escape(coded.text))
+                continue
+            number = len(self._codes)
+            self._codes.append(coded)
+            if coded.is_text:
+                # An index, as in m², belongs to the word before it.
+                raised = None if coded.format is None else coded.format.find(_RAISED)
+                is_index = raised is not None and raised.get(f"{_W}val") != "baseline"
+                name = "sup" if is_index else "g"
+                parts.append(f'<{name} i="{number}">{escape(coded.text)}</{name}>')
+            elif coded.inner:
+                # Its first format is what its text looks like.
+                inner_key = next((piece.key for piece in coded.inner if piece.is_text), "")
+                parts.append(f'<g i="{number}">{self._masked(coded.inner, inner_key)}</g>')
+            else:
+                inside = {part.tag for element in coded.elements for part in element.iter()}
+                parts.append(lone_code(number, parts_words=bool(inside & _BREAKS)))
+        return "".join(parts)
+
+    def write(self) -> bool:
+        """Puts the unit's translation, if it was given one, in place; returns whether it was."""
+        is_as_read = self.unit.target == self.unit.source and not self._is_changed
+        if not self.unit.match or is_as_read:
+            return False
+        self._is_changed = True
+        target = self.unit.target
+        text = target if self.unit.format == "xml" else escape(target)
+        try:
+            # Characters that XML cannot hold, as form feeds, are an error here as well.
+            root = etree.fromstring(f"<t>{text}</t>")
+        except etree.XMLSyntaxError as error:
+            raise UserError(
+                f"{self._path}: {text!a} is not well-formed: {error.msg}.", code="malformed_xml"
+            ) from error
+        numbers = sorted(int(each.get("i", "-1")) for each in root.iter("g", "sup", "x"))
+        if numbers != list(range(len(self._codes))):
+            raise UserError(
+                f"{self._path}: expected {len(self._codes)} inline codes once each, got {text!a}.",
+                code="inline_codes_differ",
+            )
+        new = [*self._elements(self._before), *self._built(root, self._format)]
+        _fill(self._element, [*new, *self._elements(self._after)])
+        return True
+
+    def _built(self, root: etree._Element, form: etree._Element | None) -> list[etree._Element]:
+        """Returns runs and other elements for the text and the codes in an element."""
+        built = list(self._runs(root.text, form))
+        for tag in root:
+            code = self._codes[int(tag.get("i"))]
+            if tag.tag == "x":
+                built += self._elements([code])
+            elif code.is_text:
+                built += self._built(tag, code.format)
+            else:
+                first = next((piece.format for piece in code.inner if piece.is_text), form)
+                inner = self._built(tag, first)
+                if code.field:
+                    start, end = code.field
+                    built += [*code.elements[:start], *inner, *code.elements[end:]]
+                else:
+                    [around] = code.elements
+                    _fill(_inside(around), inner)
+                    built += self._elements([code])
+            built += self._runs(tag.tail, form)
+        return built
+
+    def _elements(self, pieces: Iterable[_Piece]) -> Iterator[etree._Element]:
+        """Yields the elements of unchanged pieces."""
+        for piece in pieces:
+            if piece.is_text:
+                yield from self._runs(piece.text, piece.format)
+            elif piece.run is None:
+                yield from piece.elements
+            else:
+                run = _run(piece.format)
+                # No copies: paragraphs of text boxes are translated as well, where they are.
+                run.extend(piece.elements)
+                yield run
+
+    def _runs(self, text: str | None, form: etree._Element | None) -> Iterator[etree._Element]:
+        """Yields the run of a text, if there is any."""
+        if not text:
+            return
+        run = _run(form)
+        signs = "".join(self._signs)
+        for part in re.split(f"([{signs}])", text) if signs else [text]:
+            if part in self._signs:
+                etree.SubElement(run, _NAMES[part])
+            elif part:
+                element = etree.SubElement(run, _TEXT)
+                element.text = part
+                element.set(_SPACE, "preserve")
+        yield run
+
+
+_FIELDS = "fields, as page numbers"
+
+
+def _has_own_text(element: etree._Element) -> bool:
+    """Returns whether an element has text outside of the paragraphs in it."""
+    for text in element.iter(_TEXT):
+        above = text.getparent()
+        while above is not element and above.tag not in PARAGRAPHS:
+            above = above.getparent()
+        if above is element and has_letters(text.text or ""):
+            return True
+    return False
+
+
+def _children(element: etree._Element) -> list[etree._Element]:
+    """Returns what is in an element but its properties."""
+    return [
+        child
+        for child in element
+        if isinstance(child.tag, str) and not child.tag.endswith("Pr") and child.tag != _FIELD_DATA
+    ]
+
+
+def _fill(element: etree._Element, children: Iterable[etree._Element]) -> None:
+    """Replaces what is in an element but its properties."""
+    for child in _children(element):
+        element.remove(child)
+    element.extend(children)
+
+
+def _inside(around: etree._Element) -> etree._Element:
+    """Returns the element that has the runs, as of a content control."""
+    inside = around.find(_INSIDE[around.tag]) if around.tag in _INSIDE else None
+    return around if inside is None else inside
+
+
+def _field_signs(element: etree._Element) -> list[str | None]:
+    """Returns what begins, divides and ends fields in an element."""
+    return [each.get(f"{_W}fldCharType") for each in element.iter(_FIELD_SIGN)]
+
+
+def _is_link(code: str) -> bool:
+    """Returns whether a field's code is of a link, whose text is the document's own."""
+    return code.upper().split()[:1] == ["HYPERLINK"]
+
+
+def _link_bounds(field: Sequence[etree._Element]) -> tuple[int, int] | None:
+    """Returns where the elements of a link's text begin and end; None = the field is no link.
+
+    A link whose signs and text share a run does not count.
+    """
+    start = depth = 0
+    for number, element in enumerate(field, 1):
+        kinds = _field_signs(element)
+        depth += kinds.count("begin")
+        if depth == 1 and kinds[-1:] == ["separate"]:
+            start = number
+            break
+        depth -= kinds.count("end")
+    around = [*field[:start], field[-1]]
+    code = "".join(text.text or "" for each in around for text in each.iter(_FIELD_CODE))
+    has_text = any(each.find(f".//{_TEXT}") is not None for each in around)
+    if not start or has_text or not _is_link(code) or _field_signs(field[-1]) != ["end"]:
+        return None
+    return start, len(field) - 1
+
+
+def _key(form: etree._Element | None) -> str:
+    if form is None:
+        return ""
+    form = copy.deepcopy(form)
+    for name in _UNSEEN:
+        for unseen in form.findall(name):
+            form.remove(unseen)
+    return hashlib.sha256(_clean(form)).hexdigest() if len(form) else ""
+
+
+def _clean(form: etree._Element) -> bytes:
+    """Returns a format as XML, without the namespaces that it does not use."""
+    form = copy.deepcopy(form)
+    etree.cleanup_namespaces(form)
+    return etree.tostring(form, with_tail=False)
+
+
+def _merged(pieces: Iterable[_Piece]) -> list[_Piece]:
+    """Returns the pieces with neighbours of one format as one."""
+    merged: list[_Piece] = []
+    for piece in pieces:
+        if piece.is_text and merged and merged[-1].is_text and merged[-1].key == piece.key:
+            merged[-1] = merged[-1]._replace(text=merged[-1].text + piece.text)
+        elif not piece.is_text or piece.text:
+            merged.append(piece)
+    return merged
+
+
+def _has_text(pieces: Sequence[_Piece]) -> bool:
+    return any(has_letters(piece.text) or _has_text(piece.inner or []) for piece in pieces)
+
+
+def _run(form: etree._Element | None) -> etree._Element:
+    """Returns a run in a format, without anything in it."""
+    run = etree.Element(_RUN)
+    if form is not None:
+        run.append(copy.deepcopy(form))
+    return run

@@ -1,0 +1,203 @@
+"""A text as the sentences that a model translates one by one, and back as it was laid out."""
+
+import bisect
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from t2t_keras.text.sentences import ends_sentence, join_sentences, sentence_splitter
+from t2t_keras.workbench.markup.characters import read_characters, write_characters
+
+# It begins only where white space does, so that a long run of it is not tried from each place.
+_BREAK = re.compile(r"(?<![^\S\r\n])[^\S\r\n]*+(?:\r\n|\r|\n)\s*")
+_LINE_END = re.compile(r"(?<![ \t])[ \t]*+\r?\n[ \t\r\n]*")
+_WIDE_SPACE = re.compile(r"(?<=\S)(?:[ \t\f]{2,}+|[\t\f])(?=\S)")
+_SPACES = re.compile(r"[ \t\r\n\f]+")
+# Shorter lines are not the lines of a sentence that was wrapped, but an own text each.
+_LEAST_WRAPPED = 40
+# Markup between these, of HTML or XML, keeps its white space.
+_KEPT_LINES = '<pre class="t2t-lines" xml:space="preserve">', "</pre>"
+# Markup in which ends of lines are not mere white space, or which has to come back as it is.
+_TAG = re.compile(r"<!--.*?(?:-->|$)|<[^<>]*>", re.DOTALL)
+_OWN_LINES = re.compile(r"<(?:pre|code|kbd|samp|tt|script|style|textarea|xmp)\b", re.IGNORECASE)
+# Of lines that are not wrapped.
+_PART_END = re.compile(r"[:;♪][^\w\s]*$")
+
+
+class Segment(NamedTuple):
+    """Sentences in one or more lines: what is between them, and where their lines break."""
+
+    sentences: list[str]
+    gaps: list[str]  # white space after each
+    breaks: list[str]  # of its lines, from the end of the text of one to the beginning of the next
+    lengths: list[int]  # of its lines
+
+    @property
+    def line(self) -> str:
+        """All sentences in one line."""
+        return "".join(
+            sentence + gap for sentence, gap in zip(self.sentences, self.gaps, strict=True)
+        )
+
+
+def segmented(
+    text: str, language: str = "", is_plain: bool = True, keeps_lines: bool = False
+) -> list[str | Segment]:
+    """Returns segments, and the white space before, between and after them as strings.
+
+    Lines are segments of their own, unless they look like those of a wrapped sentence. A text that
+    is not plain has one segment with all of it, for markup has ends of lines anywhere; where it
+    `keeps_lines`, its line ends stay, except in wrapped sentences.
+    """
+    start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    if end <= start:
+        return [text]
+    if not is_plain:
+        core = text[start:end]
+        if keeps_lines and re.search(r"[\n\r\t]", core):
+            core = _with_kept_lines(core)
+        return [text[:start], Segment([core], [""], [], []), text[end:]]
+    parts: list[str | Segment] = [text[:start]]
+    lines, breaks = _lines(text[start:end])
+    group, inner = [lines[0]], []
+    for line, between in zip(lines[1:], breaks, strict=True):
+        if _is_wrapped(group[-1], line, between):
+            inner.append(between)
+            group.append(line)
+        else:
+            parts += [_segment(group, inner, language), between]
+            group, inner = [line], []
+    return [*parts, _segment(group, inner, language), text[end:]]
+
+
+def _with_kept_lines(markup: str) -> str:
+    lines, breaks = _lines(markup)
+    in_tags = [tag.span() for tag in _TAG.finditer(markup) if "\n" in tag[0] or "\r" in tag[0]]
+    stay = bool(_OWN_LINES.search(markup))
+    parts, position = [lines[0]], len(lines[0])
+    for before, line, between in zip(lines, lines[1:], breaks, strict=False):
+        number = bisect.bisect(in_tags, (position,)) - 1
+        is_in_tag = number >= 0 and position < in_tags[number][1]
+        is_wrapped = not stay and not is_in_tag and _is_wrapped(before, line, between)
+        parts += [" " if is_wrapped else between, line]
+        position += len(between) + len(line)
+    return _KEPT_LINES[0] + "".join(parts) + _KEPT_LINES[1]
+
+
+def ends_line(text: str) -> bool:
+    """Returns whether what follows a line begins anew: after a sentence, a colon or a note."""
+    return ends_sentence(text) or bool(_PART_END.search(text[-10:]))
+
+
+def laid_out(parts: Sequence[str | Segment], translations: Mapping[str, str]) -> str:
+    """Returns the text with lines or sentences replaced by their translations, where there are."""
+    return "".join(part if isinstance(part, str) else _of(part, translations) for part in parts)
+
+
+def _of(segment: Segment, translations: Mapping[str, str]) -> str:
+    text = translations.get(segment.line)
+    if text is None:
+        *gaps, end = segment.gaps
+        text = join_sentences([translations.get(each, each) for each in segment.sentences], gaps)
+        text += end
+    if segment.line.startswith(_KEPT_LINES[0]):
+        before, _, after = text.removeprefix(_KEPT_LINES[0]).rpartition(_KEPT_LINES[1])
+        text = before + after
+    return wrapped(text, segment.breaks, segment.lengths)
+
+
+def _lines(text: str) -> tuple[list[str], list[str]]:
+    lines, breaks, position = [], [], 0
+    for match in _BREAK.finditer(text):
+        lines.append(text[position : match.start()])
+        breaks.append(match[0])
+        position = match.end()
+    return [*lines, text[position:]], breaks
+
+
+def _is_wrapped(line: str, following: str, between: str) -> bool:
+    """Returns whether a line goes on in the following one."""
+    return (
+        len(line) >= _LEAST_WRAPPED
+        and between.count("\n") + between.replace("\r\n", "").count("\r") == 1
+        and not ends_line(line)
+        and following[0].islower()
+    )
+
+
+def _segment(lines: Sequence[str], breaks: Sequence[str], language: str) -> Segment:
+    pieces = sentence_splitter(language)(" ".join(lines))
+    sentences = [sentence.rstrip() for sentence in pieces]
+    gaps = [raw[len(text) :] for raw, text in zip(pieces, sentences, strict=True)]
+    return Segment(sentences, gaps, list(breaks), list(map(len, lines)))
+
+
+def is_spaced(text: str) -> bool:
+    """Returns whether lines of a text contain white space that `unwrapped` would lose."""
+    return bool(_WIDE_SPACE.search(text))
+
+
+def unwrapped(text: str) -> tuple[str, Callable[[str], str]]:
+    """Returns a text in which ends of lines are no more than spaces, as one line.
+
+    Also returns a function that lays out its translation in as many lines.
+    """
+    lines = _LINE_END.split(text)
+    breaks = _LINE_END.findall(text)
+    lengths = list(map(len, lines))
+    spaces = _SPACES.findall(text)
+
+    def laid_out(translation: str) -> str:
+        words = translation.split(" ")
+        if len(words) == len(spaces) + 1:
+            # As many words as before: with the white space that was between these.
+            return "".join(map("".join, zip(words, [*spaces, ""], strict=True)))
+        return wrapped(translation, breaks, lengths)
+
+    return _SPACES.sub(" ", " ".join(lines)), laid_out
+
+
+def unwrapped_markup(raw: str) -> tuple[str, Callable[[str], str]]:
+    """Returns markup without tags as `unwrapped`; the translation is spelled like the source.
+
+    It has no entities but those of XML, which HTML has as well.
+    """
+    line, lay_out = unwrapped(raw)
+    spelled: dict[str, str] = {}
+    read_characters(raw, True, spelled)
+    return line, lambda text: lay_out(write_characters(text, spelled))
+
+
+def wrapped(text: str, breaks: Sequence[str], lengths: Sequence[int]) -> str:
+    """Returns a text in lines, with these breaks between them.
+
+    Their lengths are in proportion to those that are given. Where it has too few words, it has
+    fewer lines.
+    """
+    if not breaks:
+        return text
+    # With the space that a break replaces.
+    lines = [line for line in divided(text, [length + 1 for length in lengths]) if line]
+    pairs = zip(lines, [*breaks[: len(lines) - 1], ""], strict=True)
+    return "".join(line + between for line, between in pairs)
+
+
+def divided(text: str, lengths: Sequence[float]) -> list[str]:
+    """Divides a text between words into parts whose lengths are in such proportions.
+
+    Where it has too few words, the last parts are empty.
+    """
+    lines, position, number = [""], 0, 1
+    sums = list(itertools.accumulate(lengths))
+    share = len(text) / sums[-1]
+    for word in text.split(" "):
+        # A line ends where the text has reached its share, to the nearest word.
+        is_full = position + len(word) / 2 >= share * sums[number - 1]
+        if is_full and number < len(lengths) and lines[-1]:
+            lines.append(word)
+            number += 1
+        else:
+            lines[-1] += f" {word}" if position else word
+        position += len(word) + 1
+    return lines + [""] * (len(lengths) - len(lines))

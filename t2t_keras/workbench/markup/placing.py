@@ -1,0 +1,363 @@
+"""Places the tags of a sentence in its translation.
+
+Every element gets one run of the translation's words, inside that of its parent and next to those
+of its siblings, in any order. Dynamic programming finds the placement that agrees best with the
+word alignment. A tag without text goes next to the word that its neighbour is aligned with.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from t2t_keras.workbench.markup.segments import CLOSE, KEPT, LONE, OPEN, Mark
+from t2t_keras.workbench.placeholders.finding import key
+
+# Beyond so many siblings or states, siblings stay in the order of their words' places; beyond so
+# many marks, states in that order, or steps, tags stand in proportion to their places.
+_MOST_SIBLINGS, _MOST_STATES, _MOST_STEPS = 8, 400, 40_000
+# A sign that the source lacks is rather outside of an element.
+_OUTSIDE = -0.05
+# Where nothing else decides: in the order of the source, and at the side that a tag adjoins.
+_OUT_OF_ORDER, _ADJOINS, _APART = -0.02, 1.5, 0.75
+_NEVER = -1e6
+
+
+@dataclasses.dataclass
+class Node:
+    """What is placed as a whole: an element, a mark without text, or a kept piece.
+
+    Attributes:
+      mark: that opens it, or itself; None = it began in an earlier sentence.
+      close: that closes it; None = it goes on in the next sentence, or is no element.
+      first: number of its first unit in the source.
+      last: after its last one.
+      children: inside it, in order.
+    """
+
+    mark: Mark | None
+    close: Mark | None = None
+    first: int = 0
+    last: int = 0
+    children: list["Node"] = dataclasses.field(default_factory=list)
+
+    @property
+    def is_element(self) -> bool:
+        """Whether it can have words."""
+        return self.mark is None or self.mark.kind != LONE
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether its end is in another sentence."""
+        return self.is_element and self.close is None and not self.is_kept
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its text is kept."""
+        return self.mark is not None and self.mark.kind == KEPT
+
+
+# Marks at a place between units of the translation, in order: (number of units before, mark).
+Placement = list[tuple[int, Mark]]
+
+
+def tree_of(
+    marks: Sequence[Mark], gaps: Sequence[tuple[int, int]], units: int
+) -> tuple[Node, list[Node]]:
+    """Returns the elements of a sentence under a root, and those that are open at its beginning.
+
+    Args:
+      marks: of the sentence, in order.
+      gaps: for each, the number of units before it; for a kept piece, before and with it.
+      units: of the sentence.
+    """
+    opened_here = {mark.element for mark in marks if mark.kind == OPEN}
+    carried = [m for m in marks if m.kind == CLOSE and m.element not in opened_here][::-1]
+    root = Node(None, None, 0, units)
+    path = [root]
+    for _ in carried:
+        node = Node(None, None, 0, units)
+        path[-1].children.append(node)
+        path.append(node)
+    began = path[1:]
+    for mark, (first, last) in zip(marks, gaps, strict=True):
+        if mark.kind == CLOSE:
+            path[-1].close, path[-1].last = mark, first
+            path.pop()
+            continue
+        node = Node(mark, None, first, last if mark.kind == KEPT else first)
+        path[-1].children.append(node)
+        if mark.kind == OPEN:
+            node.last = units
+            path.append(node)
+    return root, began
+
+
+# A level of a state: a node that is open, a bit for each of its children that is done, and whether
+# it has a word.
+_Level = tuple[int, int, bool]
+_State = tuple[_Level, ...]
+
+
+class Placer:
+    """Places the marks of a sentence.
+
+    Args:
+      root: of `tree_of`.
+      began: of `tree_of`.
+      agreement: float [target units, source units], see `units.agreement`.
+      is_word: for the units of each side, whether they are words, not signs.
+      texts: of the target's units.
+      kept: for each KEPT mark, the text that it has in the translation.
+    """
+
+    def __init__(
+        self,
+        root: Node,
+        began: Sequence[Node],
+        agreement: np.ndarray,
+        is_word: tuple[Sequence[bool], Sequence[bool]],
+        texts: Sequence[str],
+        kept: dict[int, str],
+    ):
+        self._agreement, self._is_word = agreement, is_word
+        self._texts, self._kept = texts, kept
+        self._count = len(agreement)
+        self._nodes: list[Node] = []
+        self._children: list[list[int]] = []
+        self._began = [0]
+        numbers = {}
+        pending = [root]
+        while pending:
+            node = pending.pop()
+            numbers[id(node)] = len(self._nodes)
+            self._nodes.append(node)
+            pending += node.children[::-1]
+        self._children = [[numbers[id(child)] for child in node.children] for node in self._nodes]
+        self._places = {child: i for some in self._children for i, child in enumerate(some)}
+        self._began += [numbers[id(node)] for node in began]
+        # Else they are placed in proportion.
+        count = len(self._nodes)  # At least as many states are tried.
+        self._is_small = count <= _MOST_STATES and count * max(agreement.shape) <= _MOST_STEPS
+        if not self._is_small:
+            return
+        self._gains = [self._gain(node) for node in self._nodes]
+        self._bonuses = {
+            number: self._bonus(node)
+            for number, node in enumerate(self._nodes)
+            if not node.is_element
+        }
+        order = [self._mean_place(number) for number in range(len(self._nodes))]
+        self._in_order = [
+            sorted(range(len(some)), key=lambda i: (order[some[i]], i)) for some in self._children
+        ]
+
+    def _gain(self, node: Node) -> np.ndarray:
+        """Returns what a node gains by each unit that it has: float [target units]."""
+        if not node.is_element:
+            return np.zeros(self._count)
+        share = self._agreement[:, node.first : node.last].sum(axis=1)
+        gains = np.where(self._agreement.sum(axis=1) > 0, 2 * share - 1, _OUTSIDE)
+        if node.is_kept:
+            share = key(self._kept[id(node.mark)])
+            alike = np.array([key(text) == share for text in self._texts], bool)
+            return np.where(alike, gains + 4, _NEVER)
+        return gains
+
+    def _bonus(self, node: Node) -> np.ndarray:
+        """Returns how well a mark without text stands in each gap: float [target units + 1]."""
+        before, after = np.zeros(self._count + 1), np.zeros(self._count + 1)
+        sources = self._agreement.shape[1]
+        if node.first:
+            before[1:] = self._agreement[:, node.first - 1]
+        else:
+            before[0] = 1
+        if node.first < sources:
+            after[:-1] = self._agreement[:, node.first]
+        else:
+            after[-1] = 1
+        left = _APART if node.mark.space_before and not node.mark.space_after else _ADJOINS
+        right = _APART if node.mark.space_after and not node.mark.space_before else _ADJOINS
+        return left * before + right * after
+
+    def _mean_place(self, number: int) -> float:
+        node = self._nodes[number]
+        if not node.is_element:
+            return float(self._bonuses[number].argmax())
+        if node.is_kept and self._count:
+            return float(self._gains[number].argmax())
+        gains = np.maximum(self._gains[number], 0)
+        total = gains.sum()
+        return float(gains @ np.arange(self._count) / total) if total else float(node.first)
+
+    def place(self) -> Placement:
+        """Returns all marks with their places; kept pieces have one before their text."""
+        siblings = max(map(len, self._children))
+        orders = (True, False) if siblings <= _MOST_SIBLINGS else (False,)
+        for any_order, must_have_words in itertools.product(orders, (True, False)):
+            states = self._is_small and self._states(any_order, must_have_words)
+            if states and len(states) * self._count <= _MOST_STEPS:
+                placement = self._best(states, must_have_words)
+                if placement is not None:
+                    return placement
+        return self._in_proportion()
+
+    def _states(self, any_order: bool, must_have_words: bool):
+        """Returns, by state, the states that a mark leads to, and the one that a word leads to.
+
+        In the order in which marks lead from one to the other; None if there are too many.
+        """
+        begin: _State = tuple((number, 0, number == 0) for number in self._began)
+        steps_of: dict[_State, tuple[list, _State | None]] = {}
+        # A mark adds one to the marks that are out, a word none: so states come in order.
+        waves, pending = {0: {begin: None}}, 0
+        while pending in waves:
+            wave = list(waves[pending])
+            for state in wave:
+                steps = self._steps(state, any_order, must_have_words)
+                with_word = self._with_word(state)
+                steps_of[state] = steps, with_word
+                if (
+                    with_word is not None
+                    and with_word not in steps_of
+                    and with_word not in waves[pending]
+                ):
+                    waves[pending][with_word] = None
+                    wave.append(with_word)
+                for following, _, _ in steps:
+                    waves.setdefault(pending + 1, {})[following] = None
+                if len(steps_of) > _MOST_STATES:
+                    return None
+            pending += 1
+        return steps_of
+
+    def _steps(self, state: _State, any_order: bool, must_have_words: bool):
+        """Returns (state, number of the node, whether it closes) for each mark that may come."""
+        number, done, has_word = state[-1]
+        children, steps = self._children[number], []
+        if any_order:
+            open_children = [i for i in range(len(children)) if not done >> i & 1]
+        else:
+            open_children = self._in_order[number][done.bit_count() :][:1]
+        for i in open_children:
+            child = children[i]
+            if self._nodes[child].is_element:
+                steps.append(((*state, (child, 0, False)), child, False))
+            else:
+                steps.append(((*state[:-1], (number, done | 1 << i, has_word)), child, False))
+        node = self._nodes[number]
+        complete = len(state) > 1 and done == (1 << len(children)) - 1 and not node.goes_on
+        needs_word = node.is_kept or (must_have_words and self._has_word(node))
+        if complete and (has_word or not needs_word):
+            parent, of_parent, parent_has_word = state[-2]
+            i = self._places[number]
+            level = parent, of_parent | 1 << i, parent_has_word or has_word
+            steps.append(((*state[:-2], level), number, True))
+        return steps
+
+    def _with_word(self, state: _State) -> _State | None:
+        number, _, has_word = state[-1]
+        if self._nodes[number].is_kept and has_word:
+            return None
+        return tuple((node, done, True) for node, done, _ in state)
+
+    def _best(self, states, must_have_words: bool) -> Placement | None:
+        numbers = {state: number for number, state in enumerate(states)}
+        gains = np.array(
+            [
+                sum((self._gains[node] for node, _, _ in state), np.zeros(self._count))
+                for state in states
+            ]
+        ).reshape(len(states), self._count)
+        scores = np.full(len(states), -np.inf)
+        scores[0] = 0.0
+        came_by_mark: list[dict[int, tuple[int, int, bool]]] = []
+        came_by_word: list[dict[int, int]] = []
+        for gap in range(self._count + 1):
+            by_mark: dict[int, tuple[int, int, bool]] = {}
+            for state, (steps, _) in states.items():
+                so_far = scores[numbers[state]]
+                if so_far == -np.inf:
+                    continue
+                for following, node, closes in steps:
+                    score = so_far + self._of_step(state, node, closes, gap)
+                    target = numbers[following]
+                    if score > scores[target]:
+                        scores[target] = score
+                        by_mark[target] = numbers[state], node, closes
+            came_by_mark.append(by_mark)
+            if gap == self._count:
+                break
+            following_scores, by_word = np.full(len(states), -np.inf), {}
+            for state, (_, with_word) in states.items():
+                number = numbers[state]
+                if with_word is None or scores[number] == -np.inf:
+                    continue
+                # An element with nothing but a comma has no word; a kept piece has what it is.
+                counts = self._is_word[1][gap] or self._nodes[state[-1][0]].is_kept
+                following = with_word if counts else state
+                score, target = scores[number] + gains[number, gap], numbers[following]
+                if score > following_scores[target]:
+                    following_scores[target] = score
+                    by_word[target] = number
+            came_by_word.append(by_word)
+            scores = following_scores
+        ends = [numbers[state] for state in states if self._is_end(state, must_have_words)]
+        best = max(ends, key=lambda number: scores[number], default=None)
+        if best is None or scores[best] < _NEVER / 2:
+            return None
+        return self._traced(best, came_by_mark, came_by_word)
+
+    def _of_step(self, state: _State, node: int, closes: bool, gap: int) -> float:
+        if closes:
+            return 0.0
+        _, done, _ = state[-1]
+        place = self._places[node]
+        before = place - (done & ((1 << place) - 1)).bit_count()
+        bonus = self._bonuses[node][gap] if node in self._bonuses else 0.0
+        return bonus + _OUT_OF_ORDER * before
+
+    def _has_word(self, node: Node) -> bool:
+        return any(self._is_word[0][node.first : node.last])
+
+    def _is_end(self, state: _State, must_have_words: bool) -> bool:
+        for level, (number, done, has_word) in enumerate(state):
+            node, children = self._nodes[number], self._children[number]
+            left = [child for i, child in enumerate(children) if not done >> i & 1]
+            following = [state[level + 1][0]] if level + 1 < len(state) else []
+            if left != following or (level and not node.goes_on):
+                return False
+            if must_have_words and level and not has_word and self._has_word(node):
+                return False
+        return True
+
+    def _traced(self, state: int, came_by_mark, came_by_word) -> Placement:
+        placed, gap = [], self._count
+        while gap > 0 or state in came_by_mark[0]:
+            if state in came_by_mark[gap]:
+                state, number, closes = came_by_mark[gap][state]
+                node = self._nodes[number]
+                mark = node.close if closes else node.mark
+                if mark is not None:
+                    placed.append((gap, mark))
+            else:
+                gap -= 1
+                state = came_by_word[gap][state]
+        return placed[::-1]
+
+    def _in_proportion(self) -> Placement:
+        placed: Placement = []
+        scale = self._count / max(self._agreement.shape[1], 1)
+        pending: list[tuple[Node, bool]] = [(self._nodes[0], False)]
+        while pending:
+            node, closes = pending.pop()
+            if closes:
+                placed.append((round(node.last * scale), node.close))
+                continue
+            if node.mark is not None:
+                placed.append((round(node.first * scale), node.mark))
+            if node.close is not None:
+                pending.append((node, True))
+            pending += [(child, False) for child in node.children[::-1]]
+        return placed

@@ -1,0 +1,365 @@
+"""Reads HTML and XML into segments of running text and what stands between them."""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from t2t_keras.errors import UserError
+from t2t_keras.workbench.markup.characters import NO_TAGS, Characters, read_characters
+from t2t_keras.workbench.markup.matching import (
+    HTML_BLOCKS,
+    HTML_KEPT,
+    SVG_TEXTS,
+    XML_KEPT,
+    is_for_looks,
+    is_kept,
+    is_note,
+    match_html,
+    match_xml,
+    parts_words,
+    preserves_space,
+)
+from t2t_keras.workbench.markup.segments import (
+    CLOSE,
+    KEPT,
+    LONE,
+    OPEN,
+    Atom,
+    Mark,
+    Segment,
+    segment_of,
+)
+from t2t_keras.workbench.markup.tokens import CLOSE as CLOSING
+from t2t_keras.workbench.markup.tokens import OPEN as OPENING
+from t2t_keras.workbench.markup.tokens import OTHER, TEXT, Token, html_tokens, xml_tokens
+
+FORMATS = ("html", "xml")
+# What is read takes up to 350 bytes of memory for each, where tags are short.
+MOST_CHARACTERS = 4_000_000
+# Elements for what is written above or below its line: numbers and variables belong to a word.
+_INDICES = {"sub", "sup"}
+_MOST_TOKENS_OF_INDEX = 8
+# What is longer says little about the sentence that it stands in, and may not come through it.
+_MOST_KEPT_WORDS, _MOST_KEPT_CHARACTERS = 5, 60
+# The number of a note in place of its markup; no text has surrogates.
+_NOTE = re.compile("\ud800([0-9]+)\udfff")
+_SENTENCE_END = re.compile(r"[.!?\u2026]['\"\u201d\u00bb)\]]*$")
+
+
+@dataclasses.dataclass(frozen=True)
+class Fragment:
+    """Markup, taken apart: `write` puts it together again.
+
+    Attributes:
+      pieces: segments to be translated, and the markup between them.
+      notes: such pieces of each element inside a sentence that has a text of its own.
+    """
+
+    pieces: tuple[Segment | str, ...]
+    notes: tuple[tuple[Segment | str, ...], ...] = ()
+
+    @property
+    def segments(self) -> list[Segment]:
+        """What is to be translated."""
+        every = itertools.chain(self.pieces, *self.notes)
+        return [piece for piece in every if isinstance(piece, Segment)]
+
+    def write(self, translations: Sequence[str]) -> str:
+        """Returns the markup with others for the texts of the segments, as markup."""
+        texts = iter(translations)
+        written = _joined(self.pieces, texts)
+        notes = [_joined(pieces, texts) for pieces in self.notes]
+        return _NOTE.sub(lambda note: notes[int(note[1])], written) if notes else written
+
+
+def _joined(pieces: Sequence[Segment | str], texts: Iterator[str]) -> str:
+    return "".join(next(texts) if isinstance(piece, Segment) else piece for piece in pieces)
+
+
+def read_fragment(
+    text: str,
+    format: str,  # noqa: A002
+    blocks: Collection[str] = (),
+    keep: Collection[str] = (),
+    outline: bool = False,
+    inline: Collection[str] = (),
+) -> Fragment:
+    """Reads markup: a document, or a piece of one.
+
+    Nothing is fetched, and of the entities that a document declares none is expanded.
+
+    Args:
+      text: the markup.
+      format: "html" or "xml".
+      blocks: names of more elements that divide the text; of XML, none does so else.
+      keep: names of more elements whose content stays as it is.
+      outline: whether in XML the outermost elements that have text of their own divide it.
+      inline: names of elements that do not even so.
+
+    Raises:
+      UserError: XML is malformed, or the text has over `MOST_CHARACTERS` characters.
+    """
+    if format not in FORMATS:
+        raise UserError(
+            f"Expected format to be text, html or xml, got {format!r}.", code="bad_value"
+        )
+    if len(text) > MOST_CHARACTERS:
+        raise UserError(
+            f"Expected markup of at most {MOST_CHARACTERS:,} characters, got {len(text):,}. Divide "
+            f"it.",
+            code="too_long",
+        )
+    reader = Reader(text, format == "html", blocks, keep)
+    if outline and format == "xml":
+        reader.divide_by_outline(inline)
+    return Fragment(tuple(reader.pieces()), tuple(reader.notes))
+
+
+def html_segments(text: str) -> Iterator[tuple[int, int]]:
+    """Yields where the segments of a page begin and end, in order, however long it is."""
+    position = 0
+    reader = Reader(text, True, (), ())
+    for piece in reader.pieces():
+        raw = reader.with_notes(piece)
+        if isinstance(piece, Segment):
+            yield position, position + len(raw)
+        position += len(raw)
+
+
+class Reader:
+    """Reads markup; see `read_fragment`.
+
+    Attributes:
+      notes: pieces of the notes that were read.
+    """
+
+    def __init__(self, text: str, is_html: bool, blocks: Collection[str], keep: Collection[str]):
+        self._is_html = is_html
+        self._tokens = list(html_tokens(text) if is_html else xml_tokens(text))
+        if is_html:
+            blocks, keep = (frozenset(map(str.lower, names)) for names in (blocks, keep))
+            self._partners, self._ends = match_html(self._tokens, to_end=True)
+        else:
+            self._partners, self._ends = match_xml(self._tokens, text)
+        self._blocks = HTML_BLOCKS.union(blocks) if is_html else frozenset(blocks)
+        self._keep = (HTML_KEPT if is_html else XML_KEPT).union(keep)
+        self._dividing = list(map(self._divides, self._tokens))
+        if is_html:
+            self._read_images()
+        self.notes: list[list[Segment | str]] = []
+        self._atoms: list[Atom] = []
+        self._spelled: dict[str, str] = {}
+        self._last = ""  # The last character of the text, "" = white space or none.
+
+    def _read_images(self) -> None:
+        """Divides SVG at its text elements; ignores text elsewhere in it."""
+        number = end = 0
+        while number < len(self._tokens):
+            token = self._tokens[number]
+            if token.name == "svg" and token.kind == OPENING:
+                end = max(end, self._ends[number] or 0)
+            elif number < end and token.name in SVG_TEXTS and self._ends[number]:
+                after = self._ends[number]
+                self._dividing[number] = self._dividing[after - 1] = True
+                number = after
+                continue
+            elif number < end and token.kind == TEXT:
+                self._tokens[number] = Token(OTHER, token.raw, "svg")
+            number += 1
+
+    def divide_by_outline(self, inline: Collection[str]) -> None:
+        """Divides XML at the outermost elements that have text of their own, except `inline`."""
+        opened, own = [-1], set()
+        number = 0
+        while number < len(self._tokens):
+            token, end = self._tokens[number], self._ends[number]
+            if end and is_kept(token, self._keep):
+                number = end
+                continue
+            if token.kind == OPENING:
+                opened.append(number)
+            elif token.kind == CLOSING:
+                opened.pop()
+            elif token.kind == TEXT and token.raw.strip():
+                own.add(opened[-1])
+            number += 1
+        # Text that is in no element is running text, and so are all elements in it.
+        after = len(self._tokens) if -1 in own else 0
+        for number in sorted(own):
+            if number >= after:
+                after = self._ends[number]
+                if self._tokens[number].name not in inline:
+                    self._dividing[number] = self._dividing[after - 1] = True
+
+    def pieces(self) -> Iterator[Segment | str]:
+        """Yields the segments and what is between them."""
+        # For each token, the number of tokens before it that are text or divide the text.
+        pairs = zip(self._tokens, self._dividing, strict=True)
+        filled = (divides or (token.kind == TEXT and token.raw.strip()) for token, divides in pairs)
+        self._filled = [0, *itertools.accumulate(map(bool, filled))]
+        yield from self._read(0, len(self._tokens))
+
+    def with_notes(self, piece: Segment | str) -> str:
+        """Returns the markup of a piece."""
+        raw = piece.raw if isinstance(piece, Segment) else piece
+        if not self.notes:
+            return raw
+        return _NOTE.sub(lambda note: "".join(map(self.with_notes, self.notes[int(note[1])])), raw)
+
+    def _read(self, number: int, last: int, in_note: bool = False) -> Iterator[Segment | str]:
+        preserved = 0  # Up to this token, white space matters.
+        while number < last:
+            token, end = self._tokens[number], self._ends[number]
+            if end and preserves_space(token, self._is_html):
+                preserved = max(preserved, end)
+            if end and is_kept(token, self._keep):
+                yield from self._kept(number, end)
+                number = end
+                continue
+            if end and not self._dividing[number] and (atom := self._whole(number, end, in_note)):
+                self._append(atom)
+                number = end
+                continue
+            if token.kind == TEXT:
+                if token.name:
+                    self._spelled |= {NO_TAGS: "", "<": "<"}
+                for characters in read_characters(token.raw, self._is_html, self._spelled):
+                    if number < preserved and characters.is_space and characters.raw != " ":
+                        yield from self._flush(characters.raw)
+                    else:
+                        self._append(_atom(characters))
+            elif self._dividing[number] or (in_note and is_note(token, self._is_html)):
+                yield from self._flush(token.raw)
+            else:
+                self._append(self._tag(number, token))
+            number += 1
+        yield from self._flush()
+
+    def _whole(self, number: int, end: int, in_note: bool) -> Atom | None:
+        """Returns an element as a single atom, where it is one: an index, a note, or empty."""
+        token = self._tokens[number]
+        if token.name in _INDICES and self._is_index(number, end):
+            inside = self._tokens[number:end]
+            raw = "".join(token.raw for token in inside)
+            return Atom(raw, Mark(LONE, raw), None, self._visible(inside))
+        if self._is_empty(number, end):
+            return self._as_one(number, end)
+        if not in_note and (is_note(token, self._is_html) or self._is_sentence(number, end)):
+            return self._note(number, end)
+        return None
+
+    def _is_index(self, number: int, end: int) -> bool:
+        """Returns whether an element has no words, and directly follows a word."""
+        if not self._last or not self._is_short(number, end):
+            return False
+        text = self._visible(self._tokens[number:end])
+        return bool(text) and not (len(text) > 1 and any(map(str.isalpha, text)))
+
+    def _is_sentence(self, number: int, end: int) -> bool:
+        """Returns whether an element is a sentence directly after a word, like a footnote."""
+        if not self._last.isalnum() or not self._is_short(number, end):
+            return False
+        text = self._visible(self._tokens[number:end])
+        end = _SENTENCE_END.search(text)
+        return text[:1].isupper() and end is not None and " " in text[: end.start()]
+
+    def _is_short(self, number: int, end: int) -> bool:
+        return end - number <= _MOST_TOKENS_OF_INDEX and not any(self._dividing[number:end])
+
+    def _note(self, number: int, end: int) -> Atom:
+        """Returns an element with a text of its own as an atom, and adds its text to `notes`."""
+        outside = self._atoms, self._spelled, self._last
+        self._atoms, self._spelled, self._last = [], {}, ""
+        pieces = list(self._read(number, end, in_note=True))
+        self._atoms, self._spelled, self._last = outside
+        if not any(isinstance(piece, Segment) for piece in pieces):
+            raw = "".join(pieces)
+        else:
+            raw = f"\ud800{len(self.notes)}\udfff"
+            self.notes.append(pieces)
+        return Atom(raw, Mark(LONE, raw))
+
+    def _append(self, atom: Atom) -> None:
+        self._atoms.append(atom)
+        if not atom.mark:
+            self._last = "" if atom.characters.is_space else atom.raw[-1:]
+        elif atom.text:
+            self._last = atom.text[-1]
+        elif atom.mark.is_space:
+            self._last = ""
+
+    def _is_empty(self, number: int, end: int) -> bool:
+        return self._filled[number] == self._filled[end]
+
+    def _as_one(self, number: int, end: int) -> Atom:
+        inside = self._tokens[number:end]
+        raw = "".join(token.raw for token in inside)
+        return Atom(raw, Mark(LONE, raw, is_space=any(token.kind == TEXT for token in inside)))
+
+    def _divides(self, token: Token) -> bool:
+        if token.kind == TEXT:
+            return False
+        if token.kind == OTHER:
+            # A script's content is between its tags; a comment may be inside a sentence.
+            return token.name in ("!", "?", "!DOCTYPE")
+        return token.name in self._blocks
+
+    def _flush(self, raw: str = "") -> Iterator[Segment | str]:
+        if self._atoms:
+            piece = segment_of(self._atoms, self._spelled, self._is_html)
+            if isinstance(piece, str):
+                yield from self._taken_out(piece)
+            else:
+                yield from self._taken_out(piece.before)
+                yield dataclasses.replace(piece, before="", after="")
+                yield from self._taken_out(piece.after)
+        if raw:
+            yield raw
+        self._atoms, self._spelled, self._last = [], {}, ""
+
+    def _taken_out(self, raw: str) -> Iterator[Segment | str]:
+        """Yields the markup around a segment, and the pieces of the notes in it."""
+        for number, part in enumerate(_NOTE.split(raw)):
+            if number % 2:
+                yield from self.notes[int(part)]
+                self.notes[int(part)] = []
+            elif part:
+                yield part
+
+    def _tag(self, number: int, token: Token) -> Atom:
+        partner = self._partners[number]
+        if partner is None:
+            return Atom(token.raw, Mark(LONE, token.raw, is_space=parts_words(token.raw)))
+        kind = OPEN if number < partner else CLOSE
+        mark = Mark(kind, token.raw, min(number, partner), is_look=is_for_looks(token))
+        return Atom(token.raw, mark)
+
+    def _kept(self, number: int, end: int) -> Iterator[Segment | str]:
+        inside = self._tokens[number:end]
+        raw = "".join(token.raw for token in inside)
+        if any(self._dividing[number:end]):
+            yield from self._flush(raw)
+            return
+        text = self._visible(inside)
+        if 0 < len(text) <= _MOST_KEPT_CHARACTERS and len(text.split()) <= _MOST_KEPT_WORDS:
+            self._atoms.append(Atom(raw, Mark(KEPT, raw), None, text))
+        else:
+            self._atoms.append(Atom(raw, Mark(LONE, raw)))
+
+    def _visible(self, tokens: Sequence[Token]) -> str:
+        parts = []
+        for token in tokens:
+            if token.kind == TEXT:
+                parts += [
+                    characters.text for characters in read_characters(token.raw, self._is_html, {})
+                ]
+        return " ".join("".join(parts).split())
+
+
+def _atom(characters: Characters) -> Atom:
+    if not characters.is_kept:
+        return Atom(characters.raw, None, characters)
+    if characters.text.strip():
+        return Atom(characters.raw, Mark(KEPT, characters.raw), None, characters.text)
+    return Atom(characters.raw, Mark(LONE, characters.raw, is_space=bool(characters.text)))

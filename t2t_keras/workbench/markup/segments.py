@@ -1,0 +1,306 @@
+"""Segments: running text with tags in it, between the tags that divide a page."""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import NamedTuple
+
+from t2t_keras.workbench.markup.characters import Characters
+from t2t_keras.workbench.placeholders import find
+
+# Kinds of marks.
+OPEN, CLOSE, LONE, KEPT = "open", "close", "lone", "kept"
+_WORDS = re.compile("[A-Za-z0-9]+|[^A-Za-z0-9]+").findall
+# What a word may go on with, and what may stand before one that is no part of a placeholder.
+_HYPHENED = re.compile("[-'\u2010\u2011\u2019][A-Za-z0-9]?")
+# A capital after these begins another text.
+_ENDS = frozenset(".:;!?\u2026)]\u00bb\u201d")
+_BEFORE_WORD = re.compile(r"(?:^|[\s(\[\"'\u201c\u201e\u00ab,;:/-])$")
+
+
+@dataclasses.dataclass(frozen=True)
+class Mark:
+    """What stands in a text besides its characters.
+
+    Attributes:
+      kind: OPEN or CLOSE of an element; LONE, as an image or a comment; KEPT, an element whose text
+        is in that of the segment and stays as it is.
+      raw: as it stands there.
+      element: number of the element that it opens or closes.
+      start: its place in the text of the segment; for KEPT, that of its first character.
+      end: the same; for KEPT, after its last character.
+      space_before: whether white space is on its left.
+      space_after: whether white space is on its right.
+      is_space: whether it parts words as a space does: `&nbsp;`, the end of a line, or a tag
+        between words that a reader sees apart, as `</a><a>`.
+      lead: white space right in front of it, as it stands there.
+      is_look: whether it is of an element that may stand around a part of a word.
+    """
+
+    kind: str
+    raw: str
+    element: int = -1
+    start: int = 0
+    end: int = 0
+    space_before: bool = False
+    space_after: bool = False
+    is_space: bool = False
+    lead: str = ""
+    is_look: bool = False
+
+
+class Atom(NamedTuple):
+    """A mark, or some characters."""
+
+    raw: str
+    mark: Mark | None = None
+    characters: Characters | None = None
+    text: str = ""  # that of a KEPT mark, or of an index such as <sup>2</sup>
+
+    @property
+    def is_index(self) -> bool:
+        """Whether it is a whole element, as <sup>2</sup>, that belongs to the word before it."""
+        return self.mark is not None and self.mark.kind == LONE and bool(self.text)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether there is something to read."""
+        if self.mark:
+            return self.mark.kind == KEPT
+        return not self.characters.is_space
+
+
+@dataclasses.dataclass(frozen=True)
+class Segment:
+    """A piece of running text.
+
+    Attributes:
+      before: markup and white space in front of its first word, if it was not taken out.
+      after: the same, after its last one.
+      text: what is translated, white space as single spaces.
+      marks: the marks in it, in order.
+      spelled: how characters are written there, where it is otherwise than usual.
+      raws: for places in the text, where the characters that begin there end, and how they stand in
+        the markup, where that is otherwise; and for " ", the white space in front of what follows.
+      raw: all of it but `before` and `after`, as it stands there.
+      is_html: whether it is of HTML.
+    """
+
+    before: str
+    after: str
+    text: str
+    marks: tuple[Mark, ...]
+    spelled: Mapping[str, str]
+    raws: Mapping[int, tuple[int, str]]
+    raw: str
+    is_html: bool
+
+
+def segment_of(atoms: Sequence[Atom], spelled: Mapping[str, str], is_html: bool) -> Segment | str:
+    """Returns a segment of atoms, or their markup if it has no letters."""
+    if not any(_has_letters(atom) for atom in atoms):
+        return "".join(atom.raw for atom in atoms)
+    atoms = _with_formulas(atoms)
+    first, last = _core(atoms)
+    text, marks, raws = _text_and_marks(_with_divisions(atoms[first:last]))
+    marks = _with_kept_placeholders(text, marks, raws)
+    before, raw, after = (
+        "".join(atom.raw for atom in some)
+        for some in (atoms[:first], atoms[first:last], atoms[last:])
+    )
+    return Segment(before, after, text, tuple(marks), spelled, raws, raw, is_html)
+
+
+def _with_divisions(atoms: Sequence[Atom]) -> list[Atom]:
+    """Returns atoms in which tags act as spaces between words that a reader sees apart."""
+    atoms = list(atoms)
+    before, tags = "", []  # The last characters, and numbers of the tags after them.
+    for number, atom in enumerate(atoms):
+        if atom.mark and atom.mark.kind in (OPEN, CLOSE):
+            tags.append(number)
+        elif atom.is_text:
+            text = atom.text if atom.mark else atom.characters.text
+            marks = [atoms[tag].mark for tag in tags]
+            if before and tags and text and _is_divided(before, marks, text):
+                last = tags[-1]
+                atoms[last] = atoms[last]._replace(
+                    mark=dataclasses.replace(marks[-1], is_space=True)
+                )
+            before, tags = text, []
+        elif not atom.mark or atom.mark.is_space:
+            before, tags = "", []
+    return atoms
+
+
+def _is_divided(before: str, marks: Sequence[Mark], after: str) -> bool:
+    """Returns whether tags without white space separate two words, or two texts.
+
+    Elements side by side are, but where both are only for looks and the second goes on in small
+    letters, as in `<b>w</b><i>ord</i>`. So are words where a capital begins one, and sentences.
+    """
+    last, first = before[-1], after[0]
+    kinds = [mark.kind for mark in marks]
+    if CLOSE in kinds and OPEN in kinds[kinds.index(CLOSE) :]:
+        sign = not first.isalnum() or not (last.isalnum() or last in _ENDS)
+        goes_on = all(mark.is_look for mark in marks) and not first.isupper()
+        return not sign and not goes_on
+    return first.isupper() and len(before) > 1 and (last.islower() or last in _ENDS)
+
+
+def _with_kept_placeholders(
+    text: str, marks: list[Mark], raws: MutableMapping[int, tuple[int, str]]
+) -> list[Mark]:
+    """Returns marks with a kept piece for each placeholder that contains marks, as in 5&nbsp;km.
+
+    Removes the raws inside such a piece.
+    """
+    if not marks:
+        return marks
+    merged: list[Mark] = []
+    number = 0  # Number of the marks that are looked at.
+    for each in find(text):
+        while number < len(marks) and marks[number].end <= each.start:
+            merged.append(marks[number])
+            number += 1
+        first = number
+        while number < len(marks) and marks[number].start < each.end:
+            number += 1
+        inside = marks[first:number]
+        is_whole = inside and (inside[0].start, inside[0].end) == each[:2]
+        fits = all(each.start <= mark.start and mark.end <= each.end for mark in inside)
+        if not inside or is_whole or not fits or any(mark.element >= 0 for mark in inside):
+            merged += inside
+            continue
+        parts, position = [], each.start
+        for mark in inside:
+            parts += [_raw(text, position, mark.start, raws), mark.lead, mark.raw]
+            position = mark.end
+        raw = "".join([*parts, _raw(text, position, each.end, raws)])
+        merged.append(Mark(KEPT, raw, start=each.start, end=each.end))
+        for place in range(each.start, each.end):
+            raws.pop(place, None)
+    return merged + marks[number:]
+
+
+def _raw(text: str, start: int, end: int, raws: Mapping[int, tuple[int, str]]) -> str:
+    """Returns part of a text as written in the markup."""
+    parts = []
+    while start < end:
+        start, raw = raws.get(start, (start + 1, text[start]))
+        parts.append(raw)
+    return "".join(parts)
+
+
+def _with_formulas(atoms: Sequence[Atom]) -> list[Atom]:
+    """Returns atoms with a kept piece for each word that continues after an index, such as H₂O."""
+    if not any(atom.is_index for atom in atoms):
+        return list(atoms)
+    divided = itertools.chain.from_iterable(map(_divided, atoms))
+    runs = [list(run) for _, run in itertools.groupby(divided, _is_in_word)]
+    merged: list[Atom] = []
+    for number, run in enumerate(runs):
+        before, after = merged[-1:], runs[number + 1 : number + 2]
+        goes_on = any(
+            atom.is_index and not other.is_index for atom, other in itertools.pairwise(run)
+        )
+        goes_on |= run[-1].is_index and any(
+            _HYPHENED.match(_plain(following[0])) for following in after
+        )
+        begins = not run[0].mark and all(
+            _BEFORE_WORD.search(_plain(following)) for following in before
+        )
+        if _is_in_word(run[0]) and goes_on and begins:
+            raw, text = "".join(atom.raw for atom in run), "".join(map(_plain, run))
+            run = [Atom(raw, Mark(KEPT, raw), None, text)]
+        merged += run
+    return merged
+
+
+def _is_in_word(atom: Atom) -> bool:
+    text = _plain(atom)
+    return atom.is_index or (not atom.mark and text.isascii() and text.isalnum())
+
+
+def _plain(atom: Atom) -> str:
+    return atom.characters.text if atom.characters else atom.text
+
+
+def _divided(atom: Atom) -> list[Atom]:
+    """Returns its words and what is between them."""
+    characters = atom.characters
+    if not characters or characters.raw != characters.text:
+        return [atom]
+    return [Atom(part, None, characters._replace(raw=part, text=part)) for part in _WORDS(atom.raw)]
+
+
+def _has_letters(atom: Atom) -> bool:
+    characters = atom.characters
+    return bool(characters) and not characters.is_kept and any(map(str.isalpha, characters.text))
+
+
+def _core(atoms: Sequence[Atom]) -> tuple[int, int]:
+    """Returns (start, end) of the atoms without the outer tags, which need not be placed.
+
+    Of an element, both tags are outside of it, or none; unless the other is of another segment.
+    """
+    words = [number for number, atom in enumerate(atoms) if atom.is_text]
+    first, last = words[0], words[-1] + 1
+    marks = {
+        (atom.mark.kind, atom.mark.element): number
+        for number, atom in enumerate(atoms)
+        if atom.mark and atom.mark.element >= 0
+    }
+    begin, end = first, last
+    for (kind, element), number in marks.items():
+        other = marks.get((CLOSE if kind == OPEN else OPEN, element))
+        if kind == OPEN and number < first and other is not None and other < last:
+            begin = min(begin, number)
+        if kind == CLOSE and number >= last and other is not None and other >= first:
+            end = max(end, number + 1)
+    return begin, end
+
+
+def _text_and_marks(
+    atoms: Sequence[Atom],
+) -> tuple[str, list[Mark], dict[int, tuple[int, str]]]:
+    parts: list[str] = []
+    marks: list[Mark] = []
+    raws: dict[int, tuple[int, str]] = {}
+    waiting: list[int] = []  # Numbers of the marks after the last word or space.
+    size, space = 0, False  # Whether the text needs a space,
+    lead, is_white = "", False  # and whether it is white space that says so, and which.
+    for atom in atoms:
+        if atom.characters and atom.characters.is_space:
+            space = is_white = size > 0
+            lead += atom.raw
+            for number in waiting:
+                marks[number] = dataclasses.replace(marks[number], space_after=True)
+            waiting = []
+            continue
+        if atom.is_text:
+            content = atom.text if atom.mark else atom.characters.text
+            if content and (space or lead):
+                # The text does not begin with a space.
+                parts.append(" " * space)
+                if lead != " " * space:
+                    raws[size if space else size - 1] = size + space, lead
+                size += space
+                space = False
+            lead, is_white = "", False
+            start, size = size, size + len(content)
+            parts.append(content)
+            waiting = []
+            if atom.mark:
+                marks.append(dataclasses.replace(atom.mark, start=start, end=size))
+            elif content != atom.raw:
+                raws[start] = size, atom.raw
+            continue
+        place = dict(start=size, end=size, space_before=is_white, lead=lead)
+        mark = dataclasses.replace(atom.mark, **place)
+        lead = ""
+        waiting.append(len(marks))
+        marks.append(mark)
+        if mark.is_space:
+            space = size > 0
+    return "".join(parts), marks, raws

@@ -1,0 +1,235 @@
+"""HTML and XML as tags, text and the rest; nothing is expanded, and nothing fetched.
+
+The tokens of a text, put together, are the text. Reading takes time in proportion to its length.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from t2t_keras.errors import UserError
+from t2t_keras.workbench.markup.characters import NOT_XML
+
+# Kinds of tokens.
+OPEN, CLOSE, EMPTY, TEXT, OTHER = "open", "close", "empty", "text", "other"
+# The name of a tag that does not end.
+UNFINISHED = "<"
+
+# Elements of HTML without content.
+_VOID = frozenset(
+    "area base basefont bgsound br col embed frame hr img input keygen link meta param source "
+    "track wbr".split()
+)
+# Elements whose content has no tags; that of `title` is text nevertheless.
+_RAW = frozenset("script style textarea title iframe noembed noframes xmp".split())
+# Those whose content has no tags in SVG and MathML either.
+_RAW_ANYWHERE = frozenset({"script", "style"})
+# Elements with rules of their own, and elements of HTML that end them.
+_FOREIGN = frozenset({"svg", "math"})
+BREAKS_OUT = frozenset(
+    "b big blockquote body br center code dd div dl dt em embed foreignobject h1 h2 h3 h4 h5 h6 "
+    "head hr i img li listing menu meta nobr ol p pre ruby s small span strong strike sub sup "
+    "table tt u ul var".split()
+)
+
+_NAME = r"[^\W\d][\w.\-]*(?::[^\W\d][\w.\-]*)?"
+_ATTRIBUTE = rf"""\s+{_NAME}\s*=\s*(?:"[^<"]*"|'[^<']*')"""
+_XML_OPEN = re.compile(rf"<({_NAME})((?:{_ATTRIBUTE})*+)\s*(/?)>")
+_XML_CLOSE = re.compile(rf"</({_NAME})\s*>")
+_XML_ATTRIBUTE = re.compile(rf"""({_NAME})\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_XML_REFERENCE = re.compile(rf"&(?:{_NAME}|#0*[0-9]{{1,7}}|#x0*[0-9a-fA-F]{{1,6}});")
+_HTML_NAME = re.compile(r"</?([A-Za-z][^\s/>]*)")
+_IN_TAG = re.compile("[\"'>]")
+
+
+class Token(NamedTuple):
+    """A piece of markup.
+
+    Attributes:
+      kind: OPEN, CLOSE or EMPTY of a tag; TEXT; or OTHER, as a comment or what a script contains.
+      raw: as it stands there.
+      name: of the element, in HTML in small letters; of OTHER, what it begins with.
+    """
+
+    kind: str
+    raw: str
+    name: str = ""
+
+
+def html_tokens(text: str) -> Iterator[Token]:
+    """Yields the tokens of HTML, by the rules of its standard.
+
+    What the standard takes for text is text, as "<" before a space. A tag that does not end is
+    none, and no text either.
+    """
+    begin = position = 0  # Text goes on from `begin` to `position`.
+    foreign = 0  # Number of open elements with other rules.
+    while (position := text.find("<", position)) >= 0:
+        token = _html_token(text, position, foreign > 0)
+        if token is None:
+            position += 1
+            continue
+        if begin < position:
+            yield Token(TEXT, text[begin:position])
+        yield token
+        begin = position = position + len(token.raw)
+        if token.name in _FOREIGN:
+            foreign = max(foreign + (token.kind == OPEN) - (token.kind == CLOSE), 0)
+        elif token.kind in (OPEN, EMPTY) and token.name in BREAKS_OUT:
+            foreign = 0
+        if token.kind == OPEN and token.name in (_RAW_ANYWHERE if foreign else _RAW):
+            end = re.compile(rf"</{token.name}(?=[\s/>])", re.IGNORECASE).search(text, begin)
+            position = end.start() if end else len(text)
+            if begin < position:
+                kind = TEXT if token.name == "title" else OTHER
+                yield Token(kind, text[begin:position], token.name)
+            begin = position
+    if begin < len(text):
+        yield Token(TEXT, text[begin:])
+
+
+def _html_token(text: str, start: int, is_foreign: bool) -> Token | None:
+    """Returns what begins with "<" at `start`; None = it is text."""
+    name = _HTML_NAME.match(text, start)
+    if name:
+        end = _tag_end(text, name.end())
+        if not end:
+            return Token(OTHER, text[start:], UNFINISHED)
+        kind = CLOSE if text[start + 1] == "/" else EMPTY if name[1].lower() in _VOID else OPEN
+        if kind == OPEN and text[end - 2] == "/" and (is_foreign or name[1].lower() in _FOREIGN):
+            kind = EMPTY
+        return Token(kind, text[start:end], name[1].lower())
+    if text.startswith("<!--", start):
+        found = re.compile("-->|--!>").search(text, start + 2)
+        return Token(OTHER, text[start : found.end() if found else len(text)], "!--")
+    if is_foreign and text.startswith("<![CDATA[", start):
+        end = text.find("]]>", start) + 3
+        return Token(OTHER, text[start : end if end > 2 else len(text)], "![CDATA[")
+    if text[start + 1 : start + 2] in ("!", "?", "/"):
+        end = text.find(">", start) + 1
+        return Token(OTHER, text[start : end or len(text)], text[start + 1])
+    return None
+
+
+def _tag_end(text: str, position: int) -> int:
+    """Returns where a tag ends, 0 = nowhere; a ">" in a quoted value does not end it."""
+    while sign := _IN_TAG.search(text, position):
+        position = sign.end()
+        if sign[0] == ">":
+            return position
+        # Elsewhere a quotation mark is part of a name.
+        if text[max(position - 100, 0) : position - 1].rstrip().endswith("="):
+            position = text.find(sign[0], position) + 1
+            if not position:
+                return 0
+    return 0
+
+
+def xml_tokens(text: str) -> Iterator[Token]:
+    """Yields the tokens of XML: a document, or the content of an element.
+
+    Raises:
+      UserError: it is malformed; where. Whether tags match is not looked at.
+    """
+    if wrong := NOT_XML.search(text):
+        raise malformed(text, wrong.start(), f"a character that XML has not, {wrong[0]!a}")
+    position = 0
+    while position < len(text):
+        begin = text.find("<", position)
+        begin = len(text) if begin < 0 else begin
+        if position < begin:
+            _check_text(text, position, begin)
+            yield Token(TEXT, text[position:begin])
+        if begin < len(text):
+            token = _xml_token(text, begin)
+            yield token
+            position = begin + len(token.raw)
+        else:
+            position = begin
+
+
+def malformed(text: str, position: int, reason: str) -> UserError:
+    """Returns the error of a place in XML."""
+    line = text.count("\n", 0, position) + 1
+    shown = text[position : position + 40]
+    return UserError(
+        f"Malformed XML in line {line}: {reason}, at {shown!a}. Repair it.", code="malformed_xml"
+    )
+
+
+def _check_text(text: str, start: int, end: int) -> None:
+    if (wrong := text.find("]]>", start, end)) >= 0:
+        raise malformed(text, wrong, "]]> in text")
+    _check_references(text, start, end)
+
+
+def _check_references(text: str, start: int, end: int) -> None:
+    while (start := text.find("&", start, end)) >= 0:
+        found = _XML_REFERENCE.match(text, start, end)
+        if not found or not _is_valid(found[0]):
+            raise malformed(text, start, "expected &name; or, for the sign itself, &amp;")
+        start = found.end()
+
+
+def _is_valid(reference: str) -> bool:
+    if reference[1] != "#":
+        return True
+    digits = reference[2:-1]
+    code = int(digits[1:], 16) if digits[0] == "x" else int(digits)
+    return code <= 0x10FFFF and not NOT_XML.match(chr(code))
+
+
+def _xml_token(text: str, start: int) -> Token:
+    if text.startswith("</", start):
+        found = _XML_CLOSE.match(text, start)
+        if not found:
+            raise malformed(text, start, "a closing tag that is none")
+        return Token(CLOSE, found[0], found[1])
+    for begin, end in (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>")):
+        if text.startswith(begin, start):
+            stop = text.find(end, start + len(begin))
+            if stop < 0:
+                raise malformed(text, start, f"{begin} without {end}")
+            content = text[start + len(begin) : stop]
+            if begin == "<!--" and ("--" in content or content.endswith("-")):
+                raise malformed(text, start, "-- in a comment")
+            target = re.match(_NAME, content) if begin == "<?" else content is not None
+            declares = begin == "<?" and target and target[0].lower() == "xml"
+            if not target or (declares and start):
+                raise malformed(text, start, "a processing instruction that is none")
+            return Token(OTHER, text[start : stop + len(end)], begin[1:])
+    if text.startswith("<!DOCTYPE", start):
+        return Token(OTHER, text[start : _doctype_end(text, start)], "!DOCTYPE")
+    found = _XML_OPEN.match(text, start)
+    if not found:
+        raise malformed(text, start, "a tag that is none, or &lt; is missing")
+    names = []
+    for attribute in _XML_ATTRIBUTE.finditer(found[2]):
+        names.append(attribute[1])
+        _check_references(text, *(found.start(2) + place for place in attribute.span()))
+    if len(set(names)) < len(names):
+        raise malformed(text, start, "an attribute twice")
+    return Token(EMPTY if found[3] else OPEN, found[0], found[1])
+
+
+def _doctype_end(text: str, start: int) -> int:
+    """Returns where a document type ends; what it declares stays as it is and is not used."""
+    depth, position = 0, start + 2
+    pattern = re.compile("[\"'\\[\\]<>]")
+    while found := pattern.search(text, position):
+        sign, position = found[0], found.end()
+        if sign in "\"'":
+            position = text.find(sign, position) + 1
+        elif text.startswith("<!--", found.start()):
+            position = text.find("-->", position) + 3
+            if position == 2:
+                break
+        elif sign in "[<":
+            depth += 1
+        elif depth:
+            depth -= 1
+        elif sign == ">":
+            return position
+        if not position:
+            break
+    raise malformed(text, start, "<!DOCTYPE without its end")

@@ -1,0 +1,315 @@
+"""The translation of a sentence, with the marks of the sentence in it."""
+
+import bisect
+import collections
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from t2t_keras.workbench.markup.characters import reference_at, write_again
+from t2t_keras.workbench.markup.placing import Placement, Placer, tree_of
+from t2t_keras.workbench.markup.segments import CLOSE, KEPT, LONE, OPEN, Mark
+from t2t_keras.workbench.markup.units import Span, agreement, units
+from t2t_keras.workbench.placeholders.finding import key
+from t2t_keras.workbench.placeholders.syntaxes import SYMBOLS
+
+
+class Translated:
+    """A sentence and its translation, as the model reads and writes them.
+
+    Args:
+      text: the sentence, with symbols for placeholders if the model has symbols.
+      marks: of the sentence, with places in `text`.
+      translation: of `text`.
+      kept: the text of each kept piece in the translation.
+      write: returns a piece of the translation as markup, given what follows it.
+      raws: see `Sentence`, with places in `text`.
+      is_html: whether it is of HTML.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        marks: Sequence[Mark],
+        translation: str,
+        kept: Sequence[str],
+        write: Callable[[str, str], str],
+        raws: Mapping[int, tuple[int, str]] | None = None,
+        is_html: bool = True,
+    ):
+        self.text, self.translation = text, translation
+        self._marks, self._write, self._raws = marks, write, raws or {}
+        self._is_html = is_html
+        names = [mark for mark in marks if mark.kind == KEPT]
+        self._kept = dict(zip(map(id, names), kept, strict=True))
+        self.source_units = units(text, kept)
+        self.target_units = units(translation, kept)
+        # Units of the translation -> units of the source that are equal except for case.
+        self._same = self._with_words_divided(self._same_units())
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether there is anything to place."""
+        return bool(self._marks)
+
+    def texts_with_units(self) -> tuple[tuple[str, list[Span]], tuple[str, list[Span]]]:
+        """Returns both texts, each with its units."""
+        return (self.text, self.source_units), (self.translation, self.target_units)
+
+    def markup(self, weights: np.ndarray | None) -> str:
+        """Returns the translation with its marks.
+
+        Args:
+          weights: float [target units, source units], by attention; None = there are no marks, or
+            they stand in proportion.
+        """
+        return self._written(self._placed(weights) if self._marks else [])
+
+    def _same_units(self) -> dict[int, int]:
+        """Maps units of the translation to units of the source that are equal except for case."""
+        unmatched: dict[str, collections.deque[int]] = {}
+        for number, (start, end) in enumerate(self.source_units):
+            word = self.text[start:end].casefold()
+            unmatched.setdefault(word, collections.deque()).append(number)
+        same = {}
+        for number, (start, end) in enumerate(self.target_units):
+            if candidates := unmatched.get(self.translation[start:end].casefold()):
+                first, last = self.source_units[candidates[0]]
+                if last - first == end - start:
+                    same[number] = candidates.popleft()
+        return same
+
+    def _with_words_divided(self, same: Mapping[int, int]) -> dict[int, int]:
+        """Divides units at marks inside a word that is the same in the translation."""
+        places = {place for mark in self._marks for place in (mark.start, mark.end)}
+        cuts = {
+            number: [place - start for place in range(start + 1, end) if place in places]
+            for number, (start, end) in enumerate(self.source_units)
+            if places
+        }
+        if not any(cuts.values()):
+            return dict(same)
+        firsts: dict[int, int] = {}  # Of the parts of units of the source.
+        sources: list[Span] = []
+        targets: list[Span] = []
+        stay = set(same.values())
+        for number, span in enumerate(self.source_units):
+            firsts[number] = len(sources)
+            sources += _divided(span, cuts[number] if number in stay else [])
+        parts = {}
+        for number, span in enumerate(self.target_units):
+            source = same.get(number)
+            divided = _divided(span, cuts[source] if source is not None else [])
+            if source is not None:
+                parts |= {len(targets) + i: firsts[source] + i for i in range(len(divided))}
+            targets += divided
+        self.source_units, self.target_units = sources, targets
+        return parts
+
+    def _placed(self, weights: np.ndarray | None) -> Placement:
+        spans = self.source_units
+        gaps = [
+            (_gap(spans, mark.start, mark.kind in (OPEN, KEPT)), _gap(spans, mark.end, False))
+            for mark in self._marks
+        ]
+        root, began = tree_of(self._marks, gaps, len(spans))
+        shape = len(self.target_units), len(spans)
+        if weights is None:
+            agreements = np.lib.stride_tricks.as_strided(np.zeros(1), shape, (0, 0))
+        else:
+            agreements = agreement(self.text, self.translation, spans, self.target_units, weights)
+            for target, source in self._parts_of_words():
+                agreements[target] = 0.0
+                agreements[target, source] = 1.0
+        texts = [self.translation[start:end] for start, end in self.target_units]
+        is_word = tuple(
+            [any(map(_is_of_word, text[start:end])) for start, end in some]
+            for text, some in self.texts_with_units()
+        )
+        return Placer(root, began, agreements, is_word, texts, self._kept).place()
+
+    def _parts_of_words(self) -> Iterator[tuple[int, int]]:
+        """Yields pairs of units that are parts of the same word."""
+        for target, source in self._same.items():
+            start, end = self.source_units[source]
+            spans = self.source_units[max(source - 1, 0) : source + 2]
+            if any(span[1] == start or span[0] == end for span in spans) and (
+                any(map(_is_of_word, self.text[start:end]))
+            ):
+                yield target, source
+
+    def _written(self, placement: Placement) -> str:
+        by_gap: dict[int, list[Mark]] = {}
+        for gap, mark in placement:
+            by_gap.setdefault(gap, []).append(mark)
+        instead = self._kept_units(by_gap)
+        runs = {
+            tuple(map(id, run)): place
+            for place, run in itertools.groupby(
+                (mark for mark in self._marks if mark.kind != KEPT), lambda mark: mark.start
+            )
+            for run in [list(run)]
+        }
+        breaks = self._breaks()
+        parts, position, count = [], 0, len(self.target_units)
+        for gap in range(count + 1):
+            start = self.target_units[gap][0] if gap < count else len(self.translation)
+            marks = by_gap.get(gap, [])
+            space = self._space(position, start, breaks, marks)
+            place = runs.get(tuple(id(mark) for mark in marks if mark.kind != KEPT))
+            if place is not None and bool(space) == (self.text[place : place + 1] == " "):
+                # The same marks stand together in the source.
+                parts += [f"{mark.lead}{mark.raw}" for mark in marks if mark.kind != KEPT]
+                parts.append(self._space_after(place))
+                parts += [mark.raw for mark in marks if mark.kind == KEPT]
+            elif gap not in instead or marks:
+                parts += _spaced(marks, space, gap == 0, gap == count)
+            if gap < count:
+                position = self.target_units[gap][1]
+                parts.append("" if gap in instead else self._unit(gap, by_gap.get(gap + 1, [])))
+        return "".join(parts)
+
+    def _kept_units(self, by_gap: Mapping[int, Sequence[Mark]]) -> set[int]:
+        """Returns the units of the translation that the markup of a kept piece replaces."""
+        replaced: set[int] = set()
+        displaced: list[str] = []
+        texts = [self.translation[start:end] for start, end in self.target_units]
+        for gap, marks in by_gap.items():
+            for mark in marks:
+                if mark.kind != KEPT:
+                    continue
+                name = key(self._kept[id(mark)])
+                if gap < len(texts) and gap not in replaced and key(texts[gap]) == name:
+                    replaced.add(gap)
+                else:
+                    displaced.append(name)
+        if displaced:
+            # The markup stands elsewhere: the text must not come twice.
+            by_name: dict[str, collections.deque[int]] = {}
+            for number, text in enumerate(texts):
+                if number not in replaced:
+                    by_name.setdefault(key(text), collections.deque()).append(number)
+            replaced.update(by_name[name].popleft() for name in displaced if by_name.get(name))
+        return replaced
+
+    def _unit(self, number: int, marks: Sequence[Mark]) -> str:
+        """Returns a unit of the translation as markup, spelled as in the source if it is there.
+
+        `marks` are those after it.
+        """
+        start, end = self.target_units[number]
+        text, after = self.translation[start:end], self.translation[end : end + 64]
+        after = marks[0].lead + marks[0].raw if marks else after
+        source = self._same.get(number)
+        is_same = source is not None and self.text[slice(*self.source_units[source])] == text
+        if is_same:
+            place, last = self.source_units[source]
+            raws = []
+            while place < last:
+                following, raw = self._raws.get(place, (place + 1, self.text[place]))
+                raws.append(raw)
+                place = following
+            if place == last and "".join(raws) != text:
+                return "".join([*raws[:-1], write_again(raws[-1], after, self._is_html)])
+        if text == ">" and not self._is_html and self.translation.endswith("]]", 0, start):
+            return "&gt;"  # XML's text must not have "]]>".
+        if not is_same:
+            return self._write(text, after)
+        # The source has the bare sign; keep it bare if it means the same here.
+        goes_on = self.text[last : last + 1].casefold() == after[:1].casefold()
+        means_same = {
+            "<": goes_on,
+            "&": not reference_at(f"&{after}", 0, self._is_html),
+        }
+        if means_same.get(text, "&" not in text and text not in SYMBOLS):
+            return text
+        return self._write(text, after)
+
+    def _breaks(self) -> dict[int, str]:
+        """Returns the white space to write instead of spaces of the translation, by place.
+
+        Its places are in proportion to those in the source.
+        """
+        taken = {mark.start for mark in self._marks if mark.kind != KEPT}
+        places = [match.start() for match in re.finditer(" ", self.translation)]
+        scale = len(self.translation) / max(len(self.text), 1)
+        breaks, first = {}, 0
+        for place, (end, raw) in sorted(self._raws.items()):
+            if place < 0 or place in taken or self.text[place:end] != " ":
+                continue
+            number = bisect.bisect_left(places, place * scale, first)
+            if number > first and (
+                number == len(places)
+                or place * scale - places[number - 1] <= places[number] - place * scale
+            ):
+                number -= 1
+            if number >= len(places):
+                break
+            breaks[places[number]] = raw
+            first = number + 1
+        return breaks
+
+    def _space(self, start: int, end: int, breaks: Mapping[int, str], marks: Sequence[Mark]) -> str:
+        """Returns the text between two units of the translation as markup."""
+        after = marks[0].raw[:1] if marks else self.translation[end : end + 64]
+        text = self.translation[start:end]
+        if not text or text == " ":
+            return breaks.get(start, text)
+        return "".join(
+            breaks.get(start + number) or self._write(sign, after)
+            for number, sign in enumerate(text)
+        )
+
+    def _space_after(self, place: int) -> str:
+        """Returns the source's white space after the marks at a place."""
+        if self.text[place : place + 1] == " ":
+            return self._raws.get(place, (0, " "))[1]
+        return "" if place else self._raws.get(-1, (0, ""))[1]
+
+
+def _divided(span: Span, cuts: Sequence[int]) -> list[Span]:
+    start, end = span
+    places = [start, *(start + cut for cut in cuts), end]
+    return list(itertools.pairwise(places))
+
+
+def _is_of_word(character: str) -> bool:
+    return character.isalnum() or ord(character) >= 0x10FF00
+
+
+def _gap(spans: Sequence[Span], place: int, opens: bool) -> int:
+    """Returns the number of units before a place, and around it unless a mark opens there."""
+    if opens:
+        return bisect.bisect_right(spans, place, key=lambda span: span[1])
+    return bisect.bisect_left(spans, place, key=lambda span: span[0])
+
+
+def _parts_words(before: Mark | None, mark: Mark) -> bool:
+    """Returns whether a mark replaces white space; a link does so only after another link."""
+    return mark.is_space and (mark.kind == LONE or (before is not None and before.kind == CLOSE))
+
+
+def _spaced(marks: Sequence[Mark], space: str, at_begin: bool, at_end: bool) -> list[str]:
+    """Returns marks with the white space between them: after closing, before opening tags."""
+    if not marks:
+        return [space]
+    if any(_parts_words(*pair) for pair in itertools.pairwise([None, *marks])):
+        raws = [mark.raw + " " * (mark.space_after and mark is not marks[-1]) for mark in marks]
+        before = " " * (marks[0].space_before and not at_begin)
+        return [before, *raws, " " * (marks[-1].space_after and not at_end)]
+    parts: list[str] = []
+    is_out = not space
+    for mark in marks:
+        stays = mark.kind == CLOSE or (mark.kind == LONE and not mark.space_before)
+        if not is_out and not stays:
+            parts.append(space)
+            is_out = True
+        if mark.kind == LONE and mark.space_before and at_end:
+            parts.append(" ")
+        parts.append(mark.raw)
+        apart = mark.kind == LONE and mark.space_before and mark.space_after
+        if (apart and space) or (mark.kind == LONE and mark.space_after and at_begin):
+            parts.append(" ")
+    return [*parts, *([] if is_out else [space])]

@@ -1,0 +1,238 @@
+"""Translation of HTML and XML: of the text in it, with its tags around the same words."""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from t2t_keras.decoding.aligning import spans_of_pairs
+from t2t_keras.decoding.inputs import check_lines
+from t2t_keras.decoding.lines import Line
+from t2t_keras.decoding.stages import Part, PreparedLine, merged_notes, prepare
+from t2t_keras.decoding.translation import Hypothesis, Translation
+from t2t_keras.text.files import normalized
+from t2t_keras.text.sentences import sentences
+from t2t_keras.workbench.markup.characters import write_characters
+from t2t_keras.workbench.markup.reading import Fragment, read_fragment
+from t2t_keras.workbench.markup.segments import Segment
+from t2t_keras.workbench.markup.sentences import Sentence, divide, join_markup, kept_in
+from t2t_keras.workbench.markup.translated import Translated
+from t2t_keras.workbench.markup.units import Span
+from t2t_keras.workbench.placeholders.stage import Placeholders, has_symbols
+from t2t_keras.workbench.placeholders.symbols import Shield
+from t2t_keras.workbench.terms.hints import places_with_hints, without_hints
+
+if TYPE_CHECKING:
+    from t2t_keras.decoding.translator import Translator
+
+# Products of units of both sides beyond which the marks of a sentence stand in proportion.
+_MOST_WEIGHTS = 4_000_000
+
+
+def translate_markup(
+    translator: "Translator",
+    texts: Sequence[str],
+    format: str,  # noqa: A002
+    blocks: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    outline: bool = False,
+    inline: Sequence[str] = (),
+) -> list[Translation]:
+    """Translates HTML or XML.
+
+    Every tag comes back once, and where tags were well nested they are; attributes, comments and
+    what is not to be translated are as they were, byte for byte. Text is translated sentence by
+    sentence. The placeholders in it are checked.
+
+    What is not translated: in HTML, the content of elements as `<code>`, `<script>` and `<style>`
+    (see `t2t_keras.workbench.markup.matching.HTML_KEPT`) and what has translate="no" or the class
+    notranslate; in XML, what has translate="no", CDATA, and XLIFF's codes.
+
+    Args:
+      translator: a `Translator`.
+      texts: fragments, or whole documents; each of at most four million characters.
+      format: "html" or "xml".
+      blocks: more elements that divide the text. All other elements of XML are inline.
+      keep: more elements whose content is not translated.
+      outline: whether in XML the outermost elements that have text of their own divide it, as in
+        documents with titles and paragraphs.
+      inline: elements that do not even so.
+
+    Returns:
+      Of each text, a translation whose `text` and hypotheses are markup; `score` is the sum over
+      the sentences, and `parts` are empty.
+
+    Raises:
+      UserError: a text is malformed XML or too long, or as of `Translator.translate`.
+    """
+    check_lines(texts)
+    split = functools.partial(sentences, language=translator.problem.languages()[0])
+    read = functools.partial(
+        read_fragment, format=format, blocks=blocks, keep=keep, outline=outline, inline=inline
+    )
+    jobs = [_Job(read(text), split) for text in texts]
+    # What stays in the text is looked for whatever the settings say.
+    others = (stage for stage in translator.stages if not isinstance(stage, Placeholders))
+    placeholders = Placeholders(has_symbols(translator.problem))
+    translator = translator.with_stages(placeholders, *others)
+    translations: list[Translation] = []
+    number = 0
+    while jobs:
+        # Their sentences are translated together, but not those of a whole site.
+        batch, count = [], 0
+        while jobs and (not batch or count < translator.config.lines_at_once):
+            batch.append(jobs.pop(0))
+            count += len(batch[-1].sentences)
+        translations += _translated(translator, batch, number)
+        number += count
+    return translations
+
+
+class MarkupTranslator:
+    """Translates text, and markup.
+
+    Args:
+      translator: of text, with all its stages.
+    """
+
+    def __init__(self, translator: "Translator"):
+        self.translator = translator
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        format: str = "text",  # noqa: A002
+    ) -> list[Translation]:
+        """Translates lines of "text", or fragments or documents of "html" or "xml"."""
+        if format == "text":
+            return self.translator.translate(texts)
+        return translate_markup(self.translator, texts, format)
+
+
+class _Job:
+    """A fragment, its segments divided into sentences."""
+
+    def __init__(self, fragment: Fragment, split: Callable[[str], list[str]]):
+        self.fragment = fragment
+        self.segments = fragment.segments
+        self.divided = [divide(segment, split) for segment in self.segments]
+
+    @property
+    def sentences(self) -> list[tuple[Sentence, Segment]]:
+        """Its sentences, each with its segment."""
+        pairs = zip(self.divided, self.segments, strict=True)
+        return [(sentence, segment) for some, segment in pairs for sentence in some]
+
+    def written(self, sentences: Iterable[str]) -> str:
+        """Returns its markup with other sentences, given as markup."""
+        rest = iter(sentences)
+        texts = (join_markup(some, itertools.islice(rest, len(some))) for some in self.divided)
+        return self.fragment.write(list(texts))
+
+
+def _translated(
+    translator: "Translator", jobs: Sequence[_Job], first_number: int
+) -> Iterator[Translation]:
+    pairs = [pair for job in jobs for pair in job.sentences]
+    [placeholders, *others] = translator.stages
+    prepared = []
+    for sentence, _ in pairs:
+        first = placeholders.prepare(normalized(sentence.text), sentence.kept)
+        rest = prepare(first.text, others)
+        prepared.append(PreparedLine(sentence.text, [first, *rest.steps]))
+    lines = translator.encode(prepared, (), first_number)
+    translator.search_lines(lines)
+    num_ranks = max((len(part.hypotheses) for line in lines for part in line.parts), default=1)
+    ranks = [_of_rank(translator, rank, pairs, lines) for rank in range(num_ranks)]
+    first = 0
+    for job in jobs:
+        rows = slice(first, first + len(job.sentences))
+        first = rows.stop
+        hypotheses = tuple(
+            Hypothesis(job.written(markup[rows]), sum(scores[rows])) for markup, scores in ranks
+        )
+        parts = [part for line in lines[rows] for part in line.parts]
+        yield Translation(
+            hypotheses[0].text,
+            hypotheses[0].score,
+            hypotheses,
+            cut=sum(line.cut for line in lines[rows]),
+            postprocessed=hypotheses[0].text,
+            rank=max((part.rank for part in parts), default=0),
+            notes=merged_notes(translator.stages, [part.notes for part in parts]),
+        )
+
+
+def _of_rank(
+    translator: "Translator",
+    rank: int,
+    pairs: Sequence[tuple[Sentence, Segment]],
+    lines: Sequence[Line],
+) -> tuple[list[str], list[float]]:
+    """Returns the hypothesis of a rank of each sentence as markup, or its last one; and scores."""
+    chosen = [
+        [part.hypotheses[min(rank, len(part.hypotheses) - 1)] for part in line.parts]
+        for line in lines
+    ]
+    shields = [line.prepared.steps[0].shield for line in lines]
+    outputs = [" ".join(each.text for each in some) for some in chosen]
+    restored = [
+        line.prepared.restore(output, after=0) for line, output in zip(lines, outputs, strict=True)
+    ]
+    translated = [
+        # A blank sentence has no parts and is copied.
+        _with_marks(*pair, shield, text if some or text else shield.text)
+        for pair, shield, text, some in zip(pairs, shields, restored, chosen, strict=True)
+    ]
+    weights: list[np.ndarray | None] = [None] * len(translated)
+    aligned = [
+        number
+        for number, (each, line) in enumerate(zip(translated, lines, strict=True))
+        if each.has_marks
+        and len(line.parts) == 1
+        # Where another stage changed more than hints, the marks stand in proportion.
+        and without_hints(line.parts[0].source) == shields[number].text
+        and restored[number] == outputs[number]
+        and len(each.source_units) * len(each.target_units) <= _MOST_WEIGHTS
+    ]
+    parts = [lines[number].parts[0] for number in aligned]
+    spans = [_seen(translated[number], part) for number, part in zip(aligned, parts, strict=True)]
+    engine, tokenizer = translator.engine, translator.tokenizer
+    ids = [part.ids for part in parts]
+    for number, each in zip(aligned, spans_of_pairs(engine, tokenizer, ids, spans), strict=True):
+        weights[number] = each
+    markup = [each.markup(some) for each, some in zip(translated, weights, strict=True)]
+    return markup, [sum(each.score for each in some) for some in chosen]
+
+
+def _seen(
+    translated: Translated, part: Part
+) -> tuple[tuple[str, list[Span]], tuple[str, list[Span]]]:
+    """Returns both texts as the model has them, each with its units; a hint is of its word."""
+    (text, units), of_target = translated.texts_with_units()
+    places = places_with_hints(part.source, len(text))
+    return (part.source, [(places[start], places[end]) for start, end in units]), of_target
+
+
+def _with_marks(
+    sentence: Sentence, segment: Segment, shield: Shield, translation: str
+) -> Translated:
+    marks = [
+        dataclasses.replace(mark, start=shield.offset(mark.start), end=shield.offset(mark.end))
+        for mark in sentence.marks
+    ]
+    kept = kept_in(shield.text, marks)
+
+    raws = {}
+    for place, (end, raw) in sentence.raws.items():
+        # Parts inside a replaced placeholder are gone.
+        if not any(start < end and place < stop for start, stop, _ in shield.places):
+            raws[shield.offset(place) if place > 0 else place] = shield.offset(end), raw
+
+    def write(text: str, after: str) -> str:
+        return write_characters(shield.restore(text), segment.spelled, after)
+
+    return Translated(shield.text, marks, translation, kept, write, raws, segment.is_html)

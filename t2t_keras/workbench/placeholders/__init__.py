@@ -1,0 +1,11 @@
+"""Pieces of a text that its translation must have unchanged: `%s`, `{name}`, `&nbsp;`, `5 MB`."""
+
+from t2t_keras.workbench.placeholders.finding import (
+    Placeholder,
+    find,
+    has_words,
+    is_reordered,
+    missing,
+)
+
+__all__ = ["Placeholder", "find", "has_words", "is_reordered", "missing"]

@@ -1,0 +1,136 @@
+"""Puts symbols in the place of placeholders, which a model learns to carry over as they are.
+
+A symbol is a single character that is a piece of the vocabulary. Those of a line are numbered from
+a start that the line decides, so that training sees each as often.
+"""
+
+import dataclasses
+import itertools
+import re
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+
+from t2t_keras.workbench.placeholders.accelerators import without_mark
+from t2t_keras.workbench.placeholders.finding import SYMBOLS, Placeholder, find
+
+_ANY_SYMBOL = re.compile(f"[{SYMBOLS[0]}-{SYMBOLS[-1]}]")
+
+
+@dataclasses.dataclass(frozen=True)
+class Shield:
+    """A line as a model is to see it, and what its output becomes.
+
+    Attributes:
+      text: the line with symbols for placeholders.
+      verbatim: pieces of `text` that its translation must have.
+      places: (start, end in the line, length of what stands for it in `text`) of what is replaced.
+      originals: what each symbol stands for; None = it has none, and outputs stay as they are.
+    """
+
+    text: str
+    verbatim: tuple[str, ...] = ()
+    places: tuple[tuple[int, int, int], ...] = ()
+    originals: Mapping[str, str] | None = None
+
+    def restore(self, output: str) -> str:
+        """Returns an output with the placeholders; a symbol that has none is left out."""
+        if self.originals is None:
+            return output
+        return _ANY_SYMBOL.sub(lambda found: self.originals.get(found[0], ""), output)
+
+    def hide(self, text: str) -> str:
+        """Returns what `restore` turns into a text, such as the beginning of a translation."""
+        if self.originals is None:
+            return text
+        symbols: dict[str, list[str]] = {}
+        for symbol, original in self.originals.items():
+            symbols.setdefault(original, []).append(symbol)
+        return _replaced(text, _paired(find(text, self.originals.values()), symbols))
+
+    def offset(self, position: int) -> int:
+        """Returns where a place in the line is in `text`; inside of what is replaced, its end."""
+        moved = position
+        for start, end, length in self.places:
+            if end <= position:
+                moved += length - (end - start)
+            elif start < position:
+                return moved - (position - start) + length
+        return moved
+
+
+def shield(line: str, verbatim: Sequence[str] = (), symbols: bool = False) -> Shield:
+    """Shields a line.
+
+    Args:
+      line: what a user gives.
+      verbatim: more pieces of it that are placeholders.
+      symbols: whether placeholders become symbols; as many as there are symbols.
+    """
+    if not symbols:
+        return Shield(line, tuple(verbatim))
+    placeholders = find(line, verbatim)
+    names = _names(placeholders, _symbols(line))
+    others = {each.text for each in placeholders if each not in names}
+    verbatim = tuple(piece for piece in verbatim if piece in others)
+    places = tuple((start, end, 1) for start, end, _ in names)
+    originals = {symbol: placeholder.text for placeholder, symbol in names.items()}
+    return Shield(_replaced(line, names), verbatim, places, originals)
+
+
+def shield_pair(source: str, target: str) -> tuple[str, str]:
+    """Returns a pair with symbols for the placeholders that both sides have.
+
+    The marks of accelerators are left out where both have one.
+    """
+    bare, accelerator = without_mark(source)
+    bare_target, of_target = without_mark(target, is_label=accelerator is not None)
+    if accelerator and of_target:
+        source, target = bare, bare_target
+    sides = [find(side) for side in (source, target)]
+    shared: dict[str, list[str]] = {}
+    symbols = iter(_symbols(source))
+    written = [each.text for each in sides[1]]
+    for each in sides[0]:
+        if each.text in written:
+            written.remove(each.text)
+            shared.setdefault(each.text, []).append(next(symbols, each.text))
+    pairs = zip((source, target), sides, strict=True)
+    return tuple(_replaced(side, _paired(found, shared)) for side, found in pairs)
+
+
+def _names(found: Sequence[Placeholder], symbols: Sequence[str]) -> dict[Placeholder, str]:
+    """Gives placeholders symbols: one to each, in order, as far as they go.
+
+    Before all others, a character that is itself a symbol gets one, wherever it stands.
+    """
+    unused = iter(symbols)
+    of_symbols = {
+        text: next(unused) for text in dict.fromkeys(each.text for each in found) if text in SYMBOLS
+    }
+    named = ((each, of_symbols.get(each.text) or next(unused, None)) for each in found)
+    return {each: name for each, name in named if name}
+
+
+def _symbols(line: str) -> tuple[str, ...]:
+    start = zlib.crc32(line.encode("utf-8", "replace")) % len(SYMBOLS)
+    return SYMBOLS[start:] + SYMBOLS[:start]
+
+
+def _paired(
+    found: Iterable[Placeholder], symbols: Mapping[str, Sequence[str]]
+) -> dict[Placeholder, str]:
+    """Gives each placeholder the next of the symbols of its text."""
+    unused = {
+        text: itertools.cycle(names) if text in SYMBOLS else iter(names)
+        for text, names in symbols.items()
+    }
+    paired = ((each, next(unused.get(each.text, iter(())), None)) for each in found)
+    return {each: name for each, name in paired if name}
+
+
+def _replaced(text: str, names: Mapping[Placeholder, str]) -> str:
+    parts, position = [], 0
+    for placeholder, name in names.items():
+        parts += [text[position : placeholder.start], name]
+        position = placeholder.end
+    return "".join([*parts, text[position:]])

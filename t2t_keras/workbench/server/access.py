@@ -1,0 +1,268 @@
+"""Who may use the server, how often, and how much."""
+
+import hashlib
+import io
+import ipaddress
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.state import read_json, write_json
+from t2t_keras.text.files import decoded, is_blank, lines_of, reading
+from t2t_keras.workbench.server.messages import ApiError
+
+_LOG = logging.getLogger("t2t_keras.server")
+
+# Beyond this number the longest unused buckets are forgotten.
+_MOST_BUCKETS = 10_000
+_SECONDS_BETWEEN_SAVES = 60.0
+# A changed file of keys is read once it has stayed the same: it may be incomplete before.
+_SECONDS_UNCHANGED = 3.0
+_SECONDS_BETWEEN_LOOKS = 1.0
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_ADVICE = "Remove it: the counts of characters then begin anew."
+
+
+def network_of(address: str) -> str:
+    """Returns the unit of limits by address: an IPv4 address, or the /64 of an IPv6 address.
+
+    A client with one address of a /64 usually has all of them.
+    """
+    try:
+        ip = ipaddress.ip_address(address.strip("[]"))
+    except ValueError:
+        return address
+    if isinstance(ip, ipaddress.IPv4Address):
+        return str(ip)
+    if ip.ipv4_mapped:
+        return str(ip.ipv4_mapped)
+    if ip in _NAT64:
+        return str(ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF))
+    return str(ipaddress.ip_network((ip, 64), strict=False))
+
+
+class ApiKey(NamedTuple):
+    """A key and what it allows; 0 = as the server's settings say, or any number."""
+
+    name: str
+    requests_per_minute: int = 0
+    characters_per_month: int = 0
+
+
+class Client(NamedTuple):
+    """Who sends a request.
+
+    Attributes:
+      identity: tells the owners of glossaries and files apart; no key can be read from it.
+      name: for the log.
+      key: what it may.
+    """
+
+    identity: str
+    name: str
+    key: ApiKey
+
+
+class ApiKeys:
+    """The keys in a file, one a line: key, name, requests a minute, characters, separated by tabs.
+
+    The last two are limits, of a minute and of a calendar month; empty or 0 = the server's, and any
+    number. A line may be a comment, after #. The file is read again when its content has changed
+    and is not being written any more.
+
+    Args:
+      path: of the file.
+      clock: monotonic seconds.
+
+    Raises:
+      UserError: it cannot be read, or a line has another form.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic):
+        self._path, self._clock, self._looked = path, clock, clock()
+        with reading(path) as file:
+            self._content = file.read()
+        self._keys = _read_keys(self._content, path)
+        # The newest content of the file, and when it was first seen.
+        self._newer: tuple[bytes | None, float] = self._content, self._looked
+        self._is_reported = False
+
+    def find(self, key: str) -> ApiKey | None:
+        """Returns what a key allows; None = there is no such key."""
+        now = self._clock()
+        if now - self._looked > _SECONDS_BETWEEN_LOOKS:
+            self._looked = now
+            self._look(now)
+        return self._keys.get(_digest(key))
+
+    def _look(self, now: float) -> None:
+        """Reads the keys again if the file has changed and is complete."""
+        content, age = None, 0.0
+        failure: Exception | None = None
+        try:
+            with reading(self._path) as file:
+                content = file.read()
+                age = time.time() - os.fstat(file.fileno()).st_mtime
+        except UserError as error:
+            failure = error
+        if content != self._newer[0]:
+            self._newer, self._is_reported = (content, now), False
+        if content == self._content:
+            return
+        if content is not None and max(age, now - self._newer[1]) >= _SECONDS_UNCHANGED:
+            try:
+                self._keys, self._content = _read_keys(content, self._path), content
+            except UserError as error:
+                failure = error
+        if failure and not self._is_reported:
+            self._is_reported = True
+            _LOG.error("The previous keys stay valid: %s", failure)
+
+
+def _read_keys(content: bytes, path: Path) -> dict[str, ApiKey]:
+    keys = {}
+    for number, raw in enumerate(lines_of(io.BytesIO(content), path), 1):
+        line = decoded(raw, path, number)
+        if is_blank(line) or line.lstrip().startswith("#"):
+            continue
+        key, name, *limits = [*(part.strip() for part in line.split("\t")), "", ""][:5]
+        name = name or f"line {number}"
+        limits = [limit or "0" for limit in limits[:2]]
+        if not key or not all(limit.isdecimal() for limit in limits) or line.count("\t") > 3:
+            raise UserError(
+                f"{path}:{number}: expected key, name, requests a minute and characters a month "
+                f"with tabs between them; only the key is required.",
+                code="bad_line",
+            )
+        if _digest(key) in keys:
+            raise UserError(
+                f"{path}:{number}: duplicate key. Remove one of the lines.", code="given_twice"
+            )
+        keys[_digest(key)] = ApiKey(name, *map(int, limits))
+    if not keys:
+        raise UserError(f"{path} has no keys: write one a line.", code="no_keys")
+    return keys
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Access:
+    """Lets clients in, limits their requests, and counts their characters.
+
+    Args:
+      keys: None = no key is needed, and any is taken.
+      requests_per_minute: of a key without its own limit, or of an address; 0 = any number.
+      usage_file: where the counts stay; None = nowhere.
+      clock: monotonic seconds.
+      calendar: today in UTC.
+    """
+
+    def __init__(
+        self,
+        keys: ApiKeys | None = None,
+        requests_per_minute: int = 0,
+        usage_file: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        calendar: Callable[[], time.struct_time] = time.gmtime,
+    ):
+        self._calendar = calendar
+        self._keys, self._per_minute = keys, requests_per_minute
+        self._file, self._clock = usage_file, clock
+        self._buckets: dict[str, tuple[float, float]] = {}  # requests left, and when
+        self._month, self._used = self._this_month(), dict[str, int]()
+        if usage_file and usage_file.exists():
+            saved = read_json(usage_file, _ADVICE, ("month", "characters"))
+            if saved["month"] == self._month:
+                self._used = saved["characters"]
+        self._saved = clock()
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether a key is needed."""
+        return self._keys is not None
+
+    def recognizes(self, key: str) -> bool:
+        """Returns whether a key may be used, without counting a request."""
+        return self._keys is None or self._keys.find(key) is not None
+
+    def client(self, key: str, address: str) -> Client:
+        """Returns who sends a request, and counts it.
+
+        Raises:
+          ApiError: 403, the key is missing or unknown; 429, there were too many requests.
+        """
+        address, allowed = network_of(address), ApiKey("")
+        if self._keys is not None:
+            known = self._keys.find(key) if key else None
+            if known is None:
+                self._count(address, allowed)  # Limits guessing.
+                message = "Please contact the server operator to get an API key"
+                raise ApiError(403, "Invalid API key" if key else message)
+            allowed = known
+        # Without keys, whoever sends one still finds the glossaries made with it, as DeepL's do.
+        identity = _digest(key)[:32] if key else ""
+        self._count(identity if self._keys is not None else address, allowed)
+        return Client(identity, allowed.name, allowed)
+
+    def _count(self, who: str, key: ApiKey) -> None:
+        limit = key.requests_per_minute or self._per_minute
+        if not limit:
+            return
+        now = self._clock()
+        left, since = self._buckets.pop(who, (float(limit), now))
+        left = min(left + (now - since) * limit / 60, limit)
+        # Put last: the first ones are those that have not come for the longest time.
+        self._buckets[who] = (left - 1 if left >= 1 else left, now)
+        while len(self._buckets) > _MOST_BUCKETS:
+            del self._buckets[next(iter(self._buckets))]
+        if left < 1:
+            wait = math.ceil((1 - left) * 60 / limit)
+            raise ApiError(429, f"Too many requests: more than {limit} in a minute", wait)
+
+    def characters(self, client: Client) -> int:
+        """Returns how many characters a client has had translated this month."""
+        if (month := self._this_month()) != self._month:
+            self._month, self._used = month, {}
+        return self._used.get(self._account(client.identity), 0)
+
+    def _account(self, identity: str) -> str:
+        # Without keys, whatever is sent as one would have a count of its own.
+        return identity if self.needs_key else ""
+
+    def charge(self, client: Client, characters: int) -> None:
+        """Counts the characters of a request.
+
+        Raises:
+          ApiError: 456, they are more than the client's key allows.
+        """
+        used = self.characters(client) + characters
+        if 0 < client.key.characters_per_month < used:
+            raise ApiError(456, "Quota for this billing period has been exceeded.")
+        self._used[self._account(client.identity)] = used
+        if self._clock() - self._saved > _SECONDS_BETWEEN_SAVES:
+            self.save()
+
+    def refund(self, identity: str, characters: int) -> None:
+        """Takes back the characters of a client's request that failed."""
+        account = self._account(identity)
+        self._used[account] = max(self._used.get(account, 0) - characters, 0)
+
+    def save(self) -> None:
+        """Writes the counts; on a full disk they stay in memory."""
+        self._saved = self._clock()
+        if self._file:
+            content: Mapping = {"month": self._month, "characters": self._used}
+            try:
+                write_json(self._file, content)
+            except UserError as error:
+                _LOG.error("The counts of characters are not saved: %s", error)
+
+    def _this_month(self) -> str:
+        return time.strftime("%Y-%m", self._calendar())

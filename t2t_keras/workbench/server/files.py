@@ -1,0 +1,360 @@
+"""Files that clients send, and their translations, until they are fetched or too old."""
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.state import read_json, write_json
+from t2t_keras.workbench.server.config import ServerConfig
+from t2t_keras.workbench.server.file_records import ADVICE, TranslatedFile, read_record
+from t2t_keras.workbench.server.messages import ApiError, where
+from t2t_keras.workbench.server.service import BatchedTranslator, Pair, TranslationService
+from t2t_keras.workbench.server.work.budget import Budget, JobEndedError
+from t2t_keras.workbench.server.work.places import Places, in_own_thread
+from t2t_keras.workbench.terms.glossary import Glossary
+
+_LOG = logging.getLogger("t2t_keras.server")
+
+_RECORD, _SOURCE, _TARGET, _TERMS = "record.json", "source", "target", "terms.json"
+# Files at a time, in all and of a client: as many are read, and as many translated.
+_AT_ONCE, _AT_ONCE_OF_CLIENT = 8, 2
+_MOST_FILES, _MOST_OF_OWNER = 1_000, 500
+_MOST_BYTES, _MOST_BYTES_OF_OWNER = 4 << 30, 1 << 30
+_MOST_ATTEMPTS = 3
+# Fraction of the time to stop after which files are ended.
+_SHARE_OF_STOP = 0.6
+_SECONDS_BETWEEN_CLEANINGS = 30.0
+
+
+class TranslatedFiles:
+    """All files of a server.
+
+    With a folder for storage files outlive the server: the next one finishes what this one has not.
+
+    Args:
+      service: translates.
+      config: says where they are, how large they may be and how long they stay.
+      refund: takes the owner of a file that failed and the characters charged for it.
+    """
+
+    def __init__(
+        self,
+        service: TranslationService,
+        config: ServerConfig,
+        refund: Callable[[str, int], object],
+    ):
+        self._service, self._config, self._refund = service, config, refund
+        self._folder = config.storage / "files" if config.storage else None
+        self._temporary: tempfile.TemporaryDirectory | None = None
+        self._files: dict[str, TranslatedFile] = {}
+        self._tasks: dict[str, asyncio.Task] = {}
+        self._budgets: dict[str, Budget] = {}
+        self._cleaner: asyncio.Task | None = None
+        self._reading, self._translating = (Places(_AT_ONCE, _AT_ONCE_OF_CLIENT) for _ in range(2))
+
+    def begin(self) -> None:
+        """Resumes the files that an earlier server has left."""
+        if self._folder is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="t2t-serve-")
+            self._folder = Path(self._temporary.name)
+        for folder in self._folder.iterdir() if self._folder.exists() else ():
+            if not (folder / _RECORD).exists():
+                shutil.rmtree(folder, ignore_errors=True)  # Received only in part.
+                continue
+            try:
+                self._take_up(folder / _RECORD)
+            except UserError as error:
+                self._files.pop(folder.name, None)
+                _LOG.error("%s is left out: %s", folder, error)
+        self._cleaner = asyncio.create_task(self._clean())
+
+    def _take_up(self, record: Path) -> None:
+        file = self._files[record.parent.name] = read_record(record)
+        if file.is_finished:
+            return
+        if file.status == "queued" and file.attempts:
+            file.attempts -= 1  # The server stopped in order: the file did not crash it.
+        if file.attempts >= _MOST_ATTEMPTS:
+            # It may have crashed the servers before.
+            _LOG.error("%s is given up after %d attempts", record.parent, file.attempts)
+            self.fail(file, f"Given up after {file.attempts} attempts.")
+            return
+        self.translate(file, file.pair, file.characters)
+
+    async def close(self, until: float | None = None) -> None:
+        """Waits until all files are translated; with storage, only those that have begun.
+
+        Args:
+          until: when to return at the latest, in seconds of `time.monotonic`. Unfinished files are
+            left to the next server, or lost without storage.
+        """
+        if self._cleaner:
+            self._cleaner.cancel()
+        for file in self._files.values() if self._temporary is None else ():
+            if file.status == "queued" and (task := self._tasks.get(file.file_id)):
+                task.cancel()  # The next server finishes it.
+        if tasks := list(self._tasks.values()):
+            seconds = until and max(until - time.monotonic(), 0.0)
+            await asyncio.wait(tasks, timeout=seconds and _SHARE_OF_STOP * seconds)
+            self.end()
+            await asyncio.wait(tasks, timeout=until and max(until - time.monotonic(), 0.0))
+        if self._temporary:
+            self._temporary.cleanup()
+
+    def end(self) -> None:
+        """Ends the translation of all files at its next step."""
+        for budget in self._budgets.values():
+            budget.end("server_stops", "The server is stopping. Try again.")
+
+    def formats(self) -> list[str]:
+        """Returns the endings of files that can be translated, as .po."""
+        from t2t_keras.workbench.documents import EXTENSIONS
+
+        return sorted(EXTENSIONS)
+
+    @contextlib.asynccontextmanager
+    async def kept(
+        self, content: BinaryIO, name: str, owner: str, client: str = ""
+    ) -> AsyncIterator[TranslatedFile]:
+        """Stores a file, to be translated by `translate`; removes it if an error is raised.
+
+        Args:
+          content: of the file.
+          name: at the client; its ending determines the format.
+          owner: identity of the client.
+          client: whose share of the machine it uses, see `Budget`.
+
+        Raises:
+          ApiError: its format is unknown, it is too large, or there are too many files or bytes of
+            files, of all clients or of this one.
+        """
+        name = PurePosixPath(name.replace("\\", "/")).name.replace("\0", "")[-200:]
+        if PurePosixPath(name).suffix.lower() not in self.formats():
+            raise ApiError(400, "Invalid request: file format not supported")
+        size = content.seek(0, os.SEEK_END)
+        content.seek(0)
+        if size > (most := self._config.max_file_bytes):
+            raise ApiError(413, f"Request entity too large: expected at most {most:,} bytes")
+        self._check_room(owner, size)
+        file = TranslatedFile(
+            # In capitals, as DeepL's clients expect them.
+            secrets.token_hex(16).upper(),
+            secrets.token_hex(32).upper(),
+            owner,
+            name,
+        )
+        file.client, file.size = client, size
+        self._files[file.file_id] = file
+        try:
+            await asyncio.to_thread(self._keep, file, content)
+            yield file
+        except BaseException:
+            self.remove(file)
+            raise
+
+    def _check_room(self, owner: str, size: int) -> None:
+        of_owner = [each.size for each in self._files.values() if each.owner == owner]
+        of_all = [each.size for each in self._files.values()]
+        is_full = len(of_all) >= _MOST_FILES or len(of_owner) >= _MOST_OF_OWNER
+        of_owner_bytes, of_all_bytes = sum(of_owner) + size, sum(of_all) + size
+        if is_full or of_owner_bytes > _MOST_BYTES_OF_OWNER or of_all_bytes > _MOST_BYTES:
+            raise ApiError(429, "Too many requests: there are too many files", 60)
+
+    async def texts(self, file: TranslatedFile) -> list[str]:
+        """Returns the texts to translate in a file; raises `ApiError` if it cannot be read."""
+        from t2t_keras.workbench.documents import read_document
+
+        try:
+            async with self._reading.place(file.client):
+                document = await in_own_thread(read_document, self._path(file, _SOURCE))
+        except UserError as error:
+            message = self._without_folders(file, str(error))
+            raise ApiError(400, f"Invalid request: {message}") from error
+        texts = [unit.source for unit in document.units if not unit.is_translated]
+        characters, limit = sum(map(len, texts)), self._config.max_file_characters
+        if characters > limit:
+            message = f"file ({characters:,} characters) exceeds text limit ({limit:,})"
+            raise ApiError(413, f"Invalid request: {message}")
+        return texts
+
+    async def keep_terms(self, file: TranslatedFile, glossary: Glossary | None) -> None:
+        """Stores the terms for a file, separate from its record, as they may be many."""
+        if glossary:
+            await in_own_thread(self._keep_terms, file, glossary)
+
+    def _keep_terms(self, file: TranslatedFile, glossary: Glossary) -> None:
+        terms = [(term.source, term.target) for term in glossary]
+        with self._writing(file):
+            write_json(self._folder / file.file_id / _TERMS, {"terms": terms})
+
+    def take_as_translated(self, file: TranslatedFile, pair: Pair) -> None:
+        """Makes a stored file its own translation, as its text is in the target language."""
+        file.pair = pair
+        self._path(file, _SOURCE).replace(self.path(file))
+        self._set(file, "done")
+
+    def translate(self, file: TranslatedFile, pair: Pair, characters: int) -> None:
+        """Starts to translate a file.
+
+        Args:
+          file: stored before.
+          pair: languages.
+          characters: charged for it.
+        """
+        file.pair, file.characters = pair, characters
+        self._files[file.file_id] = file
+        self._record(file)
+        budget = self._service.budget(file.client, characters)
+        task = asyncio.create_task(self._translate(file, budget))
+        self._tasks[file.file_id], self._budgets[file.file_id] = task, budget
+        task.add_done_callback(lambda _: self._forget(file))
+
+    def _forget(self, file: TranslatedFile) -> None:
+        self._tasks.pop(file.file_id, None)
+        self._budgets.pop(file.file_id, None)
+
+    @contextlib.contextmanager
+    def _writing(self, file: TranslatedFile) -> Iterator[None]:
+        """Removes what a thread writes for a file that is removed meanwhile; it ends the job."""
+        try:
+            yield
+        finally:
+            if file.file_id not in self._files:
+                shutil.rmtree(self._folder / file.file_id, ignore_errors=True)
+                raise JobEndedError("The file was removed.", code="client_gone")
+
+    def _keep(self, file: TranslatedFile, content: BinaryIO) -> None:
+        source = self._path(file, _SOURCE)
+        with self._writing(file):
+            source.parent.mkdir(parents=True)
+            with source.open("wb") as copy:
+                shutil.copyfileobj(content, copy)
+
+    def _path(self, file: TranslatedFile, which: str) -> Path:
+        """Returns the path of a file, which has only the ending of the client's name."""
+        return self._folder / file.file_id / f"{which}{PurePosixPath(file.name).suffix.lower()}"
+
+    def _record(self, file: TranslatedFile) -> None:
+        write_json(self._folder / file.file_id / _RECORD, dataclasses.asdict(file))
+
+    def find(self, file_id: str) -> TranslatedFile:
+        """Returns a file; raises `ApiError` if there is none, or none any more."""
+        file = self._files.get(file_id)
+        if file is None or file.status == "fetched":
+            raise ApiError(404, "Not found")
+        return file
+
+    def path(self, file: TranslatedFile) -> Path:
+        """Returns the path of the translation, once it is done."""
+        return self._path(file, _TARGET)
+
+    def claim(self, file: TranslatedFile) -> Path:
+        """Returns the path of the translation, once only; raises `ApiError` the second time."""
+        if file.status != "done":
+            raise ApiError(404, "Not found")
+        self._set(file, "fetched")
+        return self.path(file)
+
+    def budget(self, file: TranslatedFile) -> Budget:
+        """Returns the budget for the translation of a file."""
+        return self._budgets[file.file_id]
+
+    async def finished(self, file: TranslatedFile) -> None:
+        """Waits until a file is translated; raises `ApiError` if that failed."""
+        budget = self._budgets.get(file.file_id)
+        if task := self._tasks.get(file.file_id):
+            await asyncio.shield(task)
+        if file.status == "error":
+            if budget and budget.ended:
+                raise ApiError(503, file.error)  # It took too long.
+            raise ApiError(400, f"Invalid request: {file.error}")
+        if file.status != "done":
+            raise JobEndedError("The server is stopping. Try again.", code="server_stops")
+
+    async def _translate(self, file: TranslatedFile, budget: Budget) -> None:
+        async with self._translating.place(file.client):
+            if budget.ended:
+                return  # It was removed, or the server is stopping.
+            file.attempts += 1
+            self._set(file, "translating")
+            try:
+                file.characters = await in_own_thread(self._translate_now, file, budget)
+            except JobEndedError as error:
+                if error.code == "server_stops":
+                    self._set(file, "queued")  # For the next server.
+                else:
+                    self._set(file, "error", str(error))
+            except UserError as error:
+                self.fail(file, self._without_folders(file, str(error)))
+            except Exception as error:
+                kind = PurePosixPath(file.name).suffix
+                _LOG.error("A file %s was not translated\n%s", kind, where(error))
+                self.fail(file, "The file cannot be translated.")
+            else:
+                self._set(file, "done")
+            if file.is_finished:
+                self._path(file, _SOURCE).unlink(missing_ok=True)
+
+    def _translate_now(self, file: TranslatedFile, budget: Budget) -> int:
+        from t2t_keras.workbench.documents import read_document, translate_document
+
+        if file.pair not in self._service.models:
+            raise UserError("The model is no longer served.", code="model_removed")
+        with budget.working():
+            document = read_document(self._path(file, _SOURCE), *file.pair)
+            path, glossary = self._folder / file.file_id / _TERMS, None
+            if path.exists():
+                glossary = Glossary.of(read_json(path, ADVICE, ("terms",))["terms"])
+            translator = BatchedTranslator(self._service, file.pair, budget, glossary)
+            translate_document(document, translator)
+            budget.check()
+            with self._writing(file):
+                document.save(self.path(file))
+                file.size = self.path(file).stat().st_size
+        return translator.characters
+
+    def _without_folders(self, file: TranslatedFile, message: str) -> str:
+        for path in (self._path(file, _SOURCE), self._path(file, _TARGET)):
+            message = message.replace(str(path), file.name)
+        return message.replace(str(self._folder), "")
+
+    def fail(self, file: TranslatedFile, error: str) -> None:
+        """Marks a file as failed, and refunds its characters."""
+        self._refund(file.owner, file.characters)
+        self._set(file, "error", error)
+
+    def _set(self, file: TranslatedFile, status: str, error: str = "") -> None:
+        file.status, file.error, file.changed = status, error, time.time()
+        if file.file_id not in self._files:
+            return  # It was removed meanwhile, with its folder.
+        with contextlib.suppress(UserError):  # A full disk: it is still in memory.
+            self._record(file)
+
+    def remove(self, file: TranslatedFile) -> None:
+        """Removes a file and its translation, and ends the work on it."""
+        if budget := self._budgets.get(file.file_id):
+            budget.end("client_gone", "The file was removed.")
+        self._files.pop(file.file_id, None)
+        shutil.rmtree(self._folder / file.file_id, ignore_errors=True)
+
+    async def _clean(self) -> None:
+        while True:
+            await asyncio.sleep(_SECONDS_BETWEEN_CLEANINGS)
+            self.remove_old(time.time())
+
+    def remove_old(self, now: float) -> None:
+        """Removes the files that expire before a time, in seconds since 1970."""
+        before = now - 60 * self._config.keep_files_minutes
+        for file in list(self._files.values()):
+            if file.is_finished and file.changed < before:
+                self.remove(file)

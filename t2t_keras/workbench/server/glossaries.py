@@ -1,0 +1,254 @@
+"""Glossaries that clients have made, and that translate for them."""
+
+import csv
+import dataclasses
+import datetime
+import functools
+import io
+import re
+import threading
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.state import read_json, write_json
+from t2t_keras.text.files import is_blank, normalized, split_lines, trimmed
+from t2t_keras.workbench.server.languages import base_language, canonical
+from t2t_keras.workbench.server.messages import ApiError
+from t2t_keras.workbench.terms.glossary import Glossary
+
+FORMATS = ("tsv", "csv")
+_MOST_PER_OWNER, _MOST = 1_000, 20_000
+_MOST_BYTES, _MOST_TERMS = 10 << 20, 100_000  # of a dictionary
+_MOST_BYTES_PER_OWNER, _MOST_BYTES_OF_ALL = 100 << 20, 1 << 30
+_MOST_COMPILED = 16  # for requests that name the same ones
+_MOST_NAME = 1_024
+_ADVICE = "Remove the file."
+# Control characters and Unicode's line breaks, which DeepL refuses in entries too.
+_CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
+
+Pair = tuple[str, str]
+Terms = dict[str, str]
+
+
+@dataclasses.dataclass
+class StoredGlossary:
+    """A glossary with dictionaries for some pairs of languages, which are codes without variants.
+
+    Attributes:
+      glossary_id: names it.
+      owner: identity of the client that made it.
+      name: for people.
+      created: when, as the APIs write it.
+      dictionaries: target by source term, by pair.
+    """
+
+    glossary_id: str
+    owner: str
+    name: str
+    created: str
+    dictionaries: dict[Pair, Terms]
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns what a file has of it."""
+        content = dataclasses.asdict(self)
+        content["dictionaries"] = [
+            {"pair": pair, "terms": terms} for pair, terms in self.dictionaries.items()
+        ]
+        return content
+
+
+class Glossaries:
+    """All glossaries of a server; each client sees its own. What changes them may be slow.
+
+    Args:
+      folder: where they stay; None = they are lost at the end.
+
+    Raises:
+      UserError: a file in the folder cannot be read.
+    """
+
+    def __init__(self, folder: Path | None = None):
+        self._folder = folder
+        self._lock = threading.RLock()
+        self._stored: dict[str, StoredGlossary] = {}
+        self._bytes: dict[str, int] = {}  # by glossary_id
+        for path in sorted(folder.glob("*.json")) if folder else ():
+            names = [field.name for field in dataclasses.fields(StoredGlossary)]
+            content = read_json(path, _ADVICE, names)
+            content["dictionaries"] = {
+                tuple(each["pair"]): each["terms"] for each in content["dictionaries"]
+            }
+            stored = StoredGlossary(**{name: content[name] for name in names})
+            self._stored[stored.glossary_id] = stored
+            self._bytes[stored.glossary_id] = _size(stored.dictionaries)
+
+    def of(self, owner: str) -> list[StoredGlossary]:
+        """Returns a client's glossaries, the first one first."""
+        with self._lock:
+            found = [each for each in self._stored.values() if each.owner == owner]
+        return sorted(found, key=lambda each: each.created)
+
+    def find(self, glossary_id: str, owner: str) -> StoredGlossary:
+        """Returns a client's glossary; an `ApiError` says that there is no such one."""
+        try:
+            found = self._stored.get(str(uuid.UUID(glossary_id)))
+        except ValueError as error:
+            raise ApiError(400, "Value for 'glossary_id' not supported.") from error
+        if found is None or found.owner != owner:
+            raise ApiError(404, "Glossary not found")
+        return found
+
+    def create(self, owner: str, name: str, dictionaries: Mapping[Pair, Terms]) -> StoredGlossary:
+        """Makes a glossary.
+
+        Raises:
+          ApiError: something is wrong with it, or the client has too many.
+        """
+        if len(self._stored) >= _MOST or len(self.of(owner)) >= _MOST_PER_OWNER:
+            raise ApiError(456, "Quota exceeded: there are too many glossaries.")
+        created = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+        return self.change(
+            StoredGlossary(str(uuid.uuid4()), owner, name, created, {}), name, dictionaries
+        )
+
+    def change(
+        self, stored: StoredGlossary, name: str, dictionaries: Mapping[Pair, Terms]
+    ) -> StoredGlossary:
+        """Gives a glossary a name, and replaces the dictionaries of some pairs.
+
+        Raises:
+          ApiError: something is wrong with them, or they are too large; nothing has changed then.
+        """
+        if not 0 < len(name) <= _MOST_NAME:
+            raise ApiError(400, "Missing or invalid argument: name")
+        for terms in dictionaries.values():
+            _check_size(as_tsv(terms))
+            if len(terms) > _MOST_TERMS:
+                raise ApiError(413, f"Glossary entries: expected at most {_MOST_TERMS:,}.")
+        size = _size(stored.dictionaries | dictionaries)
+        self._check_room(stored, size)
+        for terms in dictionaries.values():
+            _compiled(tuple(terms.items()))
+        with self._lock:
+            stored.name = name
+            stored.dictionaries |= dictionaries
+            self._stored[stored.glossary_id] = stored
+            self._bytes[stored.glossary_id] = size
+            if self._folder:
+                write_json(self._path(stored), stored.as_json(), indent=None)
+        return stored
+
+    def _check_room(self, stored: StoredGlossary, size: int) -> None:
+        """Raises `ApiError` if a glossary would have too many bytes besides the others."""
+        with self._lock:
+            more = size - self._bytes.get(stored.glossary_id, 0)
+            of_owner = sum(self._bytes[each.glossary_id] for each in self.of(stored.owner))
+            of_all = sum(self._bytes.values())
+        is_full = of_owner + more > _MOST_BYTES_PER_OWNER or of_all + more > _MOST_BYTES_OF_ALL
+        if more > 0 and is_full:
+            raise ApiError(456, "Quota exceeded: the glossaries are too large together.")
+
+    def remove(self, stored: StoredGlossary, pair: Pair | None = None) -> None:
+        """Removes a glossary, or its dictionary for a pair."""
+        with self._lock:
+            for each in [pair] if pair else list(stored.dictionaries):
+                dictionary(stored, each)
+                del stored.dictionaries[each]
+            if pair:
+                self.change(stored, stored.name, {})
+                return
+            self._stored.pop(stored.glossary_id, None)
+            self._bytes.pop(stored.glossary_id, None)
+            if self._folder:
+                self._path(stored).unlink(missing_ok=True)
+
+    def terms(self, stored: Iterable[StoredGlossary], pair: Pair) -> Glossary:
+        """Returns what glossaries say together of a pair; of several targets, the first counts.
+
+        Raises:
+          ApiError: one has no dictionary for the pair.
+        """
+        pair = glossary_pair(*pair)
+        return _compiled(tuple(term for each in stored for term in dictionary(each, pair).items()))
+
+    def _path(self, stored: StoredGlossary) -> Path:
+        return self._folder / f"{stored.glossary_id}.json"
+
+
+def dictionary(stored: StoredGlossary, pair: Pair) -> Terms:
+    """Returns the terms of a pair; an `ApiError` says that there are none."""
+    if pair not in stored.dictionaries:
+        raise ApiError(404, "Dictionary not found")
+    return stored.dictionaries[pair]
+
+
+def glossary_pair(source: str, target: str) -> Pair:
+    """Returns the codes by which a glossary knows two languages: without variants."""
+    return base_language(canonical(source)), base_language(canonical(target))
+
+
+def _size(dictionaries: Mapping[Pair, Terms]) -> int:
+    return sum(len(as_tsv(terms).encode()) for terms in dictionaries.values())
+
+
+@functools.lru_cache(maxsize=_MOST_COMPILED)
+def _compiled(terms: tuple[tuple[str, str], ...]) -> Glossary:
+    try:
+        # DeepL has Dog and dog as two terms; here they are one.
+        return Glossary.of(terms, first_counts=True)
+    except UserError as error:
+        raise _invalid(str(error)) from error
+
+
+def read_entries(text: str, entries_format: str, pair: Pair) -> Terms:
+    """Returns the terms in a text of one of `FORMATS`.
+
+    A line is source and target; in CSV it may also have the codes of their languages, and lines for
+    others are left out.
+
+    Raises:
+      ApiError: it has another form, or no terms.
+    """
+    if entries_format not in FORMATS:
+        raise ApiError(400, "Value for 'entries_format' not supported.")
+    _check_size(text)
+    text = text.removeprefix("\ufeff")
+    if entries_format == "csv":
+        try:
+            # A quoted cell may have line breaks, which are refused below.
+            rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+        except csv.Error as error:
+            raise _invalid(str(error)) from error
+        rows = [row[:2] for row in rows if len(row) < 4 or glossary_pair(*row[2:4]) == pair]
+    else:
+        rows = [line.split("\t") for line in split_lines(text) if not is_blank(line)]
+    terms: Terms = {}
+    for number, row in enumerate(rows):
+        if len(row) != 2 or any(map(is_blank, row)):
+            raise _invalid(f"Entry {number} is not a source and a target")
+        source, target = (trimmed(normalized(part)) for part in row)
+        if _CONTROLS.search(source + target):
+            raise _invalid(f"Entry {number} has a line break or another control character")
+        if source in terms:
+            raise _invalid(f"Entry {number} duplicates an earlier source")
+        terms[source] = target
+    if not terms:
+        raise _invalid("there are none")
+    return terms
+
+
+def _check_size(entries: str) -> None:
+    if len(entries.encode()) > _MOST_BYTES:
+        raise ApiError(413, f"Glossary entries: expected at most {_MOST_BYTES:,} bytes.")
+
+
+def _invalid(reason: str) -> ApiError:
+    return ApiError(400, "Invalid glossary entries provided", detail=reason)
+
+
+def as_tsv(terms: Terms) -> str:
+    """Returns terms as lines of source and target."""
+    return "\n".join(f"{source}\t{target}" for source, target in terms.items())

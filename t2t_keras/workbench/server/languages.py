@@ -1,0 +1,224 @@
+"""Languages: codes, names, the nearest served one, and detection."""
+
+import contextlib
+import functools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from t2t_keras.errors import UserError
+from t2t_keras.text.files import normalized
+from t2t_keras.workbench.markup.reading import read_fragment
+
+Served = TypeVar("Served")
+
+# py3langid reads a character at a time; more text takes longer and adds little.
+_CHARACTERS_JUDGED = 1_000
+
+_NAMES = dict(
+    entry.split(":")
+    for entry in (
+        "af:Afrikaans|am:Amharic|ar:Arabic|as:Assamese|az:Azerbaijani|be:Belarusian|bg:Bulgarian|"
+        "bn:Bengali|br:Breton|bs:Bosnian|ca:Catalan|cs:Czech|cy:Welsh|da:Danish|de:German|"
+        "dsb:Lower Sorbian|el:Greek|en:English|en-GB:English (British)|en-US:English (American)|"
+        "eo:Esperanto|es:Spanish|es-419:Spanish (Latin American)|et:Estonian|eu:Basque|fa:Persian|"
+        "fi:Finnish|fo:Faroese|fr:French|fy:Western Frisian|ga:Irish|gd:Scottish Gaelic|"
+        "gl:Galician|gu:Gujarati|ha:Hausa|he:Hebrew|hi:Hindi|hr:Croatian|hsb:Upper Sorbian|"
+        "ht:Haitian Creole|hu:Hungarian|hy:Armenian|id:Indonesian|ig:Igbo|is:Icelandic|it:Italian|"
+        "ja:Japanese|jv:Javanese|ka:Georgian|kab:Kabyle|kk:Kazakh|km:Khmer|kn:Kannada|ko:Korean|"
+        "ku:Kurdish|ky:Kyrgyz|la:Latin|lb:Luxembourgish|lo:Lao|lt:Lithuanian|lv:Latvian|"
+        "mg:Malagasy|mk:Macedonian|ml:Malayalam|mn:Mongolian|mr:Marathi|ms:Malay|mt:Maltese|"
+        "my:Burmese|nb:Norwegian Bokmål|nds:Low German|ne:Nepali|nl:Dutch|nn:Norwegian Nynorsk|"
+        "no:Norwegian|oc:Occitan|or:Odia|pa:Punjabi|pl:Polish|ps:Pashto|pt:Portuguese|"
+        "pt-BR:Portuguese (Brazilian)|pt-PT:Portuguese (European)|qu:Quechua|ro:Romanian|"
+        "ru:Russian|rw:Kinyarwanda|sd:Sindhi|si:Sinhala|sk:Slovak|sl:Slovenian|so:Somali|"
+        "sq:Albanian|sr:Serbian|sv:Swedish|sw:Swahili|ta:Tamil|te:Telugu|tg:Tajik|th:Thai|"
+        "tk:Turkmen|tl:Tagalog|tr:Turkish|tt:Tatar|ug:Uyghur|uk:Ukrainian|ur:Urdu|uz:Uzbek|"
+        "vi:Vietnamese|xh:Xhosa|yi:Yiddish|yo:Yoruba|zh:Chinese|zh-Hans:Chinese (simplified)|"
+        "zh-Hant:Chinese (traditional)|zu:Zulu"
+    ).split("|")
+)
+
+# LibreTranslate's own codes, and those that BCP 47 has replaced.
+_ALIASES = {"pb": "pt-BR", "zt": "zh-Hant", "iw": "he", "in": "id", "ji": "yi", "jw": "jv"}
+_ALIASES |= {"mo": "ro", "sh": "sr-Latn", "cmn": "zh", "fil": "tl"}
+# Script of a language by region; "" = any other region.
+_SCRIPTS = {
+    "zh": {"": "Hans", "TW": "Hant", "HK": "Hant", "MO": "Hant"},
+    "sr": {"": "Cyrl", "ME": "Latn"},
+    "pa": {"": "Guru", "PK": "Arab"},
+}
+_MACROLANGUAGES = {"no": "nb"}  # They are interchangeable.
+
+_CODE = r"[a-z]{2,3}(?:-(?:[A-Z][a-z]{3}|[A-Z]{2}|\d{3}))*"
+_PAIR = re.compile(f"({_CODE})-({_CODE})")
+
+
+def language_name(code: str) -> str:
+    """Returns a language's English name; of an unknown variant, "name (variant)"."""
+    base, _, variant = code.partition("-")
+    known = _NAMES.get(base, base)
+    return _NAMES.get(code) or (f"{known} ({variant})" if variant else known)
+
+
+def canonical(code: str) -> str:
+    """Returns a code as BCP 47 writes it: de, pt-BR, zh-Hans, es-419."""
+    base, *parts = code.strip().replace("_", "-").lower().split("-")
+    return "-".join([_ALIASES.get(base, base), *(_canonical_part(part) for part in parts)])
+
+
+def _canonical_part(part: str) -> str:
+    return part.title() if len(part) == 4 else part.upper()
+
+
+def parse_pair(text: str) -> tuple[str, str]:
+    """Returns source and target of a pair of languages, as en-de or en-pt-BR.
+
+    Raises:
+      UserError: it is none.
+    """
+    if not (match := _PAIR.fullmatch(text)) or match[1] == match[2]:
+        raise UserError(
+            f"Expected a pair of languages, as en-de or en-pt-BR, got {text!r}. Countries are "
+            f"written in capitals.",
+            code="bad_value",
+        )
+    return match[1], match[2]
+
+
+def base_language(code: str) -> str:
+    """Returns the language without its variant, pt of pt-BR."""
+    return code.partition("-")[0]
+
+
+def nearest_code(requested: str, known: Iterable[str]) -> str:
+    """Returns the known code that is meant, "" if there is none.
+
+    That is itself, else one of the same script, as zh-Hans for zh-CN, else the language without
+    variant, else the first variant of a language that is requested without one.
+    """
+    return next(iter(_near_codes(requested, known)), "")
+
+
+def _near_codes(requested: str, known: Iterable[str]) -> list[str]:
+    distances = {code: _distance(canonical(requested), canonical(code)) for code in known}
+    near = [(distance, code) for code, distance in distances.items() if distance is not None]
+    return [code for _, code in sorted(near)]
+
+
+def _distance(requested: str, code: str) -> int | None:
+    """Returns how far a code is from a requested one; None = it is another language."""
+    if code == requested:
+        return 0
+    wanted, served = _subtags(requested), _subtags(code)
+    if served.language != wanted.language:
+        return None
+    if base_language(code) == code:
+        return 2
+    if served.script == wanted.script:
+        if not (served.region and wanted.region) or served.region == wanted.region:
+            return 1
+        if wanted.script:
+            return 3  # The regions only determine the script.
+    return 4 if base_language(requested) == requested else None
+
+
+class _Subtags(NamedTuple):
+    language: str
+    script: str  # "" = the only one of the language
+    region: str
+
+
+def _subtags(code: str) -> _Subtags:
+    language, *parts = code.split("-")
+    scripts = _SCRIPTS.get(language, {"": ""})
+    written = [part for part in parts if len(part) == 4 and part.isalpha()]
+    region = next((part for part in parts if part not in written), "")
+    script = written[0] if written else scripts.get(region, scripts[""])
+    return _Subtags(_MACROLANGUAGES.get(language, language), script, region)
+
+
+def nearest_pair(
+    source: str, target: str, served: Mapping[tuple[str, str], Served]
+) -> tuple[str, str] | None:
+    """Returns the pair of codes, of those that are served, that is meant; None = there is none."""
+    for found in _near_codes(source, {pair[0] for pair in served}):
+        if near := nearest_code(target, {pair[1] for pair in served if pair[0] == found}):
+            return found, near
+    return None
+
+
+class Detected(NamedTuple):
+    """A language that a text may be in.
+
+    Attributes:
+      language: its code.
+      confidence: its probability among the languages of the server, 0 to 1; 0 = no evidence.
+    """
+
+    language: str
+    confidence: float
+
+
+def detect(
+    texts: Sequence[str],
+    languages: Iterable[str],
+    format: str = "text",  # noqa: A002
+) -> list[Detected]:
+    """Returns the languages that texts may be in together, the likeliest first.
+
+    Args:
+      texts: of one language.
+      languages: codes to choose from, at least one.
+      format: "html" or "xml" = markup is ignored.
+
+    Raises:
+      UserError: py3langid is not installed, and there are several languages.
+    """
+    codes = sorted(languages)
+    text = " ".join(_visible(texts, format))[:_CHARACTERS_JUDGED]
+    if len(codes) == 1:
+        return [Detected(codes[0], 1.0 if any(map(str.isalpha, text)) else 0.0)]
+    if not any(map(str.isalpha, text)):
+        return [Detected("en" if "en" in codes else codes[0], 0.0)]
+    labels = {code: _label(code) for code in codes}
+    found = dict(_identifier(frozenset(labels.values())).rank(text))
+    ranked = [Detected(code, float(found.get(label, 0.0))) for code, label in labels.items()]
+    return sorted(ranked, key=lambda each: -each.confidence)
+
+
+def _visible(texts: Sequence[str], format: str) -> Iterator[str]:  # noqa: A002
+    """Yields the visible text, as much as is needed for detection."""
+    count = 0
+    for text in texts:
+        segments = [text]
+        if format != "text":
+            with contextlib.suppress(UserError):  # Translating raises it.
+                segments = [segment.text for segment in read_fragment(text, format).segments]
+        for segment in segments:
+            yield normalized(segment)
+            count += len(segment)
+        if count > _CHARACTERS_JUDGED:
+            return
+
+
+def _label(code: str) -> str:
+    """Returns py3langid's code for a language."""
+    base = base_language(code)
+    return "no" if base == "nb" else base
+
+
+@functools.lru_cache(maxsize=4)
+def _identifier(labels: frozenset[str]):
+    try:
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    except ImportError as error:
+        raise UserError(
+            f"Detecting languages needs py3langid ({error}): pip install 't2t-keras[language]'.",
+            code="missing_package",
+        ) from error
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    known = sorted(labels.intersection(identifier.labels))
+    if known:
+        identifier.set_languages(known)
+    return identifier

@@ -1,0 +1,239 @@
+"""What comes in a request, and what goes wrong with it."""
+
+import asyncio
+import json
+import traceback
+import urllib.parse
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from fastapi import Request
+from fastapi.responses import Response
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import UploadFile
+
+from t2t_keras.text.files import is_text
+from t2t_keras.workbench.server.config import MEBIBYTE
+from t2t_keras.workbench.server.work.budget import Budget
+
+Result = TypeVar("Result")
+
+MOST_FIELDS = 2_000
+_MOST_BYTES = 16 * MEBIBYTE  # of a field; the body as a whole is limited before
+# Lists and objects in a body: no request needs more, and they take long to build.
+_MOST_CONTAINERS = 100_000
+_SHORT = 65_536
+_SECONDS_BETWEEN_CHECKS = 0.5
+# Others can be slow: punycode takes quadratic time.
+_CHARSETS = ("", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin-1")
+
+
+class ApiError(Exception):
+    """A request that is refused.
+
+    Attributes:
+      status: of HTTP.
+      message: what came, and what was expected.
+      retry_after: seconds to wait before trying again; 0 = trying again does not help.
+      detail: more about it.
+    """
+
+    def __init__(self, status: int, message: str, retry_after: int = 0, detail: str = ""):
+        super().__init__(message)
+        self.status, self.message = status, message
+        self.retry_after, self.detail = retry_after, detail
+
+
+def where(error: BaseException) -> str:
+    """Returns the types and stacks of an error and its causes; messages may have clients' text."""
+    parts: list[str] = []
+    each: BaseException | None = error
+    while each:
+        stack = "".join(traceback.format_tb(each.__traceback__))
+        parts.insert(0, f"{stack}{type(each).__qualname__}")
+        each = each.__cause__ or each.__context__
+    return "\n".join(parts)
+
+
+class Parameters:
+    """The parameters of a request: of its query, and of its body as JSON or a form."""
+
+    def __init__(self, values: Mapping[str, Any]):
+        self._values = dict(values)
+
+    def any(self, name: str) -> Any:
+        """Returns a value as it came; None where there is none."""
+        return self._values.get(name)
+
+    def text(self, name: str, default: str = "") -> str:
+        """Returns a string; of several, the first. Numbers and true are taken as written.
+
+        Raises:
+          ApiError: it is no string.
+        """
+        value = self._values.get(name)
+        if isinstance(value, list) and value:
+            value = value[0]
+        if value is None:
+            return default
+        if isinstance(value, bool | int | float):
+            value = json.dumps(value)
+        return _checked_text(name, value)
+
+    def texts(self, name: str) -> list[str]:
+        """Returns strings, of one that comes alone too; [] where there are none."""
+        value = self._values.get(name)
+        values = value if isinstance(value, list) else [] if value is None else [value]
+        return [_checked_text(name, each) for each in values]
+
+    def switch(self, name: str, default: bool = False) -> bool:
+        """Returns whether a parameter is on: true, "true", 1 or "1"."""
+        found = self.text(name).lower()
+        if found not in ("", "0", "1", "true", "false"):
+            raise ApiError(400, f"Value for '{name}' not supported.")
+        return found in ("1", "true") if found else default
+
+    def choice(self, name: str, allowed: Sequence[str], default: str = "") -> str:
+        """Returns a parameter that is one of some words.
+
+        Raises:
+          ApiError: it is another.
+        """
+        found = self.text(name)
+        if found and found not in allowed:
+            raise ApiError(400, f"Value for '{name}' not supported.")
+        return found or default
+
+    def file(self, name: str) -> UploadFile | None:
+        """Returns an uploaded file; None where there is none."""
+        value = self._values.get(name)
+        return value if isinstance(value, UploadFile) else None
+
+
+def _checked_text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ApiError(400, f"Invalid request: {name} is not text")
+    if not is_text(value):
+        raise ApiError(400, f"Invalid request: {name} is not valid Unicode")
+    return value
+
+
+async def read_parameters(request: Request) -> Parameters:
+    """Reads the parameters of a request, JSON or a form, whatever its method.
+
+    Raises:
+      ApiError: the body is neither.
+    """
+    values = _repeated(request.query_params.multi_items())
+    content_type = request.headers.get("content-type", "")
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == "multipart/form-data":
+        _check_charset(content_type)
+        try:
+            form = await request.form(
+                max_files=1, max_fields=MOST_FIELDS, max_part_size=_MOST_BYTES
+            )
+        except ValueError as error:
+            raise _unreadable_form() from error
+        request.state.form = form  # The gate closes its files.
+        values |= _repeated(form.multi_items())
+    elif body := await request.body():
+        if kind == "application/x-www-form-urlencoded":
+            values |= _repeated(await asyncio.to_thread(_read_form, body))
+        else:
+            # For a short body, a thread would cost more than it saves.
+            is_short = len(body) < _SHORT
+            values |= (
+                _json_object(body) if is_short else await asyncio.to_thread(_json_object, body)
+            )
+    return Parameters(values)
+
+
+def _check_charset(content_type: str) -> None:
+    # Parsed as the form's parser does, so that both see the same charset.
+    _, options = parse_options_header(content_type)
+    charset = options.get(b"charset", b"").decode("latin-1").strip().lower()
+    if charset not in _CHARSETS:
+        raise ApiError(400, "Invalid request: expected a form in UTF-8 or Latin-1")
+
+
+def _unreadable_form() -> ApiError:
+    return ApiError(400, "Invalid request: the form cannot be read")
+
+
+def form_text(body: bytes) -> str:
+    """Returns a form that may have bytes without escapes, in UTF-8 or else in Latin-1."""
+    try:
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        return body.decode("latin-1")
+
+
+def _read_form(body: bytes) -> list[tuple[str, str]]:
+    try:
+        return urllib.parse.parse_qsl(
+            form_text(body), keep_blank_values=True, max_num_fields=MOST_FIELDS
+        )
+    except ValueError as error:
+        raise _unreadable_form() from error
+
+
+def _repeated(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    values: dict[str, list[Any]] = {}
+    for name, value in items:
+        # PHP's and some clients' way to write a list.
+        values.setdefault(name.removesuffix("[]"), []).append(value)
+    return {name: several if several[1:] else several[0] for name, several in values.items()}
+
+
+def _json_object(body: bytes) -> dict[str, Any]:
+    if body.count(b"[") + body.count(b"{") > _MOST_CONTAINERS:
+        raise ApiError(413, f"Invalid request: expected at most {_MOST_CONTAINERS:,} lists")
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ApiError(400, "Invalid request: expected a JSON object or a form") from error
+    if not isinstance(content, dict):
+        raise ApiError(400, "Invalid JSON format")
+    return content
+
+
+async def json_response(content: Any) -> Response:
+    """Returns a response with JSON, serialised in a thread."""
+    return Response(await asyncio.to_thread(_as_json, content), media_type="application/json")
+
+
+def _as_json(content: Any) -> bytes:
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+
+
+async def unless_gone(request: Request, work: Awaitable[Result], budget: Budget) -> Result:
+    """Awaits work for a client; ends it when the client leaves or its budget is used up.
+
+    Raises:
+      ApiError: the client has left; nobody will read this.
+      JobEndedError: the budget is used up, or the server is stopping.
+    """
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_disconnected(request))
+    try:
+        while not task.done():
+            await asyncio.wait(
+                (task, gone),
+                timeout=_SECONDS_BETWEEN_CHECKS,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if gone.done() and not task.done():
+                budget.end("client_gone", "The client has closed the connection.")
+                raise ApiError(499, "The client has closed the connection.")
+            if not task.done():
+                budget.check()
+        return task.result()
+    finally:
+        task.cancel()
+        gone.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,307 @@
+"""Texts of requests, translated by the models of a server."""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from t2t_keras.decoding.translation import Translation
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
+from t2t_keras.text.sentences import sentence_splitter
+from t2t_keras.workbench.markup.reading import read_fragment
+from t2t_keras.workbench.markup.translator import translate_markup
+from t2t_keras.workbench.server.config import ServerConfig
+from t2t_keras.workbench.server.languages import base_language
+from t2t_keras.workbench.server.metrics import Metrics
+from t2t_keras.workbench.server.models import AT_ONCE, ModelSource, ServedModel, Watcher
+from t2t_keras.workbench.server.passages import Passages, joined_texts, read_passages
+from t2t_keras.workbench.server.work.batching import Batch, Batcher
+from t2t_keras.workbench.server.work.budget import Budget
+from t2t_keras.workbench.server.work.places import in_own_thread
+from t2t_keras.workbench.terms.glossary import Glossary
+from t2t_keras.workbench.terms.stage import with_terms
+
+Pair = tuple[str, str]
+
+_SHORT = 4_000  # characters
+
+
+class Work(Protocol):
+    """What a model does with lines, one result for each; a dataclass, and equal ones share batches.
+
+    Attributes:
+      glossary: terms, None = none.
+    """
+
+    glossary: Glossary | None
+
+    def __call__(self, translator: Translator, lines: Sequence[str]) -> Sequence[Any]:
+        """Does it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How a text is translated; texts with the same options share batches.
+
+    Attributes:
+      format: "text", "html" or "xml".
+      glossary: terms; the same object for requests that may share batches.
+      keep: names of elements whose text stays, in markup.
+      blocks: names of elements that separate segments of text, in markup.
+      outline: whether elements of XML do that have text of their own and are in none that has.
+      inline: names of elements that do not even so.
+    """
+
+    format: str = "text"
+    glossary: Glossary | None = None
+    keep: tuple[str, ...] = ()
+    blocks: tuple[str, ...] = ()
+    outline: bool = False
+    inline: tuple[str, ...] = ()
+
+    def __call__(self, translator: Translator, lines: Sequence[str]) -> list[Translation]:
+        """Translates lines."""
+        translator = with_terms(translator, self.glossary)
+        if self.format == "text":
+            return translator.translate(lines)
+        how = self.blocks, self.keep, self.outline, self.inline
+        return translate_markup(translator, lines, self.format, *how)
+
+
+@dataclasses.dataclass(frozen=True)
+class Splitting:
+    """How a plain text is split into sentences.
+
+    Attributes:
+      lines: whether an end of line ends a sentence; else it is a space.
+      sentences: whether the sentences of a line are translated one by one.
+    """
+
+    lines: bool = True
+    sentences: bool = True
+
+
+class Translated(NamedTuple):
+    """A translated text.
+
+    Attributes:
+      text: the translation.
+      alternatives: what else the beam found, best first, each once.
+    """
+
+    text: str
+    alternatives: list[str]
+
+
+def _repaired(result: Any) -> int:
+    """Returns the number of placeholders that were repaired in a result, 0 if it is unknown."""
+    return result.notes.get("placeholders", 0) if isinstance(result, Translation) else 0
+
+
+class TranslationService:
+    """Routes requests to the model for a language pair.
+
+    Args:
+      sources: where the models come from; each is loaded here.
+      config: the server's settings.
+      metrics: what it counts.
+
+    Attributes:
+      models: by pair of languages.
+
+    Raises:
+      UserError: a model cannot be loaded, a pair has several, or a glossary is for languages
+        without a model.
+    """
+
+    def __init__(self, sources: Sequence[ModelSource], config: ServerConfig, metrics: Metrics):
+        self._config, self._metrics = config, metrics
+        self.models: dict[Pair, ServedModel] = {}
+        self._batchers: dict[Pair, Batcher] = {}
+        pairs = [source.pair for source in sources]
+        for pair in pairs:
+            if pairs.count(pair) > 1:
+                raise UserError(
+                    f"--model={'-'.join(pair)}=...: expected one model, got {pairs.count(pair)}. "
+                    f"Leave all but one out.",
+                    code="given_twice",
+                )
+        for pair in filter(None, config.glossaries):
+            if pair not in pairs:
+                served = ", ".join(sorted(map("-".join, pairs)))
+                raise UserError(
+                    f"--glossary={'-'.join(pair)}=...: no model has these languages, only "
+                    f"{served}.",
+                    code="unknown_name",
+                )
+        for source in sources:
+            self._add(source)
+        self._watcher = Watcher(list(self.models.values()), config.reload_seconds)
+
+    def _add(self, source: ModelSource) -> None:
+        name, metrics = "-".join(source.pair), self._metrics
+        model = ServedModel(source)
+
+        def observe_reload(outcome: str) -> None:
+            metrics.reloads.labels(name, outcome).inc()
+            metrics.model_info.clear()
+            for pair, each in self.models.items():
+                metrics.model_info.labels("-".join(pair), each.name).set(1)
+
+        def observe_batch(lines: int, seconds: float) -> None:
+            metrics.lines.labels(name).inc(lines)
+            metrics.batch_lines.labels(name).observe(lines)
+            metrics.batch_seconds.labels(name).observe(seconds)
+
+        def translate(lines: list[str], work: Work, batch: Batch) -> Sequence[Any]:
+            metrics.characters.labels(name).inc(sum(map(len, lines)))
+            found = model.use(work, lines, batch)
+            metrics.broken.labels(name).inc(sum(_repaired(each) for each in found))
+            return found
+
+        model.observe_reload = observe_reload
+        self.models[source.pair] = model
+        self._batchers[source.pair] = Batcher(
+            translate,
+            self._config.max_wait_ms,
+            self._config.max_batch_lines,
+            self._config.max_queue_lines,
+            AT_ONCE,
+            observe_batch,
+            searches=max(AT_ONCE, model.translator.engine.batches_at_once),
+        )
+        metrics.queued.labels(name).set_function(lambda: self._batchers[source.pair].queued_lines)
+        metrics.model_info.labels(name, model.name).set(1)
+
+    def splitter(self, language: str) -> Callable[[str], list[str]] | None:
+        """Returns what divides lines of a language into sentences; None = nothing does."""
+        if not self._config.split_sentences:
+            return None
+        return sentence_splitter(base_language(language))
+
+    @property
+    def most_alternatives(self) -> int:
+        """The most alternatives that every model gives."""
+        return min(each.translator.config.num_hypotheses for each in self.models.values()) - 1
+
+    async def translate(
+        self,
+        pair: Pair,
+        texts: Sequence[str],
+        options: Options = Options(),
+        splitting: Splitting = Splitting(),
+        budget: Budget | None = None,
+    ) -> list[Translated]:
+        """Translates texts of any number of lines; white space between sentences stays.
+
+        Args:
+          pair: one of `models`.
+          texts: in the format of the options; blank ones stay as they are.
+          options: how.
+          splitting: of plain text; that of markup is the translator's.
+          budget: its limits and its client.
+
+        Raises:
+          JobEndedError: the budget is used up, or the server is stopping.
+          QueueFullError: too many lines wait for the model.
+          UserError: a text is not what its format says, or the model computes NaN.
+        """
+        if options.format != "text":
+            if options.format == "xml":
+                # In a batch, malformed XML would have all other requests' texts done again.
+                await asyncio.to_thread(lambda: [read_fragment(text, "xml") for text in texts])
+            found = await self.run(pair, texts, options, budget)
+            return [Translated(each.text, []) for each in found]
+        split = self.splitter(pair[0]) if splitting.sentences else None
+
+        def read() -> list[Passages]:
+            return [read_passages(text, splitting.lines, split) for text in texts]
+
+        # Of a short text, a thread would cost more than it saves.
+        is_short = sum(map(len, texts)) < _SHORT
+        passages = read() if is_short else await asyncio.to_thread(read)
+        sentences = [sentence for each in passages for sentence in each.sentences]
+        translations = await self.run(pair, sentences, options, budget)
+
+        def write() -> list[Translated]:
+            rest = iter(translations)
+            texts = (joined_texts(each, [next(rest) for _ in each.sentences]) for each in passages)
+            return [Translated(best, others) for best, *others in texts]
+
+        return write() if is_short else await asyncio.to_thread(write)
+
+    async def run(
+        self, pair: Pair, lines: Sequence[str], work: Work, budget: Budget | None = None
+    ) -> list[Any]:
+        """Returns the result of work for each line; raises as `translate`."""
+        work, batcher = self._with_terms(pair, work), self._batchers[pair]
+        budget = budget or self.budget()
+        results: list[Any] = []
+        for part in self._parts(lines):
+            # Only the first part may be refused: a request that has begun is finished.
+            results += await batcher.translate(part, work, bool(results), budget)
+        return results
+
+    def _parts(self, lines: Sequence[str]) -> Iterator[Sequence[str]]:
+        """Yields lines in parts, so that shorter texts do not wait for all of a long one."""
+        size = self._config.max_batch_lines
+        return (lines[first : first + size] for first in range(0, len(lines), size))
+
+    def budget(self, client: str = "", characters: int = 0) -> Budget:
+        """Returns the budget of a job by its number of characters."""
+        seconds, most = self._config.max_job_seconds, self._config.max_characters
+        return Budget(client, seconds * max(1, -(-characters // most)), characters or most)
+
+    def _with_terms(self, pair: Pair, work: Work) -> Work:
+        """Returns work with the server's glossary where it has none of its own."""
+        known = self._config.glossaries
+        found = known.get(pair, known.get(None))
+        return dataclasses.replace(work, glossary=found) if found and not work.glossary else work
+
+    def translate_now(
+        self, pair: Pair, lines: Sequence[str], options: Options, budget: Budget | None = None
+    ) -> list[Translation]:
+        """Translates lines as the translator does, for a thread that may wait; errors as its."""
+        work, batcher = self._with_terms(pair, options), self._batchers[pair]
+        budget = budget or self.budget()
+        results: list[Translation] = []
+        for part in self._parts(lines):
+            results += batcher.submit(part, work, True, budget).result()
+        return results
+
+    def end_jobs(self) -> None:
+        """Ends all running translations, so that the server can stop."""
+        for batcher in self._batchers.values():
+            batcher.end_all("server_stops", "The server is stopping. Try again.")
+
+    async def close(self, seconds: float | None = None) -> None:
+        """Ends the threads once accepted texts are translated, or after this number of seconds."""
+        ends = [self._watcher.stop, *(batcher.close for batcher in self._batchers.values())]
+        await asyncio.gather(*(in_own_thread(end, seconds) for end in ends))
+
+
+class BatchedTranslator:
+    """A model for documents, whose lines share batches with other requests."""
+
+    def __init__(
+        self,
+        service: TranslationService,
+        pair: Pair,
+        budget: Budget,
+        glossary: Glossary | None = None,
+    ):
+        self._service, self._pair, self._budget = service, pair, budget
+        self._glossary = glossary
+        self.characters = 0
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        format: str = "text",  # noqa: A002
+    ) -> list[Translation]:
+        """As `MarkupTranslator.translate`."""
+        self.characters += sum(map(len, texts))
+        with self._budget.waiting():
+            options = Options(format, self._glossary)
+            return self._service.translate_now(self._pair, texts, options, self._budget)

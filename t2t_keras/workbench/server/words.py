@@ -1,0 +1,189 @@
+"""Translations word by word, for the page: confidence, alignment, alternatives."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from t2t_keras.decoding.confidence import confidences
+from t2t_keras.decoding.inputs import encode_text
+from t2t_keras.decoding.lines import Line
+from t2t_keras.decoding.translation import Hypothesis, Translation
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
+from t2t_keras.text.alignment import split_words
+from t2t_keras.text.sentences import ends_sentence
+from t2t_keras.workbench.server.continuations import continuations
+from t2t_keras.workbench.server.passages import (
+    Passages,
+    hypothesis_texts,
+    joined_texts,
+    read_passages,
+)
+from t2t_keras.workbench.terms.glossary import Glossary
+from t2t_keras.workbench.terms.stage import with_terms
+
+Splitter = Callable[[str], list[str]] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class WordByWord:
+    """Translates lines, with the confidence and alignment of each word.
+
+    Attributes:
+      glossary: terms.
+      split: divides lines into sentences; None = nothing does.
+    """
+
+    glossary: Glossary | None = None
+    split: Splitter = None
+
+    def __call__(self, translator: Translator, lines: Sequence[str]) -> list[dict[str, Any]]:
+        """Returns the page's data for each line, see docs/server.md."""
+        passages = [read_passages(line, split=self.split) for line in lines]
+        sentences = [sentence for each in passages for sentence in each.sentences]
+        translator = with_terms(translator, self.glossary)
+        translations = translator.translate(sentences)
+        known = iter(_known(translator, sentences, translations))
+        return [
+            _line(line, each, [next(known) for _ in each.sentences])
+            for line, each in zip(lines, passages, strict=True)
+        ]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sentence:
+    """A translated sentence, with the confidence and alignment of its words."""
+
+    source: str
+    translation: Translation
+    alignment: list[tuple[int, int]]
+    confidences: tuple[float, ...]
+    whole: float
+
+    @property
+    def words(self) -> list[str]:
+        return split_words(hypothesis_texts(self.translation)[0])
+
+
+def _known(
+    translator: Translator, sentences: Sequence[str], translations: Sequence[Translation]
+) -> list[_Sentence]:
+    alignments = translator.align(sentences, translations)
+    sure = confidences(translator, sentences, translations)
+    found = zip(sentences, translations, alignments, sure, strict=True)
+    return [
+        _Sentence(source, translation, alignment, each.words, each.whole)
+        for source, translation, alignment, each in found
+    ]
+
+
+def _line(line: str, passages: Passages, sentences: Sequence[_Sentence]) -> dict[str, Any]:
+    best, *others = joined_texts(passages, [each.translation for each in sentences])
+    words, alignment = [], []
+    source_words: list[str] = []
+    tokens = sum(len(each.words) for each in sentences)
+    whole = 1.0
+    for each in sentences:
+        # Some words have no confidence, such as those after the model's longest input.
+        known = [round(found, 4) for found in each.confidences]
+        alignment += [
+            [len(source_words) + source, len(words) + target] for source, target in each.alignment
+        ]
+        words += [
+            {"text": word, "confidence": known[number] if number < len(known) else None}
+            for number, word in enumerate(each.words)
+        ]
+        source_words += split_words(each.source)
+        whole *= each.whole ** (len(each.words) / max(tokens, 1))
+    return {
+        "source": line,
+        "text": best,
+        "source_words": source_words,
+        "words": words,
+        "alignment": alignment,
+        "alternatives": others,
+        "confidence": round(whole, 4),
+    }
+
+
+# Code of the error that a prefix is longer than the model's output may be.
+PREFIX_TOO_LONG = "prefix_too_long"
+
+
+@dataclasses.dataclass(frozen=True)
+class OtherWords:
+    """Finds continuations of the beginning of a line's translation.
+
+    Attributes:
+      prefix: the beginning, of whole words.
+      count: the most to find.
+      split: divides the line into sentences; None = nothing does.
+      split_target: divides the beginning.
+      glossary: terms.
+    """
+
+    prefix: str
+    count: int
+    split: Splitter = None
+    split_target: Splitter = None
+    glossary: Glossary | None = None
+
+    def __call__(self, translator: Translator, lines: Sequence[str]) -> list[list[dict[str, Any]]]:
+        """Returns for each line the translations with this beginning, likeliest first.
+
+        Each is {"word": next word, "text": whole translation}, with "words" and "alignment" as of
+        `WordByWord`. The sentences that the beginning completes stay as they are there.
+        """
+        translator = with_terms(translator, self.glossary)
+        return [self._of(translator, line) for line in lines]
+
+    def _of(self, translator: Translator, line: str) -> list[dict[str, Any]]:
+        passages = read_passages(line, split=self.split)
+        if not passages.sentences:
+            return []
+        begun = read_passages(self.prefix, split=self.split_target).sentences
+        finished = [each for each in begun if ends_sentence(each)]
+        number = min(len(finished), len(passages.sentences) - 1)
+        done, current = begun[:number], " ".join(begun[number:])
+        _check_lengths(translator, passages.sentences, [*done, current])
+        rest = translator.translate(passages.sentences[number + 1 :])
+        sentence = passages.sentences[number]
+        found = continuations(translator, sentence, current, self.count)
+        begin, end = passages.sentences[:number], passages.sentences[number + 1 :]
+        around = [*map(_given, translator.read(begin), done), *rest]
+        sources = [*begin, *end, *[sentence] * len(found)]
+        known = _known(translator, sources, [*around, *(each.translation for each in found)])
+        first, last, new = known[:number], known[number : len(around)], known[len(around) :]
+        place = len(split_words(current))
+        pairs = sorted(zip(found, new, strict=True), key=lambda pair: -_sureness(pair[1], place))
+        names = "text", "words", "alignment"
+        answers = []
+        for continuation, sentence in pairs:
+            shown = _line(line, passages, [*first, sentence, *last])
+            answers.append({"word": continuation.word, **{name: shown[name] for name in names}})
+        return answers
+
+
+def _sureness(sentence: _Sentence, place: int) -> float:
+    return sentence.confidences[place] if place < len(sentence.confidences) else 0.0
+
+
+def _check_lengths(
+    translator: Translator, sources: Sequence[str], beginnings: Sequence[str]
+) -> None:
+    """Raises `UserError` for a prefix with more tokens than the model's output may have."""
+    config = translator.config
+    longest = max(map(len, encode_text(sources, translator.tokenizer.source)))
+    most = config.longest_output(min(longest, config.max_input_length))
+    if (length := max(map(len, encode_text(beginnings, translator.tokenizer)))) > most:
+        raise UserError(
+            f"The prefix has a sentence of {length:,} tokens: expected at most {most:,}, the "
+            f"model's limit for this text. Shorten it.",
+            code=PREFIX_TOO_LONG,
+        )
+
+
+def _given(source: Line, text: str) -> Translation:
+    """Returns a translation without a search; all of it belongs to the source's first part."""
+    parts = (text, *[""] * (len(source.parts) - 1))
+    return Translation(text, 0.0, (Hypothesis(text, 0.0),), parts)

@@ -1,0 +1,389 @@
+"""Batches of lines from many requests, scheduled fairly between their clients."""
+
+import asyncio
+import collections
+import concurrent.futures
+import contextlib
+import dataclasses
+import itertools
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+from t2t_keras.errors import UserError
+from t2t_keras.workbench.server.work.budget import Budget, JobEndedError
+from t2t_keras.workbench.server.work.turns import Shares, Turns
+
+# Returns a result for each line, all with the same options; each search takes a turn of the batch.
+Translate = Callable[[list[str], Hashable, "Batch"], Sequence[Any]]
+
+# The most of one client in a batch with other clients.
+_SHARED_LINES, _SHARED_CHARACTERS = 8, 2_000
+# A larger batch, or one with more searches that is mostly one client's, delays only its own
+# clients. It searches for few sentences at a time, fewer while other clients have work.
+_SHORT_SEARCHES = 4
+_ROWS_ALONE, _ROWS_AMONG_OTHERS = 64, 2
+_MOST_LONG = 6  # batches of this kind, in addition to `at_once` others
+
+
+class QueueFullError(Exception):
+    """Too many lines wait; the request can be sent again later."""
+
+
+@dataclasses.dataclass(eq=False)
+class _Job:
+    """Lines of one request; `is_alone` once a batch with it has failed: no other joins it."""
+
+    lines: list[str]
+    options: Hashable
+    budget: Budget
+    is_alone: bool = False
+    future: concurrent.futures.Future = dataclasses.field(default_factory=concurrent.futures.Future)
+
+    @property
+    def client(self) -> str:
+        return self.budget.client
+
+    @property
+    def size(self) -> int:
+        """Characters plus lines: its weight in the cost of a batch."""
+        return sum(map(len, self.lines)) + len(self.lines)
+
+    @property
+    def bulk(self) -> float:
+        """Its size as a fraction of what a client may have in a batch with other clients."""
+        return max(len(self.lines) / _SHARED_LINES, self.size / _SHARED_CHARACTERS)
+
+
+class Batch:
+    """Jobs that are translated together.
+
+    Args:
+      jobs: with the same options.
+      shares: the use of the machine by each client.
+      turns: for searches.
+      changed: guards the shares and turns.
+    """
+
+    def __init__(
+        self, jobs: Sequence[_Job], shares: Shares, turns: Turns, changed: threading.Condition
+    ):
+        self.jobs, self._shares, self._turns, self._changed = jobs, shares, turns, changed
+        total = sum(job.size for job in jobs)
+        self._of_jobs = [job.size / max(total, 1) for job in jobs]
+        self.of_clients: collections.Counter[str] = collections.Counter()
+        bulks: collections.Counter[str] = collections.Counter()
+        for job, share in zip(jobs, self._of_jobs, strict=True):
+            self.of_clients[job.client] += share
+            bulks[job.client] += job.bulk
+        self._is_large = max(bulks.values()) > 1
+        self._searches = self._waiting = self._searching = 0
+        self._since: float | None = None
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it takes long, and is mostly one client's."""
+        has_many_searches = self._searches > _SHORT_SEARCHES
+        return self._is_large or (has_many_searches and max(self.of_clients.values()) > 0.5)
+
+    @property
+    def rows_at_once(self) -> int:
+        """Most sentences to search for in a turn."""
+        if not self.is_long:
+            return 1 << 30
+        return _ROWS_AMONG_OTHERS if self._shares.are_several else _ROWS_ALONE
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Charges the time to its clients' shares and its jobs' budgets."""
+        self._change()
+        try:
+            yield
+        finally:
+            self._change(ends=True)
+
+    @contextlib.contextmanager
+    def turn(self, sentences: int = 0) -> Iterator[None]:
+        """Waits for a turn to search for this number of sentences, and keeps it.
+
+        Raises:
+          JobEndedError: all its jobs have ended.
+        """
+        for job, share in zip(self.jobs, self._of_jobs, strict=True):
+            job.budget.count_searches(sentences * share)
+        if all(job.budget.ended for job in self.jobs):
+            self.jobs[0].budget.check()
+        self._change(waiting=1)
+        with self._turns.turn(list(self.of_clients)):
+            self._change(waiting=-1, searching=1)
+            try:
+                yield
+            finally:
+                self._change(searching=-1)
+
+    def _change(self, waiting: int = 0, searching: int = 0, ends: bool = False) -> None:
+        """Charges the time so far; time in which it only waits for a turn is free."""
+        now = time.monotonic()
+        with self._changed:
+            was_long = self.is_long
+            if self._since is not None:
+                self._shares.add(self.of_clients, now - self._since)
+                for job in self.jobs:
+                    job.budget.pause()
+            self._waiting += waiting
+            self._searching += searching
+            self._searches += max(searching, 0)
+            is_idle = ends or (self._waiting and not self._searching)
+            self._since = None if is_idle else now
+            if self._since is not None:
+                for job, share in zip(self.jobs, self._of_jobs, strict=True):
+                    job.budget.begin(share)
+            if self.is_long and not was_long:
+                self._changed.notify_all()
+
+
+class Batcher:
+    """Translates the lines of several requests together, in its own threads.
+
+    An idle batcher waits a moment for more lines. While it translates, others gather, so under load
+    batches are full without waiting. Lines with other options wait for the next batch. The client
+    that has used the machine least comes first, with its requests in their order.
+
+    Args:
+      translate: takes lines, options and the `Batch`, and returns a result for each line.
+      max_wait_ms: longest wait of an idle batcher.
+      max_lines: most lines of a batch; a longer job is a batch of its own.
+      max_queued: most lines that wait.
+      at_once: batches at a time, in addition to long ones of other clients.
+      observe: takes the number of lines and the seconds of each batch.
+      searches: most searches at a time, default: `at_once`.
+    """
+
+    def __init__(
+        self,
+        translate: Translate,
+        max_wait_ms: float,
+        max_lines: int,
+        max_queued: int,
+        at_once: int = 1,
+        observe: Callable[[int, float], object] = lambda lines, seconds: None,
+        searches: int = 0,
+    ):
+        self._translate, self._observe = translate, observe
+        self._max_wait, self._max_lines = max_wait_ms / 1000, max_lines
+        self._max_queued, self._at_once = max_queued, at_once
+        lock = threading.RLock()
+        self._changed, self._shares = threading.Condition(lock), Shares()
+        self._turns = Turns(searches or at_once, self._shares, threading.Condition(lock))
+        self._jobs: dict[str, collections.deque[_Job]] = {}
+        self._running: list[Batch] = []
+        self._open = True
+        self._threads = [
+            threading.Thread(target=self._work, name="batcher", daemon=True)
+            for _ in range(at_once + _MOST_LONG)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def queued_lines(self) -> int:
+        """Number of lines that wait and are still wanted."""
+        with self._changed:
+            jobs = itertools.chain(*self._jobs.values())
+            return sum(len(job.lines) for job in jobs if not job.budget.ended)
+
+    async def translate(
+        self,
+        lines: Sequence[str],
+        options: Hashable = None,
+        may_wait: bool = False,
+        budget: Budget | None = None,
+    ) -> list[Any]:
+        """Returns the result for each line; cancelling it ends the work.
+
+        Raises:
+          QueueFullError: too many lines wait.
+          JobEndedError: the budget is used up, or the server stops.
+          UserError: the translator's.
+        """
+        if not lines:
+            return []
+        budget = budget or Budget()
+        try:
+            return await asyncio.wrap_future(self.submit(lines, options, may_wait, budget))
+        except asyncio.CancelledError:
+            budget.end("client_gone", "The client has closed the connection.")
+            raise
+
+    def submit(
+        self,
+        lines: Sequence[str],
+        options: Hashable = None,
+        may_wait: bool = False,
+        budget: Budget | None = None,
+    ) -> concurrent.futures.Future[list[Any]]:
+        """Returns what `translate` does as a future, for threads.
+
+        A job that `may_wait` is accepted even if the queue is full.
+        """
+        job = _Job(list(lines), options, budget or Budget())
+        job.budget.check()
+        with self._changed:
+            waiting = self.queued_lines
+            # An idle server accepts every request that is small enough.
+            if not may_wait and waiting and waiting + len(job.lines) > self._max_queued:
+                raise QueueFullError
+            if not self._open:
+                raise UserError(
+                    "The model was removed during the request. Try again.", code="model_removed"
+                )
+            self._shares.arrive(job.client)
+            self._jobs.setdefault(job.client, collections.deque()).append(job)
+            self._changed.notify_all()
+        job.future.add_done_callback(lambda _: self._leave(job))
+        return job.future
+
+    def _leave(self, job: _Job) -> None:
+        with self._changed:
+            self._shares.leave(job.client)
+            waiting = self._jobs.get(job.client, collections.deque())
+            if job.future.cancelled() and job in waiting:
+                waiting.remove(job)
+                if not waiting:
+                    del self._jobs[job.client]
+
+    def end_all(self, code: str, text: str) -> None:
+        """Ends all jobs; those that are running end at their next search."""
+        with self._changed:
+            jobs = [*itertools.chain(*self._jobs.values())]
+            for job in itertools.chain(jobs, *(batch.jobs for batch in self._running)):
+                job.budget.end(code, text)
+
+    def close(self, seconds: float | None = None) -> None:
+        """Ends the threads; returns when all jobs are done, or after this number of seconds."""
+        with self._changed:
+            self._open = False
+            self._changed.notify_all()
+        until = None if seconds is None else time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(None if until is None else max(until - time.monotonic(), 0.0))
+
+    def _work(self) -> None:
+        while batch := self._next_batch():
+            began = time.perf_counter()
+            failed = self._run(batch)
+            if not failed:
+                lines = sum(len(job.lines) for job in batch.jobs)
+                self._observe(lines, time.perf_counter() - began)
+            with self._changed:
+                for job in reversed(failed):
+                    job.is_alone = True
+                    self._jobs.setdefault(job.client, collections.deque()).appendleft(job)
+                self._running.remove(batch)
+                self._changed.notify_all()
+
+    def _next_batch(self) -> Batch | None:
+        """Returns jobs of the same options; None when the batcher is closed and empty."""
+        with self._changed:
+            while True:
+                while (first := self._first_job()) is None:
+                    if not (self._open or self._jobs):
+                        return None
+                    self._changed.wait()
+                    if self._first_job():
+                        self._gather()
+                if jobs := [job for job in self._with_more(first) if _may_begin(job)]:
+                    batch = Batch(jobs, self._shares, self._turns, self._changed)
+                    self._running.append(batch)
+                    return batch
+
+    def _first_job(self) -> _Job | None:
+        """Returns the first job of the client that has used least; None = no job may begin."""
+        long = [batch for batch in self._running if batch.is_long]
+        if len(long) >= _MOST_LONG:
+            return None
+        for client in sorted(self._jobs, key=lambda name: self._shares.rank([name])):
+            # A long batch delays only its own clients.
+            unrelated = sum(client not in batch.of_clients for batch in long)
+            if len(self._running) - unrelated < self._at_once:
+                return self._jobs[client][0]
+        return None
+
+    def _with_more(self, first: _Job) -> list[_Job]:
+        """Takes a job, and others that fit into a batch with it, from the queue."""
+        taken, room = [first], 0 if first.is_alone else self._max_lines - len(first.lines)
+        bulks = collections.Counter({first.client: first.bulk})
+        for client in sorted(self._jobs, key=lambda name: self._shares.rank([name])):
+            left: collections.deque[_Job] = collections.deque()
+            may_follow = True
+            for job in self._jobs[client]:
+                if job is first:
+                    continue
+                if job.options != first.options:
+                    left.append(job)
+                elif may_follow and len(job.lines) <= room and _may_join(bulks, job):
+                    taken.append(job)
+                    room -= len(job.lines)
+                    bulks[job.client] += job.bulk
+                else:
+                    left.append(job)
+                    may_follow = False  # Nor does a later one of the same client overtake it.
+            self._jobs[client] = left
+        self._jobs = {client: jobs for client, jobs in self._jobs.items() if jobs}
+        return taken
+
+    def _gather(self) -> None:
+        """Waits for more lines, or until another thread has taken what is there."""
+        until = time.monotonic() + self._max_wait
+        while self._open and (first := self._first_job()):
+            jobs = itertools.chain(*self._jobs.values())
+            lines = sum(len(job.lines) for job in jobs if job.options == first.options)
+            left = until - time.monotonic()
+            if lines >= self._max_lines or left <= 0:
+                break
+            self._changed.wait(left)
+
+    def _run(self, batch: Batch) -> Sequence[_Job]:
+        """Sets the results of jobs, or their errors; returns the jobs that must run again."""
+        jobs = batch.jobs
+        lines = [line for job in jobs for line in job.lines]
+        try:
+            with batch.running():
+                results = list(self._translate(lines, jobs[0].options, batch))
+        except JobEndedError as error:
+            for job in jobs:
+                job.future.set_exception(job.budget.ended or error)
+            return []
+        except BaseException as error:  # Whatever it is, its request must get an answer.
+            if len(jobs) > 1:
+                return jobs  # One request's lines must not fail the others'.
+            jobs[0].future.set_exception(error)
+            return []
+        for job in jobs:
+            job.future.set_result(results[: len(job.lines)])
+            results = results[len(job.lines) :]
+        return []
+
+
+def _may_join(bulks: Mapping[str, float], job: _Job) -> bool:
+    """Returns whether a job may join a batch: one client's, or one with little of each client.
+
+    Args:
+      bulks: of the jobs of each client in the batch.
+      job: with the same options.
+    """
+    if job.is_alone:
+        return False
+    if bulks.keys() == {job.client}:
+        return True
+    return max(bulks.values()) <= 1 and bulks.get(job.client, 0.0) + job.bulk <= 1
+
+
+def _may_begin(job: _Job) -> bool:
+    """Returns whether a job is still wanted; sets the error of one that has ended."""
+    if not (job.future.running() or job.future.set_running_or_notify_cancel()):
+        return False
+    if error := job.budget.ended:
+        job.future.set_exception(error)
+    return error is None

@@ -1,0 +1,235 @@
+"""Glossaries: which words of a source are to become which words of its translation."""
+
+import dataclasses
+import functools
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_keras.environment import expanded
+from t2t_keras.errors import UserError
+from t2t_keras.text.files import is_blank, is_text, normalized, read_text, trimmed
+from t2t_keras.text.scripts import KATAKANA, UNSPACED
+from t2t_keras.workbench.placeholders import find as find_placeholders
+from t2t_keras.workbench.terms.hints import MARKS
+from t2t_keras.workbench.terms.trie import Trie
+
+# What divides words or lines; a no-break space is part of a term.
+_SPACES = re.compile(r"[ \t-\r\x1c-\x1f\x85\u2028\u2029]+")
+_MOST_CHARACTERS = 1_024  # of a side of a term
+_MOST_TOKENS = 200  # of a source; each is compared at each word of a text
+
+
+@dataclasses.dataclass(frozen=True)
+class Term:
+    """An entry of a glossary.
+
+    Attributes:
+      source: words as they stand in sources.
+      target: what they are to become.
+      note: for people.
+    """
+
+    source: str
+    target: str
+    note: str = ""
+
+
+class Match(NamedTuple):
+    """A term in a text: where its source begins and ends there."""
+
+    start: int
+    end: int
+    term: Term
+
+
+class Glossary:
+    """Terms, to be found in sources; made by `read` or `of`, iterable, and it has a length.
+
+    Args:
+      terms: as `of` makes them.
+
+    Attributes:
+      terms: as given.
+    """
+
+    def __init__(self, terms: Sequence[Term] = ()):
+        self.terms = tuple(terms)
+        # By their words whose capitals count, () = those of none.
+        self._trie = Trie()
+        by_keys: dict[tuple, dict[tuple, Term]] = {}
+        for term in self.terms:
+            tokens = tokens_of(term.source)
+            keys = tuple(_keys(tokens))
+            if keys not in by_keys:
+                by_keys[keys] = {}
+                self._trie.add(keys, by_keys[keys])
+            by_keys[keys].setdefault(_exact(term, tokens), term)
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Glossary":
+        """Reads "source<tab>target" a line, or "source<tab>target<tab>note"; blank lines are free.
+
+        Raises:
+          UserError: the file cannot be read, or has wrong lines; names the first of them.
+        """
+        rows = []
+        for number, line in enumerate(read_text(Path(expanded(path))), 1):
+            if not is_blank(line):
+                rows.append((f"{path}:{number}", line.split("\t")))
+        return cls(_terms(rows))
+
+    @classmethod
+    def of(cls, pairs: Iterable[Sequence[str]], first_counts: bool = False) -> "Glossary":
+        """Returns the glossary of (source, target) or (source, target, note).
+
+        Args:
+          pairs: the terms.
+          first_counts: whether of several targets for a source the first one counts.
+
+        Raises:
+          UserError: one of them is wrong, or there are several targets for a source.
+        """
+        rows = ((f"Term {number}", pair) for number, pair in enumerate(pairs, 1))
+        return cls(_terms(rows, first_counts))
+
+    def __len__(self) -> int:
+        return len(self.terms)
+
+    def __iter__(self) -> Iterator[Term]:
+        return iter(self.terms)
+
+    def matches(self, text: str) -> list[Match]:
+        """Returns the terms in a text, in order; none is inside another, and the longest win.
+
+        A term is found as whole words, in capitals or not; one with a capital after its first
+        letter, as "GmbH", only as it is. Placeholders, as "%(file)s", have no terms in them.
+        """
+        tokens, taken = tokens_of(text), bytearray(len(text))
+        keys, candidates = _keys(tokens), []
+        first_keys = [(key, False) for key, _ in keys]
+        for first, end, [terms] in self._trie.find(keys, first_keys):
+            exact = () if terms.keys() == {()} else tuple(each.text for each in tokens[first:end])
+            for key in dict.fromkeys([exact, ()]):
+                if term := terms.get(key):
+                    candidates.append(Match(tokens[first].start, tokens[end - 1].end, term))
+        if candidates:
+            for each in find_placeholders(text):
+                taken[each.start : each.end] = b"\1" * (each.end - each.start)
+        # Of several as long, what has capitals, then the first.
+        candidates.sort(
+            key=lambda each: (each.start - each.end, not has_capitals(each.term.source))
+        )
+        chosen = []
+        for match in candidates:
+            if not any(taken[match.start : match.end]):
+                taken[match.start : match.end] = b"\1" * (match.end - match.start)
+                chosen.append(match)
+        return sorted(chosen, key=lambda match: match.start)
+
+
+def _terms(rows: Iterable[tuple[str, Sequence[str]]], first_counts: bool = False) -> list[Term]:
+    """Checks (name, columns) and returns their terms; the same one twice counts once."""
+    by_key: dict[tuple, tuple[str, Term]] = {}
+    for name, columns in rows:
+        term = _term(name, columns)
+        tokens = tokens_of(term.source)
+        if len(tokens) > _MOST_TOKENS:
+            raise UserError(
+                f"{name}: expected a source of at most {_MOST_TOKENS} words and signs, got "
+                f"{len(tokens)}: '{term.source[:40]}...'.",
+                code="too_long",
+            )
+        key = tuple(_keys(tokens)), _exact(term, tokens)
+        earlier, first = by_key.setdefault(key, (name, term))
+        if first.target != term.target and not first_counts:
+            raise UserError(
+                f"{name}: '{term.source}' is to become '{term.target}', but '{first.target}' in "
+                f"{earlier}. Leave one of them out.",
+                code="terms_conflict",
+            )
+    return [term for _, term in by_key.values()]
+
+
+def _term(name: str, columns: Sequence[str]) -> Term:
+    if isinstance(columns, str) or not all(isinstance(each, str) for each in columns):
+        raise UserError(
+            f"{name}: expected source and target as strings, got {columns!r:.80}.", code="bad_value"
+        )
+    if not 2 <= len(columns) <= 3:
+        raise UserError(
+            f"{name}: expected source<tab>target, or source<tab>target<tab>note, got "
+            f"{len(columns)} columns: {'<tab>'.join(columns)!a:.80}.",
+            code="bad_line",
+        )
+    cells = (trimmed(normalized(column)) for column in (*columns, "")[:3])
+    source, target, note = (_SPACES.sub(" ", cell) for cell in cells)
+    for side, text in (("source", source), ("target", target)):
+        if is_blank(text):
+            raise UserError(f"{name}: the {side} is blank.", code="blank")
+        if not is_text(text):
+            raise UserError(f"{name}: the {side} is not valid text.", code="invalid_text")
+        if len(text) > _MOST_CHARACTERS:
+            raise UserError(
+                f"{name}: expected a {side} of at most {_MOST_CHARACTERS:,} characters, got "
+                f"{len(text):,}: '{text[:40]}...'.",
+                code="too_long",
+            )
+        if any(mark in text for mark in MARKS):
+            raise UserError(
+                f"{name}: {' and '.join(MARKS)} are marks, and cannot be in a term.",
+                code="reserved_text",
+            )
+    return Term(source, target, note)
+
+
+class Token(NamedTuple):
+    """A word or a sign of a text, in NFC, and where it begins and ends there."""
+
+    text: str
+    start: int
+    end: int
+
+
+@functools.cache
+def _token() -> re.Pattern:
+    """Returns what finds words and signs; an accent or a vowel sign belongs to its letter."""
+    codes = range(0x20000)
+    accents = [chr(i) for i in codes if unicodedata.category(chr(i)) in ("Mn", "Mc", "Me")]
+    joined = "".join(map(re.escape, accents)) + "\u200c\u200d"
+    letter = rf"[^\W{UNSPACED}{KATAKANA}]"
+    return re.compile(
+        rf"[{UNSPACED}][{joined}]*|[{KATAKANA}]+|{letter}(?:{letter}|[{joined}])*|[^\w\s]"
+    )
+
+
+def tokens_of(text: str) -> list[Token]:
+    """Returns the words and signs of a text."""
+    matches = _token().finditer(text)
+    return [Token(normalized(match[0]), *match.span()) for match in matches]
+
+
+def _keys(tokens: Sequence[Token]) -> list[tuple[str, bool]]:
+    """Returns of each token what is compared, and whether a space is in front of it."""
+    ends = [token.start for token in tokens[:1]] + [token.end for token in tokens]
+    return [
+        (folded(token.text), token.start > end) for token, end in zip(tokens, ends, strict=False)
+    ]
+
+
+def folded(text: str) -> str:
+    """Returns a text as it is compared where capitals do not count."""
+    return normalized(text.casefold())
+
+
+@functools.lru_cache(1 << 14)
+def has_capitals(text: str) -> bool:
+    """Returns whether a term has a capital after its first letter, so that capitals count."""
+    return any(map(str.isupper, text[1:]))
+
+
+def _exact(term: Term, tokens: Sequence[Token]) -> tuple[str, ...]:
+    """Returns the words of a term if their capitals count."""
+    return tuple(each.text for each in tokens) if has_capitals(term.source) else ()

@@ -1,0 +1,265 @@
+"""Terms of a glossary as a stage: by hints in the source, or by force where they are missing."""
+
+import dataclasses
+import functools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from t2t_keras.decoding.stages import Draft, LineStage, Model, Prepared
+from t2t_keras.errors import UserError
+from t2t_keras.text.alignment import Alignment
+from t2t_keras.workbench.placeholders.repair import number_broken
+from t2t_keras.workbench.terms.forcing import put_term
+from t2t_keras.workbench.terms.glossary import Glossary
+from t2t_keras.workbench.terms.hints import (
+    has_marks,
+    of_words_without_hints,
+    with_hints,
+    without_hints,
+)
+from t2t_keras.workbench.terms.uses import INFLECTED, KINDS, MISSING, Use, find_uses
+
+if TYPE_CHECKING:
+    from t2t_keras.decoding.translator import Translator
+
+# In counts, before the source and the target of a term; and how many of these a report names.
+_MISSING_TERM, _MOST_NAMED = "missing term ", 10
+# The most searches for the missing terms of a sentence; each is for one term.
+_MOST_ROUNDS = 12
+
+
+class HintedLine(Prepared):
+    """A line with hints, or without."""
+
+    def __init__(self, text: str, glossary: Glossary):
+        super().__init__(text)
+        # Asked for each translation of a sentence.
+        self.matches = functools.cache(glossary.matches)
+
+    def original(self, source: str) -> str:
+        """See `Prepared`."""
+        return without_hints(source)
+
+    def costs(self, source: str, outputs: Sequence[str]) -> Sequence[float]:
+        """See `Prepared`: of a source with hints, how many terms each output surely lacks."""
+        if not has_marks(source):
+            return [0] * len(outputs)
+        text = without_hints(source)
+        matches = self.matches(text)
+        uses = (find_uses(text, matches, output, anywhere=True) for output in outputs)
+        return [_num_missing(each) for each in uses]
+
+    def align(self, source: str, output: str, pairs: Alignment) -> Alignment:
+        """See `Prepared`: words of a hint count as the word that it stands after."""
+        return of_words_without_hints(pairs, source) if has_marks(source) else pairs
+
+
+class Terms(LineStage):
+    """Keeps the terms of a glossary.
+
+    Its note is a tuple with the `Use` of each term, in the order of the source; in a line that was
+    split, places are those in the sentence.
+
+    Args:
+      glossary: the terms.
+      mode: as `DecodeConfig.terms`.
+      takes_hints: whether the model was trained with hints.
+
+    Raises:
+      UserError: the mode needs a model that was.
+    """
+
+    name = "terms"
+
+    def __init__(self, glossary: Glossary, mode: str = "auto", takes_hints: bool = False):
+        if mode == "soft" and not takes_hints:
+            raise UserError(
+                "terms=soft needs a model that was trained with hints, --problem_config="
+                "transforms=terms,augment=terms:0.3. With this one, set terms=hard.",
+                code="not_supported",
+            )
+        self.glossary, self._hints = glossary, takes_hints
+        self._forces = mode == "hard" or (mode == "auto" and not takes_hints)
+
+    def prepare(self, line: str) -> HintedLine:
+        """Gives a line hints if the model takes them; a line that has some stays as it is."""
+        text = line
+        if self._hints and not has_marks(line):
+            matches = self.glossary.matches(line)
+            text = with_hints(line, ((each.start, each.end, each.term.target) for each in matches))
+        return HintedLine(text, self.glossary)
+
+    def mend(self, drafts: Sequence[Draft], model: Model) -> None:
+        """Forces missing terms if the mode asks for it, and notes what became of each."""
+        sentences = list(map(_Sentence, drafts))
+        _find_uses(sentences, model)
+        if self._forces:
+            _force(sentences, model)
+        for sentence in sentences:
+            if sentence.uses:
+                sentence.draft.note(tuple(sentence.uses))
+
+    def note(self, notes: Sequence[tuple[Use, ...]]) -> tuple[Use, ...]:
+        """See `LineStage`."""
+        return tuple(use for uses in notes for use in uses)
+
+    def settings(self) -> Mapping[str, Any]:
+        """See `LineStage`."""
+        return {"terms": [dataclasses.astuple(term) for term in self.glossary]}
+
+    def counts(self, notes: Iterable[tuple[Use, ...]]) -> Counter:
+        """See `LineStage`."""
+        counts: Counter = Counter()
+        for use in (use for uses in notes for use in uses):
+            counts[f"terms {use.kind}"] += 1
+            if use.kind == MISSING:
+                term = use.match.term
+                counts[f"{_MISSING_TERM}{term.source} -> {term.target}"] += 1
+        return counts
+
+    def report(self, counts: Mapping[str, int]) -> Iterator[str]:
+        """See `LineStage`."""
+        kinds = {kind: counts.get(f"terms {kind}", 0) for kind in KINDS}
+        total = sum(kinds.values())
+        if not total:
+            yield "No term of the glossary is in the source."
+            return
+        shares = ", ".join(
+            f"{count:,} {kind} ({count / total:.1%})" for kind, count in kinds.items()
+        )
+        yield f"{total:,} terms of the glossary: {shares}"
+        missing = {
+            name.removeprefix(_MISSING_TERM): count
+            for name, count in counts.items()
+            if name.startswith(_MISSING_TERM)
+        }
+        by_count = sorted(missing, key=lambda name: (-missing[name], name))
+        for name in by_count[:_MOST_NAMED]:
+            yield f"  missing: {name} ({missing[name]:,} of its places)"
+        if len(by_count) > _MOST_NAMED:
+            yield f"  and {len(by_count) - _MOST_NAMED:,} others"
+
+    def remarks(self, note: tuple[Use, ...]) -> Iterator[str]:
+        """See `LineStage`."""
+        for use in note:
+            if use.kind == MISSING:
+                yield f"(Missing: {use.match.term.source} -> {use.match.term.target})"
+
+
+def with_terms(translator: "Translator", glossary: Glossary | None) -> "Translator":
+    """Returns a translator that keeps the terms of a glossary, as its settings and problem say."""
+    if glossary is None:
+        return translator
+    terms = Terms(glossary, translator.config.terms, "terms" in translator.problem.pair_transforms)
+    others = (stage for stage in translator.stages if stage.name != terms.name)
+    return translator.with_stages(*others, terms)
+
+
+@dataclasses.dataclass
+class _Sentence:
+    """A sentence that is to have its terms.
+
+    Attributes:
+      draft: its translation so far.
+      uses: what became of those in it.
+      tried: numbers of the missing ones that were forced in vain.
+    """
+
+    draft: Draft
+    uses: list[Use] = dataclasses.field(default_factory=list)
+    tried: set[int] = dataclasses.field(default_factory=set)
+
+    @functools.cached_property
+    def text(self) -> str:
+        """The source without hints."""
+        return without_hints(self.draft.source)
+
+    @functools.cached_property
+    def matches(self) -> list:
+        """The terms in it."""
+        return self.draft.prepared.matches(self.text)
+
+    @property
+    def output(self) -> str:
+        """Its translation so far."""
+        return self.draft.output
+
+    def costs(self) -> tuple[float, ...]:
+        """Returns what its translation costs the stages before, and its broken placeholders."""
+        return *self.draft.costs(), number_broken(self.text, self.output)
+
+    def aligned(self, pairs: Alignment) -> Alignment:
+        """Returns pairs of words without those of hints."""
+        return self.draft.prepared.align(self.draft.source, self.output, pairs)
+
+    def next_missing(self) -> int:
+        """Returns the number of the first missing term that was not tried yet, or -1."""
+        numbers = (number for number, use in enumerate(self.uses) if use.kind == MISSING)
+        return next((number for number in numbers if number not in self.tried), -1)
+
+
+def _num_missing(uses: Iterable[Use]) -> int:
+    return sum(use.kind == MISSING for use in uses)
+
+
+def _alignments(sentences: Sequence[_Sentence], model: Model) -> list[Alignment]:
+    drafts = [sentence.draft for sentence in sentences]
+    found = model.align(drafts, [sentence.output for sentence in sentences])
+    return [sentence.aligned(pairs) for sentence, pairs in zip(sentences, found, strict=True)]
+
+
+def _find_uses(sentences: Sequence[_Sentence], model: Model) -> None:
+    """Sets what became of the terms of sentences; the alignment confirms inflected forms."""
+    for each in sentences:
+        each.uses = find_uses(each.text, each.matches, each.output, anywhere=True)
+    unsure = [each for each in sentences if any(use.kind == INFLECTED for use in each.uses)]
+    if unsure:
+        for each, alignment in zip(unsure, _alignments(unsure, model), strict=True):
+            each.uses = find_uses(each.text, each.matches, each.output, alignment)
+
+
+def _force(sentences: Sequence[_Sentence], model: Model) -> None:
+    """Inserts missing terms, one of each sentence in each of at most `_MOST_ROUNDS` rounds.
+
+    Of the translations that begin with a term at its place, and of the one that is changed there
+    only, what keeps most terms is taken, and of this the likeliest.
+    """
+    for _ in range(_MOST_ROUNDS):
+        incomplete = [each for each in sentences if each.next_missing() >= 0]
+        if not incomplete:
+            break
+        begun: list[tuple[_Sentence, str]] = []
+        whole: list[tuple[_Sentence, str]] = []
+        for each, alignment in zip(incomplete, _alignments(incomplete, model), strict=True):
+            number = each.next_missing()
+            each.tried.add(number)
+            forced = put_term(each.uses[number].match, each.text, each.output, alignment)
+            prefix = model.prefix(each.draft)
+            begun += [(each, text) for text in forced.beginnings if text.startswith(prefix)]
+            whole += [(each, text) for text in forced.wholes if text.startswith(prefix)]
+        drafts = [
+            *model.search([each.draft for each, _ in begun], [text for _, text in begun]),
+            *model.score([each.draft for each, _ in whole], [text for _, text in whole]),
+        ]
+        owners = [each for each, _ in (*begun, *whole)]
+        pairs = [
+            (owner, _Sentence(draft)) for owner, draft in zip(owners, drafts, strict=True) if draft
+        ]
+        _find_uses([candidate for _, candidate in pairs], model)
+        candidates: dict[int, list[_Sentence]] = {}
+        for owner, candidate in pairs:
+            candidates.setdefault(id(owner), []).append(candidate)
+        for each in incomplete:
+            _take_best(each, candidates.get(id(each), ()))
+
+
+def _take_best(sentence: _Sentence, candidates: Sequence[_Sentence]) -> None:
+    """Takes the best candidate that has more terms and costs the stages before no more."""
+    most = sentence.costs()
+    fit = [each for each in candidates if each.costs() <= most]
+    best = min(fit, key=lambda each: (_num_missing(each.uses), -each.draft.score), default=sentence)
+    if _num_missing(best.uses) < _num_missing(sentence.uses):
+        sentence.draft.take(best.draft)
+        sentence.uses = best.uses
+        sentence.tried.clear()

@@ -1,0 +1,216 @@
+"""Whether a translation has the terms that it should have: as they are, inflected, or not."""
+
+import bisect
+import functools
+import itertools
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from t2t_keras.text.alignment import Alignment, word_spans
+from t2t_keras.workbench.terms.glossary import Match, Token, folded, has_capitals, tokens_of
+from t2t_keras.workbench.terms.trie import Trie
+
+EXACT, INFLECTED, MISSING = KINDS = ("exact", "inflected", "missing")
+
+# Of the letters of the longer of two forms of a word, those that both begin with, and the fewest.
+_SHARED, _FEWEST = 0.6, 3
+# The most words of a term with inflected forms; and the most places of a translation to compare:
+# of all, and of those aligned with a term.
+_LONGEST_FORM, _MOST_TRIED, _MOST_NEAR = 16, 64, 16
+
+
+class Use(NamedTuple):
+    """What became of a term of a source.
+
+    Attributes:
+      match: where it is in the source.
+      kind: "exact" = the translation has its target; "inflected" = another form of it, aligned
+        with the source of the term or an adjacent word; "missing".
+    """
+
+    match: Match
+    kind: str
+
+
+def same_stem(one: str, other: str) -> bool:
+    """Returns whether two words begin alike enough to be forms of one: Haus, Häuser, Hauses.
+
+    Of the longer one at least 60 % of the letters, and 3; accents and capitals aside.
+    """
+    one, other = _bare(one), _bare(other)
+    shared = _num_shared(one, other)
+    return shared >= max(_FEWEST, _SHARED * max(len(one), len(other))) or one == other
+
+
+def _num_shared(one: str, other: str) -> int:
+    """Returns the length of the common prefix of two words."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _is_form(word: str, target: str, untranslated: Sequence[str]) -> bool:
+    """Returns whether a word is a form of a term's word rather than of one of its source."""
+    shared = _num_shared(_bare(word), _bare(target))
+    return same_stem(word, target) and all(
+        _num_shared(_bare(word), _bare(other)) <= shared for other in untranslated
+    )
+
+
+@functools.lru_cache(1 << 16)
+def _bare(word: str) -> str:
+    letters = unicodedata.normalize("NFD", word.casefold())
+    return "".join(each for each in letters if not unicodedata.combining(each))
+
+
+def find_uses(
+    source: str,
+    matches: Sequence[Match],
+    target: str,
+    alignment: Alignment | None = None,
+    anywhere: bool = False,
+) -> list[Use]:
+    """Returns what became of each term.
+
+    Each occurrence in the translation is of one term only, and the longest are found first. A word
+    of the source that was not translated is no form of a term: "password" is none of "Passwort".
+    Takes time in proportion to the texts and the matches.
+
+    Args:
+      source: the text.
+      matches: of terms in it.
+      target: its translation.
+      alignment: of their words; None = unknown, and no inflected form is found.
+      anywhere: whether other forms count wherever they are; without an alignment.
+    """
+    words = _Words(target, [match.term.target for match in matches])
+    places = _Places(source, target, words.tokens, alignment or ())
+    kinds = [MISSING] * len(matches)
+    order = sorted(range(len(matches)), key=lambda number: -len(matches[number].term.target))
+    for kind in (EXACT, INFLECTED)[: 1 if alignment is None and not anywhere else 2]:
+        for number in order:
+            if kinds[number] == MISSING:
+                match = matches[number]
+                near = places.of(match)
+                is_found = (
+                    words.take_exact(match.term.target, near)
+                    if kind == EXACT
+                    else words.take_form(
+                        match.term.target, source[match.start : match.end], near, anywhere
+                    )
+                )
+                kinds[number] = kind if is_found else MISSING
+    return [Use(match, kind) for match, kind in zip(matches, kinds, strict=True)]
+
+
+class _Words:
+    """The words of a translation; each is taken by one term at most."""
+
+    def __init__(self, target: str, terms: Iterable[str]):
+        self.tokens = tokens_of(target)
+        self._free = [True] * len(self.tokens)
+        self._terms = {term: tokens_of(term) for term in dict.fromkeys(terms)}
+        self._starts: dict[str, list[int]] = {term: [] for term in self._terms}
+        self._next: Counter = Counter()  # how many of a term's starts are taken from the left
+        trie = Trie()
+        for term, tokens in self._terms.items():
+            trie.add([folded(each.text) for each in tokens], term)
+        for start, end, found in trie.find([folded(each.text) for each in self.tokens]):
+            for term in found:
+                exact = (each.text for each in self._terms[term])
+                there = (each.text for each in self.tokens[start:end])
+                if not has_capitals(term) or list(exact) == list(there):
+                    self._starts[term].append(start)
+
+    def take_exact(self, term: str, near: Sequence[int]) -> bool:
+        """Takes an occurrence of a term, preferably near the alignment; returns whether it can."""
+        starts, length = self._starts[term], len(self._terms[term])
+        while self._next[term] < len(starts) and not self._is_free(
+            starts[self._next[term]], length
+        ):
+            self._next[term] += 1
+        rest = starts[self._next[term] : self._next[term] + 1]
+        for place in near if rest else ():
+            first = bisect.bisect_right(starts, place - length)
+            for start in starts[first : first + _MOST_NEAR]:
+                if start <= place and self._is_free(start, length):
+                    return self._take(start, length)
+        return bool(rest) and self._take(rest[0], length)
+
+    def take_form(self, term: str, source: str, near: Sequence[int], anywhere: bool) -> bool:
+        """Takes an inflected form of a term near the alignment; returns whether there is one."""
+        words = [each.text for each in self._terms[term]]
+        if not words or len(words) > _LONGEST_FORM:
+            return False
+        if anywhere:
+            candidates: Iterable[int] = self._by_stem.get(_bare(words[0])[:_FEWEST], ())
+        else:
+            starts = (range(place - len(words) + 1, place + 1) for place in near)
+            candidates = sorted(set(itertools.chain.from_iterable(starts)))
+        untranslated = [each.text for each in tokens_of(source)][:_LONGEST_FORM]
+        for start in itertools.islice(candidates, _MOST_TRIED):
+            if self._is_free(start, len(words)) and all(
+                _is_form(each.text, word, untranslated)
+                for each, word in zip(self.tokens[start : start + len(words)], words, strict=True)
+            ):
+                return self._take(start, len(words))
+        return False
+
+    @functools.cached_property
+    def _by_stem(self) -> dict[str, list[int]]:
+        numbers: dict[str, list[int]] = {}
+        for number, token in enumerate(self.tokens):
+            numbers.setdefault(_bare(token.text)[:_FEWEST], []).append(number)
+        return numbers
+
+    def _is_free(self, start: int, length: int) -> bool:
+        end = start + length
+        return start >= 0 and end <= len(self._free) and all(self._free[start:end])
+
+    def _take(self, start: int, length: int) -> bool:
+        self._free[start : start + length] = [False] * length
+        return True
+
+
+class _Places:
+    """The words of a translation aligned with a term, or with an adjacent word.
+
+    Attention often looks at the adjacent word.
+    """
+
+    def __init__(self, source: str, target: str, tokens: Sequence[Token], alignment: Alignment):
+        self._starts, self._ends = [], []
+        self._of_word: dict[int, list[int]] = {}
+        self._known: dict[tuple[int, int], list[int]] = {}
+        if alignment:
+            spans = word_spans(source)
+            self._starts, self._ends = ([span[side] for span in spans] for side in (0, 1))
+            ends = [end for _, end in word_spans(target)]
+            by_target: dict[int, list[int]] = {}
+            for number, token in enumerate(tokens):
+                by_target.setdefault(bisect.bisect_right(ends, token.start), []).append(number)
+            for word, other in alignment:
+                self._of_word.setdefault(word, []).extend(by_target.get(other, ()))
+
+    def of(self, match: Match) -> list[int]:
+        """Returns the numbers of tokens, in order, at most `_MOST_NEAR`."""
+        first = bisect.bisect_right(self._ends, match.start)
+        last = bisect.bisect_left(self._starts, match.end)
+        if (first, last) not in self._known:
+            near = (self._of_word.get(word, ()) for word in range(first - 1, last + 1))
+            numbers = sorted(set(itertools.chain.from_iterable(near)))
+            self._known[first, last] = numbers[:_MOST_NEAR]
+        return self._known[first, last]
+
+
+def aligned_words(source: str, match: Match, alignment: Alignment) -> set[int]:
+    """Returns the numbers of the target's words that are aligned with those of a term."""
+    words = words_of(source, match)
+    return {target for number, target in alignment if number in words}
+
+
+def words_of(source: str, match: Match) -> set[int]:
+    """Returns the numbers of the source's words that a term is in."""
+    spans = enumerate(word_spans(source))
+    return {number for number, (start, end) in spans if start < match.end and match.start < end}

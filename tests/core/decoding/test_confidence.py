@@ -1,0 +1,93 @@
+"""How sure a model is of words, against its scores of the same pairs."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from refusals import refused
+
+from t2t_keras import registry
+from t2t_keras.decoding.confidence import Confidence, confidences
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.translation import Translation
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.serving.export.formats import write_format
+from t2t_keras.text.subwords import SubwordTokenizer
+from t2t_keras.workbench.terms.glossary import Glossary
+from t2t_keras.workbench.terms.stage import Terms
+
+LINES = ["the small dog sleeps", "", "the woman sees the dog and the red tree", "Ä man."]
+SETTINGS = dict(beam_size=2, extra_length=6)
+
+
+@pytest.fixture(scope="module")
+def translators(model, tokenizer, tmp_path_factory):
+    problem = registry.problem("translate_ende_toy")
+    keras = Translator(model, tokenizer, DecodeConfig(**SETTINGS), problem=problem)
+    folder = write_format("ctranslate2", keras, tmp_path_factory.mktemp("export") / "1", "float32")
+    other = Translator.from_run(folder, None, SETTINGS, engine="ctranslate2")
+    return {"keras": keras, "ctranslate2": other}
+
+
+@pytest.mark.parametrize("engine", ["keras", "ctranslate2"])
+def test_probabilities_of_words(translators, engine):
+    translator = translators[engine]
+    translations = translator.translate(LINES)
+    found = confidences(translator, LINES, translations)
+    assert found[1] == Confidence((), 1.0)
+    for line, translation, confidence in zip(LINES, translations, found, strict=True):
+        if not line:
+            continue
+        [score] = translator.score([line], [translation.text])
+        assert confidence.whole == pytest.approx(1 / score.perplexity, rel=1e-4)
+        # Word after word, as far as each spells the text.
+        words = translation.text.split(" ")
+        ends = [len(" ".join(words[: i + 1])) for i in range(len(words))]
+        pieces = translator.tokenizer.encode([translation.text])[0][:-1]
+        sums = dict.fromkeys(range(len(words)), 0.0)
+        for i, log_prob in enumerate(score.token_log_probs[:-1]):
+            [begun] = translator.tokenizer.decode([pieces[: i + 1]])
+            sums[int(np.searchsorted(ends, len(begun)))] += log_prob
+        assert confidence.words == pytest.approx(np.exp(list(sums.values())), rel=1e-3)
+        assert all(0 < each <= 1 for each in confidence.words)
+
+
+def test_split_and_changed_translations(model, tokenizer):
+    config = DecodeConfig(max_input_length=12, split_long=True, **SETTINGS)
+    translator = Translator(model, tokenizer, config)
+    line = "The dog sleeps. A man sees the tree. The dog eats a house."
+    [whole] = translator.translate([line])
+    [confidence] = confidences(translator, [line], [whole])
+    assert len(confidence.words) == len(whole.text.split()) > len(whole.parts) == 3
+    changed = dataclasses.replace(whole, text="the dog")
+    [confidence] = confidences(translator, [line], [changed])
+    assert len(confidence.words) == 2
+
+
+def test_a_piece_of_several_words(model):
+    pieces = ["<pad>_", "<EOS>_", "a_", "b_", ". - _", *"ab.- \\_;0123456789u"]
+    tokenizer = SubwordTokenizer("\n".join(f"'{each}'" for each in pieces).encode())
+    translator = Translator(model, tokenizer, DecodeConfig(**SETTINGS))
+    assert len(tokenizer.encode(["a. - b"])[0]) == 4
+    [found] = confidences(translator, ["b"], [Translation("a. - b", 0.0, (), ("a. - b",))])
+    first, second, third = found.words
+    assert first == second != third
+
+
+def test_what_is_rounded_beyond_certainty_is_certain(model, tokenizer, monkeypatch):
+    translator = Translator(model, tokenizer, DecodeConfig(**SETTINGS))
+    log_probs = lambda _, targets: [(i, np.full(len(x), 1e-6)) for i, x in enumerate(targets)]  # noqa: E731
+    monkeypatch.setattr(translator.engine, "log_probs", log_probs)
+    [found] = confidences(translator, ["dog"], [Translation("the dog", 0.0, (), ("the dog",))])
+    assert (found.words, found.whole) == ((1.0, 1.0), 1.0)
+
+
+def test_hinted_sources(model, tokenizer):
+    translator = Translator(model, tokenizer, DecodeConfig(**SETTINGS))
+    [plain] = translator.translate(["the dog"])
+    hinting = translator.with_stages(Terms(Glossary.of([("dog", "tree")]), takes_hints=True))
+    [as_read] = confidences(hinting, ["the dog"], [plain])
+    [expected] = confidences(translator, ["the ⟪ dog ⟪ tree ⟫"], [plain])
+    assert as_read == expected != confidences(translator, ["the dog"], [plain])[0]
+    with refused("unequal_counts", "2", "1"):
+        confidences(translator, ["a", "b"], [plain])

@@ -1,0 +1,191 @@
+"""A translator's stages prepare, rank, mend and restore: the seam that plug-ins use."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+from refusals import refused
+from upper_case import UpperCase, UpperCaseEngine
+
+from t2t_keras import registry
+from t2t_keras.data.problem import Problem
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.jobs.files import translate_file, translate_interactively
+from t2t_keras.decoding.stages import LineStage, Prepared
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.workbench.markup.translator import translate_markup
+from t2t_keras.workbench.placeholders.stage import Placeholders
+from t2t_keras.workbench.terms.glossary import Glossary
+from t2t_keras.workbench.terms.stage import with_terms
+
+
+class Spelled(Prepared):
+    """A line whose signs are words."""
+
+    def __init__(self, line, sign, word):
+        super().__init__(line.replace(sign, word))
+        self.sign, self.word = sign, word
+
+    def original(self, source):
+        return source.replace(self.word, self.sign)
+
+    def hide(self, output):
+        return output.replace(self.sign, self.word.upper())
+
+    def restore(self, output):
+        return output.replace(self.word.upper(), self.sign)
+
+    def costs(self, source, outputs):
+        return [
+            abs(output.count(self.word.upper()) - source.count(self.word)) for output in outputs
+        ]
+
+
+class Spelling(LineStage):
+    """Replaces a sign by words; mends outputs that end with one of the signs of the beam."""
+
+    def __init__(self, sign, word, ending=""):
+        self.name, self._how, self._ending = sign, (sign, word), ending
+
+    def prepare(self, line):
+        return Spelled(line, *self._how)
+
+    def mend(self, drafts, model):
+        for draft in drafts:
+            if self._ending and not draft.outputs[0].endswith(self._ending):
+                draft.replace(0, draft.outputs[0] + self._ending)
+                draft.note([draft.source])
+
+    def note(self, notes):
+        return [source for note in notes for source in note]
+
+    def settings(self):
+        return {"how": self._how}
+
+    def counts(self, notes):
+        return {f"{self.name} mended": sum(map(len, notes))}
+
+    def report(self, counts):
+        yield f"{counts.get(f'{self.name} mended', 0)} mended"
+
+    def remarks(self, note):
+        yield f"mended {note}"
+
+
+def test_stages_are_nested():
+    plain = UpperCase()
+    translator = plain.with_stages(Spelling("@", " at "), Spelling("+", " plus ", "!"))
+    [line] = translator.read(["me@home+you"])
+    assert line.prepared.text == "me at home plus you"
+    assert line.prepared.original("home plus you") == "home+you"
+    [found] = translator.translate(["me@home+you"])
+    assert (found.text, found.parts) == ("ME@HOME+YOU!", ("ME AT HOME PLUS YOU!",))
+    assert found.notes == {"+": ["me at home plus you"]}
+    assert plain.stages == (), "the other translator is as it was"
+    [begun] = translator.translate(["me@home now"], ["ME@YOU"])
+    assert begun.text == "ME@YOU NOW!"
+
+
+def test_the_cheapest_hypothesis_is_taken_and_its_rank_told():
+    class Asking(Prepared):
+        def costs(self, source, outputs):
+            return [not output.endswith("?") for output in outputs]
+
+    class Questions(LineStage):
+        name = "questions"
+
+        def prepare(self, line):
+            return Asking(line)
+
+    asking = UpperCase().with_stages(Questions())
+    [found] = asking.translate(["a dog"])
+    assert [each.text for each in found.hypotheses] == ["A DOG?", "A DOG", "A DOG!"]
+    assert (found.text, found.rank, found.score) == ("A DOG?", 2, -1.0)
+
+
+def test_a_stage_reports_on_files_and_remarks_while_one_types(tmp_path, capsys):
+    translator = UpperCase(DecodeConfig()).with_stages(Spelling("@", " at ", "."))
+    (tmp_path / "in").write_text("a@b\nc.\n")
+    translate_file(translator, tmp_path / "in", tmp_path / "out", {})
+    assert (tmp_path / "out").read_text() == "A@B.\nC.\n"
+    assert capsys.readouterr().out.splitlines()[-1] == "1 mended"
+    shown = []
+    translate_interactively(translator, ["a@b"], shown.append)
+    assert shown == ["A@B.", "mended ['a at b']"]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+@pytest.mark.parametrize("beta", [0.0, 0.4])
+def test_a_given_output_has_the_score_of_a_search(model, tokenizer, alpha, beta):
+    config = DecodeConfig(
+        alpha=alpha, coverage_penalty=beta, beam_size=3, extra_length=4, return_beams=True
+    )
+    engine = Translator(model, tokenizer, config).engine
+    sources = tokenizer.encode(["the small dog sees a man", "red"])
+    found = engine.outputs(sources, [np.zeros(0, np.int32)] * 2, [0, 1])
+    pairs = [
+        (source, output)
+        for source, outputs in zip(sources, found, strict=True)
+        for output in outputs
+    ]
+    targets = [np.trim_zeros(np.asarray(output.ids), "b") for _, output in pairs]
+    scores = dict(engine.scores([source for source, _ in pairs], targets))
+    expected = [output.score for _, output in pairs]
+    assert [scores[i] for i in range(len(pairs))] == pytest.approx(expected, abs=1e-4)
+
+
+def test_stages_have_names_of_their_own():
+    plain = UpperCase()
+    for names in (("a", "a"), ("", "a")):
+        with refused("given_twice", *names):
+            plain.with_stages(*(Spelling(name, " x ") for name in names))
+    one, other = (Glossary.of([("a", target)]) for target in "bc")
+    assert [stage.glossary for stage in with_terms(with_terms(plain, one), other).stages] == [other]
+
+
+def test_this_library_s_stages_come_first(own_registry):
+    registry.register_line_stage(lambda config, problem: Spelling("@", " at "), name="spelling")
+    found = registry.line_stages(DecodeConfig(check_placeholders=True), Problem())
+    assert [stage.name for stage in found] == ["placeholders", "@"]
+
+
+def test_what_a_stage_makes_blank_is_restored():
+    class Dots(LineStage):
+        name = "dots"
+
+        def prepare(self, line):
+            dot = Prepared(line.removesuffix("."))
+            dot.restore = lambda output: f"{output}."
+            return dot
+
+    translator = UpperCase().with_stages(Dots())
+    assert [each.text for each in translator.translate([".", "a."])] == [".", "A."]
+    pages = ["<p>Hello <b>you</b> two.</p>", "<p>.</p>"]
+    found = [each.text for each in translate_markup(translator, pages, "html")]
+    # Of which words the marks are is not known.
+    assert re.sub("</?b>", "", found[0]) == "<p>HELLO YOU TWO.</p>"
+    assert (found[0].count("<b>"), found[0].count("</b>"), found[1]) == (1, 1, "<p>.</p>")
+
+
+def test_a_translation_of_another_translator_is_not_aligned():
+    [found] = UpperCase().translate(["a dog"])
+    other = dataclasses.replace(found, parts=("A", "DOG"))
+    with refused("other_translation", "a dog", 1, 2):
+        UpperCase().align(["a dog"], [other])
+
+
+def test_notes_are_of_the_hypothesis_that_is_taken(tokenizer):
+    class Losing(UpperCaseEngine):
+        """Loses a placeholder, but for a translation that is begun."""
+
+        def written(self, text):
+            return text.upper().replace("%S", "")
+
+    engine = Losing(DecodeConfig())
+    translator = UpperCase(engine=engine).with_stages(Placeholders())
+    [found] = translator.translate(["a dog %s"])
+    assert found.notes == {"placeholders": 1}
+    [found] = with_terms(translator, Glossary.of([("dog", "Hund %s")])).translate(["a dog %s"])
+    assert (found.text, found.notes["terms"][0].kind) == ("A Hund %s", "exact")
+    assert "placeholders" not in found.notes

@@ -1,0 +1,247 @@
+"""Run by test_jax_training.py in a process of its own: what a machine with JAX alone does.
+
+python jax_runs.py folder: trains with the flags in folder/flags.json and checks what comes of it;
+what TensorFlow must reproduce goes to folder/numbers.json and folder/logits.npy.
+"""
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+
+# The requirements of setup.py that a machine with JAX need not have; "google" holds protobuf.
+NOT_NEEDED = {"tensorflow", "tensorflow_text", "tensorflow_datasets", "google", "grpc"}
+NOT_NEEDED |= {"sacrebleu", "sacremoses", "defusedxml", "tabulate", "urllib3", "matplotlib"}
+SIZE = "num_layers=1,d_model=16,d_ff=32,num_heads=2,warmup_steps=10"
+PLAIN = "dropout=0,clip_norm=1.0,max_length=12,batch_tokens=300,microbatch_tokens=128"
+EVERY_OPTION = "pre_norm=true,self_attention_radius=2,positions=learned,max_positions=4"
+EVERY_OPTION += ",feed_forward=parameter_attention,parameter_attention_heads=2"
+EVERY_OPTION += ",attention_bias=true,softmax_bias=true,source_bias=true,embedding_norm=true"
+EVERY_OPTION += ",share_embeddings=none,scale_embedding=false,start_id=1,first_position=1"
+EVERY_OPTION += ",trainable=encoder.*+decoder.*+target.*"
+NOISY = "dropout=0.3,attention_dropout=0.1,symbol_dropout=0.1,max_length=8"
+NOISY += ",batch_tokens=150,microbatch_tokens=100,ema_decay=0.9"
+
+
+def run(module, *arguments, status=0):
+    """Runs a command, which must have this exit status; returns what it printed."""
+    out, found = io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        try:
+            module.run([module.__name__, *map(str, arguments)])
+        except SystemExit as stop:
+            found = stop.code
+    assert found == status, out.getvalue()
+    assert "Traceback" not in out.getvalue()
+    return out.getvalue()
+
+
+def arrays_in(path):
+    return dict(np.load(path))
+
+
+def check_runs(folder, flags):
+    """Trains, continues, evaluates, averages; writes the numbers of each step."""
+    from t2t_keras.bin import t2t_avg_all, t2t_eval, t2t_trainer
+    from t2t_keras.evaluation.results import read_results
+    from t2t_keras.lab.bin import t2t_plot
+    from t2t_keras.training import progress, trainer
+    from t2t_keras.training.backends.jax import JaxStep
+    from t2t_keras.training.cost import read_costs
+
+    trainer.LOG_STEPS = progress.LOG_STEPS = 10
+    numbers, update = [], JaxStep.update
+    plain, mean = folder / "plain", folder / "mean"
+
+    def recorded(self, step, *arguments):
+        found = update(self, step, *arguments)
+        numbers.append({"step": step, **{name: float(value) for name, value in found.items()}})
+        return found
+
+    def train(name, steps, hparams="", *more, status=0):
+        first = (*flags, f"--hparams={SIZE},{hparams}") if hparams else ()
+        directory = f"--output_dir={folder / name}"
+        return run(t2t_trainer, *first, directory, f"--train_steps={steps}", *more, status=status)
+
+    JaxStep.update = recorded
+    train("plain", 0, PLAIN, "--schedule=train")
+    out = train("plain", 20, "", "--schedule=train", "--profile_steps=2,3")
+    assert "step 10/20  loss " in out
+    assert list((plain / "train" / "plugins" / "profile").glob("*/*.xplane.pb"))
+    train("plain", 25)
+    assert read_costs(plain)[25].target_tokens == sum(each["tokens"] for each in numbers)
+    for steps in (0, 5):
+        train("every option", steps, f"{PLAIN},{EVERY_OPTION}", "--schedule=train")
+    numbers_of = {"plain": numbers[:25], "every option": numbers[25:]}
+    (folder / "numbers.json").write_text(json.dumps(numbers_of))
+
+    # Curves without TensorBoard.
+    lines = (plain / "train" / "scalars.jsonl").read_text().splitlines()
+    points = [json.loads(line) for line in lines]
+    assert [point["step"] for point in points] == [10, 20]
+    assert {"loss", "gradient_norm", "tokens_per_second"} < set(points[0])
+    assert "plain  eval" in run(t2t_plot, plain, "--over=hours")
+    np.testing.assert_allclose(points[1]["learning_rate"], 16**-0.5 * 20**-0.5, rtol=1e-6)
+
+    # t2t-eval measures what the training did.
+    run(t2t_eval, f"--output_dir={plain}", "--noeval_bleu", "--min_steps=25")
+    [trained] = map(json.loads, (plain / "evaluations.json").read_text().splitlines())
+    [scored] = read_results(plain / "eval_dev" / "results.jsonl")
+    assert (trained["step"], scored.steps, scored.bleu) == (25, 25, None)
+    for name in ("loss", "perplexity", "accuracy"):
+        np.testing.assert_allclose(getattr(scored, name), trained[name], atol=2e-6)
+
+    for name, steps in (("whole", 5), ("parts", 3), ("parts", 5)):
+        train(name, steps, NOISY, "--schedule=train")
+    whole, parts = (arrays_in(folder / name / "model.ckpt-5.npz") for name in ("whole", "parts"))
+    assert sum(name.startswith("optimizer/") for name in whole) == 1 + 3 * 31
+    np.testing.assert_equal(parts, whole)
+
+    run(t2t_avg_all, f"--model_dir={plain}", f"--output_dir={mean}", "--n=2")
+    train("warm", 0, NOISY, "--schedule=train", f"--warm_start_from={plain}")
+    best, last = (arrays_in(plain / at / "model.ckpt-25.npz") for at in ("best", ""))
+    for other in (last, arrays_in(folder / "warm" / "model.ckpt-0.npz")):
+        np.testing.assert_equal({name: other[name] for name in best}, best)
+
+    # Gradients are always summed: of three projections to queries and keys, 3 * 2 * 16 * 16,384.
+    found = re.search(r"accumulators +(\d+) MB", train("dry", 0, "d_k=8192", "--dry_run"))
+    assert int(found[1]) >= 6
+    assert "JAX sees no GPU" in train("plain", 25, "", "--worker_gpu=1", status=2)
+    assert "The loss is nan" in train("nan", 9, f"{NOISY},learning_rate=1e38", status=2)
+    assert "--warm_start_from" in train("mean", 30, status=2)
+
+
+def check_positions(batch):
+    """Positions that no run has, against NumPy."""
+    from numpy_transformer import NumpyTransformer
+
+    from t2t_keras.models.transformer import Transformer
+
+    for changes in (
+        dict(positions="rotary"),
+        dict(sinusoids="concatenated", first_position=2),
+        dict(sinusoids="tensor2tensor"),
+    ):
+        model = Transformer(400, num_layers=1, d_model=16, d_ff=32, num_heads=2, **changes)
+        model.build()
+        weights = {each.path.partition("/")[2]: np.asarray(each.value) for each in model.weights}
+        expected = NumpyTransformer(model.config, weights).logits(
+            *(batch[side][0] for side in batch)
+        )
+        found = model({side: ids[:1] for side, ids in batch.items()})[0]
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def check_steps(folder):
+    """Microbatches, half precision, missing memory, compilation, on folder/batch.npz."""
+    import jax
+    from step_checks import (
+        assert_same,
+        check_average,
+        check_dropout,
+        check_half_precision,
+        check_trained_parts,
+        trained,
+        weights_of,
+    )
+
+    import t2t_keras as t2t
+    from t2t_keras.data.batches import Batch
+    from t2t_keras.errors import OutOfMemoryError
+    from t2t_keras.models.transformer import Transformer
+    from t2t_keras.training.backends.jax import JaxStep
+    from t2t_keras.training.run_config import RunConfig
+
+    config = RunConfig.load(folder / "plain")
+    batch = arrays_in(folder / "batch.npz")
+    # Without padding, as the reference needs it.
+    check_positions(
+        {side: batch[side][:1][:, batch[side][0] != 0] for side in ("source", "target")}
+    )
+    whole = [[Batch(**batch)]]
+    halves = [[Batch(**{name: batch[name][rows::2] for name in batch})] for rows in (0, 1)]
+    # Whether memory is missing at the next uses; after these, never.
+    missing = []
+
+    def use_memory():
+        if missing and missing.pop(0):
+            raise MemoryError("RESOURCE_EXHAUSTED: injected")
+        return np.float32(0)
+
+    class Model(Transformer):
+        """Its memory may be missing, which its device tells when it gets there."""
+
+        def call(self, inputs, training=None):
+            used = jax.pure_callback(use_memory, jax.ShapeDtypeStruct((), np.float32))
+            return super().call(inputs, training=training) + used
+
+    def steps(parts):
+        return [(number, parts) for number in range(3)]
+
+    def make(model=Transformer, **changes):
+        hparams = dataclasses.replace(config.hparams, **changes)
+        vocab_size = config.tokenizer.vocab_size
+        return JaxStep(lambda: model.from_hparams(hparams, vocab_size), hparams, seed=1)
+
+    # Adam's own epsilon would make updates of gradients that are nothing but rounding.
+    expected = trained(make(adam_epsilon=1e-5), steps(whole))
+    step = make(Model, adam_epsilon=1e-5)
+    before = weights_of(step)
+    for missing[:], action in (
+        ([True], lambda: step.update(0, halves)),
+        ([False, True], lambda: step.update(0, halves)),
+        ([True], lambda: step.evaluate(halves[0])),
+    ):
+        with contextlib.suppress(OutOfMemoryError):
+            action()
+            raise AssertionError("there was memory")
+        np.testing.assert_array_equal(weights_of(step), before)
+    missing[:] = [True]
+    assert not step.fits(halves[0])
+    assert step.fits(halves[0])
+    assert_same(trained(step, steps(halves)), expected)
+    check_half_precision(make, steps(whole), expected[1])
+    check_dropout(make, whole[0][0])
+    check_average(make, steps(halves))
+    check_trained_parts(make, halves)
+
+    step, compiled = make(schedule="cosine"), []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, *_, **__: compiled.append(event) if "backend_compile" in event else None
+    )
+    for number in range(4):
+        step.update(number, halves)
+        float(step.schedule(number))
+        assert bool(compiled) == (number == 0), f"{len(compiled)} compilations in step {number}"
+        compiled.clear()
+
+    # With an epsilon this large Adam's update is proportional to the gradient. The gradient is
+    # compiled already, for check_dropout.
+    noisy = dict(dropout=0.5, adam_epsilon=10.0, learning_rate=1000.0)
+    found = [trained(make(**noisy, recompute=each), steps(whole)[:1]) for each in (False, True)]
+    assert_same(*found)
+
+    model, _ = t2t.load_model(folder / "mean")
+    np.save(folder / "logits.npy", model.predict_on_batch(batch))
+    model.compile(t2t.Adam(0.001), t2t.SmoothedCrossEntropy(0.1))
+    losses = model.fit(batch, batch["target"], epochs=5, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+
+
+if __name__ == "__main__":
+    os.environ["KERAS_BACKEND"] = "jax"
+    # What is there before any import came with Python's start.
+    NOT_NEEDED -= set(sys.modules)
+    assert {"tensorflow", "google", "grpc", "defusedxml"} <= NOT_NEEDED
+    # As where they are not installed.
+    sys.modules |= dict.fromkeys(NOT_NEEDED)
+    sys.path.append(str(Path(__file__).parents[2] / "support"))
+    folder = Path(sys.argv[1])
+    check_runs(folder, json.loads((folder / "flags.json").read_text()))
+    check_steps(folder)

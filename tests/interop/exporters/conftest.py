@@ -1,0 +1,3 @@
+"""A translator of random weights."""
+
+from served_models import lines, small_translator, translator  # noqa: F401

@@ -1,0 +1,277 @@
+"""Models that fairseq trained and saved (fixtures/train_with_toolkits.py), as runs."""
+
+import os
+import pickle
+import shutil
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from refusals import refused
+from torch_files import save_as_torch
+
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.interop.importers.fairseq import hyperparameters, read_fairseq
+from t2t_keras.interop.importers.imported import Settings
+from t2t_keras.interop.importers.pickles import plain
+from t2t_keras.interop.importers.tensors import read_pytorch
+from t2t_keras.text.tokenizer import SPACE, same_vocabulary
+from t2t_keras.training.trained_model import load_model
+
+FOLDER = Path(__file__).parent / "fixtures" / "fairseq"
+SHARED = FOLDER / "shared"
+SPM = FOLDER / "spm.model"
+MARIAN = FOLDER.parent / "marian_shared" / "target.spm"
+LANGUAGES = ("en", "de")
+
+
+@pytest.mark.parametrize("kind", ["shared", "many"])
+def test_answers(kind, import_run, check_answers, tmp_path, capsys):
+    folder = FOLDER / kind
+    run = import_run(tmp_path / "run", "fairseq", folder / "checkpoint.pt", f"{folder},{SPM}")
+    vocabulary = same_vocabulary(run, load_model(run).tokenizer)
+    printed = capsys.readouterr().out
+    assert f"--problem_config={vocabulary}," in printed
+    assert f"--warm_start_from={run} " in printed
+    limits = "min_length=2,extra_length=50"
+    check_answers(run, folder, lambda size: [1, 2, 3, 0, *range(4, size)], limits)
+    assert len(list(run.glob("model.ckpt-[1-9]*.index"))) == 1  # The steps of its training.
+
+
+def test_words_that_are_divided_already(import_run, tmp_path):
+    """As those of subword-nmt: without a SentencePiece model, source and target are such words."""
+    for code in LANGUAGES:
+        words = (FOLDER / "many" / f"dict.{code}.txt").read_text(encoding="utf-8")
+        (tmp_path / f"dict.{code}.txt").write_text(words.replace(SPACE, "@"), encoding="utf-8")
+    checkpoint = FOLDER / "many" / "checkpoint.pt"
+    run = import_run(tmp_path / "run", "fairseq", checkpoint, tmp_path)
+    decoding = "beam_size=1,min_length=2,extra_length=50"
+    translator = Translator.from_run(run, decode_hparams=decoding)
+    answers = np.load(FOLDER / "many" / "answers.npz")
+    source, target = (
+        (tmp_path / f"dict.{code}.txt").read_text(encoding="utf-8").split("\n")
+        for code in LANGUAGES
+    )
+    for number in range(8):
+        line, expected = (
+            " ".join(words[i - 4].partition(" ")[0] for i in answers[f"{kind}_{number}"][:-1])
+            for kind, words in (("source", source), ("greedy", target))
+        )
+        assert translator.translate([line])[0].text == expected
+
+
+def test_older_files():
+    new, old = (
+        read_fairseq(SHARED / f"{name}.pt", LANGUAGES, SPM) for name in ("checkpoint", "old")
+    )
+    assert new.weights.keys() == old.weights.keys()
+    for name, value in new.weights.items():
+        np.testing.assert_array_equal(old.weights[name], value)
+    assert old.hparams == new.hparams
+    assert (old.steps, new.steps) == (300, 300)
+
+
+def test_files_saved_again_as_the_documentation_says(tmp_path):
+    content = read_pytorch(SHARED / "checkpoint.pt")
+    expected = read_fairseq(SHARED / "checkpoint.pt", LANGUAGES, SPM)
+    # What is no weight, and a copy of weights.
+    others = ("encoder.version", "decoder.embed_positions._float_tensor")
+    others = dict.fromkeys((*others, "encoder.layers.0.in_proj_weight"), np.ones(1))
+    again = {"args": plain(content["cfg"]["model"], "it"), "model": content["model"] | others}
+    again["optimizer_history"] = [{"num_updates": 5}, {"num_updates": 7}]
+    path = save_as_torch(again, tmp_path / "again.pt")
+    found = read_fairseq(path, LANGUAGES, f"{SHARED}, {SPM}")
+    assert found.steps == 7
+    assert found.hparams == expected.hparams
+    assert found.weights.keys() == expected.weights.keys()
+    for name, value in expected.weights.items():
+        np.testing.assert_array_equal(found.weights[name], value)
+
+
+@pytest.mark.parametrize("output_name", ["decoder.output_projection.weight", "decoder.embed_out"])
+def test_an_output_of_its_own(tmp_path, output_name):
+    """Nothing is tied: each of the three tables has its rows in our order."""
+    content = read_pytorch(FOLDER / "many" / "checkpoint.pt")
+    values = plain(content["cfg"]["model"], "it")
+    values |= {"share_all_embeddings": False, "share_decoder_input_output_embed": False}
+    weights, random = dict(content["model"]), np.random.default_rng(1)
+    names = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", output_name)
+    ours = ("source_embedding/table/embeddings", "target_embedding/table/embeddings")
+    sizes = [len(weights[name]) for name in (*names[:2], names[1])]
+    tables = [random.normal(size=(size, values["encoder_embed_dim"])) for size in sizes]
+    weights |= dict(zip(names, tables, strict=True))
+    path = save_as_torch({"args": values, "model": weights}, tmp_path / "untied.pt")
+    found = read_fairseq(path, LANGUAGES, f"{FOLDER / 'many'},{SPM}")
+    assert found.hparams["share_embeddings"] == "none"
+    source, target, output = (
+        table[[1, 2, 3, 0, *range(4, len(table))]].astype(np.float32) for table in tables
+    )
+    np.testing.assert_array_equal(found.weights[ours[0]], source)
+    np.testing.assert_array_equal(found.weights[ours[1]], target)
+    reverse = found.weights["target_embedding/table/reverse_embeddings"]
+    np.testing.assert_array_equal(reverse, output.T)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("decoder_normalize_before", True),
+        ("no_decoder_final_norm", True),
+        ("adaptive_softmax_cutoff", "10,20"),
+        ("cross_self_attention", True),
+        ("no_token_positional_embeddings", True),
+        ("encoder_layers_to_keep", "0,2"),
+        ("decoder_layers_to_keep", "0,2"),
+        ("adaptive_input", True),
+        ("no_cross_attention", True),
+        ("base_layers", 1),
+        ("encoder_learned_pos", True),
+        ("encoder_embed_dim", 8),
+        ("decoder_input_dim", 8),
+        ("encoder_attention_heads", 8),
+        ("encoder_ffn_embed_dim", 64),
+        ("decoder_output_dim", 8),
+        ("activation_fn", "relu_squared"),
+    ],
+)
+def test_what_cannot_be_represented_is_refused_by_name(name, value):
+    values = plain(read_pytorch(SHARED / "checkpoint.pt")["cfg"]["model"], "it")
+    hyperparameters(Settings(values, "it"))
+    changed = Settings(values | {name: value}, "it")
+    with refused("not_supported", "it: ") as error:
+        hyperparameters(changed)
+    assert any(f"it: {start}" in str(error.value) for start in ("encoder", "decoder", name))
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ({"dropout": 0.3}, {"dropout": 0.3}),
+        ({"attention_dropout": 0.2}, {"attention_dropout": 0.2}),
+        ({"activation_dropout": 0.15, "relu_dropout": 0.25}, {"relu_dropout": 0.15}),
+        ({"activation_dropout": 0.0, "relu_dropout": 0.25}, {"relu_dropout": 0.25}),
+        ({"no_scale_embedding": True}, {"scale_embedding": False}),
+        ({"layernorm_embedding": True}, {"embedding_norm": True}),
+        ({"encoder_normalize_before": True, "decoder_normalize_before": True}, {"pre_norm": True}),
+        ({"encoder_layers": 7, "decoder_layers": 5}, {"num_encoder_layers": 7}),
+        ({"encoder_layers": 7, "decoder_layers": 5}, {"num_decoder_layers": 5}),
+        ({"activation_fn": "gelu"}, {"activation": "gelu"}),
+        ({"activation_fn": "gelu_accurate"}, {"activation": "gelu_tanh"}),
+        ({"activation_fn": "gelu_fast"}, {"activation": "gelu_tanh"}),
+    ],
+)
+def test_settings_have_their_counterpart(theirs, ours):
+    values = plain(read_pytorch(SHARED / "checkpoint.pt")["cfg"]["model"], "it")
+    as_is, found = (
+        hyperparameters(Settings(values, "it")),
+        hyperparameters(Settings(values | theirs, "it")),
+    )
+    assert found.items() >= ours.items()
+    assert found != as_is
+
+
+@pytest.mark.parametrize("name", ["encoder.layers.0.fc1.weight_g", "encoder.layers.0.fc3.bias"])
+def test_a_weight_without_counterpart_is_named(tmp_path, name):
+    content = read_pytorch(SHARED / "checkpoint.pt")
+    again = {"args": plain(content["cfg"]["model"], "it"), "model": content["model"]}
+    again["model"] |= {name: np.ones(1)}
+    with refused("unknown_weight", name):
+        read_fairseq(save_as_torch(again, tmp_path / "it.pt"), LANGUAGES, f"{SHARED},{SPM}")
+
+
+def test_another_task_is_refused(tmp_path):
+    content = read_pytorch(SHARED / "checkpoint.pt")
+    values = plain(content["cfg"]["model"], "it")
+    cfg = {"model": values, "task": {"_name": "other"}}
+    for settings in ({"args": values | {"task": "other"}}, {"cfg": cfg}):
+        path = save_as_torch(settings | {"model": content["model"]}, tmp_path / "it.pt")
+        with refused("not_supported", "it.pt: task='other'"):
+            read_fairseq(path, LANGUAGES, SPM)
+
+
+def test_a_shorter_table_of_positions_ends_in_its_last_row(tmp_path):
+    content = read_pytorch(FOLDER / "many" / "checkpoint.pt")
+    weights, name = dict(content["model"]), "encoder.embed_positions.weight"
+    weights[name] = shorter = np.asarray(weights[name])[:-3]
+    again = {"args": plain(content["cfg"]["model"], "it"), "model": weights}
+    path = save_as_torch(again, tmp_path / "shorter.pt")
+    found = read_fairseq(path, LANGUAGES, f"{FOLDER / 'many'},{SPM}")
+    table, longer = (found.weights[f"{side}_positions/table"] for side in ("source", "target"))
+    behind = len(longer) - len(shorter)
+    assert behind > 0
+    assert found.hparams["max_positions"] == len(longer)
+    np.testing.assert_array_equal(table, [*shorter, *[shorter[-1]] * behind])
+
+
+class Harmful:
+    def __reduce__(self):
+        return os.mkdir, ("harm",)
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_file_that_would_run_code_is_refused(old, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    content = pickle.dumps({"model": Harmful()}, protocol=2)
+    if old:
+        parts = [0x1950A86A20F9469CFC6C, 1001, {}]
+        Path("it.pt").write_bytes(b"".join(pickle.dumps(each, 2) for each in parts) + content)
+    else:
+        with zipfile.ZipFile("it.pt", "w") as archive:
+            archive.writestr("archive/data.pkl", content)
+    with refused("might_run_code", ".mkdir"):
+        read_fairseq("it.pt", LANGUAGES)
+    assert not Path("harm").exists()
+
+
+def test_a_cut_file_is_refused(tmp_path):
+    content = (SHARED / "old.pt").read_bytes()
+    (tmp_path / "cut.pt").write_bytes(content[: len(content) - 9])
+    with refused("damaged_file", "cut.pt"):
+        read_fairseq(tmp_path / "cut.pt", LANGUAGES)
+
+
+def test_a_word_that_is_in_a_dictionary_twice(tmp_path):
+    """fairseq then says which one counts, behind the word and its count."""
+    for code in LANGUAGES:
+        lines = (SHARED / f"dict.{code}.txt").read_text(encoding="utf-8").split("\n")
+        lines[0] += " #fairseq:overwrite"
+        (tmp_path / f"dict.{code}.txt").write_text("\n".join(lines), encoding="utf-8")
+    found, expected = (
+        read_fairseq(SHARED / "checkpoint.pt", LANGUAGES, f"{folder},{SPM}").tokenizer
+        for folder in (tmp_path, SHARED)
+    )
+    assert found.vocabulary() == expected.vocabulary()
+
+
+def test_another_dictionary_is_named(tmp_path):
+    shutil.copy(SHARED / "dict.en.txt", tmp_path)
+    lines = (SHARED / "dict.de.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "dict.de.txt").write_text("".join(lines[1:]), encoding="utf-8")
+    found, expected = len(lines) - 1, len(lines)
+    with refused("other_vocabulary", "dict.de.txt", f" {expected} ", f" {found}."):
+        read_fairseq(SHARED / "checkpoint.pt", LANGUAGES, f"{tmp_path},{SPM}")
+    with refused("not_read", "dict.fr.txt"):
+        read_fairseq(SHARED / "checkpoint.pt", ("fr", "de"), SPM)
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"", "not_sentencepiece"),
+        (MARIAN.read_bytes(), "other_vocabulary"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["shared", "many"])
+def test_another_sentencepiece_model_is_refused(kind, content, code, tmp_path):
+    (tmp_path / "other.model").write_bytes(content)
+    vocabulary = f"{FOLDER / kind},{tmp_path / 'other.model'}"
+    with refused(code, "other.model"):
+        read_fairseq(FOLDER / kind / "checkpoint.pt", LANGUAGES, vocabulary)
+
+
+def test_the_other_direction_and_pieces_without_their_model_are_refused():
+    with refused("other_direction", "en to de"):
+        read_fairseq(SHARED / "checkpoint.pt", ("de", "en"), SPM)
+    with refused("no_vocabulary", ".model", "--vocabulary"):
+        read_fairseq(SHARED / "checkpoint.pt", LANGUAGES)

@@ -1,0 +1,213 @@
+"""The first hypothesis with the placeholders of its line is taken, or the best repaired."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+from t2t_keras.data.problem import Problem
+from t2t_keras.decoding.aligning import align_pairs
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.engines.base import Engine, Output
+from t2t_keras.decoding.jobs.files import translate_file
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.problems.parallel_text import ParallelText
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.workbench.markup.translator import translate_markup
+from t2t_keras.workbench.placeholders.finding import SYMBOLS
+from t2t_keras.workbench.terms.glossary import Glossary
+from t2t_keras.workbench.terms.stage import with_terms
+
+
+class Scripted(Engine):
+    """Its hypotheses are made of the source's text by functions; its attention is diagonal."""
+
+    def __init__(self, tokenizer, config, changes):
+        self._tokenizer, self.config, self._changes = tokenizer, config, changes
+        self.searched = []
+
+    def with_all_hypotheses(self):
+        found = Scripted(self._tokenizer, self.config, self._changes)
+        found.config = dataclasses.replace(self.config, return_beams=True)
+        found.searched = self.searched
+        return found
+
+    def outputs(self, sources, prefixes, numbers):
+        texts = self._tokenizer.decode(sources)
+        self.searched += texts
+        changes = self._changes[: self.config.num_hypotheses]
+        return [
+            [
+                Output(ids, -float(rank))
+                for rank, ids in enumerate(self._tokenizer.encode([c(text) for c in changes]))
+            ]
+            for text in texts
+        ]
+
+    def cross_attention(self, sources, targets):
+        for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
+            distance = np.arange(len(target))[:, None] - np.arange(len(source))
+            yield number, np.exp(-np.abs(distance)).astype(np.float32)
+
+    def log_probs(self, sources, targets):
+        raise NotImplementedError
+
+    def check_attention(self):
+        raise NotImplementedError
+
+    attention = next_symbols = log_probs
+
+
+@pytest.fixture(scope="module")
+def with_symbols():
+    """A vocabulary with symbols for placeholders."""
+    lines = ["open the file now. save it"] * 20
+    return SentencePieceTokenizer.train(lines, vocab_size=330, symbols=SYMBOLS)
+
+
+def translator(tokenizer, *changes, problem=None, **settings):
+    config = DecodeConfig(**{"beam_size": 4, "check_placeholders": True} | settings)
+    return Translator(Scripted(tokenizer, config, changes), tokenizer, config, problem=problem)
+
+
+def changed(old, new):
+    return lambda text: text.replace(old, new)
+
+
+def test_with_hints_the_hypothesis_with_most_terms_comes_first(tokenizer):
+    def written(text):
+        return re.sub("⟪ .*? ⟪ (.*?) ⟫", r"\1", text)
+
+    # The best lacks both terms, the next has another form of one, the others have both.
+    changes = (
+        lambda text: "a",
+        lambda text: "datei",
+        lambda text: written(text).replace(" %s", ""),
+        lambda text: f"x {written(text)}",
+    )
+    glossary, problem = (
+        Glossary.of([("file", "datein"), ("now", "jetzt")]),
+        Problem(transforms="terms"),
+    )
+    hinted = with_terms(translator(tokenizer, *changes, problem=problem), glossary)
+    found = hinted.translate(["open the file now", "open it now %s", "open it"])
+    assert found[0].text == "open the datein jetzt"
+    # A placeholder counts for more than a term.
+    assert found[1].text == "x open it jetzt %s"
+    # Without a term it is the best.
+    assert found[2].text == "a"
+    assert [len(each.hypotheses) for each in found] == [1, 1, 1]
+    # Of samples, the others stay in the order of their draws.
+    drawn = translator(tokenizer, *changes, problem=problem, samples=3, return_beams=True)
+    [found] = with_terms(drawn, glossary).translate(["open the file now"])
+    assert [each.text for each in found.hypotheses[1:]] == ["a", "datei"]
+
+
+def test_the_next_hypothesis_is_taken_where_the_best_is_broken(tokenizer):
+    changes = changed("%s", "%d"), changed("{a}", ""), str.upper, str
+    ours = translator(tokenizer, *changes)
+    lines = ["open %s now", "the {a} file", "no placeholder", "%s {a} b"]
+    found = ours.translate(lines)
+    assert [each.text for each in found] == ["open %s now", "the {a} file", lines[2], lines[3]]
+    assert [(each.rank, each.notes) for each in found] == [(1, {}), (0, {}), (0, {}), (3, {})]
+    assert [each.score for each in found] == [-1, 0, 0, -3]
+    expected = sorted([*lines, lines[0], lines[3]])
+    assert sorted(ours.engine.searched) == expected, "only broken ones once more"
+    assert all(len(each.hypotheses) == 1 for each in found)
+
+
+def test_the_best_is_repaired_where_all_are_broken(tokenizer):
+    ours = translator(tokenizer, changed(" %s", ""), str.upper, return_beams=True)
+    [found] = ours.translate(["open %s now"])
+    assert (found.text, found.notes, found.rank) == ("open now %s", {"placeholders": 1}, 0)
+    assert [each.text for each in found.hypotheses] == ["open now %s", "OPEN %s NOW"]
+    unchecked = translator(tokenizer, changed(" %s", ""), check_placeholders=False)
+    assert unchecked.translate(["open %s now"])[0].text == "open now"
+
+
+def test_markup_says_what_was_done_to_all_its_sentences(tokenizer):
+    page = "<p>open %s now<p>the <i>%s</i> file<p>save it"
+    [found] = translate_markup(translator(tokenizer, changed("%s", "%d"), str), [page], "html")
+    assert (found.text, found.rank, found.notes, found.score) == (page, 1, {}, -2.0)
+    lossy = translator(tokenizer, changed("%s", ""), max_input_length=4)
+    [found] = translate_markup(lossy, [page], "html")
+    plain = lossy.translate(["open %s now", "the %s file", "save it"])
+    assert (found.rank, found.notes) == (0, {"placeholders": 2})
+    assert found.cut == sum(each.cut for each in plain) > max(each.cut for each in plain)
+
+
+def test_prose_is_no_menu(tokenizer):
+    lines = ["Set Max_size to 5.", "the _test folder", "Smith &Sons sell shoes", "_Open file"]
+    ours = translator(tokenizer, str)
+    assert [found.text for found in ours.translate(lines)] == lines
+    assert sorted(ours.engine.searched) == sorted(lines)
+
+
+def test_models_of_symbols(with_symbols):
+    problem = ParallelText(transforms="placeholders")
+    ours = translator(with_symbols, lambda text: f"now {text}", problem=problem)
+    lines = ["open %s in 5 MB", "_Save {name}.", "the file", " "]
+    found = ours.translate(lines, ["", "now _Save {name}", "", ""])
+    assert [each.text for each in found] == [
+        "now open %s in 5 MB",
+        "now _Save {name}.",
+        "now the file",
+        "",
+    ]
+    assert found[0].postprocessed == found[0].text
+    seen = ours.engine.searched
+    assert not any(piece in text for text in seen for piece in ("%", "{", "MB"))
+    # A symbol is one piece, within a word as well.
+    ids = with_symbols.encode([seen[1].removeprefix("_Save "), "the"])
+    assert [len(each) for each in ids] == [3, 2]
+    # Words are those of lines and translations: a symbol may stand for two.
+    [first, *_] = ours.align(lines, found)
+    assert {pair for pair in first if pair[0] > 2} == {(s, t) for s in (3, 4) for t in (4, 5)}
+
+
+def test_a_model_s_lost_symbols_are_repaired(with_symbols):
+    def without_first(text):
+        return "".join(sign for sign in text if sign not in SYMBOLS[:8]) + SYMBOLS[0]
+
+    ours = translator(with_symbols, without_first, problem=ParallelText(transforms="placeholders"))
+    found = ours.translate(["the %s file {a}", "x@y.de", "50 % of %1 and %2"])
+    for translation, pieces in zip(found, ["%s {a}", "x@y.de", "%1 %2"], strict=True):
+        assert all(translation.text.count(piece) == 1 for piece in pieces.split())
+        assert not any(sign in translation.text for sign in SYMBOLS)
+    assert sum(each.notes.get("placeholders", 0) for each in found) > 2
+
+
+def test_pairs_are_scored_with_symbols(with_symbols, monkeypatch):
+    ours = translator(with_symbols, str, problem=ParallelText(transforms="placeholders"))
+    scored = []
+
+    def log_probs(sources, targets):
+        scored.extend([*sources, *targets])
+        return iter([(0, np.zeros(3, np.float32))])
+
+    monkeypatch.setattr(ours.engine, "log_probs", log_probs)
+    ours.score(["open %s"], ["save %s"])
+    texts = with_symbols.decode(scored)
+    assert texts[0][-1] == texts[1][-1] != "s"
+
+
+def test_words_are_those_of_each_side_s_vocabulary(tokenizer, with_symbols):
+    both, line = with_symbols.with_source(tokenizer), "the dog sees the cat"
+    [source] = tokenizer.encode([line])
+    engine = Scripted(both, DecodeConfig(), [])
+    [found] = align_pairs(engine, both, [source], [line], ParallelText().align)
+    # The target has more pieces: its words stand beside later ones of the source.
+    assert found == [(0, 0), (1, 1), (3, 2), (4, 3), (4, 4)]
+
+
+def test_a_file_s_repaired_placeholders_are_counted(tokenizer, tmp_path, capsys):
+    (tmp_path / "in").write_text("the %s\nopen %s {a}\nthe {a}\n")
+    ours = translator(tokenizer, changed("%s", ""), changed("{a}", ""))
+    translate_file(ours, tmp_path / "in", tmp_path / "out", {})
+    assert sorted((tmp_path / "out").read_text().split()) == sorted(
+        "the %s open %s {a} the {a}".split()
+    )
+    _, *lines = capsys.readouterr().out.splitlines()
+    # Other hypotheses; then translations that were repaired, and their placeholders.
+    assert [re.findall(r"\b\d+\b", line) for line in lines] == [["1"], ["1", "1"]]

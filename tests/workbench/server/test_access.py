@@ -1,0 +1,230 @@
+"""Keys and limits."""
+
+import json
+import os
+import time
+
+import pytest
+from refusals import refused
+from upper_case import Clock
+
+from t2t_keras.workbench.server.access import Access, ApiKeys
+from t2t_keras.workbench.server.messages import ApiError
+
+
+@pytest.fixture
+def keys(tmp_path):
+    """keys(text): the path of a file of keys."""
+
+    def write(text):
+        path = tmp_path / "keys.tsv"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def status_of(call, *arguments):
+    with pytest.raises(ApiError) as refused:
+        call(*arguments)
+    return refused.value.status
+
+
+def test_only_known_keys_are_let_in(keys):
+    access = Access(ApiKeys(keys("# comment\n\n # 2\n secret \t mine \nOther\n")))
+    assert access.client("secret", "").name == "mine"
+    assert access.client("Other", "").name == "line 5"
+    for wrong in ("", "secre", "Secret", "other", "# 2", "# comment"):
+        assert status_of(access.client, wrong, "") == 403
+    assert "secret" not in repr(access.client("secret", ""))
+
+
+def test_without_keys_all_are_let_in_and_told_apart():
+    access = Access()
+    names = {access.client(key, "here").identity for key in ("", "a", "b")}
+    assert len(names) == 3
+
+
+def test_without_keys_there_is_one_count_of_characters():
+    access = Access()
+    one, other = access.client("a", ""), access.client("", "")
+    access.charge(one, 5)
+    access.refund(one.identity, 2)
+    assert access.characters(one) == access.characters(other) == 3
+
+
+def test_a_minute_has_so_many_requests_of_a_key_or_an_address(keys):
+    clock = Clock()
+    own = Access(ApiKeys(keys("a\t\t2\nb\n")), requests_per_minute=3, clock=clock)
+    for key, count in (("a", 2), ("b", 3)):
+        for _ in range(count):
+            own.client(key, "same")
+        assert status_of(own.client, key, "same") == 429
+    clock.now += 31  # Half of a's requests are there again.
+    own.client("a", "same")
+    assert status_of(own.client, "a", "same") == 429
+    for guess, status in zip("cdef", (403, 403, 403, 429), strict=True):  # Nor may one guess.
+        assert status_of(own.client, guess, "guessing") == status
+    addresses = Access(requests_per_minute=1, clock=clock)
+    addresses.client("any", "1.2.3.4")
+    assert status_of(addresses.client, "another", "1.2.3.4") == 429
+    clock.now += 600  # Requests that nobody sent are not saved up.
+    addresses.client("any", "1.2.3.4")
+    assert status_of(addresses.client, "any", "1.2.3.4") == 429
+    addresses.client("any", "1.2.3.5")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_same"),
+    [
+        ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", True),
+        ("2001:db8:1:2::1", "2001:DB8:1:2:0:0:0:1", True),
+        ("2001:db8:1:2::1", "2001:db8:1:3::1", False),
+        ("::ffff:1.2.3.4", "1.2.3.4", True),
+        ("::ffff:102:304", "1.2.3.4", True),
+        ("64:ff9b::1.2.3.4", "1.2.3.4", True),
+        ("64:ff9b::1.2.3.4", "64:ff9b::1.2.3.5", False),
+        ("fe80::1%eth0", "fe80::1%eth1", True),
+        ("[2001:db8:1:2::1]", "2001:db8:1:2::1", True),
+        ("1.2.3.4", "1.2.3.5", False),
+        ("testclient", "elsewhere", False),
+    ],
+)
+def test_all_addresses_of_one_network_have_one_limit(one, other, are_same):
+    access = Access(requests_per_minute=1, clock=Clock())
+    access.client("", one)
+    if are_same:
+        assert status_of(access.client, "", other) == 429
+    else:
+        access.client("", other)
+
+
+def test_whoever_came_longest_ago_is_forgotten_first(monkeypatch):
+    monkeypatch.setattr("t2t_keras.workbench.server.access._MOST_BUCKETS", 2)
+    access = Access(requests_per_minute=2, clock=Clock())
+    for address in ("1.1.1.1", "2.2.2.2", "1.1.1.1", "3.3.3.3"):
+        access.client("", address)
+    assert status_of(access.client, "", "1.1.1.1") == 429
+    for _ in range(2):
+        access.client("", "2.2.2.2")
+
+
+def test_the_wait_that_is_asked_for_is_enough_and_no_longer():
+    clock = Clock()
+    access = Access(requests_per_minute=7, clock=clock)
+    for _ in range(7):
+        access.client("", "a")
+    with pytest.raises(ApiError) as refused:
+        access.client("", "a")
+    assert refused.value.retry_after == 9  # The least whole number of seconds: 60 / 7.
+    clock.now += refused.value.retry_after
+    access.client("", "a")
+
+
+def test_characters_of_a_month_are_counted_kept_and_limited(keys, tmp_path):
+    path = keys("a\tmine\t\t10\n")
+    access = Access(ApiKeys(path), usage_file=tmp_path / "usage.json")
+    client = access.client("a", "")
+    access.charge(client, 9)
+    assert status_of(access.charge, client, 2) == 456
+    access.charge(client, 1)  # Exactly as many as there may be.
+    assert status_of(access.charge, client, 1) == 456
+    access.refund(client.identity, 1)
+    access.refund(client.identity, 3)
+    access.save()
+    again = Access(ApiKeys(path), usage_file=tmp_path / "usage.json")
+    assert again.characters(again.client("a", "")) == 6
+
+
+def test_on_a_full_disk_characters_are_counted(tmp_path, caplog):
+    (tmp_path / "file").touch()
+    clock = Clock()
+    access = Access(usage_file=tmp_path / "file" / "usage.json", clock=clock)
+    clock.now += 61
+    client = access.client("", "")
+    access.charge(client, 5)
+    assert access.characters(client) == 5
+    assert str(tmp_path / "file") in caplog.text
+
+
+@pytest.mark.parametrize("today_later", ["2026-02-01", "2027-01-31"])
+def test_characters_of_another_month_do_not_count(keys, tmp_path, today_later):
+    today = time.strptime("2026-01-31", "%Y-%m-%d")
+    path, usage = keys("a\t\t\t10\n"), tmp_path / "usage.json"
+    access = Access(ApiKeys(path), usage_file=usage, calendar=lambda: today)
+    client = access.client("a", "")
+    access.charge(client, 10)
+    access.save()
+    today = time.strptime(today_later, "%Y-%m-%d")
+    again = Access(ApiKeys(path), usage_file=usage, calendar=lambda: today)
+    for each in (access, again):
+        assert each.characters(client) == 0
+        each.refund(client.identity, 10)  # For a file of last month.
+        assert each.characters(client) == 0
+        each.charge(client, 10)
+        assert each.characters(client) == 10
+
+
+def test_counts_are_saved_once_a_minute(tmp_path):
+    clock, usage = Clock(), tmp_path / "usage.json"
+    access = Access(usage_file=usage, clock=clock)
+    client = access.client("", "")
+    for seconds, saved in ((60, None), (61, 2), (121, 2), (122, 4)):
+        clock.now = seconds
+        access.charge(client, 1)
+        assert (json.loads(usage.read_text())["characters"][""] if saved else None) == saved
+        assert usage.exists() == bool(saved)
+
+
+@pytest.fixture
+def found(keys):
+    """A file with the key "a", and a clock by which it is looked at."""
+    clock = Clock()
+    found = ApiKeys(keys("a\n"), clock)
+    found.clock = clock
+    return found
+
+
+def test_a_changed_file_is_read_again_and_a_broken_one_is_not(keys, found, caplog):
+    path = keys("a\n")
+    path.unlink()
+    for _ in range(2):
+        found.clock.now += 2
+        assert found.find("a")
+    assert len(caplog.records) == 1
+    for text, known in (("b\n", "b"), ("x\ty\tz\n", "b"), ("c\n", "c")):
+        keys(text)
+        os.utime(path, (0, 0))  # Of equal time, and written long ago.
+        for _ in range(2):
+            found.clock.now += 2
+            assert found.find(known)
+    assert len(caplog.records) == 2
+    assert "keys.tsv:1" in caplog.records[1].getMessage()
+    assert found.find("a") is None
+
+
+def test_a_file_that_is_being_written_is_not_read(keys, found):
+    for text in ("s", "se", "secret", "secret\n"):
+        keys(text)
+        for _ in range(2):
+            found.clock.now += 1.4
+            assert found.find("a")
+            assert not found.find(text.strip())
+    found.clock.now += 2  # It has not changed for three seconds.
+    assert found.find("secret")
+    assert not found.find("a")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "named"),
+    [
+        ("", "no_keys", "keys.tsv"),
+        ("a\ta\tmany\n", "bad_line", "keys.tsv:1"),
+        ("a\nb\na\n", "given_twice", "keys.tsv:3"),
+        ("\tname\n", "bad_line", "keys.tsv:1"),
+        ("a\tb\t1\t2\t3\n", "bad_line", "keys.tsv:1"),
+    ],
+)
+def test_wrong_files_are_named(keys, text, code, named):
+    with refused(code, named):
+        ApiKeys(keys(text))
