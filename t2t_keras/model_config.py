@@ -116,10 +116,6 @@ class ModelConfig(LayerConfig):
         0, "layers of the decoder; 0 = num_layers", minimum=0, maximum=1000
     )
     d_model: int = setting(512, "width of embeddings and sub-layers (section 3.1)", minimum=2)
-    symbol_dropout: float = _dropout(
-        0.0,
-        "share of the ids read by the embeddings that become the unknown id; never in the loss",
-    )
     share_embeddings: str = setting(
         "all",
         "what shares a matrix (section 3.4): all = source, target and softmax; target = target and "

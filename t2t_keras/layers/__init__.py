@@ -1,7 +1,7 @@
 """Keras layers of the Transformer, usable alone in any Keras model."""
 
 from t2t_keras.layers.attention import MultiHeadAttention
-from t2t_keras.layers.embedding import SharedEmbedding, SymbolDropout
+from t2t_keras.layers.embedding import SharedEmbedding
 from t2t_keras.layers.feed_forward import FeedForward, ParameterAttention
 from t2t_keras.layers.packing import Packing, Rows
 from t2t_keras.layers.position import LearnedPositions, SinusoidalPositions
@@ -21,5 +21,4 @@ __all__ = [
     "Rows",
     "SharedEmbedding",
     "SinusoidalPositions",
-    "SymbolDropout",
 ]

@@ -5,9 +5,7 @@ from typing import Any, Self
 import keras
 from keras import ops
 
-from t2t_keras.errors import UserError
 from t2t_keras.layers.base import (
-    ShapePreservingLayer,
     check_sizes,
     normal_initializer,
     product_of,
@@ -122,44 +120,3 @@ class SharedEmbedding(keras.layers.Layer):
         sizes = {"vocab_size": self.vocab_size, "d_model": self.d_model}
         options = {"scale": self.scale, "tied": self.tied, "bias": self.use_bias}
         return {**super().get_config(), **sizes, **options}
-
-
-@keras.saving.register_keras_serializable(package="t2t_keras")
-class SymbolDropout(ShapePreservingLayer):
-    """Replaces a random share of the ids by a sentinel; padding stays padding.
-
-    An option that the paper's source mentions (off in its sets), for the ids that embeddings read,
-    never for the targets of the loss.
-
-    Args:
-      rate: share of ids replaced.
-      sentinel: the id that replaces them.
-
-    Call arguments:
-      ids: integers [batch, length].
-      training: whether ids are replaced.
-
-    Returns:
-      Integers [batch, length].
-    """
-
-    def __init__(self, rate: float, sentinel: int, **kwargs: Any):
-        super().__init__(autocast=False, **kwargs)  # As for SharedEmbedding.
-        if not 0 <= rate < 1:
-            raise UserError(
-                f"SymbolDropout: expected a rate from 0 to below 1, got {rate}.", code="bad_value"
-            )
-        self.rate = rate
-        self.sentinel = sentinel
-        check_sizes(self, sentinel=0)
-        if rate > 0:
-            self.seed_generator = keras.random.SeedGenerator(0)
-        self.built = True
-
-    def call(self, ids, training=None):
-        """See the class."""
-        if not training or self.rate == 0:
-            return ids
-        drawn = keras.random.uniform(ops.shape(ids), seed=self.seed_generator)
-        replaced = ops.logical_and(drawn < self.rate, ops.not_equal(ids, 0))
-        return ops.where(replaced, ops.cast(self.sentinel, ids.dtype), ids)

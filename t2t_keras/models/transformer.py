@@ -15,7 +15,6 @@ from t2t_keras.layers import (
     Packing,
     Rows,
     SharedEmbedding,
-    SymbolDropout,
 )
 from t2t_keras.layers.base import (
     Dropout,
@@ -28,7 +27,7 @@ from t2t_keras.layers.scaled_dot_product import recorded_attention, visible_keys
 from t2t_keras.model_config import POSITION_ENCODINGS, ModelConfig, config_arguments, take_config
 from t2t_keras.registry import register_model
 
-_END_ID, _UNKNOWN_ID = 1, 2
+_END_ID = 1
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 
@@ -68,7 +67,6 @@ class Transformer(keras.Model):
         self.source_vocab_size = source_vocab_size
         self.config = config
         dtype = dict(dtype=self.dtype_policy)
-        self.symbol_dropout = SymbolDropout(config.symbol_dropout, _UNKNOWN_ID)
         self._make_embeddings()
         make_positions = POSITION_ENCODINGS[config.positions]
         self.source_positions, self.target_positions = (
@@ -199,7 +197,6 @@ class Transformer(keras.Model):
             ends = ops.equal(source[:, 1:], _END_ID)
             read = ops.concatenate([mask[:, :1], ops.logical_not(ends)], axis=1)
             mask = ops.logical_and(mask, read)
-        source = self.symbol_dropout(source, training=training)
         x = self.source_embedding(source)
         x = x + ops.cast(self.source_bias, x.dtype) if self.config.source_bias else x
         x = self.source_positions(x)
@@ -226,7 +223,7 @@ class Transformer(keras.Model):
         Returns:
           [batch, target length, d_model], packed if `packing` is given; `logits` projects them.
         """
-        x = self._target_inputs(self.symbol_dropout(target, training=training))
+        x = self._target_inputs(target)
         rows, memory_rows = packing or Rows.of(target), memory_packing or Rows.of(memory)
         if memory_rows and not memory_packing:
             memory = memory_rows.pack(memory)

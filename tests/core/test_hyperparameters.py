@@ -43,7 +43,7 @@ def test_values_that_no_model_has_are_refused(changes, names):
 
 
 RATES = "adam_beta1 adam_beta2 ema_decay"
-DROPPED = "label_smoothing dropout attention_dropout relu_dropout symbol_dropout"
+DROPPED = "label_smoothing dropout attention_dropout relu_dropout"
 COUNTS = "lora_rank train_steps microbatch_tokens subword_nbest d_k d_v num_encoder_layers"
 WEIGHTS = "learning_rate adam_epsilon weight_decay clip_norm lora_alpha subword_sampling"
 

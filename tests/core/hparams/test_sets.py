@@ -22,7 +22,7 @@ def test_the_base_model_is_the_paper_s():
     assert registry.changed_hparams(hparams) == {}
     stated = dict(batch_tokens=25_000, warmup_steps=4000, learning_rate=1.0)
     stated |= dict(adam_beta1=0.9, adam_beta2=0.98, adam_epsilon=1e-9)
-    stated |= dict(attention_dropout=0.0, relu_dropout=0.0, symbol_dropout=0.0, clip_norm=0.0)
+    stated |= dict(attention_dropout=0.0, relu_dropout=0.0, clip_norm=0.0)
     stated |= dict(
         pre_norm=False, positions="sinusoidal", activation="relu", self_attention_radius=0
     )

@@ -19,7 +19,6 @@ from t2t_keras.layers import (
     Residual,
     SharedEmbedding,
     SinusoidalPositions,
-    SymbolDropout,
 )
 
 ATTENTION = dict(num_heads=2, d_k=3, d_v=5)
@@ -49,7 +48,6 @@ LAYERS = [
     (SharedEmbedding, dict(vocab_size=6, d_model=8), 1),
     (SharedEmbedding, dict(vocab_size=6, d_model=8, scale=False, tied=False, bias=True), 1),
     (SinusoidalPositions, dict(layout="concatenated", first=1), 1),
-    (SymbolDropout, dict(rate=0.25, sentinel=2), 1),
 ]
 every_layer = pytest.mark.parametrize(("kind", "arguments", "inputs"), LAYERS)
 
@@ -57,7 +55,7 @@ every_layer = pytest.mark.parametrize(("kind", "arguments", "inputs"), LAYERS)
 def arrays(random, kind, inputs):
     """Inputs [2, length] of ids or [2, length, 8] of states; a residual's are of equal length."""
     lengths = (3, 3 if kind is Residual else 4)[:inputs]
-    if kind in (SharedEmbedding, SymbolDropout):
+    if kind is SharedEmbedding:
         return [random.integers(0, 6, (2, length), np.int32) for length in lengths]
     return [random.normal(size=(2, length, 8)).astype(np.float32) for length in lengths]
 
@@ -85,7 +83,7 @@ def test_config_and_type(kind, arguments, inputs, random):
     assert keras.saving.get_registered_name(kind) == f"t2t_keras>{kind.__name__}"
     for each in (layer, copy):
         output = each(*arrays(random, kind, inputs))
-        assert output.dtype.name == ("int32" if kind is SymbolDropout else "bfloat16")
+        assert output.dtype.name == "bfloat16"
         assert {weight.dtype for weight in each.trainable_variables} <= {"float32"}
         assert {part.dtype_policy.name for part in each._flatten_layers()} == {"mixed_bfloat16"}
 
@@ -122,7 +120,6 @@ def test_in_a_sequential_model(tmp_path):
     # Without an Input: ids arrive as floats.
     model = keras.Sequential(
         [
-            SymbolDropout(0.1, 2),
             SharedEmbedding(6, 8),
             SinusoidalPositions(),
             MultiHeadAttention(2, 3),

@@ -17,7 +17,6 @@ from t2t_keras.layers import (
     ParameterAttention,
     SharedEmbedding,
     SinusoidalPositions,
-    SymbolDropout,
 )
 from t2t_keras.model_config import ACTIVATIONS
 
@@ -99,7 +98,6 @@ def test_a_functional_model_refuses_them_as_well():
         (FeedForward, [0]),
         *((ParameterAttention, arguments) for arguments in ([0, 2, 2], [2, 0, 2], [2, 2, 0])),
         *((SharedEmbedding, arguments) for arguments in ([0, 2], [2, 0])),
-        *((SymbolDropout, arguments) for arguments in ([-0.1, 2], [1.0, 2], [0.1, -1])),
         *((LearnedPositions, arguments) for arguments in ([0], [2, -1])),
         (lambda: SinusoidalPositions("interlaced")(zeros(1, 2, 4)), []),
         (lambda: SinusoidalPositions()(zeros(1, 2, 5)), []),
@@ -129,6 +127,5 @@ def test_the_least_sizes():
     ):
         assert layer(zeros(1, 2, 2)).shape == (1, 2, 2)
     assert SharedEmbedding(1, 1)(np.zeros((1, 2), np.int32)).shape == (1, 2, 1)
-    assert SymbolDropout(0.0, 0)(np.ones((1, 2), np.int32)).shape == (1, 2)
     assert float(TransformerSchedule(1, 1)(0)) == 1.0
     assert SmoothedCrossEntropy(0.0).label_smoothing == 0.0

@@ -67,14 +67,6 @@ def test_an_empty_source_gives_numbers(model, batch, packed):
         assert gradient is None or np.isfinite(tf.convert_to_tensor(gradient)).all()
 
 
-def test_symbol_dropout_reads_the_unknown_id(make_model, batch):
-    model = make_model(symbol_dropout=0.999999, dropout=0.0)
-    logits = model(batch, training=True).numpy()
-    unknown = {side: np.where(ids != 0, 2, 0) for side, ids in batch.items()}
-    np.testing.assert_allclose(logits, model(unknown).numpy(), atol=1e-5)
-    np.testing.assert_allclose(model(batch).numpy(), make_model()(batch).numpy(), atol=1e-6)
-
-
 def test_dropout_acts_in_training_only(make_model, batch):
     model = make_model(dropout=0.5, attention_dropout=0.5, relu_dropout=0.5)
     np.testing.assert_allclose(model(batch).numpy(), make_model()(batch).numpy(), atol=1e-6)
@@ -159,7 +151,7 @@ def test_what_does_not_fit_together_is_named(make_model, changes, code, names):
 
 def test_from_hparams():
     changes = dict(num_layers=3, d_model=10, d_ff=7, num_heads=2, d_k=3, dropout=0.2)
-    changes |= dict(attention_dropout=0.3, symbol_dropout=0.4, compute_dtype="bfloat16")
+    changes |= dict(attention_dropout=0.3, compute_dtype="bfloat16")
     model = Transformer.from_hparams(registry.hparams("transformer_tiny", changes), 13)
     assert model.dtype_policy.name == "mixed_bfloat16"
     hparams = registry.hparams("transformer_tiny", changes)

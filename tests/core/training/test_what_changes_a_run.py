@@ -35,7 +35,7 @@ CHANGES = {
     | dict(positions="learned", feed_forward="parameter_attention")
     | dict(attention_bias=True, embedding_norm=True, source_bias=True, softmax_bias=True)
     | dict(share_embeddings="target", trainable="encoder.*"),
-    "loss": dict(dropout=0.5, attention_dropout=0.5, relu_dropout=0.5, symbol_dropout=0.5)
+    "loss": dict(dropout=0.5, attention_dropout=0.5, relu_dropout=0.5)
     | dict(label_smoothing=0.3, self_attention_radius=1, compute_dtype="bfloat16")
     | dict(activation="gelu", norm_epsilon=1e-3, scale_embedding=False, start_id=1)
     | dict(sinusoids="concatenated", first_position=3, source_end=False),
@@ -183,7 +183,7 @@ def test_training_examples_are_drawn_anew_and_the_dev_set_never(observe, words):
 
 def test_the_same_seed_gives_the_same_run_and_another_another(observe):
     # With everything random that a set has.
-    hparams = registry.hparams("transformer_base_v3", TINY | dict(symbol_dropout=0.2, dropout=0.3))
+    hparams = registry.hparams("transformer_base_v3", TINY | dict(dropout=0.3))
     first = observe(hparams)
     assert first_difference(first, observe(hparams)) == "nothing"
     other = observe(hparams, seed=2, before=first)

@@ -83,7 +83,7 @@ REFUSED = {"feed_forward", "self_attention_radius", "d_k", "d_v"}
 def test_no_setting_is_forgotten():
     """One that is new must be exported, and tried here, or be refused."""
     fields = {field.name for field in dataclasses.fields(ModelConfig)}
-    of_training = {"attention_dropout", "dropout", "recompute", "relu_dropout", "symbol_dropout"}
+    of_training = {"attention_dropout", "dropout", "recompute", "relu_dropout"}
     of_what_is_refused = {"parameter_attention_heads"}
     tested = REFUSED.union(SHAPE, *OPTIONS, of_training, of_what_is_refused)
     assert fields == tested

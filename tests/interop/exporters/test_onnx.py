@@ -45,7 +45,7 @@ def test_no_setting_is_forgotten():
     """One that is new needs its nodes, and a variant here."""
     fields = {field.name for field in dataclasses.fields(ModelConfig)}
     tested = {name for options, _ in greedy_exports.VARIANTS.values() for name in options}
-    of_training = {"attention_dropout", "dropout", "recompute", "relu_dropout", "symbol_dropout"}
+    of_training = {"attention_dropout", "dropout", "recompute", "relu_dropout"}
     assert fields == tested | of_training | set(greedy_exports.SIZES)
 
 
