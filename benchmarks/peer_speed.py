@@ -138,7 +138,7 @@ def _time_search(workload, name: str, search: Callable, version: str) -> None:
     import numpy as np
 
     from t2t_keras.decoding.batching import parallel_batches
-    from t2t_keras.text.tokenizer import EOS_ID
+    from t2t_keras.special_ids import EOS_ID
 
     at_once, sentences = _BATCHES_AT_ONCE.value, int(_MODE.value.removeprefix("decode"))
 

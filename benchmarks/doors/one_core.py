@@ -91,7 +91,7 @@ def _onnx(folder: Path) -> tuple[int, Callable[[np.ndarray], np.ndarray]]:
 
 def _ctranslate2(folder: Path) -> tuple[int, Callable[[np.ndarray], np.ndarray]]:
     from t2t_keras.decoding.translator import Translator
-    from t2t_keras.text.tokenizer import EOS_ID
+    from t2t_keras.special_ids import EOS_ID
 
     engine = Translator.from_run(folder, None, "beam_size=1", engine="ctranslate2").engine
     size = (folder / "model.bin").stat().st_size

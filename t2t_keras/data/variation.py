@@ -14,7 +14,8 @@ from t2t_keras.data.batches import TokenBatchSampler, even_parts
 from t2t_keras.data.shards import SIDES, ExampleStore
 from t2t_keras.data.transforms import Change
 from t2t_keras.errors import UserError
-from t2t_keras.text.tokenizer import UNKNOWN_ID, Tokenizer
+from t2t_keras.special_ids import UNKNOWN_ID
+from t2t_keras.text.tokenizer import Tokenizer
 
 # Planned steps that are cut anew together: 16 have 15 % of padding (Multi30k), one has 45 %.
 _STEPS_BESIDE = 16

@@ -10,7 +10,7 @@ import numpy as np
 
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.environment import usable_cores
-from t2t_keras.text.tokenizer import PADDING_ID
+from t2t_keras.special_ids import PADDING_ID
 
 # Functions that are compiled for each shape get lengths that are multiples of this.
 _MULTIPLE = 16

@@ -10,10 +10,11 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.inputs import encode_text
 from t2t_keras.decoding.stages import Part, PreparedLine
+from t2t_keras.special_ids import EOS_ID
 from t2t_keras.text.alignment import count_words, word_spans
 from t2t_keras.text.files import is_blank
 from t2t_keras.text.sentences import sentences
-from t2t_keras.text.tokenizer import EOS_ID, Tokenizer
+from t2t_keras.text.tokenizer import Tokenizer
 
 # No two parts of the first 2^24 lines, up to 128 of a line, share a number.
 _PARTS, _NUMBERS = 1 << 24, 0x7FFFFFFF

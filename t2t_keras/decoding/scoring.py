@@ -10,7 +10,7 @@ from t2t_keras.decoding.batching import padded, parallel_batches, shared_batches
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.search.ensemble import Ensemble
 from t2t_keras.errors import UserError
-from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID
+from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 

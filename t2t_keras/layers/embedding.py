@@ -11,6 +11,7 @@ from t2t_keras.layers.base import (
     product_of,
     refuse_other_names,
 )
+from t2t_keras.special_ids import PADDING_ID
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -109,7 +110,7 @@ class SharedEmbedding(keras.layers.Layer):
 
     def compute_mask(self, ids, previous_mask=None):
         """Returns the mask of the output: id 0 is padding."""
-        return ops.not_equal(ids, 0)
+        return ops.not_equal(ids, PADDING_ID)
 
     def compute_output_shape(self, ids_shape):
         """Returns the shape of the ids with the width added."""

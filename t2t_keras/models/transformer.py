@@ -26,8 +26,8 @@ from t2t_keras.layers.recomputation import recomputed
 from t2t_keras.layers.scaled_dot_product import recorded_attention, visible_keys
 from t2t_keras.model_config import POSITION_ENCODINGS, ModelConfig, config_arguments, take_config
 from t2t_keras.registry import register_model
+from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
-_END_ID = 1
 _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 
@@ -172,7 +172,7 @@ class Transformer(keras.Model):
     def call(self, inputs, packed=False, training=None):
         """See the class."""
         source, target = (
-            Packing(ops.not_equal(inputs[side], 0)) if packed else None
+            Packing(ops.not_equal(inputs[side], PADDING_ID)) if packed else None
             for side in ("source", "target")
         )
         memory, memory_mask = self.encode(inputs["source"], source, training=training)
@@ -191,10 +191,10 @@ class Transformer(keras.Model):
           memory [batch, source length, d_model], packed if `packing` is given, and its mask,
           boolean [batch, source length].
         """
-        mask = ops.not_equal(source, 0)
+        mask = ops.not_equal(source, PADDING_ID)
         if not self.config.source_end:
             # Behind all that is read, and hidden, it changes nothing; alone, it is read.
-            ends = ops.equal(source[:, 1:], _END_ID)
+            ends = ops.equal(source[:, 1:], EOS_ID)
             read = ops.concatenate([mask[:, :1], ops.logical_not(ends)], axis=1)
             mask = ops.logical_and(mask, read)
         x = self.source_embedding(source)

@@ -8,8 +8,9 @@ import tensorflow as tf
 import tensorflow_text
 
 from t2t_keras.environment import held_stderr
+from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
 from t2t_keras.text.sentence_pieces import dividing_model
-from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID
+from t2t_keras.text.tokenizer import SPACE
 
 # Before a subword that continues a token, in the table of subwords; text does not contain it.
 _CONTINUES = "\x00"

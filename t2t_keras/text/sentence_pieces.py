@@ -11,9 +11,10 @@ import numpy as np
 import sentencepiece
 
 from t2t_keras.errors import UserError
+from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
 from t2t_keras.text.scripts import PRIVATE
 from t2t_keras.text.subword_sampling import SubwordSampler
-from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID, Tokenizer
+from t2t_keras.text.tokenizer import SPACE, Tokenizer
 
 VOCABULARY_KINDS = ("bpe", "unigram", "char")
 # In models of other toolkits that look up in a vocabulary what they divide off: pieces after this

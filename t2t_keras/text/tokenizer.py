@@ -13,10 +13,8 @@ import numpy as np
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import write_atomically
 from t2t_keras.io.foreign import inside, read_bounded
+from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
-PADDING_ID = 0
-EOS_ID = 1
-UNKNOWN_ID = 2
 # SentencePiece's sign for a space.
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 

@@ -12,8 +12,7 @@ from keras.optimizers.schedules import LearningRateSchedule
 
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import LOSSES, OPTIMIZERS, SCHEDULES, HParams
-
-_PADDING_ID = 0
+from t2t_keras.special_ids import PADDING_ID
 
 
 def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
@@ -89,7 +88,7 @@ def token_sums(logits, targets, label_smoothing=0.0, loss=None):
       {"loss": the loss, "negative_log_likelihood": unsmoothed cross-entropy, "correct": correctly
       predicted tokens, "tokens": all tokens}, float32 scalars.
     """
-    real = ops.cast(ops.not_equal(targets, _PADDING_ID), "float32")
+    real = ops.cast(ops.not_equal(targets, PADDING_ID), "float32")
     smoothed, unsmoothed, correct = smoothed_cross_entropy(logits, targets, label_smoothing)
     return {
         "loss": ops.sum((loss(logits, targets) if loss else smoothed) * real),
@@ -138,7 +137,7 @@ class SmoothedCrossEntropy(keras.losses.Loss):
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         """Returns the loss, a float32 scalar; per token, [batch, length], without a reduction."""
-        weight = ops.cast(ops.not_equal(y_true, _PADDING_ID), "float32")
+        weight = ops.cast(ops.not_equal(y_true, PADDING_ID), "float32")
         if sample_weight is not None:
             by_sentence = len(sample_weight.shape) == 1
             weight *= sample_weight[:, None] if by_sentence else sample_weight

@@ -7,8 +7,8 @@ import numpy as np
 
 from t2t_keras.errors import UserError
 from t2t_keras.layers import SharedEmbedding
+from t2t_keras.special_ids import UNKNOWN_ID
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
-from t2t_keras.text.tokenizer import UNKNOWN_ID
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints.base import other_hyperparameters
 from t2t_keras.training.run_config import RunConfig

@@ -12,7 +12,8 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engines.base import Engine, Output
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.text.tokenizer import EOS_ID, SPACE, Tokenizer
+from t2t_keras.special_ids import EOS_ID
+from t2t_keras.text.tokenizer import SPACE, Tokenizer
 
 _FIRST_ID = 3
 

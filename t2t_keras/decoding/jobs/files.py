@@ -23,9 +23,9 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import sha256_of, write_atomically
 from t2t_keras.io.outputs import STANDARD_STREAM, is_stream
 from t2t_keras.io.terminal import printable
+from t2t_keras.special_ids import EOS_ID
 from t2t_keras.text.alignment import pharaoh
 from t2t_keras.text.files import count_lines, is_blank, read_text
-from t2t_keras.text.tokenizer import EOS_ID
 from t2t_keras.training.cost import hardware_name
 
 # Weights grow with the square of the length: of the base model, a line of 512 pieces and as long a

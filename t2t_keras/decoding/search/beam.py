@@ -7,7 +7,7 @@ import tensorflow as tf
 from t2t_keras.decoding.config import length_penalty
 from t2t_keras.decoding.search.constraints import IMPOSSIBLE, Constraints, Limits
 from t2t_keras.decoding.search.loop import State, written
-from t2t_keras.text.tokenizer import EOS_ID
+from t2t_keras.special_ids import EOS_ID
 
 # A vocabulary is searched in groups of at most so many symbols.
 _LARGEST_GROUP = 128

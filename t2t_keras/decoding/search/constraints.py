@@ -10,9 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_keras.errors import UserError
+from t2t_keras.special_ids import EOS_ID, PADDING_ID
 from t2t_keras.text.files import normalized
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
-from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, Tokenizer
+from t2t_keras.text.tokenizer import SPACE, Tokenizer
 
 IMPOSSIBLE = -float("inf")
 # As the first symbol of a forbidden sequence, stands for each of `Constraints.boundaries`.

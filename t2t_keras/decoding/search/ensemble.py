@@ -9,7 +9,7 @@ from t2t_keras.decoding.search.beam import coverage_penalty
 from t2t_keras.decoding.search.loop import Cache, Scored
 from t2t_keras.errors import UserError
 from t2t_keras.layers.scaled_dot_product import recorded_attention
-from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID
+from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
 
 class Ensemble:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from t2t_keras.decoding.search.constraints import IMPOSSIBLE, Limits
-from t2t_keras.text.tokenizer import PADDING_ID
+from t2t_keras.special_ids import PADDING_ID
 
 # XLA compiles for each shape. Slots of the past come in this number, doubled as often as needed ...
 _XLA_SLOTS = 128

@@ -12,7 +12,7 @@ from t2t_keras.decoding.search.ensemble import Ensemble
 from t2t_keras.decoding.search.loop import Hypotheses, Scored, SearchLoop
 from t2t_keras.decoding.search.sampling import Sampling
 from t2t_keras.layers.base import multiplied_by
-from t2t_keras.text.tokenizer import PADDING_ID
+from t2t_keras.special_ids import PADDING_ID
 
 _BLOCK_SIZE = 8
 _IDS = tf.TensorSpec([None, None], tf.int32)

@@ -26,7 +26,7 @@ from t2t_keras.interop.engines.ctranslate2_export import (
     open_export,
     positions_needed,
 )
-from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID
+from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
 # What its scores of outputs that it was told not to make are below.
 _IMPOSSIBLE = -1e9

@@ -25,7 +25,8 @@ from t2t_keras.io.state import write_json
 from t2t_keras.layers.position import sinusoids
 from t2t_keras.model_config import ModelConfig
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, UNKNOWN_ID, Tokenizer
+from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
+from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.run_config import RunConfig
 
 _ACTIVATIONS = {

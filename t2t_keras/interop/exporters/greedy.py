@@ -8,8 +8,8 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.state import write_json
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.export.signatures import export_settings
+from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
 from t2t_keras.text.sentence_pieces import BEYOND, SentencePieceTokenizer
-from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, UNKNOWN_ID
 
 _README = """# A translation model for {program}
 

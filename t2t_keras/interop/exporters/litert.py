@@ -15,7 +15,7 @@ from t2t_keras.interop.exporters.greedy import (
 )
 from t2t_keras.layers.position import tabulated_positions
 from t2t_keras.layers.scaled_dot_product import recorded_attention
-from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID
+from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
 FILE = "model.tflite"
 

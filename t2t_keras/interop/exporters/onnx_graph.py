@@ -21,7 +21,7 @@ from t2t_keras.interop.exporters.greedy import check_greedy, longest_output
 from t2t_keras.layers.attention import MultiHeadAttention
 from t2t_keras.layers.position import sinusoids
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID
+from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
 # The first with Gelu, and what the oldest programs that know it read.
 _OPSET, _IR_VERSION = 20, 9

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from t2t_keras.errors import UserError, brief
 from t2t_keras.interop.importers.files import read_file
+from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
 from t2t_keras.text.sentence_pieces import BEYOND, SentencePieceTokenizer
-from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID, Tokenizer
+from t2t_keras.text.tokenizer import SPACE, Tokenizer
 from t2t_keras.text.words import WordTokenizer
 
 

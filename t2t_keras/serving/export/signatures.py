@@ -15,8 +15,8 @@ from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.serving.export.formats import check_dtype
 from t2t_keras.serving.export.weights import StoredWeight, model_weights
+from t2t_keras.special_ids import EOS_ID, PADDING_ID
 from t2t_keras.text.files import INVISIBLE
-from t2t_keras.text.tokenizer import EOS_ID, PADDING_ID
 
 # In RE2's syntax, so that the same lines are blank here and in `Translator`.
 _INVISIBLE = "".join(char if char == "-" else rf"\x{{{ord(char):x}}}" for char in INVISIBLE)

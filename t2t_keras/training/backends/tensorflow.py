@@ -10,6 +10,7 @@ from t2t_keras.data.batches import Batch
 from t2t_keras.errors import OutOfMemoryError, translated_memory_errors
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers import Packing
+from t2t_keras.special_ids import PADDING_ID
 from t2t_keras.training.backends.base import REQUESTS, Devices, Step
 from t2t_keras.training.backends.devices import multi_worker_strategy, plan_devices
 from t2t_keras.training.distributed.cluster import Cluster, without_tf_config
@@ -199,7 +200,7 @@ class TensorFlowStep(Step):
         inputs = {"source": source, "target": target}
         logits = self.model(inputs, packed=self._packed, training=training)
         if self._packed:
-            target = Packing(target != 0).pack(target)
+            target = Packing(target != PADDING_ID).pack(target)
         return token_sums(logits, target, **options)
 
     def _replica_total(self, sums):

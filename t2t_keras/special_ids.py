@@ -1,0 +1,5 @@
+"""The ids that every vocabulary has, which the model, the loss and the search know."""
+
+PADDING_ID = 0
+EOS_ID = 1  # end of sentence
+UNKNOWN_ID = 2
