@@ -31,7 +31,7 @@ PYTHON ?= python3 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test recipe docs notebooks bench mutate lint format dist lock clean
+.PHONY: help demo test slow recipe docs notebooks bench mutate lint format dist lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1|/p' $(MAKEFILE_LIST) | \
@@ -42,6 +42,9 @@ demo: $(INSTALLED) ## train, score, average, export and serve a toy translation 
 
 test: $(INSTALLED_TEST) ## run the tests
 	@$(VENV)/bin/python -m pytest -q --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
+
+slow: $(INSTALLED_TEST) ## run the tests that take hours: faults, damaged files, load, growth
+	@$(VENV)/bin/python -m pytest -q -m slow
 
 recipe: $(INSTALLED_RECIPE) ## make a small student of raw text on the toy problem (CPU, < 10 min)
 	@$(IN_VENV) examples/recipe.sh

@@ -2,12 +2,8 @@
 
 import collections
 import concurrent.futures
-import contextlib
 import dataclasses
-import json
 import multiprocessing
-import os
-import socket
 import statistics
 import tempfile
 import time
@@ -204,15 +200,3 @@ def training_state(run: Path) -> dict[str, bytes]:
     reader = tf.train.load_checkpoint(str(run))
     names = [name for name in reader.get_variable_to_shape_map() if "VARIABLE_VALUE" in name]
     return {name: reader.get_tensor(name).tobytes() for name in names if "counter" not in name}
-
-
-def worker_environments(count: int) -> list[dict[str, str]]:
-    """Returns the environment of each of so many workers on free ports of this machine."""
-    with contextlib.ExitStack() as stack:
-        servers = [
-            stack.enter_context(socket.create_server(("localhost", 0))) for _ in range(count)
-        ]
-        cluster = {"worker": [f"localhost:{server.getsockname()[1]}" for server in servers]}
-    tasks = [{"type": "worker", "index": index} for index in range(count)]
-    configs = [json.dumps({"cluster": cluster, "task": task}) for task in tasks]
-    return [os.environ | {"TF_CONFIG": config} for config in configs]

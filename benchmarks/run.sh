@@ -1,8 +1,6 @@
 #!/usr/bin/env bash
-# The long measurements behind docs/. Not here: ablations.sh, which trains for hours; mutation.py, that
-# is make mutate; and step_profile.py, step_changes.py, decode_profile.py, cold_start.py, growth.py,
-# scaling.py, libretranslate_load.py, doors/, localisation/, markup/ and training_text/, whose flags
-# docs/ gives.
+# Measures speed and memory. Not here: mutation.py, which is make mutate, and what needs flags of its
+# own: step_profile.py, decode_profile.py, cold_start.py and libretranslate_load.py.
 #
 # TEXT is a folder of text (see datagen_scale.py).
 # RUN is the run that is exported and served; default: a small model with random weights.
@@ -14,7 +12,6 @@ cd "$(dirname "$0")/.."
 kit=${KIT:-../shared/bench/peers}
 [ -f "$kit/run.py" ] || echo "No kit in $kit: other toolkits are left out. KIT names its folder." >&2
 
-python benchmarks/restricted_attention.py --rounds=3
 python benchmarks/training_memory.py
 scale=$(mktemp -d)
 trap 'rm -rf "$scale"' EXIT
@@ -27,7 +24,6 @@ python benchmarks/server_load.py ${RUN:+--output_dir="$RUN"}
 python benchmarks/server_load.py ${RUN:+--output_dir="$RUN"} --engine=ctranslate2
 python benchmarks/worker_faults.py
 python benchmarks/worker_faults.py --workers=1 --trials=40 --times=5 --faults="chief killed"
-python benchmarks/worker_communication.py
 
 [ -f "$kit/run.py" ] || exit 0
 rounds=${ROUNDS:-3}

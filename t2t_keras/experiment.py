@@ -78,7 +78,7 @@ def train(
         optimizer, `output_dir` contains a run with different settings or one that another process
         trains, a number is out of range, the loss is NaN, or a file cannot be read or written.
 
-    Example:
+    Examples:
       >>> stop = keras.callbacks.EarlyStopping(patience=3)
       >>> result = train("translate_ende_toy", "transformer_tiny", "data", "runs/toy",
       ...                callbacks=[stop], local_eval_frequency=200)

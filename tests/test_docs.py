@@ -123,8 +123,8 @@ def test_the_ssh_script_starts_a_worker_on_each_host(root, tmp_path):
 
 
 def test_the_docs_hold_the_estimate_as_computed(root):
-    scaling = runpy.run_path(root / "benchmarks" / "scaling.py")
-    text = (root / "docs" / "distributed.md").read_text()
+    scaling = runpy.run_path(root / "experiments" / "scaling" / "scaling.py")
+    text = (root / "experiments" / "scaling" / "README.md").read_text()
     assert "\n".join(scaling["expected_rows"]()) in text
     for name, weights in scaling["WEIGHTS"].items():
         assert count_weights(registry.hparams(f"transformer_{name}"), 37_000) == weights

@@ -19,7 +19,7 @@ def alignment_layer(layers: int) -> int:
     """Returns the decoder layer, from 0, that aligns words as people do.
 
     That is the last but one (Garg et al., 2019), but not the first of two: it has not yet looked at
-    the source when it asks (benchmarks/markup/nested_fragments.py).
+    the source when it asks (experiments/nested_markup/nested_fragments.py).
     """
     return layers - 2 if layers > 2 else layers - 1
 

@@ -33,7 +33,7 @@ _IMPOSSIBLE = -1e9
 
 # Its length penalty comes nearest to ours with alpha 0.6 as length^0.4. A search that goes on until
 # it has finished so many times the width of the beam finds what Keras's finds
-# (benchmarks/doors/to_ctranslate2.py).
+# (experiments/exporting_models/to_ctranslate2.py).
 _NEAREST = 2 / 3
 _PATIENCE = 1.5
 

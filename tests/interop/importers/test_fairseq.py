@@ -1,4 +1,4 @@
-"""Models that fairseq trained and saved (fixtures/train_with_toolkits.py), as runs."""
+"""Models that fairseq trained and saved (experiments/importing_models), as runs."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""Models of Marian as runs, against what transformers made of them (fixtures/make_marian.py)."""
+"""Models of Marian as runs, as transformers computes them (experiments/importing_models)."""
 
 import dataclasses
 import json
@@ -68,7 +68,7 @@ class Run:
         return np.array([ours[piece] for piece in theirs], np.int32)
 
     def with_settings(self, settings):
-        # As fixtures/make_marian.py lets transformers search.
+        # As experiments/importing_models/make_marian.py lets transformers search.
         fixed = "alpha=0,max_length=24,extra_length=100"
         return Translator.from_run(self.path, decode_hparams=f"{fixed},{settings}")
 

@@ -1,4 +1,4 @@
-"""Models that OpenNMT-tf trained and saved (fixtures/train_with_toolkits.py), as runs."""
+"""Models that OpenNMT-tf trained and saved (experiments/importing_models), as runs."""
 
 import shutil
 from pathlib import Path

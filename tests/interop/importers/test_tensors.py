@@ -1,4 +1,4 @@
-"""Files of torch.save, as torch recorded their values (fixtures/make_tensors.py)."""
+"""Files of torch.save, as torch recorded their values (experiments/importing_models)."""
 
 import os
 import pickle

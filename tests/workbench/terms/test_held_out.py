@@ -1,4 +1,4 @@
-"""The benchmark of terms that no hint ever had."""
+"""The experiment on terms that no hint ever had."""
 
 import json
 import re
@@ -15,12 +15,12 @@ WORDS = {"house": "maison", "horse": "cheval", "window": "fenêtre", "table": "b
 
 
 @pytest.fixture
-def benchmark(root):
-    return runpy.run_path(root / "benchmarks" / "localisation" / "held_out.py")
+def experiment(root):
+    return runpy.run_path(root / "experiments" / "terms" / "held_out.py")
 
 
 @pytest.fixture
-def chosen(benchmark, tmp_path):
+def chosen(experiment, tmp_path):
     """Arguments of `choose`, and what it is given."""
     pairs = [(f"{a} {b}", f"{WORDS[a]} {WORDS[b]}") for a in WORDS for b in WORDS] * 3
     (tmp_path / Terms.artifact).write_bytes(learn_lexicon(pairs).to_bytes())
@@ -31,8 +31,8 @@ def chosen(benchmark, tmp_path):
     return tmp_path, str(tmp_path / "text"), "en,fr", tmp_path / "test", 0.5, 10
 
 
-def test_terms_are_chosen_left_out_and_counted(benchmark, chosen, capsys):
-    benchmark["choose"](*chosen)
+def test_terms_are_chosen_left_out_and_counted(experiment, chosen, capsys):
+    experiment["choose"](*chosen)
     folder, test = chosen[0], chosen[3]
     terms = dict(line.split("\t") for line in (test / "glossary.tsv").read_text().splitlines())
     assert len(terms) == 2
@@ -41,21 +41,21 @@ def test_terms_are_chosen_left_out_and_counted(benchmark, chosen, capsys):
     assert {word for word in WORDS if not lexicon.translations(word)} == set(terms)
     references = (test / "reference.txt").read_text()
     (folder / "other.txt").write_text(references.replace(*list(terms.values())[::-1]))
-    benchmark["count"](test, [test / "reference.txt", folder / "other.txt"])
+    experiment["count"](test, [test / "reference.txt", folder / "other.txt"])
     found = capsys.readouterr().out.splitlines()
     assert re.findall(r"\d+", found[0])[:3] == ["10", "2", "2"]
     assert "(100.0%), inflected 0 (0.0%), missing 0" in found[1]
     assert "missing 0" not in found[2]
 
 
-def test_an_interruption_leaves_no_test_set(benchmark, chosen):
+def test_an_interruption_leaves_no_test_set(experiment, chosen):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    benchmark["choose"].__globals__["write_json"] = interrupted
+    experiment["choose"].__globals__["write_json"] = interrupted
     with pytest.raises(KeyboardInterrupt):
-        benchmark["choose"](*chosen)
+        experiment["choose"](*chosen)
     assert not chosen[3].exists()
     chosen[3].mkdir()
     with refused("output_exists", chosen[3]):
-        benchmark["choose"](*chosen)
+        experiment["choose"](*chosen)
