@@ -90,10 +90,10 @@ setup(
             "snakemake>=9,<10",
         ],
         "server": [
-            "fastapi>=0.120,<1",
             "prometheus-client>=0.22,<1",
             "py3langid>=0.4,<0.5",
             "python-multipart>=0.0.20,<0.1",
+            "starlette>=1.10,<2",
             "uvicorn[standard]>=0.38,<1",
         ],
         # tensorflow-datasets uses importlib_resources without asking for it.
@@ -103,7 +103,6 @@ setup(
             "ctranslate2>=4.8,<5",
             # The official clients of what t2t-serve speaks.
             "deepl>=1.32,<2",
-            "fastapi>=0.120,<1",
             "httpx>=0.28,<1",
             "importlib_resources>=6,<8",
             "jax>=0.10,<0.11",
@@ -132,6 +131,7 @@ setup(
             "snakemake>=9,<10",
             # Reads subtitles, to compare with.
             "srt>=3.5,<4",
+            "starlette>=1.10,<2",
             # The packaging test builds the wheel with it, without a network.
             "setuptools>=77",
             "tensorflow-datasets>=4.9.9,<5",

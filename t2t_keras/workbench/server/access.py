@@ -68,6 +68,9 @@ class Client(NamedTuple):
     key: ApiKey
 
 
+ANYONE = Client("", "", ApiKey(""))
+
+
 class ApiKeys:
     """The keys in a file, one a line: key, name, requests a minute, characters, separated by tabs.
 

@@ -3,13 +3,15 @@
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
 
-from fastapi import FastAPI, Request
-from fastapi.responses import Response
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
 from t2t_keras.errors import UserError
 from t2t_keras.workbench.server.access import Access, ApiKeys
@@ -23,6 +25,7 @@ from t2t_keras.workbench.server.apis import (
 )
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.context import Context
+from t2t_keras.workbench.server.endpoints import Call, Endpoint
 from t2t_keras.workbench.server.front.bodies import Bodies
 from t2t_keras.workbench.server.front.gate import Gate, error_response, route_of
 from t2t_keras.workbench.server.messages import ApiError, read_parameters, where
@@ -37,7 +40,7 @@ _LOG = logging.getLogger("t2t_keras.server")
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None) -> FastAPI:
+def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None) -> Starlette:
     """Loads models and returns the application that serves them.
 
     Args:
@@ -53,10 +56,10 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
     usage = config.storage / "usage.json" if config.storage else None
     access = Access(keys, config.requests_per_minute, usage)
     service = TranslationService(sources, config, metrics)
-    context = Context(service, config, access)
+    context = Context(service, config, access, metrics)
 
     @contextlib.asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
         context.files.begin()
         yield
         until = app.state.stop_by or time.monotonic() + config.stop_seconds
@@ -64,64 +67,77 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
         access.save()  # First, as the process may end while threads are awaited.
         await service.close(max(until - time.monotonic(), 0.0))
 
-    # Its own pages of documentation load scripts from a network.
-    app = FastAPI(
-        title="t2t-serve", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None
-    )
-    app.state.context, app.state.stopping, app.state.stop_by = context, False, None
-    _handle_errors(app)
-    _add_operations(app, metrics, context)
-    for api in (libretranslate, deepl, deepl_glossaries, deepl_documents, page):
-        app.include_router(api.make_router(context))
-    app.include_router(specification.make_router())
-    app.include_router(deepl.make_last_router())
-    page.add_files(app)
-    app.add_middleware(Gate, bodies=Bodies(access, config), metrics=metrics)
+    front = [Middleware(Gate, bodies=Bodies(access, config), metrics=metrics)]
     if config.cors:
-        app.add_middleware(
+        cors = Middleware(
             CORSMiddleware,
             allow_origins=config.cors,
             allow_methods=["GET", "POST"],
             allow_headers=["Authorization", "Content-Type"],
         )
+        front.insert(0, cors)
+    app = Starlette(
+        routes=_ROUTES, middleware=front, exception_handlers=_ERROR_HANDLERS, lifespan=lifespan
+    )
+    app.state.context, app.state.stopping, app.state.stop_by = context, False, None
     return app
 
 
-def _add_operations(app: FastAPI, metrics: Metrics, context: Context) -> None:
-    @app.get("/health")
-    async def health() -> dict[str, str]:
-        return {"status": "ok"}
-
-    @app.get("/metrics")
-    async def prometheus(request: Request) -> Response:
-        context.admit_to_metrics(request, await read_parameters(request))
-        return Response(metrics.text(), media_type=_METRICS_TYPE)
+async def _health(call: Call) -> dict[str, str]:
+    return {"status": "ok"}
 
 
-def _handle_errors(app: FastAPI) -> None:
-    @app.exception_handler(ApiError)
-    async def refused(request: Request, error: ApiError) -> Response:
-        return error_response(request, error.status, error.message, error.retry_after, error.detail)
+async def _metrics(call: Call) -> Response:
+    call.context.admit_to_metrics(call.request, await read_parameters(call.request))
+    return Response(call.context.metrics.text(), media_type=_METRICS_TYPE)
 
-    @app.exception_handler(HTTPException)
-    async def not_routed(request: Request, error: HTTPException) -> Response:
-        response = error_response(request, error.status_code, str(error.detail))
-        response.headers.update(error.headers or {})  # Such as Allow.
-        return response
 
-    @app.exception_handler(QueueFullError)
-    async def queue_full(request: Request, error: QueueFullError) -> Response:
-        return error_response(request, 429, "Too many requests: too many lines wait", 1)
+_ROUTES = (
+    Endpoint("/health", _health, ("GET",), is_open=True),
+    Endpoint("/metrics", _metrics, ("GET",), is_open=True),  # It asks for a key itself.
+    *libretranslate.ROUTES,
+    *deepl.ROUTES,
+    *deepl_glossaries.ROUTES,
+    *deepl_documents.ROUTES,
+    *page.ROUTES,
+    *specification.ROUTES,
+    *deepl.LAST_ROUTES,
+    *page.FILE_ROUTES,
+)
 
-    @app.exception_handler(JobEndedError)
-    async def ended(request: Request, error: JobEndedError) -> Response:
-        return error_response(request, 503, str(error), 5 * (error.code == "server_stops"))
 
-    @app.exception_handler(UserError)
-    async def cannot(request: Request, error: UserError) -> Response:
-        _LOG.error("%s\n%s", route_of(request.scope), where(error))
-        return error_response(request, 500, "The text cannot be translated.")
+async def _refused(request: Request, error: ApiError) -> Response:
+    return error_response(request, error.status, error.message, error.retry_after, error.detail)
 
-    @app.exception_handler(ClientDisconnect)
-    async def gone(request: Request, error: ClientDisconnect) -> Response:
-        return error_response(request, 499, "The client has closed the connection.")
+
+async def _not_routed(request: Request, error: HTTPException) -> Response:
+    response = error_response(request, error.status_code, str(error.detail))
+    response.headers.update(error.headers or {})  # Such as Allow.
+    return response
+
+
+async def _queue_full(request: Request, error: QueueFullError) -> Response:
+    return error_response(request, 429, "Too many requests: too many lines wait", 1)
+
+
+async def _ended(request: Request, error: JobEndedError) -> Response:
+    return error_response(request, 503, str(error), 5 * (error.code == "server_stops"))
+
+
+async def _cannot(request: Request, error: UserError) -> Response:
+    _LOG.error("%s\n%s", route_of(request.scope), where(error))
+    return error_response(request, 500, "The text cannot be translated.")
+
+
+async def _gone(request: Request, error: ClientDisconnect) -> Response:
+    return error_response(request, 499, "The client has closed the connection.")
+
+
+_ERROR_HANDLERS: Mapping[Any, Any] = {
+    ApiError: _refused,
+    HTTPException: _not_routed,
+    QueueFullError: _queue_full,
+    JobEndedError: _ended,
+    UserError: _cannot,
+    ClientDisconnect: _gone,
+}

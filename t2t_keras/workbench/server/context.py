@@ -1,16 +1,14 @@
-"""What the routes of all APIs share: access, limits, languages."""
+"""The parts of a server that the routes of all APIs share: access, limits, languages."""
 
 import asyncio
-import contextlib
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
 
-from fastapi import Request
+from starlette.requests import Request
 
 from t2t_keras.errors import UserError
-from t2t_keras.workbench.server.access import Access, Client, network_of
+from t2t_keras.workbench.server.access import Access, Client
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.files import TranslatedFiles
 from t2t_keras.workbench.server.front.bodies import key_of_head
@@ -24,18 +22,10 @@ from t2t_keras.workbench.server.languages import (
     nearest_code,
     nearest_pair,
 )
-from t2t_keras.workbench.server.messages import ApiError, Parameters, unless_gone
-from t2t_keras.workbench.server.service import (
-    Options,
-    Pair,
-    Splitting,
-    Translated,
-    TranslationService,
-)
-from t2t_keras.workbench.server.work.budget import Budget, JobEndedError
-from t2t_keras.workbench.server.work.places import Places, in_own_thread
-
-Result = TypeVar("Result")
+from t2t_keras.workbench.server.messages import ApiError, Parameters
+from t2t_keras.workbench.server.metrics import Metrics
+from t2t_keras.workbench.server.service import Pair, TranslationService
+from t2t_keras.workbench.server.work.places import Places
 
 LOG = logging.getLogger("t2t_keras.server")
 
@@ -55,18 +45,23 @@ class Context:
       service: translates.
       config: the settings.
       access: lets clients in.
+      metrics: count requests and texts.
       glossaries: that clients have made.
       files: that clients have sent.
+      places: for slow work of clients besides translation.
     """
 
-    def __init__(self, service: TranslationService, config: ServerConfig, access: Access):
-        self.service, self.config, self.access = service, config, access
+    def __init__(
+        self, service: TranslationService, config: ServerConfig, access: Access, metrics: Metrics
+    ):
+        self.service, self.config = service, config
+        self.access, self.metrics = access, metrics
         folder = config.storage
         self.glossaries = Glossaries(folder / "glossaries" if folder else None)
-        self._places = Places(_AT_ONCE, 1)
+        self.places = Places(_AT_ONCE, 1)
         self.files = TranslatedFiles(service, config, access.refund)
 
-    def admit(self, request: Request, parameters: Parameters | None = None) -> Client:
+    def admit(self, request: Request, parameters: Parameters) -> Client:
         """Returns who sends a request, by its header Authorization or its parameter api_key.
 
         Raises:
@@ -75,7 +70,7 @@ class Context:
         self._check_site(request)
         key = key_of_head(request.headers.get("authorization", ""))
         for name in ("api_key", "auth_key"):
-            if not key and parameters:
+            if not key:
                 key = parameters.text(name)
         address = request.client.host if request.client else ""
         client = self.access.client(key, address)
@@ -184,85 +179,6 @@ class Context:
                     413,
                     f"Invalid request: request ({size:,} {what}) exceeds text limit ({limit:,})",
                 )
-
-    async def translate(
-        self,
-        request: Request,
-        client: Client,
-        pairs: Sequence[Pair],
-        texts: Sequence[str],
-        options: Options,
-        splitting: Splitting = Splitting(),  # noqa: B008 (frozen)
-    ) -> list[Translated]:
-        """Translates the texts of a request, each for its pair of languages.
-
-        Arguments as of `TranslationService.translate`. Of a language twice, as `pair` may return,
-        a translation is the text.
-
-        Raises:
-          ApiError: it is too much, markup is malformed, or the client has gone.
-        """
-        self.check_size(texts)
-        numbers: dict[Pair, list[int]] = {}
-        for number, pair in enumerate(pairs):
-            if pair[0] != pair[1]:
-                numbers.setdefault(pair, []).append(number)
-        found = [Translated(text, []) for text in texts]
-
-        async def translate() -> None:
-            for pair, group in numbers.items():
-                some = [texts[number] for number in group]
-                translated = await self.service.translate(pair, some, options, splitting, budget)
-                for number, each in zip(group, translated, strict=True):
-                    found[number] = each
-
-        charged = [texts[number] for group in numbers.values() for number in group]
-        budget = self.budget(request, client, charged)
-        with self.charged(client, charged, budget):
-            try:
-                await unless_gone(request, translate(), budget)
-            except UserError as error:
-                if options.format == "text" or isinstance(error, JobEndedError):
-                    raise  # It is not the text's fault.
-                raise ApiError(400, f"Invalid request: {error}") from error
-        self.log_texts(texts, [each.text for each in found])
-        return found
-
-    def budget(self, request: Request, client: Client, texts: Sequence[str]) -> Budget:
-        """Returns the budget of a request."""
-        return self.service.budget(self.sharer(request, client), sum(map(len, texts)))
-
-    async def beside(
-        self, client: Client, function: Callable[..., Result], *arguments: Any
-    ) -> Result:
-        """Returns a function's result, from one of few threads for slow work."""
-        async with self._places.place(client.identity):
-            return await in_own_thread(function, *arguments)
-
-    def sharer(self, request: Request, client: Client) -> str:
-        """Returns whose share of the machine a request uses: that of a key or of an address."""
-        if self.access.needs_key:
-            return client.identity
-        return network_of(request.client.host) if request.client else ""
-
-    @contextlib.contextmanager
-    def charged(self, client: Client, texts: Sequence[str], budget: Budget) -> Iterator[int]:
-        """Counts the characters of texts for a client.
-
-        They stay counted once work on them has begun, unless the server fails.
-
-        Yields their number. Raises `ApiError` if they exceed the client's quota.
-        """
-        characters = sum(map(len, texts))
-        self.access.charge(client, characters)
-        try:
-            yield characters
-        except BaseException as error:
-            code = getattr(error, "code", "")
-            is_clients = isinstance(error, ApiError | JobEndedError | asyncio.CancelledError)
-            if not is_clients or code == "server_stops" or not budget.seconds:
-                self.access.refund(client.identity, characters)
-            raise
 
     def log_texts(self, sources: Sequence[str], targets: Sequence[str]) -> None:
         """Logs what was translated, if the settings ask for it."""

@@ -7,10 +7,10 @@ import urllib.parse
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from fastapi import Request
-from fastapi.responses import Response
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import Response
 
 from t2t_keras.text.files import is_text
 from t2t_keras.workbench.server.config import MEBIBYTE
@@ -110,6 +110,11 @@ class Parameters:
         return value if isinstance(value, UploadFile) else None
 
 
+def content_kind(content_type: str) -> str:
+    """Returns the type of a body without its parameters, as application/json."""
+    return content_type.partition(";")[0].strip().lower()
+
+
 def _checked_text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise ApiError(400, f"Invalid request: {name} is not text")
@@ -126,7 +131,7 @@ async def read_parameters(request: Request) -> Parameters:
     """
     values = _repeated(request.query_params.multi_items())
     content_type = request.headers.get("content-type", "")
-    kind = content_type.partition(";")[0].strip().lower()
+    kind = content_kind(content_type)
     if kind == "multipart/form-data":
         _check_charset(content_type)
         try:

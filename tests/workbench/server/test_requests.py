@@ -24,7 +24,9 @@ from t2t_keras.workbench.server.apis import (
 from t2t_keras.workbench.server.apis.specification import specification
 from t2t_keras.workbench.server.app import make_app
 from t2t_keras.workbench.server.config import ServerConfig
+from t2t_keras.workbench.server.endpoints import Call
 from t2t_keras.workbench.server.front import bodies, connections
+from t2t_keras.workbench.server.messages import Parameters
 from t2t_keras.workbench.server.words import PREFIX_TOO_LONG, OtherWords, WordByWord
 from t2t_keras.workbench.server.work import budget
 
@@ -108,10 +110,12 @@ def test_whose_share_a_request_uses(client_of, tmp_path):
 
     def sharers(context):
         return [
-            context.sharer(
+            Call(
+                context,
                 Request({"type": "http", "client": (address, 1), "headers": []}),
+                Parameters({}),
                 context.access.client(key, address),
-            )
+            ).sharer
             for key, address in (("a", "8.8.8.8"), ("a", "2001:db8::9"), ("b", "2001:db8::1"))
         ]
 
@@ -144,12 +148,8 @@ def test_which_routes_need_a_key(client_of, tmp_path):
     (tmp_path / "keys").write_text("secret\n")
     client = client_of(api_keys_file=tmp_path / "keys")
     apis = deepl, deepl_documents, deepl_glossaries, libretranslate, page
-    routers = [api.make_router(client.app.state.context) for api in apis]
     routes = {
-        (each.path, method)
-        for router in routers
-        for each in router.routes
-        for method in each.methods
+        (route.path, method) for api in apis for route in api.ROUTES for method in route.methods
     }
     assert {path for path, _ in routes} > OPEN
     for path, method in routes:

@@ -4,12 +4,10 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from fastapi import APIRouter, Request
-
 from t2t_keras.workbench.server.apis.deepl_glossaries import requested_glossary
-from t2t_keras.workbench.server.context import Context
+from t2t_keras.workbench.server.endpoints import Call, Endpoint
 from t2t_keras.workbench.server.languages import canonical, language_name
-from t2t_keras.workbench.server.messages import ApiError, Parameters, read_parameters
+from t2t_keras.workbench.server.messages import ApiError, Parameters
 from t2t_keras.workbench.server.service import Options, Pair, Splitting
 from t2t_keras.workbench.terms.glossary import Glossary
 
@@ -29,98 +27,87 @@ _MODEL_TYPES = {
 }
 # What would change a translation, and cannot here.
 _REFUSED = ("style_id", "translation_memory_id", "custom_instructions")
-_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 _UNLIMITED = 1_000_000_000_000  # What DeepL says of an account without a limit.
 
 
-def make_router(context: Context) -> APIRouter:
-    """Returns the routes of the API, but those of glossaries and documents."""
-    router = APIRouter()
-
-    @router.post("/v2/translate")
-    async def translate(request: Request) -> dict[str, Any]:
-        return await _translate(context, request)
-
-    @router.api_route("/v2/languages", methods=["GET", "POST"])
-    async def languages(request: Request) -> list[dict[str, Any]]:
-        parameters = await read_parameters(request)
-        context.admit(request, parameters)
-        kind = parameters.choice("type", ("source", "target"), "source")
-        return _languages(context, kind)
-
-    @router.api_route("/v2/usage", methods=["GET", "POST"])
-    async def usage(request: Request) -> dict[str, int]:
-        client = context.admit(request, await read_parameters(request))
-        return {
-            "character_count": context.access.characters(client),
-            "character_limit": client.key.characters_per_month or _UNLIMITED,
-        }
-
-    for name in ("style_rules", "translation_memories"):
-        _add_empty_list(router, context, name)
-    return router
+async def languages(call: Call) -> list[dict[str, Any]]:
+    """Lists the languages of the models, as sources or targets."""
+    models = call.context.service.models
+    if call.parameters.choice("type", ("source", "target"), "source") == "source":
+        # Without variants: no client sends them.
+        codes = {source.partition("-")[0] for source, _ in models}
+        return [{"language": code.upper(), "name": language_name(code)} for code in sorted(codes)]
+    codes = {code for _, target in models for code in _TARGET_VARIANTS.get(target, (target,))}
+    return [
+        {"language": code.upper(), "name": language_name(code), "supports_formality": False}
+        for code in sorted(codes)
+    ]
 
 
-def make_last_router() -> APIRouter:
-    """Returns the route for unsupported endpoints; it must come last."""
-    router = APIRouter()
-
-    @router.api_route("/v2/{rest:path}", methods=_METHODS)
-    @router.api_route("/v3/{rest:path}", methods=_METHODS)
-    async def missing(rest: str) -> None:
-        raise ApiError(
-            404,
-            "Endpoint not supported: this server translates text and documents, and has languages, "
-            "usage and glossaries.",
-        )
-
-    return router
+async def usage(call: Call) -> dict[str, int]:
+    """Tells how much of its quota the client has used."""
+    return {
+        "character_count": call.context.access.characters(call.client),
+        "character_limit": call.client.key.characters_per_month or _UNLIMITED,
+    }
 
 
-def _add_empty_list(router: APIRouter, context: Context, name: str) -> None:
-    @router.get(f"/v3/{name}")
-    async def nothing(request: Request) -> dict[str, Any]:
-        context.admit(request, await read_parameters(request))
-        return {name: []}
+async def no_style_rules(call: Call) -> dict[str, Any]:
+    """Lists none."""
+    return {"style_rules": []}
 
 
-async def _translate(context: Context, request: Request) -> dict[str, Any]:
-    parameters = await read_parameters(request)
-    client = context.admit(request, parameters)
+async def no_memories(call: Call) -> dict[str, Any]:
+    """Lists none."""
+    return {"translation_memories": []}
+
+
+async def missing(call: Call) -> None:
+    """Refuses what this server does not support."""
+    raise ApiError(
+        404,
+        "Endpoint not supported: this server translates text and documents, and has languages, "
+        "usage and glossaries.",
+    )
+
+
+async def translate(call: Call) -> dict[str, Any]:
+    """Translates texts, each from its own language where none is named."""
+    parameters = call.parameters
     if not (texts := parameters.texts("text")):
         raise ApiError(400, "Parameter 'text' not specified.")
-    context.check_size(texts)
+    call.context.check_size(texts)
     check_options(parameters)
     kind = parameters.choice("tag_handling", ("html", "xml"), "text")
     splitting = parameters.choice("split_sentences", tuple(_SPLITTING), "1")
-    pairs = await _read_pairs(context, parameters, texts, kind)
+    pairs = await _read_pairs(call, texts, kind)
     # With one, the source is not detected: all pairs are the same.
-    glossary = await requested_glossary(context, client, parameters, pairs[0])
+    glossary = await requested_glossary(call, pairs[0])
     options = _options(parameters, kind, glossary)
-    found = await context.translate(request, client, pairs, texts, options, _SPLITTING[splitting])
+    translations = await call.translate(pairs, texts, options, _SPLITTING[splitting])
     model = parameters.text("model_type")
     shared = {"model_type_used": _MODEL_TYPES[model]} if model else {}
     billed = parameters.switch("show_billed_characters")
     return {
         "translations": [
-            {"detected_source_language": source.partition("-")[0].upper(), "text": each.text}
+            {
+                "detected_source_language": source.partition("-")[0].upper(),
+                "text": translation.text,
+            }
             | ({"billed_characters": len(text)} if billed else {})
             | shared
-            for (source, _), text, each in zip(pairs, texts, found, strict=True)
+            for (source, _), text, translation in zip(pairs, texts, translations, strict=True)
         ]
     }
 
 
-async def _read_pairs(
-    context: Context, parameters: Parameters, texts: Sequence[str], kind: str
-) -> list[Pair]:
+async def _read_pairs(call: Call, texts: Sequence[str], kind: str) -> list[Pair]:
     """Returns the pair of each text; if its language has no model, the pair of all together."""
-    shared = await read_pair(context, parameters, texts, kind)
-    pairs = [shared] * len(texts)
-    if not parameters.text("source_lang") and len(texts) > 1:
+    pairs = [await read_pair(call, texts, kind)] * len(texts)
+    if not call.parameters.text("source_lang") and len(texts) > 1:
         for number, text in enumerate(texts):
             with contextlib.suppress(ApiError):
-                pairs[number] = await read_pair(context, parameters, [text], kind)
+                pairs[number] = await read_pair(call, [text], kind)
     return pairs
 
 
@@ -156,9 +143,7 @@ def check_options(parameters: Parameters) -> None:
             raise ApiError(400, f"'{name}' is not supported by this server.")
 
 
-async def read_pair(
-    context: Context, parameters: Parameters, texts: Sequence[str], kind: str
-) -> Pair:
+async def read_pair(call: Call, texts: Sequence[str], kind: str) -> Pair:
     """Returns the language pair of a request for texts of a format; a missing source is detected.
 
     For a text already in the target language it is that language twice, see `Context.pair`.
@@ -166,6 +151,7 @@ async def read_pair(
     Raises:
       ApiError: there is no model for them.
     """
+    context, parameters = call.context, call.parameters
     target, source = parameters.text("target_lang"), parameters.text("source_lang")
     if not target:
         raise ApiError(400, "Value for 'target_lang' not supported.")
@@ -179,14 +165,15 @@ async def read_pair(
         raise ApiError(400, f"Value for '{wrong}' not supported.", detail=error.message) from error
 
 
-def _languages(context: Context, kind: str) -> list[dict[str, Any]]:
-    models = context.service.models
-    if kind == "source":
-        # Without variants: no client sends them.
-        codes = {source.partition("-")[0] for source, _ in models}
-        return [{"language": code.upper(), "name": language_name(code)} for code in sorted(codes)]
-    codes = {code for _, target in models for code in _TARGET_VARIANTS.get(target, (target,))}
-    return [
-        {"language": code.upper(), "name": language_name(code), "supports_formality": False}
-        for code in sorted(codes)
-    ]
+ROUTES = (
+    Endpoint("/v2/translate", translate),
+    Endpoint("/v2/languages", languages, ("GET", "POST")),
+    Endpoint("/v2/usage", usage, ("GET", "POST")),
+    Endpoint("/v3/style_rules", no_style_rules, ("GET",)),
+    Endpoint("/v3/translation_memories", no_memories, ("GET",)),
+)
+# They must come after those of glossaries and documents.
+LAST_ROUTES = tuple(
+    Endpoint(path, missing, ("GET", "POST", "PUT", "PATCH", "DELETE"), is_open=True)
+    for path in ("/v2/{rest:path}", "/v3/{rest:path}")
+)

@@ -4,104 +4,84 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request
-from fastapi.responses import Response
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
 from t2t_keras.errors import UserError
 from t2t_keras.workbench.server.apis.libretranslate import required
-from t2t_keras.workbench.server.context import Context
-from t2t_keras.workbench.server.messages import (
-    ApiError,
-    Parameters,
-    json_response,
-    read_parameters,
-    unless_gone,
-)
+from t2t_keras.workbench.server.endpoints import Call, Endpoint
+from t2t_keras.workbench.server.messages import ApiError, json_response, unless_gone
 from t2t_keras.workbench.server.words import PREFIX_TOO_LONG, OtherWords, WordByWord
 from t2t_keras.workbench.server.work.budget import Budget
-from t2t_keras.workbench.server.work.places import Places, in_own_thread
+from t2t_keras.workbench.server.work.places import in_own_thread
 from t2t_keras.workbench.terms.glossary import Glossary
 
 _FOLDER = Path(__file__).parents[1] / "page"
+_FILES = StaticFiles(directory=_FOLDER)
 _MOST_ALTERNATIVES = 8
 _MOST_LINES = 10_000
 _MOST_TERMS, _MOST_CHARACTERS_OF_TERMS = 10_000, 500_000
 _MOST_LINE = 10_000  # characters of q and prefix of /page/alternatives
-_GLOSSARIES_AT_ONCE = 4
 _MOST_CACHED = 32  # glossaries, for further requests of the same page
 
 
-def make_router(context: Context) -> APIRouter:
-    """Returns the routes."""
-    router = APIRouter()
-    places = Places(_GLOSSARIES_AT_ONCE, 1)
-
-    @router.post("/page/translate")
-    async def translate(request: Request) -> Response:
-        parameters = await read_parameters(request)
-        client = context.admit(request, parameters)
-        text = parameters.text("q")
-        context.check_size([text])
-        lines = text.split("\n")
-        if len(lines) > _MOST_LINES:
-            raise ApiError(413, f"Invalid request: expected at most {_MOST_LINES:,} lines")
-        pair = context.pair(required(parameters, "source"), required(parameters, "target"))
-        budget = context.budget(request, client, [text])
-        glossary = await _glossary(parameters, places, budget)
-        with context.charged(client, [text], budget):
-            work = WordByWord(glossary, context.service.splitter(pair[0]))
-            found = await unless_gone(
-                request, context.service.run(pair, lines, work, budget), budget
-            )
-        context.log_texts(lines, [each["text"] for each in found])
-        return await json_response({"lines": found})
-
-    @router.post("/page/alternatives")
-    async def alternatives(request: Request) -> Response:
-        parameters = await read_parameters(request)
-        client = context.admit(request, parameters)
-        line, prefix = parameters.text("q"), parameters.text("prefix")
-        context.check_size([line, prefix])
-        for name, text in (("q", line), ("prefix", prefix)):
-            if len(text) > _MOST_LINE:
-                message = f"{name} has more than {_MOST_LINE:,} characters"
-                raise ApiError(400, f"Invalid request: {message}")
-        pair = context.pair(required(parameters, "source"), required(parameters, "target"))
-        splitters = map(context.service.splitter, pair)
-        budget = context.budget(request, client, [line, prefix])
-        glossary = await _glossary(parameters, places, budget)
-        with context.charged(client, [line, prefix], budget):
-            work = OtherWords(prefix, _MOST_ALTERNATIVES, *splitters, glossary)
-            running = context.service.run(pair, [line], work, budget)
-            try:
-                [found] = await unless_gone(request, running, budget)
-            except UserError as error:
-                if error.code != PREFIX_TOO_LONG:
-                    raise
-                raise ApiError(400, f"Invalid request: {error}") from error
-        return await json_response({"alternatives": found})
-
-    return router
+async def translate(call: Call) -> Response:
+    """Translates lines word by word."""
+    parameters, context = call.parameters, call.context
+    text = parameters.text("q")
+    context.check_size([text])
+    lines = text.split("\n")
+    if len(lines) > _MOST_LINES:
+        raise ApiError(413, f"Invalid request: expected at most {_MOST_LINES:,} lines")
+    pair = context.pair(required(parameters, "source"), required(parameters, "target"))
+    budget = call.budget([text])
+    glossary = await _glossary(call, budget)
+    with call.charged([text], budget):
+        work = WordByWord(glossary, context.service.splitter(pair[0]))
+        running = context.service.run(pair, lines, work, budget)
+        translations = await unless_gone(call.request, running, budget)
+    context.log_texts(lines, [translation["text"] for translation in translations])
+    return await json_response({"lines": translations})
 
 
-def add_files(app: FastAPI) -> None:
-    """Serves the page's files, each by its own route, so that wrong methods of others get 405."""
-    files = StaticFiles(directory=_FOLDER)
+async def alternatives(call: Call) -> Response:
+    """Returns how the translation of a line may go on after a prefix."""
+    parameters, context = call.parameters, call.context
+    line, prefix = parameters.text("q"), parameters.text("prefix")
+    context.check_size([line, prefix])
+    for name, text in (("q", line), ("prefix", prefix)):
+        if len(text) > _MOST_LINE:
+            message = f"{name} has more than {_MOST_LINE:,} characters"
+            raise ApiError(400, f"Invalid request: {message}")
+    pair = context.pair(required(parameters, "source"), required(parameters, "target"))
+    splitters = map(context.service.splitter, pair)
+    budget = call.budget([line, prefix])
+    glossary = await _glossary(call, budget)
+    with call.charged([line, prefix], budget):
+        work = OtherWords(prefix, _MOST_ALTERNATIVES, *splitters, glossary)
+        running = context.service.run(pair, [line], work, budget)
+        try:
+            [continuations] = await unless_gone(call.request, running, budget)
+        except UserError as error:
+            if error.code != PREFIX_TOO_LONG:
+                raise
+            raise ApiError(400, f"Invalid request: {error}") from error
+    return await json_response({"alternatives": continuations})
 
-    def add(path: str, name: str) -> None:
-        async def page_file(request: Request) -> Response:
-            return await files.get_response(name, request.scope)
 
-        app.add_route(path, page_file, methods=["GET", "HEAD"])
+def _file_route(path: str, name: str) -> Route:
+    """Returns the route of one of the page's files, so that wrong methods of others get 405."""
 
-    for file in sorted(_FOLDER.iterdir()):
-        add(f"/{file.name}", file.name)
-    add("/", "index.html")
+    async def page_file(request: Request) -> Response:
+        return await _FILES.get_response(name, request.scope)
+
+    return Route(path, page_file)
 
 
-async def _glossary(parameters: Parameters, places: Places, budget: Budget) -> Glossary | None:
-    terms: Any = parameters.any("glossary") or []
+async def _glossary(call: Call, budget: Budget) -> Glossary | None:
+    terms: Any = call.parameters.any("glossary") or []
     if not isinstance(terms, list) or not all(
         isinstance(term, list) and len(term) == 2 and all(isinstance(side, str) for side in term)
         for term in terms
@@ -114,7 +94,7 @@ async def _glossary(parameters: Parameters, places: Places, budget: Budget) -> G
     if sum(len(side) for term in terms for side in term) > _MOST_CHARACTERS_OF_TERMS:
         message = f"expected at most {_MOST_CHARACTERS_OF_TERMS:,} characters of terms"
         raise ApiError(413, f"Invalid request: {message}")
-    async with places.place(budget.client):
+    async with call.context.places.place(call.sharer):
         with budget.working():
             return await in_own_thread(_compiled, tuple(map(tuple, terms)))
 
@@ -125,3 +105,13 @@ def _compiled(pairs: tuple[tuple[str, str], ...]) -> Glossary:
         return Glossary.of(pairs)
     except UserError as error:
         raise ApiError(400, f"Invalid request: {error}") from error
+
+
+ROUTES = (
+    Endpoint("/page/translate", translate),
+    Endpoint("/page/alternatives", alternatives),
+)
+FILE_ROUTES = (
+    _file_route("/", "index.html"),
+    *(_file_route(f"/{path.name}", path.name) for path in sorted(_FOLDER.iterdir())),
+)

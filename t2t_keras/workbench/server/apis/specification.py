@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from fastapi import APIRouter
-
 import t2t_keras
+from t2t_keras.workbench.server.endpoints import Call, Endpoint
 
 _LANGUAGE = "Code of a language, as /languages lists them"
 _KEY = ("api_key", "string", "Key, if the server requires one", False)
@@ -35,15 +34,9 @@ _OPERATIONS: dict[tuple[str, str], tuple[str, tuple, tuple[int, ...]]] = {
 }
 
 
-def make_router() -> APIRouter:
-    """Returns the route."""
-    router, content = APIRouter(), specification()
-
-    @router.get("/spec")
-    async def spec() -> dict[str, Any]:
-        return content
-
-    return router
+async def spec(call: Call) -> dict[str, Any]:
+    """Returns the specification."""
+    return specification()
 
 
 def specification() -> dict[str, Any]:
@@ -73,3 +66,6 @@ def specification() -> dict[str, Any]:
         "basePath": "/",
         "paths": paths,
     }
+
+
+ROUTES = (Endpoint("/spec", spec, ("GET",), is_open=True),)

@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope
 
 from t2t_keras.workbench.server.access import Access, network_of
 from t2t_keras.workbench.server.config import MEBIBYTE, ServerConfig
-from t2t_keras.workbench.server.messages import ApiError, form_text
+from t2t_keras.workbench.server.messages import ApiError, content_kind, form_text
 
 _KEY_SCHEMES = ("deepl-auth-key", "bearer")
 _FILE_ROUTES = ("/translate_file", "/v2/document")
@@ -36,11 +36,6 @@ def key_of_head(authorization: str) -> str:
     """Returns the key in an Authorization header; "" = none."""
     scheme, _, key = authorization.strip().partition(" ")
     return key.strip() if scheme.lower() in _KEY_SCHEMES else ""
-
-
-def content_kind(content_type: str) -> str:
-    """Returns the type of a body without its parameters, as application/json."""
-    return content_type.partition(";")[0].strip().lower()
 
 
 class Bodies:

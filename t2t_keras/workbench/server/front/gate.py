@@ -3,8 +3,8 @@
 import logging
 import time
 
-from fastapi import Request
-from fastapi.responses import JSONResponse, Response
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from t2t_keras.workbench.server.front.bodies import Bodies, Body

@@ -10,7 +10,7 @@ from page_server import serving
 @pytest.fixture
 def server(root):
     """The stand-in server; its own address for each test, so nothing is remembered."""
-    with serving(root / "t2t_keras" / "server" / "page") as stand_in:
+    with serving(root / "t2t_keras" / "workbench" / "server" / "page") as stand_in:
         yield stand_in
 
 
