@@ -24,7 +24,9 @@ _MARKERS = {
     "unfinished.json": "generated data",
 }
 VOCABULARY_FILES = tuple(
-    f"vocab{side}.{kind}" for kind in ("model", "subwords", "words") for side in ("", ".source")
+    f"vocab{side}.{kind}"
+    for kind in ("model", "pieces", "subwords", "words")
+    for side in ("", ".source")
 )
 # Names of the files in such folders, and in those below.
 _RESERVED = (

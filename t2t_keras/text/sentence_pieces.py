@@ -17,9 +17,6 @@ from t2t_keras.text.subword_sampling import SubwordSampler
 from t2t_keras.text.tokenizer import SPACE, Tokenizer
 
 VOCABULARY_KINDS = ("bpe", "unigram", "char")
-# In models of other toolkits that look up in a vocabulary what they divide off: pieces after this
-# one have no id, and characters that are no piece of theirs may have one.
-BEYOND = "<beyond>"
 
 _PRIVATE = re.compile(f"[{PRIVATE}]")
 # Characters beyond this share of the text are spelled in UTF-8 bytes: a stray line in another
@@ -34,7 +31,8 @@ _LINES_AT_ONCE = 1000
 _LONGEST_WORD = 65_535
 
 
-def _parsed(model_bytes: bytes):
+def parsed_model(model_bytes: bytes):
+    """Returns a SentencePiece model as a message of protobuf."""
     from sentencepiece import sentencepiece_model_pb2  # A machine that only trains may lack it.
 
     return sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
@@ -54,15 +52,6 @@ def load_processor(model_bytes: bytes, origin: object) -> sentencepiece.Sentence
             code="not_sentencepiece",
         ) from error
     return processor
-
-
-def dividing_model(model_bytes: bytes) -> bytes:
-    """Returns a model with `BEYOND` without the pieces that it only has for their ids."""
-    model = _parsed(model_bytes)
-    kept = [piece for piece in model.pieces if piece.type != piece.UNUSED]
-    del model.pieces[:]
-    model.pieces.extend(kept)
-    return model.SerializeToString()
 
 
 class SentencePieceTokenizer(Tokenizer):
@@ -90,9 +79,6 @@ class SentencePieceTokenizer(Tokenizer):
                 code="other_ids",
             )
         self._word_ids: dict[str, bytes] = {}
-        beyond = self._processor.piece_to_id(BEYOND)
-        self._looks_up = beyond != UNKNOWN_ID
-        self._vocab_size = beyond if self._looks_up else self._processor.get_piece_size()
 
     @classmethod
     def train(
@@ -165,16 +151,10 @@ class SentencePieceTokenizer(Tokenizer):
     @property
     def vocab_size(self) -> int:
         """Number of ids, special ones included."""
-        return self._vocab_size
+        return self._processor.get_piece_size()
 
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
         """See `Tokenizer`."""
-        if self._looks_up:
-            known = self._ids_of_pieces
-            return [
-                np.array([*(known.get(piece, UNKNOWN_ID) for piece in pieces), EOS_ID], np.int32)
-                for pieces in self._dividing.encode(list(lines), out_type=str, num_threads=1)
-            ]
         if self.words_are_independent:
             blocks = (lines[i : i + _LINES_AT_ONCE] for i in range(0, len(lines), _LINES_AT_ONCE))
             return [ids for block in blocks for ids in self._encode_by_word(block)]
@@ -183,22 +163,23 @@ class SentencePieceTokenizer(Tokenizer):
 
     def sampler(self, sampling: float, nbest: int = 0) -> SubwordSampler:
         """See `Tokenizer`."""
-        model = _parsed(dividing_model(self.model_bytes) if self._looks_up else self.model_bytes)
+        model = parsed_model(self.dividing_model)
         if model.trainer_spec.model_type not in (
             model.trainer_spec.BPE,
             model.trainer_spec.UNIGRAM,
         ):
             super().sampler(sampling, nbest)
-        processor = self._dividing if self._looks_up else self._processor
+        processor = sentencepiece.SentencePieceProcessor(model_proto=self.dividing_model)
         return SubwordSampler(model, processor, self._ids_of_pieces, sampling, nbest)
 
-    @functools.cached_property
-    def _dividing(self) -> sentencepiece.SentencePieceProcessor:
-        return sentencepiece.SentencePieceProcessor(model_proto=dividing_model(self.model_bytes))
+    @property
+    def dividing_model(self) -> bytes:
+        """The SentencePiece model that divides text, if the vocabulary's own only has the ids."""
+        return self.model_bytes
 
     @functools.cached_property
     def _ids_of_pieces(self) -> dict[str, int]:
-        ids = range(UNKNOWN_ID + 1, self._vocab_size)
+        ids = range(UNKNOWN_ID + 1, self.vocab_size)
         return {self._processor.id_to_piece(i): i for i in ids}
 
     def _encode_by_word(self, lines: Sequence[str]) -> Iterator[np.ndarray]:
@@ -231,7 +212,7 @@ class SentencePieceTokenizer(Tokenizer):
         a control symbol or a byte, it is unknown here.
         """
         known = self.vocabulary()
-        model = _parsed(dividing_model(self.model_bytes) if self._looks_up else self.model_bytes)
+        model = parsed_model(self.dividing_model)
         model.normalizer_spec.add_dummy_prefix = False
         model.normalizer_spec.remove_extra_whitespaces = False
         dividing = sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
@@ -250,12 +231,12 @@ class SentencePieceTokenizer(Tokenizer):
         """See `Tokenizer`."""
         from t2t_keras.text.in_graph import GraphSentencePieces
 
-        return GraphSentencePieces(self.model_bytes, self.vocab_size)
+        return GraphSentencePieces(self.model_bytes)
 
     @functools.cached_property
     def words_are_independent(self) -> bool:
         """Whether the model encodes each word of a line as if it stood alone."""
-        model = _parsed(self.model_bytes)
+        model = parsed_model(self.model_bytes)
         rules = model.normalizer_spec
         return (
             not rules.precompiled_charsmap
@@ -278,7 +259,7 @@ def _with_exact_scores(model_bytes: bytes) -> bytes:
     "0" + "00" and "00" + "0" are equally likely. With rounded sums, SentencePiece and TensorFlow
     Text would not choose the same one.
     """
-    model = _parsed(model_bytes)
+    model = parsed_model(model_bytes)
     for piece in model.pieces:
         piece.score = round(piece.score * 1024) / 1024
     return model.SerializeToString(deterministic=True)

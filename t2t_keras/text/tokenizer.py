@@ -13,10 +13,13 @@ import numpy as np
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import write_atomically
 from t2t_keras.io.foreign import inside, read_bounded
+from t2t_keras.settings import Registry
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
 # SentencePiece's sign for a space.
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
+# By the end of their files' names, beside SentencePiece's.
+TOKENIZERS = Registry("tokenizer")
 
 
 class Tokenizer(abc.ABC):
@@ -77,19 +80,17 @@ class Tokenizer(abc.ABC):
           UserError: the file cannot be read, or is none.
         """
         from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
-        from t2t_keras.text.subwords import SubwordTokenizer
-        from t2t_keras.text.words import WordTokenizer
 
-        kinds = {kind.suffix: kind for kind in (SubwordTokenizer, WordTokenizer)}
-        kind = kinds.get(Path(path).suffix, SentencePieceTokenizer)
+        name = Path(path).suffix.removeprefix(".")
+        kind = TOKENIZERS[name] if name in [*TOKENIZERS] else SentencePieceTokenizer
         origin = f"The vocabulary {path}"
         source = Tokenizer.load(source_path) if source_path else None
         try:
             return kind(read_bounded(path), source, origin)
         except OSError as error:
             raise UserError(
-                f"{origin} cannot be read: {error.strerror}. Give a SentencePiece .model file, a "
-                f".subwords file of tensor2tensor, or a .words file.",
+                f"{origin} cannot be read: {error.strerror}. Give a file of SentencePiece "
+                f"(.model) or of another kind (.{', .'.join(TOKENIZERS)}).",
                 code="not_read",
             ) from error
 

@@ -5,11 +5,12 @@ from pathlib import Path
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError
+from t2t_keras.interop.tokenizers.pieces import LookedUpPieces
 from t2t_keras.io.state import write_json
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.export.signatures import export_settings
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
-from t2t_keras.text.sentence_pieces import BEYOND, SentencePieceTokenizer
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 
 _README = """# A translation model for {program}
 
@@ -122,9 +123,9 @@ def write_files_beside(
         indent=1,
     )
     sides = tokenizer.source, tokenizer
-    # SentencePiece by itself does not look pieces up, as models with `BEYOND` require.
-    alone = BEYOND.encode() not in tokenizer.source.model_bytes and all(
-        isinstance(each, SentencePieceTokenizer) for each in sides
+    # SentencePiece by itself does not look pieces up.
+    alone = not isinstance(tokenizer.source, LookedUpPieces) and all(
+        isinstance(side, SentencePieceTokenizer) for side in sides
     )
     python = (_SENTENCE_PIECES if alone else _OTHER_PIECES).format(
         imports=imports,

@@ -10,9 +10,9 @@ import numpy as np
 from t2t_keras.errors import UserError, brief
 from t2t_keras.interop.importers.files import checkpoint_prefix, read_file
 from t2t_keras.interop.importers.imported import Imported, Settings
+from t2t_keras.interop.tokenizers.subwords import SubwordTokenizer
 from t2t_keras.io.plain_path import plain_path
 from t2t_keras.io.state import read_json
-from t2t_keras.text.subwords import SubwordTokenizer
 from t2t_keras.text.tokenizer import Tokenizer
 
 # What the names of the model's weights begin with.

@@ -5,10 +5,11 @@ from pathlib import Path
 
 from t2t_keras.errors import UserError, brief
 from t2t_keras.interop.importers.files import read_file
+from t2t_keras.interop.tokenizers.pieces import BEYOND, LookedUpPieces
+from t2t_keras.interop.tokenizers.words import WordTokenizer
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
-from t2t_keras.text.sentence_pieces import BEYOND, SentencePieceTokenizer
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.tokenizer import SPACE, Tokenizer
-from t2t_keras.text.words import WordTokenizer
 
 
 def named_files(vocabulary: str | Path) -> tuple[list[Path], list[Path]]:
@@ -102,12 +103,14 @@ def joint_pieces(
         else:
             model.pieces.add(piece=text, score=lowest, type=kinds.UNUSED)
     beyond = [piece for piece in known.values() if piece.type not in (kinds.CONTROL, kinds.UNKNOWN)]
+    kind = SentencePieceTokenizer
     if beyond or any(piece.type == kinds.UNUSED for piece in model.pieces):
+        kind = LookedUpPieces
         model.pieces.add(piece=BEYOND, score=0.0, type=kinds.CONTROL)
         for piece in beyond:
             model.pieces.add().CopyFrom(piece)
     _set_ids(model, pieces)
-    return SentencePieceTokenizer(model.SerializeToString(), origin=str(origin))
+    return kind(model.SerializeToString(), origin=str(origin))
 
 
 def _check_pieces(own: Iterable[str], given: Iterable[str], origin: str | Path) -> None:

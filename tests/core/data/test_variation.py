@@ -6,6 +6,7 @@ import types
 import numpy as np
 import pytest
 from refusals import refused
+from words import Words
 
 from t2t_keras.data.augmentation import Augmentation, changed
 from t2t_keras.data.augmentation import disturbed as disturbed_text
@@ -14,7 +15,6 @@ from t2t_keras.data.shards import ExampleStore
 from t2t_keras.data.variation import Variation, VariedSteps
 from t2t_keras.registry import AUGMENTATIONS
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
-from t2t_keras.text.subwords import SubwordTokenizer
 from t2t_keras.workbench.placeholders.finding import SYMBOLS
 
 WORDS = "low lower lowest newer newest wider widest über straße the cat sits on mats".split()
@@ -244,8 +244,7 @@ def test_what_cannot_be_drawn_is_named(tokenizer):
     with refused("conflicting_settings", "subword_nbest=5"):
         Variation(bpe, 1, sampling=0.1, nbest=5)
     characters = SentencePieceTokenizer.train(["abc", "cab"], 9, "char")
-    subwords = SubwordTokenizer("\n".join(["'<pad>_'", "'<EOS>_'", *"0123456789;\\_u"]).encode())
-    for other in (characters, subwords, tokenizer.with_source(characters)):
+    for other in (characters, Words.of("abc"), tokenizer.with_source(characters)):
         with refused("other_vocabulary_kind", "subword_sampling"):
             Variation(other, 1, sampling=0.1)
 

@@ -12,7 +12,6 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.serving.export.formats import write_format
-from t2t_keras.text.subwords import SubwordTokenizer
 from t2t_keras.workbench.terms.glossary import Glossary
 from t2t_keras.workbench.terms.stage import Terms
 
@@ -62,16 +61,6 @@ def test_split_and_changed_translations(model, tokenizer):
     changed = dataclasses.replace(whole, text="the dog")
     [confidence] = confidences(translator, [line], [changed])
     assert len(confidence.words) == 2
-
-
-def test_a_piece_of_several_words(model):
-    pieces = ["<pad>_", "<EOS>_", "a_", "b_", ". - _", *"ab.- \\_;0123456789u"]
-    tokenizer = SubwordTokenizer("\n".join(f"'{each}'" for each in pieces).encode())
-    translator = Translator(model, tokenizer, DecodeConfig(**SETTINGS))
-    assert len(tokenizer.encode(["a. - b"])[0]) == 4
-    [found] = confidences(translator, ["b"], [Translation("a. - b", 0.0, (), ("a. - b",))])
-    first, second, third = found.words
-    assert first == second != third
 
 
 def test_what_is_rounded_beyond_certainty_is_certain(model, tokenizer, monkeypatch):

@@ -7,6 +7,7 @@ import unicodedata
 import numpy as np
 import pytest
 from refusals import refused
+from words import Words
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
@@ -14,7 +15,6 @@ from t2t_keras.decoding.inputs import check_lengths, check_lines, encode_pairs
 from t2t_keras.decoding.jobs.line_job import resolve_outputs, run_line_job
 from t2t_keras.decoding.lines import read_lines
 from t2t_keras.decoding.stages import PreparedLine
-from t2t_keras.text.words import WordTokenizer
 
 LINES, MOST = 400, 40
 
@@ -81,7 +81,7 @@ def test_the_pair_that_is_too_long_is_named(names, name):
         check_lengths([[np.zeros(1), np.zeros(9)], [np.zeros(1)] * 2], 5, names)
 
 
-WORDS = WordTokenizer.of("<pad> </s> <unk> <2de> One two. Three four. \u00e9".split())
+WORDS = Words.of("<pad> </s> <unk> <2de> One two. Three four. \u00e9".split())
 
 
 @pytest.mark.parametrize(

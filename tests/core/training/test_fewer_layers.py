@@ -5,7 +5,7 @@ import pytest
 from refusals import refused
 
 from t2t_keras import registry
-from t2t_keras.text.words import WordTokenizer
+from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints import npz, tensorflow
 from t2t_keras.training.fewer_layers import layers_to_keep
@@ -18,7 +18,7 @@ SIZES = dict(num_layers=4, num_decoder_layers=3, d_model=8, d_ff=8, num_heads=2)
 
 def run_with(**hparams):
     hparams = registry.hparams("transformer_tiny", SIZES | hparams)
-    tokenizer = WordTokenizer.of(["<blank>", "</s>", "<unk>", "a", "b"])
+    tokenizer = SentencePieceTokenizer.train(["ab"], 9, "char")
     return RunConfig(registry.problem("parallel_text"), hparams, tokenizer=tokenizer)
 
 

@@ -7,10 +7,10 @@ import keras
 import numpy as np
 import pytest
 from refusals import refused
+from words import Words
 
 from t2t_keras import registry
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
-from t2t_keras.text.words import WordTokenizer
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints import npz, tensorflow
 from t2t_keras.training.options import TrainOptions
@@ -142,7 +142,7 @@ def test_what_was_shared_may_be_divided_but_not_the_other_way_round(save_first, 
         (run_with(SECOND, d_ff=9), "other_model", ["inner/bias", "[8]", "[9]"]),
         (run_with(SECOND, num_layers=2), "other_model", ["decoder_1/", "[8"]),
         (run_with(SECOND, "algorithmic_identity_binary40"), "not_text", ["algorithmic_identity"]),
-        (run_with(WordTokenizer.of(["p", "e", "u", "a"])), "other_vocabulary_kind", [".words"]),
+        (run_with(Words.of(["p", "e", "u", "a"])), "other_vocabulary_kind", [".test_words"]),
     ],
 )
 def test_what_does_not_fit_is_refused(save_first, tmp_path, run, code, names):

@@ -154,7 +154,7 @@ def test_training_goes_on(runs, tmp_path):
     for split in ("train", "dev"):
         (tmp_path / f"{split}.en").write_text(f"{source}\n" * 20)
         (tmp_path / f"{split}.de").write_text(f"{target}\n" * 20)
-    files = f"vocab_file={run.path}/vocab.model,source_vocab_file={run.path}/vocab.source.model"
+    files = f"vocab_file={run.path}/vocab.pieces,source_vocab_file={run.path}/vocab.source.pieces"
     problem = registry.problem("parallel_text", f"{LANGUAGES},{files},shared_vocabulary=false")
     generate(problem, tmp_path / "data", tmp_path)
     before = run.translator.score([source], [target])[0].log_prob

@@ -4,9 +4,9 @@ import socket
 
 import pytest
 from refusals import refused
+from words import Words
 
 from t2t_keras import registry
-from t2t_keras.text.words import WordTokenizer
 from t2t_keras.training.backends.base import make_step, plan_devices
 from t2t_keras.training.distributed.cluster import (
     Cluster,
@@ -109,7 +109,7 @@ def test_one_process_trains_whatever_tf_config_holds(monkeypatch, content):
     record = RunConfig(
         registry.problem("algorithmic_identity_binary40"),
         registry.hparams("transformer_tiny", "num_layers=1,d_model=8,d_ff=8,num_heads=2"),
-        tokenizer=WordTokenizer(b"<pad>\n</s>\n<unk>\na\n"),
+        tokenizer=Words.of(["<pad>", "</s>", "<unk>", "a"]),
     )
     step = make_step(record, plan_devices(0))
     assert (step.num_replicas, os.environ["TF_CONFIG"]) == (1, content)

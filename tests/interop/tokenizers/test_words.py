@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 from refusals import refused
 
+from t2t_keras.interop.tokenizers.words import WordTokenizer
 from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
-from t2t_keras.text.words import WordTokenizer
 
 WORDS = ["<blank>", "</s>", "<unk>", "a", "b@@", "c", "\u2028", "x\u00a0y"]
 LINES = ["a b@@ c", "", " a\t\x0b c ", "no no a", "</s> <unk> <blank>", "\u2028 x\u00a0y a\u2028c"]

@@ -8,7 +8,11 @@ import pytest
 import tensorflow as tf
 from refusals import refused
 
-from t2t_keras.text.subwords import SubwordTokenizer
+from t2t_keras.decoding.confidence import confidences
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.translation import Translation
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.interop.tokenizers.subwords import SubwordTokenizer
 from t2t_keras.text.tokenizer import Tokenizer
 
 LINES = [
@@ -192,3 +196,13 @@ def test_other_files_are_refused(content, code, names, tmp_path):
     (tmp_path / "vocab.subwords").write_bytes(content)
     with refused(code, "vocab.subwords", *names):
         Tokenizer.load(tmp_path / "vocab.subwords")
+
+
+def test_a_piece_of_several_words(model):
+    pieces = ["<pad>_", "<EOS>_", "a_", "b_", ". - _", *"ab.- \\_;0123456789u"]
+    tokenizer = SubwordTokenizer("\n".join(f"'{each}'" for each in pieces).encode())
+    translator = Translator(model, tokenizer, DecodeConfig(beam_size=2, extra_length=6))
+    assert len(tokenizer.encode(["a. - b"])[0]) == 4
+    [found] = confidences(translator, ["b"], [Translation("a. - b", 0.0, (), ("a. - b",))])
+    first, second, third = found.words
+    assert first == second != third

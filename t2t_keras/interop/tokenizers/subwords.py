@@ -109,7 +109,7 @@ class SubwordTokenizer(Tokenizer):
 
     def graph_tokenizer(self):
         """See `Tokenizer`."""
-        from t2t_keras.text.in_graph import GraphSubwords
+        from t2t_keras.interop.tokenizers.in_graph import GraphSubwords
 
         return GraphSubwords(self._subwords, sorted(self._alphabet), sorted(self._spelled))
 

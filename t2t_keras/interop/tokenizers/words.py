@@ -59,6 +59,6 @@ class WordTokenizer(Tokenizer):
 
     def graph_tokenizer(self):
         """See `Tokenizer`."""
-        from t2t_keras.text.in_graph import GraphWords
+        from t2t_keras.interop.tokenizers.in_graph import GraphWords
 
         return GraphWords(self._words, self.pieces(range(self.vocab_size)), self._ids)

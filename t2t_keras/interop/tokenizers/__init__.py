@@ -1,0 +1,1 @@
+"""Vocabularies of other toolkits' models, by the ends of their files' names."""

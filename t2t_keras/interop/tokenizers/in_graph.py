@@ -1,0 +1,190 @@
+"""Vocabularies of other toolkits in a TensorFlow graph: the same ids and texts as in Python."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text
+
+from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
+from t2t_keras.text.in_graph import GraphSentencePieces, GraphTokenizer, graph_processor
+
+# Before a subword that continues a token, in the table of subwords; text does not contain it.
+_CONTINUES = "\x00"
+# Instead of the subwords of a token that cannot be divided; text does not contain it either.
+_UNDIVIDED = "\x00\x00"
+# Stands for NUL meanwhile; Unicode has no such character.
+_NUL = "\ufdd0"
+_MOST_TOKEN_BYTES = 1 << 20
+_WORD = r"[\p{L}\p{N}]"
+_ESCAPE = r"\\u|\\\\|\\[0-9]+;"
+
+
+class GraphLookedUpPieces(GraphSentencePieces):
+    """`LookedUpPieces` in a graph.
+
+    Args:
+      model_bytes: of the model that has the ids.
+      dividing_model: of the one that divides text.
+      ids: of the pieces that a text can have.
+    """
+
+    def __init__(self, model_bytes: bytes, dividing_model: bytes, ids: Mapping[str, int]):
+        super().__init__(model_bytes)
+        self._dividing = graph_processor(dividing_model, out_type=tf.string)
+        self._ids = _table(list(ids), list(ids.values()), UNKNOWN_ID)
+
+    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """See `GraphTokenizer`."""
+        pieces = self._dividing.tokenize(text)
+        return _with_end(pieces.with_values(self._ids.lookup(pieces.values)))
+
+
+class GraphSubwords(GraphTokenizer):
+    """`SubwordTokenizer` in a graph; a piece is a subword, with "_" at the end of a token.
+
+    Args:
+      subwords: by id.
+      alphabet: the characters that are not escaped.
+      spelled: those among them that are not escaped in a token which cannot be divided otherwise.
+    """
+
+    def __init__(self, subwords: Sequence[str], alphabet: Sequence[str], spelled: Sequence[str]):
+        super().__init__()
+        self._subwords = list(subwords)
+        # Of a subword that is there twice, as in Python, the last.
+        usable = {subword: i for i, subword in enumerate(subwords) if i > EOS_ID and subword}
+        # The longest subword at the start of what is left, as WordPiece has it, but the same ones
+        # at the start of a token and inside.
+        both = [
+            (before + subword, i) for before in ("", _CONTINUES) for subword, i in usable.items()
+        ]
+        keys, values = zip(*both, (_UNDIVIDED, len(self._subwords)), strict=True)
+        self._ids = tensorflow_text.WordpieceTokenizer(
+            _table(keys, values),
+            suffix_indicator=_CONTINUES,
+            max_bytes_per_word=_MOST_TOKEN_BYTES,
+            max_chars_per_token=max(map(len, subwords)),
+            token_out_type=tf.int64,
+            unknown_token=_UNDIVIDED,
+        )
+        self._alphabet = _characters(alphabet)
+        self._spelled = None if alphabet == spelled else _characters(spelled)
+
+    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """See `GraphTokenizer`."""
+        # regex_split ends a text at its first NUL.
+        text = tf.strings.regex_replace(text, r"\x00", _NUL)
+        runs = tensorflow_text.regex_split(text, rf"{_WORD}+", keep_delim_regex_pattern=".*")
+        number, last = runs.with_values(_positions(runs)), runs.row_lengths() - 1
+        at_end = (number == 0) | (number == last[:, tf.newaxis])
+        tokens = tf.ragged.boolean_mask(runs, (runs != " ") | at_end)
+        escaped = self._escaped(tokens.values, self._alphabet)
+        if self._spelled is not None:
+            divided = self._ids.tokenize(escaped) != len(self._subwords)
+            spelled = self._escaped(tokens.values, self._spelled)
+            escaped = tf.where(tf.reduce_all(divided, axis=1), escaped, spelled)
+        ids = self._ids.tokenize(tokens.with_values(escaped)).merge_dims(1, 2)
+        return _with_end(ids)
+
+    def _escaped(self, tokens: tf.Tensor, alphabet: tf.lookup.StaticHashTable) -> tf.Tensor:
+        escaped = tf.strings.regex_replace(tokens, r"\\", r"\\\\")
+        escaped = tf.strings.regex_replace(escaped, "_", r"\\u")
+        codes = tf.strings.unicode_decode(escaped, "UTF-8")
+        codes = codes.with_values(tf.where(codes.values == ord(_NUL), 0, codes.values))
+        known = alphabet.lookup(tf.cast(codes.values, tf.int64)) > 0
+        characters = tf.strings.unicode_encode(codes.values[:, tf.newaxis], "UTF-8")
+        numbers = tf.strings.join(["\\", tf.strings.as_string(codes.values), ";"])
+        spelled = codes.with_values(tf.where(known, characters, numbers))
+        return tf.strings.join([tf.strings.reduce_join(spelled, axis=1), "_"])
+
+    def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
+        """See `GraphTokenizer`."""
+        subwords = tf.where(_is_text(ids), tf.gather(tf.constant(self._subwords), ids), "")
+        tokens = tf.strings.split(tf.strings.reduce_join(subwords, axis=1), "_")
+        tokens = tf.ragged.boolean_mask(tokens, tokens != "")
+        tokens = tokens.with_values(self._unescaped(tokens.values))
+        words = tf.strings.regex_full_match(tokens.values, rf"(?s){_WORD}.*")
+        after_word = tf.concat([[False], words[:-1]], axis=0)[: tf.size(words)]
+        first = _positions(tokens) == 0
+        spaces = tf.where(words & after_word & ~first, " ", "")
+        return tf.strings.reduce_join(
+            tokens.with_values(tf.strings.join([spaces, tokens.values])), axis=1
+        )
+
+    def _unescaped(self, tokens: tf.Tensor) -> tf.Tensor:
+        parts = tensorflow_text.regex_split(tokens, _ESCAPE, keep_delim_regex_pattern=_ESCAPE)
+        flat = parts.values
+        is_number = tf.strings.regex_full_match(flat, r"\\[0-9]+;")
+        digits = tf.strings.regex_replace(flat, r"[\\;]", "")
+        # Longer numbers stand for no character, and could not be read.
+        digits = tf.where(is_number & (tf.strings.length(digits) < 8), digits, "12307")
+        codes = tf.strings.to_number(digits, tf.int32)
+        halves = (codes >= 0xD800) & (codes <= 0xDFFF)
+        codes = tf.where(halves | (codes > 0x10FFFF), 0x3013, codes)
+        character = tf.strings.unicode_encode(codes[:, tf.newaxis], "UTF-8")
+        spelled = tf.where(is_number, character, flat)
+        spelled = tf.where(flat == "\\u", "_", tf.where(flat == "\\\\", "\\", spelled))
+        return tf.strings.reduce_join(parts.with_values(spelled), axis=1)
+
+    def pieces(self, ids: tf.Tensor) -> tf.Tensor:
+        """See `GraphTokenizer`."""
+        return tf.where(ids == PADDING_ID, "", tf.gather(tf.constant(self._subwords), ids))
+
+
+class GraphWords(GraphTokenizer):
+    """`WordTokenizer` in a graph.
+
+    Args:
+      words: by id.
+      pieces: by id.
+      ids: of the words that a text can have.
+    """
+
+    def __init__(self, words: Sequence[str], pieces: Sequence[str], ids: Mapping[str, int]):
+        super().__init__()
+        self._words, self._pieces = list(words), list(pieces)
+        self._ids = _table(list(ids), list(ids.values()), UNKNOWN_ID)
+
+    def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """See `GraphTokenizer`."""
+        words = tf.strings.split(text)
+        return _with_end(words.with_values(self._ids.lookup(words.values)))
+
+    def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
+        """See `GraphTokenizer`."""
+        words = tf.gather(tf.constant(self._words), ids)
+        words = tf.ragged.boolean_mask(words, _is_text(ids))
+        return tf.strings.reduce_join(words, axis=1, separator=" ")
+
+    def pieces(self, ids: tf.Tensor) -> tf.Tensor:
+        """See `GraphTokenizer`."""
+        return tf.where(ids == PADDING_ID, "", tf.gather(tf.constant(self._pieces), ids))
+
+
+def _characters(characters: Sequence[str]) -> tf.lookup.StaticHashTable:
+    return _table(np.array([ord(each) for each in characters], np.int64), [1] * len(characters))
+
+
+def _table(
+    keys: Sequence, values: Sequence[int], default_value: int = -1
+) -> tf.lookup.StaticHashTable:
+    pairs = tf.lookup.KeyValueTensorInitializer(keys, tf.constant(values, tf.int64))
+    return tf.lookup.StaticHashTable(pairs, default_value)
+
+
+def _with_end(ids: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Returns int32 ids with EOS at the end of each row."""
+    ends = tf.RaggedTensor.from_tensor(tf.fill([ids.nrows(), 1], EOS_ID))
+    return tf.concat([tf.cast(ids, tf.int32), ends], axis=1)
+
+
+def _is_text(ids: tf.Tensor) -> tf.Tensor:
+    """Returns which ids [B, L] are before the first EOS of their row, and no padding."""
+    ended = tf.cumsum(tf.cast(ids == EOS_ID, tf.int32), axis=1) > 0
+    return ~ended & (ids != PADDING_ID)
+
+
+def _positions(rows: tf.RaggedTensor) -> tf.Tensor:
+    """Returns the position of each value in its row."""
+    return tf.ragged.range(rows.row_lengths()).values
