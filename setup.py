@@ -56,6 +56,7 @@ setup(
         "ml-dtypes>=0.5,<0.7",
         "numpy>=2.0,<3",
         "protobuf>=6.31.1,<8",
+        "PyYAML>=6,<7",
         "sacrebleu>=2.5,<3",
         "sacremoses>=0.2,<0.3",
         # 0.2.3 needs protobuf 7.36 and does not say so.
@@ -76,7 +77,7 @@ setup(
             "markdown-it-py>=4,<5",
             "rapidfuzz>=3.14,<4",
         ],
-        "import": ["PyYAML>=6,<7", "safetensors>=0.8,<0.9"],
+        "import": ["safetensors>=0.8,<0.9"],
         "jax": ["jax>=0.10,<0.11"],
         "keras-hub": ["keras-hub>=0.32,<0.33"],
         "language": ["py3langid>=0.4,<0.5"],
@@ -86,7 +87,6 @@ setup(
         "recipe": [
             "ctranslate2>=4.8,<5",
             "py3langid>=0.4,<0.5",
-            "PyYAML>=6,<7",
             "snakemake>=9,<10",
         ],
         "server": [
@@ -123,8 +123,6 @@ setup(
             # Writes and reads Word documents, to compare with.
             "python-docx>=1.2,<2",
             "python-multipart>=0.0.20,<0.1",
-            # Reads the job for Kubernetes in docs/.
-            "PyYAML>=6,<7",
             "pytest-xdist>=3.6,<4",
             "rapidfuzz>=3.14,<4",
             "safetensors>=0.8,<0.9",

@@ -12,7 +12,7 @@ from typing import Any
 from t2t_keras import settings
 from t2t_keras.errors import UserError
 from t2t_keras.model_config import ModelConfig
-from t2t_keras.settings import Registry, setting
+from t2t_keras.settings import Registry, plain, setting
 
 OPTIMIZERS = Registry("optimizer", "t2t_keras.training.optimizer")
 SCHEDULES = Registry("learning rate schedule", "t2t_keras.training.optimizer")
@@ -84,10 +84,10 @@ class HParams(ModelConfig):
         minimum=0.0,
         maximum=0.999999,
     )
-    trainable: str = setting(
-        "",
-        "which weights are trained: regular expressions of their whole names, joined by +, as "
-        "encoder.*; the others stay as they are; with lora_rank, which matrices; empty = all",
+    trainable: tuple[str, ...] = setting(
+        (),
+        "which weights are trained: regular expressions of their whole names, as [encoder.*]; the "
+        "others stay as they are; with lora_rank, which matrices; [] = all",
     )
     lora_rank: int = setting(
         0,
@@ -143,7 +143,7 @@ class HParams(ModelConfig):
 
     def config(self) -> dict[str, Any]:
         """Returns every hyperparameter by name."""
-        return {name: value for name, value in vars(self).items() if name != "set_name"}
+        return {name: plain(value) for name, value in vars(self).items() if name != "set_name"}
 
 
 # Which values of another hyperparameter ignore one, and which uses it.
@@ -210,13 +210,13 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
             f"1, such as 0.001, got {changed.learning_rate}.",
             code="conflicting_settings",
         )
-    for pattern in changed.trainable.split("+"):
+    for pattern in changed.trainable:
         try:
             re.compile(pattern)
         except re.error as error:
             raise UserError(
-                f"trainable={changed.trainable}: expected regular expressions such as encoder.*, "
-                f"joined by +, got '{pattern}' ({error}).",
+                f"trainable: expected regular expressions such as encoder.*, got '{pattern}' "
+                f"({error}).",
                 code="bad_value",
             ) from error
     at_once = changed.microbatch_tokens or changed.batch_tokens

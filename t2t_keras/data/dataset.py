@@ -30,6 +30,7 @@ from t2t_keras.io.atomic import sha256_of
 from t2t_keras.io.folders import not_a_run
 from t2t_keras.io.state import differences, read_json
 from t2t_keras.registry import user_directories
+from t2t_keras.settings import as_assignments
 from t2t_keras.text.tokenizer import Tokenizer
 
 MANIFEST_FILE = "manifest.json"
@@ -210,7 +211,7 @@ def datagen_command(problem: Problem, data_dir: str | Path, tmp_dir: str | Path 
     return command_line(
         "t2t-datagen",
         problem=problem.name,
-        problem_config=",".join(f"{name}={value}" for name, value in changed.items()),
+        problem_config=as_assignments(changed),
         data_dir=data_dir,
         tmp_dir=tmp_dir if needs_text else "",
         t2t_usr_dir=next(iter(user_directories), ""),

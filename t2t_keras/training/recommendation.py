@@ -71,7 +71,7 @@ def recommended_hparams(
         hparams = RunConfig.load(source).hparams
         # What a training does with the weights is not what the weights need.
         hparams = dataclasses.replace(
-            hparams, trainable="", lora_rank=0, lora_alpha=0.0, ema_decay=0.0
+            hparams, trainable=(), lora_rank=0, lora_alpha=0.0, ema_decay=0.0
         )
     elif problem.hparams_set:
         return registry.hparams(problem.hparams_set, changes)

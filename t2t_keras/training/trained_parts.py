@@ -1,7 +1,7 @@
 """Which of a model's weights a run trains: all, some by name, or low-rank adapters (LoRA)."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -46,18 +46,18 @@ def choose_trained(model: keras.Model, hparams: HParams) -> None:
         weight.trainable = False
 
 
-def _matching(names: Collection[str], patterns: str) -> list[str]:
-    """Returns the names that match one of the patterns, which are joined by +; "" = all."""
-    parts = patterns.split("+") if patterns else [".*"]
-    for pattern in parts:
+def _matching(names: Collection[str], patterns: Sequence[str]) -> list[str]:
+    """Returns the names that match one of the patterns; without any, all."""
+    patterns = patterns or [".*"]
+    for pattern in patterns:
         if not any(re.fullmatch(pattern, name) for name in names):
             first = dict.fromkeys(name.partition("/")[0] for name in names)
             raise UserError(
-                f"trainable={patterns}: no whole name matches '{pattern}'. Names are such as "
+                f"trainable: no whole name matches '{pattern}'. Names are such as "
                 f"{max(names, key=len)}; they begin with {', '.join(first)}.",
                 code="unknown_name",
             )
-    return [name for name in names if any(re.fullmatch(pattern, name) for pattern in parts)]
+    return [name for name in names if any(re.fullmatch(pattern, name) for pattern in patterns)]
 
 
 def weights_state(model: keras.Model, hparams: HParams) -> dict[str, Any]:

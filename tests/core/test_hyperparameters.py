@@ -33,7 +33,7 @@ def test_tensor2tensor_s_names_are_answered_with_ours():
     ("changes", "names"),
     [
         ("d_model=513,num_heads=1", ["d_model", 513]),
-        ("trainable=encoder.*+[", ["trainable=encoder.*+[", "'['"]),
+        ('trainable=["encoder.*", "(x"]', ["trainable", "'(x'"]),
         ("positions=rotary,d_k=3", ["positions=rotary", "d_k", 3]),
     ],
 )

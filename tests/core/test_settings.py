@@ -1,10 +1,18 @@
 import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras.settings import override, parse_assignments, setting
+from t2t_keras.settings import (
+    as_assignments,
+    describe,
+    override,
+    parse_assignments,
+    plain,
+    setting,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,6 +24,12 @@ class Oven:
     rack: str = setting("middle", "where the tin stands", choices=("top", "middle", "bottom"))
     dish: str = setting("bread", "what is baked")
     drift: float = setting(0.0, "error of the thermometer in degrees")
+    tins: tuple[str, ...] = setting(("large",), "what is used", choices=("large", "small"))
+    clock: tuple[int, ...] = setting((), "hours at which it starts", minimum=0, maximum=23)
+    flour: Mapping[str, float] = setting(
+        {}, "kilograms by kind", choices=("rye", "wheat"), minimum=0.1
+    )
+    layers: tuple[Mapping[str, float], ...] = setting((), "grams of each layer", minimum=1)
     serial: int = 7
 
 
@@ -28,6 +42,14 @@ class Oven:
         ("a=1,,b=2,", {"a": "1", "b": "2"}),
         ("a=", {"a": ""}),
         ("a=b=c", {"a": "b=c"}),
+        ("a=[1, b c] , b=2", {"a": ["1", "b c"], "b": "2"}),
+        ("a=[],b={}", {"a": [], "b": {}}),
+        ("a={b: 0.5,c: [x, y]},d=e", {"a": {"b": "0.5", "c": ["x", "y"]}, "d": "e"}),
+        ('a="b ,c{1,2}",d=\'e,"f\'', {"a": "b ,c{1,2}", "d": 'e,"f'}),
+        ('a=["x{1,2}", "y+"],b=1', {"a": ["x{1,2}", "y+"], "b": "1"}),
+        ("a=[no, ~, 1e5, <B>, 2020-01-01]", {"a": ["no", "~", "1e5", "<B>", "2020-01-01"]}),
+        # Brackets and quotation marks that begin no value are as they are.
+        ("a=x[1,b=it's", {"a": "x[1", "b": "it's"}),
     ],
 )
 def test_parse_assignments(text, expected):
@@ -44,6 +66,67 @@ def test_parse_assignments(text, expected):
 def test_parse_assignments_refuses(text, part, code):
     with refused(code, part, f"'{text}'"):
         parse_assignments(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        *((text, "not_yaml") for text in ("a=[1,b=2", "a=[1]2", 'a="b', "a=[b: [}", "a=[!x:}]")),
+        ("a=" + 2000 * "[", "not_yaml"),
+        ("a=[&x 1, *x]", "bad_value"),
+        ("a={[1]: 2}", "bad_value"),
+        ("a={b: 1, b: 2}", "given_twice"),
+    ],
+)
+def test_parse_assignments_refuses_yaml(text, code):
+    with refused(code, "a:"):
+        parse_assignments(text)
+
+
+def test_what_is_written_is_read_back():
+    values = {"a": 1, "b": True, "c": 'it"s, [{', "d": [], "e": {"x y": ["1", "", "#"], "<B>": 0.5}}
+    text = as_assignments(values)
+    expected = {**values, "a": "1", "b": "True", "e": {"x y": ["1", "", "#"], "<B>": "0.5"}}
+    assert parse_assignments(text) == expected
+    assert as_assignments({"f": ["a-b", "c.d"], "g": "x/y"}) == "f=[a-b, c.d],g=x/y"
+
+
+def test_lists_and_mappings():
+    oven = override(Oven(), "tins=[small, large],clock=[7, 1e1],flour={rye: 1, wheat: 0.5}")
+    assert (oven.tins, oven.clock) == (("small", "large"), (7, 10))
+    assert oven.flour == {"rye": 1.0, "wheat": 0.5}
+    assert override(Oven(), {"tins": ["small"], "clock": (np.int64(7),)}).clock == (7,)
+    assert override(Oven(), {"layers": [{"a": 1}, {"b": 2}]}).layers == ({"a": 1.0}, {"b": 2.0})
+    # A list of one needs no brackets.
+    assert override(Oven(), "tins=small,layers={a: 1}").tins == ("small",)
+    assert override(oven, "tins=,clock=[],flour=").flour == {}
+    recorded = {name: plain(value) for name, value in vars(oven).items() if name != "serial"}
+    assert recorded["tins"] == ["small", "large"]
+    assert override(Oven(), recorded) == oven
+    assert "tins=[large]: what is used" in describe(Oven())
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ("tins=[large, smal]", ["'tins'", "'smal'", "'small'"]),
+        ("clock=[7, 24]", ["'clock'", 23, 24]),
+        ("clock=[7, [8]]", ["'clock'", "an integer"]),
+        ({"clock": {"a": 7}}, ["'clock'", "an integer"]),
+        ("flour={rye: 0}", ["'flour'", 0.1]),
+        ("flour={oats: 1}", ["'flour'", "'oats'", "rye, wheat"]),
+        ("flour=[rye]", ["'flour'", "['rye']"]),
+        ("flour=rye", ["'flour'", "'rye'"]),
+        ({"flour": {1: 1}}, ["'flour'", "{1: 1}"]),
+        ("flour={rye: much}", ["'flour'", "'much'"]),
+        ("layers=[{a: 0}]", ["'layers'", 1]),
+        ("dish=[a]", ["'dish'", "['a']"]),
+        ({"tins": ["small", 1]}, ["'tins'", "a string"]),
+    ],
+)
+def test_override_refuses_a_list_or_mapping(changes, names):
+    with refused("bad_value", *names):
+        override(Oven(), changes)
 
 
 def test_override_takes_text_or_a_mapping():

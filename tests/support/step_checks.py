@@ -57,8 +57,11 @@ def check_trained_parts(make_step, parts):
     """What matches is trained as in the whole model, or by adapters, and nothing else."""
     # Nothing is clipped, but the norm is measured; nor is an update made of rounding.
     exact = dict(dropout=0.0, adam_epsilon=1e-5, clip_norm=1e9, ema_decay=0.5)
-    whole, part = make_step(**exact), make_step(**exact, recompute=True, trainable="enc.*+.*bias")
-    thin = make_step(**exact, lora_rank=2, lora_alpha=6.0, trainable=".*(kernel|embeddings)")
+    whole, part = (
+        make_step(**exact),
+        make_step(**exact, recompute=True, trainable=("enc.*", ".*bias")),
+    )
+    thin = make_step(**exact, lora_rank=2, lora_alpha=6.0, trainable=(".*(kernel|embeddings)",))
     before = {weight.path: numpy_of(weight) for weight in thin.model.weights}
     gradients, _ = first_gradients(whole, parts)
     trained, norm = first_gradients(part, parts)

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from t2t_keras.data.batches import Batch
 from t2t_keras.models.transformer import Transformer
+from t2t_keras.settings import as_assignments
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.checkpoints.names import step_of
 from t2t_keras.training.checkpoints.tensorflow import load_weights
@@ -109,10 +110,7 @@ def _allocated(hparams, vocab_size, tokens, length):
 
 def flags_of(record):
     """Returns the flags of t2t-trainer for a run; the last one has the hyperparameters."""
-    problem, hparams = (
-        ",".join(f"{name}={value}" for name, value in each.config().items())
-        for each in (record.problem, record.hparams)
-    )
+    problem, hparams = map(as_assignments, (record.problem.config(), record.hparams.config()))
     flags = [f"--problem={record.problem.name}", f"--problem_config={problem}"]
     flags += [f"--data_dir={record.data_dir}", f"--hparams_set={record.hparams_set}"]
     return [*flags, f"--hparams={hparams}"]

@@ -24,7 +24,7 @@ EVERY_OPTION = "pre_norm=true,self_attention_radius=2,positions=learned,max_posi
 EVERY_OPTION += ",feed_forward=parameter_attention,parameter_attention_heads=2"
 EVERY_OPTION += ",attention_bias=true,softmax_bias=true,source_bias=true,embedding_norm=true"
 EVERY_OPTION += ",share_embeddings=none,scale_embedding=false,start_id=1,first_position=1"
-EVERY_OPTION += ",trainable=encoder.*+decoder.*+target.*"
+EVERY_OPTION += ",trainable=[encoder.*, decoder.*, target.*]"
 NOISY = "dropout=0.3,attention_dropout=0.1,max_length=8"
 NOISY += ",batch_tokens=150,microbatch_tokens=100,ema_decay=0.9"
 

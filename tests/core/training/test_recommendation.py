@@ -148,7 +148,7 @@ def test_a_warm_start_needs_a_run_whose_length_does_not_count(tmp_path, make_rec
     with refused("no_run", f"--warm_start_from={tmp_path}"):
         recommended_hparams(generated, warm_start_from=str(tmp_path))
     own = dict(train_steps=8, dropout=0.3)
-    record = make_record(**own, ema_decay=0.5, lora_rank=2, lora_alpha=3.0, trainable=".*kernel")
+    record = make_record(**own, ema_decay=0.5, lora_rank=2, lora_alpha=3.0, trainable=(".*kernel",))
     record.save(tmp_path)
     found = recommended_hparams(generated, warm_start_from=str(tmp_path / "model.ckpt-8"))
     # What a training does with the weights is not what the weights need.

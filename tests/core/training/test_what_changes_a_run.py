@@ -34,7 +34,7 @@ CHANGES = {
     | dict(num_encoder_layers=2, num_decoder_layers=2)
     | dict(positions="learned", feed_forward="parameter_attention")
     | dict(attention_bias=True, embedding_norm=True, source_bias=True, softmax_bias=True)
-    | dict(share_embeddings="target", trainable="encoder.*"),
+    | dict(share_embeddings="target", trainable=("encoder.*",)),
     "loss": dict(dropout=0.5, attention_dropout=0.5, relu_dropout=0.5)
     | dict(label_smoothing=0.3, self_attention_radius=1, compute_dtype="bfloat16")
     | dict(activation="gelu", norm_epsilon=1e-3, scale_embedding=False, start_id=1)

@@ -103,7 +103,7 @@ def test_a_model_that_cannot_fit_is_not_made(make_record, monkeypatch, changes):
 
 
 def test_of_frozen_weights_no_moments_are_expected(make_record, monkeypatch):
-    record = make_record(trainable="encoder.*")
+    record = make_record(trainable=("encoder.*",))
     weights = 4 * record.make_model().count_params()
     monkeypatch.setattr(base, "free_memory", lambda: weights)
     make_step(record, plan_devices())

@@ -83,7 +83,7 @@ def find(generated, make_record, tmp_path):
     `cluster` first give the numbers `others`, in turn; then, the same as this one.
     """
 
-    def find(held=0, directory="run", replicas=2, cluster=None, others=(), tokens=0, trainable=""):
+    def find(held=0, directory="run", replicas=2, cluster=None, others=(), tokens=0, trainable=()):
         def fits(parts):
             assert len(parts) == 2
             if held < 32:
@@ -144,7 +144,7 @@ def test_on_a_cpu_memory_is_estimated(find, free):
     ):
         with refused(code, named):
             find(directory=f"{free[0]} bytes")
-    assert find(directory="frozen", trainable="a few"), "without sums for all weights"
+    assert find(directory="frozen", trainable=("a few",)), "without sums for all weights"
 
 
 def test_what_was_found_is_kept_until_less_memory_is_free(find, free):
