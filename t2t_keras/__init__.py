@@ -19,7 +19,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Adam",
-    "Glossary",
     "HParams",
     "Problem",
     "SmoothedCrossEntropy",
@@ -72,7 +71,6 @@ _HOMES = {
     "average_checkpoints": ("t2t_keras.training.checkpoints.derived", "average_run"),
     "convert_npz_run": ("t2t_keras.training.checkpoints.derived", "convert_npz_run"),
     "Translator": ("t2t_keras.decoding.translator", "Translator"),
-    "Glossary": ("t2t_keras.workbench.terms.glossary", "Glossary"),
     "confidences": ("t2t_keras.decoding.confidence", "confidences"),
     "export": ("t2t_keras.serving.export.export", "export"),
     "load_export": ("t2t_keras.serving.export.load", "load_export"),
@@ -116,7 +114,6 @@ if TYPE_CHECKING:
     from t2t_keras.training.checkpoints.derived import convert_npz_run
     from t2t_keras.training.optimizer import Adam, SmoothedCrossEntropy, TransformerSchedule
     from t2t_keras.training.trained_model import load_model
-    from t2t_keras.workbench.terms.glossary import Glossary
 else:
 
     def __getattr__(name: str) -> Any:

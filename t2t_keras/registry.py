@@ -56,6 +56,8 @@ FILTERS = Registry("filter", "t2t_keras.data.filters")
 AUGMENTATIONS = Registry("augmentation", "t2t_keras.data.augmentation")
 PAIR_TRANSFORMS = Registry("pair transform")
 LINE_STAGES = Registry("line stage")
+LINE_STAGE_FILES = Registry("line stage file")
+ENGINES = Registry("engine", "t2t_keras.decoding.engines.stored")
 EXPORT_FORMATS = Registry("export format")
 METRICS = Registry("metric", "t2t_keras.metrics.bleu")
 
@@ -145,6 +147,11 @@ def model(name: str) -> type[Any]:
     return MODELS[name]
 
 
+def summary(entry: Any) -> str:
+    """Returns the first line of an entry's docstring."""
+    return (entry.__doc__ or "").strip().partition("\n")[0]
+
+
 def registry_help() -> str:
     """Returns what `--registry_help` prints: all names, each with the summary of its docstring."""
     lines = []
@@ -162,13 +169,14 @@ def registry_help() -> str:
         (AUGMENTATIONS, "Augmentations of training text"),
         (PAIR_TRANSFORMS, "Transforms of training pairs"),
         (LINE_STAGES, "Stages of a line before and after the model"),
+        (ENGINES, "Engines, which load and search"),
         (EXPORT_FORMATS, "Export formats, beside saved_model"),
+        (LINE_STAGE_FILES, "Files that make stages, each a flag of t2t-decoder"),
         (METRICS, "Metrics"),
     ):
         lines.append(f"{title}:")
         for name, entry in sorted(registry.load().items()):
-            summary = (entry.__doc__ or "").strip().partition("\n")[0]
-            lines.append(f"  {name:<34} {summary}".rstrip())
+            lines.append(f"  {name:<34} {summary(entry)}".rstrip())
     return "\n".join(lines)
 
 

@@ -209,16 +209,10 @@ def forbidden(flags: Flags) -> list[str]:
     return read_text(Path(flags.forbidden_file)) if flags.forbidden_file else []
 
 
-def define_glossary(flags: Flags) -> None:
-    """Adds --glossary."""
-    flags.path("glossary", "Terms and their translations, source<tab>target a line")
-
-
-def read_glossary(flags: Flags):
-    """Returns the `Glossary` of --glossary, None without; it may raise `UserError`."""
-    from t2t_keras.workbench.terms.glossary import Glossary
-
-    return Glossary.read(flags.glossary) if flags.glossary else None
+def define_engine(flags: Flags) -> None:
+    """Adds --engine."""
+    meaning = "Program that searches; ctranslate2 = what t2t-exporter made, without TensorFlow"
+    flags.choice("engine", meaning, [*registry.ENGINES], "keras")
 
 
 def split_text(flags: Flags, record) -> tuple[str, Path, Path]:

@@ -22,22 +22,23 @@ from t2t_keras.bin.flags import (
     command,
     define_common,
     define_decoding,
-    define_glossary,
+    define_engine,
     define_run,
     forbidden,
-    read_glossary,
     recorded_run,
+    required,
     split_text,
 )
-from t2t_keras.decoding.engines import ENGINES
+from t2t_keras.decoding.config import decode_config
 from t2t_keras.decoding.jobs.shard import Shard
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_outputs, is_stream
 from t2t_keras.io.streams import product
 from t2t_keras.io.terminal import interactive_lines
-from t2t_keras.registry import AUGMENTATIONS
+from t2t_keras.registry import AUGMENTATIONS, ENGINES, LINE_STAGE_FILES, summary
 from t2t_keras.text.files import check_readable, read_text
+from t2t_keras.training.checkpoints.names import checkpoint_at
 
 
 def define_flags(flags: Flags) -> None:
@@ -61,9 +62,9 @@ def define_flags(flags: Flags) -> None:
     define_common(flags, "output_dir", "checkpoint_path", "data_dir", "problem_config")
     flags.group("Decoding")
     define_decoding(flags)
-    define_glossary(flags)
-    meaning = "Program that translates; ctranslate2 = what t2t-exporter made, without TensorFlow"
-    flags.choice("engine", meaning, ENGINES, "keras")
+    for name in LINE_STAGE_FILES:
+        flags.path(name, summary(LINE_STAGE_FILES[name]))
+    define_engine(flags)
     define_run(flags)
 
 
@@ -72,26 +73,37 @@ def run(flags: Flags) -> None:
     """Translates or scores as the flags say."""
     _check_combination(flags)
     texts = _given_texts(flags)
-    open_record, make = _ENGINES[flags.engine]
-    record = recorded_run(flags, load=open_record)
+    required(flags, "output_dir")
+    stored = ENGINES[flags.engine](flags.output_dir, flags.checkpoint_path or None)
+    record = recorded_run(flags, load=lambda _: stored.record)
     if flags.disturb and not record.problem.is_plain_text:
         raise UserError(
             f"--disturb is for plain text: {record.problem.name} is of symbols.", code="not_text"
         )
-    glossary = read_glossary(flags)
+    stage_files = _stage_files(flags)
+    stages = [LINE_STAGE_FILES[name](path) for name, path in stage_files.items()]
     # What no output may replace, beside the text.
     folders = [flags.output_dir, Path(record.data_dir) / record.problem.name]
     reads = [path for path in folders if Path(path).is_dir()]
-    reads += filter(None, [flags.forbidden_file, flags.glossary])
+    reads += filter(None, [flags.forbidden_file, *stage_files.values()])
     outputs = filter(None, (flags.decode_to_file, flags.alignment_file, flags.attention_file))
     check_outputs([*texts, *reads], outputs, filter(None, [flags.results_file]))
     text = None if flags.decode_interactive or flags.score_file else _text(flags, record)
-    translator, provenance = make(flags, record)
+    # Looked up once: a training may write another one meanwhile.
+    ensemble = [checkpoint_at(path) for path in flags.ensemble or ()]
+    usual = {**stored.defaults, **(stored.interactive if flags.decode_interactive else {})}
+    config = decode_config(flags.decode_hparams, usual)
+    excluded = forbidden(flags)
+    if not flags.decode_interactive:
+        stored.share_cores(config)
+    # What is wrong above is told before TensorFlow is imported.
     from t2t_keras.decoding.jobs.files import score_file, translate_interactively
-    from t2t_keras.workbench.terms.stage import with_terms
+    from t2t_keras.decoding.translator import Translator
 
-    translator = with_terms(translator, glossary)
-
+    translator = Translator.from_stored(stored, config, ensemble, excluded)
+    for add_stage in stages:
+        translator = add_stage(translator)
+    provenance = stored.provenance(ensemble)
     used = [each["checkpoint"] for each in (provenance, *provenance["ensemble"])]
     used = [Path(each).parent for each in used if each]  # An export may be of no checkpoint.
     reads += [path for path in used if path.is_dir()]
@@ -105,49 +117,9 @@ def run(flags: Flags) -> None:
         translate_interactively(translator, interactive_lines("> "), write)
 
 
-def _with_keras(flags: Flags, record) -> tuple[Any, dict[str, Any]]:
-    """Returns a translator, and what it is made of."""
-    from t2t_keras.decoding.config import decode_config
-    from t2t_keras.training.checkpoints.names import checkpoint_at, identity
-
-    # Looked up once: a training may write another one meanwhile.
-    checkpoint = checkpoint_at(flags.checkpoint_path or flags.output_dir)
-    others = [checkpoint_at(path) for path in flags.ensemble or ()]
-    settings = flags.decode_hparams
-    if flags.decode_interactive and "xla" not in settings:
-        settings = f"{settings},xla_for_one=true".lstrip(",")
-    config = decode_config(settings, record.problem.decoding_defaults)
-    excluded = forbidden(flags)
-    # What is wrong above is told before TensorFlow is imported.
-    from t2t_keras.decoding.engines.keras import share_cores
-    from t2t_keras.decoding.translator import Translator
-
-    if not flags.decode_interactive:
-        share_cores(config)
-    translator = Translator.from_run(flags.output_dir, checkpoint, config, others, excluded)
-    return translator, {**translator.checkpoint, "ensemble": [identity(path) for path in others]}
-
-
-def _open_export(path: str):
-    from t2t_keras.interop.engines.ctranslate2_export import open_export
-
-    return open_export(path).record
-
-
-def _with_ctranslate2(flags: Flags, record) -> tuple[Any, dict[str, Any]]:
-    """As `_with_keras`."""
-    from t2t_keras.decoding.translator import Translator
-
-    settings = flags.decode_hparams
-    if flags.decode_interactive and "batches_at_once" not in settings:
-        settings += ",batches_at_once=1"  # A line has all cores.
-    others = flags.checkpoint_path, settings, flags.ensemble or (), forbidden(flags)
-    translator = Translator.from_run(flags.output_dir, *others, flags.engine)
-    checkpoint = translator.checkpoint or {"checkpoint": ""}
-    return translator, {**checkpoint, "ensemble": [], "engine": translator.engine.name}
-
-
-_ENGINES = {"keras": (None, _with_keras), "ctranslate2": (_open_export, _with_ctranslate2)}
+def _stage_files(flags: Flags) -> dict[str, str]:
+    """Returns the files of stages that flags name, by the names of the flags."""
+    return {name: path for name in LINE_STAGE_FILES if (path := getattr(flags, name))}
 
 
 def _translate(
@@ -163,8 +135,7 @@ def _translate(
     engine = provenance.get("engine", "")
     if engine:
         settings["engine"] = engine
-    if flags.glossary:
-        name += f".{Path(flags.glossary).stem}"
+    name += "".join(f".{Path(path).stem}" for path in _stage_files(flags).values())
     output = _output(flags, source, decodes_name(name, translator.config, engine))
     alignments, attention = flags.alignment_file, flags.attention_file
     shard = Shard.parse(flags.shard) if flags.shard else None
@@ -245,7 +216,7 @@ def _score(
         return score
     settings = settings | {"ensemble": [each["checkpoint"] for each in provenance["ensemble"]]}
     settings |= {"forbidden": flags.forbidden_file, "prefixes": flags.prefix_file}
-    settings |= {"glossary": flags.glossary} if flags.glossary else {}
+    settings |= _stage_files(flags)
     result = run_result(record, provenance["checkpoint"], split, score, settings, text)
     try:
         append_result(flags.results_file, result)
@@ -274,9 +245,9 @@ def _check_combination(flags: Flags) -> None:
     more = ("prefix_file", "alignment_file", "attention_file")
     for one, others in (
         ("decode_interactive", (*of_a_file, *more, "decode_to_file", "score_file")),
-        ("score_file", (*of_a_file, *more, "forbidden_file", "glossary")),
+        ("score_file", (*of_a_file, *more, "forbidden_file", *LINE_STAGE_FILES)),
         ("eval_use_test_set", ("decode_from_file",)),
-        ("disturb", ("decode_interactive", "score_file", "glossary", *more)),
+        ("disturb", ("decode_interactive", "score_file", *LINE_STAGE_FILES, *more)),
         ("shard", ("decode_reference", "disturb", "results_file")),
     ):
         for other in others:

@@ -70,11 +70,14 @@ def run(flags: Flags) -> None:
     config = decode_config(flags.decode_hparams, record.problem.decoding_defaults)
     excluded = forbidden(flags)
     from t2t_keras.decoding.engines.keras import share_cores
+    from t2t_keras.decoding.engines.stored import unloaded_engine
     from t2t_keras.decoding.jobs.all_checkpoints import translate_all
     from t2t_keras.decoding.translator import Translator
 
     share_cores(config)
-    translator = Translator.from_record(record, config, others, excluded)
+    engine = unloaded_engine(record, config, others, excluded)
+    translator = Translator(engine, record.vocabulary, config, excluded, record.problem)
+    translator.record = record
     directory = Path(flags.translations_dir or Path(flags.output_dir) / "translations")
     translate_all(
         flags.output_dir,

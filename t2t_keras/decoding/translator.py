@@ -13,8 +13,7 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.aligning import align_pairs
 from t2t_keras.decoding.batching import parallel_batches, shared_batches
 from t2t_keras.decoding.config import DecodeConfig, decode_config
-from t2t_keras.decoding.engines import ENGINES
-from t2t_keras.decoding.engines.base import Engine
+from t2t_keras.decoding.engines.base import Engine, StoredModel
 from t2t_keras.decoding.inputs import (
     check_lengths,
     check_lines,
@@ -35,11 +34,10 @@ from t2t_keras.decoding.stages import (
 from t2t_keras.decoding.translation import AttentionWeights, Hypothesis, PairScore, Translation
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
-from t2t_keras.registry import line_stages
+from t2t_keras.registry import ENGINES, line_stages
 from t2t_keras.text.alignment import count_words
 from t2t_keras.text.files import normalized
 from t2t_keras.text.tokenizer import Tokenizer
-from t2t_keras.training.checkpoints.names import checkpoint_at, identity
 from t2t_keras.training.run_config import RunConfig
 
 if TYPE_CHECKING:
@@ -137,7 +135,8 @@ class Translator:
           ensemble: more models to translate with, each the folder of a run or the path prefix of a
             checkpoint in one; they may be of other hyperparameter sets.
           forbidden: words or phrases that no translation may contain.
-          engine: "ctranslate2" = by CTranslate2, without TensorFlow: `output_dir` is then what
+          engine: the name of a registered engine, which may load other things than runs.
+            "ctranslate2" = by CTranslate2, without TensorFlow: `output_dir` is then what
             `t2t-exporter --format=ctranslate2` wrote, or a run that has it in `ctranslate2/`, and
             the settings are by default those of the export.
 
@@ -146,52 +145,23 @@ class Translator:
             runs have different vocabularies, or Keras runs on another backend than TensorFlow; or
             the engine lacks what is requested.
         """
-        output_dir, ensemble = expanded(output_dir), list(map(expanded, ensemble))
         checkpoint_path = expanded(checkpoint_path) if checkpoint_path else None
-        if engine != ENGINES[0]:
-            from t2t_keras.interop.engines.ctranslate2 import load_engine
-
-            others = dict(checkpoint_path=checkpoint_path, ensemble=ensemble, forbidden=forbidden)
-            found, export = load_engine(engine, output_dir, decode_hparams, others)
-            record = export.record
-            translator = cls(found, record.vocabulary, found.config, problem=record.problem)
-            translator.record, translator.checkpoint = record, export.checkpoint
-            return translator
-        record = RunConfig.load(output_dir)
-        checkpoint = checkpoint_at(checkpoint_path or output_dir)
-        translator = cls.from_record(record, decode_hparams, ensemble, forbidden)
-        from t2t_keras.training.checkpoints.tensorflow import load_weights
-
-        load_weights(translator.models[0], checkpoint)
-        translator.checkpoint = identity(checkpoint)
-        return translator
+        stored = ENGINES[engine](expanded(output_dir), checkpoint_path)
+        config = decode_config(decode_hparams, stored.defaults)
+        return cls.from_stored(stored, config, [*map(expanded, ensemble)], forbidden)
 
     @classmethod
-    def from_record(
+    def from_stored(
         cls,
-        record: RunConfig,
-        decode_hparams: str | Mapping[str, Any] | DecodeConfig = "",
+        stored: StoredModel,
+        config: DecodeConfig,
         ensemble: Sequence[str | Path] = (),
         forbidden: Sequence[str] = (),
     ) -> "Translator":
-        """Returns what `from_run` returns, but that its first model is yet to be loaded."""
-        # What is wrong with it is known before TensorFlow is imported.
-        config = decode_config(decode_hparams, record.problem.decoding_defaults)
-        import keras
-
-        from t2t_keras.training.trained_model import load_ensemble_model
-
-        if keras.backend.backend() != "tensorflow":
-            raise UserError(
-                f"Translating needs TensorFlow, got KERAS_BACKEND={keras.backend.backend()}. Leave "
-                f"it unset.",
-                code="other_backend",
-            )
-        dtype = config.weights_dtype
-        models = [record.make_model(dtype, loaded=True)]
-        models += [load_ensemble_model(path, record.vocabulary, dtype) for path in ensemble]
-        translator = cls(models, record.vocabulary, config, forbidden, record.problem)
-        translator.record = record
+        """Returns what `from_run` returns, of a model that was found before."""
+        record, engine = stored.record, stored.load(config, ensemble, forbidden)
+        translator = cls(engine, record.vocabulary, config, forbidden, record.problem)
+        translator.record, translator.checkpoint = record, stored.checkpoint
         return translator
 
     def with_stages(self, *stages: LineStage) -> "Translator":

@@ -169,13 +169,18 @@ class RunConfig:
           UserError: there is none, it cannot be read, the vocabulary beside it is another one, or
             what it needs is registered in a directory that was not imported.
         """
+        return cls.read(cls.file(output_dir), "Restore it, or give a new --output_dir.")
+
+    @staticmethod
+    def file(output_dir: str | Path) -> Path:
+        """Returns the file of a run; raises `UserError` where there is none."""
         path = Path(output_dir) / _FILE
         if not path.exists():
             raise UserError(
                 f"There is no run in --output_dir={output_dir}. {not_a_run(output_dir)}",
                 code="no_run",
             )
-        return cls.read(path, "Restore it, or give a new --output_dir.")
+        return path
 
     @classmethod
     def read(cls, path: Path, advice: str, checked: bool = True) -> "RunConfig":

@@ -11,6 +11,8 @@ import shlex
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
+from unittest.mock import create_autospec
 
 import pytest
 import yaml
@@ -20,6 +22,8 @@ from commands import module_of, modules_of_commands
 from t2t_keras import registry
 from t2t_keras.bin.flags import ABOUT_THE_RUN
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.engines.base import Engine
+from t2t_keras.decoding.engines.stored import StoredRun
 from t2t_keras.decoding.jobs.shard import Shard
 from t2t_keras.io.flags import Flags
 from t2t_keras.parsing.evalb import PARAMETERS
@@ -31,6 +35,7 @@ TRANSLATOR = SimpleNamespace(
     checkpoint={"checkpoint": "run/model.ckpt-20", "written": 1},
     engine=SimpleNamespace(name="stub"),
 )
+UNLOADED = create_autospec(Engine, instance=True, config=DecodeConfig())
 CLIENT = SimpleNamespace(close=lambda: None, translate=None)
 TEXT = SimpleNamespace(kind="", source="one", reference="ref", output="one", is_new=False)
 # The stubs by name: the module of the function, and what the stub returns.
@@ -54,11 +59,8 @@ STUBS = {
         lambda: registry.hparams("transformer_tiny"),
     ),
     "from_run": ("decoding.translator.Translator", TRANSLATOR),
-    "from_record": ("decoding.translator.Translator", TRANSLATOR),
-    "open_export": (
-        "interop.engines.ctranslate2_export",
-        lambda: SimpleNamespace(record=RunConfig.load("run")),
-    ),
+    "from_stored": ("decoding.translator.Translator", TRANSLATOR),
+    "unloaded_engine": ("decoding.engines.stored", UNLOADED),
     "with_terms": ("workbench.terms.stage", TRANSLATOR),
     "translate_file": ("decoding.jobs.files", None),
     "score_file": ("decoding.jobs.files", None),
@@ -106,6 +108,30 @@ STUBS = {
     "share_cores": ("decoding.engines.keras", None),
     "serve": ("workbench.server.run", None),
 }
+
+
+class OtherEngine(StoredRun):
+    """An engine that loads runs, too."""
+
+    interactive: ClassVar = {"batches_at_once": 1}
+    name = "ctranslate2"
+
+    def __init__(self, path, checkpoint_path=None):
+        self.version = Path(path)
+        if RunConfig.exists(path):
+            super().__init__(path, checkpoint_path)
+
+    @classmethod
+    def find(cls, path):
+        return path if (path / "t2t_keras.json").exists() else None
+
+    def files(self):
+        return [self.version / "t2t_keras.json"]
+
+    def share_cores(self, config):
+        pass
+
+
 # A command line, and the functions that get its flags.
 CASES = [
     (case.pop("command"), case)
@@ -141,6 +167,7 @@ def folder(random_run, tmp_path_factory):
 def calls(folder, monkeypatch):
     """The arguments of the calls of each stub, by its name, in order."""
     monkeypatch.chdir(folder)
+    monkeypatch.setitem(registry.ENGINES.entries, OtherEngine.name, OtherEngine)
     calls = {name: [] for name in STUBS}
 
     def stub(owner, name, result):

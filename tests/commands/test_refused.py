@@ -136,6 +136,7 @@ no_run
   {NO_RUN}run/export/7 => run/export/7 t2t_keras.load_export
   {NO_RUN}run/export => run/export t2t_keras.load_export
   {NO_RUN}ct2 => ct2 --engine=ctranslate2
+  t2t-serve --model=en-de=ct2 --engine=keras => ct2 --engine=ctranslate2
   {NO_RUN}data/parallel_text => data/parallel_text --data_dir
   {NO_RUN}run/model.ckpt-20 => run, run/model.ckpt-20 --checkpoint_path
   {NO_RUN}rum => --output_dir=rum 'run'
@@ -172,7 +173,6 @@ no_export
 
 no_model
   t2t-serve --model=en-de=run/export/7 => run/export/7 t2t_keras.load_export
-  t2t-serve --model=en-de=ct2 --engine=keras => keras ct2 --engine=ctranslate2
 
 not_utf8
   {INSIGHTS}--sentence=\udcff => --sentence

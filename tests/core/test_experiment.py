@@ -117,7 +117,7 @@ def test_every_public_name_can_be_called_again_in_any_order(
         arguments[name] = [tmp_path]
     for name in ("average_checkpoints", "convert_npz_run"):
         arguments[name] = [tmp_path, tmp_path]
-    arguments |= {"Glossary": [], "confidences": [t2t.Translator(*loaded), [], []]}
+    arguments |= {"confidences": [t2t.Translator(*loaded), [], []]}
     arguments |= {"HParams": [], "Problem": [], "setting": [1, "one"]}
     arguments |= {"UserError": ["a message"]}
     arguments |= {name: [t2t.Problem] for name in t2t.__all__ if name.startswith("register_")}

@@ -43,7 +43,6 @@ EVERY_FUNCTION = pytest.mark.parametrize(
         lambda path: t2t.Translator.from_run(path),
         lambda path: t2t.Translator.from_run(path, engine="ctranslate2"),
         lambda path: t2t.load_export(path),
-        lambda path: t2t.Glossary.read(path),
         lambda path: TranslationMemory.read(f"{path}.tmx", "en", "de"),
         lambda path: read_document(f"{path}.txt"),
         lambda path: t2t.problem("translate_ende_toy", {"vocab_file": path}).given_vocabulary(),

@@ -1,3 +1,1 @@
 """What a `Translator` searches with."""
-
-ENGINES = ("keras", "ctranslate2")

@@ -1,13 +1,17 @@
-"""What every engine does, ids in, ids out."""
+"""What every engine does, ids in, ids out; and a model on disk, which an engine loads."""
 
 import abc
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from t2t_keras.decoding.config import DecodeConfig, length_penalty
-from t2t_keras.decoding.engines import ENGINES
+from t2t_keras.training.checkpoints.names import identity
+from t2t_keras.training.run_config import RunConfig
+
+KERAS = "keras"
 
 
 class Output(NamedTuple):
@@ -36,7 +40,7 @@ class Engine(abc.ABC):
     """
 
     config: DecodeConfig
-    name: str = ENGINES[0]
+    name: str = KERAS
     models: tuple = ()
     batches_at_once: int = 1
 
@@ -104,3 +108,76 @@ class Engine(abc.ABC):
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
         """Yields "encoder", "decoder" and "cross" of `AttentionWeights`."""
+
+
+class StoredModel(abc.ABC):
+    """A model on disk of the kind that an engine loads: what is registered as an engine.
+
+    Making one finds it; what it says of itself is read when it is asked for.
+
+    Args:
+      path: the folder of a run, or of an export.
+      checkpoint_path: one of the checkpoints in it; default: the newest.
+
+    Attributes:
+      version: the checkpoint or the folder that is loaded.
+      interactive: decoding settings that suit one line at a time.
+      serving: decoding settings that suit a server.
+
+    Raises:
+      UserError: there is none.
+    """
+
+    interactive: ClassVar[Mapping[str, Any]] = {}
+    serving: ClassVar[Mapping[str, Any]] = {}
+    version: Path
+
+    @abc.abstractmethod
+    def __init__(self, path: str | Path, checkpoint_path: str | Path | None = None): ...
+
+    @classmethod
+    @abc.abstractmethod
+    def find(cls, path: Path) -> Path | None:
+        """Returns the folder at a path, or in a run there, with a model of this kind, or None."""
+
+    @property
+    @abc.abstractmethod
+    def record(self) -> RunConfig:
+        """The run that it is of."""
+
+    @property
+    @abc.abstractmethod
+    def checkpoint(self) -> dict[str, Any] | None:
+        """The `identity` of the checkpoint that it is of; None = unknown."""
+
+    @property
+    @abc.abstractmethod
+    def defaults(self) -> Mapping[str, Any]:
+        """Decoding settings where the user gives none."""
+
+    @property
+    def name(self) -> str:
+        """That of its engine."""
+        return KERAS
+
+    @abc.abstractmethod
+    def files(self) -> list[Path]:
+        """Returns the files to load; the last of them changes whenever the model does."""
+
+    @abc.abstractmethod
+    def load(
+        self,
+        config: DecodeConfig,
+        ensemble: Sequence[str | Path] = (),
+        forbidden: Sequence[str] = (),
+    ) -> Engine:
+        """Returns an engine of it, and of more models, see `Translator.from_run`."""
+
+    def share_cores(self, config: DecodeConfig) -> None:  # noqa: B027
+        """Prepares the whole process, a command, for batches in parallel."""
+
+    def provenance(self, ensemble: Sequence[str] = ()) -> dict[str, Any]:
+        """Returns what a translation records of its models, of these path prefixes besides."""
+        checkpoint = self.checkpoint or {"checkpoint": ""}  # An export may be of none.
+        found = {**checkpoint, "ensemble": [identity(path) for path in ensemble]}
+        return found if self.name == KERAS else found | {"engine": self.name}

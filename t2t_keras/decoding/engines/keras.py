@@ -59,7 +59,8 @@ class KerasEngine(Scorer, Engine):
         self.models = ensemble.models
         self.search = Search(ensemble, config, constraints)
         self._searches = ensemble, constraints
-        self.for_one = CompiledMeanwhile(*self._searches, config) if config.xla_for_one else None
+        compiles = config.xla_for_one and not config.xla
+        self.for_one = CompiledMeanwhile(*self._searches, config) if compiles else None
         self._with_all: KerasEngine | None = None
         self._making = threading.Lock()
 

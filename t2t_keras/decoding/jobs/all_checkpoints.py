@@ -45,8 +45,8 @@ def translate_all(
     they are made with: among others `text`, the source's name for those who score it ("" = that of
     the file). Prints each step, and at last what was skipped.
 
-    The translator and the `ensemble` of path prefixes are as of `Translator.from_record`; its first
-    model gets each checkpoint's weights. `source`, `prefixes` and `reads` are as of
+    The translator's engine is an `unloaded_engine` of the run and the `ensemble` of path prefixes;
+    its first model gets each checkpoint's weights. `source`, `prefixes` and `reads` are as of
     `translate_file`; the runs themselves are among what is read.
 
     Raises:

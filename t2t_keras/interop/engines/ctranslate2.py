@@ -8,22 +8,20 @@ import copy
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from t2t_keras.decoding.batching import batches_at_once, parallel_batches, shared_batches
-from t2t_keras.decoding.config import DecodeConfig, decode_config, length_penalty
-from t2t_keras.decoding.engines import ENGINES
+from t2t_keras.decoding.config import DecodeConfig, length_penalty
 from t2t_keras.decoding.engines.base import Engine, Output
 from t2t_keras.environment import usable_cores
 from t2t_keras.errors import UserError
 from t2t_keras.interop.engines.ctranslate2_export import (
-    Export,
+    CTranslate2Export,
     check_settings,
-    open_export,
     positions_needed,
 )
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
@@ -59,7 +57,7 @@ class CTranslate2Engine(Engine):
     likeliest hypothesis may end at once.
 
     Args:
-      export: what `open_export` returned.
+      export: where it is, and what it says of itself.
       config: how to search; an attribute as well.
 
     Raises:
@@ -67,28 +65,28 @@ class CTranslate2Engine(Engine):
         the export has tables for shorter sentences.
     """
 
-    def __init__(self, export: Export, config: DecodeConfig):
+    def __init__(self, export: CTranslate2Export, config: DecodeConfig):
         check_settings(config)
         if 0 < export.positions < (needed := positions_needed(config)):
             raise UserError(
-                f"{export.folder} has tables of {export.positions:,} positions, and these settings "
-                f"need {needed:,}. Lower max_input_length, extra_length or max_length; or export "
+                f"{export.version} has tables of {export.positions:,} positions, the settings need "
+                f"{needed:,}. Lower max_input_length, extra_length or max_length; or export "
                 f"the run again with these --decode_hparams.",
                 code="too_long",
             )
         self.config, self._export = config, export
-        self.name = f"ctranslate2 {export.dtype}"
+        self.name = export.name
         self.batches_at_once = 1 if config.lines_at_once == 1 else batches_at_once(config)
         try:
             import ctranslate2
 
             self._translator = ctranslate2.Translator(
-                str(export.folder),
+                str(export.version),
                 compute_type="int8" if export.dtype.startswith("int8") else "float32",
                 inter_threads=self.batches_at_once,
                 intra_threads=max(usable_cores() // self.batches_at_once, 1),
             )
-            self._source_names, self._names = (_names(export.folder, each) for each in _SIDES)
+            self._source_names, self._names = (_names(export.version, each) for each in _SIDES)
         except ModuleNotFoundError as error:
             raise UserError(
                 f"The engine ctranslate2 needs {error.name}, which is not installed: "
@@ -97,7 +95,7 @@ class CTranslate2Engine(Engine):
             ) from error
         except (OSError, ValueError, RuntimeError) as error:
             raise UserError(
-                f"CTranslate2 cannot load {export.folder}: {error}", code="damaged_export"
+                f"CTranslate2 cannot load {export.version}: {error}", code="damaged_export"
             ) from error
         self._ids = {name: number for number, name in enumerate(self._names)}
         # It returns the best by its own penalty: all that may be the best by ours.
@@ -272,7 +270,7 @@ class CTranslate2Engine(Engine):
         if 0 < self._export.positions < (longest := max(lengths, default=0)):
             raise UserError(
                 f"Expected at most {self._export.positions:,} tokens on each side, for which "
-                f"{self._export.folder} was made, got {longest:,}.",
+                f"{self._export.version} was made, got {longest:,}.",
                 code="too_long",
             )
 
@@ -299,36 +297,6 @@ class CTranslate2Engine(Engine):
     ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
         """See `Engine`."""
         self.check_attention()
-
-
-def load_engine(
-    name: str,
-    path: str | Path,
-    settings: str | Mapping[str, Any] | DecodeConfig,
-    others: Mapping[str, Any],
-) -> tuple[CTranslate2Engine, Export]:
-    """Returns the engine of an export, and the export.
-
-    Args:
-      name: of the engine.
-      path: see `open_export`.
-      settings: those that differ from the export's.
-      others: what else is requested, by name.
-
-    Raises:
-      UserError: there is no such engine, or no such export; or the engine has not a setting, or
-        what else is requested.
-    """
-    if name not in ENGINES:
-        raise UserError(f"Expected engine in {', '.join(ENGINES)}, got {name!r}.", code="bad_value")
-    if given := [other for other, value in others.items() if value]:
-        raise UserError(
-            f"The engine {name} takes no {' and no '.join(given)}: leave it out, or choose the "
-            f"engine {ENGINES[0]}.",
-            code="not_supported",
-        )
-    export = open_export(path)
-    return CTranslate2Engine(export, decode_config(settings, export.decoding)), export
 
 
 _SIDES = ("source", "target")

@@ -1,18 +1,23 @@
 """What was exported for CTranslate2: the record of an export, and the settings that it can have."""
 
+import functools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.engines.base import KERAS, Engine, StoredModel
 from t2t_keras.errors import UserError, command_line
 from t2t_keras.io.atomic import sha256_of
 from t2t_keras.io.folders import not_a_run
+from t2t_keras.io.foreign import check_regular
 from t2t_keras.io.state import read_json
 from t2t_keras.training.checkpoints.names import TENSORFLOW_SUFFIX, checkpoint_paths
 from t2t_keras.training.run_config import RunConfig
 
 RECORD_FILE = "t2t_keras.json"
 _FOLDER = "ctranslate2"  # in a run
+_ADVICE = "Make it again with t2t-exporter."
 
 _UNSUPPORTED = {
     "coverage_penalty": "its attention is that of one layer",
@@ -23,58 +28,112 @@ _UNSUPPORTED = {
 }
 
 
-class Export(NamedTuple):
-    """What an export for CTranslate2 says of itself.
-
-    Attributes:
-      folder: where it is.
-      record: the run that it is of; its hyperparameters are not checked.
-      checkpoint: `identity` of the checkpoint, and its "sha256"; None = unknown.
-      decoding: all decoding settings it was made with, by name; the defaults of the engine.
-      dtype: of the weights.
-      positions: most tokens on either side, with the end; 0 = any number.
-    """
-
-    folder: Path
-    record: RunConfig
-    checkpoint: dict[str, Any] | None
-    decoding: dict[str, Any]
-    dtype: str
-    positions: int
-
-
-def open_export(path: str | Path) -> Export:
-    """Reads the record of an export, given by its folder or by that of the run that has it.
+class CTranslate2Export(StoredModel):
+    """CTranslate2: an export, given by its folder or by that of the run that has it.
 
     Raises:
       UserError: there is none, it cannot be read, or the run has a newer checkpoint.
     """
-    path = Path(path)
-    of_run = RunConfig.exists(path)
-    folder = path / _FOLDER if of_run else path
-    file = folder / RECORD_FILE
-    if not file.exists():
-        why = f"Make one:{command_for_ctranslate2(path)}" if of_run else not_a_run(path)
-        raise UserError(f"There is no model for CTranslate2 in {path}. {why}", code="no_export")
-    advice = "Make it again with t2t-exporter."
-    keys = ("checkpoint", "decoding", "dtype", "positions")
-    content = read_json(file, advice, keys)
-    if unknown := content["decoding"].keys() - vars(DecodeConfig()):
-        raise UserError(
-            f"{file} has unknown settings: {', '.join(sorted(unknown))}. {advice}",
-            code="unknown_name",
-        )
-    export = Export(folder, RunConfig.read(file, advice, checked=False), *map(content.get, keys))
-    newest = checkpoint_paths(path, TENSORFLOW_SUFFIX) if of_run else []
-    if newest and not _is_of(export.checkpoint, newest[-1]):
-        made = Path(export.checkpoint["checkpoint"]).name if export.checkpoint else "another model"
-        raise UserError(
-            f"{folder} was made of {made}, and is not of {newest[-1]}, the run's newest "
-            f"checkpoint. Use it as it is by --output_dir={folder}, or remove it and make it again:"
-            f"{command_for_ctranslate2(path)}",
-            code="outdated_export",
-        )
-    return export
+
+    interactive: ClassVar = {"batches_at_once": 1}  # A line has all cores.
+
+    def __init__(self, path: str | Path, checkpoint_path: str | Path | None = None):
+        if checkpoint_path:
+            raise _unsupported("checkpoint_path")
+        path, folder = Path(path), self.find(Path(path))
+        if not folder:
+            of_run = RunConfig.exists(path)
+            why = f"Make one:{command_for_ctranslate2(path)}" if of_run else not_a_run(path)
+            raise UserError(f"There is no model for CTranslate2 in {path}. {why}", code="no_export")
+        self.version, self._file = folder, folder / RECORD_FILE
+        if RunConfig.exists(path):
+            self._check_newest(path)
+
+    @classmethod
+    def find(cls, path: Path) -> Path | None:
+        """See `StoredModel`."""
+        folder = path / _FOLDER if RunConfig.exists(path) else path
+        return folder if (folder / RECORD_FILE).exists() else None
+
+    @functools.cached_property
+    def _content(self) -> dict[str, Any]:
+        check_regular([self._file])
+        content = read_json(self._file, _ADVICE, ("checkpoint", "decoding", "dtype", "positions"))
+        if unknown := content["decoding"].keys() - vars(DecodeConfig()):
+            raise UserError(
+                f"{self._file} has unknown settings: {', '.join(sorted(unknown))}. {_ADVICE}",
+                code="unknown_name",
+            )
+        return content
+
+    @functools.cached_property
+    def record(self) -> RunConfig:
+        """See `StoredModel`; its hyperparameters are not checked."""
+        return RunConfig.read(self._file, _ADVICE, checked=False)
+
+    @property
+    def checkpoint(self) -> dict[str, Any] | None:
+        """See `StoredModel`; it has its "sha256", too."""
+        return self._content["checkpoint"]
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """See `StoredModel`: those that it was made with."""
+        return self._content["decoding"]
+
+    @property
+    def dtype(self) -> str:
+        """The type of the weights."""
+        return self._content["dtype"]
+
+    @property
+    def positions(self) -> int:
+        """Most tokens on either side, with the end; 0 = any number."""
+        return self._content["positions"]
+
+    @property
+    def name(self) -> str:
+        """See `StoredModel`."""
+        return f"ctranslate2 {self.dtype}"
+
+    def files(self) -> list[Path]:
+        """See `StoredModel`."""
+        others = {file for file in self.version.iterdir() if not file.is_dir()} - {self._file}
+        return [*sorted(others), self._file]
+
+    def load(
+        self,
+        config: DecodeConfig,
+        ensemble: Sequence[str | Path] = (),
+        forbidden: Sequence[str] = (),
+    ) -> Engine:
+        """See `StoredModel`."""
+        requested = dict(ensemble=ensemble, forbidden=forbidden)
+        if names := [name for name, value in requested.items() if value]:
+            raise _unsupported(*names)
+        from t2t_keras.interop.engines.ctranslate2 import CTranslate2Engine
+
+        return CTranslate2Engine(self, config)
+
+    def _check_newest(self, run: Path) -> None:
+        newest = checkpoint_paths(run, TENSORFLOW_SUFFIX)
+        if newest and not _is_of(self.checkpoint, newest[-1]):
+            known = self.checkpoint
+            made = Path(known["checkpoint"]).name if known else "another model"
+            raise UserError(
+                f"{self.version} was made of {made}, and is not of {newest[-1]}, the run's newest "
+                f"checkpoint. Use it as it is by --output_dir={self.version}, or remove it and "
+                f"make it again:{command_for_ctranslate2(run)}",
+                code="outdated_export",
+            )
+
+
+def _unsupported(*arguments: str) -> UserError:
+    return UserError(
+        f"The engine ctranslate2 takes no {' and no '.join(arguments)}: leave it out, or choose "
+        f"the engine {KERAS}.",
+        code="not_supported",
+    )
 
 
 def command_for_ctranslate2(run: str | Path, **flags: str) -> str:

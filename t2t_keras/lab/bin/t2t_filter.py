@@ -10,8 +10,7 @@ log-probabilities per token. By both models, pairs are ranked by dual conditiona
 (Junczys-Dowmunt, 2018), by one model as likely as it finds them.
 """
 
-from t2t_keras.bin.flags import command, define_decode_hparams, required
-from t2t_keras.decoding.engines import ENGINES
+from t2t_keras.bin.flags import command, define_decode_hparams, define_engine, required
 from t2t_keras.io.flags import Flags
 
 
@@ -25,8 +24,7 @@ def define_flags(flags: Flags) -> None:
     flags.group("Models")
     flags.path("forward", "Run that translates the source's language to the target's")
     flags.path("backward", "Run that translates back")
-    meaning = "Program that scores; ctranslate2 = what t2t-exporter made, without TensorFlow"
-    flags.choice("engine", meaning, ENGINES, "keras")
+    define_engine(flags)
     define_decode_hparams(flags)
 
 

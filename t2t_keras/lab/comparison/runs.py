@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.decoding.config import DecodeConfig, decode_config
+from t2t_keras.decoding.engines.base import KERAS, StoredModel
 from t2t_keras.decoding.jobs.files import (
     decodes_name,
     first_hypotheses,
@@ -22,14 +23,9 @@ from t2t_keras.io.folders import not_a_run
 from t2t_keras.io.outputs import is_stream
 from t2t_keras.io.state import as_json, read_json
 from t2t_keras.lab.comparison.systems import System, TranslatedText, system_names
-from t2t_keras.registry import line_stages
+from t2t_keras.registry import ENGINES, line_stages
 from t2t_keras.text.files import read_text
-from t2t_keras.training.checkpoints.names import (
-    TENSORFLOW_SUFFIX,
-    identity,
-    newest_checkpoint,
-    step_of,
-)
+from t2t_keras.training.checkpoints.names import step_of
 from t2t_keras.training.cost import TrainingCost, read_costs
 from t2t_keras.training.run_config import RunConfig, merge_flags
 
@@ -37,15 +33,22 @@ _ADVICE = "Remove it."
 
 
 class _Run(NamedTuple):
-    """A run, or an export for CTranslate2, with what it translates."""
+    """A run, or an export for another engine, with what it translates."""
 
     path: Path
-    record: RunConfig
-    checkpoint: dict[str, Any] | None  # `identity` of it; None = unknown.
-    written: float  # When its weights were, in seconds.
+    record: RunConfig  # With the test set that was asked for.
+    stored: StoredModel
     config: DecodeConfig
-    engine: str  # The name of another engine than Keras's, with its type; "" = Keras's.
-    megabytes: float
+
+    @property
+    def engine(self) -> str:
+        """Of another engine than Keras's the name, with its type; else ""."""
+        return "" if self.stored.name == KERAS else self.stored.name
+
+    @property
+    def written(self) -> float:
+        """When its weights were, in seconds."""
+        return max(file.stat().st_mtime for file in self.stored.files())
 
 
 def read_runs(
@@ -128,36 +131,15 @@ def read_runs(
 
 
 def _opened(path: Path, problem_config: str, decode_hparams: str) -> _Run:
-    if not RunConfig.exists(path):
-        return _opened_export(path, problem_config, decode_hparams)
-    record = _with_test_set(RunConfig.load(path), problem_config, path)
-    checkpoint = newest_checkpoint(path, TENSORFLOW_SUFFIX)
-    known = identity(checkpoint)
-    files = Path(checkpoint).parent.glob(f"{Path(checkpoint).name}.*")
-    config = decode_config(decode_hparams, record.problem.decoding_defaults)
-    return _Run(path, record, known, known["written"] / 1e9, config, "", _megabytes(files))
-
-
-def _opened_export(path: Path, problem_config: str, decode_hparams: str) -> _Run:
-    from t2t_keras.interop.engines.ctranslate2_export import RECORD_FILE, open_export
-
-    if not (path / RECORD_FILE).exists():
+    kind = next((kind for kind in ENGINES.load().values() if kind.find(path)), None)
+    if not kind:
         raise UserError(
-            f"There is neither a run nor an export for CTranslate2 in {path}. {not_a_run(path)}",
+            f"There is neither a run nor an export for another engine in {path}. {not_a_run(path)}",
             code="no_run",
         )
-    export = open_export(path)
-    record = _with_test_set(export.record, problem_config, path)
-    files = [file for file in path.iterdir() if file.is_file()]
-    return _Run(
-        path,
-        record,
-        export.checkpoint,
-        max(file.stat().st_mtime for file in files),
-        decode_config(decode_hparams, export.decoding),
-        f"ctranslate2 {export.dtype}",
-        _megabytes(files),
-    )
+    stored = kind(path)
+    record = _with_test_set(stored.record, problem_config, path)
+    return _Run(path, record, stored, decode_config(decode_hparams, stored.defaults))
 
 
 def _with_test_set(record: RunConfig, problem_config: str, path: Path) -> RunConfig:
@@ -172,10 +154,6 @@ def _with_test_set(record: RunConfig, problem_config: str, path: Path) -> RunCon
             code="not_text",
         )
     return record
-
-
-def _megabytes(files) -> float:
-    return sum(file.stat().st_size for file in files) / 1e6
 
 
 def _check_same(
@@ -211,7 +189,7 @@ def _system(name: str, run: _Run, text: str, source: Path) -> System:
         cost.hardware if cost else "",
         stated.get("seconds"),
         stated.get("hardware", "") if stated.get("seconds") else "",
-        run.megabytes,
+        sum(file.stat().st_size for file in run.stored.files()) / 1e6,
     )
 
 
@@ -224,7 +202,7 @@ def _stored(run: _Run, text: str, source: Path, output: Path) -> Path | None:
     is_own = _of_checkpoint(stated, run) and output.stat().st_mtime >= run.written
     if is_own and stated.items() >= wanted.items():
         return output
-    step = step_of((run.checkpoint or {}).get("checkpoint", ""))
+    step = step_of((run.stored.checkpoint or {}).get("checkpoint", ""))
     settings, found = (run.path / "translations" / f"{text}{end}" for end in (".json", f"-{step}"))
     if run.engine or not (settings.is_file() and found.is_file()):
         return None
@@ -234,7 +212,7 @@ def _stored(run: _Run, text: str, source: Path, output: Path) -> Path | None:
 
 def _of_checkpoint(stated: Mapping[str, Any], run: _Run) -> bool:
     """Returns whether translations are of the run's checkpoint, wherever the run is by now."""
-    identities = stated, run.checkpoint or {}
+    identities = stated, run.stored.checkpoint or {}
     one, other = (
         (Path(each.get("checkpoint", "")).name, each.get("written")) for each in identities
     )
@@ -246,22 +224,14 @@ def _translate(run: _Run, source: Path, output: Path) -> None:
     from t2t_keras.decoding.translator import Translator
 
     print(f"{run.path} has no translations of {source}: translating.", file=sys.stderr, flush=True)
-    checkpoint = None  # An export has one alone.
-    if not run.engine:
-        from t2t_keras.decoding.engines.keras import share_cores
-
-        share_cores(run.config)
-        # Not the newest one: a training may write another meanwhile.
-        checkpoint = run.checkpoint["checkpoint"]
-    engine = run.engine.partition(" ")[0] or "keras"
-    translator = Translator.from_run(run.path, checkpoint, run.config, engine=engine)
-    provenance = {**(translator.checkpoint or {"checkpoint": ""}), "ensemble": []}
-    provenance |= {"engine": run.engine} if run.engine else {}
+    run.stored.share_cores(run.config)
+    translator = Translator.from_stored(run.stored, run.config)
+    provenance = run.stored.provenance()
     with contextlib.redirect_stdout(sys.stderr):  # The report is what standard output is for.
         translate_file(translator, source, output, provenance, reads=[run.path], states=True)
 
 
 def _training_cost(run: _Run) -> TrainingCost | None:
     """Returns what training took up to the checkpoint, None where it is not recorded."""
-    checkpoint = Path((run.checkpoint or {}).get("checkpoint", ""))
+    checkpoint = Path((run.stored.checkpoint or {}).get("checkpoint", ""))
     return read_costs(checkpoint.parent).get(step_of(checkpoint)) if checkpoint.name else None

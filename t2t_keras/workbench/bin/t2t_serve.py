@@ -11,16 +11,18 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from t2t_keras.bin.flags import command, define_decode_hparams, required
-from t2t_keras.decoding.engines import ENGINES
+from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
+from t2t_keras.registry import ENGINES
 
 
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Models")
     flags.repeated("model", "PAIR=PATH, as en-de=runs/averaged; give one for each pair")
-    flags.choice("engine", "Program that translates; default: what the path is for", ENGINES, None)
+    meaning = "Program that searches; default: what the path is for"
+    flags.choice("engine", meaning, [*ENGINES], None)
     define_decode_hparams(flags)
     flags.repeated("glossary", "TSV file of terms for requests without any; or PAIR=FILE")
     flags.switch("split_sentences", "Translate the sentences of a text one by one", True)
@@ -86,11 +88,8 @@ def run(flags: Flags) -> None:
         _path(flags.key),
         tuple(flags.trusted_proxies or ()),
     )
-    if not all(source.newest()[0].is_dir() for source in sources):
-        from t2t_keras.decoding.config import DecodeConfig
-        from t2t_keras.decoding.engines.keras import share_cores
-
-        share_cores(DecodeConfig())
+    for source in sources:
+        source.stored().share_cores(DecodeConfig())
     serve(sources, config, address)
 
 

@@ -13,12 +13,13 @@ from t2t_keras.bin.flags import (
     command,
     define_common,
     define_decode_hparams,
-    read_glossary,
+    define_engine,
     required,
 )
-from t2t_keras.decoding.engines import ENGINES
+from t2t_keras.decoding.config import decode_config
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
+from t2t_keras.registry import ENGINES
 
 
 def define_flags(flags: Flags) -> None:
@@ -37,7 +38,7 @@ def define_flags(flags: Flags) -> None:
     define_common(flags, "output_dir", "checkpoint_path")
     flags.group("Decoding")
     define_decode_hparams(flags)
-    flags.choice("engine", "Program that translates", ENGINES, "keras")
+    define_engine(flags)
 
 
 @command(define_flags)
@@ -50,24 +51,16 @@ def run(flags: Flags) -> int:
 
     plan = planned(getattr(flags, "IN ... OUT"), [flags.output_dir, flags.memory, flags.glossary])
     from t2t_keras.decoding.translator import Translator
-
-    settings = flags.decode_hparams
-    if "check_placeholders" not in settings:
-        settings = ",".join(filter(None, (settings, "check_placeholders=true")))
     from t2t_keras.workbench.markup.translator import MarkupTranslator
+    from t2t_keras.workbench.terms.glossary import Glossary
     from t2t_keras.workbench.terms.stage import with_terms
 
-    glossary = read_glossary(flags)
-    if flags.engine == ENGINES[0]:
-        from t2t_keras.decoding.config import decode_config
-        from t2t_keras.decoding.engines.keras import share_cores
-        from t2t_keras.training.run_config import RunConfig
-
-        problem = RunConfig.load(flags.output_dir).problem
-        share_cores(decode_config(settings, problem.decoding_defaults))
-    translator = Translator.from_run(
-        flags.output_dir, flags.checkpoint_path, settings, engine=flags.engine
-    )
+    glossary = Glossary.read(flags.glossary) if flags.glossary else None
+    stored = ENGINES[flags.engine](flags.output_dir, flags.checkpoint_path or None)
+    usual = {**stored.defaults, "check_placeholders": True}
+    config = decode_config(flags.decode_hparams, usual)
+    stored.share_cores(config)
+    translator = Translator.from_stored(stored, config)
     failed = translate_files(
         plan,
         MarkupTranslator(with_terms(translator, glossary)),

@@ -3,7 +3,6 @@
 import copy
 import dataclasses
 import gc
-import glob
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -12,13 +11,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from t2t_keras.decoding.engines import ENGINES
+from t2t_keras.decoding.config import decode_config
+from t2t_keras.decoding.engines.base import StoredModel
+from t2t_keras.decoding.engines.stored import StoredRun
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.interop.engines.ctranslate2_export import command_for_ctranslate2
 from t2t_keras.io.folders import not_a_run
 from t2t_keras.io.foreign import check_regular
-from t2t_keras.training.checkpoints.names import TENSORFLOW_SUFFIX, newest_checkpoint
+from t2t_keras.registry import ENGINES
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.workbench.server.languages import base_language, parse_pair
 from t2t_keras.workbench.server.work.batching import Batch
@@ -30,7 +30,8 @@ _LOG = logging.getLogger("t2t_keras.server")
 
 # Batches of a model: the text of one is read and written while another is searched for.
 AT_ONCE = 2
-_RECORD = "t2t_keras.json"  # of an export for CTranslate2
+# Alternatives are the hypotheses of a beam.
+_DEFAULTS = {"return_beams": True, "check_placeholders": True}
 _ATTEMPTS = 3
 _OF_A_MODEL = ("model", "hparams", "problem")
 _WARM_UP = ("A.", "One, two, three, four, five, six.", "One. " * 8)
@@ -82,44 +83,43 @@ class ModelSource:
         Raises:
           UserError: there is nothing to load.
         """
-        folder = self._versioned()
-        if RunConfig.exists(folder) and self.engine != ENGINES[1]:
-            checkpoint = Path(newest_checkpoint(folder, TENSORFLOW_SUFFIX))
-            # Opening a FIFO would block until there is a writer.
-            check_regular(folder.glob(f"{glob.escape(checkpoint.name)}.*"))
-            return checkpoint, _identity(checkpoint.with_name(checkpoint.name + TENSORFLOW_SUFFIX))
-        for record in (folder / _RECORD, folder / "ctranslate2" / _RECORD):
-            if record.exists() and self.engine != ENGINES[0]:
-                check_regular(record.parent.iterdir())
-                return record.parent, _identity(record)
-        why = not_a_run(self.path)
-        if RunConfig.exists(folder):
-            why = f"Export the run:{command_for_ctranslate2(folder)}"
+        stored = self.stored()
+        return stored.version, _state(stored.files()[-1])
+
+    def stored(self) -> StoredModel:
+        """Returns what to load, which is there; else raises `UserError`."""
+        if self.engine:
+            kind = ENGINES[self.engine]
+            return _checked(kind(self._folder([kind])))
+        kinds = [*ENGINES.load().values()]
+        folder = self._folder(kinds)
+        for kind in kinds:
+            if kind.find(folder):
+                return _checked(kind(folder))
         raise UserError(
-            f"There is no model{f' for the engine {self.engine}' * bool(self.engine)} in "
-            f"{self.path}: expected a run or an export for CTranslate2. {why}",
+            f"There is no model in {self.path}: expected a run or an export for another engine. "
+            f"{not_a_run(self.path)}",
             code="no_model",
         )
 
-    def _versioned(self) -> Path:
-        if RunConfig.exists(self.path) or (self.path / _RECORD).exists():
+    def _folder(self, kinds: Sequence[type[StoredModel]]) -> Path:
+        """Returns the folder of a model: the path, or the one with the highest number in it."""
+
+        def has_model(folder: Path) -> bool:
+            return any(kind.find(folder) for kind in kinds)
+
+        if has_model(self.path) or not self.path.is_dir():
             return self.path
-        folders = [
-            folder
-            for folder in (self.path.iterdir() if self.path.is_dir() else ())
-            if folder.name.isdecimal() and (folder / _RECORD).exists()
-        ]
-        return max(folders, key=lambda folder: int(folder.name), default=self.path)
+        folders = [each for each in self.path.iterdir() if each.name.isdecimal()]
+        versions = sorted(filter(has_model, folders), key=lambda folder: int(folder.name))
+        return versions[-1] if versions else self.path
 
     def load(self) -> Translator:
         """Returns a translator that has translated once; `UserError` if it cannot be loaded."""
-        path, _ = self.newest()
-        settings = _with_defaults(self.decode_hparams)
-        if path.is_dir():
-            translator = Translator.from_run(path, None, settings, engine=ENGINES[1])
-        else:
-            settings += ",xla_for_one=true" * ("xla" not in settings)
-            translator = Translator.from_run(path.parent, path, settings)
+        stored = self.stored()
+        usual = {**stored.defaults, **stored.serving, **_DEFAULTS}
+        config = decode_config(self.decode_hparams, usual)
+        translator = Translator.from_stored(stored, config)
         _check_languages(translator, self)
         translator.translate(_WARM_UP)
         return translator
@@ -133,22 +133,23 @@ class ModelSource:
         Raises:
           UserError: they cannot be read, or are not finite.
         """
-        path, _ = self.newest()
-        if path.is_dir() or not translator.models:
+        stored = self.stored()
+        if not (isinstance(stored, StoredRun) and translator.models):
             return None
         from t2t_keras.training.checkpoints.tensorflow import load_weights
 
-        record, before = RunConfig.load(path.parent), translator.record
+        record, before = stored.record, translator.record
         if any(getattr(record, name) != getattr(before, name) for name in _OF_A_MODEL):
             return None
         if _vocabularies(record) != _vocabularies(before):
             return None
         model = record.make_model(translator.config.weights_dtype, loaded=True)
-        load_weights(model, str(path))
+        load_weights(model, str(stored.version))
         weights = model.get_weights()
         if not all(np.isfinite(each).all() for each in weights):
             raise UserError(
-                f"{path} has weights that are not finite: its training diverged.", code="not_finite"
+                f"{stored.version} has weights that are not finite: its training diverged.",
+                code="not_finite",
             )
         return weights
 
@@ -157,19 +158,18 @@ def _vocabularies(record: RunConfig) -> tuple[bytes, bytes]:
     return record.tokenizer.model_bytes, record.tokenizer.source.model_bytes
 
 
-def _identity(file: Path) -> tuple:
+def _checked(stored: StoredModel) -> StoredModel:
+    """Returns a model whose files are all regular: opening a FIFO waits for a writer."""
+    check_regular(stored.files())
+    return stored
+
+
+def _state(file: Path) -> tuple:
     try:
         stat = file.stat()
     except OSError as error:
         raise UserError(f"{file} cannot be read: {error.strerror}.", code="not_read") from error
     return str(file), stat.st_mtime_ns, stat.st_ino, stat.st_size
-
-
-def _with_defaults(settings: str) -> str:
-    """Returns the settings with those that a server has: alternatives are a beam's hypotheses."""
-    for name in ("return_beams", "check_placeholders"):
-        settings += f",{name}=true" * (name not in settings)
-    return settings.lstrip(",")
 
 
 def _check_languages(translator: Translator, origin: ModelSource) -> None:
@@ -209,8 +209,8 @@ class ServedModel:
         self.translator = origin.load()
 
     def _newest(self) -> tuple[str, Any]:
-        path, identity = self.origin.newest()
-        return str(path), identity
+        path, state = self.origin.newest()
+        return str(path), state
 
     @property
     def name(self) -> str:

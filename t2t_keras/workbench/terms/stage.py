@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from t2t_keras.decoding.stages import Draft, LineStage, Model, Prepared
@@ -145,6 +145,12 @@ class Terms(LineStage):
         for use in note:
             if use.kind == MISSING:
                 yield f"(Missing: {use.match.term.source} -> {use.match.term.target})"
+
+
+def glossary(path: str) -> "Callable[[Translator], Translator]":
+    """Terms and their translations, source<tab>target a line."""
+    terms = Glossary.read(path)
+    return lambda translator: with_terms(translator, terms)
 
 
 def with_terms(translator: "Translator", glossary: Glossary | None) -> "Translator":

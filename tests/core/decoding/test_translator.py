@@ -10,8 +10,9 @@ import tensorflow as tf
 from refusals import refused
 
 from t2t_keras.data.problem import Problem
-from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.decoding.engines import keras as engine
+from t2t_keras.decoding.engines.stored import unloaded_engine
 from t2t_keras.decoding.jobs.files import attention_records
 from t2t_keras.decoding.scoring import alignment_layer
 from t2t_keras.decoding.search.constraints import (
@@ -393,7 +394,8 @@ class Parsing(Problem):
 def test_a_whole_config_leaves_no_setting_to_the_problem(model, tokenizer, given, beam):
     run = types.SimpleNamespace(vocabulary=tokenizer, problem=Parsing())
     run.make_model = lambda weights_dtype, loaded: model
-    assert Translator.from_record(run, given).config == DecodeConfig(beam_size=beam, alpha=1.0)
+    config = decode_config(given, run.problem.decoding_defaults)
+    assert unloaded_engine(run, config).config == DecodeConfig(beam_size=beam, alpha=1.0)
 
 
 def test_all_models_have_the_type_of_the_settings(model, tokenizer, monkeypatch):
@@ -402,9 +404,9 @@ def test_all_models_have_the_type_of_the_settings(model, tokenizer, monkeypatch)
     monkeypatch.setattr(trained_model, "load_ensemble_model", load)
     run = types.SimpleNamespace(vocabulary=tokenizer, problem=Problem())
     run.make_model = lambda dtype, loaded: load("", tokenizer, dtype)
-    found = Translator.from_record(run, "weights_dtype=bfloat16", ["other"])
+    engine = unloaded_engine(run, DecodeConfig(weights_dtype="bfloat16"), ["other"])
     assert made == [("", "bfloat16"), ("other", "bfloat16")]
-    assert (found.models, found.record) == ((model, model), run)
+    assert engine.models == (model, model)
 
 
 def test_what_fits_can_be_scored(make, tokenizer):

@@ -11,7 +11,7 @@ import sacrebleu
 from t2t_keras.bin import t2t_decoder, t2t_exporter
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import read_results
-from t2t_keras.interop.engines.ctranslate2_export import open_export
+from t2t_keras.interop.engines.ctranslate2_export import CTranslate2Export
 
 FAST = "beam_size=1,extra_length=2"
 SOURCES = ["A man eats.", "", "The dog sleeps in the red house."]
@@ -82,12 +82,13 @@ def test_an_export_of_no_checkpoint(run, tmp_path, monkeypatch):
 def test_what_is_refused(run, refused, tmp_path):
     engine, text = "--engine=ctranslate2", f"--decode_from_file={__file__}"
     here = f"--output_dir={run}", engine, text
-    models = f"--ensemble={run}", f"--checkpoint_path={run}"
-    refused("not_supported checkpoint_path ensemble", "t2t-decoder", *here, *models)
+    for models in (f"--ensemble={run}", f"--checkpoint_path={run}"):
+        name = models[2:].partition("=")[0]
+        refused(f"not_supported {name}", "t2t-decoder", *here, models)
     files = f"--attention_file={tmp_path / 'attention'}", f"--decode_to_file={tmp_path / 'out'}"
     refused("not_supported keras", "t2t-decoder", *here, *files)
     newer = shutil.copytree(run, tmp_path / "newer", copy_function=shutil.copyfile)
-    assert open_export(newer).checkpoint, "a copy may have other times"
+    assert CTranslate2Export(newer).checkpoint, "a copy may have other times"
     command = "t2t-decoder", f"--output_dir={newer}", engine, text
     record = newer / "ctranslate2" / "t2t_keras.json"
     content = json.loads(record.read_text())

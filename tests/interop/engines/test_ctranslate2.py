@@ -175,7 +175,7 @@ def test_what_an_engine_searches_at_once(load):
             ["ensemble", "forbidden"],
         ),
         ("", dict(checkpoint_path="run/model.ckpt-1"), "not_supported", ["checkpoint_path"]),
-        ("", dict(engine="marian"), "bad_value", ["keras", "ctranslate2", "marian"]),
+        ("", dict(engine="marian"), "unknown_name", ["engine", "marian"]),
     ],
 )
 def test_what_it_has_not(folder, settings, others, code, named):

@@ -15,7 +15,7 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.environment import usable_cores
 from t2t_keras.interop.engines.ctranslate2 import CTranslate2Engine
-from t2t_keras.interop.engines.ctranslate2_export import open_export
+from t2t_keras.interop.engines.ctranslate2_export import CTranslate2Export
 from t2t_keras.interop.exporters.ctranslate2 import unique_pieces
 from t2t_keras.interop.tokenizers.subwords import SubwordTokenizer
 from t2t_keras.layers.feed_forward import ACTIVATIONS
@@ -96,7 +96,7 @@ def test_outputs_are_the_model_s(make, tokenizer, tmp_path, options):
         tokenizer = tokenizer.with_source(source)
     translator = make(tokenizer, **options)
     write_format("ctranslate2", translator, tmp_path / "out", "float32")
-    export = open_export(tmp_path / "out")
+    export = CTranslate2Export(tmp_path / "out")
     assert export.positions == (0 if options.get("positions") == "rotary" else 64)
     sources = tokenizer.source.encode(LINES)
     rows = []  # (source, ids with the end, most of them, config, score)

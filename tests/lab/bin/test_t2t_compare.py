@@ -180,7 +180,7 @@ def test_runs_translate_what_they_have_not(runs, other_source, capsys, monkeypat
 
     def translates(run, *flags):
         with monkeypatch.context() as patch:
-            patch.delattr(Translator, "from_run")
+            patch.delattr(Translator, "from_stored")
             with pytest.raises(AttributeError):
                 compared(capsys, *flags)
         return capsys.readouterr().err.startswith(f"{run} ")

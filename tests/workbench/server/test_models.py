@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import dataclasses
+import json
 import os
 import signal
 import subprocess
@@ -20,7 +21,9 @@ from tiny_runs import PAIRS, TinyRun
 from upper_case import Source, UpperCase
 
 from t2t_keras import registry
+from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.confidence import confidences
+from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.interop.importers.vocabularies import joint_pieces
@@ -235,22 +238,26 @@ def test_weights_of_another_model_are_not_taken(tmp_path, monkeypatch, name):
 
 
 @pytest.mark.parametrize(
-    ("given", "xla"),
-    [("", "true"), ("xla_for_one=false", "false"), ("xla=false,return_beams=false", None)],
+    ("given", "expected"),
+    [
+        ("", (True, True, True)),
+        ("xla_for_one=false", (False, True, True)),
+        ("xla=true,return_beams=false", (True, False, True)),
+        ("check_placeholders=false", (True, True, False)),
+    ],
 )
 def test_settings_of_a_server_do_not_replace_those_that_are_given(
-    tmp_path, monkeypatch, given, xla
+    tmp_path, monkeypatch, given, expected
 ):
     (tmp_path / "run.json").touch()
     (tmp_path / "model.ckpt-9.index").touch()
     load = Mock(side_effect=UserError("It is not there."))
-    monkeypatch.setattr(Translator, "from_run", load)
+    monkeypatch.setattr(Translator, "from_stored", load)
+    monkeypatch.setattr(RunConfig, "load", lambda path: SimpleNamespace(problem=Problem()))
     with pytest.raises(UserError):
         ModelSource("en", "de", tmp_path, "", given).load()
-    settings = [part.split("=") for part in load.call_args[0][2].split(",")]
-    assert dict(settings).get("xla_for_one") == xla
-    assert len(dict(settings)) == len(settings)
-    assert {"return_beams", "check_placeholders"} <= set(dict(settings))
+    config = load.call_args[0][1]
+    assert (config.xla_for_one, config.return_beams, config.check_placeholders) == expected
 
 
 def test_the_watcher_looks_every_so_many_seconds_or_never():
@@ -332,7 +339,8 @@ def test_nobody_waits_for_the_writer_of_a_fifo(tmp_path, file):
 
 
 def test_a_model_of_several_languages_serves_each_of_its_pairs(tmp_path, monkeypatch):
-    (tmp_path / "t2t_keras.json").touch()
+    record = {"checkpoint": None, "decoding": {}, "dtype": "int8", "positions": 0}
+    (tmp_path / "t2t_keras.json").write_text(json.dumps(record))
     for name, config, target in (
         ("multilingual_text", "target_language=de", "fr"),
         ("parallel_text", "", ""),
@@ -340,15 +348,16 @@ def test_a_model_of_several_languages_serves_each_of_its_pairs(tmp_path, monkeyp
         translator, asked = UpperCase(), []
         translator.problem = registry.problem(name, config)
 
-        def from_run(*arguments, translator=translator, asked=asked, **options):
-            asked.append((arguments, options))
+        def from_stored(*arguments, translator=translator, asked=asked):
+            asked.append(arguments)
             return translator
 
-        monkeypatch.setattr(Translator, "from_run", from_run)
+        monkeypatch.setattr(Translator, "from_stored", from_stored)
         found = ModelSource("en", "fr", tmp_path, decode_hparams="alpha=1.0").load()
         assert found.problem.target_language == target
-        settings = "alpha=1.0,return_beams=true,check_placeholders=true"
-        assert asked == [((tmp_path, None, settings), {"engine": "ctranslate2"})]
+        settings = DecodeConfig(alpha=1.0, return_beams=True, check_placeholders=True)
+        [(stored, config)] = asked
+        assert (stored.version, stored.name, config) == (tmp_path, "ctranslate2 int8", settings)
         assert len(translator.calls) == 1, "it has translated before anyone waits for it"
 
 
@@ -362,7 +371,7 @@ def test_what_is_no_model_of_these_languages_is_refused(run):
             ModelSource.parse(text)
     with refused("other_language", run.path, "en-fr"):
         ModelSource.parse(f"en-fr={run.path}").load()
-    with refused("no_model", run.path, "ctranslate2"):
+    with refused("no_export", run.path, "ctranslate2"):
         ModelSource.parse(f"en-de={run.path}", "ctranslate2")
 
 
