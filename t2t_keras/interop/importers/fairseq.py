@@ -10,10 +10,10 @@ import numpy as np
 from t2t_keras.errors import UserError, brief
 from t2t_keras.interop.importers.files import read_text
 from t2t_keras.interop.importers.imported import Imported, Settings
-from t2t_keras.interop.importers.layers import layer_weights
 from t2t_keras.interop.importers.pickles import plain
 from t2t_keras.interop.importers.tensors import named_tensors, read_pytorch
 from t2t_keras.interop.importers.vocabularies import listed_pieces, named_files
+from t2t_keras.interop.importers.weights import check_size, embedding_weights, pytorch_names
 
 # fairseq's ids: its dictionaries begin behind them.
 _BEGIN, _PADDING, _END, _UNKNOWN, _FIRST = range(5)
@@ -25,18 +25,22 @@ _ACTIVATIONS = {
     "tanh": "tanh",
     "linear": "linear",
 }
-_POSITIONS = "_positions/table"
 # What is no weight, and copies of weights for a faster kernel of PyTorch.
 _IGNORED = re.compile(
     r"(encoder|decoder)\.(version|embed_positions\._float_tensor)"
     r"|encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)"
 )
+_NAMES = pytorch_names(
+    "{side}",
+    {
+        "{side}.layer_norm.{norm}": "{side}_norm/{norm}",
+        "{side}.layernorm_embedding.{norm}": "{input}_norm/{norm}",
+        "{side}.embed_positions.weight": "{input}_positions/table",
+    },
+)
 # Names before 2020.
 _OLD_NORM = re.compile(r"(encoder|decoder)(\.layers\.\d+\.)layer_norms\.(\d)\.(weight|bias)")
-_OLD_NORMS = {
-    "encoder": ("self_attn_layer_norm", "final_layer_norm"),
-    "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
-}
+_OLD_NORMS = {"encoder": ("self_attn", "final"), "decoder": ("self_attn", "encoder_attn", "final")}
 _OLD_PROJECTIONS = re.compile(r"(.+_attn\.)in_proj_(weight|bias)")
 
 
@@ -85,26 +89,21 @@ def read_fairseq(
     models, others = named_files(vocabulary)
     files = _dictionary_files(others or [path.parent], languages)
     pieces = [_pieces(file) for file in files]
-    weights = _with_new_names(weights)
     tables = [weights.pop(f"{side}.embed_tokens.weight", ()) for side in ("encoder", "decoder")]
     for file, table, its_pieces in zip(files, tables, pieces, strict=True):
-        if len(table) != len(its_pieces):
-            raise UserError(
-                f"{file} is not the dictionary of {path}: expected {len(table) - _FIRST:,} lines, "
-                f"got {len(its_pieces) - _FIRST:,}.",
-                code="other_vocabulary",
-            )
-    projection = weights.pop("decoder.output_projection.weight", tables[1])
-    found = _embeddings(*tables, projection, hparams["share_embeddings"])
-    for name, value in weights.items():
-        if _IGNORED.fullmatch(name):
-            continue
-        if not (place := _placed(name, value)):
-            raise UserError(
-                f"{path}: the weight {name} has no counterpart here.", code="unknown_weight"
-            )
-        found[place[0]] = place[1]
-    if positions := {name: each for name, each in found.items() if name.endswith(_POSITIONS)}:
+        check_size(len(table), its_pieces, file, path, _FIRST)
+    output = weights.pop("decoder.output_projection.weight", tables[1])
+    output = weights.pop("decoder.embed_out", output)  # Its name before 2020.
+    all_shared = bool(values.get("share_all_embeddings"))
+    hparams["share_embeddings"], found = embedding_weights(
+        *map(_in_our_order, (*tables, output)),
+        same_inputs=all_shared,
+        tied=all_shared or bool(values.get("share_decoder_input_output_embed")),
+    )
+    others = {name: weight for name, weight in weights.items() if not _IGNORED.fullmatch(name)}
+    found |= _NAMES.weights(_with_new_names(others), path)
+    positions = {n: table for n, table in found.items() if n.endswith("_positions/table")}
+    if positions:
         # One table may be shorter: what lies behind its last row cannot have been trained.
         rows = hparams["max_positions"] = max(map(len, positions.values()))
         for name, table in positions.items():
@@ -139,9 +138,6 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
     ):
         settings.only(name, *allowed)
     activation = settings.only("activation_fn", *_ACTIVATIONS)
-    shared = "all" if settings.get("share_all_embeddings") else "none"
-    if shared == "none" and settings.get("share_decoder_input_output_embed"):
-        shared = "target"
     sizes = {
         "num_encoder_layers": "encoder_layers",
         "num_decoder_layers": "decoder_layers",
@@ -163,7 +159,6 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
         "norm_epsilon": 1e-5,
         "scale_embedding": not settings.get("no_scale_embedding", False),
         "embedding_norm": bool(settings.get("layernorm_embedding", False)),
-        "share_embeddings": shared,
         # Positions are counted on from the id of padding.
         "first_position": _PADDING + 1,
         "start_id": 1,
@@ -192,47 +187,16 @@ def _in_our_order(table: np.ndarray) -> np.ndarray:
     return table[[_PADDING, _END, _UNKNOWN, _BEGIN, *range(_FIRST, len(table))]]
 
 
-def _embeddings(
-    source: np.ndarray, target: np.ndarray, projection: np.ndarray, shared: str
-) -> dict[str, np.ndarray]:
-    source, target = _in_our_order(source), _in_our_order(target)
-    if shared == "all":
-        return {"embedding/table/embeddings": source}
-    found = {
-        "source_embedding/table/embeddings": source,
-        "target_embedding/table/embeddings": target,
-    }
-    if shared == "none":
-        found["target_embedding/table/reverse_embeddings"] = _in_our_order(projection).T
-    return found
-
-
-def _placed(name: str, value: np.ndarray) -> tuple[str, np.ndarray] | None:
-    """Returns the path and the value here of a weight that is no embedding, or None."""
-    side, _, rest = name.partition(".")
-    ours = {"encoder": "source", "decoder": "target"}.get(side)
-    kind = {"weight": "gamma", "bias": "beta"}.get(rest.rpartition(".")[2])
-    if rest == "embed_positions.weight":
-        return f"{ours}{_POSITIONS}", value
-    if rest.startswith("layernorm_embedding."):
-        return f"{ours}_norm/{kind}", value
-    if rest.startswith("layer_norm."):
-        return f"{side}_norm/{kind}", value
-    return layer_weights(rest, value, side)
-
-
 def _with_new_names(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns weights as fairseq names them since 2020."""
-    found = {}
+    renamed = {}
     for name, value in weights.items():
         if match := _OLD_NORM.fullmatch(name):
             side, layer, number, kind = match.groups()
-            found[f"{side}{layer}{_OLD_NORMS[side][int(number)]}.{kind}"] = value
+            renamed[f"{side}{layer}{_OLD_NORMS[side][int(number)]}_layer_norm.{kind}"] = value
         elif match := _OLD_PROJECTIONS.fullmatch(name):
             for projection, part in zip("qkv", np.split(value, 3), strict=True):
-                found[f"{match[1]}{projection}_proj.{match[2]}"] = part
+                renamed[f"{match[1]}{projection}_proj.{match[2]}"] = part
         else:
-            found["decoder.output_projection.weight" if name == "decoder.embed_out" else name] = (
-                value
-            )
-    return found
+            renamed[name] = value
+    return renamed

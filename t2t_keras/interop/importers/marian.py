@@ -7,11 +7,15 @@ from typing import Any
 import numpy as np
 
 from t2t_keras.errors import UserError
-from t2t_keras.interop.importers.embeddings import IdOrder, embedding_weights, pieces_by_id
 from t2t_keras.interop.importers.imported import Imported, Settings
-from t2t_keras.interop.importers.layers import layer_weights
 from t2t_keras.interop.importers.tensors import read_weights
 from t2t_keras.interop.importers.vocabularies import listed_pieces
+from t2t_keras.interop.importers.weights import (
+    IdOrder,
+    equal_embeddings,
+    pieces_by_id,
+    pytorch_names,
+)
 from t2t_keras.io.state import read_json
 from t2t_keras.layers.position import sinusoids
 
@@ -22,6 +26,7 @@ _SOURCE, _TARGET, _PROJECTION = (
     "model.decoder.embed_tokens.weight",
     "lm_head.weight",
 )
+_NAMES = pytorch_names("model.{side}", {})
 _ADVICE = "Hugging Face's folders have it."
 # Published models have them as float16.
 _MOST_ROUNDING = 1e-3
@@ -44,7 +49,6 @@ def read_huggingface(model: str | Path) -> Imported:
     one_vocabulary = settings.get("share_encoder_decoder_embeddings", True)
     weights = read_weights(folder, "model.safetensors", "pytorch_model.bin")
     source, target, projection = _tables(weights, settings, folder)
-    bias = weights.pop("final_logits_bias", np.zeros(len(target), np.float32)).reshape(-1)
     file = "vocab.json" if one_vocabulary else "target_vocab.json"
     target_order = _order(folder / file, len(target), settings)
     # Decoding starts with padding: zeros, until the model is trained further with tied matrices.
@@ -55,23 +59,15 @@ def read_huggingface(model: str | Path) -> Imported:
     source_order = target_order
     if not one_vocabulary:
         source_order = _order(folder / "vocab.json", len(source), settings)
-    hparams["share_embeddings"], found = embedding_weights(
-        source_order.rows(source),
-        target_order.rows(target),
-        target_order.rows(projection),
-        target_order.bias(bias),
-        one_vocabulary,
+    bias = weights.pop("final_logits_bias", None)
+    hparams["share_embeddings"], found = equal_embeddings(
+        (source_order, target_order), source, target, projection, bias, one_vocabulary
     )
-    for name, value in weights.items():
-        side, _, rest = name.removeprefix("model.").partition(".")
-        if rest == "embed_positions.weight":
-            _check_positions(value, name, folder)
-        elif place := layer_weights(rest, value, side):
-            found[place[0]] = place[1]
-        else:
-            raise UserError(
-                f"{folder}: the weight {name} has no counterpart here.", code="unknown_weight"
-            )
+    for side in ("encoder", "decoder"):
+        name = f"model.{side}.embed_positions.weight"
+        if name in weights:
+            _check_positions(weights.pop(name), name, folder)
+    found |= _NAMES.weights(weights, folder)
     models = [folder / "source.spm", folder / "target.spm"]
     pieces = source_order.our_pieces, target_order.our_pieces
     return Imported(hparams, found, listed_pieces(*pieces, models, folder))

@@ -1,6 +1,5 @@
 """Models of Marian in its own form: an .npz with its options inside, and vocabularies beside it."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,11 +7,16 @@ from typing import Any
 import numpy as np
 
 from t2t_keras.errors import UserError, brief
-from t2t_keras.interop.importers.embeddings import IdOrder, embedding_weights, pieces_by_id
 from t2t_keras.interop.importers.files import named_beside, read_file, read_yaml
 from t2t_keras.interop.importers.imported import Imported, Settings
 from t2t_keras.interop.importers.tensors import check_compression
 from t2t_keras.interop.importers.vocabularies import by_kind, listed_pieces, named_files
+from t2t_keras.interop.importers.weights import (
+    IdOrder,
+    WeightNames,
+    equal_embeddings,
+    pieces_by_id,
+)
 from t2t_keras.io.foreign import open_regular
 from t2t_keras.text.sentence_pieces import load_processor
 from t2t_keras.text.tokenizer import Tokenizer
@@ -41,13 +45,16 @@ _ONLY = {
 }
 # Operations before and after a sub-layer and after a stack, dropout aside: whether it is pre-norm.
 _NORMS = {("", "an", ""): False, ("n", "a", "n"): True}
-_LAYER = re.compile(r"(encoder|decoder)_l(\d+)_(self|context|ffn)_(.+)")
-_NORM = re.compile(r".+_ln_(scale|bias)(?:_pre)?")
-_STACK_NORM = re.compile(r"(encoder|decoder)_(top|emb)_ln_(scale|bias)(?:_pre)?")
-_SUBLAYERS = {"self": "self_attention", "context": "memory_attention", "ffn": "feed_forward"}
-_ORDER = {"encoder": ("self", "ffn"), "decoder": ("self", "context", "ffn")}
-_PARTS = {"q": "query", "k": "key", "v": "value", "o": "output", "1": "inner", "2": "outer"}
-_LEAVES = {"W": "kernel", "b": "bias", "scale": "gamma", "bias": "beta"}
+_NAMES = WeightNames(
+    ["{side}_l{layer}_{sublayer}_{dense}{part}"],
+    ["{side}_l{layer}_{sublayer}_Wo_ln_{norm}", "{side}_l{layer}_{sublayer}_ffn_ln_{norm}"],
+    {"{side}_top_ln_{norm}": "{side}_norm/{norm}", "{side}_emb_ln_{norm}": "{input}_norm/{norm}"},
+    sublayers=("self", "context", "ffn"),
+    parts=("q", "k", "v", "o", "1", "2"),
+    dense=("W", "b"),
+    norm=("scale", "bias"),
+    first_layer=1,
+)
 _LOGITS = "decoder_ff_logit_out_"
 # Line breaks to YAML, but not to Marian, and characters that YAML forbids.
 _CONTROLS = (*range(1, 9), 11, 12, *range(14, 32), *range(127, 160), 0x2028, 0x2029, 0xFFFE, 0xFFFF)
@@ -85,22 +92,13 @@ def read_marian(model: str | Path, vocabulary: str | Path = "") -> Imported:
     projection = arrays.pop(f"{_LOGITS}Wt", target)
     if f"{_LOGITS}W" in arrays:
         projection = arrays.pop(f"{_LOGITS}W").T
-    bias = arrays.pop(f"{_LOGITS}b", np.zeros(len(target), np.float32)).reshape(-1)
+    bias = arrays.pop(f"{_LOGITS}b", None)
     orders, tokenizer = _vocabularies(path, str(vocabulary), (len(source), len(target)))
-    hparams["share_embeddings"], found = embedding_weights(
-        orders[0].rows(source),
-        orders[1].rows(target),
-        orders[1].rows(projection),
-        orders[1].bias(bias),
-        orders[0].pieces == orders[1].pieces,
+    hparams["share_embeddings"], found = equal_embeddings(
+        orders, source, target, projection, bias, orders[0].pieces == orders[1].pieces
     )
-    for name, value in arrays.items():
-        place = _place(name)
-        if place is None:
-            raise UserError(
-                f"{path}: the parameter {name} has no counterpart here.", code="unknown_weight"
-            )
-        found[place] = value if place.endswith("kernel") else value.reshape(-1)
+    named = {name.removesuffix("_pre"): value for name, value in arrays.items()}
+    found |= _NAMES.weights(named, path)
     return Imported(hparams, found, tokenizer)
 
 
@@ -173,22 +171,6 @@ def _hyperparameters(options: Mapping[str, Any], origin: str) -> dict[str, Any]:
         "norm_epsilon": 1e-6,
         "sinusoids": "tensor2tensor",
     }
-
-
-def _place(name: str) -> str | None:
-    """Returns the path here of a parameter that is no embedding."""
-    if match := _STACK_NORM.fullmatch(name):
-        side, where, leaf = match.groups()
-        owner = side if where == "top" else {"encoder": "source", "decoder": "target"}[side]
-        return f"{owner}_norm/{_LEAVES[leaf]}"
-    if not (match := _LAYER.fullmatch(name)) or match[3] not in _ORDER[match[1]]:
-        return None
-    side, number, sublayer, rest = match.groups()
-    layer = f"{side}_{int(number) - 1}"
-    if norm := _NORM.fullmatch(rest):
-        return f"{layer}/residual_{_ORDER[side].index(sublayer) + 1}/norm/{_LEAVES[norm[1]]}"
-    leaf, part = _LEAVES.get(rest[0]), _PARTS.get(rest[1:])
-    return f"{layer}/{_SUBLAYERS[sublayer]}/{part}/{leaf}" if leaf and part else None
 
 
 def _vocabularies(

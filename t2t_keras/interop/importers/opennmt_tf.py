@@ -10,15 +10,15 @@ import numpy as np
 
 from t2t_keras.errors import UserError, brief
 from t2t_keras.interop.importers.files import (
-    checkpoint_prefix,
     named_beside,
     read_file,
     read_text,
     read_yaml,
 )
 from t2t_keras.interop.importers.imported import Imported
+from t2t_keras.interop.importers.tensors import read_tensorflow
 from t2t_keras.interop.importers.vocabularies import listed_pieces, named_files
-from t2t_keras.io.plain_path import plain_path
+from t2t_keras.interop.importers.weights import WeightNames, check_size, embedding_weights
 
 # OpenNMT-tf's ids; the unknown id is behind all words of the vocabulary.
 _PADDING, _BEGIN, _END, _FIRST = range(4)
@@ -62,23 +62,15 @@ _TABLES = (
     "model/decoder/output_layer/kernel",
 )
 _BIAS = "model/decoder/output_layer/bias"
-# By whether the source shares the target's embeddings, and whether the softmax does.
-_SHARED = {
-    (True, True): "all",
-    (True, False): "input",
-    (False, True): "target",
-    (False, False): "none",
-}
-_STACK_NORM = re.compile(r"model/(encoder|decoder)/layer_norm/(gamma|beta)")
-_LAYER = re.compile(
-    r"model/(encoder|decoder)/layers/(\d+)/(self_attention|attention/0|ffn)/"
-    r"(?:(?:in|out)put_layer_norm/(gamma|beta)|layer/(\w+)/(kernel|bias))"
+_LAYER = "model/{side}/layers/{layer}/{sublayer}"
+_NAMES = WeightNames(
+    [f"{_LAYER}/layer/{{part}}/{{dense}}"],
+    [f"{_LAYER}/{place}put_layer_norm/{{norm}}" for place in ("in", "out")],
+    {"model/{side}/layer_norm/{norm}": "{side}_norm/{norm}"},
+    sublayers=("self_attention", "attention/0", "ffn"),
+    parts=(*(f"linear_{x}" for x in ("queries", "keys", "values", "output")), "inner", "outer"),
+    norm=("gamma", "beta"),
 )
-_OWNERS = {
-    "self_attention": ("self_attention", 1),
-    "attention/0": ("memory_attention", 2),
-    "ffn": ("feed_forward", 3),
-}
 
 
 def read_opennmt_tf(
@@ -101,7 +93,7 @@ def read_opennmt_tf(
         something that has no counterpart here, which is named.
     """
     path = Path(model)
-    prefix, weights, names = _read_checkpoint(path)
+    prefix, (weights, names) = _read_checkpoint(path)
     files, models, data = _data(vocabulary, prefix.parent)
     pieces = [_pieces(file) for file in files]
     # Averaged checkpoints are in a folder of the run's.
@@ -121,13 +113,7 @@ def read_opennmt_tf(
             hparams.pop("first_position", None)
     if "positions" in hparams:
         hparams.pop("sinusoids", None)
-    for name, value in weights.items():
-        place = _place(name)
-        if not place:
-            raise UserError(
-                f"{path}: the weight {name} has no counterpart here.", code="unknown_weight"
-            )
-        found[place] = value
+    found |= _NAMES.weights(weights, path)
     for side in ("encoder", "decoder"):
         layers = {name.split("/")[0] for name in found if name.startswith(f"{side}_")}
         hparams[f"num_{side}_layers"] = len(layers - {f"{side}_norm"})
@@ -137,31 +123,24 @@ def read_opennmt_tf(
     return Imported(hparams, found, tokenizer, int(steps[1]) if steps else 0)
 
 
-def _read_checkpoint(path: Path) -> tuple[Path, dict[str, np.ndarray], dict[str, str]]:
+def _read_checkpoint(path: Path) -> tuple[Path, tuple[dict[str, np.ndarray], dict[str, str]]]:
     """Returns the checkpoint's prefix, its weights, and what `_stored_names` does."""
-    import tensorflow as tf
     from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-    prefix = checkpoint_prefix(path)
-    try:
-        with plain_path(prefix) as plain:
-            reader = tf.train.load_checkpoint(plain)
-            graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
-                reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
-            )
-            weights = {
-                name.removesuffix(_VALUE): np.asarray(reader.get_tensor(name), np.float32)
-                for name in reader.get_variable_to_shape_map()
-                if name.startswith("model/")
-                and name.endswith(_VALUE)
-                and "/.OPTIMIZER_SLOT/" not in name
-            }
-    except Exception as error:  # An OpError, ValueError ... as the damage may be.
-        raise UserError(
-            f"{path}: expected a checkpoint of OpenNMT-tf 2 ({brief(error)}).",
-            code="not_a_checkpoint",
-        ) from error
-    return Path(prefix), weights, _stored_names(graph)
+    def read(reader) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+        graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
+            reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
+        )
+        weights = {
+            name.removesuffix(_VALUE): np.asarray(reader.get_tensor(name), np.float32)
+            for name in reader.get_variable_to_shape_map()
+            if name.startswith("model/")
+            and name.endswith(_VALUE)
+            and "/.OPTIMIZER_SLOT/" not in name
+        }
+        return weights, _stored_names(graph)
+
+    return read_tensorflow(path, "OpenNMT-tf 2", read)
 
 
 def _stored_names(graph) -> dict[str, str]:
@@ -363,43 +342,18 @@ def _embeddings(
     for name in set(stored):
         del weights[name]
     for file, table, its_pieces in zip(files, (source, target), pieces, strict=True):
-        if len(table) != len(its_pieces):
-            raise UserError(
-                f"{file} is not the vocabulary of the checkpoint: expected {len(table) - 1:,} "
-                f"lines, got {len(its_pieces) - 1:,}.",
-                code="other_vocabulary",
-            )
-    tied = stored[1] == stored[2]
-    shared = hparams["share_embeddings"] = _SHARED[stored[0] == stored[1], tied]
-    hparams["d_model"] = source.shape[1]
-    name = "embedding" if shared in ("all", "input") else "target_embedding"
-    found = {f"{name}/table/embeddings": _in_our_order(target)}
-    if name != "embedding":
-        found["source_embedding/table/embeddings"] = _in_our_order(source)
-    if not tied:
-        found[f"{name}/table/reverse_embeddings"] = _in_our_order(projection.T).T
+        check_size(len(table), its_pieces, file, "the checkpoint", 1)
     bias = weights.pop(_BIAS, None)
-    hparams["softmax_bias"] = bias is not None
-    if bias is not None:
-        found[f"{name}/bias"] = _in_our_order(bias)
+    hparams |= {"d_model": source.shape[1], "softmax_bias": bias is not None}
+    tied = stored[1] == stored[2]
+    hparams["share_embeddings"], found = embedding_weights(
+        *map(_in_our_order, (source, target, target if tied else projection.T)),
+        None if bias is None else _in_our_order(bias),
+        same_inputs=stored[0] == stored[1],
+        tied=tied,
+    )
     return found
 
 
 def _in_our_order(rows: np.ndarray) -> np.ndarray:
     return rows[[_PADDING, _END, len(rows) - 1, _BEGIN, *range(_FIRST, len(rows) - 1)]]
-
-
-def _place(name: str) -> str | None:
-    """Returns the path here of a weight of a stack, or None."""
-    if match := _STACK_NORM.fullmatch(name):
-        return f"{match[1]}_norm/{match[2]}"
-    match = _LAYER.fullmatch(name)
-    if not match:
-        return None
-    side, number, sublayer, norm, part, leaf = match.groups()
-    owner, place = _OWNERS[sublayer]
-    if norm:
-        return f"{side}_{number}/residual_{min(place, 2 + (side == 'decoder'))}/norm/{norm}"
-    parts = {"linear_queries": "query", "linear_keys": "key", "linear_values": "value"}
-    part = parts.get(part, part.removeprefix("linear_"))
-    return f"{side}_{number}/{owner}/{part}/{leaf}"

@@ -7,45 +7,31 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras.errors import UserError, brief
-from t2t_keras.interop.importers.files import checkpoint_prefix, read_file
+from t2t_keras.errors import UserError
+from t2t_keras.interop.importers.files import read_file
 from t2t_keras.interop.importers.imported import Imported, Settings
+from t2t_keras.interop.importers.tensors import read_tensorflow
+from t2t_keras.interop.importers.weights import WeightNames, embedding_weights
 from t2t_keras.interop.tokenizers.subwords import SubwordTokenizer
-from t2t_keras.io.plain_path import plain_path
 from t2t_keras.io.state import read_json
 from t2t_keras.text.tokenizer import Tokenizer
 
 # What the names of the model's weights begin with.
 _MODEL = "transformer/"
-_NAMES = {
-    "multihead_attention/q/kernel": "query/kernel",
-    "multihead_attention/k/kernel": "key/kernel",
-    "multihead_attention/v/kernel": "value/kernel",
-    "multihead_attention/output_transform/kernel": "output/kernel",
-    "conv1/kernel": "inner/kernel",
-    "conv1/bias": "inner/bias",
-    "conv2/kernel": "outer/kernel",
-    "conv2/bias": "outer/bias",
-    "layer_prepostprocess/layer_norm/layer_norm_scale": "norm/gamma",
-    "layer_prepostprocess/layer_norm/layer_norm_bias": "norm/beta",
-    "layer_postprocess/layer_norm/layer_norm_scale": "norm/gamma",
-    "layer_postprocess/layer_norm/layer_norm_bias": "norm/beta",
-}
-_SUBLAYERS = {
-    "self_attention": "self_attention",
-    "encdec_attention": "memory_attention",
-    "ffn": "feed_forward",
-}
-# Sub-layers in their order, for the number of the residual around each.
-_ORDER = {
-    "encoder": ("self_attention", "ffn"),
-    "decoder": ("self_attention", "encdec_attention", "ffn"),
-}
-_LAYER = re.compile(r"(encoder|decoder)/layer_(\d+)/(self_attention|encdec_attention|ffn)/(.+)")
-_POSITIONS = re.compile(r"(inputs|targets)_positional_embedding(?:/.*)?")
+_LAYER, _NORM = "{side}/layer_{layer}/{sublayer}", "layer_norm/layer_norm_{norm}"
+_NAMES = WeightNames(
+    [f"{_LAYER}/{{part}}/{{dense}}"],
+    [f"{_LAYER}/layer_{place}process/{_NORM}" for place in ("prepost", "post")],
+    {f"{{side}}/layer_prepostprocess/{_NORM}": "{side}_norm/{norm}"},
+    sublayers=("self_attention", "encdec_attention", "ffn"),
+    parts=(
+        *(f"multihead_attention/{part}" for part in ("q", "k", "v", "output_transform")),
+        *("conv1", "conv2"),
+    ),
+    norm=("scale", "bias"),
+)
 _SIDES = {"inputs": "source", "targets": "target"}
-_LEAVES = {"scale": "gamma", "bias": "beta"}
-_STACK_NORM = re.compile(r"(encoder|decoder)/layer_prepostprocess/layer_norm/layer_norm_(\w+)")
+_POSITIONS = re.compile(r"(inputs|targets)_positional_embedding(?:/.*)?")
 # Of a scope, which the size of its vocabulary tells, kind and number.
 _SHARDS = re.compile(
     r"(symbol_modality_\d+_\d+(?:_\d+)?)/(shared|input_emb|target_emb|softmax)/weights_(\d+)"
@@ -70,10 +56,13 @@ def read_tensor2tensor(
       UserError: a file is missing or damaged, or the model computes something that has no
         counterpart here, which is named.
     """
-    folder, weights, trained, steps = _read_checkpoint(Path(model))
+    prefix, (weights, trained, steps) = read_tensorflow(
+        Path(model), "tensor2tensor", _read_checkpoint
+    )
+    folder = prefix.parent
     path = folder / "hparams.json"
     hparams = hyperparameters(Settings(read_json(path, "tensor2tensor wrote it there."), str(path)))
-    found, spaces = {}, None
+    found, others, spaces = {}, {}, None
     shards: dict[tuple[str, str], dict[int, np.ndarray]] = {}
     for name, value in weights.items():
         short = name.removeprefix(_MODEL).removeprefix("body/")
@@ -84,12 +73,9 @@ def read_tensor2tensor(
         elif match := _POSITIONS.fullmatch(short):
             found[f"{_SIDES[match[1]]}_positions/table"] = value
             hparams["max_positions"] = len(value)
-        elif place := _place(short):
-            found[place] = value
         else:
-            raise UserError(
-                f"{model}: the weight {name} has no counterpart here.", code="unknown_weight"
-            )
+            others[short] = value
+    found |= _NAMES.weights(others, model)
     given = [Path(name) for name in str(vocabulary).split(",") if name]
     tables = _tables(shards, given, model)
     found |= _embeddings(tables, hparams, model)
@@ -113,19 +99,6 @@ def _space(given: int | None, trained: Sequence[int], count: int, model: str | P
             code="bad_value",
         )
     return given
-
-
-def _place(name: str) -> str | None:
-    """Returns the path here of a weight of a layer or a stack, or None."""
-    if match := _STACK_NORM.fullmatch(name):
-        return f"{match[1]}_norm/{_LEAVES[match[2]]}"
-    if not (match := _LAYER.fullmatch(name)) or match[4] not in _NAMES:
-        return None
-    side, layer, sublayer, rest = match.groups()
-    owner, inner = _SUBLAYERS[sublayer], _NAMES[rest]
-    if inner.startswith("norm/"):
-        owner = f"residual_{_ORDER[side].index(sublayer) + 1}"
-    return f"{side}_{layer}/{owner}/{inner}"
 
 
 def hyperparameters(settings: Settings) -> dict[str, Any]:
@@ -243,22 +216,17 @@ def _embeddings(
     tables: Mapping[str, np.ndarray], hparams: dict[str, Any], model: str | Path
 ) -> dict[str, np.ndarray]:
     """Returns the weights of embeddings and softmax, and sets what shares them."""
-    if set(tables) == {"shared"}:
-        return {"embedding/table/embeddings": tables["shared"]}
-    if set(tables) == {"shared", "softmax"}:
-        hparams["share_embeddings"] = "input"
-        return {
-            "embedding/table/embeddings": tables["shared"],
-            "embedding/table/reverse_embeddings": tables["softmax"].T,
-        }
-    if set(tables) - {"softmax"} == {"input_emb", "target_emb"}:
-        hparams["share_embeddings"] = "none" if "softmax" in tables else "target"
-        found = {
-            "source_embedding/table/embeddings": tables["input_emb"],
-            "target_embedding/table/embeddings": tables["target_emb"],
-        }
-        if "softmax" in tables:
-            found["target_embedding/table/reverse_embeddings"] = tables["softmax"].T
+    kinds = set(tables) - {"softmax"}
+    if kinds in ({"shared"}, {"input_emb", "target_emb"}):
+        target = tables.get("target_emb", tables.get("shared"))
+        source = tables.get("input_emb", target)
+        hparams["share_embeddings"], found = embedding_weights(
+            source,
+            target,
+            tables.get("softmax", target),
+            same_inputs=kinds == {"shared"},
+            tied="softmax" not in tables,
+        )
         return found
     raise UserError(
         f"{model}: expected embeddings that are all shared, or none of them, got "
@@ -302,35 +270,21 @@ def _load(file: Path) -> Tokenizer:
     return SubwordTokenizer(read_file(file), origin=f"The vocabulary {file}")
 
 
-def _read_checkpoint(path: Path) -> tuple[Path, dict[str, np.ndarray], list[int], int]:
-    """Returns of a checkpoint: its folder, weights by name, trained target spaces, and steps."""
-    import tensorflow as tf
-
-    folder = path if path.is_dir() else path.parent
-    try:
-        with plain_path(checkpoint_prefix(path)) as plain:
-            reader = tf.train.load_checkpoint(plain)
-            names = list(reader.get_variable_to_shape_map())
-            weights = {
-                name: reader.get_tensor(name)
-                for name in names
-                if name.startswith(_MODEL) and not _OF_TRAINING.search(name)
-            }
-            means = [reader.get_tensor(name) for name in names if name.endswith(f"{_SPACES}/Adam")]
-            steps = reader.get_tensor("global_step") if reader.has_tensor("global_step") else 0
-    except Exception as error:  # An OpError, ValueError ... as the damage may be.
-        raise UserError(
-            f"{path}: expected a checkpoint of tensor2tensor ({brief(error)}).",
-            code="not_a_checkpoint",
-        ) from error
+def _read_checkpoint(reader) -> tuple[dict[str, np.ndarray], list[int], int]:
+    """Returns weights by name, trained target spaces, and steps."""
+    names = list(reader.get_variable_to_shape_map())
+    weights = {
+        name: reader.get_tensor(name)
+        for name in names
+        if name.startswith(_MODEL) and not _OF_TRAINING.search(name)
+    }
     if not weights:
-        raise UserError(
-            f"{path}: the checkpoint has no weights of a transformer of tensor2tensor.",
-            code="not_a_checkpoint",
-        )
+        raise ValueError("it has no weights of a transformer")
+    means = [reader.get_tensor(name) for name in names if name.endswith(f"{_SPACES}/Adam")]
     # The mean of the gradients of what was never used stays 0.
     trained = np.flatnonzero(np.any(means[0], axis=1)).tolist() if means else []
-    return folder, weights, trained, int(steps)
+    steps = reader.get_tensor("global_step") if reader.has_tensor("global_step") else 0
+    return weights, trained, int(steps)
 
 
 # The optimizer's own variables have the names of the weights with these added.

@@ -3,15 +3,19 @@
 import io
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
 from t2t_keras.errors import UserError, brief
+from t2t_keras.interop.importers.files import checkpoint_prefix
 from t2t_keras.interop.importers.pickles import TensorPickle
 from t2t_keras.io.foreign import MOST_BYTES, open_regular
+from t2t_keras.io.plain_path import plain_path
+
+Content = TypeVar("Content")
 
 
 def read_weights(folder: Path, *files: str) -> dict[str, np.ndarray]:
@@ -59,6 +63,35 @@ def _read_safetensors(path: Path) -> Mapping[str, np.ndarray]:
         raise
     except Exception as error:
         raise UserError(f"{path} cannot be read: {brief(error)}", code="not_read") from error
+
+
+def read_tensorflow(
+    path: Path, toolkit: str, read: Callable[[Any], Content]
+) -> tuple[Path, Content]:
+    """Reads a TensorFlow checkpoint: `path`, or the newest in that folder.
+
+    Args:
+      path: without an ending.
+      toolkit: that wrote it, for errors.
+      read: takes what is needed from TensorFlow's `CheckpointReader`.
+
+    Returns:
+      The path without its ending, and what `read` returned.
+
+    Raises:
+      UserError: it cannot be read.
+    """
+    import tensorflow as tf
+
+    prefix = checkpoint_prefix(path)
+    try:
+        with plain_path(prefix) as plain:
+            return Path(prefix), read(tf.train.load_checkpoint(plain))
+    except Exception as error:  # An OpError, ValueError ... as the damage may be.
+        raise UserError(
+            f"{path}: expected a checkpoint of {toolkit} ({brief(error)}).",
+            code="not_a_checkpoint",
+        ) from error
 
 
 # The first pickle of a file of PyTorch before 1.6.

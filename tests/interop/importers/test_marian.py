@@ -19,13 +19,13 @@ from t2t_keras.data.generate import generate
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.experiment import train
 from t2t_keras.interop.bin import t2t_import
-from t2t_keras.interop.importers.embeddings import IdOrder, embedding_weights, pieces_by_id
 from t2t_keras.interop.importers.imported import make_run
 from t2t_keras.interop.importers.marian import read_huggingface
 from t2t_keras.interop.importers.marian_npz import read_marian, read_vocabulary
 from t2t_keras.interop.importers.readers import read_model
 from t2t_keras.interop.importers.tensors import read_weights
 from t2t_keras.interop.importers.vocabularies import joint_pieces
+from t2t_keras.interop.importers.weights import IdOrder, equal_embeddings, pieces_by_id
 from t2t_keras.layers.position import sinusoids
 from t2t_keras.serving.export.signatures import TranslationModule
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
@@ -443,7 +443,8 @@ def test_vocabularies_in_yaml(tmp_path):
 )
 def test_tables_that_are_equal_are_shared(target, projection, one_vocabulary, share):
     tables = [np.full((3, 2), number) for number in (1, target, projection)]
-    name, found = embedding_weights(*tables, np.zeros(3), one_vocabulary)
+    orders = 2 * [IdOrder(["</s>", "<unk>", "a"], 0, 1)]
+    name, found = equal_embeddings(orders, *tables, None, one_vocabulary)
     assert name == share
     assert ("source_embedding/table/embeddings" in found) == (share in ("target", "none"))
     assert any("reverse" in each for each in found) == (share in ("input", "none"))

@@ -106,8 +106,8 @@ def test_a_model_without_positions(monkeypatch):
     read = opennmt_tf._read_checkpoint
 
     def without_positions(path):
-        prefix, weights, names = read(path)
-        return prefix, weights, {n: v for n, v in names.items() if "position_encoder" not in n}
+        prefix, (weights, names) = read(path)
+        return prefix, (weights, {n: names[n] for n in names if "position_encoder" not in n})
 
     monkeypatch.setattr(opennmt_tf, "_read_checkpoint", without_positions)
     found = read_opennmt_tf(SHARED, FOLDER / "shared.yml").hparams
@@ -119,8 +119,8 @@ def test_a_weight_without_counterpart_is_named(monkeypatch):
     name = "model/encoder/layers/0/self_attention/layer/relative_position_keys"
 
     def with_relative_positions(path):
-        prefix, weights, names = read(path)
-        return prefix, weights | {name: np.zeros((41, 4))}, names
+        prefix, (weights, names) = read(path)
+        return prefix, (weights | {name: np.zeros((41, 4))}, names)
 
     monkeypatch.setattr(opennmt_tf, "_read_checkpoint", with_relative_positions)
     with refused("unknown_weight", name):
