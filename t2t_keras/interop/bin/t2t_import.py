@@ -8,15 +8,14 @@ t2t-import --from=opennmt_tf --model=run --vocabulary=data.yml ...
 
 from t2t_keras import registry
 from t2t_keras.bin.flags import command, define_common, required
+from t2t_keras.interop.importers.readers import IMPORTERS
 from t2t_keras.io.flags import Flags
-
-_TOOLKITS = ("tensor2tensor", "marian", "huggingface", "fairseq", "opennmt_tf")
 
 
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Model")
-    flags.choice("from", "Toolkit that trained it", _TOOLKITS, None)
+    flags.choice("from", "Toolkit that trained it", [*IMPORTERS], None)
     flags.path("model", "Its folder or checkpoint")
     flags.paths("vocabulary", "Its vocabulary, where not beside it; a comma between several files")
     flags.integer("target_space", "tensor2tensor's SpaceID of the target; default: the trained one")
@@ -34,9 +33,8 @@ def run(flags: Flags) -> None:
     from t2t_keras.settings import parse_assignments
 
     problem = registry.problem(flags.problem, flags.problem_config)
-    toolkit = getattr(flags, "from")
     imported = read_model(
-        toolkit,
+        getattr(flags, "from"),
         flags.model,
         problem.languages(),
         vocabulary=",".join(flags.vocabulary or ()),

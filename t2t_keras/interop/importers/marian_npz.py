@@ -9,6 +9,7 @@ import numpy as np
 from t2t_keras.errors import UserError, brief
 from t2t_keras.interop.importers.files import named_beside, read_file, read_yaml
 from t2t_keras.interop.importers.imported import Imported, Settings
+from t2t_keras.interop.importers.marian import read_huggingface
 from t2t_keras.interop.importers.tensors import check_compression
 from t2t_keras.interop.importers.vocabularies import by_kind, listed_pieces, named_files
 from t2t_keras.interop.importers.weights import (
@@ -69,7 +70,7 @@ def read_marian(model: str | Path, vocabulary: str | Path = "") -> Imported:
     differ a little: Marian's wavelengths reach 10000 · 2 pi, and it adds 1e-6 to the variance.
 
     Args:
-      model: the `.npz` file, or a folder with one.
+      model: the `.npz` file, or a folder with one or with what `read_huggingface` takes.
       vocabulary: the vocabulary, or those of source and target, with commas between: `.spm`, `.yml`
         or one piece a line; "" = those that `decoder.yml` or its like beside the model names.
         `.spm` files with others divide text into their pieces; if none is given, source.spm and
@@ -79,6 +80,14 @@ def read_marian(model: str | Path, vocabulary: str | Path = "") -> Imported:
       UserError: a file is missing or damaged, would run code, or the model computes something that
         has no counterpart here, which is named.
     """
+    if (Path(model) / "config.json").exists():
+        if vocabulary:
+            raise UserError(
+                f"{model}: source.spm, target.spm and vocab.json in it are read; {vocabulary} "
+                f"cannot replace them. Put it there under its name, and give no vocabulary.",
+                code="bad_flags",
+            )
+        return read_huggingface(model)
     path = _find_model(Path(model))
     arrays = _read_arrays(path)
     options = read_yaml(arrays.pop(_OPTIONS).tobytes().rstrip(b"\0"), f"{path}: {_OPTIONS}")

@@ -1,18 +1,20 @@
-"""Which reader belongs to which toolkit."""
+"""Readers of models of other toolkits, by the toolkit's name."""
 
 import dataclasses
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from t2t_keras.errors import UserError, brief
-from t2t_keras.interop.importers.fairseq import read_fairseq
-from t2t_keras.interop.importers.imported import Imported
-from t2t_keras.interop.importers.marian import read_huggingface
-from t2t_keras.interop.importers.marian_npz import read_marian
-from t2t_keras.interop.importers.opennmt_tf import read_opennmt_tf
-from t2t_keras.interop.importers.tensor2tensor import read_tensor2tensor
+from t2t_keras.settings import Registry
 
+if TYPE_CHECKING:
+    from t2t_keras.interop.importers.imported import Imported
+
+# Functions of a model's path that return what it has as `Imported`. They may also take
+# `languages`, `vocabulary`, `target_space` and `changes`, as `read_model` does.
+IMPORTERS = Registry("importer")
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
 
@@ -23,11 +25,11 @@ def read_model(
     vocabulary: str | Path = "",
     target_space: int | None = None,
     changes: Mapping[str, Any] | None = None,
-) -> Imported:
+) -> "Imported":
     """Reads the model of a toolkit; see the reader of each for what it needs.
 
     Args:
-      toolkit: "tensor2tensor", "marian", "huggingface", "fairseq" or "opennmt_tf".
+      toolkit: a registered importer, such as "tensor2tensor".
       model: its folder or checkpoint.
       languages: of source and target.
       vocabulary: a file, or several with a comma between, as the reader says; "" = those beside
@@ -39,21 +41,19 @@ def read_model(
       UserError: a file is missing or damaged, the model cannot be represented, or something is
         given that its reader does not take.
     """
-    if target_space is not None and toolkit != "tensor2tensor":
-        raise UserError(
-            f"target_space is tensor2tensor's, and has no effect with {toolkit}.", code="bad_flags"
-        )
-    own_folder = toolkit == "huggingface" or (
-        toolkit == "marian" and (Path(model) / "config.json").exists()
+    read = IMPORTERS[toolkit]
+    taken = inspect.signature(read).parameters
+    for name, value in {"vocabulary": vocabulary, "target_space": target_space}.items():
+        if name not in taken and value not in ("", None):
+            raise UserError(
+                f"{toolkit} takes no {name}, and {value} would have no effect. Leave it out.",
+                code="bad_flags",
+            )
+    options = dict(
+        languages=languages, vocabulary=vocabulary, target_space=target_space, changes=changes
     )
-    if own_folder and vocabulary:
-        raise UserError(
-            f"{model}: source.spm, target.spm and vocab.json in it are read; {vocabulary} cannot "
-            f"replace them. Put it there under its name, and give no vocabulary.",
-            code="bad_flags",
-        )
     try:
-        imported = _read(toolkit, own_folder, model, languages, vocabulary, target_space, changes)
+        imported = read(model, **{name: options[name] for name in options if name in taken})
     except _DAMAGE as error:
         # Shapes and values that no toolkit writes fail anywhere.
         reason = f"{type(error).__name__}: {brief(error)}"
@@ -63,21 +63,3 @@ def read_model(
             code="damaged_model",
         ) from error
     return dataclasses.replace(imported, hparams={**imported.hparams, **(changes or {})})
-
-
-def _read(
-    toolkit: str,
-    own_folder: bool,
-    model: str | Path,
-    languages: tuple[str, str],
-    vocabulary: str | Path,
-    target_space: int | None,
-    changes: Mapping[str, Any] | None,
-) -> Imported:
-    if toolkit == "tensor2tensor":
-        return read_tensor2tensor(model, vocabulary, target_space)
-    if toolkit == "fairseq":
-        return read_fairseq(model, languages, vocabulary)
-    if toolkit == "opennmt_tf":
-        return read_opennmt_tf(model, vocabulary, changes)
-    return read_huggingface(model) if own_folder else read_marian(model, vocabulary)
