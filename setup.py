@@ -39,8 +39,7 @@ setup(
     package_data={
         "t2t_keras": ["py.typed"],
         "t2t_keras.decoding.search": ["*.cc"],
-        "t2t_keras.lab.comparison": ["*.html", "*.css"],
-        "t2t_keras.lab.insights": ["*.html", "*.css", "*.js"],
+        "t2t_keras.lab": ["templates/*"],
         "t2t_keras.problems": ["*.tsv"],
         "t2t_keras.recipes": ["*/Snakefile", "*/*.yaml", "*/*/*.yaml"],
         "t2t_keras.problems.toy": ["*.tsv"],
@@ -52,6 +51,7 @@ setup(
         "absl-py>=2.1,<3",
         "defusedxml>=0.7.1,<0.8",
         "grpcio>=1.71,<2",
+        "Jinja2>=3.1,<4",
         "keras>=3.15,<4",
         "ml-dtypes>=0.5,<0.7",
         "numpy>=2.0,<3",

@@ -7,6 +7,11 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from markupsafe import Markup
+
+from t2t_keras.lab.comparison.breakdown import Bucket
+from t2t_keras.lab.comparison.scores import SystemScore
+
 _HEIGHT = 30
 _BETWEEN_SERIES = 5
 _MARGIN = 7  # Per cent of the width on either side.
@@ -37,16 +42,30 @@ class Scale(NamedTuple):
         first, last = math.floor(low / step), math.ceil(high / step)
         return cls([round(at * step, 9) for at in range(first, max(last, first + 2) + 1)])
 
+    @classmethod
+    def of_scores(cls, scores: Sequence[SystemScore]) -> "Scale":
+        """Returns one that holds scores and the intervals around their means."""
+        edges = [score.score for score in scores]
+        for score in scores:
+            if score.interval is not None:
+                edges += [score.mean - score.interval, score.mean + score.interval]
+        return cls.of(edges)
+
+    @classmethod
+    def of_buckets(cls, buckets: Sequence[Bucket], measure: str) -> "Scale":
+        """Returns one that holds what all systems have in all buckets."""
+        return cls.of(value for bucket in buckets for value in bucket.values[measure])
+
     def at(self, value: float) -> str:
         """Returns where a value is, as "50%"."""
         share = (value - self.ticks[0]) / (self.ticks[-1] - self.ticks[0])
         return f"{_MARGIN + (100 - 2 * _MARGIN) * share:.2f}%"
 
 
-def axis(scale: Scale) -> str:
+def axis(scale: Scale) -> Markup:
     """Returns the numbers of an axis."""
     texts = [f'<text x="{scale.at(tick)}" y="12">{tick:g}</text>' for tick in scale.ticks]
-    return f'<svg class="axis" height="16" aria-hidden="true">{"".join(texts)}</svg>'
+    return Markup(f'<svg class="axis" height="16" aria-hidden="true">{"".join(texts)}</svg>')
 
 
 def dots(
@@ -55,7 +74,7 @@ def dots(
     interval: float | None = None,
     center: float | None = None,
     first: int = 0,
-) -> str:
+) -> Markup:
     """Returns a row with a marker for each value, of series `first` and those after it.
 
     `interval` is the half width of a line around `center`, as of a confidence interval.
@@ -77,18 +96,21 @@ def dots(
             f'<svg x="{scale.at(value)}" y="{y:g}" overflow="visible">'
             f"{_shape(first + number)}</svg>"
         )
-    return f'<svg class="plot" height="{_HEIGHT}" aria-hidden="true">{"".join(parts)}</svg>'
+    return _plot("".join(parts))
 
 
-def bar(share: float, kind: str) -> str:
+def bar(share: float, kind: str) -> Markup:
     """Returns a bar over a share of the width; `kind` is a class that colours it."""
-    rect = f'<rect class="bar {kind}" y="7" width="{100 * share:.2f}%" height="16"/>'
-    return f'<svg class="plot" height="{_HEIGHT}" aria-hidden="true">{rect}</svg>'
+    return _plot(f'<rect class="bar {kind}" y="7" width="{100 * share:.2f}%" height="16"/>')
 
 
-def marker(series: int) -> str:
+def _plot(content: str) -> Markup:
+    return Markup(f'<svg class="plot" height="{_HEIGHT}" aria-hidden="true">{content}</svg>')
+
+
+def marker(series: int) -> Markup:
     """Returns the marker of a series, for a legend."""
-    return (
+    return Markup(
         f'<svg class="marker" width="14" height="14" viewBox="-7 -7 14 14" aria-hidden="true">'
         f"{_shape(series)}</svg>"
     )

@@ -2,12 +2,14 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from tabulate import tabulate
 
 from t2t_keras.lab.comparison.breakdown import Bucket, Differences
 from t2t_keras.lab.comparison.comparison import Comparison
 from t2t_keras.lab.comparison.scores import LEVEL, MetricScores, SystemScore
+from t2t_keras.lab.comparison.systems import System
 
 
 def text_report(comparison: Comparison) -> str:
@@ -22,7 +24,7 @@ def text_report(comparison: Comparison) -> str:
             [row for metric in comparison.metrics for row in _score_rows(metric, names)],
         ),
         "\n".join(metric.signature for metric in comparison.metrics if metric.signature),
-        *_costs(comparison),
+        *_costs(text.systems),
         "By words of the reference",
         _bucket_table(comparison.lengths, names, "words", "sentences"),
         f"By how often a word occurs in {comparison.training_text or 'the references'}",
@@ -55,32 +57,53 @@ def shown_score(score: SystemScore, digits: int) -> list[str]:
     ]
 
 
-def cost_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Returns what is known of each system's seconds and size: headings, and a row for each."""
-    columns = {
-        "training": [_seconds(each.training_seconds) for each in comparison.text.systems],
-        "trained on": [each.training_hardware for each in comparison.text.systems],
-        "decoding": [_seconds(each.decoding_seconds) for each in comparison.text.systems],
-        "decoded on": [each.decoding_hardware for each in comparison.text.systems],
-        "size": [
-            "" if each.megabytes is None else f"{each.megabytes:,.1f} MB"
-            for each in comparison.text.systems
-        ],
-    }
-    columns = {heading: column for heading, column in columns.items() if any(column)}
-    names = [system.name for system in comparison.text.systems]
-    rows = [list(row) for row in zip(names, *columns.values(), strict=True)] if columns else []
-    return ["system", *columns], rows
+class Cost(NamedTuple):
+    """What is known of the systems' seconds or sizes.
+
+    Attributes:
+      heading: what it is.
+      values: of each system, as they are shown; "" = unknown.
+      hardware: what each was taken on.
+    """
+
+    heading: str
+    values: Sequence[str]
+    hardware: Sequence[str]
+
+
+def costs(systems: Sequence[System]) -> list[Cost]:
+    """Returns those that are known of any system."""
+    sizes = ["" if s.megabytes is None else f"{s.megabytes:,.1f} MB" for s in systems]
+    found = [
+        Cost(
+            "training",
+            [_seconds(system.training_seconds) for system in systems],
+            [system.training_hardware for system in systems],
+        ),
+        Cost(
+            "decoding",
+            [_seconds(system.decoding_seconds) for system in systems],
+            [system.decoding_hardware for system in systems],
+        ),
+        Cost("size", sizes, [""] * len(systems)),
+    ]
+    return [cost for cost in found if any((*cost.values, *cost.hardware))]
 
 
 def _seconds(seconds: float | None) -> str:
     return "" if seconds is None else f"{seconds:,.1f} s"
 
 
-def _costs(comparison: Comparison) -> Iterator[str]:
-    headings, rows = cost_rows(comparison)
-    if rows:
-        yield _table(headings, rows, left=1)
+def _costs(systems: Sequence[System]) -> Iterator[str]:
+    columns = {"system": [system.name for system in systems]}
+    for cost in costs(systems):
+        both = {cost.heading: cost.values, _ON.get(cost.heading, ""): cost.hardware}
+        columns |= {heading: column for heading, column in both.items() if any(column)}
+    if len(columns) > 1:
+        yield _table([*columns], list(zip(*columns.values(), strict=True)), left=1)
+
+
+_ON = {"training": "trained on", "decoding": "decoded on"}
 
 
 def _bucket_table(

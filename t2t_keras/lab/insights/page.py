@@ -2,10 +2,7 @@
 
 import base64
 import dataclasses
-import difflib
-import json
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -13,14 +10,8 @@ import numpy as np
 from t2t_keras.decoding.translation import AttentionWeights, Hypothesis
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.lab.insights.views import (
-    DASHES,
-    KINDS,
-    ON_DARK,
-    ON_LIGHT,
-    AttentionView,
-    attention_view,
-)
+from t2t_keras.lab.insights.views import DASHES, KINDS, AttentionView, attention_view
+from t2t_keras.lab.pages import ON_LIGHT, changed_words, render
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,8 +60,6 @@ def sentence_insights(translator: Translator, lines: Sequence[str]) -> Iterator[
         yield from map(SentenceInsights, lines[some], hypotheses, attentions)
 
 
-# Files whose names, in double braces, stand in the template for their content.
-_PARTS = ("attention_page.css", "attention_drawing.js", "attention_controls.js")
 # Weights are whole numbers of ten-thousandths in the page: what is shown has fewer decimals.
 _WEIGHT_STEPS = 10_000
 
@@ -83,27 +72,11 @@ def attention_page(sentences: Iterable[SentenceInsights]) -> str:
     """
     data = {
         "sentences": list(map(_sentence, sentences)),
-        "colors": {"light": ON_LIGHT, "dark": ON_DARK},
+        "colors": len(ON_LIGHT),
         "dashes": DASHES,
         "weightSteps": _WEIGHT_STEPS,
     }
-    page = _read("attention_page.html")
-    for file in _PARTS:
-        page = page.replace(f"{{{{{file}}}}}", _read(file))
-    # The last: a sentence may hold the other marks.
-    return page.replace("{{insights}}", _inside_script(data))
-
-
-def _read(file: str) -> str:
-    return resources.files("t2t_keras.lab.insights").joinpath(file).read_text("utf-8")
-
-
-def _inside_script(data: Any) -> str:
-    """Returns JSON in which nothing can end the script element that it stands in."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
+    return render("attention.html", title="Attention", data=data)
 
 
 def _sentence(sentence: SentenceInsights) -> dict[str, Any]:
@@ -111,24 +84,11 @@ def _sentence(sentence: SentenceInsights) -> dict[str, Any]:
     return {
         "source": sentence.source,
         "hypotheses": [
-            {"score": hypothesis.score, "parts": _parts(best, hypothesis.text)}
+            {"score": hypothesis.score, "parts": [*changed_words(best, hypothesis.text)]}
             for hypothesis in sentence.hypotheses
         ],
         "views": {kind: _view(attention_view(sentence.attention, kind)) for kind in KINDS},
     }
-
-
-def _parts(best: str, text: str) -> list[tuple[str, bool]]:
-    """Returns the text cut up, each part with whether it differs from the best hypothesis.
-
-    A part that is empty stands where the best has words and the text has none.
-    """
-    words = text.split(" ")
-    matcher = difflib.SequenceMatcher(a=best.split(" "), b=words, autojunk=False)
-    return [
-        (" ".join(words[start:end]), operation != "equal")
-        for operation, _, _, start, end in matcher.get_opcodes()
-    ]
 
 
 def _view(view: AttentionView) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from t2t_keras.decoding.translation import AttentionWeights
+from t2t_keras.lab.pages import ON_LIGHT
 from t2t_keras.text.tokenizer import SPACE
 
 _SHOWN_SPACE = "\N{OPEN BOX}"  # for a space that stands alone
@@ -40,8 +41,6 @@ def shown_pieces(pieces: Sequence[str]) -> list[ShownPiece]:
     return shown
 
 
-ON_LIGHT = tuple("#4784fa #be3008 #107c69 #c656b1 #9b9624 #34027c #174e66 #6d2214".split())
-ON_DARK = tuple("#8da4f1 #f0b980 #129715 #c73793 #eef23e #8c58e1 #a3e7ec #da8092".split())
 # Lengths of lines and gaps; each is used for as many heads as there are colours.
 DASHES = ((), (6, 3), (1.5, 2.5), (8, 2.5, 1.5, 2.5))
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from contrast import linear
 
-from t2t_keras.lab.insights.views import ON_DARK, ON_LIGHT, head_color, head_dashes
+from t2t_keras.lab.insights.views import head_color, head_dashes
+from t2t_keras.lab.pages import ON_DARK, ON_LIGHT
 
 # Their matrices for linear RGB at severity 1.0.
 VISION = {
@@ -46,8 +47,8 @@ def lab(linear_rgb):
 
 
 def test_lines_stand_out_from_the_page(root):
-    style = (root / "t2t_keras/lab/insights/attention_page.css").read_text("utf-8")
-    surfaces = re.findall(r"--surface: (#\w{6})", style)
+    style = (root / "t2t_keras/lab/templates/base.css").read_text("utf-8")
+    surfaces = re.search(r"--surface: light-dark\((#\w{6}), (#\w{6})\)", style).groups()
     for colors, surface in zip((ON_LIGHT, ON_DARK), surfaces, strict=True):
         *lines, page = linear(rgb([*colors, surface])) @ [0.2126, 0.7152, 0.0722] + 0.05
         assert min(max(line / page, page / line) for line in lines) >= 3.0

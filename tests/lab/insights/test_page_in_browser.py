@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from contrast import text_contrasts
 
-from t2t_keras.lab.insights.views import ON_DARK, ON_LIGHT, head_dashes
+from t2t_keras.lab.insights.views import head_dashes
+from t2t_keras.lab.pages import ON_DARK, ON_LIGHT
 
 
 def lines(page):
@@ -102,7 +103,7 @@ def test_heads_are_switched(open_page, weights):
     strokes = page.run("return [1, 9, 17, 33].map(stroke)")
     dashes = [" ".join(map(str, head_dashes(head))) for head in (1, 9, 17, 33)]
     assert strokes == [
-        'stroke="var(--head-1)"' + f' stroke-dasharray="{each}"' * bool(each) for each in dashes
+        'stroke="var(--c1)"' + f' stroke-dasharray="{each}"' * bool(each) for each in dashes
     ]
 
 

@@ -143,12 +143,12 @@ function drawAttention() {
 }
 
 const stroke = (head) => {
-  const dashes = DATA.dashes[Math.floor(head / DATA.colors.light.length) % DATA.dashes.length];
+  const dashes = DATA.dashes[Math.floor(head / DATA.colors) % DATA.dashes.length];
   return (
     `stroke="${color(head)}"` + (dashes.length ? ` stroke-dasharray="${dashes.join(" ")}"` : "")
   );
 };
-const color = (head) => `var(--head-${head % DATA.colors.light.length})`;
+const color = (head) => `var(--c${head % DATA.colors})`;
 
 /** Shows, at the words of the other side, the weights of the word that is looked at. */
 function markWords(shown, chosen) {

@@ -181,11 +181,6 @@ function listen() {
 }
 
 function start() {
-  const declared = (colors) =>
-    `:root{${colors.map((value, head) => `--head-${head}:${value}`).join(";")}}`;
-  const { light, dark } = DATA.colors;
-  const inDark = `@media (prefers-color-scheme: dark){${declared(dark)}}`;
-  document.head.append(element("style", { textContent: declared(light) + inDark }));
   document.querySelector(".chooser").hidden = DATA.sentences.length === 1;
   at("sentence").append(
     ...DATA.sentences.map(({ source }, number) =>
