@@ -16,8 +16,7 @@ from t2t_keras import registry
 from t2t_keras.data.generate import generate
 from t2t_keras.decoding import lines
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.inputs import check_lines
-from t2t_keras.decoding.stages import PreparedLine
+from t2t_keras.decoding.lines import check_lines
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import decoded, read_lines
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
@@ -67,7 +66,8 @@ def check(count: int, seed: int, folder: Path) -> dict[str, int]:
             text = decoded(line, "dev.en", number)
             check_lines([text])
             config = DecodeConfig(max_input_length=64, split_long=number % 2 == 0)
-            [found] = lines.read_lines([PreparedLine(text)], tokenizer, config, problem)
+            found = lines.Line(text)
+            lines.read_lines([found], tokenizer, config, problem)
             assert all(len(part.ids) <= 64 for part in found.parts)
             results["read by the decoder"] += 1
         except UserError:

@@ -45,7 +45,6 @@ from t2t_keras.settings import Registry
 
 if TYPE_CHECKING:
     from t2t_keras.data.problem import Problem
-    from t2t_keras.decoding.stages import LineStage
 
 ProblemClass = TypeVar("ProblemClass", bound=type)
 
@@ -131,15 +130,6 @@ def changed_hparams(hparams: HParams, hparams_set: str = "transformer_base") -> 
     reference = (HPARAMS_SETS[hparams_set]() if known else HParams()).config()
     # A set that is not registered may have hyperparameters of its own.
     return {n: value for n, value in hparams.config().items() if value != reference.get(n)}
-
-
-def line_stages(config: Any, problem: "Problem") -> "list[LineStage]":
-    """Returns the registered stages that have something to do for settings and a problem."""
-    # This library's come first, whatever was imported before.
-    makers = sorted(
-        LINE_STAGES.load().values(), key=lambda make: not make.__module__.startswith("t2t_keras.")
-    )
-    return [stage for make in makers if (stage := make(config, problem))]
 
 
 def model(name: str) -> type[Any]:

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from t2t_keras.decoding.aligning import restored_words
-from t2t_keras.decoding.inputs import check_one_each, encode_text
-from t2t_keras.decoding.lines import Line
+from t2t_keras.decoding.lines import Line, check_one_each, encode_text
 from t2t_keras.decoding.translation import Translation
-from t2t_keras.text.alignment import word_numbers
+from t2t_keras.text.alignment import restored_words, word_numbers
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
@@ -64,7 +62,7 @@ def confidences(
         log_probs = found[index].astype(np.float64)
         of_words = _of_words(translator.tokenizer.pieces(targets[index][:-1]), log_probs)
         # A symbol may stand for several words, or for none.
-        restored = restored_words(texts[index], read[number].prepared.restore)
+        restored = restored_words(texts[index], read[number].restore)
         probability = 1.0
         for word, numbers in enumerate(restored):
             # In a piece of tensor2tensor's, words may stand after the one that it begins in.
@@ -79,13 +77,13 @@ def confidences(
 
 def _parts(line: Line, translation: Translation) -> Iterator[tuple[np.ndarray, str]]:
     """Yields the parts of a line with theirs of the translation, or all if it was changed since."""
-    if line.prepared.restore(" ".join(translation.parts)) == translation.text:
+    if line.restore(" ".join(translation.parts)) == translation.text:
         ids = (part.ids for part in line.parts)
         yield from zip(ids, translation.parts, strict=True)
     elif line.parts:
         bodies = [part.ids[:-1] for part in line.parts]
         ids_of_line = np.concatenate([*bodies, line.parts[-1].ids[-1:]])
-        yield ids_of_line, line.prepared.hide(translation.text)
+        yield ids_of_line, line.hide(translation.text)
 
 
 def _of_words(pieces: Sequence[str], log_probs: np.ndarray) -> dict[int, float]:

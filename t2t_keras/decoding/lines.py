@@ -1,57 +1,304 @@
-"""Lines of text as a model reads them: prepared, encoded, and cut or split where too long."""
+"""Lines of text from users to the model: checked, prepared by stages, encoded, cut or split.
+
+A stage prepares each line for the model, ranks and mends the hypotheses, and restores the output:
+the seam for placeholders, terms and the like. Stages run in order before the model, and in reverse
+order after it.
+"""
 
 import bisect
 import dataclasses
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.inputs import encode_text
-from t2t_keras.decoding.stages import Part, PreparedLine
+from t2t_keras.decoding.translation import Hypothesis
+from t2t_keras.errors import UserError
+from t2t_keras.registry import LINE_STAGES
 from t2t_keras.special_ids import EOS_ID
-from t2t_keras.text.alignment import count_words, word_spans
-from t2t_keras.text.files import is_blank
+from t2t_keras.text.alignment import Alignment, count_words, word_spans
+from t2t_keras.text.files import is_blank, is_text, normalized
 from t2t_keras.text.sentences import sentences
 from t2t_keras.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from t2t_keras.decoding.engines.base import Engine
 
 # No two parts of the first 2^24 lines, up to 128 of a line, share a number.
 _PARTS, _NUMBERS = 1 << 24, 0x7FFFFFFF
 
 
-@dataclasses.dataclass(frozen=True)
-class Line:
-    """A line to translate.
+class Prepared:
+    """A line that one stage has prepared; this base class leaves everything as it is.
+
+    Sources and outputs are as the model has them, once all later stages are undone; each is of a
+    whole line or of a sentence.
 
     Attributes:
-      prepared: by the stages.
+      text: of the line, for the next stage or the model.
+    """
+
+    def __init__(self, text: str):
+        self.text = text
+
+    def original(self, source: str) -> str:
+        """Returns a part of `text` as it was before this stage."""
+        return source
+
+    def hide(self, output: str) -> str:
+        """Undoes `restore`: returns a user's text, such as a prefix, in the model's form."""
+        return output
+
+    def restore(self, output: str) -> str:
+        """Returns an output in the form of the stage before, or of the user."""
+        return output
+
+    def costs(self, source: str, outputs: Sequence[str]) -> Sequence[float]:
+        """Returns the cost of each output, 0 = no fault; the cheapest is taken."""
+        return [0] * len(outputs)
+
+    def align(self, source: str, output: str, pairs: Alignment) -> Alignment:
+        """Returns pairs of words (source, output) as pairs of words of `original` and `restore`."""
+        return pairs
+
+
+class LineStage:
+    """A stage; this base class leaves everything as it is.
+
+    Threads share it: what it knows of a line is kept in its `Prepared`.
+
+    Attributes:
+      name: the key of its notes, which no other stage of a translator has.
+    """
+
+    name = ""
+
+    def prepare(self, line: str) -> Prepared:
+        """Returns a line, in NFC, as the next stage or the model is to see it."""
+        return Prepared(line)
+
+    def mend(self, parts: "Sequence[Part]", translator: "Searcher") -> None:
+        """Mends hypotheses in place where something is wrong, and sets the parts' notes."""
+
+    def note(self, notes: Sequence[Any]) -> Any:
+        """Returns the note of a line from those of its parts, at least one."""
+        return notes[0]
+
+    def settings(self) -> Mapping[str, Any]:
+        """Returns the settings that affect translations, as JSON can hold them."""
+        return {}
+
+    def counts(self, notes: Iterable[Any]) -> Counter:
+        """Returns what is counted of the notes of lines, by names of its own."""
+        return Counter()
+
+    def report(self, counts: Mapping[str, int]) -> Iterable[str]:
+        """Yields what the sums of `counts` say; other counts may be among them."""
+        return ()
+
+    def remarks(self, note: Any) -> Iterable[str]:
+        """Yields what the note of one line says to whoever waits for it."""
+        return ()
+
+
+class Searcher(Protocol):
+    """What a stage may use of a `Translator` to mend hypotheses."""
+
+    config: DecodeConfig
+    engine: "Engine"
+    tokenizer: Tokenizer
+    problem: Problem
+    stages: tuple["LineStage", ...]
+
+    def search_parts(self, parts: "Sequence[Part]", stages: int) -> None:
+        """Finds hypotheses of parts, mended by the first so many stages."""
+
+    def align_parts(self, parts: "Sequence[Part]", outputs: Sequence[str]) -> list[Alignment]:
+        """Returns pairs of words for an output of each part."""
+
+
+def line_stages(config: DecodeConfig, problem: Problem) -> list[LineStage]:
+    """Returns the registered stages that have something to do for settings and a problem."""
+    # This library's come first, whatever was imported before.
+    makers = sorted(
+        LINE_STAGES.load().values(), key=lambda make: not make.__module__.startswith("t2t_keras.")
+    )
+    return [stage for make in makers if (stage := make(config, problem))]
+
+
+def check_stages(stages: Iterable[LineStage]) -> tuple[LineStage, ...]:
+    """Returns stages; raises `UserError` where one has no name, or two have the same."""
+    stages = tuple(stages)
+    names = [stage.name for stage in stages]
+    if not all(names) or len({*names}) < len(names):
+        raise UserError(
+            f"Expected stages of different names, got {', '.join(map(repr, names))}. Rename one, "
+            f"or leave it out.",
+            code="given_twice",
+        )
+    return stages
+
+
+def stage_settings(stages: Iterable[LineStage]) -> dict[str, dict[str, Any]]:
+    """Returns the settings of stages by their names, in their order."""
+    return {stage.name: dict(stage.settings()) for stage in stages}
+
+
+def merged_notes(stages: Iterable[LineStage], notes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns the notes of several texts, each by the stages' names, as those of one."""
+    merged = {}
+    for stage in stages:
+        if of_stage := [each[stage.name] for each in notes if stage.name in each]:
+            merged[stage.name] = stage.note(of_stage)
+    return merged
+
+
+class Line:
+    """A line on its way through a translator.
+
+    Args:
+      source: what users gave, in NFC.
+      steps: what each stage has prepared of it, in their order.
+
+    Attributes:
+      source: what users gave, in NFC.
+      steps: what each stage has prepared of it.
       parts: the line, or its sentences; a blank line has none.
       cut: number of tokens that were left out, as it was too long.
       prefix_cut: likewise of the prefix.
     """
 
-    prepared: PreparedLine
-    parts: list[Part]
-    cut: int = 0
-    prefix_cut: int = 0
+    def __init__(self, source: str, steps: Sequence[Prepared] = ()):
+        self.source, self.steps = source, tuple(steps)
+        self.parts: list[Part] = []
+        self.cut = self.prefix_cut = 0
+
+    @property
+    def text(self) -> str:
+        """The line for the model."""
+        return self.steps[-1].text if self.steps else self.source
+
+    def hide(self, output: str, after: int = -1) -> str:
+        """Undoes `restore`; `after` = only of the stages behind that number."""
+        for step in self.steps[after + 1 :]:
+            output = step.hide(output)
+        return output
+
+    def restore(self, output: str, after: int = -1) -> str:
+        """Returns a model's output in the user's form, or in that of the stage `after`."""
+        for step in reversed(self.steps[after + 1 :]):
+            output = step.restore(output)
+        return output
+
+    def original(self, source: str, after: int = -1) -> str:
+        """Returns a part of `text` as it is in `source`, or as the stage `after` sees it."""
+        for step in reversed(self.steps[after + 1 :]):
+            source = step.original(source)
+        return source
+
+    def align(self, source: str, output: str, pairs: Alignment, after: int = -1) -> Alignment:
+        """Returns an alignment of the model's words as one of `original` and `restore`."""
+        for step in reversed(self.steps[after + 1 :]):
+            pairs = step.align(source, output, pairs)
+            source, output = step.original(source), step.restore(output)
+        return pairs
+
+    def costs(self, source: str, outputs: Sequence[str]) -> list[tuple[float, ...]]:
+        """Returns the costs of each output by all stages, the first stage's first."""
+        rows: list[Sequence[float]] = []
+        for step in reversed(self.steps):
+            rows.append(step.costs(source, outputs))
+            source, outputs = step.original(source), list(map(step.restore, outputs))
+        return list(zip(*reversed(rows), strict=True)) if rows else [()] * len(outputs)
+
+
+def prepare(line: str, stages: Iterable[LineStage]) -> Line:
+    """Returns a line, in NFC, as all stages prepare it."""
+    steps: list[Prepared] = []
+    for stage in stages:
+        steps.append(stage.prepare(steps[-1].text if steps else line))
+    return Line(line, steps)
+
+
+@dataclasses.dataclass
+class Part:
+    """What a model translates at once: a line, or a sentence of it.
+
+    Attributes:
+      line: the line that it belongs to.
+      source: its text as all stages have prepared it.
+      ids: int32 [length], for the model: with words in front and the end of sentence, cut.
+      first_word: number of its first word among those of `line.text`.
+      words_in_front: number of words before the source, such as the language to write.
+      own_front: how many of them are the line's own.
+      prefix: int32 [prefix], how its outputs begin, without an end.
+      number: tells it apart in sampling.
+      hypotheses: what was found, best first.
+      rank: of the first of them before the stages ranked them; 0 = it was the best.
+      notes: of the stages, by their names.
+    """
+
+    line: Line
+    source: str
+    ids: np.ndarray
+    first_word: int = 0
+    words_in_front: int = 0
+    own_front: int = 0
+    prefix: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int32))
+    number: int = 0
+    hypotheses: list[Hypothesis] = dataclasses.field(default_factory=list)
+    rank: int = 0
+    notes: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def costs(self) -> list[tuple[float, ...]]:
+        """Returns those of each hypothesis by all stages, the first stage's first."""
+        return self.line.costs(self.source, [each.text for each in self.hypotheses])
+
+    def cost(self) -> tuple[float, ...]:
+        """Returns those of the first hypothesis."""
+        return self.line.costs(self.source, [self.hypotheses[0].text])[0]
+
+    def rerank(self, only_first: bool = False) -> None:
+        """Puts the cheapest hypotheses first; of equals, the earlier; or the cheapest alone."""
+        costs = self.costs()
+        order = sorted(range(len(costs)), key=costs.__getitem__)
+        if only_first:
+            order = [order[0], *(i for i in range(len(costs)) if i != order[0])]
+        self.hypotheses, self.rank = [self.hypotheses[i] for i in order], order[0]
+
+    def words_of_line(self, pairs: Alignment) -> list[tuple[int, int]]:
+        """Returns an alignment of the words of `ids` as one of those of `line.text`."""
+        front = self.words_in_front
+        return [
+            (self.first_word + word - front if word >= front else word, other)
+            for word, other in pairs
+            if word >= front or word < self.own_front
+        ]
+
+    def words_of_source(self, pairs: Alignment) -> list[tuple[int, int]]:
+        """Returns an alignment of the words of `ids` as one of those of `source`."""
+        front = self.words_in_front
+        return [(word - front, other) for word, other in pairs if word >= front]
 
 
 def read_lines(
-    lines: Sequence[PreparedLine],
+    lines: Sequence[Line],
     tokenizer: Tokenizer,
     config: DecodeConfig,
     problem: Problem,
     prefixes: Sequence[str] = (),
     first_number: int = 0,
-) -> list[Line]:
-    """Encodes lines into parts of at most `max_input_length` tokens with the end.
+) -> None:
+    """Gives lines their parts, encoded, of at most `max_input_length` tokens with the end.
 
     With `split_long`, a longer line is split into its sentences, as those of its language end;
     what is still too long is cut. Each of them gets the words in front that the line has.
 
     Args:
-      lines: to read, in NFC.
+      lines: as the stages have prepared them.
       tokenizer: of both sides.
       config: settings.
       problem: preprocesses the lines.
@@ -64,7 +311,6 @@ def read_lines(
     pairs = zip(lines, prefixes, strict=True) if prefixes else ()
     begins = encode_text([line.hide(prefix) for line, prefix in pairs], tokenizer)
     most, language = config.max_input_length, problem.languages()[0]
-    found = [Line(line, []) for line in lines]
     for number, ids in zip(filled, encoded, strict=True):
         front = problem.words_in_front(seen[number])
         rest, count = seen[number].removeprefix(front), count_words(front)
@@ -73,11 +319,12 @@ def read_lines(
             texts = sentences(rest, language)
             ids_of_parts = tokenizer.source.encode([front + text for text in texts])
             first_words = _first_words(rest, texts)
+        line = lines[number]
         # The line may begin with the words in front, or the problem has added them.
-        own_front = count if lines[number].text.startswith(front) else 0
-        parts = [
+        own_front = count if line.text.startswith(front) else 0
+        line.parts = [
             Part(
-                lines[number],
+                line,
                 text,
                 np.append(ids[:-1][: most - 1], np.int32(EOS_ID)),
                 own_front + first_word,
@@ -89,15 +336,13 @@ def read_lines(
                 zip(texts, ids_of_parts, first_words, strict=True)
             )
         ]
-        prefix_cut = 0
+        line.cut = sum(max(len(ids) - most, 0) for ids in ids_of_parts)
         if prefixes:
             # A line's prefix belongs to its first part. There must be room for the end.
-            parts[0].prefix = begins[number][:-1]
-            longest = config.longest_output(len(parts[0].ids)) - 1
-            prefix_cut = max(len(parts[0].prefix) - longest, 0)
-        cut = sum(max(len(ids) - most, 0) for ids in ids_of_parts)
-        found[number] = Line(lines[number], parts, cut, prefix_cut)
-    return found
+            first = line.parts[0]
+            first.prefix = begins[number][:-1]
+            longest = config.longest_output(len(first.ids)) - 1
+            line.prefix_cut = max(len(first.prefix) - longest, 0)
 
 
 def _first_words(line: str, parts: Sequence[str]) -> list[int]:
@@ -110,3 +355,70 @@ def _first_words(line: str, parts: Sequence[str]) -> list[int]:
         numbers.append(bisect.bisect_right(starts, position) - 1)
         position += len(part)
     return numbers
+
+
+def encode_text(lines: Sequence[str], tokenizer: Tokenizer) -> list[np.ndarray]:
+    """`Tokenizer.encode` of lines in NFC, after `check_lines`."""
+    check_lines(lines)
+    return tokenizer.encode(list(map(normalized, lines)))
+
+
+def encode_pairs(
+    sources: Sequence[str], targets: Sequence[str], tokenizer: Tokenizer, problem: Problem
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Encodes the sides of pairs as a problem's model sees them, after `check_lines`."""
+    check_lines(sources)
+    check_one_each(sources, targets, "target")
+    check_lines(targets)
+    sides = (map(normalized, side) for side in (sources, targets))
+    pairs = list(map(problem.prepare_pair, *sides))
+    seen = [problem.preprocess(source) for source, _ in pairs]
+    return tokenizer.source.encode(seen), tokenizer.encode([target for _, target in pairs])
+
+
+def check_lengths(
+    encoded: Sequence[Sequence[np.ndarray]], max_length: int, names: Sequence[str] = ()
+) -> None:
+    """Raises `UserError` if a side of a pair has more tokens; `names` are the pairs', for it."""
+    for number, sides in enumerate(zip(*encoded, strict=True)):
+        if (size := max(map(len, sides))) > max_length:
+            name = names[number] if names else f"Pair {number + 1}"
+            raise UserError(
+                f"{name}: expected at most {max_length:,} tokens on each side, got {size:,}. Leave "
+                f"it out, or set max_input_length={size}.",
+                code="too_long",
+            )
+
+
+def check_lines(lines: Sequence[str]) -> None:
+    """Raises `UserError` unless this is a list of valid Unicode strings."""
+    check_several(lines)
+    for line in lines:
+        if not isinstance(line, str):
+            kind = type(line).__name__
+            raise UserError(
+                f"Expected lines of type str, got {kind}: {str(line)[:50]!a}.", code="wrong_type"
+            )
+        if not is_text(line):
+            raise UserError(
+                f"A line has a lone surrogate (invalid Unicode): {line[:50]!a}. Read the text as "
+                f"UTF-8.",
+                code="invalid_text",
+            )
+
+
+def check_several(lines: Iterable[str]) -> None:
+    """Raises `UserError` for a single string, whose characters would each be a line."""
+    if isinstance(lines, str | bytes):
+        raise UserError(
+            f"Expected a list of lines, got one string: {lines[:50]!a}.", code="wrong_type"
+        )
+
+
+def check_one_each(lines: Sequence[str], others: Sequence, what: str) -> None:
+    """Raises `UserError` if there is not one of the others for each line."""
+    if len(lines) != len(others):
+        raise UserError(
+            f"Expected a {what} for each of {len(lines)} lines, got {len(others)}.",
+            code="unequal_counts",
+        )

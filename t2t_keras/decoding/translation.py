@@ -3,16 +3,12 @@
 import dataclasses
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from t2t_keras.text.alignment import Alignment
-
-if TYPE_CHECKING:
-    from t2t_keras.data.problem import Score
-    from t2t_keras.decoding.translator import Translator
 
 # What would divide the lines and the columns of a file.
 _SEPARATORS = re.compile(r"[\n\r\t]")
@@ -116,12 +112,3 @@ def one_line(text: str) -> str:
     A vocabulary that spells in bytes can spell the end of a line, which would shift all others.
     """
     return _SEPARATORS.sub(" ", text)
-
-
-def translated_score(
-    translator: "Translator", sources: Sequence[str], references: Sequence[str]
-) -> tuple["Score", list[str]]:
-    """Translates sources; returns what the translator's problem scores, and the translations."""
-    found = translator.translate(sources)
-    lines, alignments = [one_line(each.text) for each in found], [each.alignment for each in found]
-    return translator.problem.score(lines, references, sources, alignments), lines

@@ -9,33 +9,37 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from t2t_keras.data.problem import Problem
-from t2t_keras.decoding.aligning import align_pairs
+from t2t_keras.data.problem import Problem, Score
 from t2t_keras.decoding.batching import parallel_batches, shared_batches
 from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.decoding.engines.base import Engine, StoredModel
-from t2t_keras.decoding.inputs import (
+from t2t_keras.decoding.lines import (
+    Line,
+    LineStage,
+    Part,
     check_lengths,
     check_lines,
     check_one_each,
     check_several,
-    encode_pairs,
-)
-from t2t_keras.decoding.lines import Line, read_lines
-from t2t_keras.decoding.stages import (
-    LineStage,
-    Model,
-    Part,
-    PreparedLine,
     check_stages,
+    encode_pairs,
+    encode_text,
+    line_stages,
     merged_notes,
     prepare,
+    read_lines,
 )
-from t2t_keras.decoding.translation import AttentionWeights, Hypothesis, PairScore, Translation
+from t2t_keras.decoding.translation import (
+    AttentionWeights,
+    Hypothesis,
+    PairScore,
+    Translation,
+    one_line,
+)
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
-from t2t_keras.registry import ENGINES, line_stages
-from t2t_keras.text.alignment import count_words
+from t2t_keras.registry import ENGINES
+from t2t_keras.text.alignment import Alignment, count_words, word_alignment
 from t2t_keras.text.files import normalized
 from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.run_config import RunConfig
@@ -227,13 +231,14 @@ class Translator:
         """Returns lines as the model reads them: in NFC, prepared, encoded, and cut or split."""
         check_lines(lines)
         prepared = [prepare(normalized(line), self.stages) for line in lines]
-        return self.encode(prepared, prefixes, first_number)
+        self.encode(prepared, prefixes, first_number)
+        return prepared
 
     def encode(
-        self, lines: Sequence[PreparedLine], prefixes: Sequence[str] = (), first_number: int = 0
-    ) -> list[Line]:
-        """`read` of lines that are prepared."""
-        return read_lines(lines, self.tokenizer, self.config, self.problem, prefixes, first_number)
+        self, lines: Sequence[Line], prefixes: Sequence[str] = (), first_number: int = 0
+    ) -> None:
+        """`read` of lines that are prepared: gives them their parts."""
+        read_lines(lines, self.tokenizer, self.config, self.problem, prefixes, first_number)
 
     def search_lines(
         self, lines: Sequence[Line], progress: Callable[[int], object] = lambda count: None
@@ -257,9 +262,8 @@ class Translator:
         for part in costly:
             part.rerank(only_first=bool(self.config.samples))
             del part.hypotheses[self.config.num_hypotheses :]
-        for number, stage in enumerate(self.stages[:stages]):
-            model = Model(self, number)
-            stage.mend(model.drafts(parts), model)
+        for stage in self.stages[:stages]:
+            stage.mend(parts, self)
 
     def _find(
         self,
@@ -296,17 +300,17 @@ class Translator:
             alignments = list(map(tuple, self._align(lines, texts)))
         for line, alignment in zip(lines, alignments, strict=True):
             translation = self._joined(line)
-            source = self.problem.preprocess(line.prepared.line)
+            source = self.problem.preprocess(line.source)
             text = self.problem.postprocess(source, translation.text, alignment)
             yield dataclasses.replace(translation, postprocessed=text, alignment=alignment)
 
     def _joined(self, line: Line) -> Translation:
         """Returns a line's translation: the best of its parts joined, the second best, ..."""
         if not line.parts:
-            return Translation(line.prepared.restore(""), 0.0)
+            return Translation(line.restore(""), 0.0)
         hypotheses = tuple(
             Hypothesis(
-                line.prepared.restore(" ".join(each.text for each in ranked)),
+                line.restore(" ".join(each.text for each in ranked)),
                 sum(each.score for each in ranked),
             )
             for ranked in zip(*(part.hypotheses for part in line.parts), strict=False)
@@ -389,7 +393,7 @@ class Translator:
         for line, translation in zip(read, translations, strict=True):
             if len(line.parts) != len(translation.parts):
                 raise UserError(
-                    f"Expected what this translator makes of {line.prepared.line[:50]!r}, "
+                    f"Expected what this translator makes of {line.source[:50]!r}, "
                     f"{len(line.parts)} parts, got {len(translation.parts)}: was it translated "
                     f"with other settings or stages?",
                     code="other_translation",
@@ -400,15 +404,8 @@ class Translator:
         self, lines: Sequence[Line], outputs: Sequence[Sequence[str]]
     ) -> list[list[tuple[int, int]]]:
         """`align` of lines and the outputs for their parts."""
-        found = iter(
-            align_pairs(
-                self.engine,
-                self.tokenizer,
-                [part.ids for line in lines for part in line.parts],
-                [output for of_line in outputs for output in of_line],
-                self.problem.align,
-            )
-        )
+        parts = [part for line in lines for part in line.parts]
+        found = iter(self.align_parts(parts, [text for texts in outputs for text in texts]))
         alignments = []
         for line, of_line in zip(lines, outputs, strict=True):
             pairs: list[tuple[int, int]] = []
@@ -417,8 +414,21 @@ class Translator:
                 of_part = part.words_of_line(next(found))
                 pairs += [(source, words + target) for source, target in of_part]
                 words += count_words(output)
-            restored = line.prepared.align(line.prepared.text, " ".join(of_line), pairs)
+            restored = line.align(line.text, " ".join(of_line), pairs)
             alignments.append(sorted(restored, key=lambda pair: pair[1]))
+        return alignments
+
+    def align_parts(self, parts: Sequence[Part], outputs: Sequence[str]) -> list[Alignment]:
+        """Returns pairs of words for an output of each part, those of `Part.ids` first."""
+        sources, targets = [part.ids for part in parts], encode_text(outputs, self.tokenizer)
+        alignments: list[Alignment] = [()] * len(parts)
+        if parts:
+            for number, weights in self.engine.cross_attention(sources, targets):
+                pieces = (
+                    self.tokenizer.source.pieces(sources[number]),
+                    self.tokenizer.pieces(targets[number][: len(weights) + 1]),
+                )
+                alignments[number] = word_alignment(*pieces, weights, self.problem.align)
         return alignments
 
     def _read_pairs(
@@ -427,3 +437,12 @@ class Translator:
         encoded = encode_pairs(sources, targets, self.tokenizer, self.problem)
         check_lengths(encoded, self.config.max_input_length, names)
         return encoded
+
+
+def translated_score(
+    translator: Translator, sources: Sequence[str], references: Sequence[str]
+) -> tuple[Score, list[str]]:
+    """Translates sources; returns what the translator's problem scores, and the translations."""
+    found = translator.translate(sources)
+    lines, alignments = [one_line(each.text) for each in found], [each.alignment for each in found]
+    return translator.problem.score(lines, references, sources, alignments), lines

@@ -12,7 +12,7 @@ from typing import Any
 from t2t_keras import registry
 from t2t_keras.data.dataset import Generated
 from t2t_keras.decoding.config import decode_config
-from t2t_keras.decoding.translation import translated_score
+from t2t_keras.decoding.translator import translated_score
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.results import Result, append_result, read_results
 from t2t_keras.evaluation.run_result import run_result, score_fields

@@ -185,3 +185,9 @@ def _pieces_of_words(pieces: Sequence[str]) -> dict[int, list[int]]:
 def _spelled(piece: str) -> bytes:
     byte = _BYTE.fullmatch(piece)
     return bytes([int(byte[1], 16)]) if byte else piece.replace(SPACE, " ").encode("utf-8")
+
+
+def restored_words(text: str, restore: Callable[[str], str]) -> list[range]:
+    """Returns the numbers of the words that each word of an output has once it is restored."""
+    counts = [count_words(restore(word.decode("utf-8"))) for word in text.encode().split()]
+    return list(map(range, itertools.accumulate([0, *counts]), itertools.accumulate(counts)))

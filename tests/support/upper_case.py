@@ -99,12 +99,12 @@ class UpperCase(Translator):
         return super().translate(lines, prefixes)
 
     def encode(self, lines, *arguments):
-        texts = [each.line for each in lines]
+        texts = [each.source for each in lines]
         if "explode" in texts:
             raise RuntimeError(f"as {texts} ask")
         if "refuse" in texts:
             raise UserError(f"as {texts} ask")
-        return super().encode(lines, *arguments)
+        super().encode(lines, *arguments)
 
 
 class Aligning(UpperCase):

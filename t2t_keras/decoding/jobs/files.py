@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.inputs import encode_text
 from t2t_keras.decoding.jobs.line_job import JobSummary, resolve_outputs, run_line_job
 from t2t_keras.decoding.jobs.shard import Shard
-from t2t_keras.decoding.stages import stage_settings
+from t2t_keras.decoding.lines import encode_text, stage_settings
 from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation, one_line, perplexity
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
@@ -302,8 +301,7 @@ def attention_records(
         read = translator.read(lines[some])
         ids = [line.parts[0].ids if line.parts else _BLANK for line in read]
         targets = [
-            line.prepared.hide(each.text)
-            for line, each in zip(read, translations[some], strict=True)
+            line.hide(each.text) for line, each in zip(read, translations[some], strict=True)
         ]
         targets = encode_text(targets, translator.tokenizer)
         for found in translator.attention_of_ids(ids, targets):

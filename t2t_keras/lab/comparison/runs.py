@@ -16,14 +16,14 @@ from t2t_keras.decoding.jobs.files import (
     translate_file,
 )
 from t2t_keras.decoding.jobs.line_job import stated_of
-from t2t_keras.decoding.stages import stage_settings
+from t2t_keras.decoding.lines import line_stages, stage_settings
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import sha256_of
 from t2t_keras.io.folders import not_a_run
 from t2t_keras.io.outputs import is_stream
 from t2t_keras.io.state import as_json, read_json
 from t2t_keras.lab.comparison.systems import System, TranslatedText, system_names
-from t2t_keras.registry import ENGINES, line_stages
+from t2t_keras.registry import ENGINES
 from t2t_keras.text.files import read_text
 from t2t_keras.training.checkpoints.names import step_of
 from t2t_keras.training.cost import TrainingCost, read_costs

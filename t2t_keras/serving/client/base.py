@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from t2t_keras.decoding.inputs import check_lines
+from t2t_keras.decoding.lines import check_lines
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.errors import UserError
 from t2t_keras.io.terminal import printable

@@ -16,7 +16,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 - registers the operators of the vocabulary
 
 from t2t_keras.data.dataset import MANIFEST_FILE
-from t2t_keras.decoding.inputs import check_lines
+from t2t_keras.decoding.lines import check_lines
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError, command_line

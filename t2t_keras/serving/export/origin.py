@@ -4,8 +4,8 @@ import dataclasses
 from pathlib import Path
 
 from t2t_keras.data.dataset import open_generated
-from t2t_keras.decoding.translation import one_line, translated_score
-from t2t_keras.decoding.translator import Translator
+from t2t_keras.decoding.translation import one_line
+from t2t_keras.decoding.translator import Translator, translated_score
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.results import Result, read_results
 from t2t_keras.evaluation.run_result import checkpoint_checksum, run_result

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from t2t_keras.decoding.aligning import spans_of_pairs
-from t2t_keras.decoding.inputs import check_lines
-from t2t_keras.decoding.lines import Line
-from t2t_keras.decoding.stages import Part, PreparedLine, merged_notes, prepare
+from t2t_keras.decoding.lines import Line, Part, check_lines, encode_text, merged_notes, prepare
 from t2t_keras.decoding.translation import Hypothesis, Translation
+from t2t_keras.text.alignment import span_weights
 from t2t_keras.text.files import normalized
 from t2t_keras.text.sentences import sentences
 from t2t_keras.workbench.markup.characters import write_characters
@@ -138,12 +136,12 @@ def _translated(
 ) -> Iterator[Translation]:
     pairs = [pair for job in jobs for pair in job.sentences]
     [placeholders, *others] = translator.stages
-    prepared = []
+    lines = []
     for sentence, _ in pairs:
         first = placeholders.prepare(normalized(sentence.text), sentence.kept)
         rest = prepare(first.text, others)
-        prepared.append(PreparedLine(sentence.text, [first, *rest.steps]))
-    lines = translator.encode(prepared, (), first_number)
+        lines.append(Line(sentence.text, [first, *rest.steps]))
+    translator.encode(lines, (), first_number)
     translator.search_lines(lines)
     num_ranks = max((len(part.hypotheses) for line in lines for part in line.parts), default=1)
     ranks = [_of_rank(translator, rank, pairs, lines) for rank in range(num_ranks)]
@@ -177,11 +175,9 @@ def _of_rank(
         [part.hypotheses[min(rank, len(part.hypotheses) - 1)] for part in line.parts]
         for line in lines
     ]
-    shields = [line.prepared.steps[0].shield for line in lines]
+    shields = [line.steps[0].shield for line in lines]
     outputs = [" ".join(each.text for each in some) for some in chosen]
-    restored = [
-        line.prepared.restore(output, after=0) for line, output in zip(lines, outputs, strict=True)
-    ]
+    restored = [line.restore(output, after=0) for line, output in zip(lines, outputs, strict=True)]
     translated = [
         # A blank sentence has no parts and is copied.
         _with_marks(*pair, shield, text if some or text else shield.text)
@@ -200,12 +196,35 @@ def _of_rank(
     ]
     parts = [lines[number].parts[0] for number in aligned]
     spans = [_seen(translated[number], part) for number, part in zip(aligned, parts, strict=True)]
-    engine, tokenizer = translator.engine, translator.tokenizer
-    ids = [part.ids for part in parts]
-    for number, each in zip(aligned, spans_of_pairs(engine, tokenizer, ids, spans), strict=True):
+    for number, each in zip(aligned, _spans_of_pairs(translator, parts, spans), strict=True):
         weights[number] = each
     markup = [each.markup(some) for each, some in zip(translated, weights, strict=True)]
     return markup, [sum(each.score for each in some) for some in chosen]
+
+
+def _spans_of_pairs(
+    translator: "Translator",
+    parts: Sequence[Part],
+    pairs: Sequence[tuple[tuple[str, Sequence], tuple[str, Sequence]]],
+) -> list[np.ndarray]:
+    """Returns the attention of spans to spans, see `span_weights`.
+
+    Args:
+      translator: has the attention.
+      parts: of the lines.
+      pairs: the text of each source and spans in it, and its translation and spans in that.
+    """
+    tokenizer, sources = translator.tokenizer, [part.ids for part in parts]
+    targets = encode_text([text for _, (text, _) in pairs], tokenizer)
+    found = [np.zeros([len(target), len(source)]) for (_, source), (_, target) in pairs]
+    if sources:
+        for number, weights in translator.engine.cross_attention(sources, targets):
+            pieces = (
+                tokenizer.source.pieces(sources[number]),
+                tokenizer.pieces(targets[number][: len(weights) + 1]),
+            )
+            found[number] = span_weights(*pieces, weights, *pairs[number])
+    return found
 
 
 def _seen(

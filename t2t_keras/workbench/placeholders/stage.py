@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from t2t_keras.data.problem import Problem
-from t2t_keras.decoding.aligning import restored_words
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.stages import Draft, LineStage, Model, Prepared
-from t2t_keras.text.alignment import Alignment
+from t2t_keras.decoding.drafts import Model
+from t2t_keras.decoding.lines import LineStage, Part, Prepared, Searcher
+from t2t_keras.text.alignment import Alignment, restored_words
 from t2t_keras.workbench.placeholders.repair import number_broken, repaired
 from t2t_keras.workbench.placeholders.symbols import Shield, shield
 
@@ -76,11 +76,12 @@ class Placeholders(LineStage):
         """Shields a line; more pieces of it may be placeholders."""
         return ShieldedLine(shield(line, verbatim, self.symbols), self.check)
 
-    def mend(self, drafts: Sequence[Draft], model: Model) -> None:
+    def mend(self, parts: Sequence[Part], translator: Searcher) -> None:
         """Repairs all hypotheses."""
+        model = Model(translator, self)
         wrong = [
             (draft, rank, output, count)
-            for draft in drafts
+            for draft in model.drafts(parts)
             for rank, output in enumerate(draft.outputs)
             if (count := draft.prepared.number_broken(draft.source, output))
         ]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from t2t_keras.decoding.inputs import encode_text
+from t2t_keras.decoding.lines import encode_text
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.text.alignment import split_words, word_numbers
 from t2t_keras.text.files import normalized

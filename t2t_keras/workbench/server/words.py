@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from t2t_keras.decoding.confidence import confidences
-from t2t_keras.decoding.inputs import encode_text
-from t2t_keras.decoding.lines import Line
+from t2t_keras.decoding.lines import Line, encode_text
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError

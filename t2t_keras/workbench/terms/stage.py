@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from t2t_keras.decoding.stages import Draft, LineStage, Model, Prepared
+from t2t_keras.decoding.drafts import Draft, Model
+from t2t_keras.decoding.lines import LineStage, Part, Prepared, Searcher
 from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import Alignment
 from t2t_keras.workbench.placeholders.repair import number_broken
@@ -90,9 +91,10 @@ class Terms(LineStage):
             text = with_hints(line, ((each.start, each.end, each.term.target) for each in matches))
         return HintedLine(text, self.glossary)
 
-    def mend(self, drafts: Sequence[Draft], model: Model) -> None:
+    def mend(self, parts: Sequence[Part], translator: Searcher) -> None:
         """Forces missing terms if the mode asks for it, and notes what became of each."""
-        sentences = list(map(_Sentence, drafts))
+        model = Model(translator, self)
+        sentences = list(map(_Sentence, model.drafts(parts)))
         _find_uses(sentences, model)
         if self._forces:
             _force(sentences, model)

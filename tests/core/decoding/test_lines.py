@@ -11,10 +11,8 @@ from words import Words
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.inputs import check_lengths, check_lines, encode_pairs
 from t2t_keras.decoding.jobs.line_job import resolve_outputs, run_line_job
-from t2t_keras.decoding.lines import read_lines
-from t2t_keras.decoding.stages import PreparedLine
+from t2t_keras.decoding.lines import Line, check_lengths, check_lines, encode_pairs, read_lines
 
 LINES, MOST = 400, 40
 
@@ -34,7 +32,9 @@ def lines():
 
 def read(lines, tokenizer, most, split_long, problem=None):
     config = DecodeConfig(max_input_length=most, split_long=split_long)
-    return read_lines(list(map(PreparedLine, lines)), tokenizer, config, problem or Problem())
+    read = list(map(Line, lines))
+    read_lines(read, tokenizer, config, problem or Problem())
+    return read
 
 
 def test_every_line_is_counted_or_named(lines, tokenizer, tmp_path):

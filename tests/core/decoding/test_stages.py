@@ -11,8 +11,9 @@ from upper_case import UpperCase, UpperCaseEngine
 from t2t_keras import registry
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.drafts import Model
 from t2t_keras.decoding.jobs.files import translate_file, translate_interactively
-from t2t_keras.decoding.stages import LineStage, Prepared
+from t2t_keras.decoding.lines import LineStage, Prepared, line_stages
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.workbench.markup.translator import translate_markup
 from t2t_keras.workbench.placeholders.stage import Placeholders
@@ -51,8 +52,8 @@ class Spelling(LineStage):
     def prepare(self, line):
         return Spelled(line, *self._how)
 
-    def mend(self, drafts, model):
-        for draft in drafts:
+    def mend(self, parts, translator):
+        for draft in Model(translator, self).drafts(parts):
             if self._ending and not draft.outputs[0].endswith(self._ending):
                 draft.replace(0, draft.outputs[0] + self._ending)
                 draft.note([draft.source])
@@ -77,8 +78,8 @@ def test_stages_are_nested():
     plain = UpperCase()
     translator = plain.with_stages(Spelling("@", " at "), Spelling("+", " plus ", "!"))
     [line] = translator.read(["me@home+you"])
-    assert line.prepared.text == "me at home plus you"
-    assert line.prepared.original("home plus you") == "home+you"
+    assert line.text == "me at home plus you"
+    assert line.original("home plus you") == "home+you"
     [found] = translator.translate(["me@home+you"])
     assert (found.text, found.parts) == ("ME@HOME+YOU!", ("ME AT HOME PLUS YOU!",))
     assert found.notes == {"+": ["me at home plus you"]}
@@ -146,7 +147,7 @@ def test_stages_have_names_of_their_own():
 
 def test_this_library_s_stages_come_first(own_registry):
     registry.register_line_stage(lambda config, problem: Spelling("@", " at "), name="spelling")
-    found = registry.line_stages(DecodeConfig(check_placeholders=True), Problem())
+    found = line_stages(DecodeConfig(check_placeholders=True), Problem())
     assert [stage.name for stage in found] == ["placeholders", "@"]
 
 

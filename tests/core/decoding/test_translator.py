@@ -427,7 +427,7 @@ def test_a_translator_that_is_dropped_leaves_no_graph(model, tokenizer):
 def test_text_is_read_in_nfc(translator):
     composed, decomposed = "na\u00efve caf\u00e9", "nai\u0308ve cafe\u0301"
     one, other = translator.read([composed, decomposed])
-    assert one.prepared.line == other.prepared.line == composed
+    assert one.source == other.source == composed
     assert np.array_equal(one.parts[0].ids, other.parts[0].ids)
     both = [composed, decomposed]
     one, other = translator.translate(["dog"] * 2, prefixes=both)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from t2t_keras.data.problem import Problem
-from t2t_keras.decoding.aligning import align_pairs
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engines.base import Engine, Output
 from t2t_keras.decoding.jobs.files import translate_file
@@ -194,9 +193,9 @@ def test_pairs_are_scored_with_symbols(with_symbols, monkeypatch):
 
 def test_words_are_those_of_each_side_s_vocabulary(tokenizer, with_symbols):
     both, line = with_symbols.with_source(tokenizer), "the dog sees the cat"
-    [source] = tokenizer.encode([line])
-    engine = Scripted(both, DecodeConfig(), [])
-    [found] = align_pairs(engine, both, [source], [line], ParallelText().align)
+    translator = Translator(Scripted(both, DecodeConfig(), []), both)
+    [part] = translator.read([line])[0].parts
+    [found] = translator.align_parts([part], [line])
     # The target has more pieces: its words stand beside later ones of the source.
     assert found == [(0, 0), (1, 1), (3, 2), (4, 3), (4, 4)]
 

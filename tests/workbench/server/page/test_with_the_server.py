@@ -11,7 +11,7 @@ from refusals import refused
 from upper_case import Source
 
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.inputs import encode_text
+from t2t_keras.decoding.lines import encode_text
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
