@@ -6,7 +6,7 @@ from pathlib import Path
 from t2t_keras.errors import UserError
 from t2t_keras.problems.parallel_text import ParallelText
 from t2t_keras.registry import register_problem
-from t2t_keras.settings import setting
+from t2t_keras.settings import as_text, setting
 from t2t_keras.text.sources import OfCorpus, ParallelFiles
 
 
@@ -14,9 +14,10 @@ from t2t_keras.text.sources import OfCorpus, ParallelFiles
 class MultilingualText(ParallelText):
     """Your own files in several languages; the source says what to write, as <2de>.
 
-    The names of texts end in their languages, source first: --problem_config="train=news.en-de+
-    news.en-fr,dev=dev.en-de+dev.en-fr" reads news.en-de.en, news.en-de.de, and so on. Each source
-    gets the language of its target in front (Johnson et al., 2017), one piece of the vocabulary.
+    The names of texts end in their languages, source first: --problem_config="train=[news.en-de,
+    news.en-fr],dev=[dev.en-de, dev.en-fr]" reads news.en-de.en, news.en-de.de, and so on. Each
+    source gets the language of its target in front (Johnson et al., 2017), one piece of the
+    vocabulary.
     `target_language` is what lines without such a word are translated to.
     """
 
@@ -25,8 +26,8 @@ class MultilingualText(ParallelText):
         "", "what lines that do not begin with a language, as <2fr>, are translated to"
     )
 
-    test: str = setting(
-        "", "test files likewise, e.g. news.en-de; none if it is empty", of_test_set=True
+    test: tuple[str, ...] = setting(
+        (), "test files likewise, e.g. news.en-de; none if it is empty", of_test_set=True
     )
 
     # In another direction the languages of a line would be others.
@@ -35,12 +36,12 @@ class MultilingualText(ParallelText):
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
         """See `Problem`."""
-        written = {_languages(stem)[1] for stem in self._stems("train")}
+        written = {_languages(stem)[1] for stem in self.train}
         if self.target_language not in written:
             raise UserError(
                 f"{self.name or 'multilingual_text'}: expected target_language to be one of "
-                f"{', '.join(sorted(written))}, which train={self.train} is translated to; got "
-                f"'{self.target_language}'.",
+                f"{', '.join(sorted(written))}, which train={as_text(self.train)} is translated "
+                f"to; got '{self.target_language}'.",
                 code="bad_value",
             )
         return self._files(tmp_dir, _languages)

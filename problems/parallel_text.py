@@ -2,13 +2,13 @@
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from t2t_keras.data.problem import Problem, names_in
+from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
 from t2t_keras.registry import register_problem
-from t2t_keras.settings import setting
+from t2t_keras.settings import as_text, setting
 from t2t_keras.text.formats import PACKED
 from t2t_keras.text.sources import OfCorpus, ParallelFiles, SourceFile
 
@@ -25,15 +25,13 @@ class ParallelText(Problem):
     train.de.sgm, or train-src.en.sgm with train-ref.de.sgm; and any of these files as its .gz.
     """
 
-    train: str = setting("train", "training files without their endings; + between several")
-    dev: str = setting("dev", "dev files likewise, e.g. newstest2013")
-    test: str = setting(
-        "test", "test files likewise, e.g. newstest2014-deen; may be missing", of_test_set=True
+    train: tuple[str, ...] = setting(("train",), "training files without their endings")
+    dev: tuple[str, ...] = setting(("dev",), "dev files likewise, e.g. newstest2013")
+    test: tuple[str, ...] = setting(
+        ("test",), "test files likewise, e.g. newstest2014-deen; may be missing", of_test_set=True
     )
-    source_tokens: str = setting(
-        "",
-        "a word before each source of a corpus, a piece of the vocabulary, as web:<BT>; + between "
-        "several",
+    source_tokens: Mapping[str, str] = setting(
+        {}, "a word before each source of a corpus, a piece of the vocabulary, as {web: <BT>}"
     )
 
     # The language to write, as models of OPUS-MT take it.
@@ -59,49 +57,37 @@ class ParallelText(Problem):
     def _files(
         self, tmp_dir: Path, languages_of: Callable[[str], tuple[str, str]]
     ) -> dict[str, list[ParallelFiles]]:
-        self._tokens()  # Raises `UserError` if a corpus is not there.
+        for corpus, token in self.source_tokens.items():
+            if corpus not in self.train or not re.fullmatch(r"<\S+>", token):
+                raise UserError(
+                    f"source_tokens: expected a <WORD> by a corpus of train={as_text(self.train)}, "
+                    f"got '{corpus}: {token}'.",
+                    code="bad_value",
+                )
         splits = {}
         for split in ("train", "dev", "test"):
-            stems = self._stems(split)
+            stems = getattr(self, split)
             if len(set(stems)) < len(stems):
                 raise UserError(
-                    f"{split}={getattr(self, split)}: a text is named twice.", code="given_twice"
+                    f"{split}={as_text(stems)}: a text is named twice.", code="given_twice"
                 )
             texts = [(stem, languages_of(stem)) for stem in stems]
             found = [_names(*text, tmp_dir) for text in texts]
-            if split != "test" or (stems and (stems != ["test"] or found != [None])):
+            if split != "test" or (stems and (stems != ("test",) or found != [None])):
                 splits[split] = [
                     _parallel(stem, names, languages)
                     for (stem, languages), names in zip(texts, found, strict=True)
                 ]
         return splits
 
-    def _stems(self, split: str) -> list[str]:
-        return names_in(getattr(self, split))
-
     def of_corpus(self, text: ParallelFiles) -> OfCorpus:
         """See `Problem`."""
-        prefix = self._tokens().get(text.corpus_name, "")
+        prefix = self.source_tokens.get(text.corpus_name, "")
         return OfCorpus(corpus=text.corpus_name, prefix=prefix)
-
-    def _tokens(self) -> dict[str, str]:
-        """Returns the word before the sources of corpora that have one."""
-        corpora = self._stems("train")
-        tokens = {}
-        for part in names_in(self.source_tokens):
-            corpus, _, token = (piece.strip() for piece in part.partition(":"))
-            if corpus not in corpora or not re.fullmatch(r"<\S+>", token):
-                raise UserError(
-                    f"source_tokens={self.source_tokens}: expected CORPUS:<WORD> with a corpus of "
-                    f"train={self.train}, got '{part}'.",
-                    code="bad_value",
-                )
-            tokens[corpus] = token
-        return tokens
 
     def text_name(self, split: str, lines: int) -> str:
         """Returns the names of the files that are the split, where they say more than it does."""
-        files = getattr(self, split) if split in ("dev", "test") else split
+        files = "+".join(getattr(self, split)) if split in ("dev", "test") else split
         return "" if files == split else f"{files} ({lines:,} lines)"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
-from t2t_keras.data.problem import Problem, names_in
+from t2t_keras.data.problem import Problem
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
 from t2t_keras.text.sources import ParallelFiles, SourceFile, downloads
@@ -100,7 +100,7 @@ class _Wmt14(Problem):
         found = bleu(
             hypotheses, references, conventions=self.conventions, language=self.languages()[1]
         )
-        return with_metrics(found, names_in(self.metrics), hypotheses, references, sources)
+        return with_metrics(found, self.metrics, hypotheses, references, sources)
 
     def _dev(self, archive: SourceFile = _DEV) -> ParallelFiles:
         endings = (".{}", "-src.{}.sgm", "-ref.{}.sgm")

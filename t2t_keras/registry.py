@@ -109,8 +109,8 @@ def problem(name: str, config: str | Mapping[str, Any] = "") -> "Problem":
     """
     reverse = name.endswith("_rev") and name not in PROBLEMS
     problem_class = PROBLEMS[name.removesuffix("_rev") if reverse else name]
-    configured = settings.override(problem_class(), config, what=f"setting of problem {name}")
-    return dataclasses.replace(configured, name=name, reverse=reverse)
+    unchanged = problem_class(name=name, reverse=reverse)
+    return settings.override(unchanged, config, what=f"setting of problem {name}")
 
 
 def hparams(name: str, overrides: str | Mapping[str, Any] = "", **changes: Any) -> HParams:

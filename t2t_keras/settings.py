@@ -224,6 +224,10 @@ def _without_nodes(node: Any, origin: str) -> Any:
     for name, value in node.value:
         if not isinstance(name, yaml.ScalarNode):
             raise UserError(f"{origin}: expected a name before each ':'.", code="bad_value")
+        if ":" in name.value and not getattr(value, "value", ""):
+            raise UserError(
+                f"{origin}: expected a space after ':' in '{name.value}'.", code="bad_value"
+            )
         if name.value in values:
             raise UserError(f"{origin}: '{name.value}' is given twice.", code="given_twice")
         values[name.value] = _without_nodes(value, origin)

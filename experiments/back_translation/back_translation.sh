@@ -29,7 +29,7 @@ train none "$there,train=pairs,vocab_size=4000,vocab_symbols=<BT>" --train_steps
 train backward "source_language=de,target_language=en,train=pairs,$vocabulary" --train_steps=2500
 [ -e text/bt.en ] || t2t-decoder --output_dir=runs/backward.mean --decode_from_file=text/bt.de \
     --decode_to_file=text/bt.en --decode_hparams="${DECODING:-samples=1,top_k=10}"
-train plain "$there,train=pairs+bt,$vocabulary" --train_steps=3500
-train tagged "$there,train=pairs+bt,$vocabulary,source_tokens=bt:<BT>" --train_steps=3500
+train plain "$there,train=[pairs, bt],$vocabulary" --train_steps=3500
+train tagged "$there,train=[pairs, bt],$vocabulary,source_tokens={bt: <BT>}" --train_steps=3500
 t2t-compare --runs=runs/none.mean,runs/plain.mean,runs/tagged.mean --split=test
 t2t-compare --runs=runs/plain.mean,runs/tagged.mean --split=test

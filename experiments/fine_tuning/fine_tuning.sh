@@ -28,7 +28,7 @@ train() { # train <data> <run> <settings> <flags>...
         --eval_secs=0 "${@:4}"
 }
 model=schedule=cosine,compute_dtype=bfloat16
-old="train=tatoeba+europarl,dev=dev.old,vocab_size=8000"
+old="train=[tatoeba, europarl],dev=dev.old,vocab_size=8000"
 data_of old "$old"
 train old old "$old" --train_steps=6000 --hparams=$model,learning_rate=0.002,warmup_steps=300
 [ -e runs/old.mean/run.json ] || t2t-avg-all --model_dir=runs/old --output_dir=runs/old.mean --n=5
@@ -47,14 +47,14 @@ for size in 500 2000 8000 20000; do
     steps=$((300 + size / 20))
     new="dev=dev.new,vocab_file=runs/old.mean/vocab.model"
     data_of help$size "train=help$size,$new"
-    data_of both$size "train=help$size+tatoeba+europarl,$new"
+    data_of both$size "train=[help$size, tatoeba, europarl],$new"
     start="--warm_start_from=runs/old.mean --train_steps=$steps"
     train help$size alone$size "train=help$size,$new" $start \
         --hparams=$model,learning_rate=0.001,warmup_steps=50
     score alone$size
     # Twice the steps: as many with the new text.
-    train both$size mixed$size "train=help$size+tatoeba+europarl,$new,\
-mix=help$size:0.5+tatoeba:0.25+europarl:0.25" ${start/$steps/$((2 * steps))} \
+    train both$size mixed$size "train=[help$size, tatoeba, europarl],$new,\
+mix={help$size: 0.5, tatoeba: 0.25, europarl: 0.25}" ${start/$steps/$((2 * steps))} \
         --hparams=$model,learning_rate=0.001,warmup_steps=50
     score mixed$size
     train help$size lora$size "train=help$size,$new" $start \

@@ -17,12 +17,12 @@ done
 
 train() { # train <source> <target> <first> <steps>
     local name=$1-$2 config="source_language=$1,target_language=$2,vocab_file=$vocabulary,\
-train=tatoeba+libreoffice_help+debian_descriptions+localisation+europarl"
+train=[tatoeba, libreoffice_help, debian_descriptions, localisation, europarl]"
     [ -e "data/$name/parallel_text/manifest.json" ] || t2t-datagen --problem=parallel_text \
         --tmp_dir=text --data_dir="data/$name" --problem_config="$config" --norecommend
     t2t-trainer --problem=parallel_text --data_dir="data/$name" --output_dir="runs/$name" \
-        --problem_config="$config,mix=tatoeba:0.3+libreoffice_help:0.1+debian_descriptions:0.1+\
-localisation:0.2+europarl:0.3" --warm_start_from="$recipe/models/$3" --hparams_set=auto \
+        --problem_config="$config,mix={tatoeba: 0.3, libreoffice_help: 0.1, \
+debian_descriptions: 0.1, localisation: 0.2, europarl: 0.3}" --warm_start_from="$recipe/models/$3" --hparams_set=auto \
         --hparams=$model --train_steps="$4" --save_checkpoints_secs=40 --eval_secs=0 \
         --cpu_replicas=1
     [ -e "runs/$name.mean/run.json" ] || t2t-avg-all --model_dir="runs/$name" \

@@ -19,12 +19,12 @@ for code in en de; do
     head -1000 text/all.$code >text/dev.$code
 done
 config="source_language=en,target_language=de"
-soft=$config,transforms=placeholders+terms,vocab_size=8000
+soft="$config,transforms=[placeholders, terms],vocab_size=8000"
 vocabulary=vocab_file=soft_data/parallel_text/vocab.model
 base=$config,transforms=placeholders,$vocabulary plain=$config,$vocabulary
 datagen="t2t-datagen --problem=parallel_text --tmp_dir=text --norecommend"
 if ! [ -d test ]; then
-    $datagen --data_dir=soft_data --problem_config=$soft
+    $datagen --data_dir=soft_data --problem_config="$soft"
     $datagen --data_dir=base_data --problem_config=$base
     $datagen --data_dir=plain_data --problem_config=$plain
     python "$here/held_out.py" choose --data=soft_data/parallel_text --text=text/all \
@@ -43,7 +43,7 @@ new="learning_rate=0.0016,warmup_steps=400 --train_steps=${STEPS:-3000}"
 further="learning_rate=0.001,warmup_steps=100 --train_steps=${MORE:-1600} --warm_start_from=base.mean"
 wanted() { [ "${ONLY:-$1}" = "$1" ]; }
 if wanted base; then train base $base $new; fi
-if wanted soft; then train soft $soft,augment=terms:0.5 $further; fi
+if wanted soft; then train soft "$soft,augment={terms: 0.5}" $further; fi
 if wanted plain; then train plain $plain $new; fi
 [ -z "${ONLY:-}" ] || exit 0
 decode() { # decode <run> <name> <flags>...

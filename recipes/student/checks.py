@@ -46,7 +46,7 @@ def check(plan: Plan) -> None:
         registry.import_user_directory(str(plan.folder / directory))
     for name in plan.data:
         problem = registry.problem(PROBLEM, plan.problem_config(name))
-        check_filters(problem.filter_names(), problem.languages())
+        check_filters(problem.filters, problem.languages())
     _check_models(plan), _check_trainer_flags(plan), _check_pairs(plan)
     if plan.config["mix"]:
         texts = plan.data[plan.models[plan.teachers[0]].data].train

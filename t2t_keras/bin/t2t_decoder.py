@@ -2,7 +2,7 @@
 
 t2t-decoder --output_dir=runs/averaged --decode_from_file=news.en --decode_to_file=news.de
 t2t-decoder --output_dir=runs/averaged --eval_use_test_set --results_file=results.jsonl
-t2t-decoder --output_dir=runs/averaged --disturb=upper+typos+punctuation
+t2t-decoder --output_dir=runs/averaged --disturb=upper,typos,punctuation
 t2t-decoder --output_dir=runs/averaged --glossary=terms.tsv --decode_from_file=news.en
 t2t-decoder --output_dir=runs/averaged --decode_from_file=news.en --shard=3/100
 t2t-decoder --output_dir=runs/averaged --score_file=pairs.tsv
@@ -52,7 +52,7 @@ def define_flags(flags: Flags) -> None:
     flags.path("decode_reference", "References of --decode_from_file, to print BLEU or F1")
     flags.string("shard", "Translate a part of --decode_from_file: 3/100 = the third of a hundred")
     flags.switch("eval_use_test_set", "Translate the problem's test set, not its dev set")
-    flags.string("disturb", "Translate it also disturbed: kinds as of augment, upper+typos")
+    flags.strings("disturb", "Translate it also disturbed: kinds as of augment, upper,typos")
     flags.switch("decode_interactive", "Translate what you type; text behind a tab is a prefix")
     flags.path("score_file", "Score pairs, source<tab>translation; - = standard input")
     flags.path("alignment_file", "File for word alignments, as 0-0 1-2")
@@ -126,7 +126,6 @@ def _translate(
     flags: Flags, record, text: tuple, translator, provenance: dict[str, Any], reads: list
 ) -> None:
     """Translates a `_text`, and scores it where it has a reference."""
-    from t2t_keras.data.problem import names_in
     from t2t_keras.decoding.jobs.disturbed import translate_disturbed
     from t2t_keras.decoding.jobs.files import decodes_name, translate_file
 
@@ -149,7 +148,7 @@ def _translate(
     if flags.decode_from_file and not flags.decode_to_file and not is_stream(output):
         shown = "" if reference else " Give --decode_to_file=- to see them here."
         print(f"The translations go to {output}.{shown}", flush=True)
-    kinds = list(dict.fromkeys(names_in(flags.disturb)))
+    kinds = list(dict.fromkeys(flags.disturb or ()))
     appends = [flags.results_file] * bool(flags.results_file)
     if appends:
         check_outputs([source, reference, *reads], [output], appends)
@@ -268,11 +267,8 @@ def _check_combination(flags: Flags) -> None:
                 f"--{name} with --decode_from_file needs --decode_reference.",
                 code="conflicting_settings",
             )
-    if flags.disturb:
-        from t2t_keras.data.problem import names_in
-
-        for kind in names_in(flags.disturb):
-            AUGMENTATIONS[kind]  # Raises `UserError` if there is none.
+    for kind in flags.disturb or ():
+        AUGMENTATIONS[kind]  # Raises `UserError` if there is none.
     own_text = flags.decode_from_file or flags.score_file or flags.decode_interactive
     if flags.decode_reference or not own_text:
         for file in (flags.decode_from_file, flags.decode_reference, flags.decode_to_file):

@@ -1,7 +1,7 @@
 """Disturbed text: what users write, and training text lacks.
 
-`augment=upper:0.05+typos:0.1` changes five of a hundred training pairs to capitals, ten others to
-what is typed in a hurry, and leaves the rest. The changes, by name:
+`augment={upper: 0.05, typos: 0.1}` changes five of a hundred training pairs to capitals, ten others
+to what is typed in a hurry, and leaves the rest. The changes, by name:
 
 | name | of the source | of the target |
 |---|---|---|
@@ -15,13 +15,13 @@ what is typed in a hurry, and leaves the rest. The changes, by name:
 and those that are registered (`registry.register_augmentation`), or that a `PairTransform` adds.
 """
 
+import itertools
 import random
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 
-from t2t_keras.data.problem import names_in
-from t2t_keras.data.transforms import Change, Pair, check_augmented
+from t2t_keras.data.transforms import Change, Pair
 from t2t_keras.errors import UserError
 from t2t_keras.registry import AUGMENTATIONS, register_augmentation
 from t2t_keras.text.scripts import PRIVATE
@@ -37,30 +37,15 @@ class Augmentation:
     """The changes of some pairs, drawn by seeds.
 
     Args:
-      augment: names with shares of the pairs, as in the module's docstring; "" = none.
+      augment: `Problem.augment`: names with shares of the pairs.
       more: others by name.
-
-    Raises:
-      UserError: a name that is not registered, or shares that are not positive or exceed 1.
     """
 
-    def __init__(self, augment: str, more: Mapping[str, Change] | None = None):
-        self._changes: list[tuple[float, Change]] = []
-        total = 0.0
-        for part in names_in(augment):
-            name, _, share = (piece.strip() for piece in part.partition(":"))
-            try:
-                total += (value := float(share))
-            except ValueError:
-                value = 0.0
-            if not value > 0 or total > 1 + 1e-9:
-                raise UserError(
-                    f"augment={augment}: expected names with positive shares of the pairs, at most "
-                    f"1 together, as typos:0.1+upper:0.05; got '{part}'.",
-                    code="bad_value",
-                )
-            check_augmented(augment, name, more or ())
-            self._changes.append((total, (more or {}).get(name) or AUGMENTATIONS[name]))
+    def __init__(self, augment: Mapping[str, float], more: Mapping[str, Change] | None = None):
+        names = sorted(augment)  # Another order of the same shares draws the same changes.
+        changes = [(more or {}).get(name) or AUGMENTATIONS[name] for name in names]
+        ends = itertools.accumulate(augment[name] for name in names)
+        self._changes = list(zip(ends, changes, strict=True))
 
     def __bool__(self) -> bool:
         return bool(self._changes)

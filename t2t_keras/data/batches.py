@@ -5,7 +5,7 @@ A step's examples do not depend on replicas or microbatches: a run's position is
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -30,7 +30,8 @@ class TokenBatchSampler:
       batch_tokens: most tokens of a step on either side, without padding.
       max_length: most tokens of an example on either side.
       seed: of all random orders.
-      mix: which corpora are read, and when, as `parse_mix` reads it; "" = all of all.
+      mix: which corpora are read, and when: `Problem.mix`; () = all of all.
+      until: `Problem.mix_until`.
       corpora: the examples of each corpus, one behind the other, for `mix`.
 
     Raises:
@@ -47,7 +48,8 @@ class TokenBatchSampler:
         batch_tokens: int,
         max_length: int,
         seed: int,
-        mix: str = "",
+        mix: Sequence[Mapping[str, float]] = (),
+        until: Sequence[Mapping[str, float]] = (),
         corpora: Mapping[str, int] | None = None,
     ):
         longest = lengths.max(axis=1) if len(lengths) else np.zeros(0, np.int32)
@@ -70,7 +72,7 @@ class TokenBatchSampler:
         if mix:
             ends = np.cumsum(list(corpora.values()))[:-1]
             kept = np.split(self._kept, np.searchsorted(self._kept, ends))
-            self._mixture = Mixture(mix, dict(zip(corpora, kept, strict=True)), seed)
+            self._mixture = Mixture(mix, until, dict(zip(corpora, kept, strict=True)), seed)
         self._batch_tokens = batch_tokens
         self._seed = seed
         self._first_steps = [0]  # the first step of each epoch planned so far, and of the next

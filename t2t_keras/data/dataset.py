@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras.data.mixing import parse_mix
+from t2t_keras.data.mixing import stages_of
 from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import SIDES, ExampleStore
 from t2t_keras.data.transforms import Change
@@ -173,8 +173,7 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
     directory = Path(data_dir) / problem.name
     manifest = read_manifest(directory, problem)
     # A setting that came after the data was made had its default then.
-    defaults = {field.name: field.default for field in dataclasses.fields(problem)}
-    recorded = dataclasses.replace(problem, **defaults).config() | manifest["config"]
+    recorded = type(problem)().config() | manifest["config"]
     requested = {
         name: value for name, value in problem.config().items() if name not in problem.not_in_data
     }
@@ -199,7 +198,7 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
         )
     generated = Generated(dataclasses.replace(problem, **decided), directory, manifest)
     if problem.mix and not as_text:
-        parse_mix(problem.mix, generated.corpora)
+        stages_of(problem.mix, problem.mix_until, generated.corpora)
     return generated
 
 

@@ -89,7 +89,7 @@ def made_from_of(
     source = {path.absolute(): path.stat() for chunk in chunks for path in chunk.paths}
     return {
         "encoder": _ENCODER_VERSION,
-        "versions": versions_with(problem.filter_names()),
+        "versions": versions_with(problem.filters),
         "problem": problem.name,
         "config": problem.config(),
         "chunk_pairs": chunk_pairs,
@@ -164,7 +164,7 @@ def _fault(pair: tuple[str, str]) -> tuple[str, int] | None:
 def _filter_text(
     pairs: _Pairs, problem: Problem, languages: tuple[str, str], duplicates: bytes
 ) -> None:
-    names = problem.filter_names()
+    names = problem.filters
     if "duplicates" in names:
         repeated = np.unpackbits(np.frombuffer(duplicates, np.uint8))
         pairs.leave_out("that came before", repeated[pairs.indices])
@@ -184,7 +184,7 @@ def _filter_lengths(pairs: _Pairs, problem: Problem) -> None:
     lengths = pairs.lengths()
     reason = f"longer than max_pair_length={most} tokens"
     pairs.leave_out(reason, lengths.max(axis=0) > most, lengths[0] <= most)
-    if "length_ratio" in problem.filter_names():
+    if "length_ratio" in problem.filters:
         lengths = pairs.lengths() - 1  # Without EOS.
         shortest, longest = np.sort(lengths, axis=0)
         reason = f"with a side over {problem.max_length_ratio:g} times as long as the other"

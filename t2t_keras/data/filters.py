@@ -43,7 +43,7 @@ def check_filters(names: Sequence[str], languages: Iterable[str]) -> None:
         if name not in known:
             raise UserError(
                 f"There is no filter '{name}'.{nearest(name, known)} Filters are "
-                f"{', '.join(known)}; give several as filters=identical+duplicates.",
+                f"{', '.join(known)}; give several as filters=[identical, duplicates].",
                 code="unknown_name",
             )
     if "language" in names:

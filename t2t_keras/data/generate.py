@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from t2t_keras import registry
-from t2t_keras.data.augmentation import Augmentation
 from t2t_keras.data.beam_workers import beam_workers, check_beam
 from t2t_keras.data.chunks import Chunk, evenly_spread, split_chunks
 from t2t_keras.data.dataset import MANIFEST_FILE, describe, open_generated
@@ -28,8 +27,8 @@ from t2t_keras.data.filters import (
     pair_hashes,
     versions_with,
 )
-from t2t_keras.data.mixing import parse_mix
-from t2t_keras.data.problem import Problem, names_in
+from t2t_keras.data.mixing import stages_of
+from t2t_keras.data.problem import Problem
 from t2t_keras.data.shards import SIDES
 from t2t_keras.data.workers import Call, workers
 from t2t_keras.environment import expanded
@@ -115,7 +114,7 @@ def generate(
             if name := transform.artifact:
                 files[name] = write_atomically(directory / name, transform.learn(plan["train"]))
         encode = functools.partial(encode_chunk, problem, tokenizer, directory)
-        wanted = "duplicates" in problem.filter_names()
+        wanted = "duplicates" in problem.filters
         duplicates = _duplicates(call, plan["train"]) if wanted else []
         tasks = _tasks(plan, duplicates, finished)
         made, splits = call(encode, tasks), {}
@@ -125,7 +124,7 @@ def generate(
         manifest = {
             "problem": problem.name,
             "config": problem.config(),
-            "versions": versions_with(problem.filter_names()),
+            "versions": versions_with(problem.filters),
             "made_from": digest_of(made_from),
             "vocabulary": tokenizer.record(),
             "splits": splits,
@@ -145,12 +144,9 @@ def _checked_plan(
     problem: Problem, tmp_dir: str | Path, chunk_pairs: int
 ) -> dict[str, list[Chunk]]:
     """Returns the chunks of each split; raises `UserError` where a setting does not suit them."""
-    names, languages = problem.filter_names(), problem.languages()
+    names, languages = problem.filters, problem.languages()
     # "" where each text has languages of its own, or none.
     check_filters(names, filter(None, languages))
-    # Raises `UserError` where it is wrong; what transforms add is yet to be learned.
-    added = [name for name, each in problem.pair_transforms.items() if each.augments]
-    Augmentation(problem.augment, dict.fromkeys(added, lambda *pair: pair[:2]))
     plan = split_chunks(problem, tmp_dir, chunk_pairs)
     # A mixture reads each corpus as a run of examples, so its texts stand side by side.
     corpora = list(dict.fromkeys(chunk.corpus for chunk in plan["train"]))
@@ -162,7 +158,7 @@ def _checked_plan(
         sizes: dict[str, int] = {}
         for chunk in plan["train"]:
             sizes[chunk.corpus] = sizes.get(chunk.corpus, 0) + chunk.count
-        parse_mix(problem.mix, sizes)
+        stages_of(problem.mix, problem.mix_until, sizes)
     return plan
 
 
@@ -287,7 +283,7 @@ def _learned_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer:
 
 def _symbols(problem: Problem, chunks: Sequence[Chunk]) -> list[str]:
     """Returns the words that are one piece of the vocabulary."""
-    symbols = {*problem.symbols(chunks), *names_in(problem.vocab_symbols)}
+    symbols = {*problem.symbols(chunks), *problem.vocab_symbols}
     return sorted(symbols.union(*(each.symbols() for each in problem.pair_transforms.values())))
 
 

@@ -1,27 +1,27 @@
 """Mixtures of corpora, in stages: what a training reads, as a pure function of its seed.
 
-`mix` is one stage or several, with semicolons between them:
+`mix=[{clean: 0.8, web: 0.2}]` reads four pairs of `clean` for each of `web`. Of several stages all
+but the last end after some epochs of one of their corpora:
 
-    clean until 2 epochs of clean; clean:0.8+web:0.2
+    mix=[{clean: 1}, {clean: 0.8, web: 0.2}],mix_until=[{clean: 2}]
 
-First only pairs of `clean`, each twice; from then on four of `clean` for each of `web`. Whatever
-its share, a corpus is read in epochs: none of its pairs comes again before all others have come,
-also across stages. `temperature:5` takes all corpora, by the fifth root of their sizes.
+reads only `clean` first, each pair twice. Whatever its share, a corpus is read in epochs: none of
+its pairs comes again before all others have come, also across stages. `{temperature: 5}` takes all
+corpora, by the fifth root of their sizes.
 """
 
 import dataclasses
 import itertools
 import math
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from t2t_keras.errors import UserError, nearest
+from t2t_keras.settings import as_text
 
 # Most pairs that are sorted by length at once.
 _MOST_IN_ROUND = 1 << 20
-_STAGE = re.compile(r"(.+?)(?:\s+until\s+(\S+)\s+epochs?\s+of\s+(\S+))?", re.S)
 _TEMPERATURE = "temperature"
 # Below, nothing but the largest corpus would be read, and powers of sizes exceed floats.
 _LEAST_TEMPERATURE = 0.1
@@ -40,97 +40,97 @@ class Stage:
     pairs: float = math.inf
 
 
-def parse_mix(mix: str, sizes: Mapping[str, int]) -> list[Stage]:
+def stages_of(
+    mix: Sequence[Mapping[str, float]],
+    until: Sequence[Mapping[str, float]],
+    sizes: Mapping[str, int],
+) -> list[Stage]:
     """Returns the stages of a mixture.
 
     Args:
-      mix: as in the module's docstring.
+      mix: `Problem.mix`.
+      until: `Problem.mix_until`.
       sizes: the pairs of each corpus.
 
     Raises:
-      UserError: a corpus that is not there or is empty, a share that is not positive, or a stage
-        that has no end before another.
+      UserError: a corpus that is not there or is empty, a number that is not positive, or ends of
+        stages that do not fit.
     """
-    texts = [text.strip() for text in mix.split(";")]
-    stages = []
-    for number, text in enumerate(texts, start=1):
-        match = _STAGE.fullmatch(text)
-        if not match:
+    if len(until) != len(mix) - 1 or any(len(end) != 1 for end in until):
+        raise UserError(
+            f"mix_until={as_text(until)}: expected the end of each stage but the last, as {{clean: "
+            f"2}} for two epochs of clean, so {len(mix) - 1} of them, for mix={as_text(mix)}.",
+            code="bad_value",
+        )
+    stages = [Stage(_shares(stage, sizes)) for stage in mix]
+    for number, end in enumerate(until):
+        [(name, epochs)], shares = end.items(), stages[number].shares
+        if name not in shares:
             raise UserError(
-                f"mix={mix}: expected a stage, got nothing before or after a ';'.", code="bad_value"
+                f"mix_until={as_text(until)}: '{name}' is no corpus of {as_text(mix[number])}.",
+                code="unknown_name",
             )
-        parts, epochs, until = match.groups()
-        shares = _shares(parts, sizes, mix)
-        if (number < len(texts)) != bool(epochs):
-            raise UserError(
-                f"mix={mix}: expected 'until N epochs of CORPUS' at the end of each stage but the "
-                f"last, which goes on; got '{text}' as stage {number} of {len(texts)}.",
-                code="bad_value",
-            )
-        pairs = math.inf
-        if epochs:
-            if until not in shares:
-                raise UserError(
-                    f"mix={mix}: '{until}' is no corpus of the stage '{text}'.", code="unknown_name"
-                )
-            pairs = max(round(_positive(epochs, mix) * sizes[until] / shares[until]), 1)
-        stages.append(Stage(shares, pairs))
+        _check_positive(end)
+        pairs = max(round(epochs * sizes[name] / shares[name]), 1)
+        stages[number] = dataclasses.replace(stages[number], pairs=pairs)
     return stages
 
 
-def _shares(text: str, sizes: Mapping[str, int], mix: str) -> dict[str, float]:
-    names = [part.strip().rpartition(":") for part in text.split("+")]
-    if len(names) == 1 and names[0][0].strip() == _TEMPERATURE:
-        temperature = _positive(names[0][2], mix)
+def _shares(weights: Mapping[str, float], sizes: Mapping[str, int]) -> dict[str, float]:
+    _check_positive(weights)
+    if list(weights) == [_TEMPERATURE]:
+        temperature = weights[_TEMPERATURE]
         if temperature < _LEAST_TEMPERATURE:
             raise UserError(
-                f"mix={mix}: expected a temperature of at least {_LEAST_TEMPERATURE}, got "
+                f"mix: expected a temperature of at least {_LEAST_TEMPERATURE}, got "
                 f"{temperature:g}. 1 reads corpora by their sizes, more evens them out.",
                 code="bad_value",
             )
         weights = {name: size ** (1 / temperature) for name, size in sizes.items()}
-    else:
-        given = [(name.strip(), weight) if name else (weight, "1") for name, _, weight in names]
-        if len(dict(given)) < len(given):
-            raise UserError(f"mix={mix}: a corpus is given twice in '{text}'.", code="given_twice")
-        weights = {name: _positive(weight, mix) for name, weight in given}
     for name in weights:
         if not sizes.get(name):
-            known = ", ".join(f"{each} ({size:,} pairs)" for each, size in sizes.items())
+            known = ", ".join(f"{corpus} ({size:,} pairs)" for corpus, size in sizes.items())
             raise UserError(
-                f"mix={mix}: there is no corpus '{name}' with pairs that are short enough."
+                f"mix: there is no corpus '{name}' with pairs that are short enough."
                 f"{nearest(name, sizes)} The corpora are {known}.",
                 code="unknown_name",
             )
-    total = sum(weights.values())
-    return {name: weight / total for name, weight in weights.items()}
+    # In the order of the corpora, so that another order of the same shares reads the same pairs.
+    ordered = {name: weights[name] for name in sizes if name in weights}
+    return {name: weight / sum(ordered.values()) for name, weight in ordered.items()}
 
 
-def _positive(text: str, mix: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise UserError(f"mix={mix}: expected a positive number, got '{text}'.", code="bad_value")
-    return number
+def _check_positive(numbers: Mapping[str, float]) -> None:
+    if not numbers or not all(0 < number < math.inf for number in numbers.values()):
+        raise UserError(
+            f"mix: expected corpora with positive numbers, as {{clean: 0.8, web: 0.2}}, got "
+            f"{as_text(numbers)}.",
+            code="bad_value",
+        )
 
 
 class Mixture:
     """The pairs that a training reads, in rounds, which are sorted by length one by one.
 
     Args:
-      mix: see `parse_mix`.
+      mix: see `stages_of`.
+      until: see `stages_of`.
       corpora: the numbers of the pairs of each corpus that can be read.
       seed: of the order in which each is read.
 
     Raises:
-      UserError: see `parse_mix`.
+      UserError: see `stages_of`.
     """
 
-    def __init__(self, mix: str, corpora: Mapping[str, np.ndarray], seed: int):
+    def __init__(
+        self,
+        mix: Sequence[Mapping[str, float]],
+        until: Sequence[Mapping[str, float]],
+        corpora: Mapping[str, np.ndarray],
+        seed: int,
+    ):
         self._corpora, self._seed = corpora, seed
-        self._stages = parse_mix(mix, {name: len(pairs) for name, pairs in corpora.items()})
+        self._stages = stages_of(mix, until, {name: len(pairs) for name, pairs in corpora.items()})
         self._order = list(corpora)
         self._planned: list[dict[str, tuple[int, int]]] = []
         self._plans = self._plan()

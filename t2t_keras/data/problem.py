@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from t2t_keras.data.transforms import PairTransform, check_augmented
+from t2t_keras.data.transforms import PairTransform, check_augment
 from t2t_keras.errors import UserError
 from t2t_keras.registry import METRICS, PAIR_TRANSFORMS
-from t2t_keras.settings import setting
+from t2t_keras.settings import as_text, plain, setting
 from t2t_keras.text.alignment import Alignment, most_attended
 from t2t_keras.text.sentence_pieces import VOCABULARY_KINDS
 from t2t_keras.text.sources import OfCorpus, ParallelFiles
@@ -59,48 +59,51 @@ class Problem:
         "most training lines a side, evenly spread, that the vocabulary is learned from",
         minimum=1,
     )
-    vocab_symbols: str = setting(
-        "",
-        "words that are one piece of the vocabulary, + between several, such as those that the "
-        "source_tokens of later data will need",
+    vocab_symbols: tuple[str, ...] = setting(
+        (),
+        "words that are one piece of the vocabulary, such as those that the source_tokens of later "
+        "data will need",
     )
     max_pair_length: int = setting(
         512,
         "training pairs with a side of more tokens, EOS included, are left out and counted",
         minimum=2,
     )
-    filters: str = setting(
-        "",
-        "training pairs to leave out and count, + between several: duplicates, identical (sides), "
-        "language (another one), length_ratio, or what is registered",
+    filters: tuple[str, ...] = setting(
+        (),
+        "training pairs to leave out and count: duplicates, identical (sides), language (another "
+        "one), length_ratio, or what is registered",
     )
     max_length_ratio: float = setting(
         3.0, "most tokens of a side for each of the other's, for filters=length_ratio", minimum=1
     )
-    mix: str = setting(
-        "",
-        "which corpora a training reads, and when: clean:0.8+web:0.2, or in stages, clean until 2 "
-        "epochs of clean; clean:0.8+web:0.2; or temperature:5",
+    mix: tuple[Mapping[str, float], ...] = setting(
+        (),
+        "shares of the corpora that a training reads, in one stage or several, as [{clean: 0.8, "
+        "web: 0.2}]; or [{temperature: 5}]",
     )
-    augment: str = setting(
-        "",
-        "shares of the training pairs that are disturbed, as upper:0.05+typos:0.1; "
+    mix_until: tuple[Mapping[str, float], ...] = setting(
+        (), "epochs of a corpus that end each stage but the last, as [{clean: 2}]"
+    )
+    augment: Mapping[str, float] = setting(
+        {},
+        "shares of the training pairs that are disturbed, as {upper: 0.05, typos: 0.1}; "
         "--registry_help lists the kinds",
     )
-    transforms: str = setting(
-        "",
-        "what is done to training pairs, and what models then know, + between several: "
-        "placeholders (become symbols, which translations carry over), terms (marks of hints, for "
-        "augment=terms:0.3), or what is registered",
+    transforms: tuple[str, ...] = setting(
+        (),
+        "what is done to training pairs, and what models then know: placeholders (become symbols, "
+        "which translations carry over), terms (marks of hints, for augment={terms: 0.3}), or what "
+        "is registered",
     )
-    metrics: str = setting(
-        "", "registered metrics to compute beside BLEU, + between several", of_test_set=True
+    metrics: tuple[str, ...] = setting(
+        (), "registered metrics to compute beside BLEU", of_test_set=True
     )
     name: str = ""
     reverse: bool = False
 
     # Settings that say nothing of the data that t2t-datagen makes.
-    not_in_data: ClassVar[tuple[str, ...]] = ("metrics", "mix", "augment")
+    not_in_data: ClassVar[tuple[str, ...]] = ("metrics", "mix", "mix_until", "augment")
     # The splits that `examples` makes; problems with files have those that `files` returns.
     splits: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
     # Whether the problem also exists the other way round, as `<name>_rev`.
@@ -125,16 +128,15 @@ class Problem:
                 f"There is no problem '{self.name}': {base} has no other way round.",
                 code="unknown_name",
             )
-        for name in names_in(self.metrics):
+        for name in self.metrics:
             METRICS[name]  # Raises `UserError` if there is none.
         if self.pair_transforms and not self.is_plain_text:
             raise UserError(
-                f"transforms={self.transforms}: transforms are for text, and {self.name} is of "
-                f"symbols. Leave them out.",
+                f"transforms={as_text(self.transforms)}: transforms are for text, and {self.name} "
+                f"is of symbols. Leave them out.",
                 code="conflicting_settings",
             )
-        for part in names_in(self.augment):
-            check_augmented(self.augment, part.partition(":")[0].strip(), self.pair_transforms)
+        check_augment(self.augment, self.pair_transforms)
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles | PreparedText]]:
         """Returns the files of each split ("train", "dev" and, where there is one, "test").
@@ -173,7 +175,7 @@ class Problem:
     @functools.cached_property
     def pair_transforms(self) -> dict[str, PairTransform]:
         """What `transforms` names, in its order."""
-        return {name: PAIR_TRANSFORMS[name]() for name in names_in(self.transforms)}
+        return {name: PAIR_TRANSFORMS[name]() for name in self.transforms}
 
     @property
     def decoding_defaults(self) -> Mapping[str, Any]:
@@ -235,10 +237,6 @@ class Problem:
         """Returns the name of a dev or test set of so many lines, "" for that of its split."""
         return ""
 
-    def filter_names(self) -> list[str]:
-        """Returns the names in `filters`."""
-        return names_in(self.filters)
-
     def languages(self) -> tuple[str, str]:
         """Returns (source, target) language, swapped by `_rev`."""
         pair = (self.source_language, self.target_language)
@@ -247,7 +245,7 @@ class Problem:
     def config(self, of_test_set: bool = True) -> dict[str, Any]:
         """Returns the value of every setting by name; those of the test set can be left out."""
         return {
-            field.name: getattr(self, field.name)
+            field.name: plain(getattr(self, field.name))
             for field in dataclasses.fields(self)
             if "meaning" in field.metadata and (of_test_set or not field.metadata["of_test_set"])
         }
@@ -270,9 +268,4 @@ class Problem:
         from t2t_keras.metrics.bleu import bleu, with_metrics
 
         found = bleu(hypotheses, references, tokenize=self.tokenize)
-        return with_metrics(found, names_in(self.metrics), hypotheses, references, sources)
-
-
-def names_in(text: str) -> list[str]:
-    """Returns the names in "one+other", without spaces around them."""
-    return [name.strip() for name in text.split("+") if name.strip()]
+        return with_metrics(found, self.metrics, hypotheses, references, sources)

@@ -5,7 +5,8 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, ClassVar
 
 from t2t_keras.errors import UserError
-from t2t_keras.registry import PAIR_TRANSFORMS
+from t2t_keras.registry import AUGMENTATIONS, PAIR_TRANSFORMS
+from t2t_keras.settings import as_text
 
 Pair = tuple[str, str]
 Change = Callable[[str, str, random.Random], Pair]
@@ -47,10 +48,26 @@ class PairTransform:
         raise NotImplementedError(f"{type(self).__name__} says that it augments, and does not.")
 
 
-def check_augmented(augment: str, kind: str, transforms: Container[str]) -> None:
-    """Raises `UserError` if a kind of `Problem.augment` needs a transform that is not there."""
-    if kind in PAIR_TRANSFORMS and kind not in transforms and PAIR_TRANSFORMS[kind].augments:
+def check_augment(augment: Mapping[str, float], transforms: Container[str]) -> None:
+    """Checks `Problem.augment`, of a problem with these transforms.
+
+    Raises:
+      UserError: it needs a transform that is not there, a name is not registered, or the shares are
+        not positive or exceed 1.
+    """
+    for kind in augment:
+        if kind in PAIR_TRANSFORMS and PAIR_TRANSFORMS[kind].augments:
+            if kind not in transforms:
+                raise UserError(
+                    f"augment={as_text(augment)}: {kind} needs transforms={kind} as well, here and "
+                    f"in t2t-datagen.",
+                    code="conflicting_settings",
+                )
+        else:
+            AUGMENTATIONS[kind]  # Raises `UserError` if there is none.
+    if not all(share > 0 for share in augment.values()) or sum(augment.values()) > 1 + 1e-9:
         raise UserError(
-            f"augment={augment}: {kind} needs transforms={kind} as well, here and in t2t-datagen.",
-            code="conflicting_settings",
+            f"augment={as_text(augment)}: expected positive shares of the pairs, at most 1 "
+            f"together, as {{typos: 0.1, upper: 0.05}}.",
+            code="bad_value",
         )

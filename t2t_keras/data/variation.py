@@ -29,11 +29,11 @@ class Variation:
       seed: of what is drawn.
       sampling: `HParams.subword_sampling`; 0 = text is divided as ever.
       nbest: `HParams.subword_nbest`.
-      augment: `Problem.augment`; "" = text stays as it is.
+      augment: `Problem.augment`; {} = text stays as it is.
       more: kinds of `augment` that are not registered, as of `Generated.augmentations`.
 
     Raises:
-      UserError: the vocabulary cannot sample, or not of `nbest`, or `augment` is wrong.
+      UserError: the vocabulary cannot sample, or not of `nbest`.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class Variation:
         seed: int,
         sampling: float = 0.0,
         nbest: int = 0,
-        augment: str = "",
+        augment: Mapping[str, float] | None = None,
         more: Mapping[str, Change] | None = None,
     ):
         self._tokenizers, self._seed = (tokenizer.source, tokenizer), seed
-        self._augmentation = Augmentation(augment, more)
+        self._augmentation = Augmentation(augment or {}, more)
         self._samplers = [each.sampler(sampling, nbest) for each in self._tokenizers if sampling]
         if nbest and self._samplers and all(each.is_bpe for each in self._samplers):
             raise UserError(

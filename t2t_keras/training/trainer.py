@@ -142,7 +142,7 @@ class _Trainer:
             config.save(self._output_dir)
         store, seed, variation = self._store, config.random_seed, self._variation
         limits = config.hparams.batch_tokens, config.hparams.max_length
-        mixed = config.problem.mix, self._generated.corpora
+        mixed = config.problem.mix, config.problem.mix_until, self._generated.corpora
         sampler = TokenBatchSampler(store.lengths, *limits, seed, *mixed)
         varied = VariedSteps(store, sampler, variation, seed) if variation else None
         self._arrays = Prefetcher(store, sampler, self._step, self._microbatch, varied)

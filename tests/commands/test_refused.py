@@ -91,7 +91,7 @@ unequal_counts
 unknown_name
   {BLEU}one --convention=tokenized => 'tokenized' 'tokenised'
   t2t-datagen --data_dir=x --problem=algoritmic_reverse => 'algorithmic_reverse_binary40'
-  {DECODER}--disturb=typos+uper => 'uper' 'upper'
+  {DECODER}--disturb=typos,uper => 'uper' 'upper'
   {NEW}--data_dir=. --problem=translate_ende_toi => 'translate_ende_toi' 'translate_ende_toy'
   {IDENTITY}--hparams=hidden_size=5 => 'hidden_size' 'd_model'
 

@@ -95,7 +95,7 @@ def test_a_field_without_a_type_is_refused(tea_problem):
 
 def problem_with_metric(name):
     registry.METRICS.add(abs, "own")
-    return registry.problem("translate_ende_toy", {"metrics": f"own + {name}"})
+    return registry.problem("translate_ende_toy", {"metrics": ["own", name]})
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ def test_parse_assignments_refuses(text, part, code):
         ("a=" + 2000 * "[", "not_yaml"),
         ("a=[&x 1, *x]", "bad_value"),
         ("a={[1]: 2}", "bad_value"),
+        ("a={b:1}", "bad_value"),
         ("a={b: 1, b: 2}", "given_twice"),
     ],
 )

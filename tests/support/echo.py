@@ -109,5 +109,5 @@ def echo(change=str):
     problem = Problem()
     if change is not str:
         # No change of letters can break symbols.
-        problem = Problem(source_language="en", transforms="placeholders")
+        problem = Problem(source_language="en", transforms=("placeholders",))
     return Echoing(Echo(tokenizer, change), tokenizer, config, problem=problem)

@@ -16,6 +16,7 @@ from t2t_keras.interop.keras_hub import (
 )
 from t2t_keras.model_config import config_arguments
 from t2t_keras.models.transformer import Transformer
+from t2t_keras.settings import as_text
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.tokenizer import Tokenizer
 
@@ -86,8 +87,9 @@ def _check(translator: Translator) -> None:
         )
     if any(type(t).prepare is not PairTransform.prepare for t in problem.pair_transforms.values()):
         raise UserError(
-            f"--format=keras_hub: the model reads and writes what transforms={problem.transforms} "
-            f"makes of text, which KerasHub does not do. Export for CTranslate2, or train without.",
+            f"--format=keras_hub: the model reads and writes what transforms="
+            f"{as_text(problem.transforms)} makes of text, which KerasHub does not do. Export for "
+            f"CTranslate2, or train without.",
             code="not_supported",
         )
     changed = [n for n in _UNSUPPORTED if getattr(config, n) != getattr(DecodeConfig(), n)]

@@ -31,7 +31,7 @@ _SAMPLED_PAIRS = 1000
 
 
 class Terms(PairTransform):
-    """Hints for augment=terms:0.3, drawn by a lexicon that t2t-datagen learns."""
+    """Hints for augment={terms: 0.3}, drawn by a lexicon that t2t-datagen learns."""
 
     artifact = "train-lexicon.npz"
     augments = True

@@ -77,7 +77,7 @@ class Terms(LineStage):
         if mode == "soft" and not takes_hints:
             raise UserError(
                 "terms=soft needs a model that was trained with hints, --problem_config="
-                "transforms=terms,augment=terms:0.3. With this one, set terms=hard.",
+                "transforms=terms,augment={terms: 0.3}. With this one, set terms=hard.",
                 code="not_supported",
             )
         self.glossary, self._hints = glossary, takes_hints

@@ -202,8 +202,8 @@ def test_disturbed_text(random_run, decode, write, tmp_path, capsys, monkeypatch
     flags = [f"--decode_from_file={write('news', sources)}", f"--decode_to_file={output}"]
     flags += [f"--decode_reference={write('right', texts[0][1])}", f"--results_file={results}"]
     with pytest.raises(SystemExit):
-        decode(*flags, "--disturb=upper+typos")
-    decode(*flags, "--disturb=upper+typos")
+        decode(*flags, "--disturb=upper,typos")
+    decode(*flags, "--disturb=upper,typos")
     files = [output, tmp_path / "out.upper", tmp_path / "out.typos"]
     # Nothing finished is done again.
     assert started == list(map(str, [*files[:2], *files[1:]]))

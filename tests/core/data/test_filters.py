@@ -83,7 +83,7 @@ def test_each_filter(tmp_dir, pairs_of, name, options):
 
 
 def test_all_of_them_count_a_pair_once(tmp_dir, pairs_of):
-    names = "language+length_ratio+identical+duplicates"
+    names = "[language, length_ratio, identical, duplicates]"
     kept, manifest = generated_with(names, tmp_dir, pairs_of)
     assert kept == [PAIRS[number] for number in (0, 1, 7, 11)]
     left_out = manifest["splits"]["train"]["left_out"]
@@ -189,7 +189,7 @@ def left_out_of(tmp_path, source, target, **config):
 @pytest.mark.parametrize(("most", "left_out"), [(4.0, 0), (3.9, 1), (3.0, 1)])
 def test_a_ratio_does_not_count_the_end_of_sentence(tmp_path, most, left_out):
     # 1 and 4 tokens with their ends would be 2 and 5.
-    config = dict(filters="length_ratio", max_length_ratio=most)
+    config = dict(filters=("length_ratio",), max_length_ratio=most)
     assert len(left_out_of(tmp_path, "a", "a a a a", **config)) == left_out
 
 

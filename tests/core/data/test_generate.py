@@ -63,26 +63,31 @@ def test_corpora_are_told_apart(problem, tmp_dir, tmp_path, pairs_of, monkeypatc
         (tmp_dir / f"web.1.{code}").write_bytes(b"".join(lines[:60]))
         (tmp_dir / f"web.2.{code}").write_bytes(b"".join(lines[60:70]))
     both = dataclasses.replace(
-        problem, train="web.1 + train+web.2", mix="web until 2 epochs of web; train"
+        problem,
+        train=("web.1", "train", "web.2"),
+        mix=({"web": 1}, {"train": 1}),
+        mix_until=({"web": 2},),
     )
     generate(both, tmp_path, tmp_dir, chunk_pairs=50)
     assert "\n    web 70, train 230\n" in capsys.readouterr().out
-    other = dataclasses.replace(both, mix="train:0.9+web:0.1", augment="upper:0.1")
+    other = dataclasses.replace(
+        both, mix=({"train": 0.9, "web": 0.1},), mix_until=(), augment={"upper": 0.1}
+    )
     generated = open_generated(other, tmp_path)
     assert generated.corpora == {"web": 70, "train": 230}
     found = pairs_of(generated, "train")
     assert found[:70] == found[70:140], "each is one run of pairs"
-    assert generated.problem.mix == "train:0.9+web:0.1", "it is no matter of the data"
+    assert generated.problem.mix == other.mix, "it is no matter of the data"
     for wrong, code, names in (
-        ("wbe+train", "unknown_name", ["'wbe'", "'web'"]),
-        ("train; web", "bad_value", ["1 of 2"]),
+        (({"wbe": 1}, {"train": 1}), "unknown_name", ["'wbe'", "'web'"]),
+        (({"train": 1},), "bad_value", ["mix_until=[{web: 2}]", "mix=[{train: 1}]"]),
     ):
         with refused(code, *names):
             generate(dataclasses.replace(both, mix=wrong), tmp_path, tmp_dir)
         with refused(code, *names):
             open_generated(dataclasses.replace(both, mix=wrong), tmp_path)
-    with refused("given_twice", "train=web+web"):
-        generate(dataclasses.replace(both, train="web+web"), tmp_path, tmp_dir)
+    with refused("given_twice", "train=[web, web]"):
+        generate(dataclasses.replace(both, train=("web", "web")), tmp_path, tmp_dir)
 
 
 def test_the_number_of_workers_changes_nothing(problem, tmp_dir, tmp_path, change, contents):
@@ -137,7 +142,7 @@ def test_an_empty_corpus_is_refused_while_old_data_is_there(problem, tmp_dir, tm
     for name in ("more.en", "more.de"):
         (tmp_dir / name).write_bytes(b"")
     with refused("no_text", "more.en", "more.de"):
-        generate(dataclasses.replace(problem, train="train+more"), tmp_path, tmp_dir)
+        generate(dataclasses.replace(problem, train=("train", "more")), tmp_path, tmp_dir)
     open_generated(problem, tmp_path)
 
 
@@ -151,7 +156,7 @@ def test_a_split_without_a_usable_pair(problem, tmp_dir, tmp_path):
 
 
 def test_vocabulary_of_some_lines_only(problem, tmp_dir, tmp_path, change):
-    few = dataclasses.replace(problem, vocab_lines=100, vocab_symbols="<Y> + <BT>")
+    few = dataclasses.replace(problem, vocab_lines=100, vocab_symbols=("<Y>", "<BT>"))
     change("train.en", {3: b"qu\0ux quux", 6: "nai\u0308ve".encode(), 9: b"\xff"})
     generate(few, tmp_path, tmp_dir, chunk_pairs=50)
     # 230 lines, at most 100: every third one, and of these not what cannot be used.
@@ -202,7 +207,7 @@ def test_a_source_of_more_words_than_16_bits_count(problem, tmp_dir, tmp_path, p
         (tmp_dir / f"few.{name}").write_text(f"{some[0]} {some[-1]}\n")
     files = dict(vocab_file=f"{tmp_dir}/de.words", source_vocab_file=f"{tmp_dir}/en.words")
     few = dataclasses.replace(
-        problem, train="few", dev="few", test="", shared_vocabulary=False, **files
+        problem, train=("few",), dev=("few",), test=(), shared_vocabulary=False, **files
     )
     generate(few, tmp_path, tmp_dir)
     assert pairs_of(open_generated(few, tmp_path), "train") == [("w0 w65599", "w0 w0")]
@@ -261,10 +266,10 @@ def test_other_settings_are_named(problem, tmp_dir, tmp_path):
     [
         ({"target_language": ""}, {"tmp_dir": ""}, "missing_flags", ["--tmp_dir"]),
         ({}, {"num_workers": 0}, "bad_value", ["--num_workers", " 0."]),
-        ({"dev": "long"}, {}, "unequal_counts", ["long.en has 1 ", "long.de has 2."]),
+        ({"dev": ("long",)}, {}, "unequal_counts", ["long.en has 1 ", "long.de has 2."]),
         ({"vocab_file": "none.model"}, {}, "not_read", ["none.model"]),
         # Before any text is looked for.
-        ({"filters": "duplicate", "train": "none"}, {}, "unknown_name", ["'duplicates'"]),
+        ({"filters": ("duplicate",), "train": ("none",)}, {}, "unknown_name", ["'duplicates'"]),
         ({"vocab_size": 9999}, {}, "bad_value", ["vocab_size=9999"]),
     ],
 )

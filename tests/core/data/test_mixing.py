@@ -7,7 +7,7 @@ import pytest
 from refusals import refused
 
 from t2t_keras.data.batches import TokenBatchSampler
-from t2t_keras.data.mixing import Mixture, parse_mix
+from t2t_keras.data.mixing import Mixture, stages_of
 
 SIZES = {"clean": 300, "web": 1000, "old": 50}
 # All pairs have one length, so that each step holds as many.
@@ -23,22 +23,22 @@ def corpus_of(pair):
     return max((first, name) for name, first in FIRST.items() if first <= pair)[1]
 
 
-def steps(mix, count, seed=1, lengths=LENGTHS):
-    sampler = TokenBatchSampler(lengths, 500, 20, seed, mix, SIZES)
+def steps(mix, count, seed=1, lengths=LENGTHS, until=()):
+    sampler = TokenBatchSampler(lengths, 500, 20, seed, mix, until, SIZES)
     return [sampler.at(number) for number in range(count)]
 
 
 @pytest.mark.parametrize(
     ("mix", "shares"),
     [
-        ("clean:0.8+web:0.2", {"clean": 0.8, "web": 0.2}),
-        ("clean:3 + old", {"clean": 0.75, "old": 0.25}),
-        ("temperature:1", {name: size / 1350 for name, size in SIZES.items()}),
-        ("temperature : 2", {"clean": 0.308, "web": 0.563, "old": 0.126}),
+        ({"clean": 0.8, "web": 0.2}, {"clean": 0.8, "web": 0.2}),
+        ({"clean": 3, "old": 1}, {"clean": 0.75, "old": 0.25}),
+        ({"temperature": 1}, {name: size / 1350 for name, size in SIZES.items()}),
+        ({"temperature": 2}, {"clean": 0.308, "web": 0.563, "old": 0.126}),
     ],
 )
 def test_shares_are_those_of_the_pairs(mix, shares):
-    read = collections.Counter(corpus_of(pair) for step in steps(mix, 400) for pair in step)
+    read = collections.Counter(corpus_of(pair) for step in steps([mix], 400) for pair in step)
     assert set(read) == set(shares)
     for name, share in shares.items():
         assert read[name] / sum(read.values()) == pytest.approx(share, rel=0.02)
@@ -48,22 +48,23 @@ def test_shares_are_those_of_the_pairs(mix, shares):
 def test_a_pair_that_is_left_out_counts_for_its_own_corpus(left_out):
     lengths = LENGTHS.copy()
     lengths[left_out] = 21
-    read = np.concatenate(steps("clean:0.8+web:0.2", 200, lengths=lengths)).tolist()
+    read = np.concatenate(steps([{"clean": 0.8, "web": 0.2}], 200, lengths=lengths)).tolist()
     counts = collections.Counter(map(corpus_of, read))
     assert counts == pytest.approx({"clean": 8000, "web": 2000}, rel=0.02)
     assert set(read) == set(range(1300)) - set(left_out)
 
 
 def test_stages_end_after_epochs_and_a_corpus_is_read_in_epochs_throughout():
-    mix = "clean until 2 epochs of clean; clean:0.8+web:0.2 until 0.5 epochs of web; web+old"
-    read = np.concatenate(steps(mix, 120))
+    mix = [{"clean": 1}, {"clean": 0.8, "web": 0.2}, {"web": 1, "old": 1}]
+    until = [{"clean": 2}, {"web": 0.5}]
+    read = np.concatenate(steps(mix, 120, until=until))
     names = np.array([corpus_of(pair) for pair in read])
     first, second = 600, 600 + 500 * 5
     assert set(names[:first]) == {"clean"}
     assert collections.Counter(read[:first].tolist()) == dict.fromkeys(range(300), 2)
     assert collections.Counter(names[first:second]) == {"clean": 2000, "web": 500}
     assert set(names[second:]) == {"web", "old"}
-    mixture = Mixture(mix, corpora(), 1)
+    mixture = Mixture(mix, until, corpora(), 1)
     read = np.concatenate([mixture.round(number) for number in range(9)])
     for pairs in corpora().values():
         times = np.bincount(read, minlength=len(LENGTHS))[pairs]
@@ -71,61 +72,75 @@ def test_stages_end_after_epochs_and_a_corpus_is_read_in_epochs_throughout():
 
 
 @pytest.mark.parametrize(
-    "stage",
-    ["old:0.5+web:0.5 until 0.01 epochs of old", "web:3+old:4+clean:3 until 0.01 epochs of old"],
+    ("stage", "largest"),
+    [({"old": 0.5, "web": 0.5}, "web"), ({"web": 3, "old": 4, "clean": 3}, "old")],
+    ids=str,
 )
-def test_no_stage_is_empty(stage):
-    sampler = TokenBatchSampler(LENGTHS, 500, 20, 1, f"{stage}; web", SIZES)
+def test_no_stage_is_empty(stage, largest):
+    sampler = TokenBatchSampler(LENGTHS, 500, 20, 1, [stage, {"web": 1}], [{"old": 0.01}], SIZES)
     read = [sampler.at(number) for number in range(21)]
     assert sampler.fill() == (10 / 500, 10 / 500), "of the first epoch"
     assert [len(step) for step in read] == [1, *[50] * 20]
-    assert corpus_of(read[0][0]) == "old", "which has the largest share"
+    assert corpus_of(read[0][0]) == largest, "or the first of several"
     assert {corpus_of(pair) for step in read[1:] for pair in step} == {"web"}
 
 
 def test_a_round_depends_on_its_number_and_the_seed_alone():
-    mix, later = "clean until 1 epoch of clean; web+old", Mixture("web+old", corpora(), 1)
-    one, other = Mixture(mix, corpora(), 1), Mixture(mix, corpora(), 1)
+    both, reordered = [{"web": 1, "old": 1}], [{"old": 1, "web": 1}]
+    mix, later = [({"clean": 1}), *both], Mixture(both, [], corpora(), 1)
+    one, other = (Mixture(mix, [{"clean": 1}], corpora(), 1) for _ in range(2))
+    np.testing.assert_array_equal(later.round(0), Mixture(reordered, [], corpora(), 1).round(0))
     np.testing.assert_array_equal(one.round(3), [other.round(number) for number in range(4)][3])
-    assert sorted(later.round(0).tolist()) != sorted(Mixture("web+old", corpora(), 2).round(0))
-    for number, (found, expected) in enumerate(zip(steps(mix, 30), steps(mix, 30), strict=True)):
+    assert sorted(later.round(0).tolist()) != sorted(Mixture(both, [], corpora(), 2).round(0))
+    for number, (found, expected) in enumerate(zip(steps(both, 30), steps(both, 30), strict=True)):
         np.testing.assert_array_equal(found, expected, str(number))
-    assert any((a != b).any() for a, b in zip(steps(mix, 3), steps(mix, 3, seed=2), strict=True))
+    assert any((a != b).any() for a, b in zip(steps(both, 3), steps(both, 3, seed=2), strict=True))
 
 
 @pytest.mark.parametrize(
-    ("mix", "code", "names"),
+    ("mix", "until", "code", "names"),
     [
-        ("claen:0.5+web:0.5", "unknown_name", ["'claen'", "'clean'", "clean (300 pairs)"]),
-        ("clean:0.5+clean:0.5", "given_twice", []),
-        ("clean:0", "bad_value", ["'0'"]),
-        ("clean:inf", "bad_value", ["'inf'"]),
-        ("clean:much", "bad_value", ["'much'"]),
-        ("clean; web", "bad_value", ["'clean'", "1 of 2"]),
-        ("clean until 2 epochs of clean", "bad_value", ["1 of 1"]),
-        ("clean until 2 epochs of web; web", "unknown_name", ["'web'"]),
-        ("clean until 2 epochs of clean;", "bad_value", ["';'"]),
-        ("temperature:0", "bad_value", ["'0'"]),
-        ("temperature:0.099", "bad_value", [" 0.1,", " 0.099."]),
+        ({"claen": 0.5, "web": 0.5}, [], "unknown_name", ["'claen'", "'clean'", "clean (300 pair"]),
+        ({"clean": 0}, [], "bad_value", ["{clean: 0}"]),
+        ({"clean": np.inf}, [], "bad_value", ["{clean: inf}"]),
+        ({}, [], "bad_value", ["{}"]),
+        ({"clean": 1}, [{"clean": 2}], "bad_value", ["[{clean: 2}]", " 0 "]),
+        ({"temperature": 0}, [], "bad_value", ["{temperature: 0}"]),
+        ({"temperature": 0.099}, [], "bad_value", [" 0.1,", " 0.099."]),
     ],
 )
-def test_what_is_wrong_is_named(mix, code, names):
-    with refused(code, f"mix={mix}:", *names):
-        Mixture(mix, corpora(), 1)
+def test_what_is_wrong_is_named(mix, until, code, names):
+    with refused(code, "mix", *names):
+        Mixture([mix], until, corpora(), 1)
+
+
+@pytest.mark.parametrize(
+    ("until", "code", "names"),
+    [
+        ([], "bad_value", [" 1 of ", "mix=[{clean: 1}, {web: 1}]"]),
+        ([{"clean": 1, "web": 1}], "bad_value", ["[{clean: 1, web: 1}]"]),
+        ([{"web": 2}], "unknown_name", ["'web'", "{clean: 1}"]),
+        ([{"clean": -1}], "bad_value", ["{clean: -1}"]),
+    ],
+)
+def test_ends_that_do_not_fit_are_named(until, code, names):
+    with refused(code, "mix", *names):
+        Mixture([{"clean": 1}, {"web": 1}], until, corpora(), 1)
 
 
 def test_the_least_temperature_reads_the_largest_corpus():
-    [stage] = parse_mix("temperature:0.1", SIZES)
+    [stage] = stages_of([{"temperature": 0.1}], [], SIZES)
     weights = {name: float(size) ** 10 for name, size in SIZES.items()}
     expected = {name: weight / sum(weights.values()) for name, weight in weights.items()}
     assert stage.shares == pytest.approx(expected)
     assert stage.shares["web"] > 0.99999
     # 0.57 * 100 is a little less than 57.
-    assert parse_mix("a until 0.57 epochs of a; b", {"a": 100, "b": 1})[0].pairs == 57
+    sizes = {"a": 100, "b": 1}
+    assert stages_of([{"a": 1}, {"b": 1}], [{"a": 0.57}], sizes)[0].pairs == 57
 
 
 def test_a_corpus_of_which_nothing_is_short_enough_is_named():
     lengths = LENGTHS.copy()
     lengths[1300:] = 30
     with refused("unknown_name", "'old'"):
-        TokenBatchSampler(lengths, 500, 20, 1, "clean+old", SIZES)
+        TokenBatchSampler(lengths, 500, 20, 1, [{"clean": 1, "old": 1}], [], SIZES)

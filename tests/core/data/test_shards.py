@@ -142,7 +142,7 @@ def test_the_command_that_makes_data(monkeypatch):
     problem = registry.problem("parallel_text", "source_language=en,target_language=de,dev=x y")
     assert dataset.datagen_command(problem, "data") == (
         "\n  t2t-datagen --problem=parallel_text '--problem_config=source_language=en,"
-        "target_language=de,dev=x y' --data_dir=data --tmp_dir=text --t2t_usr_dir=/mine"
+        """target_language=de,dev=["x y"]' --data_dir=data --tmp_dir=text --t2t_usr_dir=/mine"""
     )
     monkeypatch.setattr(dataset, "user_directories", [])
     toy = dataset.datagen_command(registry.problem("translate_ende_toy_rev"), "data")

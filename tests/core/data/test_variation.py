@@ -8,6 +8,7 @@ import pytest
 from refusals import refused
 from words import Words
 
+from t2t_keras import registry
 from t2t_keras.data.augmentation import Augmentation, changed
 from t2t_keras.data.augmentation import disturbed as disturbed_text
 from t2t_keras.data.batches import TokenBatchSampler
@@ -64,20 +65,20 @@ def test_sampled_subwords_spell_the_same_text_in_the_order_asked_for(tokenizer, 
 
 
 def test_a_step_reads_what_seed_step_and_example_say(tokenizer, store):
-    numbers, vary = np.arange(200), Variation(tokenizer, 1, 0.3, augment="typos:0.5")
+    numbers, vary = np.arange(200), Variation(tokenizer, 1, 0.3, augment={"typos": 0.5})
     first = ids(vary.examples(store, numbers, 5))
     assert ids(vary.examples(store, numbers, 5)) == first
     alone = vary.examples(store, numbers[60:61], 5).padded([0], "source")[0]
     assert first[0][60][: len(alone)] == alone.tolist(), "whatever stands beside it"
     for other in (
         vary.examples(store, numbers, 6),
-        Variation(tokenizer, 2, 0.3, augment="typos:0.5").examples(store, numbers, 5),
+        Variation(tokenizer, 2, 0.3, augment={"typos": 0.5}).examples(store, numbers, 5),
     ):
         assert ids(other) != first
 
 
 def test_a_pair_that_a_step_has_several_times_is_drawn_anew_each_time(tokenizer, store):
-    vary = Variation(tokenizer, 1, 0.3, augment="typos:0.5")
+    vary = Variation(tokenizer, 1, 0.3, augment={"typos": 0.5})
 
     def drawn(numbers):
         found = vary.examples(store, np.array(numbers), 5)
@@ -155,7 +156,7 @@ def test_no_step_is_empty(planned, drawn, parts):
 
 
 def test_shares_of_changes(tokenizer, store):
-    vary = Variation(tokenizer, 3, augment="upper : 0.25 + punctuation:0.5")
+    vary = Variation(tokenizer, 3, augment={"upper": 0.25, "punctuation": 0.5})
     read = [
         (pair, PAIRS[number])
         for step in range(20)
@@ -226,20 +227,20 @@ def test_typos_and_noise_differ_from_pair_to_pair():
 
 
 def test_a_change_does_not_go_on_with_the_number_that_chose_it():
-    number = Augmentation("noise:0.01").drawn
+    number = Augmentation({"noise": 0.01}).drawn
     chosen = [change for i in range(20_000) if (change := number(str(i)))]
     added = [change("x", "x")[0].replace("x", "").strip() for change in chosen]
     assert {len(each) for each in added if each.isdigit()} >= {1, 2, 3, 4, 5}
 
 
 def test_what_cannot_be_drawn_is_named(tokenizer):
-    for wrong in ("upper", "upper:0", "upper:0.6+typos:0.5", "upper:much"):
-        with refused("bad_value", f"augment={wrong}:"):
-            Augmentation(wrong)
+    for wrong in ("upper", "{upper: 0}", "{upper: 0.6, typos: 0.5}", "{upper: much}"):
+        with refused("bad_value", "augment"):
+            registry.problem("parallel_text", f"augment={wrong}")
     # Sums of floats may exceed 1 by a rounding.
-    assert Augmentation("upper:0.2+typos:0.4+title:0.3+noise:0.1")
+    registry.problem("parallel_text", "augment={upper: 0.2, typos: 0.4, title: 0.3, noise: 0.1}")
     with refused("unknown_name", "'uper'", "'upper'"):
-        Augmentation("uper:0.1")
+        registry.problem("parallel_text", "augment={uper: 0.1}")
     bpe = SentencePieceTokenizer.train(["abc abc", "cab cab"], 264)
     with refused("conflicting_settings", "subword_nbest=5"):
         Variation(bpe, 1, sampling=0.1, nbest=5)
@@ -253,7 +254,7 @@ def test_text_that_its_ids_do_not_tell_stays(store):
     characters = SentencePieceTokenizer.train(["abc", "cab"], 9, "char")
     rows = characters.encode(["xa", "ab", "ab", "xb", "ab", "ab"])
     pairs = ExampleStore([np.concatenate(rows)], [np.full((3, 2), 3, np.int32)])
-    found = Variation(characters, 1, augment="noise:1").examples(pairs, np.arange(3), 0)
+    found = Variation(characters, 1, augment={"noise": 1}).examples(pairs, np.arange(3), 0)
     for number in (0, 1):
         sides = [found.padded([number], side)[0].tolist() for side in ("source", "target")]
         assert sides == [row.tolist() for row in rows[2 * number : 2 * number + 2]]

@@ -6,6 +6,7 @@ from refusals import refused
 from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
+from t2t_keras.settings import parse_assignments
 
 TEXTS = {
     "news.en-de": (["a cat", "a dog"], ["eine Katze", "ein Hund"]),
@@ -13,7 +14,8 @@ TEXTS = {
     "dev.en-de": (["the dog"], ["der Hund"]),
     "dev.fr-de": (["un chat"], ["eine Katze"]),
 }
-CONFIG = "train=news.en-de+news.en-fr,dev=dev.en-de+dev.fr-de,target_language=de,vocab_size=290"
+CONFIG = "train=[news.en-de, news.en-fr],dev=[dev.en-de, dev.fr-de],target_language=de"
+CONFIG += ",vocab_size=290"
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def made(text, config):
 
 
 def test_each_source_says_what_to_write(text, pairs_of):
-    generated = made(text, f"{CONFIG},source_tokens=news.en-fr:<BT>")
+    generated = made(text, f"{CONFIG},source_tokens={{news.en-fr: <BT>}}")
     assert pairs_of(generated, "train") == [
         ("<2de> a cat", "eine Katze"),
         ("<2de> a dog", "ein Hund"),
@@ -70,11 +72,10 @@ def test_each_text_is_filtered_by_its_own_languages(text, pairs_of):
         ("target_language=", ["target_language", " de, fr, ", "''"]),
         ("dev=dev", ["'dev'"]),
         ("dev=dev.de-de", ["'dev.de-de'"]),
-        ("source_tokens=web:<BT>", ["source_tokens=", "'web:<BT>'"]),
-        ("source_tokens=news.en-de:BT", ["source_tokens=", "'news.en-de:BT'"]),
+        ("source_tokens={web: <BT>}", ["source_tokens", "'web: <BT>'"]),
+        ("source_tokens={news.en-de: BT}", ["source_tokens", "'news.en-de: BT'"]),
     ],
 )
 def test_what_is_missing_is_named(text, config, names):
-    changed = dict(part.split("=") for part in f"{CONFIG},{config}".split(","))
     with refused("bad_value", *names):
-        made(text, changed)
+        made(text, parse_assignments(CONFIG) | parse_assignments(config))

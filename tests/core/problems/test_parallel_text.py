@@ -46,14 +46,19 @@ def test_files_by_language_format_and_packing(tmp_path, present, expected):
 
 @pytest.mark.parametrize(
     ("config", "expected"),
-    [("", "test.en"), (",test=", None), (",test=other", "other.en"), (",test=dev+test", "dev.en")],
+    [
+        ("", "test.en"),
+        (",test=", None),
+        (",test=other", "other.en"),
+        (",test=[dev, test]", "dev.en"),
+    ],
 )
 def test_the_test_set_is_there_if_it_is_named_or_its_file_is(tmp_path, config, expected):
     assert "test" not in problem_of().files(tmp_path)
     touch(tmp_path, "test.en test.de")
     [first, *others] = problem_of(config).files(tmp_path).get("test", [None])
     assert first == expected or first.source.name == expected
-    assert len(others) == ("+" in config)
+    assert len(others) == ("[" in config)
 
 
 @pytest.mark.parametrize(("name", "swapped"), [("news.de-en.tsv", True), ("news.en-de.tsv", False)])
@@ -82,8 +87,8 @@ def test_more_than_one_format_is_an_error(tmp_path, present):
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_a_text_that_is_named_twice_is_an_error(tmp_path, split):
-    with refused("given_twice", f"{split}=a+b+a"):
-        problem_of(f",{split}=a+b+a").files(tmp_path)
+    with refused("given_twice", f"{split}=[a, b, a]"):
+        problem_of(f",{split}=[a, b, a]").files(tmp_path)
 
 
 @pytest.mark.parametrize("languages", [("en", ""), ("", "de"), ("de", "de")])

@@ -12,7 +12,7 @@ from t2t_keras.training.run_config import RunConfig
 
 STEPS, BATCH_TOKENS = 36, 300
 # Of 300 and 100 pairs of 12 tokens on a side: 12 steps, 16 steps, and the others.
-MIX = "a until 1 epoch of a; a:0.5+b:0.5 until 2 epochs of b; b"
+MIX, UNTIL = ({"a": 1}, {"a": 0.5, "b": 0.5}, {"b": 1}), ({"a": 1}, {"b": 2})
 
 
 @pytest.fixture
@@ -25,13 +25,14 @@ def record(tmp_path):
         lines = lines.replace("0", "low").replace("1", "new")
         for code in ("en", "de"):
             (tmp_path / "text" / f"{name}.{code}").write_text(lines)
-    config = f"source_language=en,target_language=de,vocab_size=272,train=a+b,mix={MIX}"
-    problem = registry.problem("parallel_text", f"{config},augment=typos:0.3")
+    config = dict(source_language="en", target_language="de", vocab_size=272, train=["a", "b"])
+    config |= dict(mix=MIX, mix_until=UNTIL, augment={"typos": 0.3})
+    problem = registry.problem("parallel_text", config)
     generate(problem, tmp_path / "data", tmp_path / "text")
     generated = open_generated(problem, tmp_path / "data")
     lengths = generated.store("train").lengths
     steps = [
-        TokenBatchSampler(lengths, BATCH_TOKENS, 32, 0, MIX, generated.corpora).at(n)
+        TokenBatchSampler(lengths, BATCH_TOKENS, 32, 0, MIX, UNTIL, generated.corpora).at(n)
         for n in (11, 12, 27, 28)
     ]
     assert [sorted({pair >= 300 for pair in step.tolist()}) for step in steps] == [

@@ -75,8 +75,8 @@ def observe(make_record, generated, tmp_path, monkeypatch, eagerly):
     # It takes as long as a tenth of the run.
     monkeypatch.setattr(trainer, "least_seconds", lambda *_: 0.0)
 
-    def observe(hparams, seed=1, before=None, data=generated, augment="", schedule="train"):
-        problem = dataclasses.replace(data.problem, augment=augment)
+    def observe(hparams, seed=1, before=None, data=generated, augment=(), schedule="train"):
+        problem = dataclasses.replace(data.problem, augment=dict(augment))
         data = dataclasses.replace(data, problem=problem)
         config = dataclasses.replace(make_record(), hparams=hparams, random_seed=seed)
         config = config.with_data(data)
@@ -165,7 +165,7 @@ def test_training_examples_are_drawn_anew_and_the_dev_set_never(observe, words):
     before, changed = observe(hparams, data=words), observe(sampling, data=words)
     for one, other in (
         (before, changed),
-        (before, observe(hparams, data=words, augment="typos:1")),
+        (before, observe(hparams, data=words, augment={"typos": 1})),
         (changed, observe(of_few, data=words)),
     ):
         assert first_difference(one, other) == "examples"
@@ -176,7 +176,7 @@ def test_training_examples_are_drawn_anew_and_the_dev_set_never(observe, words):
             augment=augment,
             schedule="train_and_evaluate",
         )["evaluation"]
-        for each, augment in ((hparams, ""), (sampling, "typos:1"))
+        for each, augment in ((hparams, {}), (sampling, {"typos": 1}))
     )
     assert whole["loss"] == varied["loss"] > 0
 

@@ -331,7 +331,7 @@ def test_refused(translator, tmp_path):
     parser = registry.problem("parsing_craft")
     check("parsing", model, tokenizer, problem=parser)
     protecting = registry.problem("parallel_text", "transforms=placeholders")
-    check("transforms=placeholders", model, tokenizer, problem=protecting)
+    check("transforms=[placeholders]", model, tokenizer, problem=protecting)
     own = type("Own", (Problem,), {"postprocess": lambda *_: "?"})(name="own")
     check("own", model, tokenizer, problem=own)
     check("float32, bfloat16, int8", model, tokenizer, code="bad_value", dtype="float16")

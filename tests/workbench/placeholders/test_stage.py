@@ -87,7 +87,7 @@ def test_with_hints_the_hypothesis_with_most_terms_comes_first(tokenizer):
     )
     glossary, problem = (
         Glossary.of([("file", "datein"), ("now", "jetzt")]),
-        Problem(transforms="terms"),
+        Problem(transforms=("terms",)),
     )
     hinted = with_terms(translator(tokenizer, *changes, problem=problem), glossary)
     found = hinted.translate(["open the file now", "open it now %s", "open it"])
@@ -144,7 +144,7 @@ def test_prose_is_no_menu(tokenizer):
 
 
 def test_models_of_symbols(with_symbols):
-    problem = ParallelText(transforms="placeholders")
+    problem = ParallelText(transforms=("placeholders",))
     ours = translator(with_symbols, lambda text: f"now {text}", problem=problem)
     lines = ["open %s in 5 MB", "_Save {name}.", "the file", " "]
     found = ours.translate(lines, ["", "now _Save {name}", "", ""])
@@ -169,7 +169,9 @@ def test_a_model_s_lost_symbols_are_repaired(with_symbols):
     def without_first(text):
         return "".join(sign for sign in text if sign not in SYMBOLS[:8]) + SYMBOLS[0]
 
-    ours = translator(with_symbols, without_first, problem=ParallelText(transforms="placeholders"))
+    ours = translator(
+        with_symbols, without_first, problem=ParallelText(transforms=("placeholders",))
+    )
     found = ours.translate(["the %s file {a}", "x@y.de", "50 % of %1 and %2"])
     for translation, pieces in zip(found, ["%s {a}", "x@y.de", "%1 %2"], strict=True):
         assert all(translation.text.count(piece) == 1 for piece in pieces.split())
@@ -178,7 +180,7 @@ def test_a_model_s_lost_symbols_are_repaired(with_symbols):
 
 
 def test_pairs_are_scored_with_symbols(with_symbols, monkeypatch):
-    ours = translator(with_symbols, str, problem=ParallelText(transforms="placeholders"))
+    ours = translator(with_symbols, str, problem=ParallelText(transforms=("placeholders",)))
     scored = []
 
     def log_probs(sources, targets):

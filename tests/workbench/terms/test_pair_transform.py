@@ -85,7 +85,7 @@ def test_data_has_the_marks_and_a_lexicon(generated):
     assert all(f"▁{mark}" in pieces for mark in MARKS)
     hinted, _ = generated.augmentations["terms"]("The dog", "Der Hund", random.Random(0))
     assert "dog ⟪ Hund ⟫" in hinted
-    upper = Augmentation("upper:1", generated.augmentations).drawn("a")
+    upper = Augmentation({"upper": 1}, generated.augmentations).drawn("a")
     assert upper("dog", "Hund") == ("DOG", "HUND")
     hinted = "The ⟪ dog ⟪ Hund ⟫, too"
     [ids] = generated.tokenizer.encode([hinted])
@@ -97,7 +97,7 @@ def test_data_has_the_marks_and_a_lexicon(generated):
 def test_a_training_reads_hints(generated, sampling):
     store, numbers = generated.store("train"), np.arange(120)
     vary = Variation(
-        generated.tokenizer, 1, sampling, augment="terms:0.4", more=generated.augmentations
+        generated.tokenizer, 1, sampling, augment={"terms": 0.4}, more=generated.augmentations
     )
     found = vary.examples(store, numbers, 3)
     sources = generated.tokenizer.decode(found.padded(np.arange(120), "source"))
@@ -109,15 +109,13 @@ def test_a_training_reads_hints(generated, sampling):
 
 def test_what_is_refused():
     with refused("conflicting_settings", "transforms=terms"):
-        registry.problem("parallel_text", "augment=upper:0.1 + terms : 0.3")
-    with refused("conflicting_settings", "augment=terms:0.3", "transforms=terms"):
-        registry.problem("translate_ende_toy", "augment=terms:0.3")
-    assert registry.problem("parallel_text", f"{SETTINGS},augment=terms:0.3").pair_transforms
-    with refused("conflicting_settings", "transforms=terms"):
-        Augmentation("terms:1")
+        registry.problem("parallel_text", "augment={upper: 0.1, terms: 0.3}")
+    with refused("conflicting_settings", "augment={terms: 0.3}", "transforms=terms"):
+        registry.problem("translate_ende_toy", "augment={terms: 0.3}")
+    assert registry.problem("parallel_text", f"{SETTINGS},augment={{terms: 0.3}}").pair_transforms
     with refused("unknown_name", "augmentation 'placeholders'"):
-        Augmentation("placeholders:1")
-    with refused("conflicting_settings", "transforms=placeholders"):
+        registry.problem("parallel_text", "augment={placeholders: 1}")
+    with refused("conflicting_settings", "transforms=[placeholders]", "parsing_trees"):
         registry.problem("parsing_trees", "transforms=placeholders")
     with refused("unknown_name", "pair transform 'placeholder'", "'placeholders'"):
         registry.problem("parallel_text", "transforms=placeholder")

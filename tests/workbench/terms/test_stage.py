@@ -100,7 +100,7 @@ def test_sentences_of_a_long_line(model, tokenizer):
 
 
 def hinted_problem():
-    return Problem(transforms="terms")
+    return Problem(transforms=("terms",))
 
 
 def test_hints(model, tokenizer):
