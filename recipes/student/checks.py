@@ -10,7 +10,7 @@ from pathlib import Path
 from t2t_keras import registry
 from t2t_keras.data.chunks import FileChunk
 from t2t_keras.data.filters import check_direction, check_filters, check_language
-from t2t_keras.data.mixing import parse_mix
+from t2t_keras.data.mixing import stages_of
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
@@ -50,7 +50,7 @@ def check(plan: Plan) -> None:
     _check_models(plan), _check_trainer_flags(plan), _check_pairs(plan)
     if plan.config["mix"]:
         texts = plan.data[plan.models[plan.teachers[0]].data].train
-        parse_mix(plan.config["mix"], dict.fromkeys(texts, 1))
+        stages_of([plan.config["mix"]], [], dict.fromkeys(texts, 1))
 
 
 def _check_models(plan: Plan) -> None:

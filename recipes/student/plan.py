@@ -12,6 +12,7 @@ from snakemake.utils import validate
 
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
+from t2t_keras.settings import as_assignments
 
 PROBLEM = "parallel_text"
 # Of European languages: a subword has about four letters.
@@ -55,7 +56,7 @@ class Model:
     data: str
     settings: Mapping[str, Any]
     flags: tuple[str, ...]
-    mix: str = ""
+    mix: Mapping[str, float] = dataclasses.field(default_factory=dict)
     begins_with: str = ""
 
 
@@ -126,16 +127,17 @@ class Plan:
         """Returns the file that complete data has."""
         return f"{self.work}/data/{data}/{PROBLEM}/manifest.json"
 
-    def problem_config(self, name: str) -> str:
-        """Returns --problem_config of some data."""
+    def problem_config(self, name: str, mix: Mapping[str, float] | None = None) -> str:
+        """Returns --problem_config of some data, for a training with a mixture of its corpora."""
         data = self.data[name]
         settings = {
             "source_language": data.languages[0],
             "target_language": data.languages[1],
-            "train": "+".join(data.train),
+            "train": data.train,
             "dev": self.dev[0],
             "filters": self.config["filters"],
-            "source_tokens": "+".join(f"{text}:{tag}" for text, tag in data.tags.items()),
+            "source_tokens": data.tags,
+            "mix": mix,
         }
         if data.vocabulary:
             folder = Path(self.manifest(data.vocabulary)).parent
@@ -143,7 +145,7 @@ class Plan:
         else:
             settings["vocab_size"] = self.config["vocab_size"]
             settings["vocab_symbols"] = self.config["back_translation"]["tag"]
-        return ",".join(f"{name}={value}" for name, value in settings.items() if value)
+        return as_assignments({name: value for name, value in settings.items() if value})
 
     @property
     def own_flags(self) -> list[str]:
@@ -154,7 +156,7 @@ class Plan:
     def training_flags(self, name: str) -> list[str]:
         """Returns the flags of `t2t-trainer` for a model, beside its --output_dir."""
         model = self.models[name]
-        config = self.problem_config(model.data) + f",mix={model.mix}" * bool(model.mix)
+        config = self.problem_config(model.data, model.mix)
         folder = f"{self.work}/data/{model.data}"
         return [
             f"--problem={PROBLEM}",
@@ -258,11 +260,17 @@ class Plan:
                 models[name] = self._model(name, config["backward"])
         return models
 
-    def _model(self, data: str, settings: Mapping[str, Any], seed: int = 1, mix: str = "") -> Model:
+    def _model(
+        self,
+        data: str,
+        settings: Mapping[str, Any],
+        seed: int = 1,
+        mix: Mapping[str, float] | None = None,
+    ) -> Model:
         names = "hparams_set", "hparams", "train_steps"
         flags = [f"--{name}={settings[name]}" for name in names if settings[name]]
         flags += [f"--random_seed={seed}"]
-        return Model(data, settings, tuple(flags), mix)
+        return Model(data, settings, tuple(flags), mix or {})
 
     def _check_texts(self) -> None:
         for path in self.given.values():

@@ -75,7 +75,7 @@ def test_every_command_from_text_to_page(configured, tmp_path, monkeypatch, own_
     )
     path = configured(
         t2t_usr_dir="mine",
-        filters="nothing",
+        filters=["nothing"],
         teachers=MODEL | {"hparams": TINY.replace("layers=1", "layers=2")},
         student=MODEL | {"from_teacher": True},
         distillation={"with_corpora": True},
@@ -108,18 +108,18 @@ def test_every_command_from_text_to_page(configured, tmp_path, monkeypatch, own_
 
 COMMANDS = """
 t2t-datagen --problem=parallel_text --tmp_dir=work/text --data_dir=work/data/forward
-    --problem_config='source_language=en,target_language=de,train=toy+clean.web,dev=dev.toy,filters=length_ratio,vocab_size=400,vocab_symbols=<BT>'
+    --problem_config='source_language=en,target_language=de,train=[toy, clean.web],dev=dev.toy,filters=[length_ratio],vocab_size=400,vocab_symbols=<BT>'
     --norecommend
 t2t-datagen --problem=parallel_text --tmp_dir=work/text --data_dir=work/data/filter.backward
-    --problem_config=source_language=de,target_language=en,train=toy,dev=dev.toy,filters=length_ratio,vocab_file=work/data/filter.forward/parallel_text/vocab.model
+    --problem_config='source_language=de,target_language=en,train=[toy],dev=dev.toy,filters=[length_ratio],vocab_file=work/data/filter.forward/parallel_text/vocab.model'
     --norecommend
 t2t-trainer --output_dir=work/runs/teacher2 --problem=parallel_text --data_dir=work/data/teacher
-    '--problem_config=source_language=en,target_language=de,train=toy+clean.web+bt.news,dev=dev.toy,filters=length_ratio,source_tokens=bt.news:<BT>,vocab_file=work/data/forward/parallel_text/vocab.model,mix=toy:0.5+clean.web:0.3+bt.news:0.2'
+    '--problem_config=source_language=en,target_language=de,train=[toy, clean.web, bt.news],dev=dev.toy,filters=[length_ratio],source_tokens={bt.news: <BT>},mix={toy: 0.5, clean.web: 0.3, bt.news: 0.2},vocab_file=work/data/forward/parallel_text/vocab.model'
     --hparams_set=transformer_tiny
     --hparams=num_layers=1,d_model=8,d_ff=8,num_heads=1,batch_tokens=256,max_length=64
     --train_steps=1000000000 --random_seed=2 --save_checkpoints_secs=9 --keep_checkpoint_max=3
 t2t-trainer --output_dir=work/runs/student --problem=parallel_text --data_dir=work/data/student
-    --problem_config=source_language=en,target_language=de,train=distilled.toy+distilled.clean.web,dev=dev.toy,filters=length_ratio,vocab_file=work/data/forward/parallel_text/vocab.model
+    '--problem_config=source_language=en,target_language=de,train=[distilled.toy, distilled.clean.web],dev=dev.toy,filters=[length_ratio],vocab_file=work/data/forward/parallel_text/vocab.model'
     --hparams_set=transformer_tiny
     --hparams=num_layers=1,d_model=8,d_ff=8,num_heads=1,batch_tokens=256,max_length=64
     --train_steps=2 --random_seed=1 --warm_start_from=work/models/teacher1 --drop_layers
@@ -162,8 +162,8 @@ def test_what_is_left_to_do(configured, capsys, monkeypatch):
         student=student,
         baseline=True,
         average=3,
-        filters="length_ratio",
-        mix="toy:0.5+clean.web:0.3+bt.news:0.2",
+        filters=["length_ratio"],
+        mix={"toy": 0.5, "clean.web": 0.3, "bt.news": 0.2},
         save_checkpoints_secs=9,
         back_translation={"decode_hparams": "samples=1,top_k=7"},
         distillation={"filter": "forward", "keep": 0.7, "decode_hparams": "beam_size=3"},
@@ -266,7 +266,7 @@ def test_what_is_left_to_do(configured, capsys, monkeypatch):
             ["'encodr.*'"],
         ),
         ({"teachers": MODEL | {"seeds": [2**40]}}, "bad_configuration", [" 1099511627776 "]),
-        ({"mix": "bt.other:0.5+toy:0.5"}, "unknown_name", ["bt.other"]),
+        ({"mix": {"bt.other": 0.5, "toy": 0.5}}, "unknown_name", ["bt.other"]),
         ({"student": MODEL | {"hparams": "d_modl=8"}}, "unknown_name", ["d_modl"]),
         (
             {"teachers": MODEL | {"hparams_set": "transformer_tny"}},
@@ -289,7 +289,7 @@ def test_what_is_left_to_do(configured, capsys, monkeypatch):
             ["activation=gelu", "activation=relu"],
         ),
         (
-            {"filters": "length_ratio+dupplicates"},
+            {"filters": ["length_ratio", "dupplicates"]},
             "unknown_name",
             ["'dupplicates'", "'duplicates'"],
         ),
@@ -412,7 +412,7 @@ def test_what_is_left_out_of_a_configuration(configured):
     needed = {name: CONFIG[name] for name in (*needed, "backward", "teachers", "student")}
     plan = Plan(needed, configured().parent)
     assert {name: value for name, value in plan.config.items() if name not in needed} == {
-        **dict(work_dir="work", noisy={}, monolingual={}, filters="", mix="", baseline=True),
+        **dict(work_dir="work", noisy={}, monolingual={}, filters=[], mix={}, baseline=True),
         **dict(
             average=5, save_checkpoints_secs=600, trainer_flags="", t2t_usr_dir="", dtype="int8"
         ),
@@ -421,8 +421,8 @@ def test_what_is_left_out_of_a_configuration(configured):
             **dict(decode_hparams="beam_size=4", filter="backward", keep=0.95, with_corpora=False)
         },
     }
-    mixed = Plan(needed | {"mix": "toy:1"}, plan.folder)
-    models = {name for name in mixed.models if ",mix=toy:1" in mixed.training_flags(name)[2]}
+    mixed = Plan(needed | {"mix": {"toy": 1}}, plan.folder)
+    models = {name for name in mixed.models if ",mix={toy: 1}" in mixed.training_flags(name)[2]}
     assert models == {"teacher1"}
     assert plan.teachers == ["teacher1"]
     assert not plan.models["student"].begins_with

@@ -152,7 +152,7 @@ def test_an_augmentation_disturbs_text():
     changed = [change("a man sleeps", "x", random.Random(seed)) for seed in range(20)]
     sources = {source for source, target in changed if target == "x"}
     assert sources == {"a man sleeps", "aman sleeps", "a mansleeps"}
-    assert Augmentation("run_together:0.5")
+    assert Augmentation({"run_together": 0.5})
 
 
 def test_a_filter_leaves_pairs_out_and_counts_them(tmp_path):
@@ -167,7 +167,7 @@ def test_a_filter_leaves_pairs_out_and_counts_them(tmp_path):
     # What data is scored by may change.
     scored = registry.problem("parallel_text", f"{config},metrics=exact_match")
     data = open_generated(scored, tmp_path / "data")
-    assert data.problem.metrics == "exact_match"
+    assert data.problem.metrics == ("exact_match",)
     with refused("unknown_name", "'exact_mash'", "'exact_match'"):
         registry.problem("parallel_text", "metrics=exact_mash")
     registry.FILTERS.entries.clear()  # as in a worker process, which knows no notebook
