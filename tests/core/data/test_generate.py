@@ -1,10 +1,10 @@
 import dataclasses
 import json
 import re
-import runpy
 import unicodedata
 
 import pytest
+import random_lines
 from refusals import refused
 
 from t2t_keras import settings
@@ -338,11 +338,13 @@ def test_a_problem_that_makes_its_text(tmp_path, pairs_of):
         open_generated(made, tmp_path).text("train")
 
 
-def test_every_line_of_random_text_is_counted(root, tmp_path):
-    fuzz_text = runpy.run_path(root / "benchmarks" / "fuzz_text.py")
-    results = fuzz_text["check"](1000, 1, tmp_path)
-    assert min(results["kept"], results["with invalid UTF-8"], results["with a NUL byte"]) > 5
-    assert results["read by the decoder"] + results["refused by the decoder"] == 1000
+@pytest.mark.parametrize(
+    ("count", "least"), [(1000, 5), pytest.param(1_000_000, 1000, marks=pytest.mark.slow)]
+)
+def test_every_line_of_random_text_is_counted(tmp_path, count, least):
+    results = random_lines.check(count, 1, tmp_path)
+    assert min(results["kept"], results["with invalid UTF-8"], results["with a NUL byte"]) > least
+    assert results["read by the decoder"] + results["refused by the decoder"] == count
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,14 @@ import itertools
 import json
 import os
 import pickle
-import runpy
 import shutil
 import struct
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
+import damaged_models
 import numpy as np
 import pytest
 
@@ -314,12 +316,18 @@ def test_values_that_no_toolkit_writes(marian):
     assert code_of(read_marian_in, marian) == "damaged_model"
 
 
-def test_damaged_files_are_read_or_refused(root, tmp_path):
-    """What `benchmarks/fuzz_models.py` does with 10,000 others in processes of their own."""
-    fuzz_models = runpy.run_path(root / "benchmarks" / "fuzz_models.py")
-    fuzz_models["make_fixtures"](tmp_path)
-    fuzz_models["check_fixtures"](tmp_path)
-    outcomes = collections.Counter(fuzz_models["check"](seed, tmp_path) for seed in range(200))
+def test_damaged_files_are_read_or_refused(tmp_path):
+    damaged_models.make_fixtures(tmp_path)
+    damaged_models.check_fixtures(tmp_path)
+    outcomes = collections.Counter(damaged_models.check(seed, tmp_path) for seed in range(200))
     kinds = {kind for kind, outcome in outcomes if outcome == "read"}
     assert {kind for kind, outcome in outcomes if outcome != "read"} == kinds
     assert len(kinds) == 7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(200, 10_000, 500))
+def test_no_damaged_file_ends_the_process(first, tmp_path):
+    command = [sys.executable, damaged_models.__file__, tmp_path, str(first), str(first + 499)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, f"seed {done.stdout.split()[-1:]}: {done.stderr[-2000:]}"

@@ -1,16 +1,10 @@
-"""Random lines through t2t-datagen and the decoder's reading: none may crash or go uncounted.
-
-python benchmarks/fuzz_text.py --lines=1000000
-"""
+"""Random lines through t2t-datagen and the decoder's reading: none may crash or go uncounted."""
 
 import random
-import tempfile
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-
-from absl import app, flags
 
 from t2t_keras import registry
 from t2t_keras.data.generate import generate
@@ -21,8 +15,6 @@ from t2t_keras.errors import UserError
 from t2t_keras.text.files import decoded, read_lines
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 
-_LINES = flags.DEFINE_integer("lines", 1_000_000, "Number of lines a side.")
-_SEED = flags.DEFINE_integer("seed", 1, "Seed of the lines.")
 _CONTROLS = list(map(chr, range(32)))
 _WORDS = "the house stands near a green tree".split()
 
@@ -74,14 +66,3 @@ def check(count: int, seed: int, folder: Path) -> dict[str, int]:
             results["refused by the decoder"] += 1
     assert number == count, f"the decoder read {number} of {count} lines"
     return results
-
-
-def main(_) -> None:
-    """Prints the counts."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name, count in check(_LINES.value, _SEED.value, Path(folder)).items():
-            print(f"{count:,} {name}")
-
-
-if __name__ == "__main__":
-    app.run(main)

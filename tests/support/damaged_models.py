@@ -1,28 +1,23 @@
 """Damages models and records and reads them: each is accepted, or refused with one line.
 
-python benchmarks/fuzz_models.py --count=10000
+    python tests/support/damaged_models.py FOLDER FIRST_SEED LAST_SEED
 
-Batches run in processes of their own, with bounded memory and time, so that crashes and endless
-loops are counted and their seeds printed. `--seed=1234 --count=1` repeats one.
+does so in an empty folder with bounded memory and time; a crash follows the seed that it printed.
 """
 
-import collections
 import contextlib
 import io
 import json
-import multiprocessing
 import random
 import resource
 import shutil
 import signal
-import tempfile
-import traceback
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import sentencepiece
-from absl import app, flags
 
 from t2t_keras import registry
 from t2t_keras.errors import UserError
@@ -35,10 +30,7 @@ from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.run_config import RunConfig
 
-_COUNT = flags.DEFINE_integer("count", 10_000, "Number of damaged files.")
-_SEED = flags.DEFINE_integer("seed", 1, "Seed of the first file.")
-FIXTURES = Path(__file__).parents[1] / "tests" / "interop" / "importers" / "fixtures"
-_BATCH = 500
+FIXTURES = Path(__file__).parents[1] / "interop" / "importers" / "fixtures"
 _MOST_MEMORY, _MOST_SECONDS = 12 << 30, 120
 _MOST_MESSAGE = 3000
 _LINES = ("The house is green.", "", " ", "\u2581 a\u0301 \u4f60 \U0001f600 1/2 ﬁ", "x" * 2000)
@@ -238,52 +230,16 @@ def check(seed: int, folder: Path) -> tuple[str, str]:
         path.write_bytes(content)
 
 
-def _batch(seeds: range, folder: Path, queue) -> None:
+def main(folder: str, first: str, last: str) -> None:
+    """Damages a file for each seed."""
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
-    check_fixtures(folder)
-    for seed in seeds:
+    make_fixtures(Path(folder))
+    check_fixtures(Path(folder))
+    for seed in range(int(first), int(last) + 1):
+        print(seed, flush=True)
         signal.alarm(_MOST_SECONDS)
-        queue.put((seed, None))
-        try:
-            queue.put((seed, check(seed, folder)))
-        except Exception as error:
-            queue.put((seed, ("crash", f"{type(error).__name__}: {error}"[:300])))
-            traceback.print_exc()
-    signal.alarm(0)
-
-
-def main(_) -> None:
-    """Prints how many were read and refused, and each one that crashed."""
-    counts: collections.Counter = collections.Counter()
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        make_fixtures(folder)
-        # TensorFlow cannot be used in a process that is forked after it was.
-        context = multiprocessing.get_context("fork")
-        first, last = _SEED.value, _SEED.value + _COUNT.value
-        while first < last:
-            queue = context.SimpleQueue()
-            seeds = range(first, min(last, first + _BATCH))
-            process = context.Process(target=_batch, args=(seeds, folder, queue))
-            process.start()
-            begun = first
-            while process.is_alive() or not queue.empty():
-                if queue.empty():
-                    process.join(0.05)
-                    continue
-                begun, outcome = queue.get()
-                if outcome:
-                    counts[outcome] += 1
-                    if outcome[0] == "crash":
-                        print(f"seed {begun}: {outcome[1]}", flush=True)
-            first = seeds.stop
-            if process.exitcode:
-                counts["signal", _CASES[begun % len(_CASES)][0]] += 1
-                print(f"seed {begun}: ended by {process.exitcode}", flush=True)
-                first = begun + 1
-    for (kind, outcome), count in sorted(counts.items()):
-        print(f"{count:6,} {kind}: {outcome}")
+        check(seed, Path(folder))
 
 
 if __name__ == "__main__":
-    app.run(main)
+    main(*sys.argv[1:])
