@@ -179,24 +179,3 @@ def search_of(translator, sentences: int):
 
     config = dataclasses.replace(translator.config, xla_for_one=True)
     return KerasEngine(translator.engine.models, translator.tokenizer, config).for_one.search
-
-
-def small_translator(lines: list[str]):
-    """Returns a small translator with random weights and a vocabulary of the lines."""
-    from t2t_keras import registry
-    from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
-
-    tokenizer = SentencePieceTokenizer.train(lines, 500)
-    sizes = dict(num_layers=2, d_model=16, d_ff=16, num_heads=2)
-    hparams = registry.hparams("transformer_tiny", sizes)
-    settings = dict(tokenizer=tokenizer, beam_size=2, extra_length=2)
-    return random_translator(hparams, tokenizer.vocab_size, **settings)
-
-
-def training_state(run: Path) -> dict[str, bytes]:
-    """Returns all weights and moments of a run's newest checkpoint."""
-    import tensorflow as tf
-
-    reader = tf.train.load_checkpoint(str(run))
-    names = [name for name in reader.get_variable_to_shape_map() if "VARIABLE_VALUE" in name]
-    return {name: reader.get_tensor(name).tobytes() for name in names if "counter" not in name}

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Measures speed and memory. Not here: mutation.py, which is make mutate, and what needs flags of its
-# own: step_profile.py, decode_profile.py, cold_start.py and libretranslate_load.py.
+# own: step_profile.py, cold_start.py and server_load.py.
 #
 # TEXT is a folder of text (see datagen_scale.py).
-# RUN is the run that is exported and served; default: a small model with random weights.
 # KIT is a folder with the kit that defines the work and runs other toolkits (its README says how to
 # install them); PEERS are those to run, "all" for every one.
 set -euo pipefail
@@ -12,18 +11,12 @@ cd "$(dirname "$0")/.."
 kit=${KIT:-../shared/bench/peers}
 [ -f "$kit/run.py" ] || echo "No kit in $kit: other toolkits are left out. KIT names its folder." >&2
 
-python benchmarks/training_memory.py
+python benchmarks/peak_memory.py
 scale=$(mktemp -d)
 trap 'rm -rf "$scale"' EXIT
 python benchmarks/datagen_scale.py --text="${TEXT:-../shared/data}" --pairs=1500000,4500000 \
     --folder="$scale"
-python benchmarks/fuzz_text.py
-python benchmarks/decode_memory.py
-python benchmarks/serving_load.py ${RUN:+--output_dir="$RUN"}
-python benchmarks/server_load.py ${RUN:+--output_dir="$RUN"}
-python benchmarks/server_load.py ${RUN:+--output_dir="$RUN"} --engine=ctranslate2
-python benchmarks/worker_faults.py
-python benchmarks/worker_faults.py --workers=1 --trials=40 --times=5 --faults="chief killed"
+python benchmarks/peak_memory.py --lines=2000,20000,200000
 
 [ -f "$kit/run.py" ] || exit 0
 rounds=${ROUNDS:-3}

@@ -1,44 +1,65 @@
-"""A training step: its speed, its matrix products by themselves, and its operators.
+"""A step of training or decoding: its speed, its matrix products alone, and its operators.
 
     python benchmarks/step_profile.py --hparams_set=transformer_base --vocab_size=32000
         --tokens=1024 --length=32 [--hparams=...] [--xla] [--peak_tflops=989]
     KERAS_BACKEND=jax python benchmarks/step_profile.py ...
+    python benchmarks/step_profile.py --decode --tokens=25 --length=25 [--xla]
 
-The step is the trainer's own, on the device that Keras's backend takes. Printed is the median of
-some steps; operations are those of the matrix products, forward and backward, without those that
-`recompute` does again; divided by `--peak_tflops`, what the device's maker says of its matrix units
-in that type, they are the model FLOPs utilisation. For TensorFlow on a CPU also what the same
-products take when nothing else is done, in turns with the steps, and milliseconds by operator, from
-a trace of one step by TensorFlow's profiler. Operators run in parallel, so their sum may exceed the
-step.
+The training step is the trainer's own, on the device that Keras's backend takes. With --decode it
+is a step of the translator's search, with random weights, beam 4, 50 symbols and one batch of
+`tokens` / `length` sentences, in the type that --hparams=compute_dtype says.
+
+Printed is the median of some steps. Operations are those of the matrix products, forward and
+backward, without those that `recompute` does again; divided by `--peak_tflops`, what the device's
+maker says of its matrix units in that type, they are the model FLOPs utilisation. With TensorFlow
+on a CPU also what the same products (in decoding, those with weights) take when nothing else is
+done, in turns with the steps, and milliseconds by operator, from a trace of one step by
+TensorFlow's profiler. Operators run in parallel, so their sum may exceed the step. The first
+translation prepares the graph; what XLA compiles for it is found by the next run.
 """
 
+import time
+
 from absl import app, flags
-from measuring import ModelFlags, median_seconds, new_step, print_operators
+from measuring import (
+    ModelFlags,
+    median_seconds,
+    new_step,
+    print_operators,
+    random_translator,
+    search_of,
+)
 
 _MODEL = ModelFlags()
-_TOKENS = flags.DEFINE_integer("tokens", 1024, "Tokens of the step on either side.")
+_DECODE = flags.DEFINE_boolean("decode", False, "Profile a step of the search.")
+_TOKENS = flags.DEFINE_integer("tokens", 1024, "Tokens of the batch on either side.")
 _LENGTH = flags.DEFINE_integer("length", 32, "Tokens of each sentence.")
 _XLA = flags.DEFINE_boolean("xla", False, "Compile with XLA, which shows no operators.")
 _PEAK = flags.DEFINE_float("peak_tflops", None, "Peak of the device, 10^12 operations a second.")
 _ROUNDS = flags.DEFINE_integer("rounds", 7, "Number of timed steps, and of turns of products.")
-_ROWS = flags.DEFINE_integer("rows", 16, "Number of operators to name; the others are one row.")
+_ROWS = flags.DEFINE_integer("rows", 20, "Number of operators to name; the others are one row.")
+
+_BEAM_SIZE, _STEPS = 4, 50
 
 
 def main(_) -> None:
     """Times steps and products in turns, then traces a step."""
+    (_profile_decoding if _DECODE.value else _profile_training)()
+
+
+def _profile_training() -> None:
     import keras
 
     from t2t_keras.data.batches import Batch
     from t2t_keras.training.cost import hardware_name
 
-    step = new_step(_MODEL.hparams(), _MODEL.vocab_size, worker_gpu=None, xla=_XLA.value)
+    hparams, ids = _MODEL.hparams(), _source()
+    step = new_step(hparams, _MODEL.vocab_size, worker_gpu=None, xla=_XLA.value)
     if step.num_replicas > 1:
         raise app.UsageError("Several GPUs are seen; set CUDA_VISIBLE_DEVICES to one.")
-    ids = _MODEL.random_ids(_TOKENS.value // _LENGTH.value, _LENGTH.value)
-    hparams = _MODEL.hparams()
     shapes = product_shapes(hparams, _MODEL.vocab_size, *ids.shape)
-    operations = step_operations(shapes)
+    # Those of the gradients too, multiplications and additions.
+    operations = sum(count * 3 * 2 * b * m * k * n for count, (b, m, k, n) in shapes)
 
     def whole_step() -> None:
         float(step.update(step.steps_done(), [[Batch(ids, ids)]])["loss"])
@@ -63,6 +84,41 @@ def main(_) -> None:
         print_operators(whole_step, _ROWS.value)
 
 
+def _profile_decoding() -> None:
+    from t2t_keras.environment import keep_compiled
+
+    keep_compiled()
+    hparams, source = _MODEL.hparams(), _source()
+    limits = dict(min_length=_STEPS, max_length=_STEPS)
+    translator = random_translator(
+        hparams,
+        _MODEL.vocab_size,
+        hparams.compute_dtype,
+        beam_size=_BEAM_SIZE,
+        xla=_XLA.value,
+        batches_at_once=1,
+        **limits,
+    )
+    search = search_of(translator, len(source))
+    search.graph.get_concrete_function()
+    start = time.perf_counter()
+    search(source).ids.numpy()
+    print(f"first translation: {time.perf_counter() - start:.1f} s\n")
+    ways = {
+        "step": lambda: search(source).ids.numpy(),
+        "its products with weights alone": _weight_products(len(source) * _BEAM_SIZE),
+    }
+    print("| what | ms | tokens/s |\n|---|---|---|")
+    for name, seconds in median_seconds(ways, _ROUNDS.value).items():
+        median = seconds / _STEPS
+        print(f"| {name} | {median * 1e3:,.1f} | {len(source) / median:,.0f} |")
+    print_operators(ways["step"], _ROWS.value, _STEPS)
+
+
+def _source():
+    return _MODEL.random_ids(_TOKENS.value // _LENGTH.value, _LENGTH.value)
+
+
 def product_shapes(hparams, vocab_size: int, sentences: int, length: int) -> list[tuple]:
     """Returns (how many, (batch, m, k, n)) of the forward pass's products [m, k] x [k, n]."""
     tokens, width, heads = sentences * length, hparams.d_model, hparams.num_heads
@@ -81,11 +137,6 @@ def product_shapes(hparams, vocab_size: int, sentences: int, length: int) -> lis
     ]
 
 
-def step_operations(shapes: list[tuple]) -> int:
-    """Returns multiplications and additions of these products and of those of their gradients."""
-    return sum(count * 3 * 2 * b * m * k * n for count, (b, m, k, n) in shapes)
-
-
 def _product_of(batch: int, m: int, k: int, n: int):
     """Returns what computes one product forward, and the two of its gradient."""
     import tensorflow as tf
@@ -102,6 +153,35 @@ def _product_of(batch: int, m: int, k: int, n: int):
         return [tf.reduce_max(each[..., :1, :1]) for each in (forward, to_left, to_right)]
 
     return lambda: [float(each) for each in products(left, right, gradient)]
+
+
+def _weight_products(rows: int):
+    """Returns what computes a decoder's products [rows, k] x [k, n] for every step, in a chain."""
+    import tensorflow as tf
+
+    hparams = _MODEL.hparams()
+    width, (d_k, d_v) = hparams.d_model, hparams.head_widths()
+    keys, values = hparams.num_heads * d_k, hparams.num_heads * d_v
+    layer = [(width, keys), (width, keys), (width, values), (values, width)]
+    layer += [(width, keys), (values, width), (width, hparams.d_ff), (hparams.d_ff, width)]
+    dtype = tf.as_dtype(hparams.compute_dtype)
+    weights = [
+        tf.Variable(tf.cast(tf.random.normal(shape, stddev=0.02), dtype))
+        for shape in [*layer * hparams.num_layers, (width, _MODEL.vocab_size)]
+    ]
+
+    @tf.function(autograph=False)
+    def products():
+        def step(index, before):
+            for each in weights:
+                x = tf.zeros((rows, each.shape[0]), dtype) + before
+                before = tf.matmul(x, each)[0, 0] * 0
+            return index + 1, before
+
+        start = tf.constant(0), tf.zeros((), dtype)
+        return tf.while_loop(lambda index, _: index < _STEPS, step, start)[1]
+
+    return lambda: float(products())
 
 
 if __name__ == "__main__":

@@ -1,20 +1,28 @@
-"""Estimated memory of a step (`t2t-trainer --dry_run`) beside what the step takes on a CPU.
+"""Peak memory of training steps beside its estimate, and of translating files of several lengths.
 
-    python benchmarks/training_memory.py [--only=base]
+    python benchmarks/peak_memory.py [--only=base]
+    python benchmarks/peak_memory.py --lines=2000,20000,200000 [--output_dir=RUN]
 
-Each step runs in a process of its own. "allocated" is the most that TensorFlow's allocator gave out
-at once, from memory in one piece, as a GPU's is; "process" is the peak of the whole process, less
-that of one with a negligible model, and shows what the allocator loses besides; under XLA, also
-what compiling took. Of a step that is split, the tokens are those of each of its microbatches.
-Megabytes are 10^6 bytes.
+The estimate of a step is that of `t2t-trainer --dry_run`. Each step runs in a process of its own.
+"allocated" is the most that TensorFlow's allocator gave out at once, from memory in one piece, as a
+GPU's is; "process" is the peak of the whole process, less that of one with a negligible model, and
+shows what the allocator loses besides; under XLA, also what compiling took. Of a split step
+the tokens are those of each microbatch. With --lines each file is translated, with word
+alignments, in a process of its own; without --output_dir, by a very small model with random
+weights. Megabytes are 10^6 bytes.
 """
 
+import itertools
+import tempfile
+from pathlib import Path
 from typing import NamedTuple
 
 from absl import app, flags
-from measuring import in_own_process, new_step, peak_bytes
+from measuring import in_own_process, new_step, peak_bytes, random_translator
 
 _ONLY = flags.DEFINE_string("only", "", "Part of the sets' names to measure; default: all.")
+_LINES = flags.DEFINE_list("lines", [], "Lines of files to translate, instead of training steps.")
+_RUN = flags.DEFINE_string("output_dir", "", "Run that translates.")
 # Floats; no memory is taken from the system before it is written to.
 _ONE_PIECE = 1 << 30
 
@@ -48,6 +56,12 @@ _CASES = [
 
 def main(_) -> None:
     """Measures every case."""
+    if _LINES.value:
+        print("| lines | megabytes |\n|---|---|")
+        for lines in map(int, _LINES.value):
+            megabytes = in_own_process(_megabytes_to_translate, lines, _RUN.value)
+            print(f"| {lines:,} | {megabytes:,.0f} |", flush=True)
+        return
     negligible = _Case("transformer_tiny", 8, 8, 4, "num_layers=1,d_model=8,d_ff=8")
     *_, itself = in_own_process(_megabytes, negligible)
     print(f"a process with a negligible model: {itself:,.0f} MB\n")
@@ -88,6 +102,29 @@ def _megabytes(case: _Case) -> tuple[float, float, float]:
     counted = step_memory(hparams, case.vocab_size, ids.size, case.length, split)["at most"]
     allocated = tf.config.experimental.get_memory_info("CPU:0")["peak"]
     return counted / 1e6, allocated / 1e6, peak_bytes() / 1e6
+
+
+def _megabytes_to_translate(lines: int, run: str) -> float:
+    from t2t_keras import registry
+    from t2t_keras.decoding.jobs.files import translate_file
+    from t2t_keras.decoding.translator import Translator
+    from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+
+    toy = [source for source, _ in registry.problem("translate_ende_toy").examples("dev")]
+    if run:
+        translator = Translator.from_run(run)
+    else:
+        tokenizer = SentencePieceTokenizer.train(toy[:500], 500)
+        sizes = dict(num_layers=2, d_model=16, d_ff=16, num_heads=2)
+        settings = dict(tokenizer=tokenizer, beam_size=2, extra_length=2)
+        hparams = registry.hparams("transformer_tiny", sizes)
+        translator = random_translator(hparams, tokenizer.vocab_size, **settings)
+    with tempfile.TemporaryDirectory() as folder:
+        source, target, alignments = (Path(folder) / name for name in "abc")
+        with source.open("w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in itertools.islice(itertools.cycle(toy), lines))
+        translate_file(translator, source, target, provenance={}, alignments=alignments)
+        return peak_bytes() / 1e6
 
 
 if __name__ == "__main__":
