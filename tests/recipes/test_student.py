@@ -114,7 +114,7 @@ t2t-datagen --problem=parallel_text --tmp_dir=work/text --data_dir=work/data/fil
     --problem_config='source_language=de,target_language=en,train=[toy],dev=dev.toy,filters=[length_ratio],vocab_file=work/data/filter.forward/parallel_text/vocab.model'
     --norecommend
 t2t-trainer --output_dir=work/runs/teacher2 --problem=parallel_text --data_dir=work/data/teacher
-    '--problem_config=source_language=en,target_language=de,train=[toy, clean.web, bt.news],dev=dev.toy,filters=[length_ratio],source_tokens={bt.news: <BT>},mix={toy: 0.5, clean.web: 0.3, bt.news: 0.2},vocab_file=work/data/forward/parallel_text/vocab.model'
+    '--problem_config=source_language=en,target_language=de,train=[toy, clean.web, bt.news],dev=dev.toy,filters=[length_ratio],source_tokens={bt.news: <BT>},mix={bt.news: 0.2, clean.web: 0.3, toy: 0.5},vocab_file=work/data/forward/parallel_text/vocab.model'
     --hparams_set=transformer_tiny
     --hparams=num_layers=1,d_model=8,d_ff=8,num_heads=1,batch_tokens=256,max_length=64
     --train_steps=1000000000 --random_seed=2 --save_checkpoints_secs=9 --keep_checkpoint_max=3
