@@ -15,7 +15,7 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.interop.engines.ctranslate2_export import check_settings, positions_needed
-from t2t_keras.interop.exporters.ctranslate2 import check_config
+from t2t_keras.interop.exporters.ctranslate2 import check_model_config
 from t2t_keras.io.flags import Flags
 from t2t_keras.recipes.student.plan import PROBLEM, Plan
 from t2t_keras.text.files import decoded, read_lines
@@ -56,7 +56,7 @@ def check(plan: Plan) -> None:
 def _check_models(plan: Plan) -> None:
     for name, model in plan.models.items():
         hparams = plan.hparams(name)
-        check_config(hparams)
+        check_model_config(hparams)
         if hparams.lora_rank and not model.begins_with:
             raise UserError(
                 f"{name}: lora_rank={hparams.lora_rank} trains what is added to the weights of "

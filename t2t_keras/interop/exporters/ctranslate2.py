@@ -1,8 +1,9 @@
 """Exports for CTranslate2, which translates on a CPU without TensorFlow, in int8 too."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -21,6 +22,7 @@ from t2t_keras.interop.engines.ctranslate2_export import (
     check_settings,
     positions_needed,
 )
+from t2t_keras.interop.exporters.supports import check_config, supported_model
 from t2t_keras.io.state import write_json
 from t2t_keras.layers.position import sinusoids
 from t2t_keras.model_config import ModelConfig
@@ -37,7 +39,6 @@ _ACTIVATIONS = {
     "sigmoid": Activation.Sigmoid,
     "tanh": Activation.Tanh,
 }
-_POSITIONS = ("sinusoidal", "learned", "rotary", "none")
 
 
 def write(translator: Translator, folder: Path, dtype: str) -> None:
@@ -55,11 +56,8 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
       UserError: it cannot represent the model or a setting, which is named.
     """
     check_settings(translator.config)
-    if translator.forbidden:
-        raise UserError(
-            "CTranslate2 has no forbidden phrases: leave them out.", code="not_supported"
-        )
-    [model] = _checked(translator.models)
+    model = supported_model(translator, "ctranslate2")
+    check_model_config(model.config)
     positions, tokenizer = positions_needed(translator.config), translator.tokenizer
     names = unique_pieces(tokenizer.source), unique_pieces(tokenizer)
     write_model(model, names, folder, dtype, positions)
@@ -91,43 +89,20 @@ def write_model(
     spec.save(str(folder))
 
 
-def _checked(models: Sequence) -> Sequence[Transformer]:
-    """Returns the models; raises `UserError` unless CTranslate2 can represent them."""
-    if len(models) != 1:
-        raise UserError(
-            f"A model for CTranslate2 is made of one model, got {len(models)}.",
-            code="not_supported",
-        )
-    if type(models[0]) is not Transformer:
-        raise UserError(
-            f"CTranslate2 cannot represent the model {type(models[0]).__name__}: expected a "
-            f"Transformer.",
-            code="not_supported",
-        )
-    check_config(models[0].config)
-    return models
-
-
-def check_config(config: ModelConfig) -> None:
+def check_model_config(config: ModelConfig) -> None:
     """Raises `UserError` unless CTranslate2 can represent such a Transformer."""
     width = config.d_model // config.num_heads
-    refused = {
-        "feed_forward": config.feed_forward != "feed_forward",
-        "activation": config.activation not in _ACTIVATIONS,
-        "positions": config.positions not in _POSITIONS,
-        "self_attention_radius": config.self_attention_radius > 0,
-        "d_k": config.d_k not in (0, width),
-        "d_v": config.d_v not in (0, width),
+    allowed: dict[str, Collection[Any]] = {
+        "feed_forward": ("feed_forward",),
+        "activation": _ACTIVATIONS,
+        "positions": ("sinusoidal", "learned", "rotary", "none"),
+        "self_attention_radius": (0,),
+        "d_k": (0, width),
+        "d_v": (0, width),
         # Its bias would have to be in the embeddings.
-        "source_bias": config.source_bias and config.positions == "rotary",
+        "source_bias": (False,) if config.positions == "rotary" else (False, True),
     }
-    if named := [f"{name}={getattr(config, name)}" for name, wrong in refused.items() if wrong]:
-        raise UserError(
-            f"CTranslate2 cannot represent {' and '.join(named)}. Its activations are "
-            f"{', '.join(_ACTIVATIONS)}, its positions {', '.join(_POSITIONS)}, a head's width is "
-            f"d_model / num_heads. Export a SavedModel: --format=saved_model.",
-            code="not_supported",
-        )
+    check_config(config, "ctranslate2", allowed)
 
 
 def _spec(model: Transformer, positions: int) -> specs.TransformerSpec:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.environment import installed_versions
-from t2t_keras.errors import UserError
+from t2t_keras.interop.exporters.supports import supported_model
 from t2t_keras.interop.tokenizers.pieces import LookedUpPieces
 from t2t_keras.io.state import write_json
 from t2t_keras.models.transformer import Transformer
@@ -46,32 +46,20 @@ ids = np.stack(source.encode(["A sentence."]))
 print(target.decode(found)[0])"""
 
 
-def check_greedy(translator: Translator) -> Transformer:
-    """Returns the model of a translator that can be exported for greedy decoding, in float32.
+def greedy_model(translator: Translator, name: str) -> Transformer:
+    """Returns the model of a translator for a format that decodes greedily, in float32.
 
     Raises:
       UserError: it has several models, one of another kind, or a setting that such an export cannot
         have. A beam's width and its penalties have no meaning for it.
     """
-    config, models = translator.config, translator.models
+    model = supported_model(translator, name, ["samples"])
     export_settings(translator, "float32")
-    if len(models) != 1 or type(models[0]) is not Transformer:
-        kinds = ", ".join(type(model).__name__ for model in models) or translator.engine.name
-        raise UserError(
-            f"A file for greedy decoding is made of one Transformer, got {kinds}.",
-            code="not_supported",
-        )
-    for name, value in (("samples", config.samples), ("forbidden", translator.forbidden)):
-        if value:
-            raise UserError(
-                f"A file for greedy decoding cannot have {name}={value}: leave it out.",
-                code="not_supported",
-            )
-    if models[0].compute_dtype == "float32":
-        return models[0]
-    same = Transformer.from_config(models[0].get_config() | {"dtype": "float32"})
+    if model.compute_dtype == "float32":
+        return model
+    same = Transformer.from_config(model.get_config() | {"dtype": "float32"})
     same.build()
-    same.set_weights(models[0].get_weights())
+    same.set_weights(model.get_weights())
     return same
 
 

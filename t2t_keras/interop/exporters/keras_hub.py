@@ -5,9 +5,9 @@ from pathlib import Path
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.data.transforms import PairTransform
-from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
+from t2t_keras.interop.exporters.supports import supported_model
 from t2t_keras.interop.keras_hub import (
     TransformerBackbone,
     TransformerSeq2SeqLM,
@@ -15,7 +15,6 @@ from t2t_keras.interop.keras_hub import (
     TransformerTokenizer,
 )
 from t2t_keras.model_config import config_arguments
-from t2t_keras.models.transformer import Transformer
 from t2t_keras.settings import as_text
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.tokenizer import Tokenizer
@@ -66,13 +65,8 @@ def _own(source: Tokenizer) -> TransformerTokenizer:
 
 
 def _check(translator: Translator) -> None:
-    problem, tokenizer, config = translator.problem, translator.tokenizer, translator.config
-    kinds = [type(model) for model in translator.models]
-    if kinds != [Transformer]:
-        names = ", ".join(kind.__name__ for kind in kinds) or translator.engine.name
-        raise UserError(
-            f"--format=keras_hub: expected one Transformer, got {names}.", code="not_supported"
-        )
+    problem, tokenizer = translator.problem, translator.tokenizer
+    supported_model(translator, "keras_hub", _UNSUPPORTED)
     for each in (tokenizer, tokenizer.source):
         if not isinstance(each, SentencePieceTokenizer):
             raise UserError(
@@ -91,10 +85,4 @@ def _check(translator: Translator) -> None:
             f"{as_text(problem.transforms)} makes of text, which KerasHub does not do. Export for "
             f"CTranslate2, or train without.",
             code="not_supported",
-        )
-    changed = [n for n in _UNSUPPORTED if getattr(config, n) != getattr(DecodeConfig(), n)]
-    if translator.forbidden or changed:
-        names = ", ".join(changed) or "forbidden phrases"
-        raise UserError(
-            f"--format=keras_hub: a preset has no {names}: leave it out.", code="not_supported"
         )

@@ -9,7 +9,7 @@ from tensorflow.lite.python.convert_phase import ConverterError
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.interop.exporters.greedy import (
-    check_greedy,
+    greedy_model,
     longest_output,
     write_files_beside,
 )
@@ -31,7 +31,7 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
       dtype: of the stored weights: "float32", "float16", or "int8" with products of integers.
 
     Raises:
-      UserError: see `check_greedy`; or LiteRT cannot represent the model.
+      UserError: see `greedy_model`; or LiteRT cannot represent the model.
     """
     module = tf.Module()
     module.translate = _graph(translator)
@@ -64,7 +64,7 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
 
 def _graph(translator: Translator) -> tf.types.experimental.PolymorphicFunction:
     """Returns a graph function: ids int32 [1, S] -> {"translation": int32 [1, L]}."""
-    model, config = check_greedy(translator), translator.config
+    model, config = greedy_model(translator, "litert"), translator.config
     weights = [(weight, weight.numpy()) for weight in model.weights]
 
     def translate(ids: tf.Tensor) -> dict[str, tf.Tensor]:

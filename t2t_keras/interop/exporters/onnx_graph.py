@@ -7,7 +7,7 @@ base model, and what it gives needs twice the time.
 import functools
 import hashlib
 import itertools
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -16,8 +16,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.errors import UserError
-from t2t_keras.interop.exporters.greedy import check_greedy, longest_output
+from t2t_keras.interop.exporters.greedy import greedy_model, longest_output
+from t2t_keras.interop.exporters.supports import check_config
 from t2t_keras.layers.attention import MultiHeadAttention
 from t2t_keras.layers.position import sinusoids
 from t2t_keras.models.transformer import Transformer
@@ -40,7 +40,13 @@ _ACTIVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "sigmoid": ("Sigmoid", {}),
     "silu": ("Sigmoid", {}),
     "softplus": ("Softplus", {}),
+    "swish": ("Sigmoid", {}),
     "tanh": ("Tanh", {}),
+}
+_ALLOWED = {
+    "feed_forward": ("feed_forward",),
+    "activation": _ACTIVATIONS,
+    "positions": ("sinusoidal", "learned", "rotary", "none"),
 }
 
 
@@ -50,9 +56,10 @@ def onnx_model(translator: Translator) -> onnx.ModelProto:
     Rows of both have their end of sentence, then padding; L is the longest output.
 
     Raises:
-      UserError: see `check_greedy`; or the model has a layer or an activation not known here.
+      UserError: see `greedy_model`; or the model has a layer or an activation not known here.
     """
-    model, config = check_greedy(translator), translator.config
+    model, config = greedy_model(translator, "onnx"), translator.config
+    check_config(model.config, "onnx", _ALLOWED)
     g = _Layers(model, config.max_input_length)
     ids = g.checked("ids", model.source_embedding.vocab_size)
     real = g("Greater", ids, PADDING_ID)
@@ -233,9 +240,8 @@ class _Layers:
 
     def positioned(self, positions, x: str) -> str:
         """Adds positions to embeddings [B, n, d_model]."""
-        if (name := self.model.config.positions) in ("rotary", "none"):
+        if self.model.config.positions in ("rotary", "none"):
             return x
-        _check("positions", name, ("sinusoidal", "learned", "rotary", "none"))
         table = positions(keras.ops.zeros((1, self._longest, self.width)))[0]
         return self("Add", x, self._rows(table, x))
 
@@ -262,13 +268,12 @@ class _Layers:
     def feed_forward(self, layer, x: str) -> str:
         """Transforms each position of x [B, n, d_model]."""
         name = self.model.config.activation
-        name = "silu" if name == "swish" else name
-        _check("feed_forward", self.model.config.feed_forward, ("feed_forward",))
-        _check("activation", name, _ACTIVATIONS)
         operator, attributes = _ACTIVATIONS[name]
         inner = self._dense(layer.inner, x)
         active = self(operator, inner, **attributes)
-        return self._dense(layer.outer, self("Mul", inner, active) if name == "silu" else active)
+        if operator == "Sigmoid" and name != "sigmoid":
+            active = self("Mul", inner, active)
+        return self._dense(layer.outer, active)
 
     def keys(self, layer: MultiHeadAttention, x: str) -> str:
         """Returns keys [B, h, d_k, n] of x [B, n, d_model]."""
@@ -315,12 +320,3 @@ class _Layers:
         table = embedding.table
         matrix = table.embeddings if embedding.tied else table.reverse_embeddings
         return self("Gemm", self("Squeeze", x, [1]), matrix, bias, transB=int(embedding.tied))
-
-
-def _check(setting: str, value: str, known: Collection[str]) -> None:
-    if value not in known:
-        raise UserError(
-            f"--format=onnx: expected {setting} in {', '.join(known)}, got {value}. Use "
-            f"--format=litert, which can have all that LiteRT has operators for.",
-            code="not_supported",
-        )
