@@ -58,9 +58,10 @@ def _training(radius: int, length: int) -> Callable[[], object]:
     """Returns a function that does one forward and backward pass."""
     import tensorflow as tf
 
-    from t2t_keras.layers import MultiHeadAttention
+    from t2t_keras.layers import MultiHeadAttention, RestrictedSelfAttention
 
-    layer = MultiHeadAttention(_NUM_HEADS, _D_K, radius=radius)
+    sizes = _NUM_HEADS, _D_K
+    layer = RestrictedSelfAttention(radius, *sizes) if radius else MultiHeadAttention(*sizes)
     layer.build((None, None, _D_MODEL))
     x = tf.random.normal([1, length, _D_MODEL])
 

@@ -15,7 +15,7 @@ prepare_tensorflow()
 from keras import ops  # noqa: E402
 
 from t2t_keras.bin.t2t_trainer import run  # noqa: E402
-from t2t_keras.layers import Packing  # noqa: E402
+from t2t_keras.layers import RaggedLayout  # noqa: E402
 from t2t_keras.training.backends.tensorflow import TensorFlowStep  # noqa: E402
 from t2t_keras.training.optimizer import token_sums  # noqa: E402
 from t2t_keras.training.trained_model import load_model  # noqa: E402
@@ -34,7 +34,7 @@ def main():
             model(inputs, packed=True, training=learns)
             for model, learns in ((teacher, False), (step.model, True))
         )
-        packed = Packing(real).pack(target)
+        packed = RaggedLayout(real).pack(target)
         sums = token_sums(logits, packed, **options)
         given = ops.stop_gradient(ops.softmax(teacher_logits))
         each = ops.categorical_crossentropy(given, logits, from_logits=True)

@@ -320,7 +320,7 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         previous = ops.take(prompt, index - 1, axis=1)[:, None]
         past = tree.map_structure(lambda x: x[:, :, :0], cache["recent"])
         whole = {**cache, "past": past}
-        states, whole = self.backbone.transformer.step_states(previous, index - 1, whole)
+        states, whole, _ = self.backbone.transformer.step_states(previous, index - 1, whole)
         return states, {**cache, "recent": whole["recent"]}
 
     def _read(self, ids, cache, first):

@@ -1,24 +1,25 @@
 """Keras layers of the Transformer, usable alone in any Keras model."""
 
-from t2t_keras.layers.attention import MultiHeadAttention
+from t2t_keras.layers.attention import MultiHeadAttention, RestrictedSelfAttention
 from t2t_keras.layers.embedding import SharedEmbedding
 from t2t_keras.layers.feed_forward import FeedForward, ParameterAttention
-from t2t_keras.layers.packing import Packing, Rows
+from t2t_keras.layers.layout import DenseLayout, RaggedLayout
 from t2t_keras.layers.position import LearnedPositions, SinusoidalPositions
 from t2t_keras.layers.residual import LayerNormalization, Residual
 from t2t_keras.layers.stacks import DecoderLayer, EncoderLayer
 
 __all__ = [
     "DecoderLayer",
+    "DenseLayout",
     "EncoderLayer",
     "FeedForward",
     "LayerNormalization",
     "LearnedPositions",
     "MultiHeadAttention",
-    "Packing",
     "ParameterAttention",
+    "RaggedLayout",
     "Residual",
-    "Rows",
+    "RestrictedSelfAttention",
     "SharedEmbedding",
     "SinusoidalPositions",
 ]

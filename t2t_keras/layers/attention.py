@@ -1,5 +1,6 @@
-"""Multi-head attention (section 3.2.2)."""
+"""Attention: scaled dot-product, multi-head, and restricted (sections 3.2 and 4)."""
 
+import functools
 from typing import Any
 
 import keras
@@ -14,16 +15,91 @@ from t2t_keras.layers.base import (
     drawn,
     project,
 )
-from t2t_keras.layers.packing import Rows
+from t2t_keras.layers.layout import AS_IS
 from t2t_keras.layers.position import rotated
-from t2t_keras.layers.restricted_attention import restricted_self_attention
-from t2t_keras.layers.scaled_dot_product import (
-    attention_over_parts,
-    is_recorded,
-    record_attention,
-    scaled_dot_product_attention,
-    visible_keys,
-)
+
+# In place of the paper's -inf: its exponential is exactly 0 in float32, and a row without any
+# visible key stays finite.
+_HIDDEN = -1e9
+# The products of shorter blocks cost more to launch than to compute.
+_SHORTEST_BLOCK = 16
+
+
+def scaled_dot_product_attention(query, key, value, mask=None, dropout=None, training=None):
+    """softmax(Q K^T / sqrt(d_k)) V (section 3.2.1, equation 1).
+
+    The softmax is computed in float32. A query without any visible key gets zeros.
+
+    Args:
+      query: [..., query length, d_k].
+      key: [..., key length, d_k].
+      value: [..., key length, d_v].
+      mask: boolean, broadcastable to [..., query length, key length]; True = visible.
+      dropout: a layer applied to the attention weights, or None.
+      training: whether `dropout` acts.
+
+    Returns:
+      [..., query length, d_v], and the weights [..., query length, key length].
+    """
+    scores = ops.matmul(_scaled(query), ops.swapaxes(key, -1, -2))
+    weights = _attention_weights(scores, mask, value.dtype)
+    if dropout is not None:
+        weights = dropout(weights, training=training)
+    return ops.matmul(weights, value), weights
+
+
+def attention_over_parts(query, parts, mask=None):
+    """The same over keys and values in several tensors, without joining them, and without dropout.
+
+    Args:
+      query: [..., query length, d_k].
+      parts: {"key": [..., length, d_k], "value": [..., length, d_v]} each. A graph must know the
+        lengths of all but the first.
+      mask: boolean, broadcastable to [..., query length, length of all parts]; True = visible.
+
+    Returns:
+      [..., query length, d_v], and the weights [..., query length, length of all parts].
+    """
+    query = _scaled(query)
+    scores = [ops.matmul(query, ops.swapaxes(part["key"], -1, -2)) for part in parts]
+    scores = ops.concatenate(scores, axis=-1)
+    weights = _attention_weights(scores, mask, parts[0]["value"].dtype)
+    rest, attended = weights, []
+    for part in reversed(parts[1:]):
+        length = part["key"].shape[-2]
+        attended.append(ops.matmul(rest[..., -length:], part["value"]))
+        rest = rest[..., :-length]
+    return sum(attended, ops.matmul(rest, parts[0]["value"])), weights
+
+
+def _scaled(query):
+    return query * query.shape[-1] ** -0.5
+
+
+def _attention_weights(scores, mask, dtype):
+    scores = ops.cast(scores, "float32")
+    scores = scores if mask is None else ops.where(mask, scores, _HIDDEN)
+    weights = ops.softmax(scores, axis=-1)
+    return ops.cast(weights if mask is None else ops.where(mask, weights, 0.0), dtype)
+
+
+def visible_keys(mask):
+    """Returns a mask of keys with an axis for heads.
+
+    Args:
+      mask: boolean [batch, key length] or [batch, query length, key length]; True = visible.
+
+    Returns:
+      Boolean, broadcastable to [batch, heads, query length, key length].
+    """
+    mask = ops.cast(mask, "bool")
+    return mask[:, None, None, :] if len(mask.shape) == 2 else mask[:, None, :, :]
+
+
+def _ahead(length):
+    """Returns how far key j is ahead of query i, j - i, [length, length]."""
+    position = ops.arange(length)
+    return position[None, :] - position[:, None]
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -38,31 +114,28 @@ class MultiHeadAttention(ShapePreservingLayer):
       d_k: width of each head's queries and keys.
       d_v: width of each head's values; default d_k.
       dropout: share of attention weights dropped (0 in the paper).
-      radius: in self-attention, position i sees positions j with |i - j| <= radius only (section 4,
-        restricted self-attention); 0 = all.
       bias: whether the projections have biases (none in the paper).
       rotary: whether queries and keys are turned by their positions; for self-attention.
 
     Call arguments:
-      query: [batch, query length, d_model].
+      query: [batch, query length, d_model], or in another layout.
       value: [batch, key length, width] that keys and values are made from; default `query`
         (self-attention).
       mask: boolean, True = visible; [batch, key length], or [batch, query length, key length].
-        Default: the Keras mask of `value`. With a radius, [batch, length].
+        Default: the Keras mask of `value`.
       attention_mask: as in Keras's layer, boolean, broadcastable to [batch, heads, query length,
         key length], where [query length, key length] and [batch, query length, key length] are
         known by their rank. Either mask hides a position; its values must be finite all the same,
         as 0 times NaN or infinity is NaN.
       causal: whether position i may attend to positions up to i only (section 3.2.3). Needs a
         query and a value of the same length.
-      packing: the `Packing` of `query`, if it is packed; then `mask` must be given, unless `causal`
-        already hides all padding.
-      value_packing: that of `value`; in self-attention, `packing`.
+      layout: the `Layout` of the query. In a `RaggedLayout` self-attention needs a mask, unless
+        `causal` already hides all padding.
       return_attention_scores: whether the attention weights are returned as well.
       training: whether dropout acts.
 
     Returns:
-      [batch, query length, d_model], or packed as `query` is; and the weights after softmax and
+      [batch, query length, d_model], in the layout of the query; and the weights after softmax and
       dropout, [batch, heads, query length, key length], if they are asked for.
 
     Example:
@@ -77,7 +150,6 @@ class MultiHeadAttention(ShapePreservingLayer):
         d_k: int,
         d_v: int | None = None,
         dropout: float = 0.0,
-        radius: int = 0,
         bias: bool = False,
         rotary: bool = False,
         **kwargs: Any,
@@ -90,11 +162,10 @@ class MultiHeadAttention(ShapePreservingLayer):
         self.num_heads = num_heads
         self.d_k = d_k
         self.d_v = d_v or d_k
-        self.radius = radius
         self.bias = bias
         self.rotary = rotary
         self.attention_dropout = self.dropout_layer(dropout)
-        check_sizes(self, num_heads=1, d_k=1, d_v=1, radius=0)
+        check_sizes(self, num_heads=1, d_k=1, d_v=1)
 
     def build(self, query_shape, value_shape=None):
         """Makes W^Q, W^K, W^V (each for all heads side by side) and W^O."""
@@ -125,117 +196,259 @@ class MultiHeadAttention(ShapePreservingLayer):
         value_mask=None,
         attention_mask=None,
         causal=False,
-        packing=None,
-        value_packing=None,
+        layout=AS_IS,
         return_attention_scores=False,
         training=None,
     ):
         """See the class."""
-        radius = self.radius if value is None else 0
-        if value is None:
-            value, value_packing = query, packing
-        self._check_shapes(query, packing, value, value_packing)
-        mask = value_mask if mask is None else mask
-        check_no_floats(self, mask=mask, attention_mask=attention_mask)
-        if mask is None and value is query:
-            # With an attention_mask beside it, Keras hands on that of no argument called `mask`.
-            mask = getattr(query, "_keras_mask", None)
-        if mask is not None:
-            keys = value.shape[1] if value_packing is None else None
-            self._check_mask(mask, "keys" if keys is None else keys, radius)
-        queries = self._queries(query, packing=packing)
-        inputs = self.keys_and_values(value, value_packing)
-        inputs |= dict(dropout=self.attention_dropout, training=training)
-        whole = attention_mask is not None or return_attention_scores or is_recorded()
-        if radius and not whole:
-            inputs |= dict(radius=radius, mask=mask, causal=causal)
-            return self._join_heads(restricted_self_attention(queries, **inputs), packing)
-        length = ops.shape(queries)[2] if causal or radius else None
-        mask = visible_keys(mask, length, causal, radius)
-        if attention_mask is not None:
-            also = ops.cast(attention_mask, "bool")
-            also = also[None, None] if len(also.shape) == 2 else also
-            also = also[:, None] if len(also.shape) == 3 else also
-            mask = also if mask is None else ops.logical_and(mask, also)
-        heads, weights = scaled_dot_product_attention(queries, mask=mask, **inputs)
-        record_attention(self, weights)
-        joined = self._join_heads(heads, packing)
-        return (joined, weights) if return_attention_scores else joined
+        value, value_layout = (query, layout) if value is None else (value, AS_IS)
+        # With an attention_mask beside it, Keras hands on that of no argument called `mask`.
+        masks = (mask, value_mask, getattr(value, "_keras_mask", None))
+        mask = next((each for each in masks if each is not None), None)
+        part = self.keys_and_values(value, value_layout)
+        return self.attend(
+            query,
+            [part],
+            self.visible(part, mask, attention_mask, causal),
+            layout=layout,
+            return_attention_scores=return_attention_scores,
+            training=training,
+        )
 
-    def _check_shapes(self, query, packing, value, value_packing):
-        if packing is None:
-            check_shape(self, "query", query, ("batch", "length", "d_model"))
-        if value_packing is None:
-            check_shape(self, "value", value, ("batch", "length", "width"))
-
-    def _check_mask(self, mask, keys, radius):
-        shapes = [("batch", keys), ("batch", "queries", keys)]
-        check_shape(self, "mask", mask, *shapes[: 1 if radius else 2])
-
-    def keys_and_values(self, x, packing=None, position=None):
-        """Projects x [batch, key length, width], packed or not; decoding caches what this returns.
+    def keys_and_values(self, x, layout=AS_IS, position=None):
+        """Projects x [batch, key length, width]; decoding caches what this returns.
 
         Args:
           x: what keys and values are made from.
-          packing: its `Packing`, if it is packed.
+          layout: its `Layout`.
           position: of all rows of x, an integer or an int32 scalar; None = 0, 1, 2, ...
 
         Returns:
           {"key": [batch, heads, key length, d_k], "value": [batch, heads, key length, d_v]}.
         """
-        keys = self._split_heads(x, self.key_projection, self.d_k, packing)
+        check_shape(self, "value", x, layout.axes)
+        keys = self._split_heads(x, self.key_projection, self.d_k, layout)
         return {
             "key": rotated(keys, position) if self.rotary else keys,
-            "value": self._split_heads(x, self.value_projection, self.d_v, packing),
+            "value": self._split_heads(x, self.value_projection, self.d_v, layout),
         }
 
-    def attend(self, query, parts, mask=None, position=None, packing=None):
+    def visible(self, part, mask=None, attention_mask=None, causal=False):
+        """Returns which keys each query may attend to; None = all.
+
+        Args:
+          part: a result of `keys_and_values`.
+          mask: see the class.
+          attention_mask: likewise.
+          causal: likewise.
+
+        Returns:
+          Boolean, broadcastable to [batch, heads, query length, key length], or None.
+        """
+        check_no_floats(self, mask=mask, attention_mask=attention_mask)
+        masks = self._masks(part, mask, attention_mask, causal)
+        return functools.reduce(ops.logical_and, masks) if masks else None
+
+    def _masks(self, part, mask, attention_mask, causal):
+        masks = []
+        if mask is not None:
+            keys = part["key"].shape[2] or "keys"
+            check_shape(self, "mask", mask, ("batch", keys), ("batch", "queries", keys))
+            masks.append(visible_keys(mask))
+        if causal:
+            masks.append(_ahead(ops.shape(part["key"])[2]) <= 0)
+        if attention_mask is not None:
+            by_rank = ops.cast(attention_mask, "bool")
+            masks.append(by_rank[:, None] if len(by_rank.shape) == 3 else by_rank)
+        return masks
+
+    def attend(
+        self,
+        query,
+        parts,
+        mask=None,
+        position=None,
+        layout=AS_IS,
+        return_attention_scores=False,
+        training=None,
+    ):
         """Attends to keys and values that are already projected.
 
         Args:
-          query: [batch, query length, d_model], packed or not.
-          parts: results of `keys_and_values`, whose keys follow each other.
+          query: [batch, query length, d_model], or in another layout.
+          parts: results of `keys_and_values`, whose keys follow each other. Attention to several
+            is without dropout.
           mask: boolean, broadcastable to [batch, heads, query length, length of all keys]; True =
             visible.
           position: of all rows of the query; None = 0, 1, 2, ...
-          packing: the `Packing` of the query, if it is packed.
+          layout: the `Layout` of the query.
+          return_attention_scores: see the class.
+          training: likewise.
 
         Returns:
-          [batch, query length, d_model], or packed as the query is.
+          As a call.
         """
-        queries = self._queries(query, position, packing)
-        heads, weights = attention_over_parts(queries, parts, mask)
-        record_attention(self, weights)
-        return self._join_heads(heads, packing)
+        queries = self._queries(query, layout, position)
+        # A search starts with a part without keys.
+        parts = [part for part in parts if part["key"].shape[-2] != 0]
+        if len(parts) == 1:
+            options = dict(dropout=self.attention_dropout, training=training)
+            heads, weights = scaled_dot_product_attention(queries, **parts[0], mask=mask, **options)
+        else:
+            heads, weights = attention_over_parts(queries, parts, mask)
+        joined = self._join_heads(heads, layout)
+        return (joined, weights) if return_attention_scores else joined
 
-    def _queries(self, x, position=None, packing=None):
-        queries = self._split_heads(x, self.query_projection, self.d_k, packing)
+    def _queries(self, x, layout, position=None):
+        check_shape(self, "query", x, layout.axes)
+        queries = self._split_heads(x, self.query_projection, self.d_k, layout)
         return rotated(queries, position) if self.rotary else queries
 
-    def _split_heads(self, x, projection, width, packing=None):
-        if packing is None:
-            packing = Rows(*ops.shape(x)[:2])
-            x = packing.pack(x)
-        heads = packing.unpack(project(projection, x), self.num_heads, width)
+    def _split_heads(self, x, projection, width, layout):
+        heads = layout.unpack(project(projection, x), self.num_heads, width)
         return ops.transpose(heads, (0, 2, 1, 3))
 
-    def _join_heads(self, heads, packing=None):
+    def _join_heads(self, heads, layout):
         heads = ops.transpose(heads, (0, 2, 1, 3))
-        lead = ops.shape(heads)[:2] if packing is None else (-1,)
-        heads = heads if packing is None else packing.pack(heads)
-        concatenated = ops.reshape(heads, (*lead, self.num_heads * self.d_v))
+        concatenated = layout.pack(heads, self.num_heads * self.d_v)
         return project(self.output_projection, concatenated)
 
-    def compute_output_spec(self, query, value=None, *_, return_attention_scores=False, **__):
-        """Returns the shapes of a call on symbols."""
-        self._check_shapes(query, None, query if value is None else value, None)
-        output = keras.KerasTensor(query.shape, dtype=self.compute_dtype)
-        if not return_attention_scores:
-            return output
-        keys = (query if value is None else value).shape[1]
-        shape = (query.shape[0], self.num_heads, query.shape[1], keys)
-        return output, keras.KerasTensor(shape, dtype=self.compute_dtype)
+    # Symbols pass through the call itself: it returns weights as well, and refuses wrong shapes.
+    compute_output_spec = keras.Operation.compute_output_spec
 
     def compute_mask(self, query, previous_mask=None):
         """Returns the mask of the query (`previous_mask` can be that of the keys)."""
         return getattr(query, "_keras_mask", None)
+
+
+@keras.saving.register_keras_serializable(package="t2t_keras")
+class RestrictedSelfAttention(MultiHeadAttention):
+    """Self-attention in which position i sees the positions j with |i - j| <= radius (section 4).
+
+    Its cost is r·n·d for r = 2·radius + 1, where that of `MultiHeadAttention` is n²·d. With an
+    `attention_mask`, or where the weights are returned, all of them are computed.
+
+    Args:
+      radius: at least 1.
+      num_heads, d_k, d_v, dropout, bias, rotary: see `MultiHeadAttention`.
+
+    Call arguments:
+      query: [batch, length, d_model], or in another layout.
+      mask: boolean [batch, length], True = visible; default: the Keras mask of the query.
+      attention_mask, causal, layout, return_attention_scores, training: see `MultiHeadAttention`.
+
+    Returns:
+      See `MultiHeadAttention`.
+    """
+
+    def __init__(
+        self,
+        radius: int,
+        num_heads: int,
+        d_k: int,
+        d_v: int | None = None,
+        dropout: float = 0.0,
+        bias: bool = False,
+        rotary: bool = False,
+        **kwargs: Any,
+    ):
+        super().__init__(num_heads, d_k, d_v, dropout, bias, rotary, **kwargs)
+        self.radius = radius
+        check_sizes(self, radius=1)
+
+    def build(self, query_shape):
+        """See `MultiHeadAttention`; Keras looks for an argument of `call` for each one here."""
+        super().build(query_shape)
+
+    def call(  # type: ignore[override]
+        self,
+        query,
+        mask=None,
+        attention_mask=None,
+        causal=False,
+        layout=AS_IS,
+        return_attention_scores=False,
+        training=None,
+    ):
+        """See the class."""
+        options = dict(mask=mask, causal=causal, training=training)
+        if attention_mask is not None or return_attention_scores:
+            scores = dict(return_attention_scores=return_attention_scores)
+            options |= dict(attention_mask=attention_mask, layout=layout, **scores)
+            return super().call(query, **options)
+        queries, part = self._queries(query, layout), self.keys_and_values(query, layout)
+        self._check_mask(part, mask)
+        options |= dict(radius=self.radius, dropout=self.attention_dropout)
+        return self._join_heads(restricted_self_attention(queries, **part, **options), layout)
+
+    def _masks(self, part, mask, attention_mask, causal):
+        self._check_mask(part, mask)
+        near = ops.abs(_ahead(ops.shape(part["key"])[2])) <= self.radius
+        return [*super()._masks(part, mask, attention_mask, causal), near]
+
+    def _check_mask(self, part, mask):
+        check_no_floats(self, mask=mask)
+        if mask is not None:
+            check_shape(self, "mask", mask, ("batch", part["key"].shape[2] or "keys"))
+
+
+def restricted_self_attention(
+    query, key, value, radius, mask=None, causal=False, dropout=None, training=None
+):
+    """Attention in which position i sees the positions j with |i - j| <= radius.
+
+    The paper's neighbourhood of size r, centred on the position, has r = 2·radius + 1. Positions
+    are cut into blocks not shorter than the radius, so that a block's neighbourhood lies within
+    itself and the blocks beside it; what lies too far or outside the sentence is masked. A sentence
+    shorter than a block is one block. A query without any visible key gets zeros.
+
+    Args:
+      query: [batch, heads, length, d_k].
+      key: as `query`.
+      value: [batch, heads, length, d_v].
+      radius: an integer >= 1.
+      mask: boolean [batch, length], True = visible; None = all.
+      causal: whether i sees only i - radius <= j <= i.
+      dropout: a layer applied to the attention weights, or None.
+      training: whether `dropout` acts.
+
+    Returns:
+      [batch, heads, length, d_v].
+    """
+    batch, heads, length, _ = ops.shape(query)
+    block = block_length(radius, length)
+    blocks = (length + block - 1) // block
+    beside = 1 if causal else 2
+    mask = ops.ones((batch, length), "bool") if mask is None else ops.cast(mask, "bool")
+
+    # Padding on the right is block - 1 whatever the length is, and what exceeds the last block is
+    # cut: shapes may be unknown while a graph is built.
+    def own_block(x):
+        x = ops.pad(x, [[0, 0], [0, 0], [0, block - 1], [0, 0]])[:, :, : blocks * block]
+        return ops.reshape(x, (batch, heads, blocks, block, x.shape[-1]))
+
+    def neighbourhood(x):
+        _, around, _, *rest = ops.shape(x)
+        after = block - 1 if causal else 2 * block - 1
+        x = ops.pad(x, [[0, 0], [0, 0], [block, after]] + [[0, 0]] * len(rest))
+        x = x[:, :, : (blocks + beside) * block]
+        x = ops.reshape(x, (batch, around, blocks + beside, block, *rest))
+        return ops.concatenate([x[:, :, i : blocks + i] for i in range(beside + 1)], axis=3)
+
+    ahead = ops.arange(-block, block if causal else 2 * block) - ops.arange(block)[:, None]
+    near = ops.logical_and(ahead >= -radius, ahead <= (0 if causal else radius))
+    # [batch, 1, blocks, query, key].
+    visible = ops.logical_and(neighbourhood(mask[:, None])[:, :, :, None, :], near)
+    attended, _ = scaled_dot_product_attention(
+        own_block(query), neighbourhood(key), neighbourhood(value), visible, dropout, training
+    )
+    attended = ops.reshape(attended, (batch, heads, blocks * block, value.shape[-1]))
+    return attended[:, :, :length]
+
+
+def block_length(radius, length):
+    """Returns how many positions a block has in sentences of a length, which may be a tensor."""
+    block = max(radius, _SHORTEST_BLOCK)
+    if isinstance(length, int):
+        return max(min(block, length), 1)
+    return ops.clip(length, 1, block)

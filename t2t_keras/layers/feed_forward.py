@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from t2t_keras.layers.attention import scaled_dot_product_attention
 from t2t_keras.layers.base import (
     ShapePreservingLayer,
     check_sizes,
@@ -14,7 +15,6 @@ from t2t_keras.layers.base import (
     normal_initializer,
     project,
 )
-from t2t_keras.layers.scaled_dot_product import scaled_dot_product_attention
 from t2t_keras.model_config import ACTIVATIONS, FEED_FORWARDS, LayerConfig
 
 # Keras's activations are all that keep the width and need no further argument.

@@ -1,13 +1,16 @@
 """One layer of the encoder and one of the decoder (section 3.1)."""
 
-import functools
 from typing import Any
 
 import keras
 from keras import ops
 
-from t2t_keras.layers.attention import MultiHeadAttention
+from t2t_keras.layers.attention import (
+    MultiHeadAttention,
+    RestrictedSelfAttention,
+)
 from t2t_keras.layers.base import ShapePreservingLayer, build
+from t2t_keras.layers.layout import AS_IS
 from t2t_keras.layers.residual import Residual
 from t2t_keras.model_config import FEED_FORWARDS, LayerConfig, config_arguments, take_config
 
@@ -30,14 +33,15 @@ class _TransformerLayer(ShapePreservingLayer):
         config, dtype, cross = self.config, self.dtype_policy, memory_shape is not None
         widths = config.resolve_head_widths(x_shape[-1])
         options = dict(dropout=config.attention_dropout, bias=config.attention_bias, dtype=dtype)
-        attention = functools.partial(MultiHeadAttention, config.num_heads, *widths, **options)
-        self.self_attention = attention(
-            radius=config.self_attention_radius,
-            rotary=config.positions == "rotary",
-            name="self_attention",
-        )
+        own = options | dict(rotary=config.positions == "rotary", name="self_attention")
+        sizes, radius = (config.num_heads, *widths), config.self_attention_radius
+        if radius:
+            self.self_attention = RestrictedSelfAttention(radius, *sizes, **own)
+        else:
+            self.self_attention = MultiHeadAttention(*sizes, **own)
         if cross:
-            self.memory_attention = attention(name="memory_attention")
+            name = "memory_attention"
+            self.memory_attention = MultiHeadAttention(*sizes, **options, name=name)
         make_feed_forward = FEED_FORWARDS[config.feed_forward]
         self.feed_forward = make_feed_forward(config, x_shape[-1], dtype=dtype, name="feed_forward")
         for number in range(1, 4 if cross else 3):
@@ -52,6 +56,9 @@ class _TransformerLayer(ShapePreservingLayer):
         build(self.feed_forward, x_shape)
         self.residual_1.build(x_shape)
         self.residual_2.build(x_shape)
+
+    # Symbols pass through the call itself, which may return attention weights as well.
+    compute_output_spec = keras.Operation.compute_output_spec
 
     def get_config(self):
         """Returns the constructor's arguments."""
@@ -72,11 +79,13 @@ class EncoderLayer(_TransformerLayer):
       x: [batch, length, d_model].
       mask: boolean [batch, length], True = a token (default: the Keras mask of x). Hidden
         values must be finite.
-      packing: the `Packing` of x, if it is packed; then `mask` must be given.
+      layout: the `Layout` of x; in a `RaggedLayout`, `mask` must be given.
+      return_attention_scores: whether the attention weights are returned as well.
       training: whether dropout acts.
 
     Returns:
-      [batch, length, d_model], or packed as x is.
+      [batch, length, d_model], in the layout of x; and the weights [batch, heads, length, length],
+      if they are asked for.
 
     Example:
       >>> x = keras.random.normal((2, 5, 512))
@@ -88,11 +97,20 @@ class EncoderLayer(_TransformerLayer):
         """Makes the two sub-layers."""
         self._make_sublayers(x_shape)
 
-    def call(self, x, mask=None, packing=None, training=None):
+    def call(self, x, mask=None, layout=AS_IS, return_attention_scores=False, training=None):
         """See the class."""
-        attend = functools.partial(self.self_attention, mask=mask, packing=packing)
-        x = self.residual_1.around(attend, x, training=training)
-        return self.residual_2.around(self.feed_forward, x, training=training)
+        attended, *weights = keras.tree.flatten(
+            self.self_attention(
+                self.residual_1.sublayer_input(x),
+                mask=mask,
+                layout=layout,
+                return_attention_scores=return_attention_scores,
+                training=training,
+            )
+        )
+        x = self.residual_1(x, attended, training=training)
+        x = self.residual_2.around(self.feed_forward, x, training=training)
+        return (x, *weights) if weights else x
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -110,12 +128,15 @@ class DecoderLayer(_TransformerLayer):
       memory: the encoder's output [batch, source length, d_model].
       memory_mask: boolean [batch, source length], True = a token (default: memory's Keras mask).
         Hidden values must be finite.
-      packing: the `Packing` of x, if it is packed.
-      memory_packing: that of `memory`; then `memory_mask` must be given.
+      layout: the `Layout` of x.
+      memory_layout: that of `memory`; in a `RaggedLayout`, `memory_mask` must be given.
+      return_attention_scores: whether the attention weights are returned as well.
       training: whether dropout acts.
 
     Returns:
-      [batch, target length, d_model], or packed as x is.
+      [batch, target length, d_model], in the layout of x; and, if they are asked for, the weights
+      of self-attention [batch, heads, target length, target length], and those of the attention to
+      memory [batch, heads, target length, source length].
     """
 
     # Keras hands each layer the shapes of its own arguments, by their names.
@@ -123,21 +144,33 @@ class DecoderLayer(_TransformerLayer):
         """Makes the three sub-layers."""
         self._make_sublayers(x_shape, memory_shape)
 
-    def call(self, x, memory, memory_mask=None, packing=None, memory_packing=None, training=None):
+    def call(
+        self,
+        x,
+        memory,
+        memory_mask=None,
+        layout=AS_IS,
+        memory_layout=AS_IS,
+        return_attention_scores=False,
+        training=None,
+    ):
         """See the class."""
-        attend = functools.partial(self.self_attention, causal=True, packing=packing)
-        attend_to_memory = functools.partial(
-            self.memory_attention,
-            value=memory,
-            mask=memory_mask,
-            packing=packing,
-            value_packing=memory_packing,
+        scores = return_attention_scores
+        options = dict(layout=layout, return_attention_scores=scores, training=training)
+        read = self.residual_1.sublayer_input(x)
+        attended, *weights = keras.tree.flatten(self.self_attention(read, causal=True, **options))
+        x = self.residual_1(x, attended, training=training)
+        read = self.residual_2.sublayer_input(x)
+        part = self.memory_attention.keys_and_values(memory, memory_layout)
+        visible = self.memory_attention.visible(part, memory_mask)
+        attended, *cross_weights = keras.tree.flatten(
+            self.memory_attention.attend(read, [part], visible, **options)
         )
-        x = self.residual_1.around(attend, x, training=training)
-        x = self.residual_2.around(attend_to_memory, x, training=training)
-        return self.residual_3.around(self.feed_forward, x, training=training)
+        x = self.residual_2(x, attended, training=training)
+        x = self.residual_3.around(self.feed_forward, x, training=training)
+        return (x, *weights, *cross_weights) if scores else x
 
-    def step(self, x, index, past, recent, write_mask, valid_slots, memory, memory_mask, rows):
+    def step(self, x, index, past, recent, write_mask, valid_slots, memory, memory_mask, layout):
         """Computes the next position of some hypotheses of each sentence.
 
         The keys and values of the positions before stand in slots, one for each hypothesis and
@@ -154,21 +187,24 @@ class DecoderLayer(_TransformerLayer):
             the slots of a hypothesis's own positions, the new one included.
           memory: {"key", "value"} of the encoder's output.
           memory_mask: boolean [batch, 1, 1, source length].
-          rows: the `Rows` of x.
+          layout: the `DenseLayout` of x.
 
         Returns:
-          [batch · hypotheses, d_model], and `recent` with the new position.
+          [batch · hypotheses, d_model], `recent` with the new position, and the weights of the
+          attention to memory, [batch, heads, hypotheses, source length].
         """
         read = self.residual_1.sublayer_input(x)
-        new = self.self_attention.keys_and_values(read, rows, index)
+        new = self.self_attention.keys_and_values(read, layout, index)
         recent = {name: _write(recent[name], write_mask, new[name]) for name in recent}
         parts = [past, recent]
-        attended = self.self_attention.attend(read, parts, valid_slots, index, rows)
+        attended = self.self_attention.attend(read, parts, valid_slots, index, layout)
         x = self.residual_1(x, attended)
         read = self.residual_2.sublayer_input(x)
-        attended = self.memory_attention.attend(read, [memory], memory_mask, packing=rows)
+        attended, weights = self.memory_attention.attend(
+            read, [memory], memory_mask, layout=layout, return_attention_scores=True
+        )
         x = self.residual_2(x, attended)
-        return self.residual_3.around(self.feed_forward, x), recent
+        return self.residual_3.around(self.feed_forward, x), recent, weights
 
 
 def _write(slots, write_mask, new):

@@ -10,20 +10,20 @@ from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers import (
     DecoderLayer,
+    DenseLayout,
     EncoderLayer,
     LayerNormalization,
-    Packing,
-    Rows,
     SharedEmbedding,
 )
+from t2t_keras.layers.attention import visible_keys
 from t2t_keras.layers.base import (
     Dropout,
     build,
     make_attributes_of_listed_layers,
     refuse_other_names,
 )
+from t2t_keras.layers.layout import AS_IS, layout_of
 from t2t_keras.layers.recomputation import recomputed
-from t2t_keras.layers.scaled_dot_product import recorded_attention, visible_keys
 from t2t_keras.model_config import POSITION_ENCODINGS, ModelConfig, config_arguments, take_config
 from t2t_keras.registry import register_model
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
@@ -45,7 +45,7 @@ class Transformer(keras.Model):
     Call arguments:
       inputs: {"source": integers [batch, source length], "target": integers [batch, target
         length]}; the target is what is to be predicted, it is shifted to the right inside.
-      packed: whether padding is left out of the work (see `Packing`).
+      packed: whether padding is left out of the work (see `RaggedLayout`).
       training: whether dropout acts.
 
     Returns:
@@ -171,25 +171,26 @@ class Transformer(keras.Model):
 
     def call(self, inputs, packed=False, training=None):
         """See the class."""
-        source, target = (
-            Packing(ops.not_equal(inputs[side], PADDING_ID)) if packed else None
-            for side in ("source", "target")
-        )
-        memory, memory_mask = self.encode(inputs["source"], source, training=training)
-        x = self.decode(inputs["target"], memory, memory_mask, target, source, training=training)
-        return self.logits(x)
+        source, target = inputs["source"], inputs["target"]
+        layouts = layout_of(target, ragged=packed), layout_of(source, ragged=packed)
+        memory, memory_mask = self.encode(source, layouts[1], training=training)
+        x = self.decode(target, memory, memory_mask, *layouts, training=training)
+        logits = self.logits(x)
+        return logits if packed else layouts[0].unpack(logits)
 
-    def encode(self, source, packing=None, training=None):
+    def encode(self, source, layout=AS_IS, return_attention_scores=False, training=None):
         """Runs the encoder.
 
         Args:
           source: integers [batch, source length].
-          packing: the `Packing` of the source, to leave padding out of the work.
+          layout: the `Layout` to compute in, and of memory.
+          return_attention_scores: whether attention weights are returned as well.
           training: whether dropout acts.
 
         Returns:
-          memory [batch, source length, d_model], packed if `packing` is given, and its mask,
-          boolean [batch, source length].
+          memory [batch, source length, d_model], in the layout; its mask, boolean [batch, source
+          length]; and, if they are asked for, the weights of each layer, [batch, heads, source
+          length, source length].
         """
         mask = ops.not_equal(source, PADDING_ID)
         if not self.config.source_end:
@@ -201,46 +202,52 @@ class Transformer(keras.Model):
         x = x + ops.cast(self.source_bias, x.dtype) if self.config.source_bias else x
         x = self.source_positions(x)
         x = self.source_norm(x) if self.config.embedding_norm else x
-        rows = packing or Rows.of(source)
-        x = rows.pack(x) if rows else x
-        x = self.embedding_dropout(x, training=training)
+        x = self.embedding_dropout(layout.pack(x), training=training)
+        options = dict(layout=layout, return_attention_scores=return_attention_scores)
+        weights = []
         for layer in self.encoder:
-            x = self._run(layer, x, mask=mask, packing=rows, training=training)
+            x, *more = self._run(layer, x, mask=mask, training=training, **options)
+            weights += more
         x = self.encoder_norm(x) if self.config.pre_norm else x
-        return rows.unpack(x) if rows and not packing else x, mask
+        return (x, mask, weights) if return_attention_scores else (x, mask)
 
-    def decode(self, target, memory, memory_mask, packing=None, memory_packing=None, training=None):
+    def decode(
+        self,
+        target,
+        memory,
+        memory_mask,
+        layout=AS_IS,
+        memory_layout=AS_IS,
+        return_attention_scores=False,
+        training=None,
+    ):
         """Runs the decoder over known targets.
 
         Args:
           target: integers [batch, target length]; position i reads those before i.
-          memory: [batch, source length, d_model].
+          memory: [batch, source length, d_model], or in another layout.
           memory_mask: boolean [batch, source length], True = a token.
-          packing: the `Packing` of the target, to leave padding out of the work.
-          memory_packing: that of the source, if memory is packed.
+          layout: the `Layout` to compute in.
+          memory_layout: that of memory.
+          return_attention_scores: whether attention weights are returned as well.
           training: whether dropout acts.
 
         Returns:
-          [batch, target length, d_model], packed if `packing` is given; `logits` projects them.
+          [batch, target length, d_model], in the layout, which `logits` projects; and, if they are
+          asked for, the weights of each layer's self-attention, [batch, heads, target length,
+          target length], and of its attention to memory, [batch, heads, target length, source
+          length].
         """
         x = self._target_inputs(target)
-        rows, memory_rows = packing or Rows.of(target), memory_packing or Rows.of(memory)
-        if memory_rows and not memory_packing:
-            memory = memory_rows.pack(memory)
-        x = rows.pack(x) if rows else x
-        x = self.embedding_dropout(x, training=training)
+        x = self.embedding_dropout(layout.pack(x), training=training)
+        options = dict(layout=layout, memory_layout=memory_layout, memory_mask=memory_mask)
+        options |= dict(return_attention_scores=return_attention_scores, training=training)
+        weights = []
         for layer in self.decoder:
-            x = self._run(
-                layer,
-                x,
-                memory,
-                memory_mask=memory_mask,
-                packing=rows,
-                memory_packing=memory_rows,
-                training=training,
-            )
+            x, *more = self._run(layer, x, memory, **options)
+            weights += more
         x = self.decoder_norm(x) if self.config.pre_norm else x
-        return rows.unpack(x) if rows and not packing else x
+        return (x, weights[::2], weights[1::2]) if return_attention_scores else x
 
     def logits(self, x):
         """Projects decoder states [..., d_model] to float32 logits [..., vocab_size]."""
@@ -260,27 +267,29 @@ class Transformer(keras.Model):
           "cross": [batch, layers, heads, target length, source length]}, float32; the rows of real
           tokens sum to 1, and hidden keys have 0.
         """
-        with recorded_attention() as weights:
-            memory, memory_mask = self.encode(inputs["source"])
-            self.decode(inputs["target"], memory, memory_mask)
-        attentions = {
-            "encoder": [weights[layer.self_attention] for layer in self.encoder],
-            "decoder": [weights[layer.self_attention] for layer in self.decoder],
-            "cross": [weights[layer.memory_attention] for layer in self.decoder],
+        source, target = inputs["source"], inputs["target"]
+        layouts = layout_of(target), layout_of(source)
+        scores = dict(return_attention_scores=True)
+        memory, memory_mask, encoder = self.encode(source, layouts[1], **scores)
+        _, decoder, cross = self.decode(target, memory, memory_mask, *layouts, **scores)
+        # Sums over weights of half precision would be rounded again.
+        return {
+            kind: ops.cast(ops.stack(weights, axis=1), "float32")
+            for kind, weights in (("encoder", encoder), ("decoder", decoder), ("cross", cross))
         }
-        return {kind: ops.stack(layers, axis=1) for kind, layers in attentions.items()}
 
-    def start_cache(self, memory, memory_mask, block_size, hypotheses=1):
+    def start_cache(self, memory, memory_mask, block_size, hypotheses=1, layout=AS_IS):
         """Returns the cache with which decoding starts.
 
         Keys and values of decoded positions stand in slots, `hypotheses` for each position: first
         those of "past", which is empty and never written to, then those of "recent".
 
         Args:
-          memory: [batch, source length, d_model].
+          memory: [batch, source length, d_model], or in another layout.
           memory_mask: boolean [batch, source length].
           block_size: number of positions that "recent" can hold.
           hypotheses: number of hypotheses of each sentence that are decoded side by side.
+          layout: the `Layout` of memory.
 
         Returns:
           {"memory": keys and values of `memory` for each decoder layer, computed once,
@@ -290,23 +299,31 @@ class Transformer(keras.Model):
           "past", "recent": {"key", "value"} for each decoder layer, [batch, heads, slots, width]}.
         """
         d_k, d_v = self.config.head_widths()
-        rows = Rows(*ops.shape(memory_mask))
-        packed = rows.pack(memory), rows
 
         def slots(positions):
-            lead = (ops.shape(memory)[0], self.config.num_heads, positions * hypotheses)
+            lead = (ops.shape(memory_mask)[0], self.config.num_heads, positions * hypotheses)
             key, value = (ops.zeros((*lead, width), self.compute_dtype) for width in (d_k, d_v))
             return [{"key": key, "value": value} for _ in self.decoder]
 
         return {
-            "memory": [layer.memory_attention.keys_and_values(*packed) for layer in self.decoder],
+            "memory": [
+                layer.memory_attention.keys_and_values(memory, layout) for layer in self.decoder
+            ],
             "memory_mask": visible_keys(memory_mask),
             "projection": self.embedding.projection(),
             "past": slots(0),
             "recent": slots(block_size),
         }
 
-    def decode_step(self, previous, index, cache, position=None, valid_slots=None):
+    def decode_step(
+        self,
+        previous,
+        index,
+        cache,
+        position=None,
+        valid_slots=None,
+        return_attention_scores=False,
+    ):
         """Decodes the next position of some hypotheses of each sentence.
 
         Args:
@@ -316,16 +333,19 @@ class Transformer(keras.Model):
           position: position in "recent" to write to; default `index`.
           valid_slots: boolean [batch, hypotheses, slots], True for the slots of the hypothesis's
             own positions, the new one included; default: each hypothesis continues itself.
+          return_attention_scores: whether attention weights are returned as well.
 
         Returns:
-          float32 logits [batch, hypotheses, vocab_size], and the cache with one more position in
-          "recent".
+          float32 logits [batch, hypotheses, vocab_size]; the cache with one more position in
+          "recent"; and, if they are asked for, the weights of each layer's attention to memory,
+          [batch, heads, hypotheses, source length].
         """
-        x, cache = self.step_states(previous, index, cache, position, valid_slots)
-        return self.embedding.logits(x, cache["projection"]), cache
+        x, cache, weights = self.step_states(previous, index, cache, position, valid_slots)
+        logits = self.embedding.logits(x, cache["projection"])
+        return (logits, cache, weights) if return_attention_scores else (logits, cache)
 
     def step_states(self, previous, index, cache, position=None, valid_slots=None):
-        """Returns what `decode_step` returns, but for logits the states [..., d_model] of them."""
+        """Returns what `decode_step` computes, but for logits the states [..., d_model] of them."""
         hypotheses = previous.shape[1]
         slots = ops.arange(ops.shape(cache["recent"][0]["key"])[2], dtype="int32")
         written = ops.equal(slots // hypotheses, index if position is None else position)
@@ -342,26 +362,27 @@ class Transformer(keras.Model):
             x = ops.where(ops.equal(index, 0), ops.zeros_like(x), x)
         x = self._positioned_target(x, index)
         x = ops.reshape(x, (-1, self.config.d_model))
-        rows, recents = Rows(-1, hypotheses), []
+        layout, recents, weights = DenseLayout(-1, hypotheses), [], []
         masks = written[:, None], valid_slots[:, None]
         for layer, past, recent, memory in zip(
             self.decoder, cache["past"], cache["recent"], cache["memory"], strict=True
         ):
-            x, recent = layer.step(
-                x, index, past, recent, *masks, memory, cache["memory_mask"], rows
+            x, recent, cross = layer.step(
+                x, index, past, recent, *masks, memory, cache["memory_mask"], layout
             )
             recents.append(recent)
+            weights.append(cross)
         x = self.decoder_norm(x) if self.config.pre_norm else x
-        return rows.unpack(x), {**cache, "recent": recents}
+        return layout.unpack(x), {**cache, "recent": recents}, weights
 
     def dense_layers(self):
         """Returns all `keras.layers.Dense` in the model: projections and feed-forward layers."""
         return [each for each in self._flatten_layers() if isinstance(each, keras.layers.Dense)]
 
     def _run(self, layer, *inputs, training, **options):
-        if training and self.config.recompute:
-            return recomputed(layer, *inputs, training=training, **options)
-        return layer(*inputs, training=training, **options)
+        """Returns the outputs of a layer: states, and attention weights if they are asked for."""
+        run = functools.partial(recomputed, layer) if training and self.config.recompute else layer
+        return keras.tree.flatten(run(*inputs, training=training, **options))
 
     def _target_inputs(self, target):
         """Returns the decoder's inputs: the embedded target, shifted to the right by one."""

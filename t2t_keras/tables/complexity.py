@@ -3,7 +3,7 @@
 import math
 
 from t2t_keras.errors import UserError
-from t2t_keras.layers.restricted_attention import block_length
+from t2t_keras.layers.attention import block_length
 from t2t_keras.tables.rendering import Table
 
 _COLUMNS = {

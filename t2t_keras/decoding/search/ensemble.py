@@ -8,7 +8,7 @@ import tensorflow as tf
 from t2t_keras.decoding.search.beam import coverage_penalty
 from t2t_keras.decoding.search.loop import Cache, Scored
 from t2t_keras.errors import UserError
-from t2t_keras.layers.scaled_dot_product import recorded_attention
+from t2t_keras.layers.layout import layout_of
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
 
@@ -53,10 +53,10 @@ class Ensemble:
 
     def start(self, source: tf.Tensor, block_size: int, hypotheses: int) -> Cache:
         """Encodes source ids [B, S] and returns the cache of a search."""
-        parts = []
+        parts, layout = [], layout_of(source)
         for model in self.models:
-            memory, memory_mask = model.encode(source, training=False)
-            kept = model.start_cache(memory, memory_mask, block_size, hypotheses)
+            memory, memory_mask = model.encode(source, layout, training=False)
+            kept = model.start_cache(memory, memory_mask, block_size, hypotheses, layout)
             parts.append(Cache(kept, *map(kept.pop, ("past", "recent", "projection"))))
         return Cache(*map(list, zip(*parts, strict=True)))
 
@@ -72,15 +72,16 @@ class Ensemble:
         logits, kept, attention = [], [], []
         for model, sentence, past, recent, projection in zip(self.models, *cache, strict=True):
             parts = {**sentence, "past": past, "recent": recent, "projection": projection}
-            with recorded_attention() as weights:
-                scores, extended = model.decode_step(previous, index, parts, position, valid_slots)
+            scores, extended, *weights = model.decode_step(
+                previous, index, parts, position, valid_slots, self._with_coverage
+            )
             logits.append(scores)
             kept.append(extended["recent"])
-            if self._with_coverage:
-                attention += [weights[layer.memory_attention] for layer in model.decoder]
+            attention += tf.nest.flatten(weights)
         if self._with_coverage:
             # The mean over models, layers and heads, [B, K, S].
-            mean = tf.add_n([tf.reduce_mean(each, axis=1) for each in attention]) / len(attention)
+            means = [tf.reduce_mean(tf.cast(each, tf.float32), axis=1) for each in attention]
+            mean = tf.add_n(means) / len(means)
         else:
             mean = tf.zeros([*tf.unstack(tf.shape(previous)), 0])
         return Scored(self._mean(logits), kept, mean)

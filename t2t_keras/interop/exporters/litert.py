@@ -13,8 +13,8 @@ from t2t_keras.interop.exporters.greedy import (
     longest_output,
     write_files_beside,
 )
+from t2t_keras.layers.layout import layout_of
 from t2t_keras.layers.position import tabulated_positions
-from t2t_keras.layers.scaled_dot_product import recorded_attention
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
 FILE = "model.tflite"
@@ -74,7 +74,11 @@ def _graph(translator: Translator) -> tf.types.experimental.PolymorphicFunction:
         last = tf.minimum(length + config.extra_length, longest_output(translator)) - 1
         # EOS alone, or padding, is a blank sentence and ends at once.
         last = tf.where(tf.reduce_any(ids > EOS_ID), last, 0)
-        cache = model.start_cache(*model.encode(ids, training=False), block_size=0)
+        layout = layout_of(ids)
+        # Where weights are returned, attention is computed whole, not in blocks, whose shapes
+        # LiteRT cannot have.
+        memory, mask, _ = model.encode(ids, layout, return_attention_scores=True, training=False)
+        cache = model.start_cache(memory, mask, block_size=0, layout=layout)
 
         def continues(_, outputs: tf.Tensor, *__) -> tf.Tensor:
             return outputs[0, -1] != EOS_ID
@@ -104,8 +108,7 @@ def _graph(translator: Translator) -> tf.types.experimental.PolymorphicFunction:
     def without_variables(ids: tf.Tensor) -> dict[str, tf.Tensor]:
         constants = [(weight, tf.constant(value)) for weight, value in weights]
         longest = config.max_input_length + config.extra_length
-        # What is recorded is computed whole, not in blocks, whose shapes LiteRT cannot have.
-        with keras.StatelessScope(constants), tabulated_positions(longest), recorded_attention():
+        with keras.StatelessScope(constants), tabulated_positions(longest):
             return translate(ids)
 
     ids = tf.TensorSpec([1, None], tf.int32, name="ids")

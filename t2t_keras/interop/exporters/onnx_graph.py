@@ -124,8 +124,8 @@ def _step(
             new = g.keys(own, read), g.values(own, read)
             for cache, each, axis in zip(past, new, (3, 2), strict=True):
                 seen = g("Concat", cache, each, axis=axis)
-                if own.radius:
-                    seen = g("Slice", seen, [-own.radius - 1], [_NO_END], [axis])
+                if radius := model.config.self_attention_radius:
+                    seen = g("Slice", seen, [-radius - 1], [_NO_END], [axis])
                 written.append(seen)
             return g.attention(own, read, *written[-2:])
 

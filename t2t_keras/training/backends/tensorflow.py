@@ -9,8 +9,7 @@ import tensorflow as tf
 from t2t_keras.data.batches import Batch
 from t2t_keras.errors import OutOfMemoryError, translated_memory_errors
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.layers import Packing
-from t2t_keras.special_ids import PADDING_ID
+from t2t_keras.layers.layout import layout_of
 from t2t_keras.training.backends.base import REQUESTS, Devices, Step
 from t2t_keras.training.backends.devices import multi_worker_strategy, plan_devices
 from t2t_keras.training.distributed.cluster import Cluster, without_tf_config
@@ -200,7 +199,7 @@ class TensorFlowStep(Step):
         inputs = {"source": source, "target": target}
         logits = self.model(inputs, packed=self._packed, training=training)
         if self._packed:
-            target = Packing(target != PADDING_ID).pack(target)
+            target = layout_of(target, ragged=True).pack(target)
         return token_sums(logits, target, **options)
 
     def _replica_total(self, sums):

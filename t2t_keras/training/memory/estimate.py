@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.layers.restricted_attention import block_length
+from t2t_keras.layers.attention import block_length
 from t2t_keras.text.files import split_lines
 from t2t_keras.text.tokenizer import Tokenizer
 

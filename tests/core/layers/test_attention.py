@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 from numpy_transformer import attention
 
-from t2t_keras.layers import MultiHeadAttention, SharedEmbedding
-from t2t_keras.layers.scaled_dot_product import scaled_dot_product_attention
+from t2t_keras.layers import MultiHeadAttention, RestrictedSelfAttention, SharedEmbedding
+from t2t_keras.layers.attention import scaled_dot_product_attention
 
 BATCH, QUERIES, KEYS, D_MODEL, WIDTH, HEADS, D_K, D_V = 2, 3, 4, 6, 8, 3, 5, 7
 
@@ -50,7 +50,8 @@ def test_mask(layer, inputs, random, shape):
 @pytest.mark.parametrize("radius", [0, 1])
 def test_attention_mask_and_scores_are_as_in_keras(random, randomised, radius):
     """`attention_mask` hides beside `mask`, and the scores are those of Keras's own layer."""
-    layer = MultiHeadAttention(HEADS, D_K, D_V, radius=radius)
+    sizes = HEADS, D_K, D_V
+    layer = RestrictedSelfAttention(radius, *sizes) if radius else MultiHeadAttention(*sizes)
     layer.build((None, None, D_MODEL))
     x = random.normal(size=(BATCH, KEYS, D_MODEL)).astype(np.float32)
     mask, attention_mask = (
@@ -96,7 +97,8 @@ def test_scores_in_a_functional_model(inputs):
     expected = layer(*inputs, return_attention_scores=True)
     for found, output in zip(model(list(inputs)), expected, strict=True):
         np.testing.assert_allclose(found, output, atol=1e-6)
-    _, own = layer(keras.Input((KEYS, D_MODEL)), return_attention_scores=True)
+    own_input = keras.Input((KEYS, D_MODEL))
+    _, own = MultiHeadAttention(HEADS, D_K)(own_input, return_attention_scores=True)
     assert own.shape == (None, HEADS, KEYS, KEYS)
 
 

@@ -2,9 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_keras.layers import MultiHeadAttention
-from t2t_keras.layers.restricted_attention import restricted_self_attention
-from t2t_keras.layers.scaled_dot_product import scaled_dot_product_attention
+from t2t_keras.layers.attention import restricted_self_attention, scaled_dot_product_attention
 
 RADII = [1, 2, 15, 16, 17, 50]
 LENGTHS = [0, 1, 2, 16, 17, 33, 49]
@@ -55,12 +53,3 @@ def test_one_graph_serves_all_lengths(random):
         expected, _ = scaled_dot_product_attention(query, key, value, band(length, 2, False))
         np.testing.assert_allclose(graph(query, key, value, mask), expected, atol=1e-5)
     assert graph.experimental_get_tracing_count() == 1
-
-
-def test_a_radius_is_for_self_attention_only(random):
-    x, memory = random.normal(size=(2, 2, 9, 8)).astype(np.float32)
-    restricted, full = MultiHeadAttention(3, 5, radius=2), MultiHeadAttention(3, 5)
-    for layer in (restricted, full):
-        layer.build(x.shape)
-    full.set_weights(restricted.get_weights())
-    np.testing.assert_allclose(restricted(x, memory), full(x, memory), atol=1e-6)

@@ -15,13 +15,14 @@ from t2t_keras.layers import (
     LearnedPositions,
     MultiHeadAttention,
     ParameterAttention,
+    RestrictedSelfAttention,
     SharedEmbedding,
     SinusoidalPositions,
 )
 from t2t_keras.model_config import ACTIVATIONS
 
 SMALL = dict(num_heads=2, d_ff=4)
-ATTENTION, LOCAL = MultiHeadAttention(2, 3), MultiHeadAttention(2, 3, radius=1)
+ATTENTION, LOCAL = MultiHeadAttention(2, 3), RestrictedSelfAttention(1, 2, 3)
 
 
 def zeros(*shape):
@@ -94,7 +95,7 @@ def test_a_functional_model_refuses_them_as_well():
     ("kind", "arguments"),
     [
         *((MultiHeadAttention, arguments) for arguments in ([0, 3], [2, 0], [2, 3, -1])),
-        (lambda: MultiHeadAttention(2, 3, radius=-1), []),
+        (RestrictedSelfAttention, [0, 2, 3]),
         (FeedForward, [0]),
         *((ParameterAttention, arguments) for arguments in ([0, 2, 2], [2, 0, 2], [2, 2, 0])),
         *((SharedEmbedding, arguments) for arguments in ([0, 2], [2, 0])),
@@ -120,7 +121,8 @@ def test_every_activation_keeps_the_width():
 
 def test_the_least_sizes():
     for layer in (
-        MultiHeadAttention(1, 1, radius=0),
+        MultiHeadAttention(1, 1),
+        RestrictedSelfAttention(1, 1, 1),
         ParameterAttention(1, 1, 1),
         FeedForward(1),
         LearnedPositions(1, 0),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_keras.layers import Packing
+from t2t_keras.layers import RaggedLayout
 from t2t_keras.training.optimizer import token_sums
 
 EPSILON = 0.1
@@ -28,7 +28,7 @@ def loss_and_gradients(model, batch, packed):
         target = tf.convert_to_tensor(batch["target"])
         logits = model(batch, packed=packed)
         if packed:
-            target = Packing(target != 0).pack(target)
+            target = RaggedLayout(target != 0).pack(target)
         loss = token_sums(logits, target, EPSILON)["loss"]
     return loss, [tf.convert_to_tensor(each) for each in tape.gradient(loss, weights)]
 
