@@ -12,7 +12,6 @@ from t2t_keras.layers.base import (
     check_no_floats,
     check_shape,
     check_sizes,
-    drawn,
     project,
 )
 from t2t_keras.layers.layout import AS_IS
@@ -116,6 +115,7 @@ class MultiHeadAttention(ShapePreservingLayer):
       dropout: share of attention weights dropped (0 in the paper).
       bias: whether the projections have biases (none in the paper).
       rotary: whether queries and keys are turned by their positions; for self-attention.
+      table_length: of rotary positions, see `sinusoids`.
 
     Call arguments:
       query: [batch, query length, d_model], or in another layout.
@@ -152,6 +152,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         dropout: float = 0.0,
         bias: bool = False,
         rotary: bool = False,
+        table_length: int = 0,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -164,6 +165,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         self.d_v = d_v or d_k
         self.bias = bias
         self.rotary = rotary
+        self.table_length = table_length
         self.attention_dropout = self.dropout_layer(dropout)
         check_sizes(self, num_heads=1, d_k=1, d_v=1)
 
@@ -174,7 +176,7 @@ class MultiHeadAttention(ShapePreservingLayer):
 
         def projection(name, width, new_width, fans):
             limit = (6 / fans) ** 0.5
-            uniform = drawn(keras.initializers.RandomUniform(-limit, limit))
+            uniform = keras.initializers.RandomUniform(-limit, limit)
             options = dict(use_bias=self.bias, kernel_initializer=uniform, dtype=self.dtype_policy)
             dense = keras.layers.Dense(new_width, **options, name=name)
             dense.build((None, width))
@@ -229,7 +231,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         check_shape(self, "value", x, layout.axes)
         keys = self._split_heads(x, self.key_projection, self.d_k, layout)
         return {
-            "key": rotated(keys, position) if self.rotary else keys,
+            "key": rotated(keys, position, self.table_length) if self.rotary else keys,
             "value": self._split_heads(x, self.value_projection, self.d_v, layout),
         }
 
@@ -302,7 +304,7 @@ class MultiHeadAttention(ShapePreservingLayer):
     def _queries(self, x, layout, position=None):
         check_shape(self, "query", x, layout.axes)
         queries = self._split_heads(x, self.query_projection, self.d_k, layout)
-        return rotated(queries, position) if self.rotary else queries
+        return rotated(queries, position, self.table_length) if self.rotary else queries
 
     def _split_heads(self, x, projection, width, layout):
         heads = layout.unpack(project(projection, x), self.num_heads, width)
@@ -330,7 +332,7 @@ class RestrictedSelfAttention(MultiHeadAttention):
 
     Args:
       radius: at least 1.
-      num_heads, d_k, d_v, dropout, bias, rotary: see `MultiHeadAttention`.
+      num_heads, d_k, d_v, dropout, bias, rotary, table_length: see `MultiHeadAttention`.
 
     Call arguments:
       query: [batch, length, d_model], or in another layout.
@@ -350,13 +352,14 @@ class RestrictedSelfAttention(MultiHeadAttention):
         dropout: float = 0.0,
         bias: bool = False,
         rotary: bool = False,
+        table_length: int = 0,
         **kwargs: Any,
     ):
-        super().__init__(num_heads, d_k, d_v, dropout, bias, rotary, **kwargs)
+        super().__init__(num_heads, d_k, d_v, dropout, bias, rotary, table_length, **kwargs)
         self.radius = radius
         check_sizes(self, radius=1)
 
-    def build(self, query_shape):
+    def build(self, query_shape):  # type: ignore[override]
         """See `MultiHeadAttention`; Keras looks for an argument of `call` for each one here."""
         super().build(query_shape)
 

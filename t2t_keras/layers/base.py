@@ -85,9 +85,6 @@ def refuse_other_names(layer_class, arguments):
         raise TypeError(f"{layer_class.__name__} calls '{name}' '{_NAMES_ELSEWHERE[name]}'.")
 
 
-_LOADED_LATER = contextvars.ContextVar("loaded_later", default=False)
-
-
 @contextlib.contextmanager
 def _held(variable, value):
     """Gives a context variable a value inside the block."""
@@ -96,16 +93,6 @@ def _held(variable, value):
         yield
     finally:
         variable.reset(token)
-
-
-def loaded_later():
-    """Makes weights inside the block 0, not random: drawing them takes longer than loading them."""
-    return _held(_LOADED_LATER, True)
-
-
-def drawn(initializer):
-    """Returns an initializer that draws weights, but inside `loaded_later` one of zeros."""
-    return "zeros" if _LOADED_LATER.get() else initializer
 
 
 _PRODUCT = contextvars.ContextVar("product", default=None)
@@ -137,7 +124,7 @@ def project(dense, x):
 
 def normal_initializer(d_model):
     """Returns N(0, d_model^-0.5), as tensor2tensor has it: times sqrt(d_model), variance is 1."""
-    return drawn(keras.initializers.RandomNormal(stddev=d_model**-0.5))
+    return keras.initializers.RandomNormal(stddev=d_model**-0.5)
 
 
 def check_shape(layer, argument, x, *expected):

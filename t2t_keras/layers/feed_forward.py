@@ -11,7 +11,6 @@ from t2t_keras.layers.attention import scaled_dot_product_attention
 from t2t_keras.layers.base import (
     ShapePreservingLayer,
     check_sizes,
-    drawn,
     normal_initializer,
     project,
 )
@@ -58,8 +57,7 @@ class FeedForward(ShapePreservingLayer):
 
     def build(self, x_shape):
         """Makes W_1, b_1, W_2 and b_2."""
-        options = dict(kernel_initializer=drawn("glorot_uniform"), dtype=self.dtype_policy)
-        dense = functools.partial(keras.layers.Dense, **options)
+        dense = functools.partial(keras.layers.Dense, dtype=self.dtype_policy)
         self.inner = dense(self.d_ff, activation=self.activation, name="inner")
         self.outer = dense(x_shape[-1], name="outer")
         self.inner.build(x_shape)
@@ -124,8 +122,7 @@ class ParameterAttention(ShapePreservingLayer):
         def weights(name, *shape, initializer):
             return self.add_weight(name=name, shape=shape, initializer=initializer)
 
-        options = dict(kernel_initializer=drawn("glorot_uniform"), dtype=self.dtype_policy)
-        dense = functools.partial(keras.layers.Dense, use_bias=False, **options)
+        dense = functools.partial(keras.layers.Dense, use_bias=False, dtype=self.dtype_policy)
         normal = normal_initializer(d_model)
         self.query_projection = dense(heads * self.d_k, name="query")
         self.query_projection.build(x_shape)

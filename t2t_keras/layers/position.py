@@ -1,7 +1,5 @@
 """Positions: sinusoids, or learned (section 3.5)."""
 
-import contextlib
-import contextvars
 from typing import Any
 
 import keras
@@ -15,7 +13,7 @@ from t2t_keras.model_config import POSITION_ENCODINGS, ModelConfig
 _LAYOUTS = ("interleaved", "concatenated", "tensor2tensor")
 
 
-def sinusoids(positions, d_model, layout="interleaved"):
+def sinusoids(positions, d_model, layout="interleaved", table_length=0):
     """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same), interleaved.
 
     Computed in float64: at position 1,000 a float32 angle is already off by 3e-5.
@@ -25,6 +23,8 @@ def sinusoids(positions, d_model, layout="interleaved"):
       d_model: width, even.
       layout: "interleaved"; "concatenated" = all sines before all cosines; "tensor2tensor" = so,
         and the exponents i / (d_model/2 - 1), with which the last is 1.
+      table_length: positions that only a graph knows are looked up in constants for all below it;
+        0 = computed, in float64, which few programs but TensorFlow compute with.
 
     Returns:
       float32 [length, d_model].
@@ -36,36 +36,21 @@ def sinusoids(positions, d_model, layout="interleaved"):
             code="bad_size",
         )
     # One pair has the exponent 0 either way.
-    waves = _waves(positions, d_model, max(d_model - 2 * (layout == "tensor2tensor"), 1))
+    longest = max(d_model - 2 * (layout == "tensor2tensor"), 1)
+    waves = _waves(positions, d_model, longest, table_length)
     lib = np if isinstance(waves[0], np.ndarray) else ops
     axis = -1 if layout == "interleaved" else 1
     return ops.convert_to_tensor(lib.reshape(lib.stack(waves, axis=axis), (-1, d_model)))
 
 
-_TABLE_LENGTH = contextvars.ContextVar("table_length", default=0)
-
-
-@contextlib.contextmanager
-def tabulated_positions(length):
-    """Takes sines and cosines, inside the block, from constants for all positions below a length.
-
-    So a graph needs no float64, which few programs but TensorFlow compute with.
-    """
-    token = _TABLE_LENGTH.set(length)
-    try:
-        yield
-    finally:
-        _TABLE_LENGTH.reset(token)
-
-
-def _waves(positions, width, longest):
+def _waves(positions, width, longest, table_length):
     """Returns sines and cosines of pos / 10000^(2i/longest), float32 [length, width / 2]."""
     rates = 10000.0 ** -(np.arange(0, width, 2) / longest)
     if isinstance(positions, np.ndarray):  # Constants, whatever graph this is called in.
         angles = positions[:, None] * rates
         return np.sin(angles).astype("float32"), np.cos(angles).astype("float32")
-    if length := _TABLE_LENGTH.get():
-        tables = _waves(np.arange(length), width, longest)
+    if table_length:
+        tables = _waves(np.arange(table_length), width, longest, 0)
         return tuple(ops.take(table, positions, axis=0) for table in tables)
     # JAX has no float64.
     dtype = "float32" if keras.config.backend() == "jax" else "float64"
@@ -73,7 +58,7 @@ def _waves(positions, width, longest):
     return ops.cast(ops.sin(angles), "float32"), ops.cast(ops.cos(angles), "float32")
 
 
-def rotated(x, position=None):
+def rotated(x, position=None, table_length=0):
     """Turns each pair (2i, 2i+1) of x by the angle pos / 10000^(2i/width), in float32.
 
     Rotary positions (Su et al., 2021): the product of a query and a key so turned depends on how
@@ -82,6 +67,7 @@ def rotated(x, position=None):
     Args:
       x: queries or keys [batch, heads, length, width], of an even width.
       position: that of all rows, an integer or an int32 scalar; None = 0, 1, 2, ...
+      table_length: see `sinusoids`.
 
     Returns:
       [batch, heads, length, width].
@@ -93,7 +79,7 @@ def rotated(x, position=None):
         positions = np.arange(x.shape[2])
     else:
         positions = ops.arange(ops.shape(x)[2], dtype="int32")
-    sin, cos = _waves(positions, width, width)
+    sin, cos = _waves(positions, width, width, table_length)
     pairs = ops.reshape(ops.cast(x, "float32"), (*ops.shape(x)[:-1], width // 2, 2))
     even, odd = pairs[..., 0], pairs[..., 1]
     turned = ops.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)
@@ -107,6 +93,7 @@ class SinusoidalPositions(ShapePreservingLayer):
     Args:
       layout: see `sinusoids`.
       first: number of the first position of a sentence.
+      table_length: see `sinusoids`.
 
     Call arguments:
       x: [..., length, d_model].
@@ -116,10 +103,13 @@ class SinusoidalPositions(ShapePreservingLayer):
       [..., length, d_model].
     """
 
-    def __init__(self, layout: str = "interleaved", first: int = 0, **kwargs: Any):
+    def __init__(
+        self, layout: str = "interleaved", first: int = 0, table_length: int = 0, **kwargs: Any
+    ):
         super().__init__(**kwargs)
         self.layout = layout
         self.first = first
+        self.table_length = table_length
 
     def call(self, x, start=0):
         """See the class."""
@@ -128,7 +118,8 @@ class SinusoidalPositions(ShapePreservingLayer):
             positions = _positions(x, start)
         else:
             positions = np.arange(start, start + x.shape[-2])
-        return x + ops.cast(sinusoids(positions, x.shape[-1], self.layout), x.dtype)
+        waves = sinusoids(positions, x.shape[-1], self.layout, self.table_length)
+        return x + ops.cast(waves, x.dtype)
 
 
 @POSITION_ENCODINGS.add

@@ -105,14 +105,11 @@ class RunConfig:
     def make_model(self, weights_dtype: str = "float32", loaded: bool = False) -> "keras.Model":
         """Returns the model that the run trains, with fresh weights in `weights_dtype`.
 
-        Weights that are then `loaded` are not drawn, which would take longer.
+        Before weights are `loaded`, perhaps a stranger's, their size is checked.
         """
-        from t2t_keras.layers.base import loaded_later
-
         if loaded:
             self._check_size()
-        making = loaded_later() if loaded else contextlib.nullcontext()
-        with _named_directories(self.user_directories), making:
+        with _named_directories(self.user_directories):
             size, of_source = self.vocabulary.vocab_size, self.vocabulary.source_vocab_size
             sizes = {"source_vocab_size": of_source} if of_source else {}
             model = registry.model(self.model)

@@ -1,5 +1,7 @@
 """An export as one file of LiteRT, formerly TensorFlow Lite: greedy decoding, ids to ids."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import keras
@@ -14,7 +16,6 @@ from t2t_keras.interop.exporters.greedy import (
     write_files_beside,
 )
 from t2t_keras.layers.layout import layout_of
-from t2t_keras.layers.position import tabulated_positions
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
 FILE = "model.tflite"
@@ -36,7 +37,8 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
     module = tf.Module()
     module.translate = _graph(translator)
     # Named functions of a module, unlike others, can be called by their name in LiteRT.
-    functions = [module.translate.get_concrete_function()]
+    with _tabulated_positions(translator):
+        functions = [module.translate.get_concrete_function()]
     converter = tf.lite.TFLiteConverter.from_concrete_functions(functions, module)
     if dtype != "float32":
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
@@ -60,6 +62,20 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
         'found = translator(ids=ids)["translation"]',
         batch="There is one at a time.",
     )
+
+
+@contextlib.contextmanager
+def _tabulated_positions(translator: Translator) -> Iterator[None]:
+    """Has the model look up positions inside the block: LiteRT does not compute with float64."""
+    config, layers = translator.config, translator.models[0]._flatten_layers()
+    layers = [layer for layer in layers if hasattr(layer, "table_length")]
+    for layer in layers:
+        layer.table_length = config.max_input_length + config.extra_length
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.table_length = 0
 
 
 def _graph(translator: Translator) -> tf.types.experimental.PolymorphicFunction:
@@ -107,8 +123,7 @@ def _graph(translator: Translator) -> tf.types.experimental.PolymorphicFunction:
 
     def without_variables(ids: tf.Tensor) -> dict[str, tf.Tensor]:
         constants = [(weight, tf.constant(value)) for weight, value in weights]
-        longest = config.max_input_length + config.extra_length
-        with keras.StatelessScope(constants), tabulated_positions(longest):
+        with keras.StatelessScope(constants):
             return translate(ids)
 
     ids = tf.TensorSpec([1, None], tf.int32, name="ids")

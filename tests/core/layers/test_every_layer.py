@@ -23,6 +23,7 @@ from t2t_keras.layers import (
 )
 
 ATTENTION = dict(num_heads=2, d_k=3, d_v=5)
+ROTARY = dict(num_heads=2, d_k=4, bias=True, rotary=True, table_length=9)
 STACK = ATTENTION | dict(d_ff=10, dropout=0.25, attention_dropout=0.125, relu_dropout=0.0625)
 OPTIONS = dict(
     self_attention_radius=1,
@@ -41,16 +42,16 @@ LAYERS = [
     (LearnedPositions, dict(max_positions=3), 1),
     (LearnedPositions, dict(max_positions=4, first=1), 1),
     (MultiHeadAttention, ATTENTION | dict(dropout=0.125), 1),
-    (MultiHeadAttention, dict(num_heads=2, d_k=4, bias=True, rotary=True), 1),
+    (MultiHeadAttention, ROTARY, 1),
     (MultiHeadAttention, ATTENTION, 2),
     (ParameterAttention, dict(num_heads=3, num_pairs=10, d_k=4, d_v=5, dropout=0.0625), 1),
     (RestrictedSelfAttention, ATTENTION | dict(radius=1, dropout=0.125), 1),
-    (RestrictedSelfAttention, dict(radius=2, num_heads=2, d_k=4, bias=True, rotary=True), 1),
+    (RestrictedSelfAttention, ROTARY | dict(radius=2), 1),
     (Residual, dict(dropout=0.25, epsilon=0.5), 2),
     (Residual, dict(pre_norm=True), 2),
     (SharedEmbedding, dict(vocab_size=6, d_model=8), 1),
     (SharedEmbedding, dict(vocab_size=6, d_model=8, scale=False, tied=False, bias=True), 1),
-    (SinusoidalPositions, dict(layout="concatenated", first=1), 1),
+    (SinusoidalPositions, dict(layout="concatenated", first=1, table_length=9), 1),
 ]
 every_layer = pytest.mark.parametrize(("kind", "arguments", "inputs"), LAYERS)
 

@@ -52,9 +52,3 @@ def test_what_is_not_there_is_named(saved, path):
     (saved[0] / "folder").mkdir()
     with refused("no_checkpoint", saved[0] / path):
         load_model(saved[0] / path)
-
-
-@pytest.mark.parametrize("changes", [{}, dict(feed_forward="parameter_attention", d_ff=4)])
-def test_weights_that_are_to_be_loaded_are_not_drawn(make_record, changes):
-    model = make_record(positions="learned", **changes).make_model(loaded=True)
-    assert [each.path for each in model.weights if not np.isin(each, (0, 1)).all()] == []
