@@ -31,7 +31,7 @@ from t2t_keras import registry
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.interop.importers.imported import make_run
 from t2t_keras.interop.importers.readers import read_model
-from t2t_keras.layers.position import sinusoids
+from t2t_keras.layers.embedding import sinusoids
 from t2t_keras.text.tokenizer import Tokenizer
 
 _DATA = flags.DEFINE_string("shared_data", "../shared/data", "Folder with multi30k/.")

@@ -1,12 +1,10 @@
 """Keras layers of the Transformer, usable alone in any Keras model."""
 
 from t2t_keras.layers.attention import MultiHeadAttention, RestrictedSelfAttention
-from t2t_keras.layers.embedding import SharedEmbedding
+from t2t_keras.layers.base import DenseLayout, RaggedLayout
+from t2t_keras.layers.embedding import LearnedPositions, SharedEmbedding, SinusoidalPositions
 from t2t_keras.layers.feed_forward import FeedForward, ParameterAttention
-from t2t_keras.layers.layout import DenseLayout, RaggedLayout
-from t2t_keras.layers.position import LearnedPositions, SinusoidalPositions
-from t2t_keras.layers.residual import LayerNormalization, Residual
-from t2t_keras.layers.stacks import DecoderLayer, EncoderLayer
+from t2t_keras.layers.stacks import DecoderLayer, EncoderLayer, LayerNormalization, Residual
 
 __all__ = [
     "DecoderLayer",

@@ -8,14 +8,14 @@ from keras import ops
 
 from t2t_keras.errors import UserError
 from t2t_keras.layers.base import (
+    AS_IS,
     ShapePreservingLayer,
     check_no_floats,
     check_shape,
     check_sizes,
     project,
 )
-from t2t_keras.layers.layout import AS_IS
-from t2t_keras.layers.position import rotated
+from t2t_keras.layers.embedding import rotated
 
 # In place of the paper's -inf: its exponential is exactly 0 in float32, and a row without any
 # visible key stays finite.

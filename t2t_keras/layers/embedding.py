@@ -1,16 +1,20 @@
-"""Embeddings and the pre-softmax projection, of one matrix (section 3.4) or of several."""
+"""Embeddings, positions, and the pre-softmax projection (sections 3.4 and 3.5)."""
 
 from typing import Any, Self
 
 import keras
+import numpy as np
 from keras import ops
 
+from t2t_keras.errors import UserError
 from t2t_keras.layers.base import (
+    ShapePreservingLayer,
     check_sizes,
     normal_initializer,
     product_of,
     refuse_other_names,
 )
+from t2t_keras.model_config import POSITION_ENCODINGS, ModelConfig
 from t2t_keras.special_ids import PADDING_ID
 
 
@@ -121,3 +125,179 @@ class SharedEmbedding(keras.layers.Layer):
         sizes = {"vocab_size": self.vocab_size, "d_model": self.d_model}
         options = {"scale": self.scale, "tied": self.tied, "bias": self.use_bias}
         return {**super().get_config(), **sizes, **options}
+
+
+_LAYOUTS = ("interleaved", "concatenated", "tensor2tensor")
+
+
+def sinusoids(positions, d_model, layout="interleaved", table_length=0):
+    """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same), interleaved.
+
+    Computed in float64: at position 1,000 a float32 angle is already off by 3e-5.
+
+    Args:
+      positions: integers [length], a NumPy array or a tensor.
+      d_model: width, even.
+      layout: "interleaved"; "concatenated" = all sines before all cosines; "tensor2tensor" = so,
+        and the exponents i / (d_model/2 - 1), with which the last is 1.
+      table_length: positions that only a graph knows are looked up in constants for all below it;
+        0 = computed, in float64, which few programs but TensorFlow compute with.
+
+    Returns:
+      float32 [length, d_model].
+    """
+    if layout not in _LAYOUTS or d_model % 2:
+        raise UserError(
+            f"Sinusoids: expected an even d_model and a layout of {', '.join(_LAYOUTS)}; got "
+            f"{d_model} and {layout!r}.",
+            code="bad_size",
+        )
+    # One pair has the exponent 0 either way.
+    longest = max(d_model - 2 * (layout == "tensor2tensor"), 1)
+    waves = _waves(positions, d_model, longest, table_length)
+    lib = np if isinstance(waves[0], np.ndarray) else ops
+    axis = -1 if layout == "interleaved" else 1
+    return ops.convert_to_tensor(lib.reshape(lib.stack(waves, axis=axis), (-1, d_model)))
+
+
+def _waves(positions, width, longest, table_length):
+    """Returns sines and cosines of pos / 10000^(2i/longest), float32 [length, width / 2]."""
+    rates = 10000.0 ** -(np.arange(0, width, 2) / longest)
+    if isinstance(positions, np.ndarray):  # Constants, whatever graph this is called in.
+        angles = positions[:, None] * rates
+        return np.sin(angles).astype("float32"), np.cos(angles).astype("float32")
+    if table_length:
+        tables = _waves(np.arange(table_length), width, longest, 0)
+        return tuple(ops.take(table, positions, axis=0) for table in tables)
+    # JAX has no float64.
+    dtype = "float32" if keras.config.backend() == "jax" else "float64"
+    angles = ops.cast(positions, dtype)[:, None] * rates
+    return ops.cast(ops.sin(angles), "float32"), ops.cast(ops.cos(angles), "float32")
+
+
+def rotated(x, position=None, table_length=0):
+    """Turns each pair (2i, 2i+1) of x by the angle pos / 10000^(2i/width), in float32.
+
+    Rotary positions (Su et al., 2021): the product of a query and a key so turned depends on how
+    far apart they are, and on nothing else of their positions.
+
+    Args:
+      x: queries or keys [batch, heads, length, width], of an even width.
+      position: that of all rows, an integer or an int32 scalar; None = 0, 1, 2, ...
+      table_length: see `sinusoids`.
+
+    Returns:
+      [batch, heads, length, width].
+    """
+    width = x.shape[-1]
+    if position is not None:
+        positions = ops.reshape(position, (1,))
+    elif x.shape[2] is not None:
+        positions = np.arange(x.shape[2])
+    else:
+        positions = ops.arange(ops.shape(x)[2], dtype="int32")
+    sin, cos = _waves(positions, width, width, table_length)
+    pairs = ops.reshape(ops.cast(x, "float32"), (*ops.shape(x)[:-1], width // 2, 2))
+    even, odd = pairs[..., 0], pairs[..., 1]
+    turned = ops.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)
+    return ops.cast(ops.reshape(turned, ops.shape(x)), x.dtype)
+
+
+@keras.saving.register_keras_serializable(package="t2t_keras")
+class SinusoidalPositions(ShapePreservingLayer):
+    """Adds the position's sines and cosines to embeddings (section 3.5).
+
+    Args:
+      layout: see `sinusoids`.
+      first: number of the first position of a sentence.
+      table_length: see `sinusoids`.
+
+    Call arguments:
+      x: [..., length, d_model].
+      start: position of the first; an integer or a scalar tensor (default 0).
+
+    Returns:
+      [..., length, d_model].
+    """
+
+    def __init__(
+        self, layout: str = "interleaved", first: int = 0, table_length: int = 0, **kwargs: Any
+    ):
+        super().__init__(**kwargs)
+        self.layout = layout
+        self.first = first
+        self.table_length = table_length
+
+    def call(self, x, start=0):
+        """See the class."""
+        start = start + self.first
+        if x.shape[-2] is None or not isinstance(start, int):
+            positions = _positions(x, start)
+        else:
+            positions = np.arange(start, start + x.shape[-2])
+        waves = sinusoids(positions, x.shape[-1], self.layout, self.table_length)
+        return x + ops.cast(waves, x.dtype)
+
+
+@POSITION_ENCODINGS.add
+def sinusoidal(config: ModelConfig, **kwargs: Any) -> SinusoidalPositions:
+    """Sines and cosines (section 3.5)."""
+    return SinusoidalPositions(config.sinusoids, config.first_position, **kwargs)
+
+
+@keras.saving.register_keras_serializable(package="t2t_keras")
+class LearnedPositions(ShapePreservingLayer):
+    """Adds a learned vector for each position to embeddings (section 3.5; Table 3, row E).
+
+    It is called as `SinusoidalPositions`.
+
+    Args:
+      max_positions: rows of the table; later positions share the last one.
+      first: row of a sentence's first position.
+    """
+
+    def __init__(self, max_positions: int, first: int = 0, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.max_positions = max_positions
+        self.first = first
+        check_sizes(self, max_positions=1, first=0)
+
+    def build(self, x_shape):
+        """Makes the table [max_positions, d_model]."""
+        shape, initializer = (self.max_positions, x_shape[-1]), normal_initializer(x_shape[-1])
+        self.table = self.add_weight(name="table", shape=shape, initializer=initializer)
+
+    def call(self, x, start=0):
+        """See the class."""
+        rows = ops.minimum(_positions(x, start + self.first), self.max_positions - 1)
+        return x + ops.cast(ops.take(self.table, rows, axis=0), x.dtype)
+
+
+@POSITION_ENCODINGS.add
+def learned(config: ModelConfig, **kwargs: Any) -> LearnedPositions:
+    """A table of vectors (Table 3, row E)."""
+    return LearnedPositions(config.max_positions, config.first_position, **kwargs)
+
+
+class _Unchanged(ShapePreservingLayer):
+    """Adds nothing to embeddings."""
+
+    def call(self, x, start=0):
+        """Returns x."""
+        return x
+
+
+@POSITION_ENCODINGS.add
+def rotary(config: ModelConfig, **kwargs: Any) -> _Unchanged:
+    """Turned queries and keys in self-attention (Su et al., 2021), nothing in embeddings."""
+    return _Unchanged(**kwargs)
+
+
+@POSITION_ENCODINGS.add
+def none(config: ModelConfig, **kwargs: Any) -> _Unchanged:
+    """No positions: sentences are sets of words."""
+    return _Unchanged(**kwargs)
+
+
+def _positions(x, start):
+    return start + ops.arange(ops.shape(x)[-2], dtype="int32")

@@ -17,13 +17,14 @@ from t2t_keras.layers import (
 )
 from t2t_keras.layers.attention import visible_keys
 from t2t_keras.layers.base import (
+    AS_IS,
     Dropout,
     build,
+    layout_of,
     make_attributes_of_listed_layers,
     refuse_other_names,
 )
-from t2t_keras.layers.layout import AS_IS, layout_of
-from t2t_keras.layers.recomputation import recomputed
+from t2t_keras.layers.stacks import recomputed
 from t2t_keras.model_config import POSITION_ENCODINGS, ModelConfig, config_arguments, take_config
 from t2t_keras.registry import register_model
 from t2t_keras.special_ids import EOS_ID, PADDING_ID

@@ -8,7 +8,7 @@ import tensorflow as tf
 from t2t_keras.decoding.search.beam import coverage_penalty
 from t2t_keras.decoding.search.loop import Cache, Scored
 from t2t_keras.errors import UserError
-from t2t_keras.layers.layout import layout_of
+from t2t_keras.layers.base import layout_of
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
 

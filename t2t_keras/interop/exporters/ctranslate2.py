@@ -24,7 +24,7 @@ from t2t_keras.interop.engines.ctranslate2_export import (
 )
 from t2t_keras.interop.exporters.supports import check_config, supported_model
 from t2t_keras.io.state import write_json
-from t2t_keras.layers.position import sinusoids
+from t2t_keras.layers.embedding import sinusoids
 from t2t_keras.model_config import ModelConfig
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID

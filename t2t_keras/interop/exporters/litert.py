@@ -15,7 +15,7 @@ from t2t_keras.interop.exporters.greedy import (
     longest_output,
     write_files_beside,
 )
-from t2t_keras.layers.layout import layout_of
+from t2t_keras.layers.base import layout_of
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
 FILE = "model.tflite"

@@ -19,7 +19,7 @@ from t2t_keras.decoding.translator import Translator
 from t2t_keras.interop.exporters.greedy import greedy_model, longest_output
 from t2t_keras.interop.exporters.supports import check_config
 from t2t_keras.layers.attention import MultiHeadAttention
-from t2t_keras.layers.position import sinusoids
+from t2t_keras.layers.embedding import sinusoids
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 

@@ -17,7 +17,7 @@ from t2t_keras.interop.importers.weights import (
     pytorch_names,
 )
 from t2t_keras.io.state import read_json
-from t2t_keras.layers.position import sinusoids
+from t2t_keras.layers.embedding import sinusoids
 
 _ACTIVATIONS = {"gelu": "gelu", "swish": "silu", "silu": "silu", "relu": "relu"}
 _SHARED = "model.shared.weight"

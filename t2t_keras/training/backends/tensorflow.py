@@ -9,7 +9,7 @@ import tensorflow as tf
 from t2t_keras.data.batches import Batch
 from t2t_keras.errors import OutOfMemoryError, translated_memory_errors
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.layers.layout import layout_of
+from t2t_keras.layers.base import layout_of
 from t2t_keras.training.backends.base import REQUESTS, Devices, Step
 from t2t_keras.training.backends.devices import multi_worker_strategy, plan_devices
 from t2t_keras.training.distributed.cluster import Cluster, without_tf_config

@@ -1,10 +1,119 @@
-"""Keras masks around whole layers; numbers and leaks are tested in tests/core/models."""
+"""Residuals, layer normalisation, and Keras masks around whole layers.
+
+The numbers of whole layers are tested in tests/core/models.
+"""
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from t2t_keras.layers import DecoderLayer, EncoderLayer, SharedEmbedding, SinusoidalPositions
+from t2t_keras.layers import (
+    DecoderLayer,
+    EncoderLayer,
+    LayerNormalization,
+    Residual,
+    SharedEmbedding,
+    SinusoidalPositions,
+)
+from t2t_keras.layers.base import Dropout
+
+
+def expected_norm(x, gamma, beta, epsilon=1e-6):
+    mean = x.mean(axis=-1, keepdims=True)
+    variance = ((x - mean) ** 2).mean(axis=-1, keepdims=True)
+    return (x - mean) / np.sqrt(variance + epsilon) * gamma + beta
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.5])
+@pytest.mark.parametrize("pre_norm", [False, True])
+def test_formula(randomised, random, pre_norm, epsilon):
+    layer = Residual(pre_norm=pre_norm, epsilon=epsilon)
+    layer.build((None, None, 8))
+    gamma, beta = (weight.numpy() for weight in randomised(layer).weights)
+    x, y = random.normal(size=(2, 2, 3, 8)).astype(np.float32)
+    expected, read = x.astype(float) + y, layer.sublayer_input(x)
+    if pre_norm:
+        normalised = expected_norm(x.astype(float), gamma, beta, epsilon)
+        np.testing.assert_allclose(read.numpy(), normalised, rtol=0, atol=1e-5)
+    else:
+        assert read is x
+        expected = expected_norm(expected, gamma, beta, epsilon)
+    np.testing.assert_allclose(layer(x, y).numpy(), expected, rtol=0, atol=1e-5)
+    found = layer.around(lambda read, training: read + y, x)
+    np.testing.assert_array_equal(found, layer(x, read + y))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("rate", [0.1, 0.4])
+def test_dropout_has_its_rate_in_every_type(dtype, rate):
+    dropout = Dropout(rate, dtype=dtype)
+    found = np.array(keras.ops.cast(dropout(np.ones([1000, 1001]), training=True), "float32"))
+    # Four standard deviations of a million draws; where numbers are bfloat16's, it is 5 and 13.
+    assert np.mean(found == 0) == pytest.approx(rate, abs=4 * (rate * (1 - rate)) ** 0.5 / 1000)
+    assert set(np.round(found.ravel() * (1 - rate), 2)) == {0.0, 1.0}
+    pairs = (found[:, :500] == 0) & (found[:, 501:] == 0)
+    assert np.mean(pairs) == pytest.approx(rate**2, abs=4 * rate / 700), "drawn independently"
+    assert np.all(np.array(keras.ops.cast(dropout(np.ones(9)), "float32")) == 1)
+
+
+def test_dropout_is_on_the_sublayer_output_before_the_sum():
+    layer = Residual(dropout=0.5)
+    layer.build((None, 1000))
+    # The normalised sum takes four values only if 0 or twice the output is added to x.
+    x = np.where(np.arange(1000) < 500, 0.0, 10.0)[None].astype(np.float32)
+    ones = np.ones_like(x)
+    values = np.unique(layer.around(lambda _, training: ones, x, training=True).numpy().round(4))
+    assert len(values) == 4
+    np.testing.assert_allclose((values[1] - values[0]) * 4, values[2] - values[1], rtol=0.01)
+    assert len(np.unique(layer(x, ones).numpy().round(4))) == 2
+
+
+def both(randomised, dtype="float32"):
+    """Returns our layer normalisation and Keras's with the same weights."""
+    kinds = (LayerNormalization, keras.layers.LayerNormalization)
+    ours, theirs = (kind(epsilon=1e-6, dtype=dtype, name="norm") for kind in kinds)
+    for layer in (ours, theirs):
+        layer.build((None, 8))
+    theirs.set_weights(randomised(ours).get_weights())
+    return ours, theirs
+
+
+def value_and_gradients(layer, x, **training):
+    """Of a sum in which every number counts differently."""
+    with tf.GradientTape() as tape:
+        given = tf.constant(x)
+        tape.watch(given)
+        output = layer(given, **training)
+        factors = np.linspace(-1, 2, x.size, dtype=np.float32).reshape(x.shape)
+        total = tf.reduce_sum(tf.cast(output, tf.float32) * factors)
+    weights = [weight.value for weight in layer.trainable_variables]
+    return [output, *tape.gradient(total, [given, *weights])]
+
+
+# The epsilon of 1e-6 matters at the smallest scale: a variance of 1e-6.
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+@pytest.mark.parametrize("shape", [(5, 8), (2, 3, 8), (0, 8)])
+def test_normalisation_and_its_gradients_are_those_of_keras(randomised, random, shape, scale):
+    x = random.normal(0.5 * scale, scale, shape).astype(np.float32)
+    ours, theirs = both(randomised)
+    assert [weight.path for weight in ours.weights] == [weight.path for weight in theirs.weights]
+    all_expected = value_and_gradients(theirs, x)
+    for training in (True, False):
+        all_found = value_and_gradients(ours, x, training=training)
+        for found, expected in zip(all_found, all_expected, strict=True):
+            assert found.shape == expected.shape
+            largest = np.abs(expected).max(initial=0.0)
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * max(largest, 1.0))
+
+
+def test_normalisation_in_half_precision_is_computed_in_float32(randomised):
+    # bfloat16 has 8 bits: the mean of these numbers and their squares are not among its values.
+    x = tf.cast((100 + 0.5 * np.arange(32)).reshape(4, 8), tf.bfloat16).numpy()
+    ours, theirs = both(randomised, "mixed_bfloat16")
+    np.testing.assert_array_equal(ours(x), theirs(x))
+    assert {weight.dtype for weight in ours.weights} == {"float32"}
+
 
 SIZES = dict(num_heads=2, d_k=3, d_ff=10, d_v=5)
 SOURCE = np.array([[3, 2, 4, 1], [4, 1, 0, 0]], np.int32)

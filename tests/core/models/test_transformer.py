@@ -5,7 +5,7 @@ import tensorflow as tf
 from refusals import refused
 
 from t2t_keras import registry
-from t2t_keras.layers.layout import layout_of
+from t2t_keras.layers.base import layout_of
 from t2t_keras.models.transformer import Transformer
 
 

@@ -26,7 +26,7 @@ from t2t_keras.interop.importers.readers import read_model
 from t2t_keras.interop.importers.tensors import read_weights
 from t2t_keras.interop.importers.vocabularies import joint_pieces
 from t2t_keras.interop.importers.weights import IdOrder, equal_embeddings, pieces_by_id
-from t2t_keras.layers.position import sinusoids
+from t2t_keras.layers.embedding import sinusoids
 from t2t_keras.serving.export.signatures import TranslationModule
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 
