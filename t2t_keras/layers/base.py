@@ -1,7 +1,5 @@
 """What layers share: layouts of batches, dropout, and checks of arguments."""
 
-import contextlib
-import contextvars
 from typing import Any, Self
 
 import keras
@@ -86,39 +84,23 @@ def refuse_other_names(layer_class, arguments):
         raise TypeError(f"{layer_class.__name__} calls '{name}' '{_NAMES_ELSEWHERE[name]}'.")
 
 
-@contextlib.contextmanager
-def _held(variable, value):
-    """Gives a context variable a value inside the block."""
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
+def has_float32_weights(layer):
+    """Returns whether a layer computes with float32 weights, for a `matmul` of one's own."""
+    return layer.compute_dtype == "float32" and not layer.quantization_mode
 
 
-_PRODUCT = contextvars.ContextVar("product", default=None)
+def project(dense, x, matmul=None):
+    """Returns dense(x).
 
-
-def multiplied_by(product):
-    """Has products of rows with weights computed by `product(x, w, transposed=False)`.
-
-    That gets float32 x [..., k] and w [k, n], transposed [n, k]; None = as usual.
+    Args:
+      dense: a `keras.layers.Dense`.
+      x: [..., k].
+      matmul: what multiplies with float32 weights, `matmul(x, w, transposed=False)` for w [k, n],
+        or transposed [n, k]; None = Keras.
     """
-    return _held(_PRODUCT, product)
-
-
-def product_of(layer):
-    """Returns the product that `multiplied_by` gives for the weights of a layer, or None."""
-    is_plain = layer.compute_dtype == "float32" and not layer.quantization_mode
-    return _PRODUCT.get() if is_plain else None
-
-
-def project(dense, x):
-    """Returns dense(x), for x [..., k] a product of few rows where `multiplied_by` gives one."""
-    product = product_of(dense)
-    if product is None:
+    if matmul is None or not has_float32_weights(dense):
         return dense(x)
-    y = product(x, ops.convert_to_tensor(dense.kernel))
+    y = matmul(x, ops.convert_to_tensor(dense.kernel))
     y = y if dense.bias is None else y + dense.bias
     return dense.activation(y)
 

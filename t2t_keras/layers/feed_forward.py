@@ -41,6 +41,7 @@ class FeedForward(ShapePreservingLayer):
     Call arguments:
       x: [..., d_model].
       training: whether dropout acts.
+      matmul: see `project`.
 
     Returns:
       [..., d_model].
@@ -63,10 +64,10 @@ class FeedForward(ShapePreservingLayer):
         self.inner.build(x_shape)
         self.outer.build((*x_shape[:-1], self.d_ff))
 
-    def call(self, x, training=None):
+    def call(self, x, training=None, matmul=None):
         """See the class."""
-        inner = self.relu_dropout(project(self.inner, x), training=training)
-        return project(self.outer, inner)
+        inner = self.relu_dropout(project(self.inner, x, matmul), training=training)
+        return project(self.outer, inner, matmul)
 
 
 @FEED_FORWARDS.add

@@ -1,6 +1,6 @@
 """One or several models as one: the mean of their probabilities."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -67,13 +67,14 @@ class Ensemble:
         position: tf.Tensor,
         valid_slots: tf.Tensor,
         cache: Cache,
+        matmul: Callable[..., tf.Tensor] | None = None,
     ) -> Scored:
-        """Scores the next symbol; see `loop.Step`."""
+        """Scores the next symbol; see `loop.Step`, and for `matmul`, `layers.base.project`."""
         logits, kept, attention = [], [], []
         for model, sentence, past, recent, projection in zip(self.models, *cache, strict=True):
             parts = {**sentence, "past": past, "recent": recent, "projection": projection}
             scores, extended, *weights = model.decode_step(
-                previous, index, parts, position, valid_slots, self._with_coverage
+                previous, index, parts, position, valid_slots, self._with_coverage, matmul
             )
             logits.append(scores)
             kept.append(extended["recent"])

@@ -1,5 +1,6 @@
 """Beam search or sampling with some models, as the settings request: ids in, ids out."""
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -9,9 +10,8 @@ from t2t_keras.decoding.config import OF_SAMPLING, DecodeConfig
 from t2t_keras.decoding.search.beam import BeamSearch
 from t2t_keras.decoding.search.constraints import Constraints, Limits
 from t2t_keras.decoding.search.ensemble import Ensemble
-from t2t_keras.decoding.search.loop import Hypotheses, Scored, SearchLoop
+from t2t_keras.decoding.search.loop import Hypotheses, SearchLoop
 from t2t_keras.decoding.search.sampling import Sampling
-from t2t_keras.layers.base import multiplied_by
 from t2t_keras.special_ids import PADDING_ID
 
 _BLOCK_SIZE = 8
@@ -21,8 +21,8 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 class Search:
     """Searches for outputs of source ids, by one TensorFlow function, `graph`, for all shapes.
 
-    It can be called in a graph as well. With `config.xla`, `product` may be what multiplies the
-    rows of a step with weights, see `multiplied_by`.
+    It can be called in a graph as well. With `config.xla`, `matmul` may be what multiplies the
+    rows of a step with weights, see `layers.base.project`.
     """
 
     def __init__(
@@ -30,10 +30,10 @@ class Search:
         ensemble: Ensemble,
         config: DecodeConfig,
         constraints: Constraints,
-        product: Callable[..., tf.Tensor] | None = None,
+        matmul: Callable[..., tf.Tensor] | None = None,
     ):
         self._ensemble, self._config, self._constraints = ensemble, config, constraints
-        self._product = product
+        self._step = functools.partial(ensemble.step, matmul=matmul)
         scalar, numbers = tf.TensorSpec([], tf.float32), tf.TensorSpec([None], tf.int32)
         # There is nothing to convert for autograph, and looking for it took most of the start.
         self.graph = tf.function(
@@ -95,7 +95,3 @@ class Search:
         loop = SearchLoop(self._step, rule, _BLOCK_SIZE, window, config.xla)
         cache = self._ensemble.start(source, _BLOCK_SIZE, rule.beam_size)
         return loop.run(cache, Limits(max_lengths, prefixes, numbers, covered))
-
-    def _step(self, *inputs) -> Scored:
-        with multiplied_by(self._product):
-            return self._ensemble.step(*inputs)

@@ -6,7 +6,6 @@ import keras
 import numpy as np
 import pytest
 
-from t2t_keras.layers.base import multiplied_by
 from t2t_keras.models.transformer import Transformer
 
 
@@ -52,8 +51,8 @@ def test_int8(make_model, inputs, monkeypatch):
     cache = model.start_cache(memory, mask, block_size=5)
     before = np.pad(inputs["target"], [[0, 0], [1, 0]])
     for index in range(3):
-        with multiplied_by(None if index else pytest.fail):  # That is for matrices of float32.
-            logits, cache = model.decode_step(before[:, index : index + 1], index, cache)
+        options = {} if index else dict(matmul=pytest.fail)  # That is for matrices of float32.
+        logits, cache = model.decode_step(before[:, index : index + 1], index, cache, **options)
         np.testing.assert_allclose(logits[:, 0], whole[:, index], atol=1e-4)
 
 

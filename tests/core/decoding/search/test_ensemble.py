@@ -35,7 +35,7 @@ def test_attention_is_returned_only_for_a_coverage_penalty(monkeypatch, with_cov
         return in_blocks(*arguments, **options)
 
     def step(*arguments):
-        scores.append(arguments[-1])
+        scores.append(arguments[5])
         return decode_step(*arguments)
 
     monkeypatch.setattr(attention, "restricted_self_attention", counted)
