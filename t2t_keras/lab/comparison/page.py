@@ -28,6 +28,10 @@ def comparison_page(comparison: Comparison) -> str:
         measures=MEASURES,
         costs=costs(text.systems),
         shown_score=shown_score,
-        plots=plots,
+        axis=plots.axis,
+        bar=plots.bar,
+        dots=plots.dots,
+        scale_of_scores=plots.scale_of_scores,
+        scale_of_buckets=plots.scale_of_buckets,
         changed_words=changed_words,
     )

@@ -42,24 +42,24 @@ class Scale(NamedTuple):
         first, last = math.floor(low / step), math.ceil(high / step)
         return cls([round(at * step, 9) for at in range(first, max(last, first + 2) + 1)])
 
-    @classmethod
-    def of_scores(cls, scores: Sequence[SystemScore]) -> "Scale":
-        """Returns one that holds scores and the intervals around their means."""
-        edges = [score.score for score in scores]
-        for score in scores:
-            if score.interval is not None:
-                edges += [score.mean - score.interval, score.mean + score.interval]
-        return cls.of(edges)
-
-    @classmethod
-    def of_buckets(cls, buckets: Sequence[Bucket], measure: str) -> "Scale":
-        """Returns one that holds what all systems have in all buckets."""
-        return cls.of(value for bucket in buckets for value in bucket.values[measure])
-
     def at(self, value: float) -> str:
         """Returns where a value is, as "50%"."""
         share = (value - self.ticks[0]) / (self.ticks[-1] - self.ticks[0])
         return f"{_MARGIN + (100 - 2 * _MARGIN) * share:.2f}%"
+
+
+def scale_of_scores(scores: Sequence[SystemScore]) -> Scale:
+    """Returns an axis for scores and the intervals around their means."""
+    edges = [score.score for score in scores]
+    for score in scores:
+        if score.interval is not None:
+            edges += [score.mean - score.interval, score.mean + score.interval]
+    return Scale.of(edges)
+
+
+def scale_of_buckets(buckets: Sequence[Bucket], measure: str) -> Scale:
+    """Returns an axis for what all systems have in all buckets."""
+    return Scale.of(value for bucket in buckets for value in bucket.values[measure])
 
 
 def axis(scale: Scale) -> Markup:
