@@ -16,14 +16,11 @@ import sacrebleu
 from t2t_keras import registry
 from t2t_keras.bin import t2t_decoder
 from t2t_keras.decoding.jobs import disturbed
-from t2t_keras.decoding.translation import one_line
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import read_results
 from t2t_keras.io.terminal import printable
 from t2t_keras.tables.cost import cost_table
 from t2t_keras.tables.weights import weights_table
-from t2t_keras.workbench.terms.glossary import Glossary
-from t2t_keras.workbench.terms.stage import with_terms
 
 FAST = "beam_size=2,extra_length=2"
 SOURCES = ["A man eats.", "", "The dog sleeps in the red house.", "  ", "A house"]
@@ -116,28 +113,8 @@ def test_default_name_checkpoint_ensemble_and_flags_that_agree(
     assert lines != expected_lines(random_run, SOURCES)
 
 
-def test_a_glossary(random_run, decode, write, tmp_path, capsys):
-    terms = write("terms.tsv", ["man\tHund", "dog\tHaus", "cat\tKatze"])
-    settings = "beam_size=2,extra_length=20"
-    decode(
-        f"--decode_from_file={write('in.txt', SOURCES)}", f"--glossary={terms}", settings=settings
-    )
-    name = "in.txt.transformer.transformer_tiny.parallel_text.terms.beam2.alpha0.6.decodes"
-    translator = Translator.from_run(random_run, decode_hparams=settings)
-    found = with_terms(translator, Glossary.read(terms)).translate(SOURCES)
-    assert lines_of(tmp_path / name) == [one_line(each.text) for each in found]
-    printed = capsys.readouterr().out
-    kept = sum(use.kind == "exact" for each in found for use in each.notes.get("terms", ()))
-    assert re.search(rf"^2 .*: {kept} exact", printed, re.M)
-    broken = write("broken.tsv", ["man\tHund", "dog"])
-    with pytest.raises(SystemExit):
-        decode("--decode_interactive", f"--glossary={broken}")
-    assert f"{broken}:2: " in capsys.readouterr().err
-
-
 def test_shards(random_run, decode, write, tmp_path):
-    terms = write("terms.tsv", ["man\tHund", "dog\tHaus"])
-    flags = [f"--decode_from_file={write('in.txt', SOURCES)}", f"--glossary={terms}"]
+    flags = [f"--decode_from_file={write('in.txt', SOURCES)}"]
     flags += [f"--decode_to_file={tmp_path}/o", f"--alignment_file={tmp_path}/a"]
     for shard in ("", "1/3", "2/3", "3/3"):
         decode(*flags, f"--shard={shard}")

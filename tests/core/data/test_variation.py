@@ -16,7 +16,6 @@ from t2t_keras.data.shards import ExampleStore
 from t2t_keras.data.variation import Variation, VariedSteps
 from t2t_keras.registry import AUGMENTATIONS
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
-from t2t_keras.workbench.placeholders.finding import SYMBOLS
 
 WORDS = "low lower lowest newer newest wider widest über straße the cat sits on mats".split()
 PAIRS = [
@@ -180,7 +179,7 @@ def test_shares_of_changes(tokenizer, store):
         ("punctuation", ("What is it?! ", "„So.“"), ("What is it", "„So")),
         ("punctuation", ("...", "a"), ("...", "a")),
         # What stands for a placeholder is none.
-        ("punctuation", (f"see {SYMBOLS[0]}", f"{SYMBOLS[0]}見{SYMBOLS[1]}"), None),
+        ("punctuation", ("see \U0010ff00", "\U0010ff00見\U0010ff01"), None),
         ("typos", ("to go", "so"), ("to go", "so")),
     ],
 )

@@ -6,31 +6,17 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras import registry
 from t2t_keras.decoding.confidence import Confidence, confidences
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.serving.export.formats import write_format
-from t2t_keras.workbench.terms.glossary import Glossary
-from t2t_keras.workbench.terms.stage import Terms
 
 LINES = ["the small dog sleeps", "", "the woman sees the dog and the red tree", "Ä man."]
 SETTINGS = dict(beam_size=2, extra_length=6)
 
 
-@pytest.fixture(scope="module")
-def translators(model, tokenizer, tmp_path_factory):
-    problem = registry.problem("translate_ende_toy")
-    keras = Translator(model, tokenizer, DecodeConfig(**SETTINGS), problem=problem)
-    folder = write_format("ctranslate2", keras, tmp_path_factory.mktemp("export") / "1", "float32")
-    other = Translator.from_run(folder, None, SETTINGS, engine="ctranslate2")
-    return {"keras": keras, "ctranslate2": other}
-
-
-@pytest.mark.parametrize("engine", ["keras", "ctranslate2"])
-def test_probabilities_of_words(translators, engine):
-    translator = translators[engine]
+def test_probabilities_of_words(model, tokenizer):
+    translator = Translator(model, tokenizer, DecodeConfig(**SETTINGS))
     translations = translator.translate(LINES)
     found = confidences(translator, LINES, translations)
     assert found[1] == Confidence((), 1.0)
@@ -71,12 +57,7 @@ def test_what_is_rounded_beyond_certainty_is_certain(model, tokenizer, monkeypat
     assert (found.words, found.whole) == ((1.0, 1.0), 1.0)
 
 
-def test_hinted_sources(model, tokenizer):
+def test_there_is_a_translation_of_each_line(model, tokenizer):
     translator = Translator(model, tokenizer, DecodeConfig(**SETTINGS))
-    [plain] = translator.translate(["the dog"])
-    hinting = translator.with_stages(Terms(Glossary.of([("dog", "tree")]), takes_hints=True))
-    [as_read] = confidences(hinting, ["the dog"], [plain])
-    [expected] = confidences(translator, ["the ⟪ dog ⟪ tree ⟫"], [plain])
-    assert as_read == expected != confidences(translator, ["the dog"], [plain])[0]
     with refused("unequal_counts", "2", "1"):
-        confidences(translator, ["a", "b"], [plain])
+        confidences(translator, ["a", "b"], [Translation("the dog", 0.0)])

@@ -1,12 +1,11 @@
 """A translator's stages prepare, rank, mend and restore: the seam that plug-ins use."""
 
 import dataclasses
-import re
 
 import numpy as np
 import pytest
 from refusals import refused
-from upper_case import UpperCase, UpperCaseEngine
+from upper_case import UpperCase
 
 from t2t_keras import registry
 from t2t_keras.data.problem import Problem
@@ -15,10 +14,6 @@ from t2t_keras.decoding.drafts import Model
 from t2t_keras.decoding.jobs.files import translate_file, translate_interactively
 from t2t_keras.decoding.lines import LineStage, Prepared, line_stages
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.workbench.markup.translator import translate_markup
-from t2t_keras.workbench.placeholders.stage import Placeholders
-from t2t_keras.workbench.terms.glossary import Glossary
-from t2t_keras.workbench.terms.stage import with_terms
 
 
 class Spelled(Prepared):
@@ -141,14 +136,15 @@ def test_stages_have_names_of_their_own():
     for names in (("a", "a"), ("", "a")):
         with refused("given_twice", *names):
             plain.with_stages(*(Spelling(name, " x ") for name in names))
-    one, other = (Glossary.of([("a", target)]) for target in "bc")
-    assert [stage.glossary for stage in with_terms(with_terms(plain, one), other).stages] == [other]
 
 
-def test_this_library_s_stages_come_first(own_registry):
-    registry.register_line_stage(lambda config, problem: Spelling("@", " at "), name="spelling")
-    found = line_stages(DecodeConfig(check_placeholders=True), Problem())
-    assert [stage.name for stage in found] == ["placeholders", "@"]
+def test_registered_stages_are_asked_for_what_they_do(own_registry):
+    registry.register_line_stage(
+        lambda config, problem: config.samples and Spelling("@", " at "), name="spelling"
+    )
+    sampling = line_stages(DecodeConfig(samples=1), Problem())
+    assert [stage.name for stage in sampling] == ["@"]
+    assert line_stages(DecodeConfig(), Problem()) == []
 
 
 def test_what_a_stage_makes_blank_is_restored():
@@ -162,11 +158,6 @@ def test_what_a_stage_makes_blank_is_restored():
 
     translator = UpperCase().with_stages(Dots())
     assert [each.text for each in translator.translate([".", "a."])] == [".", "A."]
-    pages = ["<p>Hello <b>you</b> two.</p>", "<p>.</p>"]
-    found = [each.text for each in translate_markup(translator, pages, "html")]
-    # Of which words the marks are is not known.
-    assert re.sub("</?b>", "", found[0]) == "<p>HELLO YOU TWO.</p>"
-    assert (found[0].count("<b>"), found[0].count("</b>"), found[1]) == (1, 1, "<p>.</p>")
 
 
 def test_a_translation_of_another_translator_is_not_aligned():
@@ -174,19 +165,3 @@ def test_a_translation_of_another_translator_is_not_aligned():
     other = dataclasses.replace(found, parts=("A", "DOG"))
     with refused("other_translation", "a dog", 1, 2):
         UpperCase().align(["a dog"], [other])
-
-
-def test_notes_are_of_the_hypothesis_that_is_taken(tokenizer):
-    class Losing(UpperCaseEngine):
-        """Loses a placeholder, but for a translation that is begun."""
-
-        def written(self, text):
-            return text.upper().replace("%S", "")
-
-    engine = Losing(DecodeConfig())
-    translator = UpperCase(engine=engine).with_stages(Placeholders())
-    [found] = translator.translate(["a dog %s"])
-    assert found.notes == {"placeholders": 1}
-    [found] = with_terms(translator, Glossary.of([("dog", "Hund %s")])).translate(["a dog %s"])
-    assert (found.text, found.notes["terms"][0].kind) == ("A Hund %s", "exact")
-    assert "placeholders" not in found.notes

@@ -9,6 +9,7 @@ import sacrebleu
 from refusals import refused
 
 from t2t_keras import registry
+from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.evaluation.follow import model_scorer, score_all
 from t2t_keras.evaluation.results import read_results
@@ -127,19 +128,22 @@ def test_the_sample_is_short_and_spread_evenly(monkeypatch):
     assert [source for source, *_ in sample("long " * 20, long)] == ["long " * 20]
 
 
+class Parsing(Problem):
+    decoding = types.MappingProxyType({"beam_size": 21, "alpha": 0.3})
+
+
 def test_checkpoints_are_decoded_as_the_problem_is_but_for_what_is_set(monkeypatch):
     decodings = []
 
     def translator(model, tokenizer, decoding, problem):
-        decodings.append((decoding.check_placeholders, decoding.beam_size))
+        decodings.append((decoding.alpha, decoding.beam_size))
 
     monkeypatch.setattr("t2t_keras.decoding.translator.Translator", translator)
-    problem = registry.problem("parallel_text", "transforms=placeholders")
-    config = types.SimpleNamespace(problem=problem, tokenizer=None)
+    config = types.SimpleNamespace(problem=Parsing(), tokenizer=None)
     generated = types.SimpleNamespace(text=lambda split: ([], []))
     model_scorer(None, config, generated, "dev", "beam_size=2")
-    model_scorer(None, config, generated, "dev", "check_placeholders=false")
-    assert decodings == [(True, 2), (False, 4)]
+    model_scorer(None, config, generated, "dev", "alpha=0.5")
+    assert decodings == [(0.3, 2), (0.5, 21)]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from refusals import refused
 
 from t2t_keras import registry
+from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.interop.engines.ctranslate2_export import positions_needed
@@ -62,6 +63,15 @@ def test_next_symbols_are_the_likeliest_of_all(expected, load):
     for translator in (expected, load()):
         assert translator.engine.next_symbols(ids, prefix, 6) == likeliest
         assert len(translator.engine.next_symbols(ids, prefix[:0], 1000)) == len(symbols)
+
+
+def test_confidences_are_those_of_keras(expected, load):
+    translations = expected.translate(LINES)
+    found, wanted = (confidences(each, LINES, translations) for each in (load(), expected))
+    assert [each.words for each in found] == [
+        pytest.approx(each.words, rel=1e-3) for each in wanted
+    ]
+    assert [each.whole for each in found] == pytest.approx([each.whole for each in wanted], 1e-4)
 
 
 def test_translations(expected, load):

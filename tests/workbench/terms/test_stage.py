@@ -6,6 +6,7 @@ from refusals import refused
 
 from t2t_keras import registry
 from t2t_keras.data.problem import Problem
+from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engines.base import Engine, Output
 from t2t_keras.decoding.translator import Translator
@@ -290,3 +291,12 @@ def test_report():
     ]
     del many["missing term 10 -> x"], many["missing term 11 -> x"]
     assert list(stage.report(many))[-1] == "  missing: 09 -> x (1 of its places)"
+
+
+def test_confidences_are_of_hinted_sources(model, tokenizer):
+    translator = Translator(model, tokenizer, DecodeConfig(beam_size=2, extra_length=6))
+    [plain] = translator.translate(["the dog"])
+    hinting = translator.with_stages(Terms(Glossary.of([("dog", "tree")]), takes_hints=True))
+    [as_read] = confidences(hinting, ["the dog"], [plain])
+    [expected] = confidences(translator, ["the ⟪ dog ⟪ tree ⟫"], [plain])
+    assert as_read == expected != confidences(translator, ["the dog"], [plain])[0]

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from echo import echo, upper_case
 from refusals import refused
 
 from t2t_keras.bin.flags import run_command
@@ -19,7 +18,6 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.jobs.disturbed import translate_disturbed
 from t2t_keras.decoding.jobs.files import (
-    attention_records,
     decodes_name,
     first_hypotheses,
     score_file,
@@ -28,12 +26,9 @@ from t2t_keras.decoding.jobs.files import (
 )
 from t2t_keras.decoding.jobs.line_job import stated_of
 from t2t_keras.decoding.jobs.shard import Shard
+from t2t_keras.decoding.lines import LineStage
 from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation
 from t2t_keras.errors import UserError
-from t2t_keras.workbench.placeholders.stage import Placeholders
-from t2t_keras.workbench.terms.glossary import Glossary
-from t2t_keras.workbench.terms.stage import Terms
-from t2t_keras.workbench.terms.uses import find_uses
 
 MADE_BY = {"checkpoint": "model.ckpt-1"}
 RECORD = """{"read": "", "counts": {}, "files": {"translations": "out.txt"}, "provenance": {},
@@ -44,13 +39,31 @@ def digest(text):
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+class Mended(LineStage):
+    """Counts what it has mended, by the notes of lines."""
+
+    def __init__(self, name="mended"):
+        self.name = name
+
+    def counts(self, notes):
+        numbers = list(notes)
+        return {"lines mended": len(numbers), "mended": sum(numbers)}
+
+    def report(self, counts):
+        if counts.get("mended"):
+            yield f"{counts['lines mended']} lines: {counts['mended']} mended"
+
+    def remarks(self, note):
+        yield f"({note} mended: \x07)"
+
+
 class Repeats:
     """Translates each line to its prefix and itself; "stop" interrupts it.
 
-    "|" is a line break, "%" a repaired placeholder, "&" a hypothesis that is not taken.
+    "|" is a line break, "%" what a stage has mended, "&" a hypothesis that is not taken.
     """
 
-    stages = (Placeholders(),)
+    stages = (Mended(),)
 
     forbidden = ()
     engine = types.SimpleNamespace(check_attention=lambda: None)
@@ -72,7 +85,7 @@ class Repeats:
             postprocessed = self.problem.postprocess(line, text)
             repairs = dict(rank=line.count("&"))
             if count := line.count("%"):
-                repairs["notes"] = {"placeholders": count}
+                repairs["notes"] = {"mended": count}
             yield Translation(
                 text, -0.5, hypotheses, (), *cuts, postprocessed=postprocessed, **repairs
             )
@@ -133,7 +146,7 @@ def test_lines_stay_lines_and_a_link_stays_one(run, tmp_path, capsys):
     )
     assert names(tmp_path) == ["in.txt", "other.txt", "out.txt"]
     assert (tmp_path / "out.txt").is_symlink()
-    # Lines and blank ones; cut ones; other hypotheses; line breaks; repaired placeholders.
+    # Lines and blank ones; cut ones; other hypotheses; line breaks; what was mended.
     expected = [[9, 1], [2, 512, 6], [1], [2], [2, 3]]
     assert integers(capsys.readouterr().out) == expected
     assert run("") == ""
@@ -212,15 +225,6 @@ def test_all_outputs_of_a_line(write, tmp_path):
     assert len(names(tmp_path)) == 6
 
 
-def test_attention_is_for_a_translation_as_the_model_has_it():
-    translator, seen = echo(upper_case), []
-    decode = translator.tokenizer.decode
-    translator.attention_of_ids = lambda _, targets: seen.extend(decode(targets)) or []
-    assert not list(attention_records(translator, ["a %s"], [Translation("%s b", 0.0)]))
-    # A symbol stands for the placeholder.
-    assert [(len(text), text[1:]) for text in seen] == [(3, " b")]
-
-
 def test_prefixes(run, write, tmp_path, monkeypatch, capsys):
     prefixes, output = write("p.txt", "x \n\ny\n"), tmp_path / "out.txt"
     assert run("a\nb\nc\n", prefixes=prefixes) == "x a\nb\nyc\n"
@@ -270,7 +274,7 @@ def test_an_interrupted_job_is_continued(write, tmp_path, capsys):
         (dict(config={"alpha": 1.0}), "other_settings", ["alpha: ", "0.6", "1.0"]),
         (dict(alignments="b.txt"), "other_settings", ["alignments: ", "b.txt"]),
         (dict(prefixes="x\n"), "other_settings", ["prefixes: ", digest("x\nx\nx\n")]),
-        (dict(stages=[Terms(Glossary.of([("a", "b")]))]), "other_settings", ["stages: ", "terms"]),
+        (dict(stages=[Mended("more")]), "other_settings", ["stages: ", "more"]),
         (dict(record="{}"), "damaged_file", ["out.txt.progress.json"]),
         (dict(record=RECORD % ("[1]", "0")), "damaged_file", ["progress.json"]),
         (dict(record=RECORD % ('{"translations": 4}', '"many"')), "damaged_file", []),
@@ -470,19 +474,6 @@ def answers(*lines, **options):
     return found
 
 
-def test_missing_terms_are_named_while_one_types():
-    glossary, found = Glossary.of([("dog", "Hund"), ("a", "ein"), ("the", "d\x07")]), []
-    translator = Repeats()
-    translator.stages = (Terms(glossary),)
-    translator.translate = lambda lines, prefixes: [
-        Translation("Hund", 0.0, postprocessed="Hund", notes={"terms": uses})
-        for uses in [find_uses(lines[0], glossary.matches(lines[0]), "Hund")]
-    ]
-    translate_interactively(translator, ["a dog", "the dog"], found.append)
-    missing = "(Missing: a -> ein)", "(Missing: the -> d\\x07)"
-    assert found == ["Hund", missing[0], "Hund", missing[1]]
-
-
 def test_interactive(capsys):
     class Bracketed(Problem):
         def postprocess(self, source, output, alignment=None):
@@ -492,6 +483,7 @@ def test_interactive(capsys):
     source_cut, prefix_cut, answer = answers("long\tlong")
     assert integers(f"{source_cut}\n{prefix_cut}") == [[3], [2]]
     assert answer == "longlong"
+    assert answers("a%%") == ["a%%", "(2 mended: \\x07)"]
     assert answers("\x1b]0;a\x07") == ["\\x1b]0;a\\x07"], "nothing controls the terminal"
     for setting in ("return_beams", "write_beam_scores"):
         assert answers("\x1b[2J", **{setting: True}) == ["-0.5000\t\\x1b[2J", "-1.2500\t0"]

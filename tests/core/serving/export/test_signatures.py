@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+import types
 import unicodedata
 
 import numpy as np
@@ -9,11 +10,11 @@ import pytest
 import tensorflow as tf
 from refusals import refused
 
+from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translation import Hypothesis
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.registry import problem
 from t2t_keras.serving.export.signatures import BLANK, TranslationModule, export_settings
 from t2t_keras.text.files import is_blank
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
@@ -213,9 +214,13 @@ def test_unsupported_settings(translator, name, value):
         TranslationModule(changed(translator, **{name: value}))
 
 
+class Checking(Problem):
+    decoding = types.MappingProxyType({"check_placeholders": True})
+
+
 def test_a_problem_s_own_check_of_placeholders_is_left_out(translator):
     checking = changed(translator, check_placeholders=True)
-    checking.problem = problem("parallel_text", "transforms=placeholders")
+    checking.problem = Checking()
     assert export_settings(checking, "float32") == translator.config
 
 
