@@ -85,6 +85,7 @@ def replaced(page: str, name: str, text: str) -> str:
 
 
 def main() -> None:
+    """Traces, and writes or prints what it has found."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         ways = trace(Path(folder))
     for name, functions in ways.items():
