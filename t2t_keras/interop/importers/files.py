@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from t2t_keras.errors import UserError, brief
 from t2t_keras.io.foreign import MOST_BYTES, TreeBound, check_regular, inside, read_bounded
 
@@ -94,13 +96,6 @@ def read_yaml(content: str | bytes, origin: str, texts_only: bool = False) -> di
     Raises:
       UserError: it is not YAML, not a mapping, or too large; each use of an alias counts.
     """
-    try:
-        import yaml
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"{origin} needs PyYAML, which is not installed: pip install 't2t-keras[import]'",
-            code="missing_package",
-        ) from error
     # Those in C are ten times as fast, and not everywhere.
     fast, slow = ("CBaseLoader", "BaseLoader") if texts_only else ("CSafeLoader", "SafeLoader")
     bound = TreeBound(origin)

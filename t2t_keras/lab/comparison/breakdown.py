@@ -40,10 +40,16 @@ class DifferentSentence:
 
     Attributes:
       line: its number, from 1.
-      chrf: of the baseline's translation and of the other's.
+      source: None = unknown.
+      reference: its translation.
+      translations: the baseline's and the other's.
+      chrf: of these.
     """
 
     line: int
+    source: str | None
+    reference: str
+    translations: tuple[str, str]
     chrf: tuple[float, float]
 
 
@@ -54,7 +60,7 @@ class Differences:
     Attributes:
       system: its number, from 1; 0 is the baseline.
       better: number of sentences that it translates better; `equal` and `worse` likewise.
-      counts: numbers of sentences by the difference, as "5 to 15", from much worse to much better.
+      chrf: numbers of sentences by the difference, as "5 to 15", from much worse to much better.
       gains: those that it translates better by most, most first.
       losses: those that it translates worse by most, most first.
     """
@@ -63,7 +69,7 @@ class Differences:
     better: int
     equal: int
     worse: int
-    counts: Mapping[str, int]
+    chrf: Mapping[str, int]
     gains: Sequence[DifferentSentence]
     losses: Sequence[DifferentSentence]
 
@@ -162,7 +168,17 @@ def sentence_differences(text: TranslatedText, lowercase: bool) -> list[Differen
         ]
     )
     labels, limits = _point_ranges()
-    found = []
+    baseline, found = text.systems[0].translations, []
+
+    def sentence(at: int, system: int) -> DifferentSentence:
+        return DifferentSentence(
+            int(at) + 1,
+            text.sources[at] if text.sources else None,
+            text.references[at],
+            (baseline[at], text.systems[system].translations[at]),
+            (float(scores[0, at]), float(scores[system, at])),
+        )
+
     for number, other in enumerate(scores[1:], start=1):
         points = other - scores[0]
         # Of sentences that differ as much, the first come first.
@@ -170,10 +186,7 @@ def sentence_differences(text: TranslatedText, lowercase: bool) -> list[Differen
         best = [at for at in order[:_MOST_DIFFERENT] if points[at] > 0]
         order = np.argsort(points, kind="stable")
         worst = [at for at in order[:_MOST_DIFFERENT] if points[at] < 0]
-        gains, losses = (
-            [DifferentSentence(int(at) + 1, (scores[0, at], other[at])) for at in some]
-            for some in (best, worst)
-        )
+        gains, losses = ([sentence(at, number) for at in some] for some in (best, worst))
         counts = np.bincount(np.digitize(points, limits), minlength=len(labels)).tolist()
         better, worse = int(np.sum(points > 0)), int(np.sum(points < 0))
         counts = dict(zip(labels, counts, strict=True))

@@ -8,7 +8,6 @@ from typing import Any
 from t2t_keras.lab.comparison.breakdown import (
     Bucket,
     Differences,
-    DifferentSentence,
     by_frequency,
     by_length,
     sentence_differences,
@@ -115,16 +114,8 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
             "buckets": _buckets(comparison.frequencies, names, "words"),
         },
         "differences": [
-            {
-                "system": names[each.system],
-                "better": each.better,
-                "equal": each.equal,
-                "worse": each.worse,
-                "chrf": each.counts,
-                "gains": [_sentence(text, each.system, found) for found in each.gains],
-                "losses": [_sentence(text, each.system, found) for found in each.losses],
-            }
-            for each in comparison.differences
+            dataclasses.asdict(found) | {"system": names[found.system]}
+            for found in comparison.differences
         ],
     }
 
@@ -144,14 +135,3 @@ def _buckets(buckets: Sequence[Bucket], names: Sequence[str], what: str) -> list
         | {name: dict(zip(names, each, strict=True)) for name, each in bucket.values.items()}
         for bucket in buckets
     ]
-
-
-def _sentence(text: TranslatedText, system: int, found: DifferentSentence) -> dict[str, Any]:
-    at = found.line - 1
-    return {
-        "line": found.line,
-        "source": text.sources[at] if text.sources else None,
-        "reference": text.references[at],
-        "translations": [text.systems[number].translations[at] for number in (0, system)],
-        "chrf": list(found.chrf),
-    }

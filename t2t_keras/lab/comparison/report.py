@@ -130,25 +130,22 @@ MEASURES = {
 
 
 def _differences(comparison: Comparison, found: Differences) -> Iterator[str]:
-    text = comparison.text
-    name, first = text.systems[found.system].name, text.systems[0].name
+    systems = comparison.text.systems
+    name, first = systems[found.system].name, systems[0].name
     yield (
         f"{name} beside {first}, by chrF2 of sentences: {found.better:,} better, "
         f"{found.equal:,} equal, {found.worse:,} worse"
     )
-    yield _table(["difference", "sentences"], [[k, f"{v:,}"] for k, v in found.counts.items()], 1)
+    yield _table(["difference", "sentences"], [[k, f"{v:,}"] for k, v in found.chrf.items()], 1)
     for which, sentences in (("better", found.gains), ("worse", found.losses)):
         if sentences:
             yield f"{name} {which} than {first} by most"
-        for each in sentences:
-            at = each.line - 1
-            lines = {"source": text.sources[at]} if text.sources else {}
-            lines["reference"] = text.references[at]
-            lines |= {
-                text.systems[n].name: text.systems[n].translations[at] for n in (0, found.system)
-            }
+        for sentence in sentences:
+            lines = {} if sentence.source is None else {"source": sentence.source}
+            lines["reference"] = sentence.reference
+            lines |= zip((first, name), sentence.translations, strict=True)
             width = max(map(len, lines))
             yield "\n".join(
-                [f"line {each.line:,}, chrF2 {each.chrf[0]:.1f} to {each.chrf[1]:.1f}"]
+                [f"line {sentence.line:,}, chrF2 {sentence.chrf[0]:.1f} to {sentence.chrf[1]:.1f}"]
                 + [f"  {what:<{width}}  {line}" for what, line in lines.items()]
             )

@@ -93,10 +93,10 @@ def test_differences_are_by_chrf_in_both_directions(text):
         at + 1 for at in sorted(range(24), key=lambda at: -points[at])[:10] if points[at] > 0
     ]
     assert found.losses[0].chrf == (first[worst[0]], second[worst[0]])
-    assert sum(found.counts.values()) == 24
-    assert found.counts["15 to 30 worse"] == sum(-30 <= p < -15 for p in points) > 0
-    assert found.counts["15 to 30 better"] == sum(15 <= p < 30 for p in points) > 0
-    assert found.counts["equal"] == found.equal
+    assert sum(found.chrf.values()) == 24
+    assert found.chrf["15 to 30 worse"] == sum(-30 <= p < -15 for p in points) > 0
+    assert found.chrf["15 to 30 better"] == sum(15 <= p < 30 for p in points) > 0
+    assert found.chrf["equal"] == found.equal
 
 
 def test_the_most_different_are_ten_in_either_direction(text):
@@ -138,4 +138,4 @@ def test_equal_systems_do_not_differ(text):
     assert not bleu.scores[1].is_significant
     assert shown_score(bleu.scores[1], 2)[2:] == ["+0.00", "equal"]
     [found] = sentence_differences(same, False)
-    assert (found.gains, found.losses, found.counts["equal"]) == ([], [], 24)
+    assert (found.gains, found.losses, found.chrf["equal"]) == ([], [], 24)
