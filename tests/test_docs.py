@@ -4,10 +4,7 @@ import os
 import re
 import runpy
 import subprocess
-import sys
-import types
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -17,7 +14,6 @@ from upper_case import UpperCase
 from t2t_keras import registry
 from t2t_keras.decoding.jobs.shard import Shard
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.hyperparameters import HParams
 from t2t_keras.problems.translate_toy import TranslateEndeToy
 from t2t_keras.serving.export.signatures import TranslationModule
 from t2t_keras.training.distributed.cluster import Cluster, cluster_from_environment
@@ -128,33 +124,6 @@ def test_the_docs_hold_the_estimate_as_computed(root):
     assert "\n".join(scaling["expected_rows"]()) in text
     for name, weights in scaling["WEIGHTS"].items():
         assert count_weights(registry.hparams(f"transformer_{name}"), 37_000) == weights
-
-
-@pytest.fixture
-def examples(root, own_registry, monkeypatch):
-    """What each Python example in extending.md defines, by the heading above it."""
-    text, defined = (root / "docs" / "extending.md").read_text(encoding="utf-8"), {}
-    example = r"^## ([^\n]*)\n[^#]*?```python\n(.*?)```"
-    for heading, source in re.findall(example, text, re.M | re.S):
-        module = types.ModuleType(f"example {heading}")
-        # dataclasses looks a class's module up there.
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-        exec(source, module.__dict__)
-        defined[heading] = module
-    return defined
-
-
-def test_the_examples_in_extending(examples, tmp_path):
-    problem = registry.problem("translate_ende_help_desk_rev", "vocab_size=500")
-    assert isinstance(problem, examples["Add a problem"].TranslateEndeHelpDesk)
-    assert (problem.languages(), problem.vocab_size) == (("de", "en"), 500)
-    names = {split: pair.source.name for split, (pair,) in problem.files(tmp_path).items()}
-    assert names == {split: f"{split}.en" for split in ("train", "dev", "test")}
-    assert registry.hparams("transformer_more_dropout") == HParams(dropout=0.2)
-    layer = examples["Add a layer"].Scale(3.0)
-    again = type(layer).from_config(layer.get_config())
-    x = np.arange(6.0, dtype="float32").reshape(2, 3)
-    np.testing.assert_array_equal(keras.ops.convert_to_numpy(again(x)), x * 3)
 
 
 @pytest.fixture

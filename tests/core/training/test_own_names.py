@@ -1,4 +1,4 @@
-"""The examples in docs/changing.md: they train, decode as the whole model, and can be continued."""
+"""The examples in docs/extending.md train, decode as the whole model, and can be continued."""
 
 import dataclasses
 import random
@@ -18,7 +18,7 @@ from t2t_keras.data.chunks import ExampleChunk
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.encode import encode_chunk
 from t2t_keras.data.generate import generate
-from t2t_keras.hyperparameters import override_hparams
+from t2t_keras.hyperparameters import HParams, override_hparams
 from t2t_keras.metrics.bleu import bleu
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.checkpoints import npz, tensorflow
@@ -34,7 +34,7 @@ PARTS = dict(activation="squared_relu", feed_forward="gated_feed_forward", posit
 @pytest.fixture(autouse=True)
 def examples(root, own_registry, monkeypatch):
     """What the examples define, by the heading above each; what they register is known."""
-    text, defined = (root / "docs" / "changing.md").read_text(encoding="utf-8"), {}
+    text, defined = (root / "docs" / "extending.md").read_text(encoding="utf-8"), {}
     for heading, source in re.findall(
         r"^## ([^\n]*)\n[^#]*?```python\n(.*?)```", text, re.M | re.S
     ):
@@ -44,8 +44,8 @@ def examples(root, own_registry, monkeypatch):
         exec(source, module.__dict__)
         defined[heading] = module
         lines = [line for line in source.splitlines() if line and "import " not in line]
-        assert len(lines) < 17
-    assert len(defined) == 12
+        assert len(lines) < 21
+    assert len(defined) == 15
     return defined
 
 
@@ -231,3 +231,16 @@ def test_a_metric_stands_beside_bleu():
     assert score.metrics == {"exact_match": 50}
     assert str(score).splitlines()[-1] == "exact_match = 50"
     assert score.bleu == bleu(lines, [lines[0], "Die Maus isst."]).bleu
+
+
+def test_a_problem_a_set_and_a_layer(examples, tmp_path):
+    problem = registry.problem("translate_ende_help_desk_rev", "vocab_size=500")
+    assert isinstance(problem, examples["A problem"].TranslateEndeHelpDesk)
+    assert (problem.languages(), problem.vocab_size) == (("de", "en"), 500)
+    names = {split: pair.source.name for split, (pair,) in problem.files(tmp_path).items()}
+    assert names == {split: f"{split}.en" for split in ("train", "dev", "test")}
+    assert registry.hparams("transformer_more_dropout") == HParams(dropout=0.2)
+    layer = examples["A layer in this repository"].Scale(3.0)
+    again = type(layer).from_config(layer.get_config())
+    x = np.arange(6.0, dtype="float32").reshape(2, 3)
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(again(x)), x * 3)
