@@ -335,7 +335,7 @@ class RestrictedSelfAttention(MultiHeadAttention):
 
     Args:
       radius: at least 1.
-      num_heads, d_k, d_v, dropout, bias, rotary, table_length: see `MultiHeadAttention`.
+      num_heads: this and all others are those of `MultiHeadAttention`.
 
     Call arguments:
       query: [batch, length, d_model], or in another layout.

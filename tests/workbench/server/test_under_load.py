@@ -92,6 +92,7 @@ class Clients:
 
     def restart(self):
         """Restarts the server while requests come; refused ones are sent again."""
+        self._local.connection.close()  # The server would.
         self.is_restarting = True
         assert self._server.stop() == 0
         self._server.start()
@@ -99,10 +100,15 @@ class Clients:
         self.memory.clear()
 
     def end(self):
+        self._local.connection.close()
         self.is_ending = True
         assert self._server.stop() == 0
 
     def _send(self, number, request):
+        if not hasattr(self._local, "connection"):
+            self._local.connection = http.client.HTTPConnection(
+                "127.0.0.1", self._server.port, timeout=300
+            )
         if number in self._events:
             self._events[number]()
         outcome = self._send_half(request) if request.cut is not None else self._answer(request)
@@ -112,19 +118,17 @@ class Clients:
 
     def _answer(self, request):
         local = self._local
-        if not hasattr(local, "connection"):
-            local.connection = http.client.HTTPConnection(
-                "127.0.0.1", self._server.port, timeout=300
-            )
         try:
             local.connection.request(request.method, request.path, request.body, request.headers)
             answer = local.connection.getresponse()
             answer = read_answer(answer.status, answer.read())
         except (OSError, http.client.HTTPException) as error:
             local.connection.close()
-            if isinstance(error, ConnectionRefusedError) and self.is_ending:
+            # The server takes no new connection, or it has closed one that was idle.
+            is_unsent = isinstance(error, ConnectionRefusedError | BrokenPipeError)
+            if is_unsent and self.is_ending:
                 return "not sent"
-            if isinstance(error, ConnectionRefusedError) and self.is_restarting:
+            if is_unsent and self.is_restarting:
                 time.sleep(0.1)
                 return self._answer(request)
             answer = f"{type(error).__name__}: {error}"
