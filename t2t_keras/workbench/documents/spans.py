@@ -3,7 +3,7 @@
 import codecs
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import AnyStr, NamedTuple
+from typing import NamedTuple
 
 from t2t_keras.errors import UserError
 from t2t_keras.workbench.documents.document import Document, Unit, check_counts
@@ -13,6 +13,8 @@ _UTF16_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-b
 _NO_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 
 Span = tuple[int, int]
+# What replaces the characters from a position to another.
+Change = tuple[int, int, str]
 
 
 class Text(NamedTuple):
@@ -70,7 +72,7 @@ class SpanDocument(Document):
         super().__init__(path, languages)
         self.read, self.errors = read, errors
         self._units: list[tuple[Unit, Sequence[Span], Callable[[str], Sequence[str]]]] = []
-        self._others: list[tuple[int, int, str]] = []
+        self._others: list[Change] = []
 
     def add(
         self, start: int, end: int, unit: Unit, written: Callable[[str], str] = lambda text: text
@@ -85,12 +87,12 @@ class SpanDocument(Document):
         self._units.append((unit, spans, written))
         self.add_units([unit])
 
-    def add_changes(self, changes: Iterable[tuple[int, int, str]]) -> None:
-        """Adds spans (start, end, new text) that are replaced if any unit is translated."""
+    def add_changes(self, changes: Iterable[Change]) -> None:
+        """Adds spans that are replaced if any unit is translated."""
         self._others += changes
 
-    def content(self) -> bytes:
-        """See `Document`."""
+    def changes(self) -> list[Change]:
+        """Returns what the translations change in the text."""
         changes = [
             (start, end, new)
             for unit, spans, written in self._units
@@ -99,8 +101,13 @@ class SpanDocument(Document):
         ]
         if self._others and any(unit.match for unit in self.units):
             changes = without_overlaps([*changes, *self._others])
+        return changes
+
+    def content(self) -> bytes:
+        """See `Document`."""
+        text = replaced(self.read.text, self.changes())
         try:
-            return self.read.encoded(replaced(self.read.text, changes), self.errors)
+            return self.read.encoded(text, self.errors)
         except UnicodeEncodeError as error:
             raise UserError(
                 f"{self.path}: its encoding {self.read.encoding} does not have "
@@ -109,19 +116,19 @@ class SpanDocument(Document):
             ) from error
 
 
-def without_overlaps(changes: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+def without_overlaps(changes: Sequence[Change]) -> list[Change]:
     """Returns changes in rising order, without those that overlap an earlier one."""
-    separate: list[tuple[int, int, str]] = []
+    separate: list[Change] = []
     for change in sorted(changes):
         if not separate or change[0] >= separate[-1][1]:
             separate.append(change)
     return separate
 
 
-def replaced(text: AnyStr, changes: Iterable[tuple[int, int, AnyStr]]) -> AnyStr:
-    """Returns a text with spans (start, end, new text), in rising order, replaced."""
+def replaced(text: str, changes: Iterable[Change]) -> str:
+    """Returns a text with changes made; those at the same place in the order that they have."""
     parts, position = [], 0
-    for start, end, new in changes:
+    for start, end, new in sorted(changes, key=lambda change: change[:2]):
         parts += [text[position:start], new]
         position = end
-    return text[:0].join([*parts, text[position:]])
+    return "".join([*parts, text[position:]])

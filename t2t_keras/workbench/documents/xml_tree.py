@@ -2,15 +2,15 @@
 
 import dataclasses
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from xml.parsers import expat
 
 from t2t_keras.errors import UserError
-from t2t_keras.workbench.documents.spans import decoded, is_charset, replaced
+from t2t_keras.workbench.documents.spans import Text, decoded, is_charset
 
 _DECLARATION = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]+)""")
-_TAG = re.compile(rb"""<[^<>"']*(?:"[^"]*"[^<>"']*|'[^']*'[^<>"']*)*>""")
+_TAG = re.compile(r"""<[^<>"']*(?:"[^"]*"[^<>"']*|'[^']*'[^<>"']*)*>""")
 _MAX_DEPTH = 200
 _LANGUAGE = "http://www.w3.org/XML/1998/namespace lang"
 # Between a namespace and a name, as expat gives them.
@@ -21,8 +21,9 @@ _MAX_NAMESPACE, _MAX_NAMES = 1000, 100_000
 
 @dataclasses.dataclass(slots=True)
 class Element:
-    """An element: where its tags begin and end, in bytes, and what is between them."""
+    """An element: where its tags begin and end in the file's text, and what is between them."""
 
+    file: str  # the text of the whole file
     name: str  # without its namespace
     namespace: str
     attributes: dict[str, str]
@@ -36,6 +37,21 @@ class Element:
     def is_empty_tag(self) -> bool:
         """Whether one tag is all of it."""
         return self.inner_end < self.inner_start
+
+    @property
+    def raw(self) -> str:
+        """The element as it stands in the file."""
+        return self.file[self.start : self.end]
+
+    @property
+    def tag(self) -> str:
+        """Its opening or empty tag."""
+        return self.file[self.start : self.inner_start]
+
+    @property
+    def inner(self) -> str:
+        """What stands between its tags."""
+        return self.file[self.inner_start : self.inner_end]
 
     @property
     def language(self) -> str:
@@ -55,73 +71,63 @@ class Element:
         return next(iter(self.children(name)), None)
 
 
-class XmlFile:
-    """The bytes of an XML file as UTF-8, and what it takes to write them again."""
+def read_xml(path: Path, content: bytes) -> Text:
+    """Returns the text of an XML file, in the encoding that it declares."""
+    declared = _DECLARATION.match(content)
+    encoding = declared[1].decode() if declared else "utf-8"
+    if not is_charset(encoding):
+        raise UserError(
+            f"{path}: the encoding {encoding} is unknown. Convert it to UTF-8.",
+            code="unknown_encoding",
+        )
+    return decoded(path, content, encoding)
 
-    def __init__(self, path: Path, content: bytes):
-        self.path = path
-        found = _DECLARATION.match(content)
-        encoding = found[1].decode() if found else "utf-8"
-        if not is_charset(encoding):
-            raise UserError(
-                f"{path}: the encoding {encoding} is unknown. Convert it to UTF-8.",
-                code="unknown_encoding",
-            )
-        self.original = decoded(path, content, encoding)
-        self.data = self.original.text.encode()
 
-    def raw(self, start: int, end: int) -> str:
-        """Returns a part of the file."""
-        return self.data[start:end].decode()
+def walk(
+    path: Path,
+    text: str,
+    whole: Collection[str],
+    opened: Callable[[Element], object],
+    closed: Callable[[Element], object],
+    texts: Callable[[str], object] = lambda text: None,
+) -> None:
+    """Reads the text of a file and calls back for its elements, in order.
 
-    def changed(self, changes: Iterable[tuple[int, int, str]]) -> bytes:
-        """Returns the file with spans (start, end, new text) replaced."""
-        encoded = [(start, end, new.encode()) for start, end, new in sorted(changes)]
-        text = replaced(self.data, encoded).decode()
-        mark, encoding = self.original.mark, self.original.encoding
-        return mark + text.encode(encoding, "xmlcharrefreplace")
+    Args:
+      path: of the file, for errors.
+      text: of the file.
+      whole: names of the elements whose whole content is kept until they end.
+      opened: takes each other element when it begins, outside of such.
+      closed: takes each such element and each of those when it ends.
+      texts: takes text outside of such elements.
 
-    def walk(
-        self,
-        whole: Collection[str],
-        opened: Callable[[Element], object],
-        closed: Callable[[Element], object],
-        texts: Callable[[str], object] = lambda text: None,
-    ) -> None:
-        """Reads the file and calls back for its elements, in order.
-
-        Args:
-          whole: names of the elements whose whole content is kept until they end.
-          opened: takes each other element when it begins, outside of such.
-          closed: takes each such element and each of those when it ends.
-          texts: takes text outside of such elements.
-
-        Raises:
-          UserError: it is not well-formed, is nested too deeply, or declares entities or defaults
-            of attributes.
-        """
-        walker = _Walker(self, frozenset(whole), opened, closed, texts)
-        parser = expat.ParserCreate("utf-8", SEPARATOR)
-        walker.attach(parser)
-        try:
-            parser.Parse(self.data, True)
-        except expat.ExpatError as error:
-            raise UserError(
-                f"{self.path}:{error.lineno}: not well-formed XML at column {error.offset + 1} "
-                f"({expat.ErrorString(error.code)}). Repair it.",
-                code="malformed_xml",
-            ) from error
+    Raises:
+      UserError: it is not well-formed, is nested too deeply, or declares entities or defaults
+        of attributes.
+    """
+    walker = _Walker(path, text, frozenset(whole), opened, closed, texts)
+    parser = expat.ParserCreate("utf-8", SEPARATOR)
+    walker.attach(parser)
+    try:
+        parser.Parse(walker.data, True)
+    except expat.ExpatError as error:
+        raise UserError(
+            f"{path}:{error.lineno}: not well-formed XML at column {error.offset + 1} "
+            f"({expat.ErrorString(error.code)}). Repair it.",
+            code="malformed_xml",
+        ) from error
 
 
 class _Walker:
     """The handlers of a parser."""
 
-    def __init__(self, file: XmlFile, whole, opened, closed, texts):
-        self.file, self.whole, self.opened, self.closed = file, whole, opened, closed
-        self.texts = texts
+    def __init__(self, path: Path, file: str, whole, opened, closed, texts):
+        self.path, self.file, self.data = path, file, file.encode()
+        self.whole, self.opened, self.closed, self.texts = whole, opened, closed, texts
         self.stack: list[Element] = []
         self.namespaces: dict[str, str] = {}
         self.kept = 0  # depth of the outermost element of `whole`, 0 = outside
+        self.byte = self.character = 0  # the same place in `data` and in `file`
 
     def attach(self, parser) -> None:
         self.parser = parser
@@ -133,20 +139,27 @@ class _Walker:
         parser.AttlistDeclHandler = self.attribute
         parser.StartNamespaceDeclHandler = self.declared
 
+    def position(self) -> int:
+        """Returns the character that the parser is at; it tells bytes, which only rise."""
+        byte = self.parser.CurrentByteIndex
+        self.character += len(self.data[self.byte : byte].decode())
+        self.byte = byte
+        return self.character
+
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self.stack) >= _MAX_DEPTH:
             raise UserError(
-                f"{self.file.path}: elements in over {_MAX_DEPTH:,} others.", code="too_many_values"
+                f"{self.path}: elements in over {_MAX_DEPTH:,} others.", code="too_many_values"
             )
-        position = self.parser.CurrentByteIndex
+        position = self.position()
         if len(self.parser.intern) > _MAX_NAMES:
             raise UserError(
-                f"{self.file.path}: names of over {_MAX_NAMES:,} kinds.", code="too_many_values"
+                f"{self.path}: names of over {_MAX_NAMES:,} kinds.", code="too_many_values"
             )
         namespace, _, local = name.rpartition(SEPARATOR)
         namespace = self.namespaces.setdefault(namespace, namespace)
-        tag_end = _TAG.match(self.file.data, position).end()
-        element = Element(local, namespace, attributes, position, tag_end)
+        tag_end = _TAG.match(self.file, position).end()
+        element = Element(self.file, local, namespace, attributes, position, tag_end)
         if self.kept:
             self.stack[-1].items.append(element)
         self.stack.append(element)
@@ -159,11 +172,11 @@ class _Walker:
 
     def end(self, name: str) -> None:
         element = self.stack.pop()
-        if self.file.data[element.inner_start - 2 : element.inner_start] == b"/>":
+        if element.tag.endswith("/>"):
             element.end = element.inner_start
         else:
-            element.inner_end = self.parser.CurrentByteIndex
-            element.end = self.file.data.index(b">", element.inner_end) + 1
+            element.inner_end = self.position()
+            element.end = self.file.index(">", element.inner_end) + 1
         if len(self.stack) < self.kept:
             self.kept = 0
         if not self.kept:
@@ -181,7 +194,7 @@ class _Walker:
 
     def entity(self, name: str, *others) -> None:
         raise UserError(
-            f"{self.file.path} declares the entity '{name}', which could attack the reader. Take "
+            f"{self.path} declares the entity '{name}', which could attack the reader. Take "
             f"the declaration out.",
             code="unsafe_xml",
         )
@@ -189,7 +202,7 @@ class _Walker:
     def attribute(self, element: str, name: str, kind: str, default: str | None, *others) -> None:
         if default is not None:
             raise UserError(
-                f"{self.file.path} declares a default of the attribute '{name}', which could "
+                f"{self.path} declares a default of the attribute '{name}', which could "
                 f"attack the reader. Take the declaration out.",
                 code="unsafe_xml",
             )
@@ -197,6 +210,6 @@ class _Walker:
     def declared(self, prefix: str | None, namespace: str | None) -> None:
         if len(namespace or "") > _MAX_NAMESPACE:
             raise UserError(
-                f"{self.file.path}: a namespace of over {_MAX_NAMESPACE:,} characters.",
+                f"{self.path}: a namespace of over {_MAX_NAMESPACE:,} characters.",
                 code="too_long",
             )

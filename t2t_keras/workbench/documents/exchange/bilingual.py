@@ -5,15 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from t2t_keras.workbench.documents.document import Document, Unit
+from t2t_keras.workbench.documents.document import Unit
 from t2t_keras.workbench.documents.exchange.inline_codes import Codes, codes_of
 from t2t_keras.workbench.documents.exchange.labels import with_branches
 from t2t_keras.workbench.documents.exchange.message_markup import markup_of_message
-from t2t_keras.workbench.documents.xml_tree import Element, XmlFile
+from t2t_keras.workbench.documents.spans import Change, SpanDocument
+from t2t_keras.workbench.documents.xml_tree import Element, read_xml
 
 _ATTRIBUTE = re.compile(r"""(?<!\s)\s++([^\s=<>/"']+)\s*=\s*(?:"[^"]*"|'[^']*')""")
-# What replaces the bytes from a position to another.
-Change = tuple[int, int, str]
 
 
 class Segment:
@@ -28,16 +27,16 @@ class Segment:
 
     def __init__(
         self,
-        file: XmlFile,
+        path: Path,
         owner: Element,
         source: Element,
         target: Element | None,
         name: str,
         native: Mapping[str, str] | None = None,
     ):
-        self.file, self.owner, self.source, self.target = file, owner, source, target
-        self.codes: Codes = codes_of(file, source, native)
-        text = codes_of(file, target).text if target else ""
+        self._path, self.owner, self.source, self.target = path, owner, source, target
+        self.codes: Codes = codes_of(source, native)
+        text = codes_of(target).text if target else ""
         kind = self.codes.format if self.codes.tags else markup_of_message(self.codes.text)
         self.unit = Unit(self.codes.text, text if text.strip() else "", kind, context=name or None)
         # Line ends in HTML of a message are not indentation of the file.
@@ -45,43 +44,41 @@ class Segment:
 
     def restored(self) -> str:
         """Returns the XML of the unit's translation."""
-        name = f"{self.file.path}, {self.unit.context or 'a unit'}"
+        name = f"{self._path}, {self.unit.context or 'a unit'}"
         return self.codes.restored(self.unit.target, name)
 
-    def target_name(self, name: str = "target") -> str:
+    def tag_name(self, name: str) -> str:
         """Returns a tag's name with the prefix of the source's."""
-        return with_prefix(self.file, self.source, name)
+        return with_prefix(self.source, name)
 
 
-class BilingualDocument(Document):
+class BilingualDocument(SpanDocument):
     """A document in which translations change XML, each format in its own way.
 
     Attributes:
-      file: the XML.
       segments: those of each of the elements that have them, in order.
     """
 
     def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
-        super().__init__(path, languages)
-        self.file = XmlFile(path, content)
+        super().__init__(path, languages, read_xml(path, content), "xmlcharrefreplace")
         self.segments: list[tuple[Element, list[Segment]]] = []
 
-    def add(self, element: Element, segments: list[Segment]) -> None:
+    def add_segments(self, element: Element, segments: list[Segment]) -> None:
         """Adds the segments of an element that have text."""
         segments = [segment for segment in segments if segment.source.text().strip()]
         if segments:
             self.segments.append((element, segments))
             self.add_units(with_branches(self, [segment.unit for segment in segments]))
 
-    def content(self) -> bytes:
-        """See `Document`."""
+    def changes(self) -> list[Change]:
+        """See `SpanDocument`."""
         changes: list[Change] = []
         for element, segments in self.segments:
             if any(segment.unit.match for segment in segments):
-                changes += self.changes(element, segments)
-        return self.file.changed(changes + self.header_changes() if changes else [])
+                changes += self.changes_of(element, segments)
+        return changes + self.header_changes() if changes else []
 
-    def changes(self, element: Element, segments: list[Segment]) -> list[Change]:
+    def changes_of(self, element: Element, segments: list[Segment]) -> list[Change]:
         """Returns what the translations of an element change."""
         raise NotImplementedError
 
@@ -90,10 +87,9 @@ class BilingualDocument(Document):
         return []
 
 
-def tag_change(file: XmlFile, element: Element, **attributes: str) -> Change:
+def tag_change(element: Element, **attributes: str) -> Change:
     """Returns the change that sets attributes of an element."""
-    start, end = element.start, element.inner_start
-    return start, end, with_attributes(file.raw(start, end), **attributes)
+    return element.start, element.inner_start, with_attributes(element.tag, **attributes)
 
 
 def with_attributes(tag: str, **attributes: str) -> str:
@@ -110,14 +106,13 @@ def with_attributes(tag: str, **attributes: str) -> str:
     return tag
 
 
-def with_prefix(file: XmlFile, element: Element, name: str) -> str:
+def with_prefix(element: Element, name: str) -> str:
     """Returns the name of a tag with the prefix that an element has."""
-    raw = re.match(r"<([^\s/>]+)", file.raw(element.start, element.inner_start))[1]
-    prefix, colon, _ = raw.rpartition(":")
+    prefix, colon, _ = re.match(r"<([^\s/>]+)", element.tag)[1].rpartition(":")
     return f"{prefix}{colon}{name}"
 
 
-def space_before(file: XmlFile, element: Element) -> str:
+def space_before(element: Element) -> str:
     """Returns the line feed and the indentation of an element that begins a line, else ""."""
-    before = file.data[max(element.start - 200, 0) : element.start].decode(errors="ignore")
+    before = element.file[max(element.start - 200, 0) : element.start]
     return re.search(r"(?:\r?\n[ \t]*)?$", before)[0]

@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 
 from t2t_keras.errors import UserError
 from t2t_keras.workbench.documents.exchange.icu import has_branches
-from t2t_keras.workbench.documents.xml_tree import Element, XmlFile
+from t2t_keras.workbench.documents.xml_tree import Element
 from t2t_keras.workbench.markup.matching import is_note, parts_words
 from t2t_keras.workbench.markup.tokens import xml_tokens
 
@@ -114,17 +114,16 @@ class Codes(NamedTuple):
         return "".join(parts)
 
 
-def codes_of(file: XmlFile, element: Element, native: Mapping[str, str] | None = None) -> Codes:
+def codes_of(element: Element, native: Mapping[str, str] | None = None) -> Codes:
     """Returns what an element contains, with its codes as plain tags.
 
     Args:
-      file: has the element.
       element: that of a source or a target.
       native: the codes of XLIFF 2's originalData, by id.
     """
     if all(isinstance(item, str) for item in element.items):
         return Codes("".join(element.items), "text", [])
-    pieces = _paired(_pieces(file, element.items, native or {}))
+    pieces = _paired(_pieces(element.items, native or {}))
     # In a message with branches, braces belong to the message.
     if not has_branches(element.text()):
         pieces = _with_signs(pieces)
@@ -184,9 +183,7 @@ def is_protected(tag: str) -> bool:
     return bool(_PROTECTED.search(tag))
 
 
-def _pieces(
-    file: XmlFile, items: Sequence[str | Element], native: Mapping[str, str]
-) -> list[_Piece]:
+def _pieces(items: Sequence[str | Element], native: Mapping[str, str]) -> list[_Piece]:
     pieces: list[_Piece] = []
     for item in items:
         if isinstance(item, str):
@@ -200,23 +197,21 @@ def _pieces(
             is_protected = (
                 attributes.get("mtype") == "protected" or attributes.get("translate") == "no"
             )
-            opening = file.raw(item.start, item.inner_start)
-            pieces.append(_Piece("open", opening, "", False, is_index, is_protected))
-            pieces += _pieces(file, item.items, native)
-            pieces.append(_Piece("close", file.raw(item.inner_end, item.end)))
+            pieces.append(_Piece("open", item.tag, "", False, is_index, is_protected))
+            pieces += _pieces(item.items, native)
+            pieces.append(_Piece("close", item.file[item.inner_end : item.end]))
             continue
         kind, key = "code", ""
         for name, keys in (("begin", _BEGINS), ("end", _ENDS)):
             if item.name in keys:
                 kind, key = name, next(filter(None, map(attributes.get, keys[item.name])), "")
-        raw = file.raw(item.start, item.end)
         is_break = (
             any(map(_BREAK_KINDS.fullmatch, kinds))
             or bool(_BREAK.fullmatch(code))
             or bool(code and code.isspace())
-            or parts_words(raw)
+            or parts_words(item.raw)
         )
-        pieces.append(_Piece(kind, raw, key, is_break, is_index))
+        pieces.append(_Piece(kind, item.raw, key, is_break, is_index))
     return pieces
 
 

@@ -8,12 +8,12 @@ from t2t_keras.text.tmx import in_language, normalised
 from t2t_keras.workbench.documents.document import checked_languages
 from t2t_keras.workbench.documents.exchange.bilingual import (
     BilingualDocument,
-    Change,
     Segment,
     space_before,
     with_prefix,
 )
-from t2t_keras.workbench.documents.xml_tree import Element
+from t2t_keras.workbench.documents.spans import Change
+from t2t_keras.workbench.documents.xml_tree import Element, walk
 
 _ALL = "*all*"
 
@@ -32,7 +32,7 @@ class TmxDocument(BilingualDocument):
     def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
         super().__init__(path, languages, content)
         self._is_tmx = False
-        self.file.walk({"tu"}, self._opened, self._closed)
+        walk(path, self.read.text, {"tu"}, self._opened, self._closed)
         if not self._is_tmx:
             raise UserError(
                 f"{path}: expected TMX, got XML with another root element.", code="other_format"
@@ -68,33 +68,30 @@ class TmxDocument(BilingualDocument):
             self.left_out[f"units without {self.languages[0]}"] += 1
             return
         found = target.child("seg") if target else None
-        each = Segment(
-            self.file, target or source, segment, found, element.attributes.get("tuid", "")
-        )
+        name = element.attributes.get("tuid", "")
+        each = Segment(self.path, target or source, segment, found, name)
         each.unit.is_translated = bool(each.unit.target)
-        self.add(element, [each])
+        self.add_segments(element, [each])
 
-    def changes(self, element: Element, segments: list[Segment]) -> list[Change]:
+    def changes_of(self, element: Element, segments: list[Segment]) -> list[Change]:
         """See `BilingualDocument`."""
         if not self.languages[1]:
             raise self._without_languages()
-        [each] = segments
-        name, inner = with_prefix(self.file, each.source, "seg"), each.restored()
-        if each.target:
-            return [(each.target.start, each.target.end, f"<{name}>{inner}</{name}>")]
-        if each.owner.child("seg") is not each.source:
+        [segment] = segments
+        owner, name = segment.owner, segment.tag_name("seg")
+        text = f"<{name}>{segment.restored()}</{name}>"
+        if segment.target:
+            return [(segment.target.start, segment.target.end, text)]
+        variant = with_prefix(owner, "tuv")
+        if owner.child("seg") is not segment.source:
             # The variant of the target language has no segment yet: put it after the notes.
-            text, place = f"<{name}>{inner}</{name}>", each.owner.inner_end
-            if each.owner.is_empty_tag:
-                tag = self.file.raw(each.owner.start, each.owner.end)
-                end = f"</{with_prefix(self.file, each.owner, 'tuv')}>"
-                return [(each.owner.start, each.owner.end, f"{tag[:-2].rstrip()}>{text}{end}")]
-            return [(place, place, text)]
-        variant = with_prefix(self.file, each.owner, "tuv")
+            if owner.is_empty_tag:
+                tag = owner.tag[:-2].rstrip()
+                return [(owner.start, owner.end, f"{tag}>{text}</{variant}>")]
+            return [(owner.inner_end, owner.inner_end, text)]
         text = (
-            f"{space_before(self.file, each.owner)}<{variant} "
+            f"{space_before(owner)}<{variant} "
             f'xml:lang={quoteattr(self.languages[1])} creationid="t2t_keras">'
-            f"{space_before(self.file, each.source)}<{name}>{inner}</{name}>"
-            f"{space_before(self.file, each.owner)}</{variant}>"
+            f"{space_before(segment.source)}{text}{space_before(owner)}</{variant}>"
         )
-        return [(each.owner.end, each.owner.end, text)]
+        return [(owner.end, owner.end, text)]

@@ -1,26 +1,33 @@
-"""XLIFF 1.0 to 1.2 and 2.0 to 2.2: what both have in common."""
+"""XLIFF 1.0 to 1.2 and 2.0 to 2.2: targets with their states, and what is like them."""
 
 from pathlib import Path
+from xml.sax.saxutils import escape, quoteattr
 
 from t2t_keras.errors import UserError
 from t2t_keras.workbench.documents.document import checked_languages
 from t2t_keras.workbench.documents.exchange.bilingual import (
     BilingualDocument,
-    Change,
     Segment,
+    space_before,
     tag_change,
+    with_attributes,
+    with_prefix,
 )
+from t2t_keras.workbench.documents.exchange.inline_codes import AROUND
 from t2t_keras.workbench.documents.exchange.labels import find_accelerators
-from t2t_keras.workbench.documents.exchange.xliff_1 import changes_of_1, segments_of_1
-from t2t_keras.workbench.documents.exchange.xliff_2 import changes_of_2, segments_of_2
-from t2t_keras.workbench.documents.xml_tree import Element
+from t2t_keras.workbench.documents.spans import Change
+from t2t_keras.workbench.documents.xml_tree import Element, walk
 
 _SPACE = "http://www.w3.org/XML/1998/namespace space"
+_MATCHES = "urn:oasis:names:tc:xliff:matches:2.0"
 # Where each version has its languages.
 _LANGUAGES = {
     "file": ("source-language", "target-language"),
     "xliff": ("srcLang", "trgLang"),
 }
+# States of a target of version 1 that is there but is no translation.
+_UNTRANSLATED = {"new", "needs-translation", "needs-adaptation", "needs-l10n"}
+_UNREVIEWED = "t2t:machine"
 
 
 def read(path: Path, languages: tuple[str, str], content: bytes) -> "XliffDocument":
@@ -37,7 +44,7 @@ class XliffDocument(BilingualDocument):
         self._without_language: list[Element] = []
         # The open elements that say what to translate, or what to do with white space.
         self._outer: list[Element] = []
-        self.file.walk({"trans-unit", "unit"}, self._opened, self._closed)
+        walk(path, self.read.text, {"trans-unit", "unit"}, self._opened, self._closed)
         if not self.version:
             raise UserError(
                 f"{path}: expected XLIFF, got XML with another root element.", code="other_format"
@@ -71,26 +78,225 @@ class XliffDocument(BilingualDocument):
         elif element.attributes.get("restype") == "x-gettext-domain-header":
             self.left_out["headers"] += 1
         else:
-            find = segments_of_2 if self.is_second else segments_of_1
-            segments = find(self.file, element)
+            segments = (_segments_of_2 if self.is_second else _segments_of_1)(self.path, element)
             for each in segments:
                 space = self._said(_SPACE, each.source, each.owner, element)
                 each.unit.keeps_lines = space == "preserve" if space else each.unit.keeps_lines
-            self.add(element, segments)
+            self.add_segments(element, segments)
 
     def _said(self, attribute: str, *inner: Element) -> str:
         """Returns what the innermost element says that has an attribute, "" = none has it."""
         elements = (*inner, *reversed(self._outer))
         return next(filter(None, (each.attributes.get(attribute) for each in elements)), "")
 
-    def changes(self, element: Element, segments: list[Segment]) -> list[Change]:
+    def changes_of(self, element: Element, segments: list[Segment]) -> list[Change]:
         """See `BilingualDocument`."""
         if self.is_second:
-            return changes_of_2(self.file, element, segments)
-        return changes_of_1(self.file, element, segments, self.version != "1.0")
+            return _changes_of_2(element, segments)
+        return _changes_of_1(element, segments, self.version != "1.0")
 
     def header_changes(self) -> list[Change]:
         """See `BilingualDocument`."""
         name = "trgLang" if self.is_second else "target_language"
         language = {name: self.languages[1]}
-        return [tag_change(self.file, each, **language) for each in self._without_language]
+        return [tag_change(each, **language) for each in self._without_language]
+
+
+def _segments_of_1(path: Path, element: Element) -> list[Segment]:
+    """Returns the segments of a trans-unit: the whole, or those of its seg-source."""
+    source, target = element.child("source"), element.child("target")
+    if not source:
+        raise UserError(f"{path}: a trans-unit has no source.", code="incomplete_document")
+    name = element.attributes.get("resname") or element.attributes.get("id", "")
+    targets = {each.attributes.get("mid"): each for each in _marked(target)}
+    segments = [
+        Segment(path, element, each, targets.get(each.attributes.get("mid")), name)
+        for each in _marked(element.child("seg-source"))
+    ]
+    state = target.attributes.get("state", "") if target else ""
+    if not segments or (state not in _UNTRANSLATED and _has_others(target, segments)):
+        segments = [Segment(path, element, source, target, name)]
+    for each in segments:
+        each.unit.is_translated = bool(each.unit.target) and state not in _UNTRANSLATED
+        each.unit.is_reviewed = not state.startswith("needs-review")
+    return segments
+
+
+def _marked(element: Element | None) -> list[Element]:
+    """Returns the segments within a seg-source or its target."""
+    found: list[Element] = []
+    for each in element.items if element else ():
+        if isinstance(each, Element):
+            is_segment = each.name == "mrk" and each.attributes.get("mtype") == "seg"
+            found += [each] if is_segment else _marked(each)
+    return found
+
+
+def _has_others(target: Element | None, segments: list[Segment]) -> bool:
+    """Returns whether a target has text that is of none of the segments."""
+    return _letters(target) > sum(_letters(each.target) for each in segments)
+
+
+def _letters(element: Element | None) -> int:
+    """Returns how many letters an element has outside of codes."""
+    items = element.items if element else ()
+    texts = "".join(item for item in items if isinstance(item, str))
+    inner = (item for item in items if isinstance(item, Element) and item.name in AROUND)
+    return sum(map(str.isalpha, texts)) + sum(map(_letters, inner))
+
+
+def _changes_of_1(element: Element, segments: list[Segment], has_qualifiers: bool) -> list[Change]:
+    """Returns what the translations of a trans-unit change."""
+    source, target = element.child("source"), element.child("target")
+    segmented = None if segments[0].source is source else element.child("seg-source")
+    inner = _joined(segmented, segments) if segmented else segments[0].restored()
+    name = segments[0].tag_name("target")
+    tag = f"<{name}>"
+    if target:
+        tag = f"{target.tag[:-2].rstrip()}>" if target.is_empty_tag else target.tag
+    needs_review = any(each.unit.needs_review for each in segments)
+    is_exact = all(each.unit.match != "machine" for each in segments)
+    tag = with_attributes(
+        tag,
+        state="needs-review-translation" if needs_review else "translated",
+        state_qualifier=("exact-match" if is_exact else "leveraged-mt") if has_qualifiers else "",
+    )
+    space = space_before(source)
+    text = f"{tag}{inner}</{name}>"
+    text += "".join(space + each for segment in segments for each in _alternatives_of_1(segment))
+    if target:
+        changes = [(target.start, target.end, text)]
+    else:
+        before = element.child("seg-source") or source
+        changes = [(before.end, before.end, space + text)]
+    if needs_review and element.attributes.get("approved") == "yes":
+        changes.append(tag_change(element, approved="no"))
+    return changes
+
+
+def _joined(segmented: Element, segments: list[Segment]) -> str:
+    """Returns the content of a target: that of seg-source with its segments translated."""
+    pieces, position = [], segmented.inner_start
+    for segment in segments:
+        text = segment.restored() if segment.unit.match else ""
+        if not segment.unit.match and segment.target and not segment.target.is_empty_tag:
+            text = segment.target.inner
+        pieces += [segmented.file[position : segment.source.inner_start], text]
+        position = segment.source.inner_end
+    return "".join([*pieces, segmented.file[position : segmented.inner_end]])
+
+
+def _alternatives_of_1(segment: Segment) -> list[str]:
+    """Returns what the memory has like the source, and how good the machine finds its own."""
+    unit = segment.unit
+    name, source, target = map(segment.tag_name, ("alt-trans", "source", "target"))
+    mid = segment.source.attributes.get("mid") if segment.source.name == "mrk" else ""
+    # Which segment they are for; without it, they are for the whole.
+    of = f" mid={quoteattr(mid)}" if mid else ""
+    alternatives = [
+        f'<{name} match-quality="{each.ratio:.0%}" origin="memory"{of}>'
+        f"<{source}>{escape(each.source)}</{source}>"
+        f"<{target}>{escape(each.target)}</{target}></{name}>"
+        for each in unit.suggestions
+    ]
+    if unit.match == "machine" and unit.quality is not None:
+        alternatives.append(
+            f'<{name} match-quality="{unit.quality:.0%}" origin="t2t_keras"{of}>'
+            f"<{target}>{segment.restored()}</{target}></{name}>"
+        )
+    return alternatives
+
+
+def _segments_of_2(path: Path, element: Element) -> list[Segment]:
+    """Returns the segments of a unit."""
+    name = element.attributes.get("name") or element.attributes.get("id", "")
+    native = {
+        data.attributes.get("id", ""): data.text()
+        for original in element.children("originalData")
+        for data in original.children("data")
+    }
+    segments = []
+    for owner in element.children("segment"):
+        if not (source := owner.child("source")):
+            continue
+        segment = Segment(path, owner, source, owner.child("target"), name, native)
+        # A target without a state is one, as many tools write it.
+        is_initial = owner.attributes.get("state") == "initial"
+        segment.unit.is_translated = bool(segment.unit.target) and not is_initial
+        segment.unit.is_reviewed = owner.attributes.get("subState") != _UNREVIEWED
+        segments.append(segment)
+    return segments
+
+
+def _changes_of_2(element: Element, segments: list[Segment]) -> list[Change]:
+    """Returns what the translations of a unit change."""
+    changes: list[Change] = []
+    matches: list[str] = []
+    prefix, existing = _matches_of(element)
+    taken = {each.attributes.get("id") for each in element.children("segment", "ignorable")}
+    for number, segment in enumerate(segments):
+        if not segment.unit.match:
+            continue
+        identity = segment.owner.attributes.get("id", "")
+        has_matches = segment.unit.suggestions or _has_quality(segment)
+        attributes = {"state": "translated", "subState": ""}
+        if segment.unit.needs_review:
+            attributes["subState"] = _UNREVIEWED
+        if has_matches and not identity:
+            identity = next(f"t2t{n}" for n in range(number, 1 << 20) if f"t2t{n}" not in taken)
+            taken.add(identity)
+            attributes["id"] = identity
+        matches += _matches_for(segment, prefix, quoteattr(f"#{identity}"))
+        changes += [tag_change(segment.owner, **attributes), _target_change(segment)]
+    if matches and existing:
+        changes.append((existing.inner_start, existing.inner_start, "".join(matches)))
+    elif matches:
+        space = space_before(element.child("segment"))
+        text = (
+            f'<{prefix}:matches xmlns:{prefix}="{_MATCHES}">{"".join(matches)}</{prefix}:matches>'
+        )
+        changes.append((element.inner_start, element.inner_start, space + text))
+    return changes
+
+
+def _matches_of(element: Element) -> tuple[str, Element | None]:
+    """Returns the prefix for matches, and the element of those that are there."""
+    for child in element.children("matches"):
+        name = with_prefix(child, "")
+        if child.namespace == _MATCHES and not child.is_empty_tag and name:
+            return name.rstrip(":"), child
+    return "mtc", None
+
+
+def _target_change(segment: Segment) -> Change:
+    name, target, source = segment.tag_name("target"), segment.target, segment.source
+    if target and not target.is_empty_tag:
+        return target.inner_start, target.inner_end, segment.restored()
+    text = f"<{name}>{segment.restored()}</{name}>"
+    if target:
+        return target.start, target.end, text
+    return source.end, source.end, space_before(source) + text
+
+
+def _has_quality(segment: Segment) -> bool:
+    return segment.unit.match == "machine" and segment.unit.quality is not None
+
+
+def _matches_for(segment: Segment, prefix: str, reference: str) -> list[str]:
+    """Returns what the memory has like the source, and how good the machine finds its own."""
+    unit = segment.unit
+    source, target = map(segment.tag_name, ("source", "target"))
+    matches = [
+        f'<{prefix}:match ref={reference} type="tm" similarity="{100 * each.ratio:.1f}">'
+        f"<{source}>{escape(each.source)}</{source}>"
+        f"<{target}>{escape(each.target)}</{target}></{prefix}:match>"
+        for each in unit.suggestions
+    ]
+    if _has_quality(segment):
+        quality = round(100 * unit.quality, 3)
+        matches.append(
+            f'<{prefix}:match ref={reference} type="mt" matchQuality="{quality}" '
+            f'origin="t2t_keras">{segment.source.raw}<{target}>{segment.restored()}</{target}>'
+            f"</{prefix}:match>"
+        )
+    return matches

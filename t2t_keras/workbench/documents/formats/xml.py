@@ -1,16 +1,15 @@
 """XML of any kind: a unit for each outermost element that has text of its own."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from xml.sax.saxutils import escape, unescape
 
 from t2t_keras.text.files import has_letters
-from t2t_keras.workbench.documents.document import Document, Unit, main_language, markup_of
+from t2t_keras.workbench.documents.document import Unit, main_language, markup_of
 from t2t_keras.workbench.documents.exchange.inline_codes import codes_in, is_protected
 from t2t_keras.workbench.documents.segments import is_spaced, unwrapped_markup
-from t2t_keras.workbench.documents.spans import without_overlaps
-from t2t_keras.workbench.documents.xml_tree import Element, XmlFile
+from t2t_keras.workbench.documents.spans import SpanDocument
+from t2t_keras.workbench.documents.xml_tree import Element, read_xml, walk
 
 _CDATA = re.compile(r"<!\[CDATA\[(.*)\]\]>", re.DOTALL)
 _LANGUAGE = re.compile(r"""\sxml:lang\s*=\s*(["'])(.*?)\1""")
@@ -22,31 +21,26 @@ def read(path: Path, languages: tuple[str, str], content: bytes) -> "XmlDocument
     return XmlDocument(path, languages, content)
 
 
-class XmlDocument(Document):
+class XmlDocument(SpanDocument):
     """XML in which translations replace the content of elements."""
 
     def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
-        super().__init__(path, languages)
-        self.file = XmlFile(path, content)
+        super().__init__(path, languages, read_xml(path, content), "xmlcharrefreplace")
         self._open: list[_Open] = []
-        self._languages: list[tuple[int, int, str]] = []
         self._texts: list[tuple[int, int]] = []
-        self.file.walk((), self._opened, self._closed, self._text)
-        self._written: list[tuple[int, int, Unit, Callable[[str], str]]] = []
+        walk(path, self.read.text, (), self._opened, self._closed, self._text)
         for start, end in self._texts:
-            self._add(start, end)
+            self._add_text(start, end)
 
     def _opened(self, element: Element) -> None:
-        tag = self.file.raw(element.start, element.inner_start)
-        is_silent = is_protected(tag) or bool(self._open and self._open[-1].is_silent)
+        is_silent = is_protected(element.tag) or bool(self._open and self._open[-1].is_silent)
         self._open.append(_Open(len(self._texts), is_silent))
         source, target = map(main_language, self.languages)
-        place = _LANGUAGE.search(tag)
+        place = _LANGUAGE.search(element.tag)
         names_source = place and source and target and main_language(place[2]) == source
         if names_source and source != target and not is_silent:
-            start = element.start + len(tag[: place.start(2)].encode())
-            end = start + len(place[2].encode())
-            self._languages.append((start, end, self.languages[1]))
+            start, end = (element.start + at for at in place.span(2))
+            self.add_changes([(start, end, self.languages[1])])
 
     def _text(self, text: str) -> None:
         if self._open and not self._open[-1].is_silent:
@@ -59,11 +53,10 @@ class XmlDocument(Document):
             del self._texts[closed.first :]
             self._texts.append((element.inner_start, element.inner_end))
 
-    def _add(self, start: int, end: int) -> None:
-        raw = self.file.raw(start, end)
+    def _add_text(self, start: int, end: int) -> None:
+        raw = self.read.text[start:end]
         stripped = raw.strip(" \t\r\n")
         start += raw.index(stripped)
-        end = start + len(stripped.encode())
         cdata = _CDATA.fullmatch(stripped) if stripped.count("]]>") == 1 else None
         if cdata:
             unit = Unit(cdata[1], format=markup_of(cdata[1]))
@@ -79,26 +72,14 @@ class XmlDocument(Document):
             def write(text: str) -> str:
                 return codes.restored(text, str(self.path))
 
-        self._written.append((start, end, unit, write))
-        self.add_units([unit])
+        self.add(start, start + len(stripped), unit, write)
 
     def _as_cdata(self, text: str) -> str:
         try:
-            text.encode(self.file.original.encoding)
+            text.encode(self.read.encoding)
         except UnicodeEncodeError:
             return escape(text)  # Where references are characters.
         return f"<![CDATA[{text.replace(']]>', ']]]]><![CDATA[>')}]]>"
-
-    def content(self) -> bytes:
-        """See `Document`."""
-        changes = [
-            (start, end, written(unit.target))
-            for start, end, unit, written in self._written
-            if unit.match and unit.target != unit.source
-        ]
-        if any(unit.match for unit in self.units):
-            changes = without_overlaps([*changes, *self._languages])
-        return self.file.changed(changes)
 
 
 class _Open:
