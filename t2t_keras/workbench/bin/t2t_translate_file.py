@@ -47,7 +47,7 @@ def run(flags: Flags) -> int:
     required(flags, "output_dir")
     if not 0 <= flags.least <= 1:
         raise UserError(f"--least is a share from 0 to 1, got {flags.least:g}.", code="bad_value")
-    from t2t_keras.workbench.documents.files import planned, translate_files
+    from t2t_keras.workbench.documents.translating import planned, translate_files
 
     plan = planned(getattr(flags, "IN ... OUT"), [flags.output_dir, flags.memory, flags.glossary])
     from t2t_keras.decoding.translator import Translator

@@ -9,8 +9,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.text.files import normalized, reading
 from t2t_keras.text.tmx import translation_units
 from t2t_keras.workbench.documents.document import Unit
-from t2t_keras.workbench.documents.packages import needed_for
-from t2t_keras.workbench.documents.reading import EXTENSIONS, read_document
+from t2t_keras.workbench.documents.reading import EXTENSIONS, needed_for, read_document
 
 # Longer texts are not compared, which would take long and seldom find anything.
 _LONGEST = 1000

@@ -1,14 +1,15 @@
 """`read_document`: a document of any format, which nobody needs to trust."""
 
+import contextlib
 import importlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError, nearest
 from t2t_keras.text.files import MAX_LINE_BYTES
 from t2t_keras.workbench.documents.document import Document
-from t2t_keras.workbench.documents.packages import needed_for
 
 # The module of each format.
 EXTENSIONS = {
@@ -29,6 +30,21 @@ EXTENSIONS = {
 _BINARY = ("formats.word",)
 MAX_BYTES = 1 << 26
 _LONG_LINE = re.compile(rb"[^\r\n]{%d}" % MAX_LINE_BYTES)
+
+
+@contextlib.contextmanager
+def needed_for(what: str) -> Iterator[None]:
+    """Raises `UserError` if a package imported in the block is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.startswith("t2t_keras"):
+            raise
+        raise UserError(
+            f"{what} needs {error.name}, which is not installed: "
+            f"pip install 't2t-keras[documents]'",
+            code="missing_package",
+        ) from error
 
 
 def read_document(path: str | Path, source: str = "", target: str = "") -> Document:

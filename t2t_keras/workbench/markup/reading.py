@@ -7,19 +7,6 @@ from collections.abc import Collection, Iterator, Sequence
 
 from t2t_keras.errors import UserError
 from t2t_keras.workbench.markup.characters import NO_TAGS, Characters, read_characters
-from t2t_keras.workbench.markup.matching import (
-    HTML_BLOCKS,
-    HTML_KEPT,
-    SVG_TEXTS,
-    XML_KEPT,
-    is_for_looks,
-    is_kept,
-    is_note,
-    match_html,
-    match_xml,
-    parts_words,
-    preserves_space,
-)
 from t2t_keras.workbench.markup.segments import (
     CLOSE,
     KEPT,
@@ -31,8 +18,25 @@ from t2t_keras.workbench.markup.segments import (
     segment_of,
 )
 from t2t_keras.workbench.markup.tokens import CLOSE as CLOSING
+from t2t_keras.workbench.markup.tokens import (
+    HTML_BLOCKS,
+    HTML_KEPT,
+    OTHER,
+    SVG_TEXTS,
+    TEXT,
+    XML_KEPT,
+    Token,
+    html_tokens,
+    is_for_looks,
+    is_kept,
+    is_note,
+    match_html,
+    match_xml,
+    parts_words,
+    preserves_space,
+    xml_tokens,
+)
 from t2t_keras.workbench.markup.tokens import OPEN as OPENING
-from t2t_keras.workbench.markup.tokens import OTHER, TEXT, Token, html_tokens, xml_tokens
 
 FORMATS = ("html", "xml")
 # What is read takes up to 350 bytes of memory for each, where tags are short.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from t2t_keras.workbench.markup.segments import CLOSE, KEPT, LONE, Mark, Segment
-from t2t_keras.workbench.markup.units import Span
+from t2t_keras.workbench.markup.translated import Span
 from t2t_keras.workbench.placeholders.finding import piece_at
 
 _SPACE_AT_BEGIN = re.compile(r"(?:<[^<>]*>)*\s")

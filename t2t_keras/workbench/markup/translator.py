@@ -17,8 +17,7 @@ from t2t_keras.workbench.markup.characters import write_characters
 from t2t_keras.workbench.markup.reading import Fragment, read_fragment
 from t2t_keras.workbench.markup.segments import Segment
 from t2t_keras.workbench.markup.sentences import Sentence, divide, join_markup, kept_in
-from t2t_keras.workbench.markup.translated import Translated
-from t2t_keras.workbench.markup.units import Span
+from t2t_keras.workbench.markup.translated import Span, Translated
 from t2t_keras.workbench.placeholders.stage import Placeholders, has_symbols
 from t2t_keras.workbench.placeholders.symbols import Shield
 from t2t_keras.workbench.terms.hints import places_with_hints, without_hints
@@ -46,7 +45,7 @@ def translate_markup(
     sentence. The placeholders in it are checked.
 
     What is not translated: in HTML, the content of elements as `<code>`, `<script>` and `<style>`
-    (see `t2t_keras.workbench.markup.matching.HTML_KEPT`) and what has translate="no" or the class
+    (see `t2t_keras.workbench.markup.tokens.HTML_KEPT`) and what has translate="no" or the class
     notranslate; in XML, what has translate="no", CDATA, and XLIFF's codes.
 
     Args:

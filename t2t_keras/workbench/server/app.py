@@ -15,25 +15,17 @@ from starlette.responses import Response
 
 from t2t_keras.errors import UserError
 from t2t_keras.workbench.server.access import Access, ApiKeys
-from t2t_keras.workbench.server.apis import (
-    deepl,
-    deepl_documents,
-    deepl_glossaries,
-    libretranslate,
-    page,
-    specification,
-)
+from t2t_keras.workbench.server.apis import deepl, deepl_glossaries, libretranslate, page
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.context import Context
 from t2t_keras.workbench.server.endpoints import Call, Endpoint
-from t2t_keras.workbench.server.front.bodies import Bodies
-from t2t_keras.workbench.server.front.gate import Gate, error_response, route_of
+from t2t_keras.workbench.server.front.gate import Bodies, Gate, error_response, route_of
 from t2t_keras.workbench.server.messages import ApiError, read_parameters, where
 from t2t_keras.workbench.server.metrics import Metrics
 from t2t_keras.workbench.server.models import ModelSource
 from t2t_keras.workbench.server.service import TranslationService
 from t2t_keras.workbench.server.work.batching import QueueFullError
-from t2t_keras.workbench.server.work.budget import JobEndedError
+from t2t_keras.workbench.server.work.shares import JobEndedError
 
 _LOG = logging.getLogger("t2t_keras.server")
 
@@ -98,9 +90,7 @@ _ROUTES = (
     *libretranslate.ROUTES,
     *deepl.ROUTES,
     *deepl_glossaries.ROUTES,
-    *deepl_documents.ROUTES,
     *page.ROUTES,
-    *specification.ROUTES,
     *deepl.LAST_ROUTES,
     *page.FILE_ROUTES,
 )

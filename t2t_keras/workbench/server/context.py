@@ -11,7 +11,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.workbench.server.access import Access, Client
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.files import TranslatedFiles
-from t2t_keras.workbench.server.front.bodies import key_of_head
+from t2t_keras.workbench.server.front.gate import key_of_head
 from t2t_keras.workbench.server.glossaries import Glossaries
 from t2t_keras.workbench.server.languages import (
     Detected,
@@ -25,7 +25,7 @@ from t2t_keras.workbench.server.languages import (
 from t2t_keras.workbench.server.messages import ApiError, Parameters
 from t2t_keras.workbench.server.metrics import Metrics
 from t2t_keras.workbench.server.service import Pair, TranslationService
-from t2t_keras.workbench.server.work.places import Places
+from t2t_keras.workbench.server.work.shares import Places
 
 LOG = logging.getLogger("t2t_keras.server")
 

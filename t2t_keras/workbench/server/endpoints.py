@@ -15,8 +15,7 @@ from t2t_keras.workbench.server.access import ANYONE, Client, network_of
 from t2t_keras.workbench.server.context import Context
 from t2t_keras.workbench.server.messages import ApiError, Parameters, read_parameters, unless_gone
 from t2t_keras.workbench.server.service import Options, Pair, Splitting, Translated
-from t2t_keras.workbench.server.work.budget import Budget, JobEndedError
-from t2t_keras.workbench.server.work.places import in_own_thread
+from t2t_keras.workbench.server.work.shares import Budget, JobEndedError, in_own_thread
 
 Result = TypeVar("Result")
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from t2t_keras.text.files import is_text
 from t2t_keras.workbench.server.config import MEBIBYTE
-from t2t_keras.workbench.server.work.budget import Budget
+from t2t_keras.workbench.server.work.shares import Budget
 
 Result = TypeVar("Result")
 

@@ -21,8 +21,7 @@ from t2t_keras.io.foreign import check_regular
 from t2t_keras.registry import ENGINES
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.workbench.server.languages import base_language, parse_pair
-from t2t_keras.workbench.server.work.batching import Batch
-from t2t_keras.workbench.server.work.engine import EngineInTurns
+from t2t_keras.workbench.server.work.batching import Batch, EngineInTurns
 
 Result = TypeVar("Result")
 

@@ -17,8 +17,7 @@ from t2t_keras.workbench.server.metrics import Metrics
 from t2t_keras.workbench.server.models import AT_ONCE, ModelSource, ServedModel, Watcher
 from t2t_keras.workbench.server.passages import Passages, joined_texts, read_passages
 from t2t_keras.workbench.server.work.batching import Batch, Batcher
-from t2t_keras.workbench.server.work.budget import Budget
-from t2t_keras.workbench.server.work.places import in_own_thread
+from t2t_keras.workbench.server.work.shares import Budget, in_own_thread
 from t2t_keras.workbench.terms.glossary import Glossary
 from t2t_keras.workbench.terms.stage import with_terms
 

@@ -4,9 +4,9 @@ import dataclasses
 import functools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
@@ -14,12 +14,43 @@ from t2t_keras.text.files import is_blank, is_text, normalized, read_text, trimm
 from t2t_keras.text.scripts import KATAKANA, UNSPACED
 from t2t_keras.workbench.placeholders import find as find_placeholders
 from t2t_keras.workbench.terms.hints import MARKS
-from t2t_keras.workbench.terms.trie import Trie
 
 # What divides words or lines; a no-break space is part of a term.
 _SPACES = re.compile(r"[ \t-\r\x1c-\x1f\x85\u2028\u2029]+")
 _MOST_CHARACTERS = 1_024  # of a side of a term
 _MOST_TOKENS = 200  # of a source; each is compared at each word of a text
+
+
+class Trie:
+    """Sequences of keys, each with values."""
+
+    def __init__(self) -> None:
+        # Each node has the nodes that follow by key, and under None the values that end there.
+        self._root: dict[Any, Any] = {}
+
+    def add(self, keys: Sequence[Hashable], value: Any) -> None:
+        """Adds a value under a sequence of keys; None is not a key."""
+        node = self._root
+        for key in keys:
+            node = node.setdefault(key, {})
+        node.setdefault(None, []).append(value)
+
+    def find(
+        self, keys: Sequence[Hashable], first_keys: Sequence[Hashable] = ()
+    ) -> Iterator[tuple[int, int, list[Any]]]:
+        """Yields (start, end, values) of each added sequence that occurs in `keys`.
+
+        Args:
+          keys: to be searched.
+          first_keys: keys to compare with the first of a sequence; empty = `keys`.
+        """
+        for start, key in enumerate(first_keys or keys):
+            node, end = self._root.get(key), start + 1
+            while node is not None:
+                if None in node:
+                    yield start, end, node[None]
+                node = node.get(keys[end]) if end < len(keys) else None
+                end += 1
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from t2t_keras.text.alignment import Alignment, word_spans
-from t2t_keras.workbench.terms.glossary import Match, Token, folded, has_capitals, tokens_of
-from t2t_keras.workbench.terms.trie import Trie
+from t2t_keras.workbench.terms.glossary import Match, Token, Trie, folded, has_capitals, tokens_of
 
 EXACT, INFLECTED, MISSING = KINDS = ("exact", "inflected", "missing")
 

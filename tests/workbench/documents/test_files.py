@@ -8,8 +8,8 @@ import pytest
 from refusals import refused
 
 from t2t_keras.io import progress
-from t2t_keras.workbench.documents.files import planned, translate_files
-from t2t_keras.workbench.documents.packages import needed_for
+from t2t_keras.workbench.documents.reading import needed_for
+from t2t_keras.workbench.documents.translating import planned, translate_files
 
 
 @pytest.fixture

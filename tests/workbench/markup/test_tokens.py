@@ -7,8 +7,7 @@ import pytest
 from refusals import refused
 
 from t2t_keras.errors import UserError
-from t2t_keras.workbench.markup.matching import match_html, match_xml
-from t2t_keras.workbench.markup.tokens import html_tokens, xml_tokens
+from t2t_keras.workbench.markup.tokens import html_tokens, match_html, match_xml, xml_tokens
 
 PIECES = (
     "<b> </b> <i\n a='x>y'> </i> <br> <br/> <img\tsrc=\"a'b\"> text &amp; & &nbsp; "

@@ -14,8 +14,7 @@ from t2t_keras import registry
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.serving.export.formats import write_format
-from t2t_keras.workbench.markup.matching import match_html
-from t2t_keras.workbench.markup.tokens import TEXT, html_tokens, xml_tokens
+from t2t_keras.workbench.markup.tokens import TEXT, html_tokens, match_html, xml_tokens
 from t2t_keras.workbench.markup.translator import translate_markup
 from t2t_keras.workbench.terms.glossary import Glossary
 from t2t_keras.workbench.terms.stage import with_terms

@@ -5,7 +5,7 @@ import pytest
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.workbench.server.continuations import continuations
+from t2t_keras.workbench.server.words import continuations
 
 
 @pytest.fixture(scope="module")

@@ -14,21 +14,15 @@ from upper_case import Endless, Source, UpperCase
 
 from t2t_keras.errors import UserError
 from t2t_keras.workbench.server import context, files, glossaries, messages
-from t2t_keras.workbench.server.apis import (
-    deepl,
-    deepl_documents,
-    deepl_glossaries,
-    libretranslate,
-    page,
-)
-from t2t_keras.workbench.server.apis.specification import specification
+from t2t_keras.workbench.server.apis import deepl, deepl_glossaries, libretranslate, page
+from t2t_keras.workbench.server.apis.libretranslate import specification
 from t2t_keras.workbench.server.app import make_app
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.endpoints import Call
-from t2t_keras.workbench.server.front import bodies, connections
+from t2t_keras.workbench.server.front import connections, gate
 from t2t_keras.workbench.server.messages import Parameters
 from t2t_keras.workbench.server.words import PREFIX_TOO_LONG, OtherWords, WordByWord
-from t2t_keras.workbench.server.work import budget
+from t2t_keras.workbench.server.work import shares
 
 ASKED = {"source": "en", "target": "de"}
 
@@ -147,7 +141,7 @@ OPEN = {"/languages", "/frontend/settings", "/download_file/{file_id}/{name}"}
 def test_which_routes_need_a_key(client_of, tmp_path):
     (tmp_path / "keys").write_text("secret\n")
     client = client_of(api_keys_file=tmp_path / "keys")
-    apis = deepl, deepl_documents, deepl_glossaries, libretranslate, page
+    apis = deepl, deepl_glossaries, libretranslate, page
     routes = {
         (route.path, method) for api in apis for route in api.ROUTES for method in route.methods
     }
@@ -169,8 +163,8 @@ def test_limits_are_those_of_the_documents(root):
         f" {glossaries._MOST_BYTES_OF_ALL >> 30} GiB for all",
         f"stored files: {files._MOST_FILES:,} with {files._MOST_BYTES >> 30} GiB in all, ",
         f" {files._MOST_OF_OWNER} with {files._MOST_BYTES_OF_OWNER >> 30} GiB for each key",
-        f"bodies being received: {bodies._MOST_HELD >> 30} GiB in all, ",
-        f" {bodies._MOST_HELD_OF_ADDRESS >> 20} MiB of an address",
+        f"bodies being received: {gate._MOST_HELD >> 30} GiB in all, ",
+        f" {gate._MOST_HELD_OF_ADDRESS >> 20} MiB of an address",
         f"{messages.MOST_FIELDS:,} parameters; {messages._MOST_CONTAINERS:,} lists and objects",
         f"{page._MOST_TERMS:,} terms of {page._MOST_CHARACTERS_OF_TERMS:,} characters in all; ",
         f"; {page._MOST_LINE:,} characters each of `q` and `prefix`",
@@ -180,6 +174,6 @@ def test_limits_are_those_of_the_documents(root):
         f"{kib} KiB a second or more; {connections.SECONDS_OF_READING:g} seconds without",
         f"a probability of {100 * context._SURE:g} % or more",
         f"After {100 * files._SHARE_OF_STOP:g} % of",
-        f"{budget._SEARCHES}, and {['', 'one', 'two'][budget._SEARCHES_A_CHARACTER]} for each",
+        f"{shares._SEARCHES}, and {['', 'one', 'two'][shares._SEARCHES_A_CHARACTER]} for each",
     ):
         assert phrase in text

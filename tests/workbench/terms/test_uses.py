@@ -4,8 +4,8 @@ import pytest
 from counted_work import work_of
 
 from t2t_keras.text.alignment import split_words
-from t2t_keras.workbench.terms.forcing import put_term
 from t2t_keras.workbench.terms.glossary import Glossary
+from t2t_keras.workbench.terms.stage import put_term
 from t2t_keras.workbench.terms.uses import find_uses, same_stem
 
 GLOSSARY = Glossary.of(

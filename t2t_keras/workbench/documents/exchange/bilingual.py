@@ -7,8 +7,7 @@ from xml.sax.saxutils import quoteattr
 
 from t2t_keras.workbench.documents.document import Unit
 from t2t_keras.workbench.documents.exchange.inline_codes import Codes, codes_of
-from t2t_keras.workbench.documents.exchange.labels import with_branches
-from t2t_keras.workbench.documents.exchange.message_markup import markup_of_message
+from t2t_keras.workbench.documents.exchange.messages import markup_of_message, with_branches
 from t2t_keras.workbench.documents.spans import Change, SpanDocument
 from t2t_keras.workbench.documents.xml_tree import Element, read_xml
 

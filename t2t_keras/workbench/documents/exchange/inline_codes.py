@@ -9,10 +9,9 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from t2t_keras.errors import UserError
-from t2t_keras.workbench.documents.exchange.icu import has_branches
+from t2t_keras.workbench.documents.exchange.messages import has_branches
 from t2t_keras.workbench.documents.xml_tree import Element
-from t2t_keras.workbench.markup.matching import is_note, parts_words
-from t2t_keras.workbench.markup.tokens import xml_tokens
+from t2t_keras.workbench.markup.tokens import is_note, parts_words, xml_tokens
 
 # Around text that is translated. All other elements are codes, whatever is in them.
 AROUND = {"g", "mrk", "pc", "hi"}

@@ -14,7 +14,7 @@ from t2t_keras.workbench.documents.exchange.bilingual import (
     with_prefix,
 )
 from t2t_keras.workbench.documents.exchange.inline_codes import AROUND
-from t2t_keras.workbench.documents.exchange.labels import find_accelerators
+from t2t_keras.workbench.documents.exchange.messages import find_accelerators
 from t2t_keras.workbench.documents.spans import Change
 from t2t_keras.workbench.documents.xml_tree import Element, walk
 

@@ -8,9 +8,16 @@ from t2t_keras.text.files import has_letters
 from t2t_keras.workbench.documents.document import Unit, main_language
 from t2t_keras.workbench.documents.segments import is_spaced, unwrapped_markup
 from t2t_keras.workbench.documents.spans import SpanDocument, decoded, is_charset
-from t2t_keras.workbench.markup.matching import is_kept, match_html
 from t2t_keras.workbench.markup.reading import html_segments
-from t2t_keras.workbench.markup.tokens import EMPTY, OPEN, UNFINISHED, Token, html_tokens
+from t2t_keras.workbench.markup.tokens import (
+    EMPTY,
+    OPEN,
+    UNFINISHED,
+    Token,
+    html_tokens,
+    is_kept,
+    match_html,
+)
 
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 # Of attributes that a reader sees.

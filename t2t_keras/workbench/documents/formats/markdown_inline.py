@@ -14,8 +14,15 @@ from markdown_it import MarkdownIt
 from t2t_keras.text.files import has_letters
 from t2t_keras.workbench.documents.exchange.inline_codes import MASK, lone_code
 from t2t_keras.workbench.documents.formats.markdown_syntax import Mark
-from t2t_keras.workbench.markup.matching import HTML_BLOCKS, HTML_KEPT, is_kept, parts_words
-from t2t_keras.workbench.markup.tokens import CLOSE, OPEN, html_tokens
+from t2t_keras.workbench.markup.tokens import (
+    CLOSE,
+    HTML_BLOCKS,
+    HTML_KEPT,
+    OPEN,
+    html_tokens,
+    is_kept,
+    parts_words,
+)
 
 # Where the characters of a delimiter begin and end, from the one that the parser names.
 _AROUND = {

@@ -14,8 +14,7 @@ from t2t_keras.workbench.server.apis.libretranslate import required
 from t2t_keras.workbench.server.endpoints import Call, Endpoint
 from t2t_keras.workbench.server.messages import ApiError, json_response, unless_gone
 from t2t_keras.workbench.server.words import PREFIX_TOO_LONG, OtherWords, WordByWord
-from t2t_keras.workbench.server.work.budget import Budget
-from t2t_keras.workbench.server.work.places import in_own_thread
+from t2t_keras.workbench.server.work.shares import Budget, in_own_thread
 from t2t_keras.workbench.terms.glossary import Glossary
 
 _FOLDER = Path(__file__).parents[1] / "page"

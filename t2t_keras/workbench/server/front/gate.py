@@ -1,19 +1,198 @@
-"""The outermost layer of every request: limits, metrics, log, errors."""
+"""The outermost layer of every request: limits, metrics, log, errors.
 
+Bodies are checked for a key before they are parsed or stored, and limited in size.
+"""
+
+import collections
+import itertools
+import json
 import logging
+import re
 import time
+from collections.abc import Iterator
+from urllib.parse import unquote_plus
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from t2t_keras.workbench.server.front.bodies import Bodies, Body
-from t2t_keras.workbench.server.messages import MOST_FIELDS, where
+from t2t_keras.workbench.server.access import Access, network_of
+from t2t_keras.workbench.server.config import MEBIBYTE, ServerConfig
+from t2t_keras.workbench.server.messages import (
+    MOST_FIELDS,
+    ApiError,
+    content_kind,
+    form_text,
+    where,
+)
 from t2t_keras.workbench.server.metrics import Metrics
 
+_KEY_SCHEMES = ("deepl-auth-key", "bearer")
+_FILE_ROUTES = ("/translate_file", "/v2/document")
+# A form with a file must have its key in this many first bytes, if the head has none.
+_MOST_BEFORE_KEY = MEBIBYTE
+# Bytes of unanswered requests, of all addresses and of one.
+_MOST_HELD, _MOST_HELD_OF_ADDRESS = 1 << 30, 256 * MEBIBYTE
+
+# Keys in bodies. Every repetition is bounded, so that a search takes linear time.
+_IN_FORM = re.compile(rb"(?:^|&)(?:api_key|auth_key)=([^&]{1,1000})")
+_IN_JSON = re.compile(
+    rb'"(?:api_key|auth_key)"\s{0,16}:\s{0,16}("(?:[^"\\\x00-\x1f]|\\.){1,1000}")'
+)
+_IN_MULTIPART = re.compile(
+    rb'name="?(?:api_key|auth_key)"?[^\r\n]{0,200}\r\n(?:[^\r\n]{1,200}\r\n){0,4}\r\n'
+    rb"([^\r\n]{1,1000})\r\n"
+)
+_MOST_CANDIDATES = 16
 _LOG = logging.getLogger("t2t_keras.server")
 
 _DEEPL = ("/v2/", "/v3/")
+
+
+def key_of_head(authorization: str) -> str:
+    """Returns the key in an Authorization header; "" = none."""
+    scheme, _, key = authorization.strip().partition(" ")
+    return key.strip() if scheme.lower() in _KEY_SCHEMES else ""
+
+
+class Bodies:
+    """Limits the bytes of all bodies whose requests are not answered yet.
+
+    Args:
+      access: knows the keys.
+      config: says how large a body may be.
+    """
+
+    def __init__(self, access: Access, config: ServerConfig):
+        self.access, self.config = access, config
+        self._held: collections.Counter[str] = collections.Counter()
+
+    def hold(self, address: str, size: int) -> None:
+        """Counts bytes from an address; raises `ApiError` if it, or all together, sent too many."""
+        self._held[address] += size
+        if self._held[address] > _MOST_HELD_OF_ADDRESS:
+            raise ApiError(429, "Too many requests: too much is being sent at once", 5)
+        if self._held.total() > _MOST_HELD:
+            raise ApiError(503, "The server is receiving too much at once", 5)
+
+    def release(self, address: str, size: int) -> None:
+        """Takes back what `hold` counted, when a request is answered."""
+        self._held[address] -= size
+        if self._held[address] <= 0:
+            del self._held[address]
+
+
+class Body:
+    """The body of a request, as ASGI's `receive`.
+
+    Raises:
+      ApiError: while receiving: the body is too large, or neither it nor the head has a valid key
+        where one is required.
+    """
+
+    def __init__(self, bodies: Bodies, scope: Scope, receive: Receive):
+        self._bodies, self._scope, self._receive = bodies, scope, receive
+        self._headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        self._address = network_of(scope["client"][0]) if scope.get("client") else ""
+        self._most = self._left = _most_bytes(scope["path"], bodies.config)
+        length = self._headers.get(b"content-length", "0")
+        if length.isdigit() and (len(length) > 18 or int(length) > self._most):
+            self._left = -1
+        self._held = 0
+        self._is_proven = not bodies.access.needs_key
+        self._replayed: collections.deque[Message] = collections.deque()
+
+    def close(self) -> None:
+        """Releases the bytes of the body."""
+        self._bodies.release(self._address, self._held)
+        self._held = 0
+
+    async def __call__(self) -> Message:
+        """Returns the next message of ASGI."""
+        if self._left < 0:
+            raise _too_large(self._most)
+        if not self._is_proven:
+            await self._prove()
+        return self._replayed.popleft() if self._replayed else await self._next()
+
+    async def _next(self) -> Message:
+        message = await self._receive()
+        size = len(message.get("body", b""))
+        self._left -= size
+        if self._left < 0:
+            raise _too_large(self._most)
+        if size:
+            self._held += size
+            self._bodies.hold(self._address, size)
+        return message
+
+    async def _prove(self) -> None:
+        """Reads until there is a key; raises `ApiError` if the request has no valid one."""
+        access = self._bodies.access
+        query = self._scope.get("query_string", b"")
+        key = key_of_head(self._headers.get(b"authorization", ""))
+        keys = [key] if key else [*_keys(_IN_FORM, query)]
+        if not keys:
+            body = await self._first_bytes()
+            if not body:
+                # There is no body to parse: the route itself asks for a key if it needs one.
+                self._is_proven = True
+                return
+            kind = content_kind(self._headers.get(b"content-type", ""))
+            keys = list(_keys(_pattern(kind), body))
+        if not any(map(access.recognizes, keys)):
+            self._replayed.clear()
+            # Raises the error, and counts the request.
+            access.client(next(iter(keys), ""), self._address)
+        self._is_proven = True
+
+    async def _first_bytes(self) -> bytes:
+        """Returns the body, or the beginning of a file, to look for a key; it is replayed later."""
+        most = _MOST_BEFORE_KEY if self._scope["path"] in _FILE_ROUTES else self._most
+        body, more = bytearray(), True
+        while more and len(body) < most:
+            message = await self._next()
+            if message["type"] != "http.request":
+                self._replayed.append(message)
+                return bytes(body)
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        whole = bytes(body)
+        self._replayed.append({"type": "http.request", "body": whole, "more_body": more})
+        return whole
+
+
+def _pattern(kind: str) -> re.Pattern[bytes]:
+    if kind == "multipart/form-data":
+        return _IN_MULTIPART
+    return _IN_FORM if kind == "application/x-www-form-urlencoded" else _IN_JSON
+
+
+def _keys(pattern: re.Pattern[bytes], body: bytes) -> Iterator[str]:
+    """Yields possible keys in an unparsed body."""
+    for match in itertools.islice(pattern.finditer(body), _MOST_CANDIDATES):
+        if pattern is _IN_FORM:
+            yield unquote_plus(form_text(match[1]))
+        elif pattern is _IN_MULTIPART:
+            yield match[1].decode("utf-8", "replace")
+        else:
+            try:
+                yield json.loads(match[1])
+            except ValueError:
+                continue
+
+
+def _most_bytes(path: str, config: ServerConfig) -> int:
+    if path in _FILE_ROUTES:
+        return config.max_file_bytes + MEBIBYTE
+    if "/glossaries" in path:
+        return 11 * MEBIBYTE
+    # A character is 12 bytes at most, as two escapes in JSON or four of a form.
+    return 12 * config.max_characters + MEBIBYTE
+
+
+def _too_large(most: int) -> ApiError:
+    return ApiError(413, f"Request entity too large: expected at most {most:,} bytes")
 
 
 def error_response(

@@ -3,7 +3,7 @@
 import pytest
 
 from t2t_keras.workbench.documents import read_document, translate_document
-from t2t_keras.workbench.documents.exchange.icu import pieces_of
+from t2t_keras.workbench.documents.exchange.messages import pieces_of
 
 XLIFF = (
     '<xliff version="1.2"><file source-language="en" target-language="de"><body>'

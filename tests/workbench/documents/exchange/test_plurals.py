@@ -4,7 +4,7 @@ import gettext
 
 import pytest
 
-from t2t_keras.workbench.documents.exchange.plurals import default_header, plural_forms
+from t2t_keras.workbench.documents.exchange.po import default_header, plural_forms
 
 
 @pytest.mark.parametrize(

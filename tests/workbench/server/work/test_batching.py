@@ -13,7 +13,7 @@ from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.metrics import Metrics
 from t2t_keras.workbench.server.service import Options, TranslationService
 from t2t_keras.workbench.server.work.batching import Batcher, QueueFullError
-from t2t_keras.workbench.server.work.budget import Budget, JobEndedError
+from t2t_keras.workbench.server.work.shares import Budget, JobEndedError
 
 
 class Recorder:

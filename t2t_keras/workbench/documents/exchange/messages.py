@@ -1,14 +1,18 @@
-"""ICU messages: the branches of `{count, plural, one {# boat} other {# boats}}` are text.
+"""Syntax in the messages of programs: branches of ICU messages, accelerators of menus, and tags.
 
-See https://unicode-org.github.io/icu/userguide/format_parse/messages/.
+The branches of `{count, plural, one {# boat} other {# boats}}` are text, see
+https://unicode-org.github.io/icu/userguide/format_parse/messages/.
 """
 
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from t2t_keras.workbench.documents.document import Piece
+from t2t_keras.workbench.documents.document import Document, Piece, Unit, markup_of
+from t2t_keras.workbench.markup.tokens import CLOSE, EMPTY, OPEN, Token, html_tokens, match_html
 from t2t_keras.workbench.placeholders import has_words
+from t2t_keras.workbench.placeholders.accelerators import Accelerator, with_mark, without_mark
 
 _BRANCHED = re.compile(r"\{\s*[\w.\-]+\s*,\s*(plural|selectordinal|select|choice)\s*,")
 _OFFSET = re.compile(r"\s*offset\s*:\s*\d+")
@@ -18,6 +22,16 @@ _END = re.compile(r"\s*\}")
 _SIGN = re.compile(r"''|'[{}#|][^']*(?:'|$)|[{}]")
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s<>/]*+)[^<>]*?(/?)>")
 _MAX_DEPTH = 20
+_MARKS = "_&"
+# Such as "_Save as...": without translations, only these labels show that a mark opens menus.
+_SURE_LABEL = re.compile(r"[_&](?=[A-Z0-9])\S+(?:\s\S+){0,3}")
+_STAYS = "messages of ICU with text around their branches"
+_TAGS = {OPEN, CLOSE, EMPTY}
+# The elements without content that also stand without attributes.
+_BARE = {"br", "hr", "wbr"}
+# Those that HTML lets end without a tag, and what stands before them: no word and a space.
+_LEFT_OPEN = {"p", "li", "dt", "dd"}
+_BEFORE_BLOCK = re.compile(r"(?:^|\w|[.!?:;)>\u2026]\s*)$")
 
 
 class _UnreadableError(Exception):
@@ -161,3 +175,92 @@ def _arguments(text: str) -> list[str] | None:
                 return None
             arguments.append(text[sign.start() : position])
     return sorted(arguments)
+
+
+def with_branches(document: Document, units: Iterable[Unit]) -> list[Unit]:
+    """Makes the branches of ICU messages pieces; leaves out and counts unreadable messages."""
+    readable = []
+    for unit in units:
+        pieces = pieces_of(unit.source)
+        if pieces == []:
+            document.left_out[_STAYS] += 1
+        else:
+            unit.pieces = pieces or ()
+            readable.append(unit)
+    return readable
+
+
+def find_accelerators(units: Sequence[Unit], named: str = "") -> None:
+    """Removes the accelerator marks from labels, if the catalogue uses accelerators.
+
+    It does where most translations of labels have the mark too. Where none is translated, short
+    labels that begin with the mark tell that it does.
+
+    Args:
+      units: of a document.
+      named: the mark that the document names, "" = none.
+    """
+    for mark in named or _MARKS:
+        marked = [unit for unit in units if unit.format == "text" and not unit.pieces]
+        labels = [
+            (unit, *label)
+            for unit in marked
+            if (label := without_mark(unit.source, marks=mark))[1] is not None
+        ]
+        if named or _are_used(mark, labels):
+            for unit, text, accelerator in labels:
+                unit.pieces = [Piece(text, functools.partial(_with_mark, accelerator))]
+
+
+def _are_used(mark: str, labels: Sequence[tuple[Unit, str, Accelerator]]) -> bool:
+    translated = [
+        without_mark(unit.target, is_label=True, marks=mark)[1] is not None
+        for unit, _, _ in labels
+        if unit.is_translated
+    ]
+    if translated:
+        return 2 * sum(translated) > len(translated)
+    return any(_SURE_LABEL.fullmatch(unit.source.strip()) for unit, _, _ in labels)
+
+
+def _with_mark(accelerator: Accelerator, translation: str) -> str:
+    has_mark = without_mark(translation, is_label=True, marks=accelerator.mark)[1]
+    return translation if has_mark else with_mark(translation, accelerator)
+
+
+def markup_of_message(text: str) -> str:
+    """Returns the format of a message: "html" where all its tags match, else "text".
+
+    In "Use `<style>` for the output" and "Open `<file>`" a tag is a word of the sentence. As HTML
+    the first has no text after the tag, and the second lacks a word.
+    """
+    if markup_of(text) == "text":
+        return "text"
+    tokens = list(html_tokens(text))
+    partners, ends = match_html(tokens)
+    # A script or a title that is not closed has all that follows as its content.
+    swallowing = {token.name for token in tokens if token.kind not in _TAGS}
+    empty = {token.name for token in tokens if token.kind == EMPTY}
+    found = [
+        partner is not None
+        or end is not None  # HTML ends it there.
+        or (token.kind == CLOSE and token.name in empty)
+        or (token.name in _LEFT_OPEN and _begins_block(before, token))
+        or (_is_empty(token) and token.name not in swallowing)
+        for before, token, partner, end in zip(
+            [None, *tokens], tokens, partners, ends, strict=False
+        )
+        if token.kind in _TAGS
+    ]
+    return "html" if found and all(found) else "text"
+
+
+def _begins_block(before: Token | None, token: Token) -> bool:
+    return token.kind == OPEN and bool(_BEFORE_BLOCK.search(before.raw[-20:] if before else ""))
+
+
+def _is_empty(token: Token) -> bool:
+    """Returns whether a tag is of an element without content."""
+    if token.kind == EMPTY:
+        return token.name in _BARE or "=" in token.raw or token.raw.endswith("/>")
+    return token.kind == OPEN and token.raw.endswith("/>")
