@@ -6,7 +6,7 @@ and matching take time in proportion to its length, however deep its elements ar
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from t2t_keras.errors import UserError
@@ -290,13 +290,20 @@ def _doctype_end(text: str, start: int) -> int:
 
 
 def match_html(
-    tokens: Sequence[Token], to_end: bool = False
+    tokens: Sequence[Token],
+    to_end: bool = False,
+    ended_by: Mapping[str, Collection[str]] = _ENDED_BY,
 ) -> tuple[list[int | None], list[int | None]]:
     """Returns, for each token, that of the other tag of its element, and where the element ends.
 
     That is the number of the token after it, None for what is not an opening tag. A tag that is
     not closed, or closes nothing, has no other one; what the standard ends without a tag ends;
     at the end of all tokens only if they are read `to_end`, as a whole page.
+
+    Args:
+      tokens: of a text.
+      to_end: see above.
+      ended_by: the elements that end where one of others begins, with those others.
     """
     partners: list[int | None] = [None] * len(tokens)
     ends: list[int | None] = [None] * len(tokens)
@@ -306,13 +313,13 @@ def match_html(
     def ended(at: int) -> int:
         number = opened.pop()
         names[tokens[number].name] -= 1
-        if tokens[number].name in _ENDED_BY:
+        if tokens[number].name in ended_by:
             ends[number] = at
         return number
 
     for number, token in enumerate(tokens):
         if token.kind == OPEN or (token.kind == EMPTY and token.name == "hr"):
-            while opened and token.name in _ENDED_BY.get(tokens[opened[-1]].name, ()):
+            while opened and token.name in ended_by.get(tokens[opened[-1]].name, ()):
                 ended(number)
         if token.kind == OPEN:
             opened.append(number)
@@ -329,26 +336,17 @@ def match_html(
 
 def match_xml(tokens: Sequence[Token], text: str) -> tuple[list[int | None], list[int | None]]:
     """Returns what `match_html` does; a `UserError` where tags do not match."""
-    partners: list[int | None] = [None] * len(tokens)
-    ends: list[int | None] = [None] * len(tokens)
-    opened: list[int] = []
-    position, places, begun = 0, [], False
-    for number, token in enumerate(tokens):
-        places.append(position)
-        position += len(token.raw)
+    partners, ends = match_html(tokens, ended_by={})
+    position, begun = 0, False
+    for token, partner in zip(tokens, partners, strict=True):
         if token.name == "!DOCTYPE" and begun:
-            raise malformed(text, places[number], "<!DOCTYPE after the first tag, or twice")
+            raise malformed(text, position, "<!DOCTYPE after the first tag, or twice")
+        if token.kind in (OPEN, CLOSE) and partner is None:
+            tags = f"<{token.name}>", f"</{token.name}>"
+            here, other = tags if token.kind == OPEN else reversed(tags)
+            raise malformed(text, position, f"{here} without its {other}")
         begun = begun or token.kind in (OPEN, EMPTY) or token.name == "!DOCTYPE"
-        if token.kind == OPEN:
-            opened.append(number)
-        elif token.kind == CLOSE:
-            if not opened or tokens[opened[-1]].name != token.name:
-                expected = f"</{tokens[opened[-1]].name}>" if opened else "none"
-                raise malformed(text, places[number], f"expected {expected} as the closing tag")
-            partner = opened.pop()
-            partners[number], partners[partner], ends[partner] = partner, number, number + 1
-    if opened:
-        raise malformed(text, places[opened[-1]], f"<{tokens[opened[-1]].name}> is not closed")
+        position += len(token.raw)
     return partners, ends
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from t2t_keras.workbench.server.passages import (
 )
 from t2t_keras.workbench.terms.glossary import Glossary
 from t2t_keras.workbench.terms.stage import with_terms
-
-if TYPE_CHECKING:
-    from t2t_keras.decoding.translator import Translator
 
 # Of so many symbols, those that begin a word are tried: others go on with the word before. Some
 # begin the same word.
@@ -47,9 +44,7 @@ class Continuation(NamedTuple):
     translation: Translation
 
 
-def continuations(
-    translator: "Translator", line: str, prefix: str, count: int
-) -> list[Continuation]:
+def continuations(translator: Translator, line: str, prefix: str, count: int) -> list[Continuation]:
     """Returns translations that begin alike and go on with different words, the likeliest first.
 
     Each is the best that the search finds after one of the likeliest next symbols.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from t2t_keras.errors import UserError
-from t2t_keras.workbench.documents.document import Document, Unit, checked_languages
+from t2t_keras.workbench.documents.document import Unit, checked_languages
 from t2t_keras.workbench.documents.exchange.messages import (
     find_accelerators,
     markup_of_message,
@@ -21,7 +21,14 @@ from t2t_keras.workbench.documents.exchange.po_entries import (
     entries_of,
     field_lines,
 )
-from t2t_keras.workbench.documents.spans import Text, decoded, is_charset, replaced
+from t2t_keras.workbench.documents.spans import (
+    Change,
+    SpanDocument,
+    Text,
+    decoded,
+    is_charset,
+    replaced,
+)
 
 # "one" and "other", as in English; the same with 0 as in French; none at all; and the Slavic ones.
 _TWO = "nplurals=2; plural=(n != 1);"
@@ -107,17 +114,17 @@ def read(path: Path, languages: tuple[str, str], content: bytes) -> "PoDocument"
     return PoDocument(path, languages, text, entries)
 
 
-class PoDocument(Document):
+class PoDocument(SpanDocument):
     """A PO file; `entries` excludes the headers."""
 
     def __init__(
         self, path: Path, languages: tuple[str, str], text: Text, entries: Sequence[Entry]
     ):
-        self.text = text
         self.headers = [entry for entry in entries if entry.is_header]
         self.entries = [entry for entry in entries if not entry.is_header]
         fields = self.headers[0].fields() if self.headers else {}
-        super().__init__(path, checked_languages(path, ("", fields.get("Language", "")), languages))
+        named = "", fields.get("Language", "")
+        super().__init__(path, checked_languages(path, named, languages), text)
         header = fields.get("Plural-Forms", "")
         self.plural_header = "" if plural_forms(header) else default_header(self.languages[1])
         self.forms = plural_forms(self.plural_header or header)
@@ -150,26 +157,27 @@ class PoDocument(Document):
             for form in range(self.forms.count)
         ]
 
-    def content(self) -> bytes:
-        """See `Document`."""
-        newline = next(iter(re.findall(r"\r\n|\n|\r", self.text.text)), "\n")
+    def changes(self) -> list[Change]:
+        """See `SpanDocument`."""
+        newline = next(iter(re.findall(r"\r\n|\n|\r", self.read.text)), "\n")
         changes = [
             change
             for entry, units in zip(self.entries, self.of_entry, strict=True)
             if any(unit.match for _, unit in units)
-            for change in _changes(self.text.text, entry, units, newline)
+            for change in _changes(self.read.text, entry, units, newline)
         ]
-        if not changes:
-            return self.text.encoded(self.text.text)
-        changes = self._header_changes(newline) + changes
-        text = replaced(self.text.text, sorted(changes, key=lambda change: change[:2]))
+        return self._header_changes(newline) + changes if changes else []
+
+    def content(self) -> bytes:
+        """See `Document`."""
+        text = replaced(self.read.text, self.changes())
         try:
-            return self.text.encoded(text)
+            return self.read.encoded(text)
         except UnicodeEncodeError:
             # The header says so.
             return _CHARSET.sub(rb"\1UTF-8", text.encode(), count=1)
 
-    def _header_changes(self, newline: str) -> list[tuple[int, int, str]]:
+    def _header_changes(self, newline: str) -> list[Change]:
         """Returns the change of a template's header, or of one that lacks what it has to say."""
         [header, *_] = self.headers or [None]
         old = header.targets.get(None, "") if header else _CONTENT_TYPE
@@ -189,7 +197,7 @@ class PoDocument(Document):
         if text == old:
             return []
         flags = [flag for flag in header.flags if flag != "fuzzy"]
-        return changes_of(self.text.text, header, [("msgstr", text)], flags, [], newline)
+        return changes_of(self.read.text, header, [("msgstr", text)], flags, [], newline)
 
 
 def _unit(entry: Entry, source: str, target: str, form: int | None) -> Unit:
@@ -228,9 +236,7 @@ def _is_safe(source: str, directive: re.Pattern | None, target: str) -> bool:
     return found[0] == found[1] and tags[0] == tags[1]
 
 
-def _changes(
-    text: str, entry: Entry, units: list[tuple[str, Unit]], newline: str
-) -> list[tuple[int, int, str]]:
+def _changes(text: str, entry: Entry, units: list[tuple[str, Unit]], newline: str) -> list[Change]:
     flags = [flag for flag in entry.flags if flag != "fuzzy"]
     if any(unit.needs_review for _, unit in units):
         flags.insert(0, "fuzzy")

@@ -7,6 +7,8 @@ import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 
+from t2t_keras.workbench.documents.spans import Change
+
 _TOKEN = re.compile(
     r"""(?P<space>\s+)|(?P<comment>\#[^\n\r]*)|(?P<string>"(?:[^"\\\n\r]|\\.)*")"""
     r"""|(?P<index>\[\s*\d{1,3}\s*\])|(?P<keyword>[a-z_]+)"""
@@ -203,7 +205,7 @@ def changes_of(
     flags: Sequence[str],
     comments: Sequence[str],
     newline: str,
-) -> list[tuple[int, int, str]]:
+) -> list[Change]:
     """Returns the changes that new translations make in an entry; previous messages are removed.
 
     Args:
