@@ -104,7 +104,7 @@ STUBS = {
     "train_run": ("experiment", SimpleNamespace(signal=0)),
     "dry_run": ("training.memory.microbatch", "estimate"),
     "_generate_missing": ("bin.t2t_trainer", None),
-    "translate_files": ("workbench.documents.files", 0),
+    "translate_files": ("workbench.documents.translating", 0),
     "share_cores": ("decoding.engines.keras", None),
     "serve": ("workbench.server.run", None),
 }

@@ -128,11 +128,11 @@ class PoDocument(SpanDocument):
         header = fields.get("Plural-Forms", "")
         self.plural_header = "" if plural_forms(header) else default_header(self.languages[1])
         self.forms = plural_forms(self.plural_header or header)
-        self.of_entry: list[list[tuple[str, Unit]]] = list(map(self._units, self.entries))
+        self.of_entry: list[list[tuple[str, Unit]]] = list(map(self._units_of, self.entries))
         self.add_units(unit for units in self.of_entry for _, unit in units)
         find_accelerators(self.units, fields.get("X-Accelerator-Marker", ""))
 
-    def _units(self, entry: Entry) -> list[tuple[str, Unit]]:
+    def _units_of(self, entry: Entry) -> list[tuple[str, Unit]]:
         """Returns the keyword and the unit of each translation that an entry has."""
         if entry.context in _CREDITS or entry.source in _CREDITS_TEXT:
             self.left_out["names of translators"] += 1
