@@ -135,7 +135,7 @@ def test_the_time_to_stop_begins_with_the_signal():
 
 
 # All others need a key where there are any; /suggest is refused anyway.
-OPEN = {"/languages", "/frontend/settings", "/download_file/{file_id}/{name}"}
+OPEN = {"/languages", "/frontend/settings", "/download_file/{file_id}/{name}", "/spec"}
 
 
 def test_which_routes_need_a_key(client_of, tmp_path):
