@@ -153,9 +153,10 @@ class Source:
 class Endless(UpperCase):
     """Searches without end."""
 
-    def encode(self, *arguments):
+    def encode(self, lines, *arguments):
         while True:
-            self.search_lines(super().encode(*arguments))
+            super().encode(lines, *arguments)
+            self.search_lines(lines)
             time.sleep(0.001)  # Others have work, too.
 
 
