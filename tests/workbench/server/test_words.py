@@ -1,7 +1,12 @@
-"""What the page is told of words."""
+"""What the page is told of words, and translations that go on in different ways."""
 
+import pytest
+
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.translation import Translation
+from t2t_keras.decoding.translator import Translator
 from t2t_keras.text.sentences import sentence_splitter
-from t2t_keras.workbench.server.words import WordByWord
+from t2t_keras.workbench.server.words import WordByWord, continuations
 
 
 def test_words_of_which_nothing_is_known(aligning):
@@ -21,3 +26,55 @@ def test_the_words_of_sentences_without_space_between_them(aligning):
     [line] = WordByWord(split=sentence_splitter("zh"))(aligning, ["你好。再见。"])
     assert line["source_words"] == ["你好。", "再见。"]
     assert line["alignment"] == [[0, 1], [1, 2]]
+
+
+@pytest.fixture(scope="module")
+def translator(model, tokenizer):
+    return Translator(model, tokenizer, DecodeConfig(beam_size=2, extra_length=3))
+
+
+def test_each_is_the_best_translation_behind_its_word(translator):
+    line = "the small dog sleeps"
+    for prefix in ("", "the big cat"):
+        found = continuations(translator, line, prefix, 3)
+        assert len({each.word for each in found}) == len(found) == 3
+        words = prefix.split()
+        for each in found:
+            assert each.text.split()[: len(words) + 1] == [*words, each.word]
+        # Those that are a piece, by the translator's own prefixes.
+        firsts = [f"{prefix} {each.word}".strip() for each in found]
+        again = translator.translate([line] * len(firsts), firsts)
+        assert [each.text for each in again] == [each.text for each in found]
+
+
+def test_the_likeliest_word_is_that_of_the_best_translation_of_a_greedy_search(model, tokenizer):
+    greedy = Translator(model, tokenizer, DecodeConfig(beam_size=1, extra_length=3))
+    line = "a man sees the tree"
+    [best] = greedy.translate([line])
+    assert continuations(greedy, line, "", 2)[0].text == best.text
+
+
+def test_a_beginning_is_read_in_nfc(translator):
+    found = [continuations(translator, "a dog", begin, 2) for begin in ("cafe\u0301", "caf\u00e9")]
+    assert found[0]
+    assert [each.text for each in found[0]] == [each.text for each in found[1]]
+
+
+def test_what_changes_the_beginning_is_left_out(translator, tokenizer, monkeypatch):
+    pieces = tokenizer.vocabulary().items()
+    symbols = [number for piece, number in pieces if piece[0] == "\u2581" != piece][:4]
+    firsts = tokenizer.decode([[symbol] for symbol in symbols])
+    monkeypatch.setattr(translator.engine, "next_symbols", lambda *_: symbols)
+
+    def translate(lines, prefixes):
+        # The first is not as it was begun, and of the second no more is there.
+        texts = [prefixes[0].replace("red", "green"), "red", *prefixes[2:]]
+        return [Translation(text, 0.0, postprocessed=text) for text in texts]
+
+    monkeypatch.setattr(translator, "translate", translate)
+    found = continuations(translator, "a dog", "red", 2)
+    assert [each.word for each in found] == firsts[2:]
+
+
+def test_a_blank_line_has_none(translator):
+    assert continuations(translator, " ", "", 3) == []
