@@ -1,3 +1,5 @@
-"""A small vocabulary and models of it."""
+"""A small vocabulary, models of it and a run, and how a command refuses its flags."""
 
+from commands import refused  # noqa: F401
+from random_runs import random_run, save_random_run  # noqa: F401
 from small_models import model, random_model, tokenizer, write  # noqa: F401

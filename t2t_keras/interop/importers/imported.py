@@ -97,7 +97,7 @@ class Settings:
     """
 
     def __init__(self, values: Mapping[str, Any], origin: str):
-        self._values, self._origin = values, origin
+        self._values, self.origin = values, origin
 
     def get(self, name: str, default: Any = None) -> Any:
         """Returns the value of a setting."""
@@ -107,7 +107,7 @@ class Settings:
         """Returns the value of a setting; raises `UserError` where it is not given."""
         if self._values.get(name) is None:
             raise UserError(
-                f"{self._origin}: expected a value of {name}, got none.", code="missing_setting"
+                f"{self.origin}: expected a value of {name}, got none.", code="missing_setting"
             )
         return self._values[name]
 
@@ -121,7 +121,7 @@ class Settings:
         if value not in allowed:
             expected = " or ".join(map(repr, allowed))
             raise UserError(
-                f"{self._origin}: {name}={brief(value)} cannot be represented here; expected "
+                f"{self.origin}: {name}={brief(value)} cannot be represented here; expected "
                 f"{expected}.",
                 code="not_supported",
             )

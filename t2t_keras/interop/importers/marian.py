@@ -45,7 +45,7 @@ def read_huggingface(model: str | Path) -> Imported:
     """
     folder = Path(model)
     settings = Settings(read_json(folder / "config.json", _ADVICE), str(folder / "config.json"))
-    hparams = _hyperparameters(settings)
+    hparams = hyperparameters(settings)
     one_vocabulary = settings.get("share_encoder_decoder_embeddings", True)
     weights = read_weights(folder, "model.safetensors", "pytorch_model.bin")
     source, target, projection = _tables(weights, settings, folder)
@@ -73,7 +73,12 @@ def read_huggingface(model: str | Path) -> Imported:
     return Imported(hparams, found, listed_pieces(*pieces, models, folder))
 
 
-def _hyperparameters(settings: Settings) -> dict[str, Any]:
+def hyperparameters(settings: Settings) -> dict[str, Any]:
+    """Returns what the settings of a `MarianMTModel` are called here.
+
+    Raises:
+      UserError: one that changes what the model computes cannot be represented.
+    """
     settings.only("model_type", "marian")
     settings.only("static_position_embeddings", True)
     for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):

@@ -1,6 +1,6 @@
 """Models of Marian in its own form: an .npz with its options inside, and vocabularies beside it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,7 @@ def read_marian(model: str | Path, vocabulary: str | Path = "") -> Imported:
     path = _find_model(Path(model))
     arrays = _read_arrays(path)
     options = read_yaml(arrays.pop(_OPTIONS).tobytes().rstrip(b"\0"), f"{path}: {_OPTIONS}")
-    hparams = _hyperparameters(options, f"{path}: {_OPTIONS}")
+    hparams = hyperparameters(Settings(options, f"{path}: {_OPTIONS}"))
     shared = arrays.pop("Wemb", None)
     source, target = (arrays.pop(f"{side}_Wemb", shared) for side in ("encoder", "decoder"))
     if source is None or target is None:
@@ -148,8 +148,12 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     }
 
 
-def _hyperparameters(options: Mapping[str, Any], origin: str) -> dict[str, Any]:
-    settings = Settings(options, origin)
+def hyperparameters(settings: Settings) -> dict[str, Any]:
+    """Returns what Marian's options are called here.
+
+    Raises:
+      UserError: one that changes what the model computes cannot be represented.
+    """
     for name, allowed in _ONLY.items():
         settings.only(name, *allowed)
     width = settings.get("transformer-dim-ffn")
@@ -162,7 +166,7 @@ def _hyperparameters(options: Mapping[str, Any], origin: str) -> dict[str, Any]:
     if pre_norm is None:
         said = ", ".join(f"{name}={each!r}" for name, each in norms.items())
         raise UserError(
-            f"{origin}: {said} cannot be represented here; expected '', 'dan' and '', or "
+            f"{settings.origin}: {said} cannot be represented here; expected '', 'dan' and '', or "
             f"'n', 'da' and 'n'.",
             code="not_supported",
         )

@@ -12,8 +12,7 @@ from refusals import refused
 from torch_files import save_as_torch
 
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.interop.importers.fairseq import hyperparameters, read_fairseq
-from t2t_keras.interop.importers.imported import Settings
+from t2t_keras.interop.importers.fairseq import read_fairseq
 from t2t_keras.interop.importers.pickles import plain
 from t2t_keras.interop.importers.tensors import read_pytorch
 from t2t_keras.text.tokenizer import SPACE, same_vocabulary
@@ -111,64 +110,6 @@ def test_an_output_of_its_own(tmp_path, output_name):
     np.testing.assert_array_equal(found.weights[ours[1]], target)
     reverse = found.weights["target_embedding/table/reverse_embeddings"]
     np.testing.assert_array_equal(reverse, output.T)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("decoder_normalize_before", True),
-        ("no_decoder_final_norm", True),
-        ("adaptive_softmax_cutoff", "10,20"),
-        ("cross_self_attention", True),
-        ("no_token_positional_embeddings", True),
-        ("encoder_layers_to_keep", "0,2"),
-        ("decoder_layers_to_keep", "0,2"),
-        ("adaptive_input", True),
-        ("no_cross_attention", True),
-        ("base_layers", 1),
-        ("encoder_learned_pos", True),
-        ("encoder_embed_dim", 8),
-        ("decoder_input_dim", 8),
-        ("encoder_attention_heads", 8),
-        ("encoder_ffn_embed_dim", 64),
-        ("decoder_output_dim", 8),
-        ("activation_fn", "relu_squared"),
-    ],
-)
-def test_what_cannot_be_represented_is_refused_by_name(name, value):
-    values = plain(read_pytorch(SHARED / "checkpoint.pt")["cfg"]["model"], "it")
-    hyperparameters(Settings(values, "it"))
-    changed = Settings(values | {name: value}, "it")
-    with refused("not_supported", "it: ") as error:
-        hyperparameters(changed)
-    assert any(f"it: {start}" in str(error.value) for start in ("encoder", "decoder", name))
-
-
-@pytest.mark.parametrize(
-    ("theirs", "ours"),
-    [
-        ({"dropout": 0.3}, {"dropout": 0.3}),
-        ({"attention_dropout": 0.2}, {"attention_dropout": 0.2}),
-        ({"activation_dropout": 0.15, "relu_dropout": 0.25}, {"relu_dropout": 0.15}),
-        ({"activation_dropout": 0.0, "relu_dropout": 0.25}, {"relu_dropout": 0.25}),
-        ({"no_scale_embedding": True}, {"scale_embedding": False}),
-        ({"layernorm_embedding": True}, {"embedding_norm": True}),
-        ({"encoder_normalize_before": True, "decoder_normalize_before": True}, {"pre_norm": True}),
-        ({"encoder_layers": 7, "decoder_layers": 5}, {"num_encoder_layers": 7}),
-        ({"encoder_layers": 7, "decoder_layers": 5}, {"num_decoder_layers": 5}),
-        ({"activation_fn": "gelu"}, {"activation": "gelu"}),
-        ({"activation_fn": "gelu_accurate"}, {"activation": "gelu_tanh"}),
-        ({"activation_fn": "gelu_fast"}, {"activation": "gelu_tanh"}),
-    ],
-)
-def test_settings_have_their_counterpart(theirs, ours):
-    values = plain(read_pytorch(SHARED / "checkpoint.pt")["cfg"]["model"], "it")
-    as_is, found = (
-        hyperparameters(Settings(values, "it")),
-        hyperparameters(Settings(values | theirs, "it")),
-    )
-    assert found.items() >= ours.items()
-    assert found != as_is
 
 
 @pytest.mark.parametrize("name", ["encoder.layers.0.fc1.weight_g", "encoder.layers.0.fc3.bias"])

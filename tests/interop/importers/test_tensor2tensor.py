@@ -400,22 +400,3 @@ OTHERS |= {
     "num_hidden_layers": 3,
     "max_length": 128,
 }
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("self_attention_type", "dot_product_relative"),
-        ("ffn_layer", "self_attention_ffn"),
-        ("norm_type", "batch"),
-        ("proximity_bias", True),
-        ("unidirectional_encoder", True),
-        ("layer_preprocess_sequence", "dn"),
-        ("layer_preprocess_sequence", "none"),
-    ],
-)
-def test_what_cannot_be_represented_is_refused_by_name(name, value):
-    values = values_of("transformer_base_v3")
-    hyperparameters(Settings(values, "it"))
-    with refused("not_supported", f"it: {name}={value!r}"):
-        hyperparameters(Settings(values | {name: value}, "it"))
