@@ -199,15 +199,18 @@ class Adam(keras.optimizers.Adam):
         if hasattr(gradient, "dense_shape"):
             # TensorFlow's of a table that is only looked up names rows, some of them twice.
             gradient = ops.add(gradient, ops.zeros_like(variable))
-        step = ops.cast(self.iterations, "float32") + 1.0
         index = self._get_variable_index(variable)
         momentum, velocity = self._momentums[index], self._velocities[index]
         momentum.assign(self.beta_1 * momentum + (1 - self.beta_1) * gradient)
         velocity.assign(self.beta_2 * velocity + (1 - self.beta_2) * ops.square(gradient))
+        rate, epsilon = self.corrected(learning_rate)
+        variable.assign(variable - rate * momentum / (ops.sqrt(velocity) + epsilon))
+
+    def corrected(self, learning_rate):
+        """Returns the learning rate and epsilon that correct the biases of both moments."""
+        step = ops.cast(self.iterations, "float32") + 1.0
         correction = ops.sqrt(1 - self.beta_2**step)
-        rate = learning_rate * correction / (1 - self.beta_1**step)
-        denominator = ops.sqrt(velocity) + self.epsilon * correction
-        variable.assign(variable - rate * momentum / denominator)
+        return learning_rate * correction / (1 - self.beta_1**step), self.epsilon * correction
 
     def named_variables(self, weight_names):
         """Returns {"iterations": variable, "momentum", "velocity": {weight name: variable}}.

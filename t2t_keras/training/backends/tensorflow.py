@@ -272,19 +272,16 @@ def update_by_adam(optimizer, schedule, gradients, weights):
 
     TensorFlow's kernel reads and writes each value once.
     """
-    step = tf.cast(optimizer.iterations.value, tf.float32)
-    learning_rate, step = schedule(step), step + 1.0
-    beta1_power, beta2_power = optimizer.beta_1**step, optimizer.beta_2**step
-    epsilon = optimizer.epsilon * tf.sqrt(1.0 - beta2_power)
+    rate, epsilon = optimizer.corrected(schedule(optimizer.iterations.value))
     moments = optimizer._momentums, optimizer._velocities
     for weight, gradient, m, v in zip(weights, gradients, *moments, strict=True):
         tf.raw_ops.ResourceApplyAdam(
             var=weight.handle,
             m=m.value.handle,
             v=v.value.handle,
-            beta1_power=beta1_power,
-            beta2_power=beta2_power,
-            lr=learning_rate,
+            beta1_power=0.0,  # The rate is corrected already.
+            beta2_power=0.0,
+            lr=rate,
             beta1=optimizer.beta_1,
             beta2=optimizer.beta_2,
             epsilon=epsilon,
