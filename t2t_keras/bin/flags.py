@@ -122,6 +122,7 @@ def _define_shared(flags: Flags) -> None:
     flags.group(HIDDEN)
     if "t2t_usr_dir" not in flags:
         define_common(flags, "t2t_usr_dir")
+    flags.path("config", "YAML file of flags and their values; those given here override it")
     flags.switch("registry_help", "List the names that settings can have, problems first, and exit")
     flags.switch("help", "Show the flags of this command and exit")
     flags.switch("helpfull", "Show all flags and exit")
@@ -267,6 +268,6 @@ def recorded_run(flags: Flags, policy=None, load=None):
 
         first_found(lambda: RunConfig.exists(directory), policy, "run")
     recorded = (load or RunConfig.load)(directory)
-    requested = merge_flags(recorded, given_flags(flags, *ABOUT_THE_RUN), directory)
+    requested = merge_flags(recorded, given_flags(flags, *ABOUT_THE_RUN))
     recorded.check_unchanged(requested, directory)
     return dataclasses.replace(recorded, problem=requested.problem)

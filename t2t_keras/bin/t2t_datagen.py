@@ -12,6 +12,7 @@ from t2t_keras.data.generate import generate
 from t2t_keras.environment import usable_cores
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.io.flags import Flags
+from t2t_keras.settings import as_assignments
 
 
 def define_flags(flags: Flags) -> None:
@@ -64,7 +65,10 @@ def run(flags: Flags) -> None:
 
 def _recommendation(flags: Flags, generated: Generated) -> str:
     names = ("t2t_usr_dir", "problem", "problem_config", "data_dir")
-    given = [f"--{name}={getattr(flags, name)}" for name in names if getattr(flags, name)]
+    values = {name: value for name in names if (value := getattr(flags, name))}
+    if flags.problem_config:
+        values["problem_config"] = as_assignments(flags.problem_config)
+    given = [f"--{name}={value}" for name, value in values.items()]
     try:
         from t2t_keras.training.recommendation import recommendation
 

@@ -28,7 +28,7 @@ def define_flags(flags: Flags) -> None:
         "Directory for <version>/, or of another format; default: export/, or the format's name, "
         "in --output_dir",
     )
-    flags.string("decode_hparams", 'Decoding settings, "beam_size=4,alpha=0.6,..."')
+    flags.assignments("decode_hparams", 'Decoding settings, "beam_size=4,alpha=0.6,..."')
     meaning = "Type of the stored weights: float32, bfloat16, float16, int8, as --format has it"
     flags.string("dtype", meaning, "float32")
     flags.string("servable_name", "Name of the model in a SavedModel's README", "translate")

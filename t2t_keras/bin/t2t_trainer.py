@@ -15,6 +15,7 @@ from t2t_keras import registry
 from t2t_keras.bin.flags import ABOUT_THE_RUN, command, define_common, given_flags, required
 from t2t_keras.errors import UserError, command_line
 from t2t_keras.io.flags import Flags
+from t2t_keras.settings import as_assignments
 from t2t_keras.training.options import SCHEDULES, TrainOptions
 
 _EXAMPLE = "translate_ende_toy"
@@ -79,7 +80,7 @@ def run(flags: Flags) -> int:
         print(f"--hparams_set=auto: {hparams.set_name}, {hparams.train_steps:,} steps.")
         return hparams
 
-    config = merge_flags(recorded, given, flags.output_dir, recommend)
+    config = merge_flags(recorded, given, recommend)
     if flags.generate_data:
         _generate_missing(config.problem, config.data_dir, flags.tmp_dir)
     if flags.dry_run and not (Path(config.data_dir) / config.problem.name / MANIFEST_FILE).exists():
@@ -111,10 +112,10 @@ def _check_new_run(flags: Flags) -> None:
     commands += command_line(
         "t2t-trainer",
         problem=problem.name,
-        problem_config=flags.problem_config,
+        problem_config=as_assignments(flags.problem_config),
         data_dir=data_dir,
         hparams_set=flags.hparams_set or AUTO,
-        hparams=flags.hparams,
+        hparams=as_assignments(flags.hparams),
         output_dir=flags.output_dir or Path("runs") / problem.name,
         t2t_usr_dir=flags.t2t_usr_dir,
     )

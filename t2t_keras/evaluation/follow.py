@@ -36,7 +36,11 @@ _SAMPLE_WORDS = 20
 
 
 def model_scorer(
-    model, config: RunConfig, generated: Generated, split: str, decode_hparams: str = ""
+    model,
+    config: RunConfig,
+    generated: Generated,
+    split: str,
+    decode_hparams: str | Mapping[str, Any] = "",
 ) -> Callable[[], Any]:
     """Returns a function that translates a split and scores it, as the problem's `score` does.
 
@@ -69,7 +73,7 @@ def evaluate_all(
     policy: PollPolicy = NO_WAIT,
     min_steps: int = 0,
     eval_bleu: bool = True,
-    decode_hparams: str = "",
+    decode_hparams: str | Mapping[str, Any] = "",
     results_file: str | Path = "",
     worker_gpu: int | None = None,
 ) -> list[int]:
@@ -80,7 +84,7 @@ def evaluate_all(
     is skipped. `results_file` gets the results too, also the earlier ones; "" = none.
 
     The split, "dev" or "test", is translated only with `eval_bleu`, and scored by BLEU or, where
-    the problem has another, its own score. `decode_hparams`, "name=value,...", are the decoding
+    the problem has another, its own score. `decode_hparams` are the decoding
     settings that differ from the problem's. `worker_gpu` is the number of GPUs; None = all visible
     ones, 0 = the CPU.
 

@@ -1,19 +1,24 @@
-"""The flags of a command, in groups, and the help that shows them."""
+"""The flags of a command, from its command line and a file, in groups, and their help."""
 
 import math
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from absl import flags as absl_flags
 
 from t2t_keras.environment import expanded
-from t2t_keras.errors import UserError, command_line, nearest
+from t2t_keras.errors import UserError, brief, command_line, nearest
+from t2t_keras.io.foreign import read_bounded
+from t2t_keras.settings import as_assignments, parse_assignments, parse_yaml
 
 _COLUMN = 30
 # Groups under this title are shown by --helpfull only.
 HIDDEN = "Rarely needed"
+# What is no part of a command's work.
+_OF_NO_CONFIG = ("config", "flagfile", "undefok", "help", "helpfull", "registry_help", "version")
 
 
 class _Path(absl_flags.ArgumentParser):
@@ -40,15 +45,27 @@ class _Paths(absl_flags.ListParser):
         return list(map(expanded, super().parse(argument)))
 
 
+class _Assignments(absl_flags.ArgumentParser):
+    """Reads "name=value,..."; a file has a mapping."""
+
+    def parse(self, argument: str | dict[str, Any]) -> dict[str, Any]:
+        return argument if isinstance(argument, dict) else parse_assignments(argument)
+
+
 class _Joined(absl_flags.Flag):
     """Takes parts separated by commas; giving the flag again adds parts."""
 
-    def parse(self, argument: str) -> None:
+    def parse(self, argument: Any) -> None:
         earlier = self.value if self.present else None
         super().parse(argument)
-        if earlier:
-            comma = "," if isinstance(earlier, str) else []
-            self.value = earlier + comma + self.value if self.value else earlier
+        if isinstance(earlier, dict):
+            if twice := earlier.keys() & self.value.keys():
+                raise UserError(
+                    f"--{self.name}: '{min(twice)}' is given twice.", code="given_twice"
+                )
+            self.value = earlier | self.value
+        elif earlier:
+            self.value = earlier + self.value
 
 
 class Flags(absl_flags.FlagValues):
@@ -77,8 +94,8 @@ class Flags(absl_flags.FlagValues):
         self.__dict__["notes"][name] = note
 
     def assignments(self, name: str, meaning: str, note: str = "") -> None:
-        """Defines a flag that takes "name=value,..."."""
-        self._define_joined(absl_flags.ArgumentParser(), name, "", meaning)
+        """Defines a flag that takes "name=value,..."; its value is a mapping."""
+        self._define_joined(_Assignments(), name, "", meaning)
         self.__dict__["notes"][name] = note
 
     def path(self, name: str, meaning: str, default: str = "") -> None:
@@ -148,12 +165,18 @@ class Flags(absl_flags.FlagValues):
         groups.setdefault(next(reversed(groups), HIDDEN), []).append(name)
 
     def parse(self, argv: Sequence[str], known_only: bool = False) -> None:
-        """Reads the flags of a command line, program name first; what is wrong is a `UserError`.
+        """Reads the flags of a command line, program name first, and those of its --config.
 
         --dry-run is --dry_run, and -h is --help. With `known_only`, other arguments are ignored.
+
+        Raises:
+          UserError: there is no such flag, or its value is wrong.
         """
         try:
             rest = self(list(map(self._named, argv)), known_only)
+            if "config" in self and self.config:
+                self._read_config(self.config)
+                self.validate_all_flags()
         except absl_flags.UnrecognizedFlagError as error:
             advice = self._as_setting(argv, error.flagname) or nearest(error.flagname, self)
             raise UserError(
@@ -168,6 +191,36 @@ class Flags(absl_flags.FlagValues):
                 f"Expected flags of the form --name=value, got '{rest[1]}'.", code="bad_arguments"
             )
 
+    def _read_config(self, path: str) -> None:
+        """Takes from a YAML file what was not given: flags, and settings of "name=value,..."."""
+        try:
+            values = parse_yaml(read_bounded(path).decode("utf-8"), path)
+        except UnicodeDecodeError as error:
+            raise UserError(f"{path} is not UTF-8: {brief(error)}.", code="not_utf8") from error
+        if not isinstance(values, dict):
+            raise UserError(
+                f"{path}: expected flags with values, as output_dir: runs/base.",
+                code="bad_configuration",
+            )
+        for name, value in values.items():
+            if name not in self or name in _OF_NO_CONFIG:
+                owners = self.__dict__["setting_names"].items()
+                owner = next((f"{flag}:" for flag, names in owners if name in names()), "")
+                advice = f" Write it below {owner}" if owner else nearest(name, self)
+                raise UserError(f"{path}: there is no flag '{name}'.{advice}", code="unknown_flag")
+            flag, parts = self[name], value if isinstance(value, list) else [value]
+            if not isinstance(value, dict) and not all(isinstance(part, str) for part in parts):
+                raise UserError(
+                    f"{path}: {name}: expected text or a list of texts.", code="bad_value"
+                )
+            given = flag.value if flag.present else None
+            if isinstance(flag.value, dict):
+                flag.present = 0
+                flag.parse(value)
+                flag.value = flag.value | (given or {})
+            elif not flag.present:
+                flag.parse(value)
+
     def _as_setting(self, argv: Sequence[str], wrong: str) -> str:
         """Returns the advice to give a setting by its flag, "" if `wrong` is not a setting."""
         name = wrong.replace("-", "_")
@@ -178,12 +231,9 @@ class Flags(absl_flags.FlagValues):
             value = typed.partition("=")[2]
             before = [text for text in argv[1:] if text.startswith(f"--{flag}=")]
             rest = [text for text in argv[1:] if text != typed and text not in before]
-            parts = [part for text in before for part in text.partition("=")[2].split(",")]
-            settings = [part for part in parts if not part.strip().startswith(f"{name}=")]
-            settings.append(f"{name}={value}")
-            command = command_line(
-                Path(argv[0]).stem.replace("_", "-"), *rest, f"--{flag}={','.join(settings)}"
-            )
+            settings = parse_assignments(",".join(text.partition("=")[2] for text in before))
+            text = as_assignments(settings | parse_assignments(f"{name}={value}"))
+            command = command_line(Path(argv[0]).stem.replace("_", "-"), *rest, f"--{flag}={text}")
             return f" {name} is a setting of --{flag}" + (f":{command}" if value else ".")
         return ""
 
@@ -211,7 +261,7 @@ class Flags(absl_flags.FlagValues):
     def _described(self, name: str, full: bool) -> str:
         flag = self[name]
         meaning = flag.help
-        if flag.default not in (None, "", False):
+        if flag.default not in (None, "", False, {}):
             default = flag.default
             meaning += f" [{default:g}]" if isinstance(default, float) else f" [{default}]"
         note = self.__dict__["notes"].get(name) if full else ""

@@ -17,7 +17,7 @@ from t2t_keras.errors import UserError, brief
 from t2t_keras.hyperparameters import HParams, override_hparams
 from t2t_keras.io.folders import not_a_run
 from t2t_keras.io.state import differences, read_json, write_json
-from t2t_keras.settings import parse_assignments, typed
+from t2t_keras.settings import typed
 from t2t_keras.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -68,11 +68,6 @@ class RunConfig:
     user_directories: tuple[str, ...] = ()
     first_weights: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        # Here the vocabulary meets the problem, whoever scores or postprocesses with it later.
-        if self.tokenizer:
-            object.__setattr__(self, "problem", self.problem.with_vocabulary(self.tokenizer))
-
     @property
     def hparams_set(self) -> str:
         """Registered name of the set that the hyperparameters started from."""
@@ -91,7 +86,7 @@ class RunConfig:
         train_files = {name: file["sha256"] for name, file in files if name.startswith("train")}
         return dataclasses.replace(
             self,
-            problem=generated.problem,
+            problem=generated.problem.with_vocabulary(generated.tokenizer),
             data_dir=str(Path(self.data_dir).resolve()),
             data=hashlib.sha256(json.dumps(train_files).encode("utf-8")).hexdigest(),
             tokenizer=generated.tokenizer,
@@ -202,7 +197,7 @@ class RunConfig:
                 problem = registry.problem(content["problem"], content["problem_config"])
                 hparams = _hparams(content["hparams_set"], content["hparams"], checked)
             return cls(
-                problem=problem,
+                problem=problem.with_vocabulary(tokenizer),
                 hparams=hparams,
                 tokenizer=tokenizer,
                 averaged=content.get("averaged"),
@@ -289,31 +284,31 @@ def _named_directories(directories: Sequence[str]) -> Iterator[None]:
 def merge_flags(
     recorded: RunConfig | None,
     given: Mapping[str, Any],
-    output_dir: str | Path,
     recommend: Callable[[Problem, str], HParams] | None = None,
 ) -> RunConfig:
     """Returns the requested run: the flags that were given, over what is recorded.
 
-    `recorded` is the run in `output_dir`, if there is one; `given` has, of the flags problem,
-    problem_config, model, hparams_set, hparams, random_seed, data_dir and train_steps, those given.
-    `recommend` returns what --hparams_set=auto is for a problem and a data_dir, if nothing is
-    recorded.
+    `recorded` is the run that is there; `given` has, of the flags problem, problem_config, model,
+    hparams_set, hparams, random_seed, data_dir and train_steps, those given. `recommend` returns
+    what --hparams_set=auto is for a problem and a data_dir, if nothing is recorded.
     """
-    given = {name: value for name, value in given.items() if value not in (None, "")}
-    name, config = given.get("problem", ""), given.get("problem_config", "")
+    given = {name: value for name, value in given.items() if value not in (None, "", {})}
+    name, config = given.get("problem", ""), given.get("problem_config", {})
     if recorded and name in ("", recorded.problem.name):
         name = recorded.problem.name
-        config = {**recorded.problem.config(), **parse_assignments(config)}
+        config = recorded.problem.config() | config
     problem = registry.problem(name, config)
-    hparams_set, changes = given.get("hparams_set", ""), given.get("hparams", "")
+    hparams_set, changes = given.get("hparams_set", ""), given.get("hparams", {})
+    if "train_steps" in given:
+        changes = {**changes, "train_steps": given["train_steps"]}
     if recorded and hparams_set in ("", AUTO, recorded.hparams_set):
         hparams = override_hparams(recorded.hparams, changes) if changes else recorded.hparams
     elif recommend and hparams_set == AUTO:
         hparams = override_hparams(recommend(problem, given["data_dir"]), changes)
     else:
         hparams = registry.hparams(hparams_set, changes)
-    if "train_steps" in given:
-        hparams = override_hparams(hparams, {"train_steps": given["train_steps"]})
-    fields: dict[str, Any] = {"problem": problem, "hparams": hparams}
-    fields |= {key: given[key] for key in ("model", "random_seed", "data_dir") if key in given}
-    return dataclasses.replace(recorded, **fields) if recorded else RunConfig(**fields)
+    fields = {key: given[key] for key in ("model", "random_seed", "data_dir") if key in given}
+    if not recorded:
+        return RunConfig(problem, hparams, **fields)
+    problem = problem.with_vocabulary(recorded.vocabulary)
+    return dataclasses.replace(recorded, problem=problem, hparams=hparams, **fields)

@@ -138,7 +138,7 @@ CASES = [
     for case in yaml.safe_load(Path(__file__).with_name("every_flag.yaml").read_text())
 ]
 # Flags of all commands, which tests/core/bin/test_every_command.py covers.
-OF_ALL = {"t2t_usr_dir", "registry_help", "help", "helpfull", "version"}
+OF_ALL = {"config", "t2t_usr_dir", "registry_help", "help", "helpfull", "version"}
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,6 @@ def run(flags: Flags) -> None:
     required(flags, "from", "model", "output_dir", "problem")
     from t2t_keras.interop.importers.imported import make_run
     from t2t_keras.interop.importers.readers import read_model
-    from t2t_keras.settings import parse_assignments
 
     problem = registry.problem(flags.problem, flags.problem_config)
     imported = read_model(
@@ -39,7 +38,7 @@ def run(flags: Flags) -> None:
         problem.languages(),
         vocabulary=",".join(flags.vocabulary or ()),
         target_space=flags.target_space,
-        changes=parse_assignments(flags.hparams),
+        changes=flags.hparams,
     )
     make_run(imported, problem, flags.output_dir, flags.model)
 

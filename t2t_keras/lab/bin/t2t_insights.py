@@ -26,7 +26,7 @@ def define_flags(flags: Flags) -> None:
     flags.path("sentences_from_file", "Or a file of sentences, one a line")
     flags.group("Model")
     define_common(flags, "output_dir", "checkpoint_path")
-    flags.string("decode_hparams", 'Decoding settings, "beam_size=4,samples=5,..."')
+    flags.assignments("decode_hparams", 'Decoding settings, "beam_size=4,samples=5,..."')
     flags.group("Page and figure")
     flags.path("page", "HTML file; default: insights.html in --output_dir")
     flags.path("figure", "Also draw one layer: file ending in .svg, .png or .pdf")
@@ -41,7 +41,6 @@ def run(flags: Flags) -> None:
     """Translates and shows as the flags say."""
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.lab.insights.page import attention_page, sentence_insights
-    from t2t_keras.settings import parse_assignments
 
     record = recorded_run(flags)
     sentences = _sentences(flags)
@@ -54,7 +53,7 @@ def run(flags: Flags) -> None:
             raise UserError(f"--{name} must name a regular file, got '{path}'.", code="not_a_file")
         check_parent(path)
     # All hypotheses of the beam are shown unless the settings say otherwise.
-    settings = {"return_beams": True, **parse_assignments(flags.decode_hparams)}
+    settings = {"return_beams": True, **flags.decode_hparams}
     translator = Translator.from_run(flags.output_dir, flags.checkpoint_path, settings)
     found = sentence_insights(translator, sentences)
     if figure:

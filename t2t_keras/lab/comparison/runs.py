@@ -56,8 +56,8 @@ def read_runs(
     split: str = "dev",
     *,
     data_dir: str | Path = "",
-    problem_config: str = "",
-    decode_hparams: str = "",
+    problem_config: Mapping[str, Any] | None = None,
+    decode_hparams: str | Mapping[str, Any] = "",
     names: Sequence[str] = (),
     source: str | Path = "",
     reference: str | Path = "",
@@ -73,7 +73,7 @@ def read_runs(
       runs: their folders; the first is the baseline.
       split: which set, "dev" or "test".
       data_dir: directory of the generated data; "" = as each run records it.
-      problem_config: settings of the test set that differ from the runs', "name=value,...".
+      problem_config: settings of the test set that differ from the runs'.
       decode_hparams: decoding settings that differ from those of the runs' problems.
       names: of the systems; by default from the paths.
       source: file of another text to translate; "" = the set.
@@ -130,7 +130,9 @@ def read_runs(
     return dataclasses.replace(found, systems=systems)
 
 
-def _opened(path: Path, problem_config: str, decode_hparams: str) -> _Run:
+def _opened(
+    path: Path, problem_config: Mapping[str, Any] | None, decode_hparams: str | Mapping[str, Any]
+) -> _Run:
     kind = next((kind for kind in ENGINES.load().values() if kind.find(path)), None)
     if not kind:
         raise UserError(
@@ -142,9 +144,11 @@ def _opened(path: Path, problem_config: str, decode_hparams: str) -> _Run:
     return _Run(path, record, stored, decode_config(decode_hparams, stored.defaults))
 
 
-def _with_test_set(record: RunConfig, problem_config: str, path: Path) -> RunConfig:
+def _with_test_set(
+    record: RunConfig, problem_config: Mapping[str, Any] | None, path: Path
+) -> RunConfig:
     if problem_config:
-        requested = merge_flags(record, {"problem_config": problem_config}, path)
+        requested = merge_flags(record, {"problem_config": problem_config})
         record.check_unchanged(requested, path)
         record = dataclasses.replace(record, problem=requested.problem)
     if record.problem.postprocessed_suffix:

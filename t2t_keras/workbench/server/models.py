@@ -5,7 +5,7 @@ import dataclasses
 import gc
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,10 +52,12 @@ class ModelSource:
     target: str
     path: Path
     engine: str = ""
-    decode_hparams: str = ""
+    decode_hparams: str | Mapping[str, Any] = ""
 
     @classmethod
-    def parse(cls, text: str, engine: str = "", decode_hparams: str = "") -> "ModelSource":
+    def parse(
+        cls, text: str, engine: str = "", decode_hparams: str | Mapping[str, Any] = ""
+    ) -> "ModelSource":
         """Returns what PAIR=PATH says, as en-de=runs/averaged.
 
         Raises:

@@ -40,7 +40,9 @@ def test_what_commas_separate_may_be_given_several_times(flags):
     argv = ["--names=a", "--hparams=", "--hparams=x=1", "--runs=b,c", "--names=", "--names=a,d"]
     flags.parse(["t2t-x", *argv, "--hparams", "y=2", "--hparams=", "--runs=b"])
     assert flags.names == ["a", "a", "d"]
-    assert (flags.runs, flags.hparams) == (["b", "c", "b"], "x=1,y=2")
+    assert (flags.runs, flags.hparams) == (["b", "c", "b"], {"x": "1", "y": "2"})
+    with refused("given_twice", "'x'"):
+        flags.parse(["t2t-x", "--hparams=x=1", "--hparams=x=2"])
 
 
 @pytest.mark.parametrize(
@@ -87,8 +89,8 @@ def test_help_names_defaults_and_hides_what_is_rarely_needed(flags, monkeypatch)
     [
         (["--x=3", "b"], "t2t-x b --hparams=x=3"),
         # Its other settings stay, but not an earlier value of its own.
-        (["--dry_run", "--hparams=a=1, x=2", "--x-y=3"], "--dry_run '--hparams=a=1, x=2,x_y=3'"),
-        (["--hparams=a=1, x=2", "--hparams=b=1", "--x=3"], "t2t-x --hparams=a=1,b=1,x=3"),
+        (["--dry_run", "--hparams=a=1, x=2", "--x-y=3"], "--dry_run --hparams=a=1,x=2,x_y=3"),
+        (["--hparams=a=1, x=2", "--hparams=b=1", "--x=3"], "t2t-x --hparams=a=1,x=3,b=1"),
     ],
 )
 def test_a_setting_is_advised_by_its_flag(flags, argv, command):
@@ -98,3 +100,73 @@ def test_a_setting_is_advised_by_its_flag(flags, argv, command):
     assert str(info.value).endswith(command)
     with refused("unknown_flag", "--x", "--hparams."):
         flags.parse(["t2t_x.py", "--x"])
+
+
+@pytest.fixture
+def configured(flags, tmp_path):
+    """configured(text, *argv): reads a file of flags and a command line that names it."""
+    flags.path("config", "")
+    flags.settings({"hparams": lambda: ["x", "x_y"]})
+
+    def configure(text, *argv):
+        (tmp_path / "run.yaml").write_bytes(text.encode("latin-1"))
+        flags.parse(["t2t-x", *argv, f"--config={tmp_path / 'run.yaml'}"])
+        return flags
+
+    return configure
+
+
+CONFIG = """
+output_dir: some where   # a comment
+num_workers: 2
+eval_bleu: false
+keep_minutes: 1e1
+names: [a, b]
+runs: c,d
+sentence: [one, two]
+hparams:
+  x: [1, {y: no}]
+  "z": 0.5
+"""
+
+
+def test_a_file_has_flags_and_the_command_line_overrides_it(configured):
+    flags = configured(CONFIG)
+    assert (flags.output_dir, flags.num_workers, flags.eval_bleu) == ("some where", 2, False)
+    assert (flags.keep_minutes, flags.names, flags.runs) == (10.0, ["a", "b"], ["c", "d"])
+    assert flags.sentence == ["one", "two"]
+    assert flags.hparams == {"x": ["1", {"y": "no"}], "z": "0.5"}
+    assert flags["num_workers"].present
+    assert not flags["steps"].present
+
+
+def test_what_is_given_overrides_a_file(configured):
+    given = ["--output_dir=b", "--eval_bleu", "--names=c", "--sentence=three", "--hparams=z=1,w=2"]
+    flags = configured(CONFIG, *given)
+    assert (flags.output_dir, flags.eval_bleu, flags.num_workers) == ("b", True, 2)
+    assert (flags.names, flags.sentence) == (["c"], ["three"])
+    assert flags.hparams == {"x": ["1", {"y": "no"}], "z": "1", "w": "2"}, "name by name"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "names"),
+    [
+        ("ouput_dir: a", "unknown_flag", ["'ouput_dir'", "'output_dir'"]),
+        ("x: 1", "unknown_flag", ["'x'", "hparams:"]),
+        ("config: a", "unknown_flag", ["'config'"]),
+        ("num_workers: 9", "bad_value", ["num_workers", "9"]),
+        ("keep_minutes: .inf", "bad_value", ["keep_minutes"]),
+        ("eval_bleu: 2", "bad_value", ["eval_bleu"]),
+        ("output_dir: {a: b}", "bad_value", ["output_dir"]),
+        ("output_dir: [a]", "bad_value", ["output_dir"]),
+        ("names: [a, [b]]", "bad_value", ["names"]),
+        ("hparams: 1", "bad_value", ["'1'"]),
+        ("- a", "bad_configuration", ["run.yaml"]),
+        ("a: [", "not_yaml", ["run.yaml"]),
+        ("dry_run: 1\ndry_run: 1", "given_twice", ["'dry_run'"]),
+        ("a: \xff", "not_utf8", ["run.yaml"]),
+    ],
+)
+def test_a_file_that_is_wrong(configured, text, code, names):
+    with refused(code, *names):
+        configured(text)
