@@ -10,8 +10,10 @@ import tensorflow as tf
 
 from t2t_keras.layers import (
     DecoderLayer,
+    DenseLayout,
     EncoderLayer,
     LayerNormalization,
+    RaggedLayout,
     Residual,
     SharedEmbedding,
     SinusoidalPositions,
@@ -137,6 +139,37 @@ def test_padding_masks_propagate_by_themselves(randomised):
     assert np.abs(unmasked - expected)[1].max() > 1e-2
     np.testing.assert_array_equal(memory._keras_mask, SOURCE != 0)
     np.testing.assert_array_equal(states._keras_mask, TARGET != 0)
+
+
+def test_attention_weights_beside_the_states_of_symbols(randomised):
+    memory, x = keras.Input((4, 8)), keras.Input((None, 8))
+    encoded = EncoderLayer(**SIZES)(x, return_attention_scores=True)
+    decoded = DecoderLayer(**SIZES)(x, memory, return_attention_scores=True)
+    model = randomised(keras.Model([memory, x], [*encoded, *decoded]))
+    states, weights = (None, None, 8), (None, 2, None, None)
+    shapes = [output.shape for output in model.outputs]
+    assert shapes == [states, weights, states, weights, (None, 2, None, 4)]
+    found = [output.shape for output in model([np.ones((5, 4, 8)), np.ones((5, 3, 8))])]
+    assert found == [(5, 3, 8), (5, 2, 3, 3), (5, 3, 8), (5, 2, 3, 3), (5, 2, 3, 4)]
+
+
+@pytest.mark.parametrize("layout", [DenseLayout(2, 4), RaggedLayout(SOURCE != 0)])
+@pytest.mark.parametrize("radius", [0, 1])
+def test_every_layout_has_the_same_states(random, layout, radius):
+    x, memory = random.normal(size=(2, 2, 4, 8)).astype(np.float32)
+    mask, rows = SOURCE != 0, (layout.pack(x), layout.pack(memory))
+    encoder = EncoderLayer(**SIZES, self_attention_radius=radius)
+    decoder = DecoderLayer(**SIZES, self_attention_radius=radius)
+    pairs = [
+        (encoder(x, mask=mask), encoder(rows[0], mask=mask, layout=layout)),
+        (
+            decoder(x, memory, memory_mask=mask),
+            decoder(*rows, memory_mask=mask, layout=layout, memory_layout=layout),
+        ),
+    ]
+    for expected, found in pairs:
+        found = layout.unpack(found).numpy()[mask]
+        np.testing.assert_allclose(found, expected.numpy()[mask], atol=1e-6)
 
 
 def test_an_unknown_setting_is_refused():

@@ -16,6 +16,8 @@ litert = pytest.importorskip("ai_edge_litert.interpreter", reason=_REASON)
 def test_ids_are_those_of_greedy_decoding(variant, dtype, tmp_path):
     translator = greedy_exports.translator(variant)
     folder = write_format("litert", translator, tmp_path / "litert", dtype)
+    layers = translator.models[0]._flatten_layers()
+    assert {getattr(layer, "table_length", 0) for layer in layers} == {0}, "as before"
     interpreter = litert.Interpreter(str(folder / "model.tflite"))
     stored = {np.dtype(tensor["dtype"]).name for tensor in interpreter.get_tensor_details()}
     assert {"float16", "int8"} & stored == {dtype} - {"float32"}
