@@ -84,7 +84,7 @@ STUBS = {
     "make_run": ("interop.importers.imported", None),
     "sentence_insights": ("lab.insights.page", [SimpleNamespace(attention=None)]),
     "attention_page": ("lab.insights.page", "page"),
-    "attention_view": ("lab.insights.views", "view"),
+    "attention_view": ("lab.insights.page", "view"),
     "write_figure": ("lab.insights.figures", ""),
     "run_curves": ("lab.plot", {"loss": None}),
     "text_plot": ("lab.plot", "plot"),

@@ -1,15 +1,331 @@
-"""An export as one file of ONNX: greedy decoding, ids to ids."""
+"""An export as one file of ONNX: greedy decoding, ids to ids, node by node.
 
+The graph is the encoder, and a loop whose body is the decoder's step. tf2onnx 1.17 would convert a
+graph of TensorFlow's in its place, but takes 15 GB of memory for the base model, and what it gives
+needs twice the time.
+"""
+
+import functools
+import hashlib
+import itertools
 import logging
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import keras
+import numpy as np
 import onnx
+from onnx import TensorProto, helper, numpy_helper
 from onnxruntime import quantization
 
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.interop.exporters.greedy import write_files_beside
-from t2t_keras.interop.exporters.onnx_graph import onnx_model
+from t2t_keras.interop.exporters.greedy import greedy_model, longest_output, write_files_beside
+from t2t_keras.interop.exporters.supports import check_config
+from t2t_keras.layers.attention import MultiHeadAttention
+from t2t_keras.layers.embedding import sinusoids
+from t2t_keras.models.transformer import Transformer
+from t2t_keras.special_ids import EOS_ID, PADDING_ID
+
+# The first with Gelu, and what the oldest programs that know it read.
+_OPSET, _IR_VERSION = 20, 9
+_BOOL, _INT = TensorProto.BOOL, TensorProto.INT64
+_HIDDEN = np.float32(-1e9)  # Added to a score, it makes a weight of 0.
+_NO_END = np.iinfo(np.int64).max
+
+# By Keras's names. SiLU is Sigmoid times its input.
+_ACTIVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "elu": ("Elu", {}),
+    "gelu": ("Gelu", {}),
+    "gelu_tanh": ("Gelu", {"approximate": "tanh"}),
+    "leaky_relu": ("LeakyRelu", {"alpha": 0.2}),
+    "mish": ("Mish", {}),
+    "relu": ("Relu", {}),
+    "sigmoid": ("Sigmoid", {}),
+    "silu": ("Sigmoid", {}),
+    "softplus": ("Softplus", {}),
+    "swish": ("Sigmoid", {}),
+    "tanh": ("Tanh", {}),
+}
+_ALLOWED = {
+    "feed_forward": ("feed_forward",),
+    "activation": _ACTIVATIONS,
+    "positions": ("sinusoidal", "learned", "rotary", "none"),
+}
+
+
+def onnx_model(translator: Translator) -> onnx.ModelProto:
+    """Returns an ONNX model: "ids", int32 [B, S] -> "translation", int32 [B, L].
+
+    Rows of both have their end of sentence, then padding; L is the longest output.
+
+    Raises:
+      UserError: see `greedy_model`; or the model has a layer or an activation not known here.
+    """
+    model, config = greedy_model(translator, "onnx"), translator.config
+    check_config(model.config, "onnx", _ALLOWED)
+    g = _Layers(model, config.max_input_length)
+    ids = g.checked("ids", model.source_embedding.vocab_size)
+    real = g("Greater", ids, PADDING_ID)
+    lengths = g("ReduceSum", g("Cast", real, to=_INT), [1], keepdims=1)
+    last = g("Min", g("Add", lengths, config.extra_length - 1), longest_output(translator) - 1)
+    # A row of EOS alone, or of padding, is a blank sentence and ends at once.
+    words = g("ReduceSum", g("Cast", g("Greater", ids, EOS_ID), to=_INT), [1], keepdims=1)
+    last = g("Mul", last, g("Min", words, 1))
+
+    memory, hidden = g.encode(ids, real)
+    attentions = [layer.memory_attention for layer in model.decoder]
+    memories = [(g.keys(each, memory), g.values(each, memory)) for each in attentions]
+    step = _Layers(model, longest_output(translator), outer=g)
+    body = _step(step, memories, hidden, last, config.min_length)
+
+    batch, (d_k, d_v) = g("Shape", ids, end=1), model.config.head_widths()
+    empty = [[model.config.num_heads, *shape] for shape in ((d_k, 0), (0, d_v))]
+    caches = [
+        g("ConstantOfShape", g("Concat", batch, shape, axis=0)) for shape in empty * len(memories)
+    ]
+    live = g("Expand", np.array([True]), g("Concat", batch, [1], axis=0))
+    start = model.config.start_id
+    first = g.embedded(model.embedding, [[start]]) if start else np.zeros((1, 1, g.width))
+    first = g("Expand", first, g("Concat", batch, [1, 1], axis=0))
+    inputs = ["", g.constant(np.array(True)), first, live, *caches]
+    outputs = [f"last_state_{number}" for number in range(2 + len(caches))]
+    g.nodes.append(helper.make_node("Loop", inputs, [*outputs, "steps"], body=body))
+    translations = g("Transpose", g("Squeeze", "steps", [2]), perm=[1, 0])
+    translations = g("Slice", translations, [0], g("Shape", "ids", end=1), [0])
+    g("Cast", translations, output="translation", to=TensorProto.INT32)
+    value = functools.partial(helper.make_tensor_value_info, elem_type=TensorProto.INT32)
+    graph = helper.make_graph(
+        g.nodes,
+        "greedy_decoding",
+        [value("ids", shape=["sentences", "source_length"])],
+        [value("translation", shape=["sentences", "target_length"])],
+        list(g.constants.values()),
+    )
+    opset = helper.make_opsetid("", _OPSET)
+    return helper.make_model(graph, opset_imports=[opset], ir_version=_IR_VERSION)
+
+
+def _step(
+    g: "_Layers", memories: list[tuple[str, str]], hidden: str, last: str, min_length: int
+) -> onnx.GraphProto:
+    """Returns the body of the loop.
+
+    Its state are the embedding of the symbol before, float32 [B, 1, d_model], which rows have not
+    ended, [B, 1], and keys [B, h, d_k, n] and values [B, h, n, d_v] of each layer. A step also
+    gives the chosen symbols, [B, 1].
+    """
+    model = g.model
+    x, caches, written = g.positioned(model.target_positions, "embedded"), [], []
+    if model.config.embedding_norm:
+        x = g.norm(model.target_norm, x)
+    for number, (layer, memory) in enumerate(zip(model.decoder, memories, strict=True)):
+        own, cross = layer.self_attention, layer.memory_attention
+        past = f"keys_{number}", f"values_{number}"
+        caches += past
+
+        def look_back(read: str, own=own, past=past) -> str:
+            new = g.keys(own, read), g.values(own, read)
+            for cache, each, axis in zip(past, new, (3, 2), strict=True):
+                seen = g("Concat", cache, each, axis=axis)
+                if radius := model.config.self_attention_radius:
+                    seen = g("Slice", seen, [-radius - 1], [_NO_END], [axis])
+                written.append(seen)
+            return g.attention(own, read, *written[-2:])
+
+        def look_at_memory(read: str, cross=cross, memory=memory) -> str:
+            return g.attention(cross, read, *memory, hidden)
+
+        x = g.residual(layer.residual_1, x, look_back)
+        x = g.residual(layer.residual_2, x, look_at_memory)
+        x = g.residual(layer.residual_3, x, functools.partial(g.feed_forward, layer.feed_forward))
+    x = g.norm(model.decoder_norm, x) if model.config.pre_norm else x
+    best = g("ArgMax", g.logits(model.embedding, x, min_length), axis=1)
+    best = g("Where", g("GreaterOrEqual", "index", last), EOS_ID, best)
+    chosen = g("Where", "live", best, PADDING_ID)
+    live = g("And", "live", g("Not", g("Equal", chosen, EOS_ID)))
+    some = g("ReduceMax", g("Cast", live, to=TensorProto.INT32), keepdims=0)
+    some = g("Cast", some, to=_BOOL)
+    embedded = g.embedded(model.embedding, chosen)
+    kinds = [_BOOL, TensorProto.FLOAT, _BOOL, *[TensorProto.FLOAT] * len(caches)]
+    names = zip(["going_on", "embedded", "live", *caches], kinds, strict=True)
+    results = zip([some, embedded, live, *written, chosen], [*kinds, _INT], strict=True)
+    value = functools.partial(helper.make_tensor_value_info, shape=None)
+    return helper.make_graph(
+        g.nodes,
+        "step",
+        [helper.make_tensor_value_info("index", _INT, []), *itertools.starmap(value, names)],
+        [*itertools.starmap(value, results)],
+    )
+
+
+class _Layers:
+    """A graph, or the body of a loop in another, that layers of a Transformer are added to.
+
+    A call adds a node and returns the name of its output; inputs are such names, or constants.
+
+    Args:
+      model: the Transformer.
+      longest: number of positions.
+      outer: the graph around a body, which computes the position "index"; None = all positions.
+
+    Attributes:
+      nodes: what was added.
+      constants: what the nodes of this graph and of bodies in it read.
+      width: d_model.
+    """
+
+    def __init__(self, model: Transformer, longest: int, outer: "_Layers | None" = None):
+        self.model, self.width = model, model.config.d_model
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[bytes, onnx.TensorProto] = outer.constants if outer else {}
+        self._numbers = outer._numbers if outer else itertools.count()
+        self._longest, self._at = longest, "index" if outer else ""
+
+    def __call__(self, operator: str, *inputs: Any, output: str = "", **attributes: Any) -> str:
+        output = output or f"{operator}_{next(self._numbers)}"
+        names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
+        self.nodes.append(helper.make_node(operator, names, [output], **attributes))
+        return output
+
+    def constant(self, value: Any) -> str:
+        """Returns the name of a constant: bool, int64 or float32; equal ones are stored once."""
+        array = keras.ops.convert_to_numpy(value)
+        dtype = {"b": np.bool_, "i": np.int64}.get(array.dtype.kind, np.float32)
+        array = np.ascontiguousarray(array.astype(dtype)).reshape(array.shape)
+        key = hashlib.sha256(f"{array.dtype}{array.shape}".encode() + array.tobytes()).digest()
+        if key not in self.constants:
+            name = f"constant_{len(self.constants)}"
+            self.constants[key] = numpy_helper.from_array(array, name)
+        return self.constants[key].name
+
+    def checked(self, ids: str, vocab_size: int) -> str:
+        """Returns int64 ids [max(B, 1), max(S, 1)] with an id beyond the table for negative ones.
+
+        Gather would count negative ids from the end; an id beyond the table is an error.
+        """
+        ids = self("Cast", ids, to=_INT)
+        ids = self("Where", self("Less", ids, PADDING_ID), vocab_size, ids)
+        missing = self("Max", self("Sub", [1, 1], self("Shape", ids)), [0, 0])
+        return self("Pad", ids, self("Concat", [0, 0], missing, axis=0), PADDING_ID)
+
+    def encode(self, ids: str, real: str) -> tuple[str, str]:
+        """Encodes ids [B, S], of which some are real, not padding.
+
+        Returns:
+          the memory [B, S, d_model], and what is added to scores of it, [B, 1, 1, S].
+        """
+        model = self.model
+        if not model.config.source_end:
+            real = self("Greater", ids, EOS_ID)
+        x = self.embedded(model.source_embedding, ids)
+        x = self("Add", x, model.source_bias) if model.config.source_bias else x
+        x = self.positioned(model.source_positions, x)
+        x = self.norm(model.source_norm, x) if model.config.embedding_norm else x
+        hidden = near = self("Where", self("Unsqueeze", real, [1, 2]), np.float32(0), _HIDDEN)
+        if radius := model.config.self_attention_radius:
+            positions = self("Range", 0, self("Squeeze", self("Shape", ids, start=1)), 1)
+            ahead = self("Abs", self("Sub", positions, self("Unsqueeze", positions, [1])))
+            near = self("Where", self("LessOrEqual", ahead, radius), hidden, _HIDDEN)
+        for layer in model.encoder:
+
+            def attend(read: str, own=layer.self_attention) -> str:
+                return self.attention(own, read, self.keys(own, read), self.values(own, read), near)
+
+            transform = functools.partial(self.feed_forward, layer.feed_forward)
+            x = self.residual(layer.residual_1, x, attend)
+            x = self.residual(layer.residual_2, x, transform)
+        return self.norm(model.encoder_norm, x) if model.config.pre_norm else x, hidden
+
+    def embedded(self, embedding, ids: Any) -> str:
+        """Embeds ids [...]."""
+        x = self("Gather", embedding.table.embeddings, ids)
+        return self("Mul", x, np.float32(self.width**0.5)) if embedding.scale else x
+
+    def positioned(self, positions, x: str) -> str:
+        """Adds positions to embeddings [B, n, d_model]."""
+        if self.model.config.positions in ("rotary", "none"):
+            return x
+        table = positions(keras.ops.zeros((1, self._longest, self.width)))[0]
+        return self("Add", x, self._rows(table, x))
+
+    def _rows(self, table: Any, x: str) -> str:
+        """Returns the row of the position, or as many as x [B, n, ...] has."""
+        if self._at:
+            return self("Gather", table, self._at)
+        return self("Slice", table, [0], self("Shape", x, start=1, end=2), [0])
+
+    def norm(self, layer, x: str) -> str:
+        """Normalises x [..., d_model]."""
+        return self("LayerNormalization", x, layer.gamma, layer.beta, epsilon=layer.epsilon)
+
+    def residual(self, layer, x: str, sublayer: Callable[[str], str]) -> str:
+        """Adds the output of a sub-layer to x [B, n, d_model]."""
+        if layer.pre_norm:
+            return self("Add", x, sublayer(self.norm(layer.norm, x)))
+        return self.norm(layer.norm, self("Add", x, sublayer(x)))
+
+    def _dense(self, layer, x: str, scale: float = 1.0) -> str:
+        x = self("MatMul", x, layer.kernel * scale)
+        return self("Add", x, layer.bias * scale) if layer.use_bias else x
+
+    def feed_forward(self, layer, x: str) -> str:
+        """Transforms each position of x [B, n, d_model]."""
+        name = self.model.config.activation
+        operator, attributes = _ACTIVATIONS[name]
+        inner = self._dense(layer.inner, x)
+        active = self(operator, inner, **attributes)
+        if operator == "Sigmoid" and name != "sigmoid":
+            active = self("Mul", inner, active)
+        return self._dense(layer.outer, active)
+
+    def keys(self, layer: MultiHeadAttention, x: str) -> str:
+        """Returns keys [B, h, d_k, n] of x [B, n, d_model]."""
+        heads = self._heads(layer, self._dense(layer.key_projection, x), layer.d_k, layer.rotary)
+        return self("Transpose", heads, perm=[0, 2, 3, 1])
+
+    def values(self, layer: MultiHeadAttention, x: str) -> str:
+        """Returns values [B, h, n, d_v] of x [B, n, d_model]."""
+        heads = self._heads(layer, self._dense(layer.value_projection, x), layer.d_v)
+        return self("Transpose", heads, perm=[0, 2, 1, 3])
+
+    def attention(
+        self, layer: MultiHeadAttention, x: str, keys: str, values: str, hidden: str = ""
+    ) -> str:
+        """Attends from x [B, n, d_model]; `hidden` is added to the scores [B, h, n, keys]."""
+        queries = self._dense(layer.query_projection, x, layer.d_k**-0.5)
+        queries = self._heads(layer, queries, layer.d_k, layer.rotary)
+        scores = self("MatMul", self("Transpose", queries, perm=[0, 2, 1, 3]), keys)
+        weights = self("Softmax", self("Add", scores, hidden) if hidden else scores)
+        heads = self("Transpose", self("MatMul", weights, values), perm=[0, 2, 1, 3])
+        joined = self("Reshape", heads, [0, 0, layer.num_heads * layer.d_v])
+        return self._dense(layer.output_projection, joined)
+
+    def _heads(self, layer, x: str, width: int, rotary: bool = False) -> str:
+        """Returns heads [B, n, h, width], turned by their positions if they are rotary."""
+        x = self("Reshape", x, [0, 0, layer.num_heads, width])
+        if not rotary:
+            return x
+        waves = keras.ops.convert_to_numpy(sinusoids(np.arange(self._longest), width))
+        sines, cosines = (np.repeat(waves[:, i::2], 2, axis=1)[:, None] for i in (0, 1))
+        quarter = np.kron(np.eye(width // 2), [[0, 1], [-1, 0]])  # Makes pairs (a, b) (-b, a).
+        along = self("Mul", x, self._rows(cosines, x))
+        across = self("Mul", self("MatMul", x, quarter), self._rows(sines, x))
+        return self("Add", along, across)
+
+    def logits(self, embedding, x: str, min_length: int) -> str:
+        """Projects x [B, 1, d_model] to logits [B, V], -inf for what may not be chosen."""
+        bias = np.zeros(embedding.vocab_size) if embedding.bias is None else embedding.bias.numpy()
+        bias[PADDING_ID] = -np.inf
+        if min_length > 1:
+            early = bias.copy()
+            early[EOS_ID] = -np.inf
+            bias = self("Where", self("Less", "index", min_length - 1), early, bias)
+        table = embedding.table
+        matrix = table.embeddings if embedding.tied else table.reverse_embeddings
+        return self("Gemm", self("Squeeze", x, [1]), matrix, bias, transB=int(embedding.tied))
+
 
 FILE = "model.onnx"
 

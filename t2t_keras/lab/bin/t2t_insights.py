@@ -40,7 +40,7 @@ def define_flags(flags: Flags) -> None:
 def run(flags: Flags) -> None:
     """Translates and shows as the flags say."""
     from t2t_keras.decoding.translator import Translator
-    from t2t_keras.lab.insights.page import attention_page, sentence_insights
+    from t2t_keras.lab.insights.page import attention_page, attention_view, sentence_insights
 
     record = recorded_run(flags)
     sentences = _sentences(flags)
@@ -64,7 +64,6 @@ def run(flags: Flags) -> None:
     print(f"{page}: {len(sentences):,} sentence{plural}, {len(content) / 1e6:.2f} MB")
     if figure:
         from t2t_keras.lab.insights.figures import write_figure
-        from t2t_keras.lab.insights.views import attention_view
 
         layer, heads = figure
         view = attention_view(found[0].attention, flags.figure_kind)

@@ -7,7 +7,7 @@ import numpy as np
 
 from t2t_keras.errors import UserError
 from t2t_keras.lab.figures import check_format, need_matplotlib, save_figure
-from t2t_keras.lab.insights.views import AttentionView, ShownPiece, head_color, head_dashes
+from t2t_keras.lab.insights.page import AttentionView, ShownPiece, head_color, head_dashes
 
 FORMATS = (".png", ".svg", ".pdf")
 

@@ -7,8 +7,7 @@ import pytest
 from browser import opening
 
 from t2t_keras.lab.comparison.comparison import as_json, compare
-from t2t_keras.lab.comparison.page import comparison_page
-from t2t_keras.lab.comparison.plots import Scale, dots
+from t2t_keras.lab.comparison.page import Scale, comparison_page, dots
 from t2t_keras.lab.comparison.report import text_report
 from t2t_keras.lab.comparison.scores import Significance
 from t2t_keras.lab.comparison.systems import System, TranslatedText

@@ -8,7 +8,7 @@ from refusals import refused
 
 from t2t_keras.lab.figures import save_figure
 from t2t_keras.lab.insights.figures import check_figure, write_figure
-from t2t_keras.lab.insights.views import attention_view, head_color
+from t2t_keras.lab.insights.page import attention_view, head_color
 
 pytest.importorskip("matplotlib", reason="needs matplotlib")
 from matplotlib.figure import Figure

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from contrast import linear
 
-from t2t_keras.lab.insights.views import head_color, head_dashes
+from t2t_keras.lab.insights.page import head_color, head_dashes
 from t2t_keras.lab.pages import ON_DARK, ON_LIGHT
 
 # Their matrices for linear RGB at severity 1.0.

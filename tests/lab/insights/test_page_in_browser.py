@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from contrast import text_contrasts
 
-from t2t_keras.lab.insights.views import head_dashes
+from t2t_keras.lab.insights.page import head_dashes
 from t2t_keras.lab.pages import ON_DARK, ON_LIGHT
 
 
