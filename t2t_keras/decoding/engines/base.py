@@ -1,15 +1,21 @@
 """What every engine does, ids in, ids out; and a model on disk, which an engine loads."""
 
 import abc
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from t2t_keras.decoding.config import DecodeConfig, length_penalty
-from t2t_keras.training.checkpoints.names import identity
+from t2t_keras.errors import UserError
+from t2t_keras.registry import ENGINES
+from t2t_keras.training.checkpoints.names import TENSORFLOW_SUFFIX, checkpoint_at, identity
 from t2t_keras.training.run_config import RunConfig
+
+if TYPE_CHECKING:
+    from t2t_keras.decoding.engines.keras import KerasEngine
 
 KERAS = "keras"
 
@@ -181,3 +187,92 @@ class StoredModel(abc.ABC):
         checkpoint = self.checkpoint or {"checkpoint": ""}  # An export may be of none.
         found = {**checkpoint, "ensemble": [identity(path) for path in ensemble]}
         return found if self.name == KERAS else found | {"engine": self.name}
+
+
+class StoredRun(StoredModel):
+    """Keras on TensorFlow: a run's checkpoint."""
+
+    interactive: ClassVar = {"xla_for_one": True}
+    serving: ClassVar = interactive
+
+    def __init__(self, path: str | Path, checkpoint_path: str | Path | None = None):
+        self._run = RunConfig.file(path).parent
+        self.version = Path(checkpoint_at(checkpoint_path or path))
+        self._checkpoint = identity(self.version)
+
+    @classmethod
+    def find(cls, path: Path) -> Path | None:
+        """See `StoredModel`."""
+        return path if RunConfig.exists(path) else None
+
+    @functools.cached_property
+    def record(self) -> RunConfig:
+        """See `StoredModel`."""
+        return RunConfig.load(self._run)
+
+    @property
+    def checkpoint(self) -> dict[str, Any]:
+        """See `StoredModel`."""
+        return self._checkpoint
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """See `StoredModel`."""
+        return self.record.problem.decoding_defaults
+
+    def files(self) -> list[Path]:
+        """See `StoredModel`."""
+        name = self.version.name
+        last = self.version.with_name(f"{name}{TENSORFLOW_SUFFIX}")
+        others = {file for file in last.parent.iterdir() if file.name.startswith(f"{name}.")}
+        return [*sorted(others - {last}), last]
+
+    def load(
+        self,
+        config: DecodeConfig,
+        ensemble: Sequence[str | Path] = (),
+        forbidden: Sequence[str] = (),
+    ) -> "KerasEngine":
+        """See `StoredModel`."""
+        engine = unloaded_engine(self.record, config, ensemble, forbidden)
+        from t2t_keras.training.checkpoints.tensorflow import load_weights
+
+        load_weights(engine.models[0], str(self.version))
+        return engine
+
+    def share_cores(self, config: DecodeConfig) -> None:
+        """See `StoredModel`."""
+        from t2t_keras.decoding.engines.keras import share_cores
+
+        share_cores(config)
+
+
+def unloaded_engine(
+    record: RunConfig,
+    config: DecodeConfig,
+    ensemble: Sequence[str | Path] = (),
+    forbidden: Sequence[str] = (),
+) -> "KerasEngine":
+    """Returns an engine of a run whose first model is yet to be loaded.
+
+    Raises:
+      UserError: see `Translator.from_run`.
+    """
+    import keras
+
+    if keras.backend.backend() != "tensorflow":
+        raise UserError(
+            f"Translating needs TensorFlow, got KERAS_BACKEND={keras.backend.backend()}. Leave "
+            f"it unset.",
+            code="other_backend",
+        )
+    from t2t_keras.decoding.engines.keras import KerasEngine
+    from t2t_keras.training.trained_model import load_ensemble_model
+
+    dtype = config.weights_dtype
+    models = [record.make_model(dtype, loaded=True)]
+    models += [load_ensemble_model(path, record.vocabulary, dtype) for path in ensemble]
+    return KerasEngine(models, record.vocabulary, config, forbidden)
+
+
+ENGINES.add(StoredRun, KERAS)

@@ -5,8 +5,7 @@ import dataclasses
 import tensorflow as tf
 
 from t2t_keras.decoding.config import length_penalty
-from t2t_keras.decoding.search.constraints import IMPOSSIBLE, Constraints, Limits
-from t2t_keras.decoding.search.loop import State, written
+from t2t_keras.decoding.search.loop import IMPOSSIBLE, Constraints, Limits, State, written
 from t2t_keras.special_ids import EOS_ID
 
 # A vocabulary is searched in groups of at most so many symbols.

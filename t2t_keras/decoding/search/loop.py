@@ -1,13 +1,21 @@
-"""The loop of every search: one position after the other, for many sentences at once."""
+"""The loop of every search: one position after the other, for many sentences at once.
+
+What outputs may contain is said by `Constraints` and, for each sentence, by `Limits`.
+"""
 
 import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
-from t2t_keras.decoding.search.constraints import IMPOSSIBLE, Limits
-from t2t_keras.special_ids import PADDING_ID
+from t2t_keras.special_ids import EOS_ID, PADDING_ID
+
+IMPOSSIBLE = -float("inf")
+# As the first symbol of a forbidden sequence, stands for each of `Constraints.boundaries`.
+BOUNDARY = -2
+_ANY = -1
 
 # XLA compiles for each shape. Slots of the past come in this number, doubled as often as needed ...
 _XLA_SLOTS = 128
@@ -15,6 +23,73 @@ _XLA_SLOTS = 128
 _XLA_LENGTH = 64
 # ... and done sentences are dropped when only one in so many still goes on.
 _XLA_SHRINKS = 4
+
+
+class Limits(NamedTuple):
+    """Constraints of each sentence."""
+
+    max_lengths: tf.Tensor  # int32 [B], the most symbols of an output with its end; >= 1
+    prefixes: tf.Tensor  # int32 [B, P], how an output begins, then padding
+    numbers: tf.Tensor  # int32 [B], which tell sentences apart in sampling
+    # float32 [B, S], attention that each source position already has: 1 at padding, else 0.
+    # S = 0 without a coverage penalty.
+    covered: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Constraints:
+    """Constraints of all sentences."""
+
+    # The fewest symbols of an output with its end, where its `Limits` allow them.
+    min_length: int = 1
+    # Sequences of symbols that no output may contain; one that begins with `BOUNDARY` is forbidden
+    # only after one of `boundaries`.
+    forbidden: tuple[tuple[int, ...], ...] = ()
+    boundaries: tuple[int, ...] = ()  # Symbols; padding stands for the start of the output.
+
+    def forced_ids(self, index: tf.Tensor, limits: Limits) -> tf.Tensor:
+        """Returns the only symbol that is allowed at `index`, int32 [B]; -1 = any."""
+        # One more column, for all positions after the longest prefix.
+        prefixes = tf.pad(limits.prefixes, [[0, 0], [0, 1]], constant_values=PADDING_ID)
+        column = tf.minimum(index, tf.shape(limits.prefixes)[1])
+        begun = tf.gather(prefixes, column, axis=1)
+        begun = tf.where(begun == PADDING_ID, _ANY, begun)
+        return tf.where(index >= limits.max_lengths - 1, EOS_ID, begun)
+
+    def excluded(self, ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+        """Returns which symbols may not stand at `index`: padding, and the end too early."""
+        too_early = index < self.min_length - 1
+        return (ids == PADDING_ID) | ((ids == EOS_ID) & too_early)
+
+    def without_forbidden(
+        self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns logits [B, K, V] with -inf for what would complete a forbidden sequence.
+
+        The symbols before `index`, int32 [], are those of live_ids, int32 [B, K, L].
+        """
+        if not self.forbidden:
+            return logits
+        longest = max(map(len, self.forbidden))
+        # [phrases, longest - 1], what stands before the last symbol, _ANY where that is shorter.
+        before = tf.constant(
+            [[_ANY] * (longest - len(ids)) + list(ids[:-1]) for ids in self.forbidden], tf.int32
+        )
+        last = tf.constant([ids[-1] for ids in self.forbidden], tf.int32)
+        # Before the first symbol stands padding.
+        padding = [[0, 0], [0, 0], [longest - 1, 0]]
+        padded = tf.pad(live_ids, padding, constant_values=PADDING_ID)
+        window = tf.gather(padded, index + tf.range(longest - 1), axis=2)
+        is_boundary = np.isin(np.arange(logits.shape[-1]), self.boundaries)
+        after_one = tf.gather(tf.constant(is_boundary), window)[:, :, None] & (before == BOUNDARY)
+        fits = (before == _ANY) | (window[:, :, None] == before) | after_one
+        completes = tf.reduce_all(fits, axis=3)  # [B, K, phrases]
+        batch_size, beam_size, phrases = tf.unstack(tf.shape(completes))
+        rows = tf.repeat(tf.range(batch_size * beam_size), phrases)
+        indices = tf.stack([rows, tf.tile(last, [batch_size * beam_size])], axis=1)
+        highest = tf.reshape(tf.where(completes, IMPOSSIBLE, -IMPOSSIBLE), [-1])
+        flat = tf.reshape(logits, [-1, logits.shape[-1]])
+        return tf.reshape(tf.tensor_scatter_nd_min(flat, indices, highest), tf.shape(logits))
 
 
 class Cache(NamedTuple):

@@ -6,8 +6,7 @@ import tensorflow as tf
 
 from t2t_keras.decoding.config import length_penalty
 from t2t_keras.decoding.search.beam import top_symbols
-from t2t_keras.decoding.search.constraints import IMPOSSIBLE, Constraints, Limits
-from t2t_keras.decoding.search.loop import State, written
+from t2t_keras.decoding.search.loop import IMPOSSIBLE, Constraints, Limits, State, written
 from t2t_keras.special_ids import EOS_ID
 
 # By default TensorFlow takes another one under XLA, and on other devices.

@@ -12,7 +12,7 @@ from ctranslate2 import specs
 from ctranslate2.specs.common_spec import Activation
 from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
 
-from t2t_keras.decoding.scoring import alignment_layer
+from t2t_keras.decoding.engines.keras import alignment_layer
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.run_result import checkpoint_checksum

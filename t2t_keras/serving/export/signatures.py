@@ -9,8 +9,8 @@ import tensorflow as tf
 import tensorflow_text
 
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.search.ensemble import Ensemble
 from t2t_keras.decoding.search.loop import Hypotheses
+from t2t_keras.decoding.search.search import Ensemble
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.serving.export.formats import check_dtype

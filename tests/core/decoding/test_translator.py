@@ -12,15 +12,14 @@ from refusals import refused
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.decoding.engines import keras as engine
-from t2t_keras.decoding.engines.stored import unloaded_engine
+from t2t_keras.decoding.engines.base import unloaded_engine
+from t2t_keras.decoding.engines.keras import alignment_layer
 from t2t_keras.decoding.jobs.files import attention_records
-from t2t_keras.decoding.scoring import alignment_layer
-from t2t_keras.decoding.search.constraints import (
+from t2t_keras.decoding.search.forbidden import forbidden_sequences, word_boundaries
+from t2t_keras.decoding.search.loop import (
     Constraints,
-    forbidden_sequences,
-    word_boundaries,
+    Hypotheses,
 )
-from t2t_keras.decoding.search.loop import Hypotheses
 from t2t_keras.decoding.translation import Hypothesis, Translation, one_line, perplexity
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer

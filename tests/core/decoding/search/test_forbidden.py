@@ -6,11 +6,10 @@ import pytest
 import tensorflow as tf
 from refusals import refused
 
-from t2t_keras.decoding.search.constraints import (
+from t2t_keras.decoding.search.forbidden import forbidden_sequences, word_boundaries
+from t2t_keras.decoding.search.loop import (
     BOUNDARY,
     Constraints,
-    forbidden_sequences,
-    word_boundaries,
 )
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 

@@ -4,8 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_keras.decoding.search.beam import BeamSearch
-from t2t_keras.decoding.search.constraints import Constraints, Limits
-from t2t_keras.decoding.search.loop import Cache, Scored, SearchLoop
+from t2t_keras.decoding.search.loop import Cache, Constraints, Limits, Scored, SearchLoop
 
 BLOCK_SIZE, VOCAB_SIZE = 4, 7
 

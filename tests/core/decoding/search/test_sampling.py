@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import table_search
 
-from t2t_keras.decoding.search.constraints import Constraints
+from t2t_keras.decoding.search.loop import Constraints
 from t2t_keras.decoding.search.sampling import Sampling
 
 EOS = 1
