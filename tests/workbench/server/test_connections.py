@@ -80,106 +80,99 @@ async def after(connect, seconds):
     connect.late.close(connect.state.connections)
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET / HT"])
-def test_a_head_must_come_soon(connect, sent):
+def head(length):
+    return HEAD.replace(b"100000", b"%d" % length)
+
+
+def wrote(start):
+    """A step of a script: what the client was sent begins so."""
+
+    def step(connect, connection, transport):
+        assert transport.written.startswith(start)
+
+    return step
+
+
+def answered(is_complete):
+    """A step of a script: whether the client has its answer."""
+
+    def step(connect, connection, transport):
+        assert connection.cycle.response_complete == is_complete
+
+    return step
+
+
+def pause(connect, connection, transport):
+    """A step of a script: the client does not read."""
+    connection.pause_writing()
+    assert connection.flow.write_paused
+
+
+def resume(connect, connection, transport):
+    connection.resume_writing()
+    assert not connection.flow.write_paused
+
+
+def compute(connect, connection, transport):
+    """A step of a script: the application is busy for long."""
+    connect.clock.now += 1000.0
+    connect.late.close(connect.state.connections)
+
+
+RATES = [(0, "aborted"), (4_000, "aborted"), (8_200, "open")]
+# What a client sends, seconds that pass, and what has then become of its connection.
+SCRIPTS = {
+    "nothing is sent": [10.0, "open", 0.1, "closed", wrote(b"")],
+    "half a head": [b"GET / HT", 10.0, "open", 0.1, "closed", wrote(b"HTTP/1.1 408")],
+    # uvicorn limits how long a connection may be idle.
+    "the next head, once it has begun": [
+        *(head(0), *[0.0] * 9, answered(True)),
+        *(100.0, b"GET / HT", 10.0, "open", 0.1, "closed"),
+    ],
+    "a byte now and then is no head": [
+        *(step for byte in b"GET / HTTP/1.1" for step in (bytes([byte]), 1.0)),
+        "closed",
+    ],
+    **{
+        f"a body of {rate} bytes a second": [
+            *(head(9_000_000), 30.0, "open", b"a" * 30 * rate, 0.1),
+            *[b"a" * 5 * rate, 5.0] * 100,
+            state,
+        ]
+        for rate, state in RATES
+    },
+    "no body takes longer than ten minutes": [
+        *(head(90_000_000), *["open", b"a" * 20_000, 1.0] * 601),
+        *(1.0, "aborted"),
+    ],
+    # The application asks for the body, and then takes no more of it.
+    "a body that the server is slow to take": [
+        *(HEAD, 0.0, lambda _, connection, __: connection.flow.pause_reading(), 1000.0),
+        *(lambda _, connection, __: connection.flow.resume_reading(), 30.0, "open"),
+        *(0.1, "aborted"),
+    ],
+    "whoever awaits an answer is not late": [head(1) + b"a", compute, answered(False), "open"],
+    "an answer must be read": [HEAD, pause, 60.0, "open", resume, pause, 60.1, "aborted"],
+    "an answer that is read at last": [
+        *(HEAD + b"a" * 100_000, pause, resume, *[0.0] * 9, 60.1, answered(True)),
+        "open",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_who_is_late(connect, name):
     async def test():
         connection, transport = connect()
-        if sent:
-            connection.data_received(sent)
-        await after(connect, 10.0)
-        assert transport.state == "open"
-        await after(connect, 0.1)
-        assert transport.state == "closed"
-        assert transport.written.startswith(b"HTTP/1.1 408" if sent else b"")
-
-    asyncio.run(test())
-
-
-def test_the_next_head_must_come_soon_once_it_has_begun(connect):
-    async def test():
-        connection, transport = connect()
-        connection.data_received(HEAD.replace(b"100000", b"0"))
-        for _ in range(9):
-            await after(connect, 0.0)
-        assert connection.cycle.response_complete
-        await after(connect, 100.0)  # uvicorn limits how long it may be idle.
-        connection.data_received(b"GET / HT")
-        await after(connect, 10.0)
-        assert transport.state == "open"
-        await after(connect, 0.1)
-        assert transport.state == "closed"
-
-    asyncio.run(test())
-
-
-def test_a_byte_now_and_then_is_no_head(connect):
-    async def test():
-        connection, transport = connect()
-        for byte in b"GET / HTTP/1.1":
-            connection.data_received(bytes([byte]))
-            await after(connect, 1.0)
-        assert transport.state == "closed"
-
-    asyncio.run(test())
-
-
-@pytest.mark.parametrize(
-    ("bytes_a_second", "state"), [(0, "aborted"), (4_000, "aborted"), (8_200, "open")]
-)
-def test_a_body_must_come_at_some_rate(connect, bytes_a_second, state):
-    async def test():
-        connection, transport = connect()
-        connection.data_received(HEAD.replace(b"100000", b"9000000"))
-        await after(connect, 30.0)
-        assert transport.state == "open"
-        connection.data_received(b"a" * 30 * bytes_a_second)
-        await after(connect, 0.1)
-        for _ in range(100):
-            if transport.state == "open":
-                connection.data_received(b"a" * 5 * bytes_a_second)
-                await after(connect, 5.0)
-        assert transport.state == state
-
-    asyncio.run(test())
-
-
-def test_no_body_takes_longer_than_ten_minutes(connect):
-    async def test():
-        connection, transport = connect()
-        connection.data_received(HEAD.replace(b"100000", b"90000000"))
-        for second in range(601):
-            assert transport.state == "open", second
-            connection.data_received(b"a" * 20_000)
-            await after(connect, 1.0)
-        await after(connect, 1.0)
-        assert transport.state == "aborted"
-
-    asyncio.run(test())
-
-
-def test_a_body_that_the_server_is_slow_to_take_is_not_late(connect):
-    async def test():
-        connection, transport = connect()
-        connection.data_received(HEAD)
-        await asyncio.sleep(0)  # The application asks for the body.
-        connection.flow.pause_reading()
-        await after(connect, 1000.0)
-        connection.flow.resume_reading()
-        await after(connect, 30.0)
-        assert transport.state == "open"
-        await after(connect, 0.1)
-        assert transport.state == "aborted"
-
-    asyncio.run(test())
-
-
-def test_whoever_awaits_an_answer_is_not_late(connect):
-    async def test():
-        connection, transport = connect()
-        connection.data_received(HEAD.replace(b"100000", b"1") + b"a")
-        connect.clock.now += 1000.0
-        connect.late.close(connect.state.connections)
-        assert (connection.cycle.response_complete, transport.state) == (False, "open")
+        for number, step in enumerate(SCRIPTS[name]):
+            if isinstance(step, str):
+                assert transport.state == step, number
+            elif isinstance(step, float):
+                await after(connect, step)
+            elif callable(step):
+                step(connect, connection, transport)
+            elif transport.state == "open":
+                connection.data_received(step)
 
     asyncio.run(test())
 
@@ -212,36 +205,6 @@ def test_slow_clients_are_logged_once_a_minute(connect, caplog):
 def test_connections_leave_descriptors_for_files(monkeypatch, files, most):
     monkeypatch.setattr("resource.getrlimit", lambda which: (files, 1 << 20))
     assert most_connections() == most
-
-
-def test_an_answer_must_be_read(connect):
-    async def test():
-        connection, transport = connect()
-        connection.data_received(HEAD)
-        connection.pause_writing()
-        await after(connect, 60.0)
-        assert (transport.state, connection.flow.write_paused) == ("open", True)
-        connection.resume_writing()
-        assert not connection.flow.write_paused
-        connection.pause_writing()
-        await after(connect, 60.1)
-        assert transport.state == "aborted"
-
-    asyncio.run(test())
-
-
-def test_an_answer_that_is_read_at_last_was_not_too_late(connect):
-    async def test():
-        connection, transport = connect()
-        connection.data_received(HEAD + b"a" * 100_000)
-        connection.pause_writing()
-        connection.resume_writing()
-        for _ in range(9):
-            await after(connect, 0.0)
-        await after(connect, 60.1)
-        assert (connection.cycle.response_complete, transport.state) == (True, "open")
-
-    asyncio.run(test())
 
 
 def test_when_there_are_too_many_the_one_goes_that_has_waited_longest(connect, monkeypatch):
