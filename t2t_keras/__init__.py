@@ -29,7 +29,6 @@ __all__ = [
     "average_checkpoints",
     "bleu",
     "confidences",
-    "convert_npz_run",
     "export",
     "generate_data",
     "hparams",
@@ -68,8 +67,7 @@ _HOMES = {
     "SmoothedCrossEntropy": ("t2t_keras.training.optimizer", "SmoothedCrossEntropy"),
     "TransformerSchedule": ("t2t_keras.training.optimizer", "TransformerSchedule"),
     "Adam": ("t2t_keras.training.optimizer", "Adam"),
-    "average_checkpoints": ("t2t_keras.training.checkpoints.derived", "average_run"),
-    "convert_npz_run": ("t2t_keras.training.checkpoints.derived", "convert_npz_run"),
+    "average_checkpoints": ("t2t_keras.training.checkpoints.averaging", "average_run"),
     "Translator": ("t2t_keras.decoding.translator", "Translator"),
     "confidences": ("t2t_keras.decoding.confidence", "confidences"),
     "export": ("t2t_keras.serving.export.export", "export"),
@@ -110,8 +108,7 @@ if TYPE_CHECKING:
     from t2t_keras.serving.export.export import export
     from t2t_keras.serving.export.load import load_export
     from t2t_keras.settings import setting
-    from t2t_keras.training.checkpoints.derived import average_run as average_checkpoints
-    from t2t_keras.training.checkpoints.derived import convert_npz_run
+    from t2t_keras.training.checkpoints.averaging import average_run as average_checkpoints
     from t2t_keras.training.optimizer import Adam, SmoothedCrossEntropy, TransformerSchedule
     from t2t_keras.training.trained_model import load_model
 else:

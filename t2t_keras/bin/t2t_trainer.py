@@ -4,8 +4,8 @@ t2t-trainer --problem=translate_ende_multi30k --data_dir=data --hparams_set=tran
     --output_dir=runs/multi30k
 t2t-trainer --output_dir=runs/multi30k
 
-With KERAS_BACKEND=jax it needs no TensorFlow, uses one device and writes .npz checkpoints, which
-t2t-npz-to-checkpoint converts.
+With KERAS_BACKEND=jax it needs no TensorFlow and uses one device; TensorFlow reads and continues
+its checkpoints.
 """
 
 import dataclasses

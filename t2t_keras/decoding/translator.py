@@ -133,11 +133,11 @@ class Translator:
 
         Args:
           output_dir: the run's folder, as `t2t-trainer` or `t2t-avg-all` wrote it.
-          checkpoint_path: a checkpoint's path prefix; default: the run's newest.
+          checkpoint_path: a checkpoint; default: the run's newest.
           decode_hparams: decoding settings that differ from those of the run's problem,
             "name=value,..." or a mapping; or all of them.
-          ensemble: more models to translate with, each the folder of a run or the path prefix of a
-            checkpoint in one; they may be of other hyperparameter sets.
+          ensemble: more models to translate with, each the folder of a run or a checkpoint in
+            one; they may be of other hyperparameter sets.
           forbidden: words or phrases that no translation may contain.
           engine: the name of a registered engine, which may load other things than runs.
             "ctranslate2" = by CTranslate2, without TensorFlow: `output_dir` is then what

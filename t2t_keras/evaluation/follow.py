@@ -21,6 +21,7 @@ from t2t_keras.io.state import locked_directory, read_json
 from t2t_keras.io.terminal import printable
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.curves import make_curves
+from t2t_keras.training.checkpoints.run_checkpoints import load_weights
 from t2t_keras.training.checkpoints.watch import (
     NO_WAIT,
     CheckpointWatcher,
@@ -125,8 +126,7 @@ def evaluate_all(
         like = run_result(config, output_dir, split, None, settings, text)
         before = _scored_before(files, like)
         watcher = follow_run(output_dir, policy, min_steps, done=before)
-        load = backend.checkpoints().load_weights
-        found = watcher.loaded(lambda path: load(step.model, path))
+        found = watcher.loaded(lambda path: load_weights(step.model, path))
         scored = itertools.starmap(score_checkpoint, found)
         return _add_scores(files, before, scored, f"checkpoint in {output_dir}")
 

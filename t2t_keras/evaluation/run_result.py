@@ -10,9 +10,8 @@ from t2t_keras import registry
 from t2t_keras.environment import source_version
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.results import Result
-from t2t_keras.io.atomic import sha256_of
-from t2t_keras.training.checkpoints.names import TENSORFLOW_SUFFIX, step_of
-from t2t_keras.training.cost import read_costs
+from t2t_keras.training.checkpoints.names import identity, step_of
+from t2t_keras.training.cost import read_cost
 from t2t_keras.training.run_config import RunConfig
 
 # The scores that a result records.
@@ -37,7 +36,7 @@ def run_result(
     and metrics; None = not scored. `scalars` are loss, perplexity and accuracy, if measured.
     """
     steps, averaged, folder = step_of(checkpoint), None, Path(checkpoint).parent
-    cost = read_costs(folder).get(steps)
+    cost = read_cost(checkpoint)
     # Where the record is not there or cannot be read, the score is there all the same.
     with contextlib.suppress(UserError):
         averaged = RunConfig.load(folder).averaged if checkpoint else None
@@ -61,13 +60,9 @@ def run_result(
 
 
 def checkpoint_checksum(path: str | Path) -> str:
-    """Returns the SHA-256 of a checkpoint, "" where there is none any more.
-
-    Of TensorFlow's files the index is read, which has a checksum of every weight.
-    """
-    for file in (Path(f"{path}{TENSORFLOW_SUFFIX}"), Path(path)):
-        with contextlib.suppress(FileNotFoundError, IsADirectoryError):
-            return sha256_of(file)
+    """Returns the digest of a checkpoint's arrays, "" where there is none any more."""
+    with contextlib.suppress(UserError):
+        return identity(path)["digest"]
     return ""
 
 

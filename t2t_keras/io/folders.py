@@ -5,6 +5,7 @@ from pathlib import Path
 from t2t_keras.errors import nearest
 
 _RUN = "run.json"
+_CHECKPOINT = ".safetensors"
 _SAVED_MODEL = (
     "a SavedModel: t2t_keras.load_export reads it from Python, and TensorFlow Serving serves it to "
     "t2t-query-server. Commands read the run that it was exported from"
@@ -26,10 +27,9 @@ def not_a_run(path: str | Path) -> str:
     """Says what a path is if it is not a run, and what to give instead."""
     path = Path(path)
     if not path.is_dir():
-        if path.with_name(f"{path.name}.index").exists() or path.suffix in (".npz", ".index"):
-            name = path.with_suffix("") if path.suffix == ".index" else path
+        if path.with_name(f"{path.name}{_CHECKPOINT}").exists() or path.suffix == _CHECKPOINT:
             return (
-                f"{path} is a checkpoint: give its folder, {path.parent}, as the run, and {name} "
+                f"{path} is a checkpoint: give its folder, {path.parent}, as the run, and {path} "
                 f"as --checkpoint_path."
             )
         what = "a file" if path.exists() else "not there"

@@ -179,18 +179,6 @@ def seed_states(layer):
     return [each for each in layer.non_trainable_variables if id(each) not in weights]
 
 
-def make_attributes_of_listed_layers(layer):
-    """Makes what a layer, or any layer in it, keeps in lists and dictionaries attributes as well.
-
-    TensorFlow's checkpoints do not look into those of Keras.
-    """
-    for owner in layer._flatten_layers():
-        attributes = {id(each) for each in vars(owner).values()}
-        for number, part in enumerate(owner._flatten_layers(include_self=False, recursive=False)):
-            if id(part) not in attributes:
-                setattr(owner, f"layer_{number}", part)
-
-
 class Layout:
     """A batch as it is, [batch, length, ...]; other layouts arrange its positions in rows.
 

@@ -21,7 +21,6 @@ from t2t_keras.layers.base import (
     Dropout,
     build,
     layout_of,
-    make_attributes_of_listed_layers,
     refuse_other_names,
 )
 from t2t_keras.layers.stacks import recomputed
@@ -78,9 +77,6 @@ class Transformer(keras.Model):
         encoders, decoders = map(range, config.depths())
         self.encoder = [EncoderLayer(config, **dtype, name=f"encoder_{i}") for i in encoders]
         self.decoder = [DecoderLayer(config, **dtype, name=f"decoder_{i}") for i in decoders]
-        # TensorFlow's checkpoints do not look into Keras's lists, only at attributes.
-        for layer in (*self.encoder, *self.decoder):
-            setattr(self, layer.name, layer)
         norm = functools.partial(LayerNormalization, epsilon=config.norm_epsilon, **dtype)
         if config.embedding_norm:
             self.source_norm, self.target_norm = norm(name="source_norm"), norm(name="target_norm")
@@ -167,7 +163,6 @@ class Transformer(keras.Model):
         if self.config.pre_norm:
             self.encoder_norm.build(states)
             self.decoder_norm.build(states)
-        make_attributes_of_listed_layers(self)
         self.built = True
 
     def call(self, inputs, packed=False, training=None):

@@ -1,4 +1,4 @@
-"""What a run has cost, over all its processes, at each checkpoint kept: `training_cost.json`."""
+"""What a run has cost, over all its processes: in the head of each checkpoint."""
 
 import collections
 import contextlib
@@ -7,18 +7,18 @@ import platform
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from t2t_keras.environment import usable_cores
 from t2t_keras.errors import UserError
-from t2t_keras.io.state import read_json, write_json
+from t2t_keras.training.checkpoints.format import read_head
 from t2t_keras.training.checkpoints.names import (
-    NPZ_SUFFIX,
-    TENSORFLOW_SUFFIX,
     checkpoint_paths,
-    step_of,
+    existing_checkpoint,
+    known_step_of,
 )
 
-_FILE = "training_cost.json"
+_IN_HEAD = "cost"
 # Between the names of what a run was trained on, one after the other.
 _THEN = ", then "
 
@@ -42,16 +42,15 @@ class TrainingCost:
 
 
 class CostMeter:
-    """Adds up what the steps of a run cost, going on from the entry of `step`, where it begins."""
+    """Adds up what the steps of a run cost, going on from what it had cost before.
 
-    def __init__(self, output_dir: str | Path, step: int, hardware: str):
-        self._directory, self._tokens, self.hardware = Path(output_dir), 0, hardware
-        self._before = read_costs(output_dir).get(step) if step else TrainingCost()
-        if self._before is None:
-            path = self._directory / _FILE
-            print(f"{path} has no entry for step {step:,}: no cost is written.", flush=True)
+    `before` is None where a run continues and that is not known: then its cost stays unknown.
+    """
+
+    def __init__(self, before: TrainingCost | None, hardware: str):
+        self._before, self._tokens, self.hardware = before, 0, hardware
         # Of the steps between the last evaluation and the checkpoint where this training begins.
-        self.epoch_sums = self._before.epoch_sums if self._before else {}
+        self.epoch_sums = before.epoch_sums if before else {}
 
     def add_tokens(self, target_tokens: float) -> None:
         """Counts the target tokens of a step."""
@@ -64,49 +63,44 @@ class CostMeter:
         """
         return self._before and round(self._before.seconds + seconds, 3)
 
-    def write(
-        self,
-        step: int,
-        seconds: float,
-        folder: str = "",
-        epoch_sums: Mapping[str, float] | None = None,
-    ) -> None:
-        """Writes the entry of a checkpoint, where the run's cost is known, before the checkpoint.
+    def head(self, seconds: float, epoch_sums: Mapping[str, float] | None = None) -> dict[str, Any]:
+        """Returns what a checkpoint's head says of the cost; {} = unknown.
 
-        A process that is killed between the two leaves an entry too many, which nobody reads.
-        `seconds` are of training in this process; `folder` is the checkpoint's within the run's;
-        for `epoch_sums` see `TrainingCost`.
+        `seconds` are of training in this process; for `epoch_sums` see `TrainingCost`.
         """
-        if before := self._before:
-            parts = [*filter(None, before.hardware.split(_THEN)), self.hardware]
-            cost = TrainingCost(
-                target_tokens=before.target_tokens + self._tokens,
-                seconds=self.seconds(seconds),
-                hardware=_THEN.join(dict.fromkeys(parts)),
-                epoch_sums=epoch_sums or {},
-            )
-            _write(self._directory / folder, step, cost)
+        if not (before := self._before):
+            return {}
+        parts = [*filter(None, before.hardware.split(_THEN)), self.hardware]
+        cost = TrainingCost(
+            target_tokens=before.target_tokens + self._tokens,
+            seconds=self.seconds(seconds),
+            hardware=_THEN.join(dict.fromkeys(parts)),
+            epoch_sums=epoch_sums or {},
+        )
+        return {_IN_HEAD: dataclasses.asdict(cost)}
+
+
+def cost_in(head: Mapping[str, Any]) -> TrainingCost | None:
+    """Returns what a checkpoint's head says that the training has cost; None = unknown."""
+    return TrainingCost(**head[_IN_HEAD]) if _IN_HEAD in head else None
+
+
+def same_cost(head: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a checkpoint made of another says of the cost, given the other's head."""
+    return {_IN_HEAD: head[_IN_HEAD]} if _IN_HEAD in head else {}
+
+
+def read_cost(checkpoint: str | Path) -> TrainingCost | None:
+    """Returns the cost in a checkpoint's head; None where it is unknown or cannot be read."""
+    with contextlib.suppress(UserError):
+        return cost_in(read_head(existing_checkpoint(checkpoint)))
+    return None
 
 
 def read_costs(directory: str | Path) -> dict[int, TrainingCost]:
-    """Returns the entries of a run by step; {} where there are none, or none that can be read."""
-    path = Path(directory) / _FILE
-    try:
-        content = read_json(path, "It is not used.") if path.exists() else {}
-        return {int(step): TrainingCost(**entry) for step, entry in content.items()}
-    except UserError as error:
-        print(error, flush=True)
-    except (ValueError, TypeError) as error:
-        print(f"{path} is not used: {error}.", flush=True)
-    return {}
-
-
-def copy_cost(checkpoint: str | Path, output_dir: str | Path) -> None:
-    """Gives what was made of a checkpoint, as a mean of which it is the newest, its entry."""
-    step = step_of(checkpoint)
-    cost = read_costs(Path(checkpoint).parent).get(step)
-    if cost is not None:
-        _write(output_dir, step, cost)
+    """Returns the known costs of the checkpoints in a directory, by step."""
+    costs = {known_step_of(path): read_cost(path) for path in checkpoint_paths(directory)}
+    return {step: cost for step, cost in costs.items() if cost}
 
 
 def hardware_name(gpus: Sequence[str] = (), workers: int = 1) -> str:
@@ -124,13 +118,3 @@ def _cpu_name() -> str:
         if found := re.search(r"^model name\s*:\s*(.+)", text, re.MULTILINE):
             return found[1].strip()
     return platform.processor() or platform.machine()
-
-
-def _write(directory: str | Path, step: int, cost: TrainingCost) -> None:
-    """Adds an entry, and removes those of checkpoints that are no longer there."""
-    suffixes = NPZ_SUFFIX, TENSORFLOW_SUFFIX
-    kept = {step_of(path) for suffix in suffixes for path in checkpoint_paths(directory, suffix)}
-    costs = {each: found for each, found in read_costs(directory).items() if each in kept}
-    costs[step] = cost
-    entries = {str(each): dataclasses.asdict(costs[each]) for each in sorted(costs)}
-    write_json(Path(directory) / _FILE, entries)

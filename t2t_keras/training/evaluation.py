@@ -18,7 +18,8 @@ from t2t_keras.io.progress import print_beside_bar
 from t2t_keras.io.terminal import printable
 from t2t_keras.text.files import split_lines
 from t2t_keras.training.backends import base as backend
-from t2t_keras.training.checkpoints.names import BEST, step_of
+from t2t_keras.training.checkpoints.names import BEST, checkpoint_paths, step_of
+from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
 from t2t_keras.training.progress import averages
 from t2t_keras.training.run_config import RunConfig
 
@@ -90,15 +91,20 @@ class Evaluator:
         self._loss, self._output_dir, self._best_by = loss, output_dir, best_by
         self._score, self._writes = score, writes
         self.left_out, self.history = loss.left_out, history
-        kept = backend.checkpoints().checkpoint_paths(output_dir / BEST) if writes else []
+        kept = checkpoint_paths(output_dir / BEST) if writes else []
         self.kept = step_of(kept[-1]) if kept else None
 
     def evaluate(
-        self, step: int, training: Mapping[str, float] | None = None, is_last: bool = True
+        self,
+        step: int,
+        training: Mapping[str, float] | None = None,
+        is_last: bool = True,
+        head: Mapping[str, Any] | None = None,
     ) -> tuple[dict[str, float], str]:
         """Measures the model after a step, and records it with numbers of its training.
 
-        It is scored if its accuracy allows a score above 0, or if the evaluation `is_last`.
+        It is scored if its accuracy allows a score above 0, or if the evaluation `is_last`. `head`
+        is saved beside the best weights, see `Checkpoints.save`.
 
         Returns:
           What `SplitLoss.measure` does, with the main value where the model is scored, as "bleu";
@@ -132,7 +138,7 @@ class Evaluator:
                 directory = self._output_dir / BEST
                 self._loss.config.save(directory)
                 weights = self._loss.step.weights()
-                backend.checkpoints().Checkpoints(directory, weights, keep=1).save(step)
+                Checkpoints(directory, weights, keep=1).save(step, head)
                 self.kept = step
             text = "".join(json.dumps(each) + "\n" for each in self.history)
             write_atomically(self._output_dir / _HISTORY, text.encode("utf-8"))

@@ -4,8 +4,7 @@ import re
 
 import keras
 
-from t2t_keras.training.backends import base as backend
-from t2t_keras.training.checkpoints.base import other_hyperparameters
+from t2t_keras.training.checkpoints.run_checkpoints import load_weights, other_hyperparameters
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trained_parts import name_in, own_weights
 
@@ -42,7 +41,7 @@ def load_fewer_layers(model: keras.Model, config: RunConfig, other: RunConfig, p
             raise other_hyperparameters(path, f"it has {theirs} layers in the {stack}, not {ours}")
         kept[stack] = layers_to_keep(ours, theirs)
     old = other.make_model(loaded=True)
-    backend.checkpoints().load_weights(old, path)
+    load_weights(old, path)
     found = {name_in(old, weight): weight for weight in own_weights(old)}
     for weight in own_weights(model):
         name = name_in(model, weight)

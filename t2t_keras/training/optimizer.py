@@ -212,17 +212,6 @@ class Adam(keras.optimizers.Adam):
         correction = ops.sqrt(1 - self.beta_2**step)
         return learning_rate * correction / (1 - self.beta_1**step), self.epsilon * correction
 
-    def named_variables(self, weight_names):
-        """Returns {"iterations": variable, "momentum", "velocity": {weight name: variable}}.
-
-        With a moving average of the weights, "average" as well.
-        """
-        kept = {"momentum": self._momentums, "velocity": self._velocities}
-        if self.use_ema:
-            kept["average"] = self._model_variables_moving_average
-        named = {name: dict(zip(weight_names, of, strict=True)) for name, of in kept.items()}
-        return {"iterations": self.iterations, **named}
-
 
 @SCHEDULES.add
 def transformer(hparams: HParams) -> TransformerSchedule:

@@ -9,8 +9,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.layers import SharedEmbedding
 from t2t_keras.special_ids import UNKNOWN_ID
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
-from t2t_keras.training.backends import base as backend
-from t2t_keras.training.checkpoints.base import other_hyperparameters
+from t2t_keras.training.checkpoints.run_checkpoints import load_weights, other_hyperparameters
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trained_parts import name_in, own_weights
 
@@ -40,7 +39,7 @@ def load_adapted_weights(
     """
     _check(config, other)
     old = other.make_model(loaded=True)
-    backend.checkpoints().load_weights(old, path)
+    load_weights(old, path)
     ours, theirs = _rows(model), _rows(old)
     if whole := theirs.keys() - ours.keys():
         names = " and ".join(sorted(whole))

@@ -12,8 +12,8 @@ from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
-from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints.names import checkpoint_at
+from t2t_keras.training.checkpoints.run_checkpoints import load_weights
 from t2t_keras.training.fewer_layers import load_fewer_layers
 from t2t_keras.training.other_vocabulary import load_adapted_weights
 from t2t_keras.training.run_config import RunConfig
@@ -44,8 +44,6 @@ class TrainedModel:
 def load_model(path: str | Path, weights_dtype: str = "float32") -> TrainedModel:
     """Loads the model of a run, to be called, compiled, trained, translated with or exported.
 
-    Under KERAS_BACKEND=jax it reads the checkpoints of JAX, else those of TensorFlow.
-
     Args:
       path: the directory of a run, whose newest checkpoint is taken, or of its `best/`; or a
         checkpoint in one.
@@ -58,11 +56,10 @@ def load_model(path: str | Path, weights_dtype: str = "float32") -> TrainedModel
     Example:
       >>> model, tokenizer = load_model("runs/base")
     """
-    files = backend.checkpoints()
-    checkpoint = checkpoint_at(expanded(path), files.SUFFIX)
+    checkpoint = checkpoint_at(expanded(path))
     record = RunConfig.load(Path(checkpoint).parent)
     model = record.make_model(weights_dtype, loaded=True)
-    files.load_weights(model, checkpoint)
+    load_weights(model, checkpoint)
     return TrainedModel(model, record.vocabulary, record.problem, record.hparams, checkpoint)
 
 
@@ -131,8 +128,7 @@ def load_first_weights(
     Raises:
       UserError: there is none, or its ids or weights mean something else than those of `config`.
     """
-    files = backend.checkpoints()
-    path = files.newest_checkpoint(source) if Path(source).is_dir() else source
+    path = checkpoint_at(source)
     directory = Path(path).parent
     is_adapted = False
     if RunConfig.exists(directory):
@@ -166,5 +162,5 @@ def load_first_weights(
     elif drop_layers:
         load_fewer_layers(model, config, other, path)
     else:
-        files.load_weights(model, path)
+        load_weights(model, path)
     print(f"Starting from the weights of {path}.")

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,9 @@ from t2t_keras.io.signals import caught_signals
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.curves import make_curves
 from t2t_keras.training.callbacks import RunCallbacks
-from t2t_keras.training.checkpoints.names import BEST, NAME
-from t2t_keras.training.cost import CostMeter, hardware_name
+from t2t_keras.training.checkpoints.names import newest_checkpoint, path_at
+from t2t_keras.training.checkpoints.run_checkpoints import NEWEST_SAVED, Checkpoints
+from t2t_keras.training.cost import CostMeter, TrainingCost, cost_in, hardware_name, same_cost
 from t2t_keras.training.distributed.sync import Actions, Workers
 from t2t_keras.training.evaluation import Evaluator, Sample, SplitLoss, read_evaluations
 from t2t_keras.training.memory.microbatch import microbatch_of_run
@@ -84,14 +85,14 @@ class _Trainer:
     ):
         self._config, self._output_dir, self._step = config, output_dir, step
         self._options, self._workers, self._clock = options, workers, clock
-        files, hparams = backend.checkpoints(), config.hparams
+        hparams = config.hparams
         self._variation = config.variation(generated)
-        self._checkpoints = files.Checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
+        self._checkpoints = Checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
         self._saved_path = workers.restore_newest(self._checkpoints, output_dir) or ""
         if self._saved_path:
             print(f"Continuing from {self._saved_path}.")
         elif options.schedule == "evaluate":
-            files.newest_checkpoint(output_dir)  # Says that there is none.
+            newest_checkpoint(output_dir)  # Says that there is none.
         elif options.warm_start_from:
             changes = options.adapt_vocabulary, options.drop_layers
             load_first_weights(step.model, config, options.warm_start_from, *changes)
@@ -130,7 +131,7 @@ class _Trainer:
 
     def evaluate_only(self) -> TrainResult:
         """Measures the newest checkpoint."""
-        report = self._measured()
+        report = self._measured(same_cost(self._checkpoints.head))
         print_beside_bar(report)
         self._clock.show()
         return self._result()
@@ -148,7 +149,10 @@ class _Trainer:
         self._arrays = Prefetcher(store, sampler, self._step, self._microbatch, varied)
         self._data_check = BackgroundCheck(self._generated) if is_chief else None
         hardware = hardware_name(self._step.gpus, self._workers.count)
-        self._cost = CostMeter(self._output_dir, self._first, hardware)
+        before = cost_in(self._checkpoints.head) if self._first else TrainingCost()
+        if before is None:
+            print(f"{self._saved_path} does not say what the run has cost: no cost is recorded.")
+        self._cost = CostMeter(before, hardware)
         self._callbacks.continue_epoch(self._first, self._cost.epoch_sums)
         self._profiler = StepProfiler(self._output_dir, self._options.profiled_steps())
         self._describe(sampler)
@@ -318,7 +322,7 @@ class _Trainer:
 
     def _due_by_time(self, stop: int) -> Actions:
         """Returns what is due by this worker's clock, with the signal that came."""
-        # By the clock of training_cost.json, by which t2t-avg-all --seconds_apart selects.
+        # By the clock of the recorded cost, by which t2t-avg-all --seconds_apart selects.
         now = self._clock.training_seconds()
         save = now - self._saved_at >= self._options.save_checkpoints_secs
         return Actions(stop, save, self._evaluator is not None and now >= self._evaluate_at)
@@ -356,20 +360,22 @@ class _Trainer:
 
     def _evaluate(self, is_last: bool = False) -> None:
         trained = self._clock.training_seconds()
-        report = self._measured(is_last or self._done == self._last)
-        if self._evaluator.kept == self._done:
-            self._cost.write(self._done, trained, BEST)
+        report = self._measured(self._cost.head(trained), is_last or self._done == self._last)
         self._evaluated, self._evaluate_at = self._done, trained + self._eval_secs
         self._progress.evaluated(self._evaluation | self._trained_scalars(), report)
 
-    def _measured(self, is_last: bool = True) -> str:
-        """Measures and records the model; returns lines to print."""
+    def _measured(self, cost: Mapping[str, Any], is_last: bool = True) -> str:
+        """Measures and records the model; returns lines to print.
+
+        `cost` is what the head of the best weights says of it.
+        """
+        head = {**cost, NEWEST_SAVED: self._saved}
         with self._clock.spent_on(EVALUATION):
             training = self._callbacks.test_begin()
             try:
                 with self._step.averaged():
                     self._evaluation, report = self._evaluator.evaluate(
-                        self._done, training, is_last
+                        self._done, training, is_last, head
                     )
             except FloatingPointError as error:
                 raise self._diverged(str(error)) from error
@@ -386,10 +392,10 @@ class _Trainer:
             raise self._diverged(f"A weight is NaN or infinite after step {self._done}.")
         trained = self._clock.training_seconds()
         with self._clock.spent_on(CHECKPOINT):
-            self._saved_path = str(self._output_dir / f"{NAME}-{self._done}")
+            self._saved_path = path_at(self._output_dir, self._done)
             if self._workers.is_chief:
-                self._cost.write(self._done, trained, epoch_sums=self._callbacks.epoch_sums())
-                self._saved_path = self._checkpoints.save(self._done)
+                head = self._cost.head(trained, self._callbacks.epoch_sums())
+                self._checkpoints.save(self._done, head)
         self._saved, self._saved_at = self._done, trained
         self._callbacks.saved(self._done, self._saved_path)
 

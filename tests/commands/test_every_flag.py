@@ -31,7 +31,7 @@ from t2t_keras.training.run_config import RunConfig
 P = "t2t_keras."
 TRANSLATOR = SimpleNamespace(
     config=DecodeConfig(),
-    checkpoint={"checkpoint": "run/model.ckpt-20", "written": 1},
+    checkpoint={"checkpoint": "run/model.ckpt-20", "digest": "d"},
     engine=SimpleNamespace(name="stub"),
 )
 UNLOADED = create_autospec(Engine, instance=True, config=DecodeConfig())
@@ -39,8 +39,7 @@ CLIENT = SimpleNamespace(close=lambda: None, translate=None)
 TEXT = SimpleNamespace(kind="", source="one", reference="ref", output="one", is_new=False)
 # The stubs by name: the module of the function, and what the stub returns.
 STUBS = {
-    "average_run": ("training.checkpoints.derived", None),
-    "convert_npz_run": ("training.checkpoints.derived", None),
+    "average_run": ("training.checkpoints.averaging", None),
     "bleu": ("bin.t2t_bleu", "scores"),
     "score_all": ("evaluation.follow", None),
     "compare": ("lab.bin.t2t_compare", None),

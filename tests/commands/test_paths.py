@@ -39,7 +39,6 @@ EVERY_FUNCTION = pytest.mark.parametrize(
         lambda path: t2t.generate_data(t2t.problem("parallel_text", TEXT), "data", path),
         lambda path: t2t.load_model(path),
         lambda path: t2t.average_checkpoints(path, "runs"),
-        lambda path: t2t.convert_npz_run(path, "runs"),
         lambda path: t2t.Translator.from_run(path),
         lambda path: t2t.Translator.from_run(path, engine="ctranslate2"),
         lambda path: t2t.load_export(path),
@@ -97,7 +96,6 @@ def test_data_is_written_there(home):
     for call in (
         lambda: t2t.train(problem, hparams, "~/data", "~/file/x"),
         lambda: t2t.train(problem, hparams, "~/data", "new", warm_start_from="~/file/x"),
-        lambda: t2t.convert_npz_run("~/run", "new", "~/file/x"),
     ):
         with pytest.raises(UserError, match=f"{home}/file"):
             call()

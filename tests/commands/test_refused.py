@@ -27,7 +27,6 @@ EVALB = "t2t-evalb --test=one --gold="
 CASES = f"""
 missing_flags
   t2t-avg-all => --model_dir --output_dir
-  t2t-npz-to-checkpoint => --model_dir --output_dir
   t2t-bleu --reference=x => --translation
   t2t-datagen => --problem --data_dir
   t2t-decoder => --output_dir
@@ -71,7 +70,6 @@ bad_value
   {IDENTITY}--t2t_usr_dir=/nowhere => --t2t_usr_dir=/nowhere
 
 no_checkpoint
-  t2t-npz-to-checkpoint --model_dir=run --output_dir=x => .npz run
   {DECODER}--checkpoint_path=run/model.ckpt-11 => run/model.ckpt-11 model.ckpt-10
   {DECODER}--ensemble=nowhere => nowhere
 
@@ -318,7 +316,6 @@ def test_refused(folder, refused, monkeypatch, command, error):
 # What only the model tells, or modules that need Keras.
 WITH_KERAS = (
     "t2t-avg-all --model_dir=run --output_dir=run",
-    "t2t-npz-to-checkpoint --model_dir=run --output_dir=x",
     "t2t-bleu --translations_dir",
     "t2t-eval --output_dir=run",
     "t2t-exporter --output_dir=run --data_dir=none",

@@ -17,7 +17,6 @@ from t2t_keras.io.flags import Flags
 from t2t_keras.serving.export import export
 from t2t_keras.serving.export.load import load_export
 from t2t_keras.training import recommendation
-from t2t_keras.training.checkpoints import derived
 
 TINY = "train_size=60,dev_size=5,train_length=6,dev_length=6"
 PROBLEM = f"--problem=algorithmic_identity_binary40 --problem_config={TINY}"
@@ -151,7 +150,7 @@ def test_a_run_without_an_export(folder, follow):
     command = f"{DECODER} --engine=ctranslate2"
     follow("no_export", command)
     call(command)
-    (folder / "a run" / "model.ckpt-30.index").unlink()
+    (folder / "a run" / "model.ckpt-30.safetensors").unlink()
     follow(
         "outdated_export", command, before=lambda: shutil.rmtree(folder / "a run" / "ctranslate2")
     )
@@ -168,20 +167,10 @@ def test_a_run_instead_of_an_export(folder, monkeypatch):
     assert list(map(str, exported)) == ["a run/export"]
 
 
-def test_checkpoints_of_jax(folder, follow, monkeypatch):
-    converted = []
-    monkeypatch.setattr(derived, "convert_npz_run", lambda *paths: converted.append(paths))
-    for path in (folder / "a run").glob("model.ckpt-*"):
-        path.unlink()
-    (folder / "a run" / "model.ckpt-5.npz").touch()
-    follow("other_checkpoint_format", DECODER)
-    assert converted == [("a run", "a run-tensorflow", "")]
-
-
 # Where commands are suggested: what is new there needs a test here.
 SUGGESTING = {
     "_as_setting", "_check_new_run", "command_for_ctranslate2", "datagen_command", "load_export",
-    "recommendation", "refuse_other_format",
+    "recommendation",
 }  # fmt: skip
 # SentencePiece, TensorFlow Serving, and --name=value.
 OF_OTHER_PROGRAMS = {"pad_id", "eos_id", "unk_id", "bos_id", "model_name", "name"}

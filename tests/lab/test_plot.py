@@ -1,6 +1,5 @@
 """Curves as they were written, over steps and hours, as text and as a picture."""
 
-import json
 import re
 
 import numpy as np
@@ -9,6 +8,7 @@ from refusals import refused
 
 from t2t_keras.lab.plot import run_curves, text_plot, write_plot
 from t2t_keras.training.backends.curves import JsonCurves, TensorBoardCurves, read_curves
+from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
 
 LOSSES = {100 * number: 10.0 - number for number in range(1, 11)}
 
@@ -53,7 +53,7 @@ def test_hours_are_of_training_and_known_at_checkpoints_too(make_run):
     train = {"training_seconds": {100: 360, 200: 1080}, "loss": {100: 3, 200: 2}}
     run = make_run("run", train=train, eval={"loss": {50: 4, 150: 3}}, eval_dev={"bleu": {400: 9}})
     cost = dict(target_tokens=1, seconds=7200.0, hardware="")
-    (run / "training_cost.json").write_text(json.dumps({"400": cost}))
+    Checkpoints(run, {"model": {}}, 1).save(400, {"cost": cost})
     curves = run_curves([run], over="hours")
     hours = {(name, line.kind): line.x.tolist() for name, lines in curves.items() for line in lines}
     assert hours == {

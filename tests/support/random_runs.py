@@ -6,7 +6,7 @@ import pytest
 from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
-from t2t_keras.training.checkpoints.tensorflow import Checkpoints
+from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
 from t2t_keras.training.run_config import RunConfig
 
 PROBLEM = "parallel_text"

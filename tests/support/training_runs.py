@@ -15,8 +15,9 @@ from t2t_keras.data.batches import Batch
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.settings import as_assignments
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
-from t2t_keras.training.checkpoints.names import step_of
-from t2t_keras.training.checkpoints.tensorflow import load_weights
+from t2t_keras.training.checkpoints.format import read
+from t2t_keras.training.checkpoints.names import checkpoint_paths, existing_checkpoint, step_of
+from t2t_keras.training.checkpoints.run_checkpoints import load_weights
 from t2t_keras.training.run_config import RunConfig
 
 # Processes are forked from one that has imported TensorFlow: that takes longer than the training.
@@ -118,16 +119,14 @@ def flags_of(record):
 
 def newest_step(directory):
     """Returns the step of a run's newest checkpoint, or 0."""
-    return step_of(tf.train.latest_checkpoint(str(directory)) or "none-0")
+    return max(map(step_of, checkpoint_paths(directory)), default=0)
 
 
 def numbers_in(path):
     """Returns all numbers of a checkpoint, moments too, as one array."""
-    reader = tf.train.load_checkpoint(str(path))
-    names = [name for name in reader.get_variable_to_shape_map() if "VARIABLE_VALUE" in name]
-    names = sorted(name for name in names if "save_counter" not in name)
-    assert len(names) > 2 * 31, "weights and two moments each"
-    return np.concatenate([np.ravel(np.float64(reader.get_tensor(name))) for name in names])
+    arrays, _ = read(existing_checkpoint(path))
+    assert len(arrays) > 3 * 31, "weights and two moments each"
+    return np.concatenate([np.ravel(np.float64(arrays[name])) for name in sorted(arrays)])
 
 
 def weights_in(path):

@@ -11,7 +11,7 @@ import numpy as np
 from t2t_keras.decoding.config import DecodeConfig, length_penalty
 from t2t_keras.errors import UserError
 from t2t_keras.registry import ENGINES
-from t2t_keras.training.checkpoints.names import TENSORFLOW_SUFFIX, checkpoint_at, identity
+from t2t_keras.training.checkpoints.names import checkpoint_at, identity
 from t2t_keras.training.run_config import RunConfig
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class StoredModel(abc.ABC):
         """Prepares the whole process, a command, for batches in parallel."""
 
     def provenance(self, ensemble: Sequence[str] = ()) -> dict[str, Any]:
-        """Returns what a translation records of its models, of these path prefixes besides."""
+        """Returns what a translation records of its models, of these checkpoints besides."""
         checkpoint = self.checkpoint or {"checkpoint": ""}  # An export may be of none.
         found = {**checkpoint, "ensemble": [identity(path) for path in ensemble]}
         return found if self.name == KERAS else found | {"engine": self.name}
@@ -198,7 +198,6 @@ class StoredRun(StoredModel):
     def __init__(self, path: str | Path, checkpoint_path: str | Path | None = None):
         self._run = RunConfig.file(path).parent
         self.version = Path(checkpoint_at(checkpoint_path or path))
-        self._checkpoint = identity(self.version)
 
     @classmethod
     def find(cls, path: Path) -> Path | None:
@@ -210,10 +209,10 @@ class StoredRun(StoredModel):
         """See `StoredModel`."""
         return RunConfig.load(self._run)
 
-    @property
+    @functools.cached_property
     def checkpoint(self) -> dict[str, Any]:
         """See `StoredModel`."""
-        return self._checkpoint
+        return identity(self.version)
 
     @property
     def defaults(self) -> Mapping[str, Any]:
@@ -222,10 +221,7 @@ class StoredRun(StoredModel):
 
     def files(self) -> list[Path]:
         """See `StoredModel`."""
-        name = self.version.name
-        last = self.version.with_name(f"{name}{TENSORFLOW_SUFFIX}")
-        others = {file for file in last.parent.iterdir() if file.name.startswith(f"{name}.")}
-        return [*sorted(others - {last}), last]
+        return [self.version]
 
     def load(
         self,
@@ -234,10 +230,12 @@ class StoredRun(StoredModel):
         forbidden: Sequence[str] = (),
     ) -> "KerasEngine":
         """See `StoredModel`."""
+        # Looked up first: a training may replace or remove it meanwhile.
+        checkpoint = self.checkpoint["checkpoint"]
         engine = unloaded_engine(self.record, config, ensemble, forbidden)
-        from t2t_keras.training.checkpoints.tensorflow import load_weights
+        from t2t_keras.training.checkpoints.run_checkpoints import load_weights
 
-        load_weights(engine.models[0], str(self.version))
+        load_weights(engine.models[0], checkpoint)
         return engine
 
     def share_cores(self, config: DecodeConfig) -> None:

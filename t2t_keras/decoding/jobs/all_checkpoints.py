@@ -14,7 +14,7 @@ from t2t_keras.io.outputs import check_outputs
 from t2t_keras.io.state import as_json, differences, read_json, write_json
 from t2t_keras.text.files import check_readable
 from t2t_keras.training.checkpoints.names import identity
-from t2t_keras.training.checkpoints.tensorflow import load_weights
+from t2t_keras.training.checkpoints.run_checkpoints import load_weights
 from t2t_keras.training.checkpoints.watch import (
     NO_WAIT,
     PollPolicy,

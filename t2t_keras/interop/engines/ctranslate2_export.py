@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engines.base import KERAS, Engine, StoredModel
 from t2t_keras.errors import UserError, command_line
-from t2t_keras.io.atomic import sha256_of
 from t2t_keras.io.folders import not_a_run
 from t2t_keras.io.foreign import check_regular
 from t2t_keras.io.state import read_json
-from t2t_keras.training.checkpoints.names import TENSORFLOW_SUFFIX, checkpoint_paths
+from t2t_keras.training.checkpoints.format import read_head
+from t2t_keras.training.checkpoints.names import checkpoint_paths
 from t2t_keras.training.run_config import RunConfig
 
 RECORD_FILE = "t2t_keras.json"
@@ -73,7 +73,7 @@ class CTranslate2Export(StoredModel):
 
     @property
     def checkpoint(self) -> dict[str, Any] | None:
-        """See `StoredModel`; it has its "sha256", too."""
+        """See `StoredModel`."""
         return self._content["checkpoint"]
 
     @property
@@ -116,7 +116,7 @@ class CTranslate2Export(StoredModel):
         return CTranslate2Engine(self, config)
 
     def _check_newest(self, run: Path) -> None:
-        newest = checkpoint_paths(run, TENSORFLOW_SUFFIX)
+        newest = checkpoint_paths(run)
         if newest and not _is_of(self.checkpoint, newest[-1]):
             known = self.checkpoint
             made = Path(known["checkpoint"]).name if known else "another model"
@@ -142,10 +142,10 @@ def command_for_ctranslate2(run: str | Path, **flags: str) -> str:
 
 
 def _is_of(checkpoint: dict[str, Any] | None, path: str) -> bool:
-    """Returns whether an export's checkpoint is this one; a copy may have another time."""
+    """Returns whether an export's checkpoint is this one, wherever it is by now."""
     if not checkpoint or Path(checkpoint["checkpoint"]).name != Path(path).name:
         return False
-    return checkpoint.get("sha256") == sha256_of(Path(f"{path}{TENSORFLOW_SUFFIX}"))
+    return checkpoint.get("digest") == read_head(path)["digest"]
 
 
 def check_settings(config: DecodeConfig) -> None:

@@ -15,7 +15,6 @@ from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, Transform
 from t2t_keras.decoding.engines.keras import alignment_layer
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.evaluation.run_result import checkpoint_checksum
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.interop.engines.ctranslate2_export import (
     RECORD_FILE,
@@ -231,8 +230,5 @@ def _write_record(translator: Translator, folder: Path, dtype: str, positions: i
         record = RunConfig(problem, HParams(**shape), tokenizer=translator.tokenizer)
     decoding = dataclasses.asdict(translator.config)
     own = dict(dtype=dtype, positions=positions, decoding=decoding)
-    checkpoint = translator.checkpoint
-    if checkpoint:
-        checkpoint = {**checkpoint, "sha256": checkpoint_checksum(checkpoint["checkpoint"])}
-    content = {**record.content(), **own, "checkpoint": checkpoint}
+    content = {**record.content(), **own, "checkpoint": translator.checkpoint}
     write_json(folder / RECORD_FILE, content)

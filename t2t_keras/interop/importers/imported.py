@@ -11,7 +11,7 @@ from t2t_keras import registry
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError, brief
 from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
-from t2t_keras.training.checkpoints.derived import write_run
+from t2t_keras.training.checkpoints.new_run import write_run
 from t2t_keras.training.run_config import RunConfig
 
 
@@ -63,9 +63,8 @@ def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origi
     if wrong:
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         raise UserError(f"{origin} cannot be imported: {min(wrong)}{more}.", code="other_model")
-    for path, weight in by_path.items():
-        weight.assign(imported.weights[path])
-    made = write_run("t2t-import", config, output_dir, {"model": model}, imported.steps)
+    weights = {path: imported.weights[path].astype(np.float32) for path in by_path}
+    made = write_run("t2t-import", config, output_dir, weights, imported.steps)
     print(f"{made} has the {model.count_params():,} weights of {origin}.")
     print(
         f"To train it further, make data with --problem_config="

@@ -26,7 +26,7 @@ from t2t_keras.lab.comparison.systems import System, TranslatedText, system_name
 from t2t_keras.registry import ENGINES
 from t2t_keras.text.files import read_text
 from t2t_keras.training.checkpoints.names import step_of
-from t2t_keras.training.cost import TrainingCost, read_costs
+from t2t_keras.training.cost import TrainingCost, read_cost
 from t2t_keras.training.run_config import RunConfig, merge_flags
 
 _ADVICE = "Remove it."
@@ -218,7 +218,7 @@ def _of_checkpoint(stated: Mapping[str, Any], run: _Run) -> bool:
     """Returns whether translations are of the run's checkpoint, wherever the run is by now."""
     identities = stated, run.stored.checkpoint or {}
     one, other = (
-        (Path(each.get("checkpoint", "")).name, each.get("written")) for each in identities
+        (Path(each.get("checkpoint", "")).name, each.get("digest")) for each in identities
     )
     return one == other and stated.get("engine", "") == run.engine
 
@@ -237,5 +237,5 @@ def _translate(run: _Run, source: Path, output: Path) -> None:
 
 def _training_cost(run: _Run) -> TrainingCost | None:
     """Returns what training took up to the checkpoint, None where it is not recorded."""
-    checkpoint = Path((run.stored.checkpoint or {}).get("checkpoint", ""))
-    return read_costs(checkpoint.parent).get(step_of(checkpoint)) if checkpoint.name else None
+    checkpoint = run.stored.checkpoint
+    return read_cost(checkpoint["checkpoint"]) if checkpoint else None

@@ -1,4 +1,4 @@
-"""What differs between the backends: step, devices, checkpoints; none needs another's packages."""
+"""What differs between the backends: step and devices; none needs another's packages."""
 
 import abc
 import contextlib
@@ -108,7 +108,7 @@ class Step(abc.ABC):
         return weights_state(self.model, self._hparams)
 
     def state(self) -> dict[str, Any]:
-        """Returns what a checkpoint holds, as this backend's `Checkpoints` takes it."""
+        """Returns what a checkpoint holds, as `Checkpoints` takes it."""
         state = {**self.weights(), "optimizer": self.optimizer}
         if self._scales_loss:
             state |= {"loss_scale": self.loss_scale, "good_steps": self.good_steps}
@@ -172,7 +172,8 @@ def check_backend(eval_bleu: bool = False) -> None:
     if eval_bleu and keras.backend.backend() != "tensorflow":
         raise UserError(
             "--eval_bleu needs TensorFlow, which translates; under KERAS_BACKEND=jax give "
-            "--noeval_bleu. t2t-npz-to-checkpoint makes checkpoints that t2t-decoder scores.",
+            "--noeval_bleu. t2t-decoder and t2t-eval translate with its checkpoints, leaving "
+            "KERAS_BACKEND unset.",
             code="other_backend",
         )
 
@@ -216,15 +217,6 @@ def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = Non
         ) from error
     step.gpus = devices.gpus
     return step
-
-
-def checkpoints():
-    """Returns the module `training.checkpoints.tensorflow` or `training.checkpoints.npz`.
-
-    Both have `SUFFIX`, `Checkpoints`, `checkpoint_paths`, `newest_checkpoint` and `load_weights`.
-    """
-    name = "tensorflow" if keras.backend.backend() == "tensorflow" else "npz"
-    return importlib.import_module(f"t2t_keras.training.checkpoints.{name}")
 
 
 def _backend():

@@ -12,7 +12,7 @@ import numpy as np
 
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import split_lines
-from t2t_keras.training.checkpoints.base import first_line
+from t2t_keras.training.checkpoints.format import first_line
 
 _FILE = "scalars.jsonl"
 

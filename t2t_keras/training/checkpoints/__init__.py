@@ -1,1 +1,1 @@
-"""Checkpoints: writing, finding, averaging and converting them."""
+"""Checkpoints: the file, a run's files, averages."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from t2t_keras.errors import UserError
-from t2t_keras.training.checkpoints.names import refuse_other_format, step_of
+from t2t_keras.training.checkpoints.names import checkpoint_paths, step_of
 from t2t_keras.training.run_config import RunConfig
 
 Found = TypeVar("Found")
@@ -146,13 +146,9 @@ def files_by_name_and_step(directory: str | Path) -> dict[str, dict[int, str]]:
 def follow_run(
     output_dir: str | Path, policy: PollPolicy = NO_WAIT, min_steps: int = 0, **options
 ) -> CheckpointWatcher:
-    """Follows the checkpoints of a run; `UserError` if all have the other backend's format."""
-    from t2t_keras.training.backends import base as backend
-
-    files = backend.checkpoints()
-    refuse_other_format(output_dir, files.SUFFIX)
+    """Follows the checkpoints of a run."""
     return CheckpointWatcher(
-        lambda: {step_of(path): path for path in files.checkpoint_paths(output_dir)},
+        lambda: {step_of(path): path for path in checkpoint_paths(output_dir)},
         policy,
         min_steps=min_steps,
         # Read each time: a run that is continued may get more steps.

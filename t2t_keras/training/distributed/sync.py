@@ -144,7 +144,7 @@ class Workers:
         if self.is_chief or not name:
             return path
         path, deadline = str(directory / name), time.monotonic() + _VISIBLE_SECONDS
-        while not Path(f"{path}.index").exists():
+        while not Path(path).exists():
             if time.monotonic() > deadline:
                 raise UserError(
                     f"The chief continues from {name}, which is not in {directory} here. "

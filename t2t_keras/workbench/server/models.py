@@ -18,6 +18,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.folders import not_a_run
 from t2t_keras.io.foreign import check_regular
 from t2t_keras.registry import ENGINES
+from t2t_keras.training.checkpoints.format import SUFFIX
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.workbench.server.languages import base_language, parse_pair
 from t2t_keras.workbench.server.work.batching import Batch, EngineInTurns
@@ -136,7 +137,7 @@ class ModelSource:
         stored = self.stored()
         if not (isinstance(stored, StoredRun) and translator.models):
             return None
-        from t2t_keras.training.checkpoints.tensorflow import load_weights
+        from t2t_keras.training.checkpoints.run_checkpoints import load_weights
 
         record, before = stored.record, translator.record
         if any(getattr(record, name) != getattr(before, name) for name in _OF_A_MODEL):
@@ -216,7 +217,7 @@ class ServedModel:
     def name(self) -> str:
         """The last part of the version's path, which reveals no folders."""
         path = Path(self.version)
-        return path.parent.name if path.name == "ctranslate2" else path.name
+        return path.parent.name if path.name == "ctranslate2" else path.name.removesuffix(SUFFIX)
 
     def use(
         self, work: Callable[[Translator, list[str]], Result], lines: list[str], batch: Batch

@@ -9,7 +9,7 @@ from refusals import refused
 from t2t_keras import registry
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
-from t2t_keras.training.checkpoints.tensorflow import Checkpoints
+from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
 from t2t_keras.training.run_config import RunConfig
 
 

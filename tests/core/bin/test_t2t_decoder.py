@@ -21,6 +21,7 @@ from t2t_keras.evaluation.results import read_results
 from t2t_keras.io.terminal import printable
 from t2t_keras.tables.cost import cost_table
 from t2t_keras.tables.weights import weights_table
+from t2t_keras.training.checkpoints.names import path_at
 
 FAST = "beam_size=2,extra_length=2"
 SOURCES = ["A man eats.", "", "The dog sleeps in the red house.", "  ", "A house"]
@@ -82,7 +83,7 @@ def test_file_with_blank_lines_and_reference(random_run, decode, write, tmp_path
     assert f" {target}.\n" not in printed, "whoever names it knows it"
     assert re.findall(r"\d+ ", summary)[:2] == ["5 ", "2 "], "lines, and blank ones"
     # Which one it is is not clear where the newest was removed by hand.
-    assert summary.endswith(f" {random_run / 'model.ckpt-30'}")
+    assert summary.endswith(f" {path_at(random_run, 30)}")
     score = bleu(lines, references)
     assert re.search(rf"BLEU\|nrefs:1\|\S*tok:13a\S* = {score:.2f} ", printed)
 
@@ -93,7 +94,7 @@ def test_default_name_checkpoint_ensemble_and_flags_that_agree(
     checkpoint, ensemble = random_run / "model.ckpt-10", (random_run / "model.ckpt-20", random_run)
     decode(
         f"--decode_from_file={write('in.txt', SOURCES)}",
-        f"--checkpoint_path={checkpoint}.index",
+        f"--checkpoint_path={checkpoint}.safetensors",
         f"--ensemble={ensemble[0]}, {ensemble[1]}",
         "--problem=parallel_text",
         "--problem_config=source_language=en,target_language=de",
@@ -262,9 +263,7 @@ def test_a_job_with_another_ensemble_is_not_continued(random_run, decode, write,
     with pytest.raises(SystemExit):
         decode(*flags, settings=f"{FAST},lines_at_once=1")
     assert "in.txt:2" in capsys.readouterr().err
-    for file in member.glob("model.ckpt-30.*"):
-        file.unlink()
-    (member / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-20"\n')
+    Path(path_at(member, 30)).unlink()
     with pytest.raises(SystemExit) as stop:
         decode(*flags, settings=f"{FAST},lines_at_once=1")
     assert stop.value.__cause__.code == "other_settings"

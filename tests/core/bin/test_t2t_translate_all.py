@@ -4,6 +4,7 @@ import functools
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +12,8 @@ from t2t_keras import registry
 from t2t_keras.bin import t2t_translate_all
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.training.checkpoints import watch
-from t2t_keras.training.checkpoints.names import checkpoint_at, identity
-from t2t_keras.training.checkpoints.tensorflow import load_weights
+from t2t_keras.training.checkpoints.names import checkpoint_at, identity, path_at
+from t2t_keras.training.checkpoints.run_checkpoints import load_weights
 from t2t_keras.training.checkpoints.watch import PollPolicy
 
 FAST = "--decode_hparams=beam_size=2,extra_length=2"
@@ -47,11 +48,10 @@ def run(random_run, tmp_path):
 
 @pytest.fixture
 def put(random_run, run):
-    """put(step): adds a checkpoint; the index comes last, as TensorFlow writes it."""
+    """put(step): adds a checkpoint."""
 
     def put(step):
-        for file in sorted(random_run.glob(f"model.ckpt-{step}.*")):
-            shutil.copy(file, run)
+        shutil.copy(path_at(random_run, step), run)
 
     return put
 
@@ -80,8 +80,7 @@ def test_every_checkpoint_and_after_a_restart_the_rest(
     assert translate_all("--min_steps=20") == {"news[1].en-20": expected(20)}
     (tmp_path / "out" / "news[1].en-20").write_text("complete\n")
     put(30)
-    for file in run.glob("model.ckpt-20.*"):
-        file.unlink()
+    Path(path_at(run, 20)).unlink()
     for name in ("news[1].en-40.partial", "news[1].en-tok-40.partial"):
         (tmp_path / "out" / name).touch()
     capsys.readouterr()
@@ -106,15 +105,15 @@ def test_every_checkpoint_and_after_a_restart_the_rest(
 
 def test_a_checkpoint_is_not_written_over(random_run, run, put, translate_all, tmp_path, capsys):
     put(10)
-    index = run / "model.ckpt-10.index"
-    before = index.read_bytes()
+    checkpoint = Path(path_at(run, 10))
+    before = checkpoint.read_bytes()
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "news[1].en-10.partial").hardlink_to(index)
+    (tmp_path / "out" / "news[1].en-10.partial").hardlink_to(checkpoint)
     with pytest.raises(SystemExit) as stop:
         translate_all()
     assert stop.value.__cause__.code == "output_is_input"
     assert "news[1].en-10.partial" in capsys.readouterr().err
-    assert index.read_bytes() == before
+    assert checkpoint.read_bytes() == before
     # Nor what belongs to the other models.
     settings = tmp_path / "out" / "news[1].en.json"
     settings.unlink()
@@ -131,7 +130,7 @@ def test_a_training_that_goes_on(run, put, translate_all, capsys, monkeypatch, e
     policy = functools.partial(PollPolicy, sleep=lambda _: put(next(coming)))
     monkeypatch.setattr(watch, "PollPolicy", policy)
     for step in (7, 5):
-        (run / f"model.ckpt-{step}.index").write_bytes(b"damaged")
+        Path(path_at(run, step)).write_bytes(b"damaged")
     files = translate_all("--wait_minutes=1")
     assert files == {f"news[1].en-{step}": expected(step) for step in (20, 30)}
     [counts] = re.findall(r"^\S+-\*: (.*)$", capsys.readouterr().out, re.M)

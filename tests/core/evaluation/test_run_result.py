@@ -2,17 +2,17 @@
 
 import dataclasses
 import datetime
-import json
 import time
 import types
 
+import numpy as np
 import pytest
-import tensorflow as tf
 
 from t2t_keras import registry
 from t2t_keras.environment import source_version
 from t2t_keras.evaluation.run_result import run_result
 from t2t_keras.metrics.bleu import bleu
+from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
 from t2t_keras.training.run_config import RunConfig
 
 CONFIG = RunConfig(
@@ -34,12 +34,11 @@ def far_east(monkeypatch):
 @pytest.mark.usefixtures("far_east")
 def test_a_run_s_result(tmp_path):
     cost = {"target_tokens": 1234, "seconds": 5.5, "hardware": "8 x P100"}
-    (tmp_path / "training_cost.json").write_text(json.dumps({"100": cost}))
     lines = ["The cat sat on the mat.", "A dog-house."], ["The cat sat on a mat.", "A dog-house."]
     score = bleu(*lines, conventions=["compound_split"], language="en")
     score = dataclasses.replace(score, metrics={"own": 0.5})
     loss = {"loss": 1.23456789}
-    path = tmp_path / "model.ckpt-100"
+    path = Checkpoints(tmp_path, {"model": {}}, 1).save(100, {"cost": cost})
     result = run_result(CONFIG, path, "test", score, {"beam_size": 4}, "news", loss)
     assert (result.loss, result.text) == (1.234568, "news")
     found = result.set, result.problem, result.split, result.random_seed
@@ -64,9 +63,7 @@ def test_a_run_s_result(tmp_path):
 
 def test_an_average_is_told_from_its_newest_source(tmp_path):
     def checkpoint(folder, weight):
-        path = tmp_path / folder / "model.ckpt-7"
-        path.parent.mkdir(exist_ok=True)
-        return tf.train.Checkpoint(weight=tf.Variable(weight)).write(str(path))
+        return Checkpoints(tmp_path / folder, {"model": {"a": np.float32(weight)}}, 1).save(7)
 
     paths = checkpoint("run", 1.0), checkpoint("mean", 2.0), checkpoint("copy", 1.0)
     source, mean, copy = (run_result(CONFIG, path, "dev", None, {}).checkpoint for path in paths)

@@ -14,7 +14,13 @@ from t2t_keras.io.outputs import check_outputs, is_stream
 def run(tmp_path):
     """A run with an export, which is the working directory's neighbour."""
     run = tmp_path / "run"
-    names = ("run.json", "vocab.model", "checkpoint", "news.de", "best/model.ckpt-5.index")
+    names = (
+        "run.json",
+        "vocab.model",
+        "vocab.source.model",
+        "news.de",
+        "best/model.ckpt-5.safetensors",
+    )
     for name in (*names, "eval_dev/results.jsonl", "export/7/saved_model.pb"):
         (run / name).parent.mkdir(parents=True, exist_ok=True)
         (run / name).write_text(name)
@@ -27,9 +33,9 @@ def run(tmp_path):
         "run.json",
         "vocab.model",
         "VOCAB.model",
-        "model.ckpt-11.index",
-        "best/model.ckpt-5.index",
-        "best/../checkpoint",
+        "model.ckpt-11.safetensors",
+        "best/model.ckpt-5.safetensors",
+        "best/../evaluations.json",
         "eval_dev/results.jsonl",
         "export/7/new",
         "onnx/model.onnx",
@@ -37,7 +43,6 @@ def run(tmp_path):
         "keras_hub/assets/tokenizer/vocabulary.spm",
         "events.out.tfevents.2",
         "train/scalars.jsonl",
-        "training_cost.json",
         "evaluations.json",
         "microbatch.json",
         "results.jsonl",
@@ -73,10 +78,10 @@ def test_nothing_is_packed(tmp_path, name):
     check_outputs([tmp_path / name], [tmp_path / "gz", tmp_path / "out.gz.de"])
 
 
-@pytest.mark.parametrize(("suffix", "named"), [("", ""), (".index", ""), (".npz", ".npz")])
-def test_a_checkpoint_is_named_as_a_flag_takes_it(run, suffix, named):
+@pytest.mark.parametrize("suffix", ["", ".safetensors"])
+def test_a_checkpoint_is_named_as_a_flag_takes_it(run, suffix):
     said = not_a_run(run / "best" / f"model.ckpt-5{suffix}")
-    assert re.findall(r"\S+/model\S+", said)[1:] == [f"{run}/best/model.ckpt-5{named}"]
+    assert re.findall(r"\S+/model\S+", said)[1:] == [f"{run}/best/model.ckpt-5{suffix}"]
     assert "--checkpoint_path" in said
 
 

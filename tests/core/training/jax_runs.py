@@ -1,7 +1,8 @@
 """Run by test_jax_training.py in a process of its own: what a machine with JAX alone does.
 
 python jax_runs.py folder: trains with the flags in folder/flags.json and checks what comes of it;
-what TensorFlow must reproduce goes to folder/numbers.json and folder/logits.npy.
+what TensorFlow must reproduce goes to folder/numbers.json and folder/logits.npy. It continues the
+run folder/tensorflow, whose next steps TensorFlow has written to folder/next_steps.json.
 """
 
 import contextlib
@@ -42,8 +43,11 @@ def run(module, *arguments, status=0):
     return out.getvalue()
 
 
-def arrays_in(path):
-    return dict(np.load(path))
+def arrays_in(run, step):
+    from t2t_keras.training.checkpoints.format import read
+    from t2t_keras.training.checkpoints.names import path_at
+
+    return read(path_at(run, step))[0]
 
 
 def check_runs(folder, flags):
@@ -80,6 +84,14 @@ def check_runs(folder, flags):
     numbers_of = {"plain": numbers[:25], "every option": numbers[25:]}
     (folder / "numbers.json").write_text(json.dumps(numbers_of))
 
+    # It goes on where TensorFlow's run ended.
+    expected, numbers[:] = json.loads((folder / "next_steps.json").read_text()), []
+    train("tensorflow", expected[-1]["step"] + 1, "", "--schedule=train")
+    assert len(numbers) == len(expected)
+    for ours, theirs in zip(numbers, expected, strict=True):
+        for name in ("step", "loss", "negative_log_likelihood", "tokens", "gradient_norm"):
+            np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-5, err_msg=name)
+
     # Curves without TensorBoard.
     lines = (plain / "train" / "scalars.jsonl").read_text().splitlines()
     points = [json.loads(line) for line in lines]
@@ -97,14 +109,14 @@ def check_runs(folder, flags):
 
     for name, steps in (("whole", 5), ("parts", 3), ("parts", 5)):
         train(name, steps, NOISY, "--schedule=train")
-    whole, parts = (arrays_in(folder / name / "model.ckpt-5.npz") for name in ("whole", "parts"))
+    whole, parts = (arrays_in(folder / name, 5) for name in ("whole", "parts"))
     assert sum(name.startswith("optimizer/") for name in whole) == 1 + 3 * 31
     np.testing.assert_equal(parts, whole)
 
     run(t2t_avg_all, f"--model_dir={plain}", f"--output_dir={mean}", "--n=2")
     train("warm", 0, NOISY, "--schedule=train", f"--warm_start_from={plain}")
-    best, last = (arrays_in(plain / at / "model.ckpt-25.npz") for at in ("best", ""))
-    for other in (last, arrays_in(folder / "warm" / "model.ckpt-0.npz")):
+    best, last = (arrays_in(plain / at, 25) for at in ("best", ""))
+    for other in (last, arrays_in(folder / "warm", 0)):
         np.testing.assert_equal({name: other[name] for name in best}, best)
 
     # Gradients are always summed: of three projections to queries and keys, 3 * 2 * 16 * 16,384.
@@ -157,7 +169,7 @@ def check_steps(folder):
     from t2t_keras.training.run_config import RunConfig
 
     config = RunConfig.load(folder / "plain")
-    batch = arrays_in(folder / "batch.npz")
+    batch = dict(np.load(folder / "batch.npz"))
     # Without padding, as the reference needs it.
     check_positions(
         {side: batch[side][:1][:, batch[side][0] != 0] for side in ("source", "target")}

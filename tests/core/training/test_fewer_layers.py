@@ -6,8 +6,7 @@ from refusals import refused
 
 from t2t_keras import registry
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
-from t2t_keras.training.backends import base as backend
-from t2t_keras.training.checkpoints import npz, tensorflow
+from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
 from t2t_keras.training.fewer_layers import layers_to_keep
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.run_config import RunConfig
@@ -23,13 +22,12 @@ def run_with(**hparams):
 
 
 @pytest.fixture
-def save_teacher(tmp_path, randomised, monkeypatch):
-    def save(files, **hparams):
-        monkeypatch.setattr(backend, "checkpoints", lambda: files)
+def save_teacher(tmp_path, randomised):
+    def save(**hparams):
         run = run_with(**hparams)
         run.save(tmp_path)
         model = randomised(run.make_model())
-        files.Checkpoints(tmp_path, {"model": model}, keep=1).save(5)
+        Checkpoints(tmp_path, {"model": model}, keep=1).save(5)
         return {each.path.partition("/")[2]: each.numpy() for each in model.weights}
 
     return save
@@ -41,9 +39,8 @@ def test_evenly_spread():
     assert chosen[5] == [0, 1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("files", [tensorflow, npz])
-def test_layers_keep_their_weights(save_teacher, tmp_path, capsys, files):
-    teacher = save_teacher(files)
+def test_layers_keep_their_weights(save_teacher, tmp_path, capsys):
+    teacher = save_teacher()
     run = run_with(num_layers=2, num_decoder_layers=1)
     model = run.make_model()
     load_first_weights(model, run, str(tmp_path), drop_layers=True)
@@ -67,7 +64,7 @@ def test_layers_keep_their_weights(save_teacher, tmp_path, capsys, files):
     ],
 )
 def test_refused(save_teacher, tmp_path, theirs, hparams, names):
-    save_teacher(tensorflow, **theirs)
+    save_teacher(**theirs)
     run = run_with(**hparams)
     with refused("other_model", tmp_path / "model.ckpt-5", *names):
         load_first_weights(run.make_model(), run, str(tmp_path), drop_layers=True)

@@ -60,7 +60,7 @@ def test_what_is_killed_continues_bit_for_bit(start_trainer, record, tmp_path):
         return start_trainer(directory, record, *saves)
 
     def is_writing():
-        return any(run.glob("model.ckpt-*_temp"))
+        return any(run.glob("model.ckpt-*.partial"))
 
     def start_and_kill(at):
         first, process = newest_step(run), start(run)
@@ -73,7 +73,7 @@ def test_what_is_killed_continues_bit_for_bit(start_trainer, record, tmp_path):
     assert any(hits), "no kill hit the writing of a checkpoint"
     assert newest_step(run) < STEPS, "killed before the end"
     assert f"Continuing from {run}/model.ckpt-" in start(run).said()
-    assert not list(run.glob("*_temp"))
+    assert not list(run.glob("*.partial"))
     start(whole).said()
     killed, expected = (numbers_in(each / f"model.ckpt-{STEPS}") for each in (run, whole))
     np.testing.assert_array_equal(killed, expected)

@@ -11,8 +11,7 @@ from words import Words
 
 from t2t_keras import registry
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
-from t2t_keras.training.backends import base as backend
-from t2t_keras.training.checkpoints import npz, tensorflow
+from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trained_model import load_first_weights
@@ -70,15 +69,14 @@ def test_pieces_by_other_pieces():
 
 
 @pytest.fixture
-def save_first(tmp_path, randomised, monkeypatch):
-    """save_first(files, **hparams): writes a run of the first vocabulary; returns its model."""
+def save_first(tmp_path, randomised):
+    """save_first(**hparams): writes a run of the first vocabulary; returns its model."""
 
-    def save(files=tensorflow, tokenizer=FIRST, **hparams):
-        monkeypatch.setattr(backend, "checkpoints", lambda: files)
+    def save(tokenizer=FIRST, **hparams):
         run = run_with(tokenizer, **hparams)
         run.save(tmp_path)
         model = randomised(run.make_model())
-        files.Checkpoints(tmp_path, {"model": model}, keep=1).save(5)
+        Checkpoints(tmp_path, {"model": model}, keep=1).save(5)
         return model
 
     return save
@@ -93,9 +91,9 @@ def values_of(model):
     return {each.path: each.numpy() for each in model.weights}
 
 
-@pytest.mark.parametrize(("files", "hparams"), [(tensorflow, {}), (npz, APART)])
-def test_rows_kept_made_and_all_else(save_first, tmp_path, capsys, files, hparams):
-    old, run = values_of(save_first(files, **hparams)), run_with(SECOND, **hparams)
+@pytest.mark.parametrize("hparams", [{}, APART])
+def test_rows_kept_made_and_all_else(save_first, tmp_path, capsys, hparams):
+    old, run = values_of(save_first(**hparams)), run_with(SECOND, **hparams)
     model = run.make_model()
     load_first_weights(model, run, str(tmp_path), adapt_vocabulary=True)
     changed = 0

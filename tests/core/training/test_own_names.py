@@ -21,7 +21,7 @@ from t2t_keras.data.generate import generate
 from t2t_keras.hyperparameters import HParams, override_hparams
 from t2t_keras.metrics.bleu import bleu
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
-from t2t_keras.training.checkpoints import npz, tensorflow
+from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints, load_weights
 from t2t_keras.training.optimizer import Adam
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.run_config import RunConfig
@@ -216,12 +216,11 @@ def test_what_a_layer_keeps_in_lists_is_saved_and_what_it_does_not_train_stays(
     step, other = (make_step(feed_forward="experts", recompute=recompute) for _ in range(2))
     batch = make_batch(generated.store("train"), np.arange(4))
     step.update(0, [[batch]])
-    for checkpoints in (tensorflow, npz):
-        path = checkpoints.Checkpoints(tmp_path, {"model": step.model}, keep=1).save(1)
-        other.model.set_weights([np.zeros(w.shape) for w in other.model.weights])
-        checkpoints.load_weights(other.model, path)
-        for found, expected in zip(other.model.weights, step.model.weights, strict=True):
-            np.testing.assert_array_equal(found, expected)
+    path = Checkpoints(tmp_path, {"model": step.model}, keep=1).save(1)
+    other.model.set_weights([np.zeros(w.shape) for w in other.model.weights])
+    load_weights(other.model, path)
+    for found, expected in zip(other.model.weights, step.model.weights, strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_a_metric_stands_beside_bleu():

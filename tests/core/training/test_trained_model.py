@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras.training.checkpoints.tensorflow import Checkpoints
+from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
 from t2t_keras.training.trained_model import (
     load_ensemble_model,
     load_first_weights,
@@ -31,12 +31,12 @@ def saved(make_record, tmp_path):
 def test_the_newest_or_a_named_checkpoint_is_loaded(saved, make_record):
     run, logits = saved
     assert np.abs(logits[5] - logits[10]).max() > 0.1
-    for path, step in (("", 10), ("model.ckpt-5", 5), ("model.ckpt-5.index", 5)):
+    for path, step in (("", 10), ("model.ckpt-5", 5), ("model.ckpt-5.safetensors", 5)):
         found = load_model(run / path)
         model, tokenizer = found
         np.testing.assert_array_equal(model(PAIRS), logits[step])
         assert tokenizer is found.tokenizer
-        assert found.checkpoint == str(run / f"model.ckpt-{step}")
+        assert found.checkpoint == str(run / f"model.ckpt-{step}.safetensors")
     for path, step in (("", 10), ("model.ckpt-5", 5)):
         load_first_weights(model, make_record(), str(run / path))
         np.testing.assert_array_equal(model(PAIRS), logits[step])

@@ -10,9 +10,8 @@ from training_runs import weights_in
 
 from t2t_keras.data.batches import make_batch
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
-from t2t_keras.training.checkpoints import npz
-from t2t_keras.training.checkpoints.derived import average_run, convert_npz_run
-from t2t_keras.training.checkpoints.tensorflow import Checkpoints
+from t2t_keras.training.checkpoints.averaging import average_run
+from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trained_model import load_model
@@ -87,18 +86,12 @@ def test_adapters_are_merged_wherever_a_run_is_read(run, make_step, generated, t
             a, b = (numbers["/lora_".join(name.rsplit("/", 1)) + f"_{factor}"] for factor in "ab")
             assert np.abs(b).max() > 0.01
             expected[name] = value + 3 * a @ b
-    # As JAX keeps it, with the optimizer's state and, as in best/, without.
     record, step = RunConfig.load(tmp_path / "whole"), make_step(**hparams)
     Checkpoints(tmp_path / "whole", step.state(), 1).restore(whole.checkpoint)
-    for name, state in {"npz": step.state(), "npz best": step.weights()}.items():
-        npz.Checkpoints(tmp_path / name, state, 1).save(3)
-        record.save(tmp_path / name)
-        convert_npz_run(tmp_path / name, tmp_path / f"converted {name}")
-    average_run(tmp_path / "npz", tmp_path / "npz mean", 1)
-    models = [load_model(whole.checkpoint).model, load_model(tmp_path / "converted npz best").model]
-    models += [record.make_model(), record.make_model()]
+    average_run(tmp_path / "whole", tmp_path / "mean", 1)
+    models = [load_model(whole.checkpoint).model, load_model(tmp_path / "mean").model]
+    models.append(record.make_model())
     models[2].set_weights(merged_weights(step.model, record.hparams))
-    npz.load_weights(models[3], npz.newest_checkpoint(tmp_path / "npz mean"))
     batch = make_batch(generated.store("dev"), np.arange(4))
     inputs = {"source": batch.source, "target": batch.target}
     for model in models:
@@ -106,14 +99,12 @@ def test_adapters_are_merged_wherever_a_run_is_read(run, make_step, generated, t
             np.testing.assert_allclose(value, expected[name], atol=1e-6)
         np.testing.assert_allclose(model(inputs), step.model(inputs), atol=1e-5)
 
-    again = run("converted npz", train_steps=4, **settings)
     longer = run("whole", train_steps=4, **settings)
-    np.testing.assert_equal(by_name(again.model), by_name(longer.model))
     average_run(tmp_path / "whole", tmp_path / "ema", ema=True)
     best, ema = (load_model(tmp_path / each).model for each in ("whole/best", "ema"))
     np.testing.assert_equal(by_name(best), by_name(ema))
     warm = run("warm", "whole/best", train_steps=0, lora_rank=1, trainable=("encoder.*",))
-    assert warm.evaluation == pytest.approx(again.evaluation)
+    assert warm.evaluation == pytest.approx(longer.evaluation)
     assert not any("lora" in name for name in by_name(warm.model) if "encoder" not in name)
 
 

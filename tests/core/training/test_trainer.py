@@ -22,13 +22,14 @@ from training_runs import numbers_in, weights_in
 from t2t_keras.data.batches import TokenBatchSampler
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
-from t2t_keras.training.checkpoints.derived import average_run
+from t2t_keras.training.checkpoints.averaging import average_run
+from t2t_keras.training.checkpoints.format import read
+from t2t_keras.training.checkpoints.names import checkpoint_paths, newest_checkpoint, path_at
 from t2t_keras.training.cost import hardware_name, read_costs
 from t2t_keras.training.evaluation import Evaluator, deciding, read_evaluations
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.trainer import train
 
-ITERATIONS = "optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"
 TRAIN = TrainOptions(schedule="train")
 
 
@@ -72,7 +73,7 @@ def test_resumed_is_never_stopped(run, tmp_path, replicas, xla, changes):
     assert run("parts", train_steps=3, **settings).step == 3
     parts = run("parts", **settings)
     assert parts.step == whole.step == 8
-    assert parts.checkpoint == tf.train.latest_checkpoint(str(tmp_path / "parts"))
+    assert parts.checkpoint == newest_checkpoint(tmp_path / "parts")
     np.testing.assert_array_equal(numbers_in(parts.checkpoint), numbers_in(whole.checkpoint))
     costs, expected = (read_costs(tmp_path / name) for name in ("parts", "whole"))
     assert 0 < costs[3].target_tokens < costs[8].target_tokens == expected[8].target_tokens
@@ -152,7 +153,7 @@ def test_the_best_weights_and_the_end_by_a_score(run, tmp_path, capsys):
     assert (result.step, result.evaluation["chrf"]) == (4, 45.0)
     out = capsys.readouterr().out
     assert re.search(r" chrf \D+ step 2\b.*eval_early_stopping_steps=2", out)
-    assert (tmp_path / "run" / "best" / "model.ckpt-2.index").exists()
+    assert (tmp_path / "run" / "best" / "model.ckpt-2.safetensors").exists()
     with refused("bad_value", "--best_by=ter", "loss", "bleu"):
         run("other", dataclasses.replace(options, best_by="ter"), score=score)
     with refused("conflicting_settings", "--best_by=bleu", "--eval_bleu"):
@@ -167,7 +168,7 @@ def test_best_by_another_measure_than_before(run, tmp_path):
 
     def best():
         (step,) = read_costs(tmp_path / "run" / "best")
-        assert (tmp_path / "run" / "best" / f"model.ckpt-{step}.index").exists()
+        assert (tmp_path / "run" / "best" / f"model.ckpt-{step}.safetensors").exists()
         return step
 
     values = iter([40.0, 50.0, 45.0, 44.0, 30.0])
@@ -307,7 +308,7 @@ def test_signals_save_and_leave(run, capsys, number):
     result = run(after=send)
     assert result.signal == number
     assert 3 <= result.step < 8
-    assert result.checkpoint.endswith(f"-{result.step}")
+    assert result.checkpoint.endswith(f"-{result.step}.safetensors")
     out = capsys.readouterr().out
     assert re.search(rf" {number.name} \D+ {result.step}\b.*{result.checkpoint}", out)
     assert re.search(r" s: start .*%, input .*%, step .*%, evaluation 0\.0%, ch", out, re.M)
@@ -325,7 +326,7 @@ def test_what_is_not_finite_stops_the_run_and_is_never_saved(run, tmp_path, numb
     good = run(train_steps=2)
     with refused("not_finite", "model.ckpt-2", *names):
         run(after=break_a_weight)
-    assert tf.train.latest_checkpoint(str(tmp_path / "run")) == good.checkpoint
+    assert newest_checkpoint(tmp_path / "run") == good.checkpoint
 
 
 @pytest.mark.usefixtures("eagerly")
@@ -340,7 +341,7 @@ def test_what_damaged_data_has_taught_is_not_saved(run, generated, tmp_path, byt
     data = dataclasses.replace(generated, directory=tmp_path / "data")
     with refused("data_damaged", tokens.name):
         run(data=data, train_steps=1)
-    assert not list((tmp_path / "run").glob("*.index"))
+    assert not list((tmp_path / "run").glob("model.ckpt-*"))
 
 
 @pytest.mark.usefixtures("eagerly")
@@ -393,8 +394,8 @@ def test_checkpoints_hold_their_steps_and_evaluations_bring_none_nearer(run, tmp
     options = TrainOptions(save_checkpoints_secs=40, local_eval_frequency=2, keep_checkpoint_max=99)
     run(options=options, score=score, train_steps=30)
     for step in (costs := read_costs(tmp_path / "run")):
-        path = str(tmp_path / "run" / f"model.ckpt-{step}")
-        assert tf.train.load_variable(path, ITERATIONS) == step
+        arrays, _ = read(path_at(tmp_path / "run", step))
+        assert arrays["optimizer/iterations"] == step
     between = np.diff([costs[step].seconds for step in sorted(costs)][:-1])
     assert len(between) > 2
     assert 40 <= between.min() <= between.max() < 60, "the last alone was not saved as due"
@@ -431,7 +432,7 @@ def test_a_system_clock_that_jumps_changes_nothing(run, tmp_path, monkeypatch):
     now, jumps = time.time, random.Random(1)
     monkeypatch.setattr(time, "time", lambda: now() + jumps.uniform(-1e6, 1e6))
     assert run(options=TrainOptions(local_eval_frequency=4, save_checkpoints_secs=3600)).step == 8
-    assert [file.name for file in (tmp_path / "run").glob("*.index")] == ["model.ckpt-8.index"]
+    assert checkpoint_paths(tmp_path / "run") == [path_at(tmp_path / "run", 8)]
     assert 0 < read_costs(tmp_path / "run")[8].seconds < 3600
 
 
@@ -521,7 +522,7 @@ def test_a_run_that_goes_back_evaluates_later_steps_again(tmp_path):
 
 def test_best_weights_without_a_record_stay_until_the_loss_is_the_lowest_of_all(tmp_path):
     (tmp_path / "best").mkdir()
-    (tmp_path / "best" / "model.ckpt-3.index").touch()
+    (tmp_path / "best" / "model.ckpt-3.safetensors").touch()
     loss = types.SimpleNamespace(measure=lambda: {"loss": 2.0, "accuracy": 0.5}, left_out=0)
     history = [{"step": 2, "loss": 1.0}]
     evaluator = Evaluator(loss, tmp_path, None, writes=True, history=history)

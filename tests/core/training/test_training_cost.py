@@ -1,48 +1,52 @@
-"""What a run costs: counted over restarts, kept for the checkpoints that stand."""
+"""What a run costs: counted over restarts, in the head of each checkpoint."""
 
-import re
-
-import pytest
+import numpy as np
 
 from t2t_keras.environment import usable_cores
-from t2t_keras.training.cost import CostMeter, TrainingCost, copy_cost, hardware_name, read_costs
+from t2t_keras.training.checkpoints.format import read_head
+from t2t_keras.training.checkpoints.names import path_at
+from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
+from t2t_keras.training.cost import (
+    CostMeter,
+    TrainingCost,
+    cost_in,
+    hardware_name,
+    read_cost,
+    read_costs,
+    same_cost,
+)
 
 
-def save(folder, first, hardware, steps):
-    """Saves checkpoints of a process that began after step `first`, of 10 tokens and 5 s a step."""
-    meter = CostMeter(folder, first, hardware)
-    for step in steps:
+def save(folder, before, hardware, steps):
+    """Saves checkpoints of a process that began with a cost, of 10 tokens and 5 s a step."""
+    meter = CostMeter(before, hardware)
+    for number, step in enumerate(steps, 1):
         meter.add_tokens(10.0)
-        meter.write(step, 5.0 * (step - first))
-        (folder / f"model.ckpt-{step}.index").touch()
+        head = meter.head(5.0 * number, {"loss": 2.0})
+        Checkpoints(folder, {"model": {"a": np.zeros(1)}}, 9).save(step, head)
     return read_costs(folder)
 
 
 def test_seconds_and_tokens_over_a_restart(tmp_path):
-    first = {1: TrainingCost(10, 5.0, "8 x P100"), 2: TrainingCost(20, 10.0, "8 x P100")}
-    assert save(tmp_path, 0, "8 x P100", [1, 2]) == first
-    # The newest was damaged: the run continues from the one before, elsewhere.
-    (tmp_path / "model.ckpt-2.index").rename(tmp_path / "damaged.model.ckpt-2.index")
-    later = TrainingCost(20, 15.0, "8 x P100, then 1 x K80")
-    assert save(tmp_path, 1, "1 x K80", [3]) == {1: first[1], 3: later}
-    assert save(tmp_path, 3, "1 x K80", [4])[4].hardware == later.hardware
-    copy_cost(tmp_path / "model.ckpt-1", tmp_path / "copy")
-    assert read_costs(tmp_path / "copy") == {1: first[1]}
+    sums = {"loss": 2.0}
+    first = {
+        1: TrainingCost(10, 5.0, "8 x P100", sums),
+        2: TrainingCost(20, 10.0, "8 x P100", sums),
+    }
+    assert save(tmp_path, TrainingCost(), "8 x P100", [1, 2]) == first
+    later = TrainingCost(20, 10.0, "8 x P100, then 1 x K80", sums)
+    assert save(tmp_path, first[1], "1 x K80", [3]) == {**first, 3: later}
+    assert save(tmp_path, later, "1 x K80", [4])[4].hardware == later.hardware
+    head = read_head(path_at(tmp_path, 1))
+    assert cost_in(same_cost(head)) == first[1]
+    assert CostMeter(first[1], "").epoch_sums == sums
 
 
-def test_of_a_run_without_an_entry_nothing_is_claimed(tmp_path, capsys):
-    assert save(tmp_path, 7, "1 x K80", [8]) == {}
-    assert re.search(r"training_cost\.json .* step 7\b", capsys.readouterr().out)
-    copy_cost(tmp_path / "model.ckpt-8", tmp_path / "nothing")
-    assert not (tmp_path / "nothing").exists()
-
-
-@pytest.mark.parametrize("content", ["{", "[]", '{"3": {"tokens": 1}}', '{"x": {}}', '{"3": 1}'])
-def test_a_file_that_cannot_be_read_is_named(tmp_path, capsys, content):
-    (tmp_path / "training_cost.json").write_text(content)
-    assert read_costs(tmp_path) == {}
-    out = capsys.readouterr().out
-    assert (out.count("training_cost.json"), out.count("\n")) == (1, 1)
+def test_of_a_run_without_a_cost_nothing_is_claimed(tmp_path):
+    assert save(tmp_path, None, "1 x K80", [8]) == {}
+    assert CostMeter(None, "1 x K80").seconds(5.0) is None
+    assert same_cost(read_head(path_at(tmp_path, 8))) == {}
+    assert read_cost(tmp_path / "model.ckpt-9") is None
 
 
 def test_hardware_by_name():

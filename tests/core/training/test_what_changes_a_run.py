@@ -13,7 +13,7 @@ from t2t_keras.data.generate import generate
 from t2t_keras.hyperparameters import override_hparams
 from t2t_keras.training import trainer
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
-from t2t_keras.training.checkpoints.tensorflow import Checkpoints
+from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
 from t2t_keras.training.options import TrainOptions
 
 # One step of a tiny model.
@@ -83,7 +83,7 @@ def observe(make_record, generated, tmp_path, monkeypatch, eagerly):
         strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
         step, seen = TensorFlowStep(config.make_model, hparams, strategy, seed), {}
         weights = step.model.trainable_variables
-        kept = step.optimizer.named_variables([weight.path for weight in weights])
+        moments_of = [*step.optimizer._momentums, *step.optimizer._velocities]
 
         def update(number, parts, *arguments):
             if number:
@@ -99,7 +99,7 @@ def observe(make_record, generated, tmp_path, monkeypatch, eagerly):
             if before and any(seen[name] != before[name] for name in seen):
                 raise DifferentError
             sums = TensorFlowStep.update(step, number, parts, *arguments)
-            moments = numbers([*kept["momentum"].values(), *kept["velocity"].values()])
+            moments = numbers(moments_of)
             seen.update(loss=float(sums["loss"]), moments=moments, weights=numbers(weights))
             return sums
 

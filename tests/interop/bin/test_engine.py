@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import sacrebleu
 
@@ -12,6 +13,8 @@ from t2t_keras.bin import t2t_decoder, t2t_exporter
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import read_results
 from t2t_keras.interop.engines.ctranslate2_export import CTranslate2Export
+from t2t_keras.training.checkpoints.format import read, write
+from t2t_keras.training.checkpoints.names import newest_checkpoint
 
 FAST = "beam_size=1,extra_length=2"
 SOURCES = ["A man eats.", "", "The dog sleeps in the red house."]
@@ -92,16 +95,16 @@ def test_what_is_refused(run, refused, tmp_path):
     command = "t2t-decoder", f"--output_dir={newer}", engine, text
     record = newer / "ctranslate2" / "t2t_keras.json"
     content = json.loads(record.read_text())
-    del content["checkpoint"]["sha256"]  # Nothing says that it is of these weights.
-    index = newer / "model.ckpt-30.index"
+    del content["checkpoint"]["digest"]  # Nothing says that it is of these weights.
+    newest = newest_checkpoint(newer)
     before = record.read_text()
     record.write_text(json.dumps(content))
-    refused(f"outdated_export {index.with_suffix('')}", *command)
+    refused(f"outdated_export {newest}", *command)
     record.write_text(before)
-    before = index.read_bytes()
-    index.write_bytes(b"other weights")
-    refused(f"outdated_export {index.with_suffix('')}", *command)
-    index.write_bytes(before)
+    arrays, head = read(newest)
+    write(newest, arrays | {"model/more": np.zeros(1)}, {})
+    refused(f"outdated_export {newest}", *command)
+    write(newest, arrays, head)
     for file in newer.glob("model.ckpt-30.*"):
         file.rename(newer / file.name.replace("30", "40"))
     refused("outdated_export model.ckpt-30 model.ckpt-40", *command)

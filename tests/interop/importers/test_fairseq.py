@@ -35,7 +35,7 @@ def test_answers(kind, import_run, check_answers, tmp_path, capsys):
     assert f"--warm_start_from={run} " in printed
     limits = "min_length=2,extra_length=50"
     check_answers(run, folder, lambda size: [1, 2, 3, 0, *range(4, size)], limits)
-    assert len(list(run.glob("model.ckpt-[1-9]*.index"))) == 1  # The steps of its training.
+    assert len(list(run.glob("model.ckpt-[1-9]*.safetensors"))) == 1  # The steps of its training.
 
 
 def test_words_that_are_divided_already(import_run, tmp_path):

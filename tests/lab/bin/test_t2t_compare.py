@@ -12,6 +12,8 @@ from t2t_keras.bin import t2t_decoder, t2t_exporter, t2t_translate_all
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.io.atomic import sha256_of
 from t2t_keras.lab.bin import t2t_compare
+from t2t_keras.training.checkpoints.format import read, write
+from t2t_keras.training.checkpoints.names import identity, path_at
 
 REFERENCES = ["The cat is on the mat.", "It rains again.", "A dog."]
 FILES = "--reference=ref --translations=one,two"
@@ -135,8 +137,9 @@ def runs(random_run, tmp_path, monkeypatch):
         shutil.copytree(random_run, tmp_path / name)
     for file in (tmp_path / "second").glob("model.ckpt-30.*"):
         file.unlink()
-    cost = {"20": {"target_tokens": 5, "seconds": 12.5, "hardware": "2 cores"}}
-    (tmp_path / "second" / "training_cost.json").write_text(json.dumps(cost))
+    cost = {"target_tokens": 5, "seconds": 12.5, "hardware": "2 cores"}
+    newest = path_at(tmp_path / "second", 20)
+    write(newest, read(newest)[0], {"cost": cost})
     monkeypatch.chdir(tmp_path)
     return "--runs=first,second"
 
@@ -283,7 +286,7 @@ def test_an_export_beside_its_run(runs, capsys):
         ["t2t-exporter", "--output_dir=second", "--format=ctranslate2", "--dtype=int8"]
     )
     record = json.loads(Path("second/ctranslate2/t2t_keras.json").read_text())
-    assert record["checkpoint"]["sha256"] == sha256_of(Path("second/model.ckpt-20.index"))
+    assert record["checkpoint"] == identity("second/model.ckpt-20")
     capsys.readouterr()
     found = compared(capsys, "--runs=second,second/ctranslate2", FAST, "--names=run,export")
     run, export = found["systems"]

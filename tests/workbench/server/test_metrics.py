@@ -61,7 +61,7 @@ def test_metrics_have_the_newest_models_name_not_its_path(monkeypatch):
     app = make_app([source], ServerConfig(reload_seconds=0.0))
     client = TestClient(app, client=("127.0.0.1", 1))
     for path, name in (
-        ("/srv/own/run/model.ckpt-5", "model.ckpt-5"),
+        ("/srv/own/run/model.ckpt-5.safetensors", "model.ckpt-5"),
         ("/srv/exports/12", "12"),
         ("/srv/own/averaged/ctranslate2", "averaged"),
     ):

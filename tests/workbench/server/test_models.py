@@ -144,7 +144,7 @@ def test_a_newer_version_replaces_the_old_one_while_it_serves(run, sources, serv
         seen.append(found)
         assert time.monotonic() < until
     assert all(each == old for each in seen)
-    assert model.version.endswith("2" if engine == "ctranslate2" else "model.ckpt-20")
+    assert model.version.endswith("2" if engine == "ctranslate2" else "model.ckpt-20.safetensors")
     metrics = httpx.get(f"{server.url}/metrics").text
     assert 't2t_serve_reloads_total{model="en-de",outcome="ok"} 1.0' in metrics
 
@@ -152,8 +152,7 @@ def test_a_newer_version_replaces_the_old_one_while_it_serves(run, sources, serv
 def test_a_version_that_cannot_be_loaded_leaves_the_old_one(run, sources, serving):
     server = serving([sources("keras", ",xla_for_one=false,check_placeholders=false")])
     before = translated(server.url, LINES)
-    for suffix in (".index", ".data-00000-of-00001"):
-        (run.path / f"model.ckpt-30{suffix}").write_bytes(b"damaged")
+    (run.path / "model.ckpt-30.safetensors").write_bytes(b"damaged")
     model = server.app.state.context.service.models["en", "de"]
     settings = model.translator.config
     assert (settings.xla_for_one, settings.check_placeholders) == (False, False)
@@ -230,7 +229,7 @@ def test_weights_are_replaced_while_nobody_uses_them(monkeypatch):
 @pytest.mark.parametrize("name", ["model", "hparams", "problem"])
 def test_weights_of_another_model_are_not_taken(tmp_path, monkeypatch, name):
     (tmp_path / "run.json").touch()
-    (tmp_path / "model.ckpt-9.index").touch()
+    (tmp_path / "model.ckpt-9.safetensors").touch()
     before = {"model": 1, "hparams": 2, "problem": 3}
     monkeypatch.setattr(RunConfig, "load", lambda path: SimpleNamespace(**before | {name: 4}))
     loaded = SimpleNamespace(models=["a model"], record=SimpleNamespace(**before))
@@ -250,7 +249,7 @@ def test_settings_of_a_server_do_not_replace_those_that_are_given(
     tmp_path, monkeypatch, given, expected
 ):
     (tmp_path / "run.json").touch()
-    (tmp_path / "model.ckpt-9.index").touch()
+    (tmp_path / "model.ckpt-9.safetensors").touch()
     load = Mock(side_effect=UserError("It is not there."))
     monkeypatch.setattr(Translator, "from_stored", load)
     monkeypatch.setattr(RunConfig, "load", lambda path: SimpleNamespace(problem=Problem()))
@@ -314,16 +313,15 @@ def test_a_run_with_another_vocabulary_is_loaded_anew(run):
         assert source.newer_weights(translator) is None
 
 
-@pytest.mark.parametrize("file", ["model.ckpt-9.index", "model.ckpt-9.data-00000-of-00001"])
-def test_nobody_waits_for_the_writer_of_a_fifo(tmp_path, file):
+def test_nobody_waits_for_the_writer_of_a_fifo(tmp_path):
     """The watcher would, and keep the server from stopping."""
     (tmp_path / "run.json").touch()
     source = ModelSource("en", "de", tmp_path)
-    (tmp_path / "model.ckpt-9.index").touch()
-    assert source.newest()[0].name == "model.ckpt-9"
-    (tmp_path / "model.ckpt-9.index").unlink()
-    os.mkfifo(tmp_path / file)
-    (tmp_path / "model.ckpt-9.index").touch()
+    file = tmp_path / "model.ckpt-9.safetensors"
+    file.touch()
+    assert source.newest()[0] == file
+    file.unlink()
+    os.mkfifo(file)
     with refused("not_a_file"):
         source.newest()
     for path in tmp_path.iterdir():

@@ -1,9 +1,9 @@
 """What an export's README says of the run and its scores."""
 
-import hashlib
 import re
 import types
 
+import numpy as np
 import pytest
 import sacrebleu
 from refusals import refused
@@ -13,6 +13,8 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.evaluation.results import Result, append_result
 from t2t_keras.serving.export import origin
+from t2t_keras.training.checkpoints.names import identity
+from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
 
 TREE = "(S (NP (NNP) /NP) (VP (VBZ) /VP) /S)"
 
@@ -42,8 +44,7 @@ def wmt14():
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    (tmp_path / "model.ckpt-3.index").write_bytes(b"sums of the weights")
-    return tmp_path / "model.ckpt-3"
+    return Checkpoints(tmp_path, {"model": {"a": np.zeros(1)}}, 1).save(3)
 
 
 def test_only_recorded_scores_of_these_very_weights_count(wmt14, checkpoint, tmp_path, capsys):
@@ -54,7 +55,7 @@ def test_only_recorded_scores_of_these_very_weights_count(wmt14, checkpoint, tmp
         problem="translate_ende",
         steps=3,
         split="test",
-        checkpoint=hashlib.sha256(b"sums of the weights").hexdigest(),
+        checkpoint=identity(checkpoint)["digest"],
         text=wmt14.problem.text_name("test", 2737),
         bleu=27.3,
         bleu_signature="nrefs:1|tok:13a",

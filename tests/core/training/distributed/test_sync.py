@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import signal
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -13,6 +14,7 @@ from tensorflow.python.eager import context
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.training.backends import base, devices
 from t2t_keras.training.backends.base import Devices
+from t2t_keras.training.checkpoints.names import path_at
 from t2t_keras.training.distributed import sync
 from t2t_keras.training.distributed.cluster import Cluster
 from t2t_keras.training.distributed.sync import Actions, Workers, end_of_worker
@@ -97,12 +99,13 @@ def test_data_that_differ_are_named(unlike, generated, split, name):
 
 
 def test_all_restore_the_chief_s_checkpoint(tmp_path, monkeypatch):
-    (tmp_path / "model.ckpt-7.index").touch()
-    expected, checkpoints = str(tmp_path / "model.ckpt-7"), mock.Mock()
+    expected, checkpoints = path_at(tmp_path, 7), mock.Mock()
+    Path(expected).touch()
     checkpoints.restore_newest.return_value = expected
     assert Gathering(0, None, "", "").restore_newest(checkpoints, tmp_path) == expected
     checkpoints.restore.assert_not_called()
-    assert Gathering(1, "model.ckpt-7", None, "").restore_newest(checkpoints, tmp_path) == expected
+    other = Gathering(1, Path(expected).name, None, "")
+    assert other.restore_newest(checkpoints, tmp_path) == expected
     checkpoints.restore.assert_called_once_with(expected)
     assert Gathering(1, "", None, "").restore_newest(checkpoints, tmp_path) is None
     monkeypatch.setattr(sync, "_VISIBLE_SECONDS", 0)

@@ -6,10 +6,10 @@ import socket
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from training_runs import newest_step, numbers_in
 
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
+from t2t_keras.training.checkpoints.names import newest_checkpoint
 from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.trainer import train
 
@@ -49,7 +49,7 @@ def test_a_killed_and_a_stopped_run_make_the_updates_of_one_process(
     workers = start(2 * EVALUATED)
     workers[1].terminate()
     said = [worker.said(128 + signal.SIGTERM) for worker in workers]
-    step, newest = newest_step(run), tf.train.latest_checkpoint(str(run))
+    step, newest = newest_step(run), newest_checkpoint(run)
     assert all(f"SIGTERM after step {step};" in each for each in said)
 
     config = make_record(train_steps=step, microbatch_tokens=40)

@@ -8,8 +8,9 @@ import time
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from training_runs import newest_step, numbers_in
+
+from t2t_keras.training.checkpoints.names import newest_checkpoint
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +58,7 @@ def numbers_at_the_end(start_workers):
         for worker in start_workers(run, count, {}).values():
             worker.said(0)
         assert newest_step(run) == 200
-        return numbers_in(tf.train.latest_checkpoint(str(run)))
+        return numbers_in(newest_checkpoint(run))
 
     return numbers
 

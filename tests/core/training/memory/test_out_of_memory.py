@@ -17,7 +17,7 @@ from t2t_keras.data.batches import make_batch
 from t2t_keras.errors import OutOfMemoryError
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
-from t2t_keras.training.checkpoints.tensorflow import Checkpoints
+from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
 from t2t_keras.training.evaluation import SplitLoss
 from t2t_keras.training.memory import microbatch
 from t2t_keras.training.options import TrainOptions

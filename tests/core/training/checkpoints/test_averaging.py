@@ -1,77 +1,78 @@
-"""Runs made of others: the mean of checkpoints in both formats, and .npz as TensorFlow's."""
+"""Runs that are the mean of the checkpoints of another."""
 
 import json
 import math
 import os
 import re
+from pathlib import Path
 
-import keras
 import numpy as np
 import pytest
 from refusals import refused
-from step_checks import numpy_of
 
 from t2t_keras.evaluation.run_result import run_result
 from t2t_keras.io.state import locked_directory
-from t2t_keras.training.backends.tensorflow import TensorFlowStep
-from t2t_keras.training.checkpoints import npz
-from t2t_keras.training.checkpoints import tensorflow as checkpoints
-from t2t_keras.training.checkpoints.derived import (
+from t2t_keras.training.checkpoints.averaging import (
     average_run,
-    convert_npz_run,
     spaced_apart,
     without_near_duplicate,
 )
-from t2t_keras.training.cost import CostMeter, read_costs
+from t2t_keras.training.checkpoints.format import read, write
+from t2t_keras.training.checkpoints.names import (
+    checkpoint_paths,
+    newest_checkpoint,
+    path_at,
+)
+from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
+from t2t_keras.training.cost import CostMeter, TrainingCost, read_costs
 from t2t_keras.training.run_config import RunConfig
-
-FORMATS = pytest.mark.parametrize("files", [checkpoints, npz], ids=["tensorflow", "npz"])
 
 
 @pytest.fixture
 def make_run(make_record, tmp_path):
-    """make_run(files): a run with 5 checkpoints of random weights, 60 s apart."""
+    """make_run(): a run with 5 checkpoints of random weights, 60 s apart."""
 
-    def make(files):
+    def make():
         folder, record = tmp_path / "run", make_record()
         record.save(folder)
         model, random = record.make_model(), np.random.default_rng(0)
-        kept, cost = files.Checkpoints(folder, {"model": model}, 20), CostMeter(folder, 0, "a CPU")
+        checkpoints = Checkpoints(folder, {"model": model}, 20)
+        cost = CostMeter(TrainingCost(), "a CPU")
         for step in range(1, 6):
             model.set_weights([random.normal(size=each.shape) for each in model.get_weights()])
             cost.add_tokens(10)
-            cost.write(step, 60.0 * step)
-            kept.save(step)
-            for file in folder.glob(f"model.ckpt-{step}.*"):
-                os.utime(file, (1000 * step, 1000 * step))
+            path = checkpoints.save(step, cost.head(60.0 * step))
+            os.utime(path, (1000 * step, 1000 * step))
         return folder
 
     return make
 
 
-def weights_in(files, run, *steps):
+def weights_in(run, *steps):
     """The mean of a run's checkpoints, in float64."""
-    model, found = RunConfig.load(run).make_model(), []
+    found = []
     for step in steps:
-        files.load_weights(model, run / f"model.ckpt-{step}")
-        found.append(np.concatenate([np.ravel(each) for each in model.get_weights()]))
+        arrays, _ = read(path_at(run, step))
+        found.append(np.concatenate([np.ravel(arrays[name]) for name in sorted(arrays)]))
     return np.mean(found, axis=0, dtype=np.float64)
 
 
-@FORMATS
 @pytest.mark.parametrize(
     ("n", "apart", "steps"),
     [(3, 0, (3, 4, 5)), (2, 0, (4, 5)), (9, 100, (1, 3, 5)), (2, 1500, (3, 5))],
 )
-def test_the_mean_of_the_arrays(files, make_run, tmp_path, capsys, n, apart, steps):
-    run = make_run(files)
+def test_the_mean_of_the_arrays(make_run, tmp_path, capsys, n, apart, steps):
+    run = make_run()
     if apart > 1000:
         # The times of the files count, 1000 s apart.
-        (run / "training_cost.json").unlink()
+        for path in checkpoint_paths(run):
+            times = Path(path).stat()
+            write(path, read(path)[0], {})
+            os.utime(path, (times.st_atime, times.st_mtime))
     mean = average_run(run, tmp_path / "mean", n, apart)
-    assert mean == files.newest_checkpoint(tmp_path / "mean")
-    expected = weights_in(files, run, *steps)
-    np.testing.assert_allclose(weights_in(files, tmp_path / "mean", 5), expected, atol=1e-7)
+    assert mean == newest_checkpoint(tmp_path / "mean")
+    expected = weights_in(run, *steps)
+    np.testing.assert_allclose(weights_in(tmp_path / "mean", 5), expected, atol=1e-7)
     out = capsys.readouterr().out
     assert bool(re.search(r" 3 \D+ 100 s \D+.* 9\.$", out, re.MULTILINE)) == (n == 9)
     assert all(f"model.ckpt-{step}" in out for step in steps)
@@ -98,7 +99,7 @@ def test_the_newest_and_each_next_one_old_enough(seconds, apart, taken):
 
 
 def test_a_result_says_of_how_many_checkpoints_it_is(make_run, tmp_path):
-    run = make_run(npz)
+    run = make_run()
     record = RunConfig.load(run)
 
     def averaged(name, n, source=run):
@@ -143,49 +144,48 @@ def test_the_dev_loss_decides_how_many(make_record, tmp_path, capsys, scales, co
     model = record.make_model()
     first = model.get_weights()
     noise = [random.normal(size=each.shape) for each in first]
-    kept, found = npz.Checkpoints(tmp_path / "run", {"model": model}, 9), []
+    kept = Checkpoints(tmp_path / "run", {"model": model}, 9)
     for step, scale in enumerate(scales, 1):
         model.set_weights([a + scale * b for a, b in zip(first, noise, strict=True)])
         kept.save(step)
     average_run(tmp_path / "run", tmp_path / "mean")
     out = capsys.readouterr().out
     assert RunConfig.load(tmp_path / "mean").averaged == count
-    tried = re.findall(r" (\d) .* model\.ckpt-(\d)\.npz .*: (?:nan|[\d.]+)$", out, re.MULTILINE)
+    tried = re.findall(r" (\d) .* model\.ckpt-(\d)\S+ .*: (?:nan|[\d.]+)$", out, re.MULTILINE)
     assert tried == [(str(n), str(5 - n)) for n in range(1, count + 3)], "two more are no better"
     steps = range(5 - count, 5)
-    expected, found = weights_in(npz, tmp_path / "run", *steps), tmp_path / "mean"
-    np.testing.assert_allclose(weights_in(npz, found, 4), expected, atol=1e-5)
+    expected, found = weights_in(tmp_path / "run", *steps), tmp_path / "mean"
+    np.testing.assert_allclose(weights_in(found, 4), expected, atol=1e-5)
 
 
 def test_without_its_data_the_end_of_the_training_is_taken(make_run, tmp_path, capsys):
-    run = make_run(npz)
+    run = make_run()
     content = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps(content | {"data_dir": str(tmp_path / "gone")}))
     average_run(run, tmp_path / "mean")
     assert "model.ckpt-5." in capsys.readouterr().out
     assert RunConfig.load(tmp_path / "mean").averaged == 1
     for before, after in ((3, 89), (4, 90), (5, 100)):  # The last tenth begins at 90.
-        (run / f"model.ckpt-{before}.npz").rename(run / f"model.ckpt-{after}.npz")
+        (run / f"model.ckpt-{before}.safetensors").rename(run / f"model.ckpt-{after}.safetensors")
     average_run(run, tmp_path / "later")
     assert RunConfig.load(tmp_path / "later").averaged == 2
     capsys.readouterr()
     for step, is_early in ((75, False), (74, True)):  # Of 100 steps, three quarters.
-        (run / "model.ckpt-2.npz").rename(run / f"model.ckpt-{step}.npz")
+        (run / "model.ckpt-2.safetensors").rename(run / f"model.ckpt-{step}.safetensors")
         average_run(run, tmp_path / str(step), 4)
         assert (f"step {step} of 100" in capsys.readouterr().out) == is_early
-        (run / f"model.ckpt-{step}.npz").rename(run / "model.ckpt-2.npz")
+        (run / f"model.ckpt-{step}.safetensors").rename(run / "model.ckpt-2.safetensors")
 
 
-@FORMATS
-def test_an_earlier_mean_is_replaced_on_request_alone(files, make_run, tmp_path):
-    run, mean = make_run(files), tmp_path / "mean"
+def test_an_earlier_mean_is_replaced_on_request_alone(make_run, tmp_path):
+    run, mean = make_run(), tmp_path / "mean"
     average_run(run, mean, 2)
     with refused("output_exists", "--overwrite"):
         average_run(run, mean, 3)
     assert RunConfig.load(mean).averaged == 2
     average_run(run, mean, 3, overwrite=True)
-    expected = weights_in(files, run, 3, 4, 5)
-    np.testing.assert_allclose(weights_in(files, mean, 5), expected, atol=1e-7)
+    expected = weights_in(run, 3, 4, 5)
+    np.testing.assert_allclose(weights_in(mean, 5), expected, atol=1e-7)
     assert RunConfig.load(mean).averaged == 3
     before = sorted(run.iterdir())
     with refused("output_exists") as info:
@@ -194,61 +194,34 @@ def test_an_earlier_mean_is_replaced_on_request_alone(files, make_run, tmp_path)
     assert sorted(run.iterdir()) == before
 
 
-@FORMATS
-def test_damaged_checkpoints_are_left_out(files, make_run, tmp_path, capsys):
-    run = make_run(files)
+def test_damaged_checkpoints_are_left_out(make_run, tmp_path, capsys):
+    run = make_run()
     for step in (2, 5):
-        path = run / f"model.ckpt-{step}{files.SUFFIX}"
+        path = Path(path_at(run, step))
         path.write_bytes(path.read_bytes()[:-9])
     mean = average_run(run, tmp_path / "mean", 3)
-    expected = weights_in(files, run, 1, 3, 4)
-    np.testing.assert_allclose(weights_in(files, tmp_path / "mean", 4), expected, atol=1e-7)
+    expected = weights_in(run, 1, 3, 4)
+    np.testing.assert_allclose(weights_in(tmp_path / "mean", 4), expected, atol=1e-7)
     left_out = capsys.readouterr().out.splitlines()[:2]
     assert [re.search(r"ckpt-(\d)", line)[1] for line in left_out] == ["5", "2"]
-    assert mean.removesuffix(".npz")[-1] == "4"
-    for path in files.checkpoint_paths(run):
-        (run / f"{path.removesuffix(files.SUFFIX)}{files.SUFFIX}").write_bytes(b"")
+    assert mean.removesuffix(".safetensors")[-1] == "4"
+    for path in checkpoint_paths(run):
+        Path(path).write_bytes(b"")
     with refused("checkpoint_damaged"):
         average_run(run, tmp_path / "none", 3)
 
 
-def test_the_loss_scale_becomes_tensorflows(make_record, make_strategy, tmp_path):
-    record = make_record(compute_dtype="float16")
-    steps = [
-        TensorFlowStep(record.make_model, record.hparams, make_strategy(), 1) for _ in range(2)
-    ]
-    steps[0].loss_scale.assign(64.0)
-    steps[0].good_steps.assign(7)
-    record.save(tmp_path / "run")
-    npz.Checkpoints(tmp_path / "run", steps[0].state(), 1).save(5)
-    made = convert_npz_run(tmp_path / "run", tmp_path / "made")
-    checkpoints.Checkpoints(tmp_path / "made", steps[1].state(), 1).restore(made)
-    assert (numpy_of(steps[1].loss_scale), numpy_of(steps[1].good_steps)) == (64, 7)
-
-
-def test_npz_becomes_tensorflows(make_run, tmp_path):
-    run = make_run(npz)
-    made = convert_npz_run(run, tmp_path / "newest")
-    assert made == checkpoints.newest_checkpoint(tmp_path / "newest")
-    found = weights_in(checkpoints, tmp_path / "newest", 5)
-    np.testing.assert_array_equal(found, weights_in(npz, run, 5))
-    assert read_costs(tmp_path / "newest")[5].target_tokens == 50
-    made = convert_npz_run(run, tmp_path / "named", run / "model.ckpt-2")
-    assert made.endswith("model.ckpt-2")
-
-
-@pytest.mark.parametrize("derive", [average_run, convert_npz_run])
-def test_nothing_is_written_over(derive, make_run, tmp_path):
-    run = make_run(npz)
+def test_nothing_is_written_over(make_run, tmp_path):
+    run = make_run()
     with refused("output_exists", run):
-        derive(run, run)
-    for name in ("vocab.model", "model.ckpt-7.index", "manifest.json", "saved_model.pb"):
+        average_run(run, run)
+    for name in ("vocab.model", "model.ckpt-7.safetensors", "manifest.json", "saved_model.pb"):
         (tmp_path / name).mkdir()
         (tmp_path / name / name).touch()
         with refused("output_exists", f"--output_dir={tmp_path / name} ", f" {name}."):
-            derive(run, tmp_path / name)
+            average_run(run, tmp_path / name)
     with locked_directory(tmp_path / "new", "a-command"), refused("in_use", "a-command"):
-        derive(run, tmp_path / "new")
+        average_run(run, tmp_path / "new")
 
 
 @pytest.mark.parametrize(
@@ -257,31 +230,5 @@ def test_nothing_is_written_over(derive, make_run, tmp_path):
 )
 def test_numbers_that_make_no_mean(make_run, tmp_path, number):
     with refused("impossible_mean", *number.values()):
-        average_run(make_run(npz), tmp_path / "mean", **number)
+        average_run(make_run(), tmp_path / "mean", **number)
     assert not (tmp_path / "mean").exists()
-
-
-def test_what_cannot_be_converted(make_run, make_record, tmp_path, monkeypatch):
-    run = make_run(npz)
-    make_record().save(tmp_path / "empty")
-    (run / "other").write_bytes((run / "model.ckpt-5.npz").read_bytes())
-
-    def convert(model_dir, path=""):
-        assert not (tmp_path / "new").exists()
-        convert_npz_run(model_dir, tmp_path / "new", path)
-
-    with refused("no_run", tmp_path / "none"):
-        convert(tmp_path / "none")
-    with refused("no_checkpoint", tmp_path / "empty", "KERAS_BACKEND=jax"):
-        convert(tmp_path / "empty")
-    with refused("no_checkpoint", "model.ckpt-6.npz"):
-        convert(run, "model.ckpt-6.npz")
-    with refused("no_checkpoint", "other.npz"):
-        convert(run, run / "other")
-    make_record(d_ff=48).save(run)
-    with refused("other_model", "[32]", "[48]"):
-        convert(run)
-    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    with refused("other_backend", "KERAS_BACKEND=tensorflow"):
-        convert(run)
-    assert not (tmp_path / "new").exists()

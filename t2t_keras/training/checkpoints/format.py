@@ -1,0 +1,175 @@
+"""The file of a checkpoint: named arrays as safetensors, with what else a run needs in its head.
+
+Eight bytes (the length of what follows), JSON (the type, shape and place of each array, and the
+head), and the arrays' bytes. The library `safetensors` reads it too, but does not check it; written
+here, a file needs no second copy in memory and is complete or absent.
+"""
+
+import hashlib
+import json
+import math
+import os
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import ml_dtypes
+import numpy as np
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.atomic import replaced_atomically
+from t2t_keras.io.foreign import check_regular
+
+SUFFIX = ".safetensors"
+_VERSION = 1
+_TYPES = {
+    "BOOL": np.dtype(np.bool_),
+    "U8": np.dtype(np.uint8),
+    "U32": np.dtype(np.uint32),
+    "I8": np.dtype(np.int8),
+    "I32": np.dtype(np.int32),
+    "I64": np.dtype(np.int64),
+    "BF16": np.dtype(ml_dtypes.bfloat16),
+    "F16": np.dtype(np.float16),
+    "F32": np.dtype(np.float32),
+    "F64": np.dtype(np.float64),
+}
+_NAMES = {dtype: name for name, dtype in _TYPES.items()}
+# The library reads no longer ones.
+_LONGEST_HEADER = 100_000_000
+
+
+class DamagedCheckpointError(UserError):
+    """A checkpoint cannot be read, for the reason that `error` tells."""
+
+    def __init__(self, path: str | Path, error: BaseException, sound: str = ""):
+        advice = ""
+        if sound:
+            name = Path(sound).name
+            advice = f" The newest intact one is {name}: give it, as by --checkpoint_path={sound}."
+        super().__init__(
+            f"The checkpoint {path} is damaged: {first_line(error)}.{advice}",
+            code="checkpoint_damaged",
+        )
+        self.error = error
+
+
+def first_line(error: BaseException) -> str:
+    """Returns the type and the first line of an error, without a full stop."""
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text}".rstrip(".: ")
+
+
+def write(path: str | Path, arrays: Mapping[str, np.ndarray], head: Mapping[str, Any]) -> None:
+    """Writes a checkpoint, which is complete or absent.
+
+    Args:
+      path: of the file.
+      arrays: by name; their order is kept.
+      head: what JSON can hold. "version", "crc32" (of each array) and "digest" are added: the
+        digest is equal for equal arrays, and tells them from all others.
+
+    Raises:
+      OSError: it cannot be written, as on a full disk.
+    """
+    parts = {name: _bytes_of(array) for name, array in arrays.items()}
+    table, end = {}, 0
+    for name, array in arrays.items():
+        begin, end = end, end + len(parts[name])
+        kind, shape = _NAMES[array.dtype], list(array.shape)
+        table[name] = {"dtype": kind, "shape": shape, "data_offsets": [begin, end]}
+    checksums = {name: zlib.crc32(part) for name, part in parts.items()}
+    own = {"version": _VERSION, "crc32": checksums, "digest": _digest(table, checksums)}
+    text = json.dumps({**head, **own})
+    metadata = {"head": text, "crc32": str(zlib.crc32(text.encode()))}
+    header = json.dumps({"__metadata__": metadata, **table}).encode()
+    header += b" " * (-len(header) % 8)
+    with replaced_atomically(Path(path)) as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        for part in parts.values():
+            file.write(part)
+
+
+def read(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Returns the arrays of a checkpoint, in the order in which they were written, and its head.
+
+    Raises:
+      DamagedCheckpointError: it is not what was written.
+      UserError: the system does not let it be read.
+    """
+
+    def read_from(file: BinaryIO) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        table, head = _read_header(file)
+        arrays = {}
+        for name, entry in table.items():
+            begin, end = entry["data_offsets"]
+            part = file.read(end - begin)
+            if zlib.crc32(part) != head["crc32"][name]:
+                raise ValueError(f"{name} has another checksum")
+            arrays[name] = np.frombuffer(part, _TYPES[entry["dtype"]]).reshape(entry["shape"])
+        return arrays, head
+
+    return _checked(path, read_from)
+
+
+def read_head(path: str | Path) -> dict[str, Any]:
+    """Returns the head of a checkpoint without reading its arrays; raises what `read` does."""
+    return _checked(path, lambda file: _read_header(file)[1])
+
+
+def _checked(path: str | Path, read_from):
+    # Opening a FIFO would block until there is a writer.
+    check_regular([Path(path)])
+    try:
+        with Path(path).open("rb") as file:
+            return read_from(file)
+    except (OSError, MemoryError) as error:
+        raise UserError(
+            f"Cannot read the checkpoint {path}: {first_line(error)}. It is left as it is; give "
+            f"the same command again when it can be read.",
+            code="checkpoint_not_read",
+        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DamagedCheckpointError(path, error) from error
+
+
+def _read_header(file: BinaryIO) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """Returns the entry of each array and the head, both of which are as they were written."""
+    length = int.from_bytes(file.read(8), "little")
+    header = file.read(length) if length <= _LONGEST_HEADER else b""
+    if not header or len(header) < length:
+        raise ValueError("it is not complete")
+    table = json.loads(header)
+    metadata = table.pop("__metadata__")
+    if str(zlib.crc32(metadata["head"].encode())) != metadata["crc32"]:
+        raise ValueError("its head has another checksum")
+    head = json.loads(metadata["head"])
+    if head["version"] != _VERSION:
+        raise UserError(
+            f"{file.name} has version {head['version']} of the format of checkpoints, expected "
+            f"{_VERSION}. Read it with the version of t2t_keras that wrote it.",
+            code="other_checkpoint_version",
+        )
+    if _digest(table, head["crc32"]) != head["digest"]:
+        raise ValueError("its arrays have other names, types or shapes than were written")
+    place = 0
+    for name, entry in table.items():
+        size = math.prod(entry["shape"]) * _TYPES[entry["dtype"]].itemsize
+        if entry["data_offsets"] != [place, place := place + size]:
+            raise ValueError(f"{name} is in another place")
+    if os.fstat(file.fileno()).st_size != 8 + length + place:
+        raise ValueError("it is not complete")
+    return table, head
+
+
+def _bytes_of(array: np.ndarray) -> np.ndarray:
+    return array.reshape(-1).view(np.uint8)
+
+
+def _digest(table: Mapping[str, Mapping[str, Any]], checksums: Mapping[str, int]) -> str:
+    """Returns the SHA-256 of names, types, shapes and checksums, in any order of the arrays."""
+    content = [
+        [name, table[name]["dtype"], table[name]["shape"], checksums[name]] for name in table
+    ]
+    return hashlib.sha256(json.dumps(sorted(content)).encode()).hexdigest()

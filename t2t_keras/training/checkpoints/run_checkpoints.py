@@ -1,0 +1,288 @@
+"""The checkpoints of a run: saved, pruned, restored past damaged ones, loaded into models."""
+
+import contextlib
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.atomic import TEMPORARY_SUFFIX
+from t2t_keras.training.checkpoints import format as file_format
+from t2t_keras.training.checkpoints.format import SUFFIX, DamagedCheckpointError, first_line
+from t2t_keras.training.checkpoints.names import (
+    BEST,
+    NAME,
+    checkpoint_paths,
+    existing_checkpoint,
+    named_alternative,
+    path_at,
+)
+from t2t_keras.training.optimizer import Adam, averaged_weights
+from t2t_keras.training.trained_parts import merged, name_in, own_weights
+
+# In the head of the best weights: the step of the newest checkpoint beside them, if there is one.
+NEWEST_SAVED = "newest_saved"
+MODEL = "model"  # Before the names of the arrays that are a model's weights.
+
+
+class WeightsOnlyError(UserError):
+    """A run cannot continue from a checkpoint without the optimizer's state."""
+
+    def __init__(self, path: str | Path):
+        super().__init__(
+            f"The checkpoint {path} contains weights only, from which a run cannot continue. Start "
+            f"a new one, in a new --output_dir, with --warm_start_from={path}.",
+            code="weights_only",
+        )
+
+
+class Checkpoints:
+    """The newest checkpoints of a run, each complete or absent.
+
+    The weight `encoder_0/self_attention/query/kernel` is the array
+    `model/encoder_0/self_attention/query/kernel`, on every backend.
+
+    Args:
+      directory: where they are.
+      state: what they hold, variables or arrays: the "model", or its weights by name; the
+        "optimizer" of Keras; by other names variables, or mappings of such.
+      keep: how many are kept.
+
+    Attributes:
+      head: what was saved beside the arrays of the checkpoint that was restored last; {} = none.
+    """
+
+    def __init__(self, directory: str | Path, state: Mapping[str, Any], keep: int):
+        self._directory, self._state, self._keep = Path(directory), state, keep
+        self.head: dict[str, Any] = {}
+
+    def restore(self, path: str) -> None:
+        """Restores a checkpoint, and changes no file.
+
+        Raises:
+          DamagedCheckpointError: its content cannot be read; nothing is restored.
+          UserError: the system does not let it be read, it lacks a part of the state, or has other
+            shapes.
+        """
+        arrays, head = file_format.read(path)
+        _assign(_named(self._state), arrays, path)
+        self.head = head
+
+    def restore_newest(self) -> str | None:
+        """Restores the newest undamaged checkpoint and returns its path; None if there is none.
+
+        Damaged ones are reported and renamed.
+
+        Raises:
+          UserError: there are checkpoints, but all are damaged; the system does not let one be
+            read; or those that were saved before the best weights are gone.
+        """
+        for path in reversed(checkpoint_paths(self._directory)):
+            try:
+                self.restore(path)
+            except DamagedCheckpointError as error:
+                print(f"{error} It is renamed to damaged.{Path(path).name}.", flush=True)
+                Path(path).rename(Path(path).with_name(f"damaged.{Path(path).name}"))
+            else:
+                self._remove_interrupted()
+                return path
+        # Also those that an earlier start has renamed.
+        if damaged := sorted(self._directory.glob(f"damaged.{NAME}-*{SUFFIX}")):
+            raise UserError(
+                f"None of the {len(damaged)} checkpoints in {self._directory} can be read: "
+                f"{', '.join(file.name for file in damaged)}. {self._way_on()}",
+                code="checkpoint_damaged",
+            )
+        best = checkpoint_paths(self._directory / BEST)
+        if best and file_format.read_head(best[-1]).get(NEWEST_SAVED, 0) > 0:
+            raise UserError(
+                f"The checkpoints that were saved in {self._directory} are gone, so the run cannot "
+                f"continue: expected {NAME}-*{SUFFIX}. Put them back. Or: {self._way_on()}",
+                code="checkpoints_gone",
+            )
+        return None
+
+    def _way_on(self) -> str:
+        best = checkpoint_paths(self._directory / BEST)
+        warm_start = f", with --warm_start_from={best[-1]} to begin with the best" if best else ""
+        return f"Give a new --output_dir{warm_start}; or remove {self._directory} to train anew."
+
+    def save(self, step: int, head: Mapping[str, Any] | None = None) -> str:
+        """Writes the state as the checkpoint of a step, whose path it returns; deletes the oldest.
+
+        `head` is what JSON can hold, saved beside the arrays.
+
+        Raises:
+          UserError: it cannot be written, as on a full disk; earlier ones stay.
+        """
+        before = checkpoint_paths(self._directory)
+        path = path_at(self._directory, step)
+        arrays = {name: _value(variable) for name, variable in _named(self._state).items()}
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            file_format.write(path, arrays, {"step": step, **(head or {})})
+        except OSError as error:
+            advice = "give the same command again"
+            # A run does not continue from weights alone, as those of best/.
+            if "optimizer" in self._state:
+                begin = before[-1] if before else "the beginning"
+                advice = f"the same command continues from {begin}"
+            raise UserError(
+                f"Cannot write the checkpoint {path}: {first_line(error)}. Make room; {advice}.",
+                code="not_written",
+            ) from error
+        paths = [*(other for other in before if other != path), path]
+        for old in paths[: -self._keep]:
+            with contextlib.suppress(OSError):
+                Path(old).unlink()
+        return path
+
+    def _remove_interrupted(self) -> None:
+        """Deletes what interrupted writes have left."""
+        for left in self._directory.glob(f"{NAME}-*{TEMPORARY_SUFFIX}"):
+            left.unlink(missing_ok=True)
+
+
+def other_hyperparameters(path: str | Path, reason: str) -> UserError:
+    """Returns the error of a checkpoint that does not fit the model."""
+    return UserError(
+        f"The checkpoint {path} is of a model with other hyperparameters: {reason}.",
+        code="other_model",
+    )
+
+
+def load_weights(model: keras.Model, path: str | Path) -> None:
+    """Restores a model's weights, and nothing else, from a checkpoint.
+
+    Those of adapters are merged with the matrices that they belong to.
+
+    One that is missing, damaged or of a model with other hyperparameters raises `UserError`.
+    """
+    path = existing_checkpoint(path)
+    with named_alternative(path):
+        assign_weights(model, read_weights(path), path)
+
+
+def read_weights(path: str | Path) -> dict[str, np.ndarray]:
+    """Returns the weights of a checkpoint's model by name, with those of adapters merged."""
+    arrays, _ = file_format.read(path)
+    return weights_of(arrays)
+
+
+def weights_of(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns the weights among the arrays of a checkpoint, with those of adapters merged."""
+    weights = merged(arrays)
+    prefix = f"{MODEL}/"
+    return {
+        name.removeprefix(prefix): array
+        for name, array in weights.items()
+        if name.startswith(prefix)
+    }
+
+
+def assign_weights(model: keras.Model, weights: Mapping[str, np.ndarray], path: str | Path) -> None:
+    """Gives a model, but for its adapters, weights by name; `path` is where they come from.
+
+    Raises:
+      UserError: one is missing, not in the model, or has another shape.
+    """
+    own = {name_in(model, weight): weight for weight in own_weights(model)}
+    _assign(
+        {f"{MODEL}/{name}": weight for name, weight in own.items()},
+        {f"{MODEL}/{name}": array for name, array in weights.items()},
+        path,
+    )
+
+
+def _assign(
+    variables: Mapping[str, keras.Variable],
+    arrays: Mapping[str, np.ndarray],
+    path: str | Path,
+) -> None:
+    arrays = _as_numbered(variables, arrays)
+    missing = [name for name in variables if name not in arrays]
+    if missing and not any(name.startswith(f"{MODEL}/") for name in missing):
+        raise WeightsOnlyError(path)
+    wrong = [
+        f"{name} is {list(arrays[name].shape)} there, {list(variable.shape)} in the model"
+        for name, variable in variables.items()
+        if name in arrays and arrays[name].shape != tuple(variable.shape)
+    ]
+    # A weight that the model does not have is as wrong as one that the checkpoint lacks.
+    wrong += [f"{name} is not there" for name in missing]
+    beside = sorted(set(arrays) - set(variables))
+    wrong += [f"{name} is not in the model" for name in beside if name.startswith(f"{MODEL}/")]
+    if wrong:
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise other_hyperparameters(path, f"{wrong[0]}{more}")
+    for name, variable in variables.items():
+        variable.assign(arrays[name])
+
+
+def _as_numbered(
+    variables: Iterable[str], arrays: Mapping[str, np.ndarray]
+) -> Mapping[str, np.ndarray]:
+    """Returns arrays by the names that variables have in this process.
+
+    Keras calls layers without a name dense, dense_1, ... and counts those of all models. Where as
+    many names differ in nothing but such numbers, their order tells which is which.
+    """
+    if set(variables) <= set(arrays):
+        return arrays
+    names: tuple[dict[str, list[str]], ...] = defaultdict(list), defaultdict(list)
+    for side, by_kind in zip((variables, arrays), names, strict=True):
+        for name in side:
+            by_kind[re.sub(r"_\d+(?=/)", "", name)].append(name)
+    ours, theirs = names
+    renamed = {
+        before: name
+        for kind, of_kind in theirs.items()
+        if len(of_kind) == len(ours[kind])
+        for before, name in zip(of_kind, ours[kind], strict=True)
+    }
+    return {renamed.get(name, name): array for name, array in arrays.items()}
+
+
+def _named(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the variables of a state (see `Checkpoints`) by the names of their arrays."""
+    model, optimizer = state[MODEL], state.get("optimizer")
+    parts = dict(state)
+    if isinstance(model, keras.Model):
+        parts[MODEL] = {name_in(model, weight): weight for weight in model.weights}
+    if isinstance(optimizer, keras.optimizers.Optimizer):
+        parts["optimizer"] = _named_in_optimizer(optimizer, model)
+    named = {}
+    for part, content in parts.items():
+        if isinstance(content, Mapping):
+            named |= {f"{part}/{name}": value for name, value in content.items()}
+        else:
+            named[part] = content
+    return named
+
+
+def _named_in_optimizer(
+    optimizer: keras.optimizers.Optimizer, model: keras.Model
+) -> dict[str, Any]:
+    """Returns the variables of an optimizer; only of our Adam all have names of their own."""
+    of_weights = {"average": [average for _, average in averaged_weights(optimizer)]}
+    if isinstance(optimizer, Adam):
+        of_weights |= {"momentum": optimizer._momentums, "velocity": optimizer._velocities}
+    named = {"iterations": optimizer.iterations}
+    for kind, variables in of_weights.items():
+        for weight, variable in zip(optimizer._trainable_variables, variables, strict=False):
+            named[f"{kind}/{name_in(model, weight)}"] = variable
+    known = set(map(id, named.values()))
+    others = [variable for variable in optimizer.variables if id(variable) not in known]
+    return named | {f"variable_{number}": variable for number, variable in enumerate(others)}
+
+
+def _value(variable: Any) -> np.ndarray:
+    """Returns the value of a variable of any backend, or an array as it is."""
+    if isinstance(variable, keras.Variable):
+        return np.asarray(keras.ops.convert_to_numpy(variable.value))
+    return np.asarray(variable)
