@@ -14,7 +14,7 @@ _TO_EXPERIMENT = re.compile(r"\]\(\.\./((?:\.\./)*experiments/)")
 
 def on_files(files, config):
     """Adds the files."""
-    for path in sorted(_ROOT.glob("experiments/*/*")):
+    for path in sorted(_ROOT.glob("experiments/**/*")):
         if path.suffix in (".md", ".svg"):
             name = path.relative_to(_ROOT).as_posix()
             urls = config.use_directory_urls

@@ -75,6 +75,13 @@ def test_the_examples_with_a_run(root, page, shown, tmp_path, monkeypatch, capsy
         assert len(names["confidence"].words) == 3
 
 
+def test_the_list_of_experiments_is_complete(root):
+    listed = (root / "experiments" / "README.md").read_text(encoding="utf-8")
+    for readme in (root / "experiments").glob("*/README.md"):
+        question = readme.read_text(encoding="utf-8").split("\n")[0].removeprefix("# ")
+        assert f"- [{question}]({readme.parent.name}/README.md)\n" in listed
+
+
 def test_the_demo_deletes_no_folder_but_its_own(root, tmp_path):
     (tmp_path / "thesis.tex").touch()
     demo = subprocess.run([root / "examples" / "demo.sh", tmp_path], capture_output=True, text=True)

@@ -9,7 +9,7 @@ import errno
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import t2t_keras
@@ -149,6 +149,28 @@ def required(flags: Flags, *names: str, advice: str = "") -> None:
             f"Please give {' and '.join(missing)}. --help explains each flag.{advice}",
             code="missing_flags",
         )
+
+
+def refuse_together(flags: Flags, rules: Mapping[str, Iterable[str]]) -> None:
+    """Raises `UserError` if a flag is given together with one of those that it excludes."""
+    for name, others in rules.items():
+        for other in others:
+            if _is_given(flags, name) and _is_given(flags, other):
+                raise UserError(
+                    f"--{name} and --{other} exclude each other: leave one out.",
+                    code="conflicting_settings",
+                )
+
+
+def refuse_alone(flags: Flags, rules: Mapping[str, str]) -> None:
+    """Raises `UserError` if a flag is given without the one that it belongs to."""
+    for name, needed in rules.items():
+        if _is_given(flags, name) and not _is_given(flags, needed):
+            raise UserError(f"--{name} needs --{needed}.", code="conflicting_settings")
+
+
+def _is_given(flags: Flags, name: str) -> bool:
+    return bool(flags[name].present) and getattr(flags, name) not in (None, False, "", [])
 
 
 def define_common(flags: Flags, *names: str) -> None:

@@ -13,7 +13,14 @@ import functools
 from collections.abc import Sequence
 from pathlib import Path
 
-from t2t_keras.bin.flags import command, define_following, poll_policy, required
+from t2t_keras.bin.flags import (
+    command,
+    define_following,
+    poll_policy,
+    refuse_alone,
+    refuse_together,
+    required,
+)
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.outputs import check_outputs
@@ -55,17 +62,8 @@ def run(flags: Flags) -> None:
         _take_arguments(flags, files)
     more = [read_text(Path(path)) for path in files[2:]]
     required(flags, *([] if flags.translations_dir else ["translation"]), "reference")
-    if flags.translation and flags.translations_dir:
-        raise UserError(
-            "Give either --translation or --translations_dir, not both.",
-            code="conflicting_settings",
-        )
-    alone = [f"--{name}" for name in _OF_A_DIRECTORY if getattr(flags, name)]
-    if alone and not flags.translations_dir:
-        raise UserError(
-            f"{' and '.join(alone)} can only be used with --translations_dir.",
-            code="conflicting_settings",
-        )
+    refuse_together(flags, {"translation": ["translations_dir"]})
+    refuse_alone(flags, dict.fromkeys(_OF_A_DIRECTORY, "translations_dir"))
     others = [] if flags.convention == "sacrebleu" else [flags.convention]
     if others and flags.tokenize == "none":
         raise UserError(

@@ -6,7 +6,7 @@ t2t-datagen --problem=translate_enfr --data_dir=/shared/data --tmp_dir=/shared/t
 """
 
 from t2t_keras import registry
-from t2t_keras.bin.flags import command, define_common, required
+from t2t_keras.bin.flags import command, define_common, refuse_alone, refuse_together, required
 from t2t_keras.data.dataset import Generated, open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.environment import usable_cores
@@ -33,13 +33,8 @@ def define_flags(flags: Flags) -> None:
 def run(flags: Flags) -> None:
     """Generates the data."""
     required(flags, "problem", "data_dir")
-    if flags.beam_runner and flags["num_workers"].present:
-        raise UserError(
-            "--num_workers and --beam_runner exclude each other: leave one out.",
-            code="conflicting_settings",
-        )
-    if flags.beam_pipeline_options and not flags.beam_runner:
-        raise UserError("--beam_pipeline_options needs --beam_runner.", code="conflicting_settings")
+    refuse_together(flags, {"num_workers": ["beam_runner"]})
+    refuse_alone(flags, {"beam_pipeline_options": "beam_runner"})
     problem = registry.problem(flags.problem, flags.problem_config)
     try:
         generate(

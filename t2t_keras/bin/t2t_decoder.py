@@ -26,6 +26,8 @@ from t2t_keras.bin.flags import (
     define_run,
     forbidden,
     recorded_run,
+    refuse_alone,
+    refuse_together,
     required,
     split_text,
 )
@@ -242,24 +244,18 @@ def _check_combination(flags: Flags) -> None:
     """Raises `UserError` where one flag would silently be ignored beside another."""
     of_a_file = ("decode_from_file", "eval_use_test_set", "decode_reference", "results_file")
     more = ("prefix_file", "alignment_file", "attention_file")
-    for one, others in (
-        ("decode_interactive", (*of_a_file, *more, "decode_to_file", "score_file")),
-        ("score_file", (*of_a_file, *more, "forbidden_file", *LINE_STAGE_FILES)),
-        ("eval_use_test_set", ("decode_from_file",)),
-        ("disturb", ("decode_interactive", "score_file", *LINE_STAGE_FILES, *more)),
-        ("shard", ("decode_reference", "disturb", "results_file")),
-    ):
-        for other in others:
-            if getattr(flags, one) and getattr(flags, other):
-                raise UserError(
-                    f"--{one} and --{other} exclude each other: leave one out.",
-                    code="conflicting_settings",
-                )
-    if flags.decode_reference and not flags.decode_from_file:
-        raise UserError("--decode_reference needs --decode_from_file.", code="conflicting_settings")
+    refuse_together(
+        flags,
+        {
+            "decode_interactive": (*of_a_file, *more, "decode_to_file", "score_file"),
+            "score_file": (*of_a_file, *more, "forbidden_file", *LINE_STAGE_FILES),
+            "eval_use_test_set": ("decode_from_file",),
+            "disturb": ("decode_interactive", "score_file", *LINE_STAGE_FILES, *more),
+            "shard": ("decode_reference", "disturb", "results_file"),
+        },
+    )
+    refuse_alone(flags, dict.fromkeys(("decode_reference", "shard"), "decode_from_file"))
     if flags.shard:
-        if not flags.decode_from_file:
-            raise UserError("--shard needs --decode_from_file.", code="conflicting_settings")
         Shard.parse(flags.shard)
     for name in ("results_file", "disturb"):
         if getattr(flags, name) and flags.decode_from_file and not flags.decode_reference:

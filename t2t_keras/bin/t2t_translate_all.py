@@ -18,6 +18,7 @@ from t2t_keras.bin.flags import (
     forbidden,
     poll_policy,
     recorded_run,
+    refuse_together,
     split_text,
 )
 from t2t_keras.errors import UserError
@@ -54,11 +55,7 @@ def run(flags: Flags) -> None:
                 f"--{name} must be a regular file, got {path}: it is read repeatedly.",
                 code="not_a_file",
             )
-    if flags.source and flags.eval_use_test_set:
-        raise UserError(
-            "--source and --eval_use_test_set exclude each other: leave one out.",
-            code="conflicting_settings",
-        )
+    refuse_together(flags, {"source": ["eval_use_test_set"]})
     record = recorded_run(flags, poll_policy(flags))
     source, name, text = flags.source, Path(flags.source).name, ""
     if not source:

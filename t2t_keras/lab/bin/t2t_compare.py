@@ -18,6 +18,8 @@ from t2t_keras.bin.flags import (
     define_common,
     define_decode_hparams,
     given_flags,
+    refuse_alone,
+    refuse_together,
     required,
 )
 from t2t_keras.errors import UserError
@@ -118,26 +120,14 @@ def run(flags: Flags) -> None:
 
 def _check_combination(flags: Flags) -> None:
     """Raises `UserError` where one flag would silently be ignored beside another, or one lacks."""
-    of_files, of_runs = given_flags(flags, *_OF_FILES), given_flags(flags, *_OF_RUNS)
-    if flags.comet_python and not flags.comet_model:
-        raise UserError(
-            "--comet_python can only be used with --comet_model.", code="conflicting_settings"
-        )
+    of_files = given_flags(flags, *_OF_FILES)
+    refuse_alone(flags, {"comet_python": "comet_model"})
     if flags.runs:
         if of_files:
             required(flags, "source", "reference")
-            for name in ("split", "data_dir"):
-                if name in of_runs:
-                    raise UserError(
-                        f"--{name} and --source exclude each other: leave one out.",
-                        code="conflicting_settings",
-                    )
+            refuse_together(flags, {"source": ("split", "data_dir")})
         return
-    if of_runs:
-        raise UserError(
-            f"--{' and --'.join(of_runs)} can only be used with --runs.",
-            code="conflicting_settings",
-        )
+    refuse_alone(flags, dict.fromkeys(_OF_RUNS, "runs"))
     if not of_files:
         raise UserError(
             "Please give --reference and --translations, or --runs.", code="missing_flags"

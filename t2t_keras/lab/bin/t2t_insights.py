@@ -11,7 +11,7 @@ Layers and heads are counted from 0. Figures need matplotlib: pip install 't2t-k
 from collections.abc import Sequence
 from pathlib import Path
 
-from t2t_keras.bin.flags import command, define_common, define_run, given_flags, recorded_run
+from t2t_keras.bin.flags import command, define_common, define_run, recorded_run, refuse_alone
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import check_parent, write_atomically
 from t2t_keras.io.flags import Flags
@@ -94,11 +94,8 @@ def _sentences(flags: Flags) -> list[str]:
 def _figure(flags: Flags, hparams, sentences: Sequence[str]) -> tuple[int, list[int]] | None:
     """Returns the layer and the heads of the figure, checked; None without --figure."""
     if not flags.figure:
-        if given := given_flags(flags, "figure_kind", "figure_layer", "figure_heads"):
-            raise UserError(
-                f"--{' and --'.join(given)} can only be used with --figure.",
-                code="conflicting_settings",
-            )
+        figure_flags = ("figure_kind", "figure_layer", "figure_heads")
+        refuse_alone(flags, dict.fromkeys(figure_flags, "figure"))
         return None
     if len(sentences) > 1:
         raise UserError(

@@ -33,6 +33,7 @@ from t2t_keras.workbench.terms.glossary import Glossary
 from t2t_keras.workbench.terms.stage import with_terms
 
 CLIENTS, REQUESTS = 64, 10_000
+SETTINGS = "beam_size=2,extra_length=5"
 
 
 class Server:
@@ -42,6 +43,7 @@ class Server:
         self._folder, self.port = folder, 0
         (folder / "keys").write_text("".join(f"{key}\n" for key in (KEY, *HOSTILE_KEYS)))
         self._flags = [f"--model=en-de={model}", "--reload_secs=1", "--nosplit_sentences"]
+        self._flags += [f"--decode_hparams={SETTINGS}"]
         self._flags += [f"--api_keys_file={folder / 'keys'}"]
         self.start()
 
@@ -87,7 +89,8 @@ class Clients:
         self.is_restarting = self.is_ending = False
 
     def send(self, requests):
-        with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
+        pool = concurrent.futures.ThreadPoolExecutor(CLIENTS)
+        with contextlib.ExitStack() as self._connections, pool:
             list(pool.map(self._send, range(len(requests)), requests))
 
     def restart(self):
@@ -109,6 +112,7 @@ class Clients:
             self._local.connection = http.client.HTTPConnection(
                 "127.0.0.1", self._server.port, timeout=300
             )
+            self._connections.callback(self._local.connection.close)
         if number in self._events:
             self._events[number]()
         outcome = self._send_half(request) if request.cut is not None else self._answer(request)
@@ -152,7 +156,7 @@ class Clients:
 @pytest.fixture(params=["keras", "ctranslate2"])
 def model(request, random_run, tmp_path):  # noqa: F811
     """What is served, its translator, and a function that writes a newer version."""
-    translator = ModelSource.parse(f"en-de={random_run}", "keras", "").load()
+    translator = ModelSource.parse(f"en-de={random_run}", "keras", SETTINGS).load()
     folder = tmp_path / "model"
     if request.param == "ctranslate2":
         write_format("ctranslate2", translator, folder / "1", "float32")
@@ -168,7 +172,7 @@ def model(request, random_run, tmp_path):  # noqa: F811
         def write(version):
             checkpoints.save(100 * version)
 
-    return folder, ModelSource.parse(f"en-de={folder}", request.param, "").load(), write
+    return folder, ModelSource.parse(f"en-de={folder}", request.param, SETTINGS).load(), write
 
 
 def expected_answers(translator, lines):
