@@ -273,14 +273,15 @@ def update_by_adam(optimizer, schedule, gradients, weights):
     TensorFlow's kernel reads and writes each value once.
     """
     rate, epsilon = optimizer.corrected(schedule(optimizer.iterations.value))
+    corrected = tf.constant(0.0)  # The kernel has nothing left to correct.
     moments = optimizer._momentums, optimizer._velocities
     for weight, gradient, m, v in zip(weights, gradients, *moments, strict=True):
         tf.raw_ops.ResourceApplyAdam(
             var=weight.handle,
             m=m.value.handle,
             v=v.value.handle,
-            beta1_power=0.0,  # The rate is corrected already.
-            beta2_power=0.0,
+            beta1_power=corrected,
+            beta2_power=corrected,
             lr=rate,
             beta1=optimizer.beta_1,
             beta2=optimizer.beta_2,
