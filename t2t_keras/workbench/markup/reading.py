@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from t2t_keras.errors import UserError
+from t2t_keras.text.sentences import ends_sentence
 from t2t_keras.workbench.markup.characters import NO_TAGS, Characters, read_characters
 from t2t_keras.workbench.markup.segments import (
     CLOSE,
@@ -48,7 +49,6 @@ _MOST_TOKENS_OF_INDEX = 8
 _MOST_KEPT_WORDS, _MOST_KEPT_CHARACTERS = 5, 60
 # The number of a note in place of its markup; no text has surrogates.
 _NOTE = re.compile("\ud800([0-9]+)\udfff")
-_SENTENCE_END = re.compile(r"[.!?\u2026]['\"\u201d\u00bb)\]]*$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -265,8 +265,7 @@ class Reader:
         if not self._last.isalnum() or not self._is_short(number, end):
             return False
         text = self._visible(self._tokens[number:end])
-        end = _SENTENCE_END.search(text)
-        return text[:1].isupper() and end is not None and " " in text[: end.start()]
+        return text[:1].isupper() and " " in text and ends_sentence(text)
 
     def _is_short(self, number: int, end: int) -> bool:
         return end - number <= _MOST_TOKENS_OF_INDEX and not any(self._dividing[number:end])
