@@ -120,35 +120,32 @@ def read_fragment(
     return Fragment(tuple(reader.pieces()), tuple(reader.notes))
 
 
-def html_segments(text: str) -> Iterator[tuple[int, int]]:
-    """Yields where the segments of a page begin and end, in order, however long it is."""
-    position = 0
-    reader = Reader(text, True, (), ())
-    for piece in reader.pieces():
-        raw = reader.with_notes(piece)
-        if isinstance(piece, Segment):
-            yield position, position + len(raw)
-        position += len(raw)
-
-
 class Reader:
     """Reads markup; see `read_fragment`.
 
     Attributes:
+      tokens: of the markup.
+      ends: where the element of each ends, see `match_html`.
       notes: pieces of the notes that were read.
     """
 
-    def __init__(self, text: str, is_html: bool, blocks: Collection[str], keep: Collection[str]):
+    def __init__(
+        self,
+        text: str,
+        is_html: bool = True,
+        blocks: Collection[str] = (),
+        keep: Collection[str] = (),
+    ):
         self._is_html = is_html
-        self._tokens = list(html_tokens(text) if is_html else xml_tokens(text))
+        self.tokens = list(html_tokens(text) if is_html else xml_tokens(text))
         if is_html:
             blocks, keep = (frozenset(map(str.lower, names)) for names in (blocks, keep))
-            self._partners, self._ends = match_html(self._tokens, to_end=True)
+            self._partners, self.ends = match_html(self.tokens, to_end=True)
         else:
-            self._partners, self._ends = match_xml(self._tokens, text)
+            self._partners, self.ends = match_xml(self.tokens, text)
         self._blocks = HTML_BLOCKS.union(blocks) if is_html else frozenset(blocks)
         self._keep = (HTML_KEPT if is_html else XML_KEPT).union(keep)
-        self._dividing = list(map(self._divides, self._tokens))
+        self._dividing = list(map(self._divides, self.tokens))
         if is_html:
             self._read_images()
         self.notes: list[list[Segment | str]] = []
@@ -159,25 +156,25 @@ class Reader:
     def _read_images(self) -> None:
         """Divides SVG at its text elements; ignores text elsewhere in it."""
         number = end = 0
-        while number < len(self._tokens):
-            token = self._tokens[number]
+        while number < len(self.tokens):
+            token = self.tokens[number]
             if token.name == "svg" and token.kind == OPENING:
-                end = max(end, self._ends[number] or 0)
-            elif number < end and token.name in SVG_TEXTS and self._ends[number]:
-                after = self._ends[number]
+                end = max(end, self.ends[number] or 0)
+            elif number < end and token.name in SVG_TEXTS and self.ends[number]:
+                after = self.ends[number]
                 self._dividing[number] = self._dividing[after - 1] = True
                 number = after
                 continue
             elif number < end and token.kind == TEXT:
-                self._tokens[number] = Token(OTHER, token.raw, "svg")
+                self.tokens[number] = Token(OTHER, token.raw, "svg")
             number += 1
 
     def divide_by_outline(self, inline: Collection[str]) -> None:
         """Divides XML at the outermost elements that have text of their own, except `inline`."""
         opened, own = [-1], set()
         number = 0
-        while number < len(self._tokens):
-            token, end = self._tokens[number], self._ends[number]
+        while number < len(self.tokens):
+            token, end = self.tokens[number], self.ends[number]
             if end and is_kept(token, self._keep):
                 number = end
                 continue
@@ -189,32 +186,41 @@ class Reader:
                 own.add(opened[-1])
             number += 1
         # Text that is in no element is running text, and so are all elements in it.
-        after = len(self._tokens) if -1 in own else 0
+        after = len(self.tokens) if -1 in own else 0
         for number in sorted(own):
             if number >= after:
-                after = self._ends[number]
-                if self._tokens[number].name not in inline:
+                after = self.ends[number]
+                if self.tokens[number].name not in inline:
                     self._dividing[number] = self._dividing[after - 1] = True
 
     def pieces(self) -> Iterator[Segment | str]:
         """Yields the segments and what is between them."""
         # For each token, the number of tokens before it that are text or divide the text.
-        pairs = zip(self._tokens, self._dividing, strict=True)
+        pairs = zip(self.tokens, self._dividing, strict=True)
         filled = (divides or (token.kind == TEXT and token.raw.strip()) for token, divides in pairs)
         self._filled = [0, *itertools.accumulate(map(bool, filled))]
-        yield from self._read(0, len(self._tokens))
+        yield from self._read(0, len(self.tokens))
 
-    def with_notes(self, piece: Segment | str) -> str:
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """Yields where the segments begin and end, in order, however long the markup is."""
+        position = 0
+        for piece in self.pieces():
+            raw = self._with_notes(piece)
+            if isinstance(piece, Segment):
+                yield position, position + len(raw)
+            position += len(raw)
+
+    def _with_notes(self, piece: Segment | str) -> str:
         """Returns the markup of a piece."""
         raw = piece.raw if isinstance(piece, Segment) else piece
         if not self.notes:
             return raw
-        return _NOTE.sub(lambda note: "".join(map(self.with_notes, self.notes[int(note[1])])), raw)
+        return _NOTE.sub(lambda note: "".join(map(self._with_notes, self.notes[int(note[1])])), raw)
 
     def _read(self, number: int, last: int, in_note: bool = False) -> Iterator[Segment | str]:
         preserved = 0  # Up to this token, white space matters.
         while number < last:
-            token, end = self._tokens[number], self._ends[number]
+            token, end = self.tokens[number], self.ends[number]
             if end and preserves_space(token, self._is_html):
                 preserved = max(preserved, end)
             if end and is_kept(token, self._keep):
@@ -242,9 +248,9 @@ class Reader:
 
     def _whole(self, number: int, end: int, in_note: bool) -> Atom | None:
         """Returns an element as a single atom, where it is one: an index, a note, or empty."""
-        token = self._tokens[number]
+        token = self.tokens[number]
         if token.name in _INDICES and self._is_index(number, end):
-            inside = self._tokens[number:end]
+            inside = self.tokens[number:end]
             raw = "".join(token.raw for token in inside)
             return Atom(raw, Mark(LONE, raw), None, self._visible(inside))
         if self._is_empty(number, end):
@@ -257,14 +263,14 @@ class Reader:
         """Returns whether an element has no words, and directly follows a word."""
         if not self._last or not self._is_short(number, end):
             return False
-        text = self._visible(self._tokens[number:end])
+        text = self._visible(self.tokens[number:end])
         return bool(text) and not (len(text) > 1 and any(map(str.isalpha, text)))
 
     def _is_sentence(self, number: int, end: int) -> bool:
         """Returns whether an element is a sentence directly after a word, like a footnote."""
         if not self._last.isalnum() or not self._is_short(number, end):
             return False
-        text = self._visible(self._tokens[number:end])
+        text = self._visible(self.tokens[number:end])
         return text[:1].isupper() and " " in text and ends_sentence(text)
 
     def _is_short(self, number: int, end: int) -> bool:
@@ -296,7 +302,7 @@ class Reader:
         return self._filled[number] == self._filled[end]
 
     def _as_one(self, number: int, end: int) -> Atom:
-        inside = self._tokens[number:end]
+        inside = self.tokens[number:end]
         raw = "".join(token.raw for token in inside)
         return Atom(raw, Mark(LONE, raw, is_space=any(token.kind == TEXT for token in inside)))
 
@@ -339,7 +345,7 @@ class Reader:
         return Atom(token.raw, mark)
 
     def _kept(self, number: int, end: int) -> Iterator[Segment | str]:
-        inside = self._tokens[number:end]
+        inside = self.tokens[number:end]
         raw = "".join(token.raw for token in inside)
         if any(self._dividing[number:end]):
             yield from self._flush(raw)

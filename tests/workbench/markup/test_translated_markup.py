@@ -66,8 +66,8 @@ def test_capitals_change_letters_only(form, pieces):
         ("xml", "Word<fn>A note.</fn> ends", "Word ends|A note."),
         ("xml", "Word<d:footnote><p>See</p></d:footnote> ends", "Word ends|See"),
         ("xml", "Word<k>This is one.</k> ends", "Word ends|This is one."),
-        # A sentence ends with the marks of its script, as Armenian's, and marks of notes after them.
-        ("xml", "Բառ<k>Սա նոր է\u0589</k> էլ", "Բառ էլ|Սա նոր է\u0589"),
+        # A sentence ends with the marks of its script, as Armenian's, and marks of notes.
+        ("xml", "Բառ<k>Նոր միտք\u0589</k> էլ", "Բառ էլ|Նոր միտք\u0589"),
         ("xml", "Word<k>This is one.[2]</k> ends", "Word ends|This is one.[2]"),
         ("xml", "Word<k>this is one.</k> Ends", "Wordthis is one.|Ends"),
         ("xml", "Word <k>This is one.</k> ends", "Word This is one.|ends"),

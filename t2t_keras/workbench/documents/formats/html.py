@@ -8,16 +8,8 @@ from t2t_keras.text.files import has_letters
 from t2t_keras.workbench.documents.document import Unit, main_language
 from t2t_keras.workbench.documents.segments import is_spaced, unwrapped_markup
 from t2t_keras.workbench.documents.spans import SpanDocument, decoded, is_charset
-from t2t_keras.workbench.markup.reading import html_segments
-from t2t_keras.workbench.markup.tokens import (
-    EMPTY,
-    OPEN,
-    UNFINISHED,
-    Token,
-    html_tokens,
-    is_kept,
-    match_html,
-)
+from t2t_keras.workbench.markup.reading import Reader
+from t2t_keras.workbench.markup.tokens import EMPTY, OPEN, UNFINISHED, Token, is_kept
 
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 # Of attributes that a reader sees.
@@ -36,27 +28,27 @@ def read(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument
     charset = declared[1].decode() if declared else ""
     text = decoded(path, content, charset if is_charset(charset) else "utf-8")
     document = SpanDocument(path, languages, text, "xmlcharrefreplace")
-    add_pages(document, 0, len(text.text))
-    _read_tags(document)
+    _read_tags(document, add_pages(document, 0, len(text.text)))
     return document
 
 
-def add_pages(document: SpanDocument, first: int, last: int) -> None:
-    """Adds the units of HTML from a place to another in a document."""
+def add_pages(document: SpanDocument, first: int, last: int) -> Reader:
+    """Adds the units of HTML from a place to another in a document; returns its reader."""
     text = document.read.text[first:last]
-    for start, end in html_segments(text):
+    reader = Reader(text)
+    for start, end in reader.spans():
         raw = text[start:end]
         if "<" in raw or "&" in raw or is_spaced(raw):
             document.add(first + start, first + end, Unit(raw, format="html"))
         else:
             line, written = unwrapped_markup(raw)
             document.add(first + start, first + end, Unit(line), written)
+    return reader
 
 
-def _read_tags(document: SpanDocument) -> None:
+def _read_tags(document: SpanDocument, reader: Reader) -> None:
     """Counts the texts left out, and changes the language that tags name."""
-    tokens = list(html_tokens(document.read.text))
-    _, ends = match_html(tokens, to_end=True)
+    tokens, ends = reader.tokens, reader.ends
     source, target = map(main_language, document.languages)
     position = kept_end = 0
     for number, token in enumerate(tokens):

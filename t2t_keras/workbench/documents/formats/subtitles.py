@@ -10,7 +10,7 @@ from t2t_keras.text.files import INVISIBLE, has_letters
 from t2t_keras.workbench.documents.document import Unit, markup_of
 from t2t_keras.workbench.documents.segments import divided, ends_line, unwrapped
 from t2t_keras.workbench.documents.spans import SpanDocument, decoded
-from t2t_keras.workbench.markup.reading import html_segments
+from t2t_keras.workbench.markup.reading import Reader
 
 _HOURS = r"(?:(\d{1,3})[:.,](?=\d{1,2}[:.,]\d{1,2}(?!\d)))?"
 _TIME = rf"{_HOURS}(\d{{1,2}})[:.,](\d{{1,2}})[:.,]?(\d{{0,3}})"
@@ -119,7 +119,7 @@ def _spans(
     between = [match.span() for match in _BETWEEN.finditer(text, start, end)]
     firsts, lasts = [start, *(last for _, last in between)], [*(first for first, _ in between), end]
     for first, last in zip(firsts, lasts, strict=True):
-        for begin, stop in html_segments(text[first:last]):
+        for begin, stop in Reader(text[first:last]).spans():
             begin, stop = first + begin, first + stop
             if (begin, stop) == (start, end):
                 yield start, end, True
