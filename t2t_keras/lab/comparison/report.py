@@ -62,48 +62,44 @@ class Cost(NamedTuple):
 
     Attributes:
       heading: what it is.
+      on: what its hardware is called.
       values: of each system, as they are shown; "" = unknown.
       hardware: what each was taken on.
     """
 
     heading: str
+    on: str
     values: Sequence[str]
     hardware: Sequence[str]
 
 
 def costs(systems: Sequence[System]) -> list[Cost]:
     """Returns those that are known of any system."""
-    sizes = ["" if s.megabytes is None else f"{s.megabytes:,.1f} MB" for s in systems]
     found = [
         Cost(
-            "training",
-            [_seconds(system.training_seconds) for system in systems],
-            [system.training_hardware for system in systems],
-        ),
-        Cost(
-            "decoding",
-            [_seconds(system.decoding_seconds) for system in systems],
-            [system.decoding_hardware for system in systems],
-        ),
-        Cost("size", sizes, [""] * len(systems)),
+            kind,
+            on,
+            [_shown(getattr(system, f"{kind}_seconds"), "s") for system in systems],
+            [getattr(system, f"{kind}_hardware") for system in systems],
+        )
+        for kind, on in (("training", "trained on"), ("decoding", "decoded on"))
     ]
+    sizes = [_shown(system.megabytes, "MB") for system in systems]
+    found.append(Cost("size", "", sizes, [""] * len(systems)))
     return [cost for cost in found if any((*cost.values, *cost.hardware))]
 
 
-def _seconds(seconds: float | None) -> str:
-    return "" if seconds is None else f"{seconds:,.1f} s"
+def _shown(number: float | None, unit: str) -> str:
+    return "" if number is None else f"{number:,.1f} {unit}"
 
 
 def _costs(systems: Sequence[System]) -> Iterator[str]:
     columns = {"system": [system.name for system in systems]}
     for cost in costs(systems):
-        both = {cost.heading: cost.values, _ON.get(cost.heading, ""): cost.hardware}
+        both = {cost.heading: cost.values, cost.on: cost.hardware}
         columns |= {heading: column for heading, column in both.items() if any(column)}
     if len(columns) > 1:
         yield _table([*columns], list(zip(*columns.values(), strict=True)), left=1)
-
-
-_ON = {"training": "trained on", "decoding": "decoded on"}
 
 
 def _bucket_table(
