@@ -12,6 +12,7 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError, brief
 from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
 from t2t_keras.training.checkpoints.new_run import write_run
+from t2t_keras.training.checkpoints.run_checkpoints import assign_weights
 from t2t_keras.training.run_config import RunConfig
 
 
@@ -52,18 +53,8 @@ def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origi
     config = RunConfig(problem, hparams, tokenizer=imported.tokenizer, averaged=None)
     _check_depths(imported.weights, hparams.depths(), origin)
     model = config.make_model(loaded=True)
-    by_path = {weight.path.partition("/")[2]: weight for weight in model.weights}
-    wrong = [f"{path} is missing" for path in by_path.keys() - imported.weights.keys()]
-    wrong += [f"{path} is not used" for path in imported.weights.keys() - by_path.keys()]
-    wrong += [
-        f"{path} has the shape {list(imported.weights[path].shape)}, not {list(weight.shape)}"
-        for path, weight in by_path.items()
-        if path in imported.weights and imported.weights[path].shape != tuple(weight.shape)
-    ]
-    if wrong:
-        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        raise UserError(f"{origin} cannot be imported: {min(wrong)}{more}.", code="other_model")
-    weights = {path: imported.weights[path].astype(np.float32) for path in by_path}
+    assign_weights(model, imported.weights, origin)
+    weights = {name: array.astype(np.float32) for name, array in imported.weights.items()}
     made = write_run("t2t-import", config, output_dir, weights, imported.steps)
     print(f"{made} has the {model.count_params():,} weights of {origin}.")
     print(

@@ -300,7 +300,8 @@ def test_parameters_that_cannot_be_represented_are_refused(changed, added, code,
             ["query/kernel", "[16, 8]", "[16, 16]"],
         ),
         (None, {"encoder_0/z": np.ones(1)}, ["query/kernel", "1 more"]),
-        (None, {"a": np.ones(1), "z": np.ones(1)}, [" a ", "2 more"]),
+        (None, {"a": np.ones(1), "z": np.ones(1)}, ["query/kernel", "2 more"]),
+        (np.ones((16, 16), np.float32), {"z": np.ones(1), "a": np.ones(1)}, ["/a ", "1 more"]),
     ],
 )
 def test_weights_that_are_not_those_of_the_model(changed, tmp_path, kernel, more, names):
