@@ -13,16 +13,12 @@ the processor, user and system. The second has what these go into with TensorFlo
     trace    the graph of the search
     prepare  what TensorFlow does at the first call of the graph
     run      a translation
-
-The third has what `python -X importtime` tells of the slowest packages. What TensorFlow imports
-counts as its own, since commands hold back what is printed meanwhile.
 """
 
 import collections
 import contextlib
 import json
 import os
-import re
 import resource
 import statistics
 import subprocess
@@ -42,10 +38,6 @@ _ROUNDS = flags.DEFINE_integer("rounds", 5, "Number of rounds; the medians count
 
 _ROOT = Path(__file__).resolve().parents[1]
 _LOADED = "import sys, t2t_keras; t2t_keras.load_export(sys.argv[1]).translate(sys.argv[2:])"
-# Those whose imports are listed, and from how many seconds on.
-_IMPORTING = ("import t2t_keras", "t2t-trainer --help", "t2t-decoder", "t2t-decoder, CTranslate2")
-_SLOW = 0.05
-_IMPORTED = re.compile(r"import time: +\d+ \| +(\d+) \| ( *)(\w+)")
 
 
 def main(_) -> None:
@@ -60,7 +52,6 @@ def main(_) -> None:
         checkouts = {name: _Checkout(root, Path(folder, name)) for name, root in roots.items()}
         _print_table("command: clock / processor", checkouts, _Checkout.commands)
         _print_table("t2t-decoder: processor", checkouts, _Checkout.parts)
-        _print_table("imports: clock", checkouts, _Checkout.imports)
 
 
 class _Checkout:
@@ -93,23 +84,6 @@ class _Checkout:
         given = self._run, f"--sentence={_SENTENCE.value}"
         found = json.loads(self._python(__file__, "--parts", *given).stdout)
         return {part: (seconds,) for part, seconds in found.items()}
-
-    def imports(self) -> Mapping[str, tuple[float]]:
-        """Returns those of the packages that take longest to import, by command."""
-        found, commands = {}, self._commands()
-        for what in _IMPORTING:
-            packages, below = collections.Counter(), collections.Counter()
-            lines = self._python("-X", "importtime", *commands[what]).stderr
-            # A module stands behind those that it imports, which are further to the right.
-            for microseconds, indent, package in _IMPORTED.findall(lines):
-                seconds, depth = int(microseconds) / 1e6, len(indent) // 2
-                packages[package] += seconds - below.pop(depth + 1, 0)
-                below[depth] += seconds
-            found[f"{what}: all"] = (packages.total(),)
-            for package, seconds in packages.most_common():
-                if seconds >= _SLOW:
-                    found[f"{what}: {package}"] = (seconds,)
-        return found
 
     def _commands(self) -> dict[str, list[str]]:
         """Returns the arguments of Python for what is measured, by what it is."""
