@@ -23,9 +23,11 @@ from random_runs import random_run, save_random_run  # noqa: F401
 from server_requests import HOSTILE_KEYS, KEY, as_html, make_requests, read_answer
 
 from t2t_keras.decoding.translation import one_line
+from t2t_keras.decoding.translator import Translator
 from t2t_keras.problems.translate_toy import TranslateEndeToy
 from t2t_keras.serving.export.formats import write_format
 from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
+from t2t_keras.training.run_config import RunConfig
 from t2t_keras.workbench.markup.translator import translate_markup
 from t2t_keras.workbench.server.models import ModelSource
 from t2t_keras.workbench.server.passages import hypothesis_texts
@@ -156,7 +158,10 @@ class Clients:
 @pytest.fixture(params=["keras", "ctranslate2"])
 def model(request, random_run, tmp_path):  # noqa: F811
     """What is served, its translator, and a function that writes a newer version."""
-    translator = ModelSource.parse(f"en-de={random_run}", "keras", SETTINGS).load()
+    translator = Translator.from_run(random_run, decode_hparams=SETTINGS)
+    model = translator.models[0]
+    # Far from uniform: else batches decide which of two hypotheses is the likelier.
+    model.set_weights([4.0 * weight for weight in model.get_weights()])
     folder = tmp_path / "model"
     if request.param == "ctranslate2":
         write_format("ctranslate2", translator, folder / "1", "float32")
@@ -166,12 +171,10 @@ def model(request, random_run, tmp_path):  # noqa: F811
             (folder / "writing").rename(folder / str(version))
 
     else:
-        shutil.copytree(random_run, folder)
-        checkpoints = Checkpoints(folder, {"model": translator.models[0]}, keep=9)
-
-        def write(version):
-            checkpoints.save(100 * version)
-
+        RunConfig.load(random_run).save(folder)
+        checkpoints = Checkpoints(folder, {"model": model}, keep=9)
+        checkpoints.save(1)
+        write = checkpoints.save
     return folder, ModelSource.parse(f"en-de={folder}", request.param, SETTINGS).load(), write
 
 
