@@ -149,7 +149,7 @@ def _measured() -> dict[str, float]:
     from t2t_keras.decoding.engines.keras import share_cores
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.models import transformer  # noqa: F401
-    from t2t_keras.training.checkpoints import tensorflow
+    from t2t_keras.training.checkpoints import run_checkpoints
     from t2t_keras.training.run_config import RunConfig
 
     run, sentence = _RUN.value, _SENTENCE.value
@@ -162,7 +162,7 @@ def _measured() -> dict[str, float]:
         seconds[part] = time.process_time() - start
 
     share_cores(decode_config("", RunConfig.load(run).problem.decoding_defaults))
-    tensorflow.load_weights = spent_on("restore")(tensorflow.load_weights)
+    run_checkpoints.load_weights = spent_on("restore")(run_checkpoints.load_weights)
     with spent_on("build"):
         translator = Translator.from_run(run)
     seconds["build"] -= seconds["restore"]
