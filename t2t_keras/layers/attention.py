@@ -383,19 +383,15 @@ class RestrictedSelfAttention(MultiHeadAttention):
             options |= dict(attention_mask=attention_mask, layout=layout, **scores)
             return super().call(query, **options)
         queries, part = self._queries(query, layout), self.keys_and_values(query, layout)
-        self._check_mask(part, mask)
+        check_no_floats(self, mask=mask)
+        if mask is not None:
+            check_shape(self, "mask", mask, ("batch", part["key"].shape[2] or "keys"))
         options |= dict(radius=self.radius, dropout=self.attention_dropout)
         return self._join_heads(restricted_self_attention(queries, **part, **options), layout)
 
     def _masks(self, part, mask, attention_mask, causal):
-        self._check_mask(part, mask)
         near = ops.abs(_ahead(ops.shape(part["key"])[2])) <= self.radius
         return [*super()._masks(part, mask, attention_mask, causal), near]
-
-    def _check_mask(self, part, mask):
-        check_no_floats(self, mask=mask)
-        if mask is not None:
-            check_shape(self, "mask", mask, ("batch", part["key"].shape[2] or "keys"))
 
 
 def restricted_self_attention(

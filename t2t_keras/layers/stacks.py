@@ -105,7 +105,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
             return y, gradient
 
-        # TensorFlow keeps a graph with such a gradient for ever: none that only computes has one.
+        # TensorFlow never frees graphs with custom gradients, so skip it at inference.
         own = ops.custom_gradient(standardized) if training else lambda x: standardized(x)[0]
         gamma, beta = (ops.cast(each, "float32") for each in (self.gamma, self.beta))
         normalized = own(ops.cast(x, "float32")) * gamma + beta
@@ -335,7 +335,7 @@ def _write(slots, write_mask, new):
     return ops.where(write_mask, new, slots)
 
 
-def recomputed(layer, *inputs, **options):
+def call_with_remat(layer, *inputs, **options):
     """Calls a layer so that the backward pass computes it again, with the same dropout masks.
 
     Between the passes only its inputs are kept. Values and masks, on every device, are those of

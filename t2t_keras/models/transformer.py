@@ -23,7 +23,7 @@ from t2t_keras.layers.base import (
     layout_of,
     refuse_other_names,
 )
-from t2t_keras.layers.stacks import recomputed
+from t2t_keras.layers.stacks import call_with_remat
 from t2t_keras.model_config import POSITION_ENCODINGS, ModelConfig, config_arguments, take_config
 from t2t_keras.registry import register_model
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
@@ -130,7 +130,7 @@ class Transformer(keras.Model):
             layer normalisation, whatever `hparams.compute_dtype` says; not for training.
           source_vocab_size: number of ids of a source that has its own.
         """
-        # Models of users need not know of it.
+        # User models may not accept source_vocab_size.
         sizes = {"source_vocab_size": source_vocab_size} if source_vocab_size else {}
         model = cls(
             vocab_size,
@@ -190,7 +190,7 @@ class Transformer(keras.Model):
         """
         mask = ops.not_equal(source, PADDING_ID)
         if not self.config.source_end:
-            # Behind all that is read, and hidden, it changes nothing; alone, it is read.
+            # Mask the final EOS, unless it is the whole sentence.
             ends = ops.equal(source[:, 1:], EOS_ID)
             read = ops.concatenate([mask[:, :1], ops.logical_not(ends)], axis=1)
             mask = ops.logical_and(mask, read)
@@ -379,7 +379,11 @@ class Transformer(keras.Model):
 
     def _run(self, layer, *inputs, training, **options):
         """Returns the outputs of a layer: states, and attention weights if they are asked for."""
-        run = functools.partial(recomputed, layer) if training and self.config.recompute else layer
+        run = (
+            functools.partial(call_with_remat, layer)
+            if training and self.config.recompute
+            else layer
+        )
         return keras.tree.flatten(run(*inputs, training=training, **options))
 
     def _target_inputs(self, target):
