@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from t2t_keras.errors import UserError
 from t2t_keras.io.state import read_json, write_json
+from t2t_keras.settings import convert
 from t2t_keras.text.files import decoded, is_blank, lines_of, reading
 from t2t_keras.workbench.server.messages import ApiError
 
@@ -183,7 +184,7 @@ class Access:
         if usage_file and usage_file.exists():
             saved = read_json(usage_file, _ADVICE, ("month", "characters"))
             if saved["month"] == self._month:
-                self._used = saved["characters"]
+                self._used = convert(saved["characters"], Mapping[str, int], str(usage_file))
         self._saved = clock()
 
     @property

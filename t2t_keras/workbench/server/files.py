@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-import math
 import os
 import secrets
 import shutil
@@ -16,6 +15,7 @@ from typing import BinaryIO
 
 from t2t_keras.errors import UserError
 from t2t_keras.io.state import read_json, write_json
+from t2t_keras.settings import typed
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.messages import ApiError, where
 from t2t_keras.workbench.server.service import BatchedTranslator, Pair, TranslationService
@@ -25,7 +25,6 @@ from t2t_keras.workbench.terms.glossary import Glossary
 ADVICE = "Remove its folder."
 _FINISHED = ("done", "fetched", "error")
 _STATUSES = ("queued", "translating", *_FINISHED)
-_LATER_FIELDS = ("attempts", "client", "size")  # that records of older servers lack
 _LOG = logging.getLogger("t2t_keras.server")
 
 _RECORD, _SOURCE, _TARGET, _TERMS = "record.json", "source", "target", "terms.json"
@@ -91,35 +90,18 @@ def read_record(path: Path) -> TranslatedFile:
     Raises:
       UserError: it is no record, or that of another folder, as of a copy.
     """
-    fields = [field.name for field in dataclasses.fields(TranslatedFile)]
-    content = read_json(path, ADVICE, [name for name in fields if name not in _LATER_FIELDS])
-    file = TranslatedFile(**{name: content[name] for name in fields if name in content})
-    if isinstance(file.pair, list):
-        file.pair = tuple(file.pair)
-    if wrong := _wrong_fields(file, path.parent.name):
+    names = [field.name for field in dataclasses.fields(TranslatedFile)]
+    content = read_json(path, ADVICE, names)
+    values = typed(TranslatedFile, {name: content[name] for name in names}, f"{path}: value of")
+    file = TranslatedFile(**values)
+    is_own = (file.file_id, len(file.pair)) == (path.parent.name, 2)
+    least = min(file.characters, file.attempts, file.size)
+    if not is_own or file.status not in _STATUSES or least < 0:
         raise UserError(
-            f"{path}: unexpected values of {', '.join(wrong)}; expected those that a server has "
-            f"written. {ADVICE}",
-            code="bad_file_record",
+            f"{path}: expected values that a server has written for this folder. {ADVICE}",
+            code="damaged_file",
         )
     return file
-
-
-def _wrong_fields(file: TranslatedFile, folder: str) -> list[str]:
-    example, values = TranslatedFile(folder, "", "", ""), dataclasses.asdict(file)
-    wrong = [
-        name for name, value in values.items() if type(value) is not type(getattr(example, name))
-    ]
-    if wrong:
-        return wrong
-    limits = {
-        "file_id": file.file_id == folder,
-        "pair": [type(code) for code in file.pair] == [str, str],
-        "status": file.status in _STATUSES,
-        "changed": math.isfinite(file.changed),
-        **{name: values[name] >= 0 for name in ("characters", "attempts", "size")},
-    }
-    return [name for name, is_right in limits.items() if not is_right]
 
 
 class TranslatedFiles:

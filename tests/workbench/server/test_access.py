@@ -176,6 +176,15 @@ def test_counts_are_saved_once_a_minute(tmp_path):
         assert usage.exists() == bool(saved)
 
 
+@pytest.mark.parametrize("characters", [3, {"a": "many"}, ["a"]])
+def test_counts_that_no_server_has_written_are_refused(tmp_path, characters):
+    month = time.strftime("%Y-%m", time.gmtime())
+    usage = tmp_path / "usage.json"
+    usage.write_text(json.dumps({"month": month, "characters": characters}))
+    with refused("bad_value", "usage.json"):
+        Access(usage_file=usage)
+
+
 @pytest.fixture
 def found(keys):
     """A file with the key "a", and a clock by which it is looked at."""
