@@ -28,6 +28,13 @@ async def keep(files, owner="", content=b"a", name="a.txt", client=""):
         return file
 
 
+async def begin(files, pair=("en", "de"), characters=1, **how):
+    """Keeps a file, and begins to translate it."""
+    file = await keep(files, **how)
+    files.translate(file, pair, characters)
+    return file
+
+
 def using(translator, use, refund=lambda owner, characters: None, **settings):
     """Returns what use(files) does with the files of a server."""
 
@@ -45,14 +52,24 @@ def using(translator, use, refund=lambda owner, characters: None, **settings):
     return asyncio.run(run())
 
 
+def interrupted(storage):
+    """Returns the record of a file of a server that has ended before it began with it."""
+
+    async def send(files):
+        await begin(files)
+        files.end()
+
+    using(UpperCase(), send, storage=storage)
+    [path] = storage.glob("files/*/record.json")
+    return path
+
+
 @pytest.mark.parametrize("stored", [False, True])
 def test_with_storage_the_end_does_not_wait_for_files_that_are_not_begun(tmp_path, stored):
     translator = Gated()
 
     async def send(files):
-        sent = [await keep(files) for _ in range(3)]
-        for file in sent:
-            files.translate(file, ("en", "de"), 1)
+        sent = [await begin(files) for _ in range(3)]
         await asyncio.sleep(0)
         closing = asyncio.create_task(files.close())
         await asyncio.sleep(0)
@@ -127,8 +144,7 @@ def test_files_that_are_too_many_or_too_long_are_refused(monkeypatch):
 )
 def test_a_name_has_neither_folders_nor_no_end(name, stored):
     async def send(files):
-        file = await keep(files, name=name, content="ŉ".encode())
-        files.translate(file, ("en", "de"), 1)
+        file = await begin(files, name=name, content="ŉ".encode())
         await files.finished(file)
         return file.name, files.path(file).name, files.path(file).read_text(), file.size
 
@@ -189,8 +205,7 @@ def test_what_was_sent_is_not_kept_if_it_fails(tmp_path, word, terms):
 
 def test_a_file_whose_model_is_gone_says_so():
     async def send(files):
-        file = await keep(files)
-        files.translate(file, ("en", "fr"), 1)
+        file = await begin(files, ("en", "fr"))
         with pytest.raises(ApiError, match="no longer served"):
             await files.finished(file)
 
@@ -199,8 +214,8 @@ def test_a_file_whose_model_is_gone_says_so():
 
 def test_characters_of_a_file_are_those_of_all_its_batches():
     async def send(files):
-        file = await keep(files, content=b"\n".join(b"a%04d" % i for i in range(1_100)))
-        files.translate(file, ("en", "de"), 5_500)
+        content = b"\n".join(b"a%04d" % i for i in range(1_100))
+        file = await begin(files, characters=5_500, content=content)
         await files.finished(file)
         assert file.characters == 5_500
 
@@ -212,8 +227,7 @@ def test_old_translations_are_looked_for_all_the_time(monkeypatch):
 
     async def send(files):
         for _ in range(2):
-            file = await keep(files)
-            files.translate(file, ("en", "de"), 1)
+            file = await begin(files)
             with contextlib.suppress(ApiError):
                 while files.find(file.file_id):
                     await asyncio.sleep(0.01)
@@ -223,8 +237,7 @@ def test_old_translations_are_looked_for_all_the_time(monkeypatch):
 
 def test_translations_are_kept_for_so_many_minutes():
     async def send(files):
-        done, waiting = await keep(files), await keep(files)
-        files.translate(done, ("en", "de"), 1)
+        done, waiting = await begin(files), await keep(files)
         await files.finished(done)
         files.remove_old(done.changed + 120)
         assert files.path(done).exists()
@@ -245,13 +258,7 @@ def test_translations_are_kept_for_so_many_minutes():
     ],
 )
 def test_a_file_that_was_begun_too_often_is_given_up(tmp_path, before, attempts, status):
-    async def send(files):
-        file = await keep(files)
-        files.translate(file, ("en", "de"), 1)
-        files.end()  # Before it is begun.
-
-    using(UpperCase(), send, storage=tmp_path)
-    [path] = tmp_path.glob("files/*/record.json")
+    path = interrupted(tmp_path)
     record = json.loads(path.read_text())
     assert (record["status"], record["attempts"]) == ("queued", 0)
     path.write_text(json.dumps(record | {"attempts": attempts, "status": before}))
@@ -291,13 +298,7 @@ def test_a_file_that_was_begun_too_often_is_given_up(tmp_path, before, attempts,
 def test_a_record_that_no_server_has_written_is_left_out(tmp_path, monkeypatch, changes):
     monkeypatch.setattr("t2t_keras.workbench.server.files._MOST_FILES", 1)
 
-    async def send(files):
-        file = await keep(files)
-        files.translate(file, ("en", "de"), 1)
-        files.end()
-
-    using(UpperCase(), send, storage=tmp_path)
-    [path] = tmp_path.glob("files/*/record.json")
+    path = interrupted(tmp_path)
     content = json.dumps(json.loads(path.read_text()) | changes)
     path.write_text(content)
     translator = UpperCase()
@@ -317,13 +318,7 @@ def test_a_record_that_no_server_has_written_is_left_out(tmp_path, monkeypatch, 
 def test_a_file_that_cannot_be_resumed_on_a_full_disk_is_left_to_the_next_server(
     tmp_path, monkeypatch
 ):
-    async def send(files):
-        file = await keep(files)
-        files.translate(file, ("en", "de"), 1)
-        files.end()
-        return file.file_id
-
-    file_id = using(UpperCase(), send, storage=tmp_path)
+    file_id = interrupted(tmp_path).parent.name
     monkeypatch.setattr("t2t_keras.workbench.server.files._MOST_FILES", 1)
 
     def write_json(path, content):
@@ -384,8 +379,7 @@ def test_no_file_is_worked_on_without_end(tmp_path, settings, status):
     refunds = []
 
     async def send(files):
-        file = await keep(files)
-        files.translate(file, ("en", "de"), 100_000_000)
+        file = await begin(files, characters=100_000_000)
         while file.status == "queued":
             await asyncio.sleep(0.001)
         if status == "error":
