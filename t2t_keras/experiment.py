@@ -21,7 +21,7 @@ from t2t_keras.training import trainer
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.distributed.sync import workers_of_run
 from t2t_keras.training.evaluation import deciding
-from t2t_keras.training.options import TrainOptions, TrainResult
+from t2t_keras.training.options import TrainOptions, TrainResult, train_options
 from t2t_keras.training.progress import RunClock
 from t2t_keras.training.recommendation import recommended_hparams
 from t2t_keras.training.run_config import AUTO, RunConfig
@@ -127,7 +127,7 @@ def train(
     changes = {} if train_steps is None else {"train_steps": train_steps}
     hparams = override_hparams(hparams, changes)
     config = RunConfig(problem, hparams, model, random_seed, str(data_dir))
-    result = train_run(config, output_dir, worker_gpu, TrainOptions(**options), callbacks)
+    result = train_run(config, output_dir, worker_gpu, train_options(options), callbacks)
     # The weights that were trained belong to the replicas: Keras would not compile their model.
     own = RunConfig.load(output_dir).make_model(loaded=True)
     own.set_weights(merged_weights(result.model, hparams))

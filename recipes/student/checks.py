@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_keras import registry
+from t2t_keras.bin.flags import given_flags
 from t2t_keras.data.chunks import FileChunk
 from t2t_keras.data.filters import check_direction, check_filters, check_language
 from t2t_keras.data.mixing import stages_of
@@ -21,7 +22,7 @@ from t2t_keras.recipes.student.plan import PROBLEM, Plan
 from t2t_keras.text.files import decoded, read_lines
 from t2t_keras.training.evaluation import deciding
 from t2t_keras.training.memory.estimate import count_weights
-from t2t_keras.training.options import TrainOptions
+from t2t_keras.training.options import TrainOptions, train_options
 from t2t_keras.training.trained_model import other_meanings
 from t2t_keras.training.trained_parts import choose_trained
 
@@ -29,7 +30,7 @@ from t2t_keras.training.trained_parts import choose_trained
 _OWN_FLAGS = (
     *("output_dir", "problem", "problem_config", "data_dir", "model", "hparams_set", "hparams"),
     *("random_seed", "train_steps", "warm_start_from", "adapt_vocabulary", "drop_layers"),
-    *("save_checkpoints_secs", "keep_checkpoint_max", "t2t_usr_dir"),
+    *("save_checkpoints_secs", "keep_checkpoint_max", "t2t_usr_dir", "config"),
 )
 # With these the trainer does something else, and succeeds.
 _INSTEAD = ("dry_run", "help", "helpfull", "registry_help", "version")
@@ -139,12 +140,8 @@ def _check_trainer_flags(plan: Plan) -> None:
 
 def _check_options(plan: Plan, given: Sequence[str]) -> None:
     """Checks that no flag is the recipe's own, that they fit together, and that they train."""
-    flags, fields = Flags(), dataclasses.fields(TrainOptions)
-    for field in fields:
-        if isinstance(field.default, bool):
-            flags.switch(field.name, "", field.default)
-        else:
-            flags.string(field.name, "", str(field.default))
+    flags, names = Flags(), vars(TrainOptions())
+    flags.fields(TrainOptions, *names)
     for name in (each for each in _OWN_FLAGS if each not in flags):
         flags.string(name, "")
     for name in _INSTEAD:
@@ -165,7 +162,7 @@ def _check_options(plan: Plan, given: Sequence[str]) -> None:
             f"it out.",
             code="bad_flags",
         )
-    options = TrainOptions(**{field.name: getattr(flags, field.name) for field in fields})
+    options = train_options(given_flags(flags, *names))
     problem = registry.problem(PROBLEM, plan.problem_config("forward"))
     deciding(problem.score(["a"], ["a"], ["a"]), options.best_by)
 

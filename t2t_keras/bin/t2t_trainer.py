@@ -16,7 +16,7 @@ from t2t_keras.bin.flags import ABOUT_THE_RUN, command, define_common, given_fla
 from t2t_keras.errors import UserError, command_line
 from t2t_keras.io.flags import Flags
 from t2t_keras.settings import as_assignments
-from t2t_keras.training.options import SCHEDULES, TrainOptions
+from t2t_keras.training.options import TrainOptions, train_options
 
 _EXAMPLE = "translate_ende_toy"
 
@@ -29,29 +29,18 @@ def define_flags(flags: Flags) -> None:
     flags.integer("random_seed", "Seed of weights, dropout and order", 1, 0, 2**32 - 1)
     flags.switch("generate_data", "Run t2t-datagen first if --data_dir lacks the data")
     define_common(flags, "tmp_dir", "t2t_usr_dir")
-    flags.path("warm_start_from", "Run or checkpoint to take the first weights from")
-    flags.switch("adapt_vocabulary", "It has another vocabulary: average rows for new pieces")
-    flags.switch("drop_layers", "It has more layers: keep evenly spread ones")
+    flags.fields(TrainOptions, "warm_start_from", "adapt_vocabulary", "drop_layers")
     flags.group("Schedule")
-    flags.choice("schedule", "What to do", SCHEDULES, "train_and_evaluate")
+    flags.fields(TrainOptions, "schedule")
     flags.integer("train_steps", "Steps, from the beginning; default: the set's")
-    flags.number("save_checkpoints_secs", "Seconds of training between checkpoints", 600)
-    meaning = "Checkpoints to keep; one more is on disk while one is written"
-    flags.integer("keep_checkpoint_max", meaning, 20, 1)
-    flags.integer("local_eval_frequency", "Steps between evaluations; 0 = by time alone", 1000)
-    flags.number("eval_secs", "And seconds of training, at most 60 for the first; 0 = off", 600)
-    flags.integer("eval_steps", "Most batches of an evaluation; 0 = the whole dev set", 0)
-    flags.switch("eval_bleu", "Compute BLEU, or F1 of parses, once they can be above 0")
-    flags.string("best_by", "What tells the best weights: loss, or a score as bleu, chrf", "loss")
-    flags.integer("eval_early_stopping_steps", "Stop if it has not improved for so many", 0)
+    flags.fields(TrainOptions, "save_checkpoints_secs", "keep_checkpoint_max")
+    flags.fields(TrainOptions, "local_eval_frequency", "eval_secs", "eval_steps", "eval_bleu")
+    flags.fields(TrainOptions, "best_by", "eval_early_stopping_steps")
     flags.group("Devices")
     flags.integer("worker_gpu", "GPUs to use; default: all; 0 = the CPU")
-    flags.integer("cpu_replicas", "Replicas that share a CPU's cores", 1, 1)
-    flags.switch("xla", "Compile the step with XLA for a few shapes (JAX always does)")
+    flags.fields(TrainOptions, "cpu_replicas", "xla")
     flags.switch("dry_run", "Print the estimated memory and disk and exit; needs no data")
-    flags.string("profile_steps", "First and last step to trace, as 100,110")
-    flags.number("worker_start_secs", "Seconds to wait for other workers to start", 300, 1)
-    flags.number("worker_timeout_secs", "Seconds without a worker's heartbeat", 60, 1)
+    flags.fields(TrainOptions, "profile_steps", "worker_start_secs", "worker_timeout_secs")
 
 
 @command(define_flags)
@@ -64,9 +53,7 @@ def run(flags: Flags) -> int:
     if not (flags.output_dir and RunConfig.exists(flags.output_dir)):
         _check_new_run(flags)
     # Wrong ones are found before data is made.
-    options = TrainOptions(
-        **{field.name: getattr(flags, field.name) for field in dataclasses.fields(TrainOptions)}
-    )
+    options = train_options(given_flags(flags, *vars(TrainOptions())))
     recorded = RunConfig.load(flags.output_dir) if RunConfig.exists(flags.output_dir) else None
     given = given_flags(flags, *ABOUT_THE_RUN, "data_dir", "random_seed", "train_steps")
 

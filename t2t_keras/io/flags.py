@@ -1,5 +1,6 @@
 """The flags of a command, from its command line and a file, in groups, and their help."""
 
+import dataclasses
 import math
 import shutil
 import textwrap
@@ -137,6 +138,27 @@ class Flags(absl_flags.FlagValues):
     def strings(self, name: str, meaning: str) -> None:
         """Defines a flag that takes strings separated by commas."""
         self._define_joined(absl_flags.ListParser(), name, None, meaning)
+
+    def fields(self, kind: Any, *names: str) -> None:
+        """Defines flags for fields of a settings class, with their meanings and bounds."""
+        fields = {field.name: field for field in dataclasses.fields(kind)}
+        for name in names:
+            default, metadata = fields[name].default, fields[name].metadata
+            meaning = f"{metadata['meaning'][0].upper()}{metadata['meaning'][1:]}"
+            if isinstance(default, bool):
+                self.switch(name, meaning, default)
+            elif isinstance(default, int):
+                self.integer(name, meaning, default, metadata["minimum"], metadata["maximum"])
+            elif isinstance(default, float):
+                self.number(name, meaning, default, metadata["minimum"])
+            elif isinstance(default, tuple):
+                self.strings(name, meaning)
+            elif metadata["choices"]:
+                self.choice(name, meaning, metadata["choices"], default)
+            elif metadata["is_path"]:
+                self.path(name, meaning, default)
+            else:
+                self.string(name, meaning, default)
 
     def _define_joined(
         self, parser: absl_flags.ArgumentParser, name: str, default: str | None, meaning: str

@@ -157,7 +157,7 @@ def test_numbers_out_of_range_are_refused(data, tmp_path, name, wrong, allowed):
 def test_options_have_types(data, tmp_path):
     arguments = data[0], t2t.hparams("transformer_tiny", TINY), data[1], tmp_path
     for name, value in (("eval_secs", None), ("eval_bleu", "perhaps"), ("eval_steps", 1.5)):
-        with refused("bad_value", f"--{name}", repr(value)):
+        with refused("bad_value", f"'{name}'", repr(value)):
             t2t.train(*arguments, **{name: value})
     for folders in (("", tmp_path), (data[1], "")):
         with refused("missing_folder"):

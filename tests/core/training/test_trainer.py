@@ -27,7 +27,7 @@ from t2t_keras.training.checkpoints.format import read
 from t2t_keras.training.checkpoints.names import checkpoint_paths, newest_checkpoint, path_at
 from t2t_keras.training.cost import hardware_name, read_costs
 from t2t_keras.training.evaluation import Evaluator, deciding, read_evaluations
-from t2t_keras.training.options import TrainOptions
+from t2t_keras.training.options import TrainOptions, train_options
 from t2t_keras.training.trainer import train
 
 TRAIN = TrainOptions(schedule="train")
@@ -462,7 +462,7 @@ def test_defaults_of_the_documents():
 
 
 def test_options_say_which_steps_and_weights():
-    assert TrainOptions(profile_steps="3,5").profiled_steps() == range(3, 6)
+    assert TrainOptions(profile_steps=(3, 5)).profiled_steps() == range(3, 6)
     options = TrainOptions(warm_start_from="run", drop_layers=True)
     assert options.first_weights() == {
         "warm_start_from": str(Path("run").resolve()),
@@ -472,12 +472,12 @@ def test_options_say_which_steps_and_weights():
     assert TrainOptions().first_weights() == {}
 
 
-@pytest.mark.parametrize("text", ["100", ",5", "5,4", "0,3", "1,2,3", "a,b", "1,-2", "1,²", " "])
-def test_options_without_such_a_value_are_refused(text):
-    with refused("bad_value", "--profile_steps", "100,110"):
-        TrainOptions(profile_steps=text)
-    with refused("bad_value", "--schedule"):
-        TrainOptions(schedule=text)
+@pytest.mark.parametrize("steps", ["100", "05", "54", "03", "123", "ab", [1, -2], "1²", " "])
+def test_options_without_such_a_value_are_refused(steps):
+    with refused("bad_value", "profile_steps"):
+        train_options({"profile_steps": list(steps)})
+    with refused("bad_value", "'schedule'"):
+        train_options({"schedule": str(steps)})
 
 
 @pytest.mark.parametrize(
