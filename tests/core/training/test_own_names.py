@@ -35,13 +35,14 @@ PARTS = dict(activation="squared_relu", feed_forward="gated_feed_forward", posit
 def examples(root, own_registry, monkeypatch):
     """What the examples define, by the heading above each; what they register is known."""
     text, defined = (root / "docs" / "extending.md").read_text(encoding="utf-8"), {}
+    imports = re.search(r"```python\n(.*?)```", text, re.S)[1]
     for heading, source in re.findall(
         r"^## ([^\n]*)\n[^#]*?```python\n(.*?)```", text, re.M | re.S
     ):
         module = types.ModuleType(f"example_{len(defined)}")
         # dataclasses looks a class's module up there.
         monkeypatch.setitem(sys.modules, module.__name__, module)
-        exec(source, module.__dict__)
+        exec(imports + source, module.__dict__)
         defined[heading] = module
         lines = [line for line in source.splitlines() if line and "import " not in line]
         assert len(lines) < 21
