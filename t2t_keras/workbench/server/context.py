@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from starlette.requests import Request
 
@@ -115,10 +115,6 @@ class Context:
         """Returns the codes of what a language is translated to."""
         return sorted(target for code, target in self.service.models if code == source)
 
-    def serves(self, code: str, known: Iterable[str]) -> bool:
-        """Returns whether a code, or a variant of it, is among others."""
-        return bool(nearest_code(code, known))
-
     def pair(self, source: str, target: str, may_be_same: bool = False) -> Pair:
         """Returns the pair of a model for what a request calls its languages.
 
@@ -129,7 +125,7 @@ class Context:
         """
         known = self.languages()
         for code in (source, target):
-            if not self.serves(code, known):
+            if not nearest_code(code, known):
                 raise ApiError(400, f"{code} is not supported")
         if pair := nearest_pair(source, target, self.service.models):
             return pair

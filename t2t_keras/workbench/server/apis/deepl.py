@@ -12,7 +12,7 @@ from starlette.responses import FileResponse
 from t2t_keras.workbench.server.apis.deepl_glossaries import requested_glossary
 from t2t_keras.workbench.server.endpoints import Call, Endpoint
 from t2t_keras.workbench.server.files import TranslatedFile
-from t2t_keras.workbench.server.languages import canonical, language_name
+from t2t_keras.workbench.server.languages import canonical, language_name, nearest_code
 from t2t_keras.workbench.server.messages import ApiError, Parameters
 from t2t_keras.workbench.server.service import Options, Pair, Splitting
 from t2t_keras.workbench.server.work.shares import Budget
@@ -164,7 +164,7 @@ async def read_pair(call: Call, texts: Sequence[str], kind: str) -> Pair:
         return context.pair(canonical(source), canonical(target), may_be_same=True)
     except ApiError as error:
         known = {code for _, code in context.service.models}
-        wrong = "source_lang" if context.serves(canonical(target), known) else "target_lang"
+        wrong = "source_lang" if nearest_code(canonical(target), known) else "target_lang"
         raise ApiError(400, f"Value for '{wrong}' not supported.", detail=error.message) from error
 
 
