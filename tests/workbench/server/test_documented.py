@@ -352,6 +352,10 @@ def test_other_methods_of_a_route_are_refused(client_of, method, path, allowed):
     assert set(answer.headers["allow"].split(", ")) == set(allowed.split(", "))
 
 
+def test_a_request_for_a_head_does_not_fetch_a_document(client_of):
+    assert client_of().head("/v2/document/a/result").status_code == 405
+
+
 def test_the_page_is_not_sent_again_unless_it_has_changed(client_of):
     client = client_of()
     first = client.get("/page.js")
