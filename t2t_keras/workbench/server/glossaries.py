@@ -76,12 +76,7 @@ class Glossaries:
         self._stored: dict[str, StoredGlossary] = {}
         self._bytes: dict[str, int] = {}  # by glossary_id
         for path in sorted(folder.glob("*.json")) if folder else ():
-            names = [field.name for field in dataclasses.fields(StoredGlossary)]
-            content = read_json(path, _ADVICE, names)
-            content["dictionaries"] = {
-                tuple(each["pair"]): each["terms"] for each in content["dictionaries"]
-            }
-            stored = StoredGlossary(**{name: content[name] for name in names})
+            stored = _read(path)
             self._stored[stored.glossary_id] = stored
             self._bytes[stored.glossary_id] = _size(stored.dictionaries)
 
@@ -176,6 +171,27 @@ class Glossaries:
 
     def _path(self, stored: StoredGlossary) -> Path:
         return self._folder / f"{stored.glossary_id}.json"
+
+
+def _read(path: Path) -> StoredGlossary:
+    """Returns what `StoredGlossary.as_json` has written."""
+    names = [field.name for field in dataclasses.fields(StoredGlossary)]
+    content = read_json(path, _ADVICE, names)
+    *texts, dictionaries = (content[name] for name in names)
+    try:
+        terms = {tuple(each["pair"]): each["terms"] for each in dictionaries}
+        is_right = all(isinstance(text, str) for text in texts) and all(
+            isinstance(text, str)
+            for (source, target), pairs in terms.items()
+            for text in (source, target, *pairs, *pairs.values())
+        )
+    except (AttributeError, KeyError, TypeError, ValueError):
+        is_right = False
+    if not is_right:
+        raise UserError(
+            f"{path}: expected a glossary as a server writes it. {_ADVICE}", code="damaged_file"
+        )
+    return StoredGlossary(*texts, terms)
 
 
 def dictionary(stored: StoredGlossary, pair: Pair) -> Terms:

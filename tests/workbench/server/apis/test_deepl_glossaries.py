@@ -1,10 +1,12 @@
 """DeepL's API for glossaries, by its official client."""
 
+import json
 import re
 
 import deepl
 import pytest
 from deepl.api_data import MultilingualGlossaryDictionaryEntries as Entries
+from refusals import refused
 from upper_case import Source
 
 from t2t_keras.workbench.server.glossaries import Glossaries, read_entries
@@ -129,6 +131,24 @@ def test_they_outlive_the_server(serving, client, server, deepl_client, tmp_path
     again = deepl_client(serving(storage=tmp_path), "my key")
     assert vars(again.get_glossary(made.glossary_id)) == vars(made)
     assert text_of(again, made.glossary_id) == "THE Hütte"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"owner": 3},
+        {"dictionaries": [3]},
+        {"dictionaries": [{"pair": ["en"], "terms": {}}]},
+        {"dictionaries": [{"pair": ["en", "de"], "terms": ["a"]}]},
+        {"dictionaries": [{"pair": ["en", "de"], "terms": {"a": 3}}]},
+    ],
+)
+def test_a_file_that_no_server_has_written_is_named(tmp_path, changes):
+    Glossaries(tmp_path).create("anna", "mine", {("en", "de"): TERMS})
+    [path] = tmp_path.glob("*.json")
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with refused("damaged_file", path):
+        Glossaries(tmp_path)
 
 
 def test_wrong_ones_are_refused(client):
