@@ -329,8 +329,8 @@ def convert(value: Any, expected: Any, subject: str) -> Any:
     """
     kind, of = typing.get_origin(expected), typing.get_args(expected)
     if kind is tuple:
-        values = value if isinstance(value, list | tuple) else [value] if value != "" else []
-        return tuple(convert(each, of[0], subject) for each in values)
+        items = value if isinstance(value, list | tuple) else [value] if value != "" else []
+        return tuple(convert(item, of[0], subject) for item in items)
     if kind is Mapping:
         values = {} if value == "" else value
         if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):

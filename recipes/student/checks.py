@@ -1,7 +1,6 @@
 """What of a recipe's configuration would else be seen to be wrong only when much is done."""
 
 import dataclasses
-import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -118,14 +117,9 @@ def _check_first_weights(plan: Plan) -> None:
 
 
 def _check_trainer_flags(plan: Plan) -> None:
-    try:
-        flags = shlex.split(plan.config["trainer_flags"])
-    except ValueError as error:
-        raise UserError(
-            f"trainer_flags: {error}: {plan.config['trainer_flags']}", code="bad_flags"
-        ) from error
-    if not flags:
+    if not plan.config["trainer_flags"]:
         return
+    flags = plan.trainer_flags
     try:
         _check_options(plan, flags)
     except UserError as error:

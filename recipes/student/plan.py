@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from snakemake.utils import validate
 
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
-from t2t_keras.settings import as_assignments
+from t2t_keras.settings import as_assignments, as_text
 
 PROBLEM = "parallel_text"
 # Of European languages: a subword has about four letters.
@@ -176,7 +175,16 @@ class Plan:
         return [
             f"--save_checkpoints_secs={self.config['save_checkpoints_secs']}",
             f"--keep_checkpoint_max={max(self.config['average'], 2)}",
-            *shlex.split(self.config["trainer_flags"]),
+            *self.trainer_flags,
+        ]
+
+    @property
+    def trainer_flags(self) -> list[str]:
+        """The user's flags of `t2t-trainer`."""
+        values = self.config["trainer_flags"].items()
+        return [
+            f"--{name}={value if isinstance(value, str) else as_text(value)}"
+            for name, value in values
         ]
 
     @property
@@ -267,9 +275,10 @@ class Plan:
         seed: int = 1,
         mix: Mapping[str, float] | None = None,
     ) -> Model:
-        names = "hparams_set", "hparams", "train_steps"
-        flags = [f"--{name}={settings[name]}" for name in names if settings[name]]
-        flags += [f"--random_seed={seed}"]
+        flags = [f"--hparams_set={settings['hparams_set']}"]
+        if settings["hparams"]:
+            flags += [f"--hparams={as_assignments(settings['hparams'])}"]
+        flags += [f"--train_steps={settings['train_steps']}", f"--random_seed={seed}"]
         return Model(data, settings, tuple(flags), mix or {})
 
     def _check_texts(self) -> None:
@@ -325,6 +334,10 @@ class Plan:
 
         settings = self.models[model].settings
         return registry.hparams(settings["hparams_set"], settings["hparams"])
+
+    def decoding_flag(self, part: str) -> str:
+        """Returns the flag of `t2t-decoder` that has the settings of a part of the recipe."""
+        return f"--decode_hparams={as_assignments(self.config[part]['decode_hparams'])}"
 
     def decoding(self, part: str) -> Any:
         """Returns the settings of decoding in a part of the recipe."""

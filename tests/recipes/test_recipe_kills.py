@@ -14,7 +14,13 @@ from t2t_keras.problems.translate_toy import TranslateEndeToy
 
 MODEL = {
     "hparams_set": "transformer_cpu",
-    "hparams": "num_layers=1,d_model=64,d_ff=128,batch_tokens=1024,compute_dtype=float32",
+    "hparams": {
+        "num_layers": 1,
+        "d_model": 64,
+        "d_ff": 128,
+        "batch_tokens": 1024,
+        "compute_dtype": "float32",
+    },
     "train_steps": 400,
 }
 CONFIG = {
@@ -23,7 +29,7 @@ CONFIG = {
     "corpora": {"toy": "text/train"},
     "noisy": {"web": ["text/web", 0.8]},
     "monolingual": {"news": "text/news"},
-    "back_translation": {"decode_hparams": "beam_size=2"},  # Samples would be drawn anew.
+    "back_translation": {"decode_hparams": {"beam_size": 2}},  # Samples would be drawn anew.
     "dev": {"toy": "text/dev"},
     "vocab_size": 400,
     "backward": MODEL,
@@ -31,7 +37,7 @@ CONFIG = {
     "student": MODEL,
     "average": 1,  # Which checkpoints come before the last is a matter of time.
     "save_checkpoints_secs": 5,
-    "trainer_flags": "--cpu_replicas=1",
+    "trainer_flags": {"cpu_replicas": 1},
 }
 OUTPUTS = (
     *("text/*.en", "text/*.de", "text/*.scores", "translated/*"),

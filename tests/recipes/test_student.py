@@ -22,7 +22,7 @@ from t2t_keras.recipes.student.checks import check
 from t2t_keras.recipes.student.plan import Plan
 from t2t_keras.training.memory.estimate import count_weights
 
-TINY = "num_layers=1,d_model=8,d_ff=8,num_heads=1,batch_tokens=256,max_length=64"
+TINY = dict(batch_tokens=256, d_ff=8, d_model=8, max_length=64, num_heads=1, num_layers=1)
 MODEL = {"hparams_set": "transformer_tiny", "hparams": TINY, "train_steps": 2}
 CONFIG = {
     "source_language": "en",
@@ -76,7 +76,7 @@ def test_every_command_from_text_to_page(configured, tmp_path, monkeypatch, own_
     path = configured(
         t2t_usr_dir="mine",
         filters=["nothing"],
-        teachers=MODEL | {"hparams": TINY.replace("layers=1", "layers=2")},
+        teachers=MODEL | {"hparams": TINY | {"num_layers": 2}},
         student=MODEL | {"from_teacher": True},
         distillation={"with_corpora": True},
     )
@@ -116,12 +116,12 @@ t2t-datagen --problem=parallel_text --tmp_dir=work/text --data_dir=work/data/fil
 t2t-trainer --output_dir=work/runs/teacher2 --problem=parallel_text --data_dir=work/data/teacher
     '--problem_config=source_language=en,target_language=de,train=[toy, clean.web, bt.news],dev=dev.toy,filters=[length_ratio],source_tokens={bt.news: <BT>},mix={bt.news: 0.2, clean.web: 0.3, toy: 0.5},vocab_file=work/data/forward/parallel_text/vocab.model'
     --hparams_set=transformer_tiny
-    --hparams=num_layers=1,d_model=8,d_ff=8,num_heads=1,batch_tokens=256,max_length=64
+    --hparams=batch_tokens=256,d_ff=8,d_model=8,max_length=64,num_heads=1,num_layers=1
     --train_steps=1000000000 --random_seed=2 --save_checkpoints_secs=9 --keep_checkpoint_max=3
 t2t-trainer --output_dir=work/runs/student --problem=parallel_text --data_dir=work/data/student
     '--problem_config=source_language=en,target_language=de,train=[distilled.toy, distilled.clean.web],dev=dev.toy,filters=[length_ratio],vocab_file=work/data/forward/parallel_text/vocab.model'
     --hparams_set=transformer_tiny
-    --hparams=num_layers=1,d_model=8,d_ff=8,num_heads=1,batch_tokens=256,max_length=64
+    --hparams=batch_tokens=256,d_ff=8,d_model=8,max_length=64,num_heads=1,num_layers=1
     --train_steps=2 --random_seed=1 --warm_start_from=work/models/teacher1 --drop_layers
 t2t-filter --source=work/text/web.en --target=work/text/web.de
     --forward=work/exports/filter.forward --backward=work/exports/filter.backward
@@ -165,8 +165,8 @@ def test_what_is_left_to_do(configured, capsys, monkeypatch):
         filters=["length_ratio"],
         mix={"toy": 0.5, "clean.web": 0.3, "bt.news": 0.2},
         save_checkpoints_secs=9,
-        back_translation={"decode_hparams": "samples=1,top_k=7"},
-        distillation={"filter": "forward", "keep": 0.7, "decode_hparams": "beam_size=3"},
+        back_translation={"decode_hparams": {"samples": 1, "top_k": 7}},
+        distillation={"filter": "forward", "keep": 0.7, "decode_hparams": {"beam_size": 3}},
     )
     t2t_recipe.run(["t2t-recipe", "student", str(path), "--dry-run"])
     rows = [line.split(maxsplit=3) for line in capsys.readouterr().out.splitlines()]
@@ -251,40 +251,43 @@ def test_what_is_left_to_do(configured, capsys, monkeypatch):
         ({"monolingual": {"none": "text/blank"}}, "no_text", ["text/blank.de"]),
         ({"dev": {"none": "text/blank"}}, "no_text", ["text/blank.en"]),
         (
-            {"student": MODEL | {"hparams": f"{TINY},lora_rank=2"}},
+            {"student": MODEL | {"hparams": TINY | {"lora_rank": 2}}},
             "conflicting_settings",
             ["student:", "from_teacher: true"],
         ),
         (
-            {"teachers": MODEL | {"hparams": f"{TINY},lora_rank=2,trainable=decoder.*"}},
+            {"teachers": MODEL | {"hparams": TINY | {"lora_rank": 2, "trainable": ["decoder.*"]}}},
             "conflicting_settings",
             ["teacher1:", "lora_rank=2"],
         ),
         (
-            {"backward": MODEL | {"hparams": f"{TINY},trainable=encodr.*"}},
+            {"backward": MODEL | {"hparams": TINY | {"trainable": "encodr.*"}}},
             "unknown_name",
             ["'encodr.*'"],
         ),
         ({"teachers": MODEL | {"seeds": [2**40]}}, "bad_configuration", [" 1099511627776 "]),
         ({"mix": {"bt.other": 0.5, "toy": 0.5}}, "unknown_name", ["bt.other"]),
-        ({"student": MODEL | {"hparams": "d_modl=8"}}, "unknown_name", ["d_modl"]),
+        ({"student": MODEL | {"hparams": {"d_modl": 8}}}, "unknown_name", ["d_modl"]),
         (
             {"teachers": MODEL | {"hparams_set": "transformer_tny"}},
             "unknown_name",
             ["transformer_tny"],
         ),
         (
-            {"student": MODEL | {"hparams": TINY.replace("ff=8", "ff=16"), "from_teacher": True}},
+            {"student": MODEL | {"hparams": TINY | {"d_ff": 16}, "from_teacher": True}},
             "other_settings",
             ["student:", "from_teacher"],
         ),
         (
-            {"student": MODEL | {"hparams": f"{TINY},num_decoder_layers=2", "from_teacher": True}},
+            {
+                "student": MODEL
+                | {"hparams": TINY | {"num_decoder_layers": 2}, "from_teacher": True}
+            },
             "other_settings",
             ["student:", "from_teacher"],
         ),
         (
-            {"student": MODEL | {"hparams": f"{TINY},activation=gelu", "from_teacher": True}},
+            {"student": MODEL | {"hparams": TINY | {"activation": "gelu"}, "from_teacher": True}},
             "other_settings",
             ["activation=gelu", "activation=relu"],
         ),
@@ -294,25 +297,32 @@ def test_what_is_left_to_do(configured, capsys, monkeypatch):
             ["'dupplicates'", "'duplicates'"],
         ),
         (
-            {"trainer_flags": "--xla --eval_stps=3"},
+            {"trainer_flags": {"xla": True, "eval_stps": 3}},
             "bad_flags",
             ["trainer_flags:", "--eval_stps", "'eval_steps'"],
         ),
         (
-            {"trainer_flags": "--best_by=bleu"},
+            {"trainer_flags": {"best_by": "bleu"}},
             "conflicting_settings",
             ["trainer_flags:", "--best_by=bleu", "--eval_bleu"],
         ),
         (
-            {"trainer_flags": "--best_by=blue --eval_bleu"},
+            {"trainer_flags": {"best_by": "blue", "eval_bleu": True}},
             "bad_value",
             ["trainer_flags:", "--best_by=blue"],
         ),
-        ({"trainer_flags": "--drop_layers"}, "bad_flags", ["trainer_flags:", "--drop_layers"]),
-        ({"trainer_flags": "--output-dir /tmp/x"}, "bad_flags", ["trainer_flags:", "--output_dir"]),
-        ({"trainer_flags": "--schedule=evaluate"}, "bad_flags", ["--schedule=evaluate"]),
-        ({"trainer_flags": "--dry_run --worker_gpu=0"}, "bad_flags", ["--dry_run"]),
-        ({"trainer_flags": "--best_by='loss"}, "bad_flags", ["trainer_flags:", "--best_by='loss"]),
+        (
+            {"trainer_flags": {"drop_layers": True}},
+            "bad_flags",
+            ["trainer_flags:", "--drop_layers"],
+        ),
+        (
+            {"trainer_flags": {"output-dir": "/tmp/x"}},
+            "bad_flags",
+            ["trainer_flags:", "--output_dir"],
+        ),
+        ({"trainer_flags": {"schedule": "evaluate"}}, "bad_flags", ["--schedule=evaluate"]),
+        ({"trainer_flags": {"dry_run": True, "worker_gpu": 0}}, "bad_flags", ["--dry_run"]),
         ({"save_checkpoints_secs": -1}, "bad_configuration", [" -1 ", " 0"]),
         (
             {"noisy": {"web": ["text/short", 0.5]}},
@@ -320,20 +330,28 @@ def test_what_is_left_to_do(configured, capsys, monkeypatch):
             ["short.en has 20 ", "short.de has 1."],
         ),
         (
-            {"student": MODEL | {"hparams": "self_attention_radius=4"}},
+            {"student": MODEL | {"hparams": {"self_attention_radius": 4}}},
             "not_supported",
             ["radius=4"],
         ),
-        ({"distillation": {"decode_hparams": "beams=4"}}, "unknown_name", ["beams"]),
+        ({"distillation": {"decode_hparams": {"beams": 4}}}, "unknown_name", ["beams"]),
         (
-            {"distillation": {"decode_hparams": "return_beams=true"}},
+            {"distillation": {"decode_hparams": {"return_beams": True}}},
             "bad_value",
             ["distillation", "decode_hparams"],
         ),
-        ({"back_translation": {"decode_hparams": "samples=1,seed=2"}}, "not_supported", ["seed"]),
-        ({"distillation": {"decode_hparams": "extra_length=99"}}, "bad_value", [" 562 ", " 611."]),
         (
-            {"distillation": {"decode_hparams": "write_beam_scores=true"}},
+            {"back_translation": {"decode_hparams": {"samples": 1, "seed": 2}}},
+            "not_supported",
+            ["seed"],
+        ),
+        (
+            {"distillation": {"decode_hparams": {"extra_length": 99}}},
+            "bad_value",
+            [" 562 ", " 611."],
+        ),
+        (
+            {"distillation": {"decode_hparams": {"write_beam_scores": True}}},
             "bad_value",
             ["distillation", "decode_hparams"],
         ),
@@ -341,8 +359,8 @@ def test_what_is_left_to_do(configured, capsys, monkeypatch):
             # Several teachers translate without CTranslate2, the other direction's model with it.
             {
                 "teachers": MODEL | {"seeds": [1, 2]},
-                "distillation": {"decode_hparams": "samples=1,seed=2"},
-                "back_translation": {"decode_hparams": "samples=1,seed=2"},
+                "distillation": {"decode_hparams": {"samples": 1, "seed": 2}},
+                "back_translation": {"decode_hparams": {"samples": 1, "seed": 2}},
             },
             "not_supported",
             ["seed"],
@@ -414,11 +432,13 @@ def test_what_is_left_out_of_a_configuration(configured):
     assert {name: value for name, value in plan.config.items() if name not in needed} == {
         **dict(work_dir="work", noisy={}, monolingual={}, filters=[], mix={}, baseline=True),
         **dict(
-            average=5, save_checkpoints_secs=600, trainer_flags="", t2t_usr_dir="", dtype="int8"
+            average=5, save_checkpoints_secs=600, trainer_flags={}, t2t_usr_dir="", dtype="int8"
         ),
-        "back_translation": {"decode_hparams": "samples=1,top_k=10", "tag": "<BT>"},
+        "back_translation": {"decode_hparams": {"samples": 1, "top_k": 10}, "tag": "<BT>"},
         "distillation": {
-            **dict(decode_hparams="beam_size=4", filter="backward", keep=0.95, with_corpora=False)
+            **dict(
+                decode_hparams={"beam_size": 4}, filter="backward", keep=0.95, with_corpora=False
+            )
         },
     }
     mixed = Plan(needed | {"mix": {"toy": 1}}, plan.folder)
@@ -437,36 +457,35 @@ def test_flags_that_trainings_do_not_take(configured, monkeypatch, own_registry)
     (path.parent / "mine").mkdir()
     (path.parent / "mine" / "of_a_student.py").touch()
     own = "output_dir problem problem_config data_dir model hparams_set hparams random_seed"
-    own += " train_steps warm_start_from adapt_vocabulary=true drop_layers save_checkpoints_secs"
-    own += " keep_checkpoint_max t2t_usr_dir"
-    flags = [f"--{name}" if "=" in name else f"--{name}=1" for name in own.split()]
-    flags[flags.index("--drop_layers=1")] = "--drop_layers"
-    for flag in (*flags, "--dry_run", "--help", "--helpfull", "--registry_help", "--version"):
-        plan.config["trainer_flags"] = flag
-        with refused("bad_flags", "trainer_flags:", f" {flag.partition('=')[0]}."):
+    own += " train_steps warm_start_from save_checkpoints_secs keep_checkpoint_max t2t_usr_dir"
+    switches = "adapt_vocabulary drop_layers dry_run help helpfull registry_help version"
+    values = dict.fromkeys(own.split(), 1) | dict.fromkeys(switches.split(), True)
+    for name, value in values.items():
+        plan.config["trainer_flags"] = {name: value}
+        with refused("bad_flags", "trainer_flags:", f" --{name}."):
             check(plan)
 
 
 @pytest.mark.parametrize(("average", "kept"), [(1, 2), (2, 2), (7, 7)])
 def test_as_many_checkpoints_are_kept_as_become_a_model(configured, average, kept):
-    path = configured(average=average, trainer_flags="--xla '--best_by=a b'")
+    path = configured(average=average, trainer_flags={"xla": True, "best_by": "a b"})
     plan = Plan(yaml.safe_load(path.read_text()), path.parent)
-    assert plan.saving_flags[1:] == [f"--keep_checkpoint_max={kept}", "--xla", "--best_by=a b"]
+    assert plan.saving_flags[1:] == [f"--keep_checkpoint_max={kept}", "--best_by=a b", "--xla=True"]
 
 
 @pytest.mark.parametrize(
     ("back_settings", "backs", "settings", "ways", "judge"),
     [
-        ("samples=2", 2, "beam_size=3", 3, "teacher1"),
-        ("beam_size=5", 5, "samples=7", 7, "backward"),
+        ({"samples": 2}, 2, {"beam_size": 3}, 3, "teacher1"),
+        ({"beam_size": 5}, 5, {"samples": 7}, 7, "backward"),
     ],
 )
 def test_hours_are_those_of_the_products(configured, back_settings, backs, settings, ways, judge):
     path = configured(
         noisy={"web": ["text/web", 0.5]},
-        backward=MODEL | {"hparams": TINY.replace("d_ff=8", "d_ff=16")},
+        backward=MODEL | {"hparams": TINY | {"d_ff": 16}},
         teachers=MODEL | {"seeds": [1, 2], "train_steps": 3},
-        student=MODEL | {"hparams": TINY.replace("d_ff=8", "d_ff=24"), "train_steps": 4},
+        student=MODEL | {"hparams": TINY | {"d_ff": 24}, "train_steps": 4},
         back_translation={"decode_hparams": back_settings},
         distillation={
             "decode_hparams": settings,
