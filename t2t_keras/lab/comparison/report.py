@@ -75,17 +75,18 @@ class Cost(NamedTuple):
 
 def costs(systems: Sequence[System]) -> list[Cost]:
     """Returns those that are known of any system."""
-    found = [
-        Cost(
-            kind,
-            on,
-            [_shown(getattr(system, f"{kind}_seconds"), "s") for system in systems],
-            [getattr(system, f"{kind}_hardware") for system in systems],
-        )
-        for kind, on in (("training", "trained on"), ("decoding", "decoded on"))
+    training = [
+        (_shown(system.training_seconds, "s"), system.training_hardware) for system in systems
     ]
-    sizes = [_shown(system.megabytes, "MB") for system in systems]
-    found.append(Cost("size", "", sizes, [""] * len(systems)))
+    decoding = [
+        (_shown(system.decoding_seconds, "s"), system.decoding_hardware) for system in systems
+    ]
+    sizes = [(_shown(system.megabytes, "MB"), "") for system in systems]
+    found = [
+        Cost("training", "trained on", *zip(*training, strict=True)),
+        Cost("decoding", "decoded on", *zip(*decoding, strict=True)),
+        Cost("size", "", *zip(*sizes, strict=True)),
+    ]
     return [cost for cost in found if any((*cost.values, *cost.hardware))]
 
 
