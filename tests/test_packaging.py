@@ -95,7 +95,7 @@ def test_every_module_of_a_command_is_a_console_script(root, unpacked):
         for package in packages
         for path in (root / "t2t_keras").glob(f"{package}/t2t_*.py")
     }
-    assert len(modules) == 20
+    assert len(modules) == 19
     assert dict(entry_points["console_scripts"]) == {
         module.rpartition(".")[2].replace("_", "-"): f"{module}:run" for module in modules
     }
