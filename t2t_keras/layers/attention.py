@@ -9,6 +9,7 @@ from keras import ops
 from t2t_keras.errors import UserError
 from t2t_keras.layers.base import (
     AS_IS,
+    Dropout,
     ShapePreservingLayer,
     check_no_floats,
     check_shape,
@@ -40,7 +41,8 @@ def scaled_dot_product_attention(query, key, value, mask=None, dropout=None, tra
     Returns:
       [..., query length, d_v], and the weights [..., query length, key length].
     """
-    scores = ops.matmul(_scaled(query), ops.swapaxes(key, -1, -2))
+    query = query * query.shape[-1] ** -0.5
+    scores = ops.matmul(query, ops.swapaxes(key, -1, -2))
     weights = _attention_weights(scores, mask, value.dtype)
     if dropout is not None:
         weights = dropout(weights, training=training)
@@ -59,7 +61,7 @@ def attention_over_parts(query, parts, mask=None):
     Returns:
       [..., query length, d_v], and the weights [..., query length, length of all parts].
     """
-    query = _scaled(query)
+    query = query * query.shape[-1] ** -0.5
     scores = [ops.matmul(query, ops.swapaxes(part["key"], -1, -2)) for part in parts]
     scores = ops.concatenate(scores, axis=-1)
     weights = _attention_weights(scores, mask, parts[0]["value"].dtype)
@@ -69,10 +71,6 @@ def attention_over_parts(query, parts, mask=None):
         attended.append(ops.matmul(rest[..., -length:], part["value"]))
         rest = rest[..., :-length]
     return sum(attended, ops.matmul(rest, parts[0]["value"])), weights
-
-
-def _scaled(query):
-    return query * query.shape[-1] ** -0.5
 
 
 def _attention_weights(scores, mask, dtype):
@@ -166,7 +164,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         self.bias = bias
         self.rotary = rotary
         self.table_length = table_length
-        self.attention_dropout = self.dropout_layer(dropout)
+        self.attention_dropout = Dropout(dropout, dtype=self.dtype_policy)
         check_sizes(self, num_heads=1, d_k=1, d_v=1)
 
     def build(self, query_shape, value_shape=None):
@@ -249,10 +247,6 @@ class MultiHeadAttention(ShapePreservingLayer):
           Boolean, broadcastable to [batch, heads, query length, key length], or None.
         """
         check_no_floats(self, mask=mask, attention_mask=attention_mask)
-        masks = self._masks(part, mask, attention_mask, causal)
-        return functools.reduce(ops.logical_and, masks) if masks else None
-
-    def _masks(self, part, mask, attention_mask, causal):
         masks = []
         if mask is not None:
             keys = part["key"].shape[2] or "keys"
@@ -263,7 +257,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         if attention_mask is not None:
             by_rank = ops.cast(attention_mask, "bool")
             masks.append(by_rank[:, None] if len(by_rank.shape) == 3 else by_rank)
-        return masks
+        return functools.reduce(ops.logical_and, masks) if masks else None
 
     def attend(
         self,
@@ -389,9 +383,11 @@ class RestrictedSelfAttention(MultiHeadAttention):
         options |= dict(radius=self.radius, dropout=self.attention_dropout)
         return self._join_heads(restricted_self_attention(queries, **part, **options), layout)
 
-    def _masks(self, part, mask, attention_mask, causal):
+    def visible(self, part, mask=None, attention_mask=None, causal=False):
+        """See `MultiHeadAttention`."""
         near = ops.abs(_ahead(ops.shape(part["key"])[2])) <= self.radius
-        return [*super()._masks(part, mask, attention_mask, causal), near]
+        visible = super().visible(part, mask, attention_mask, causal)
+        return near if visible is None else ops.logical_and(visible, near)
 
 
 def restricted_self_attention(

@@ -56,10 +56,6 @@ class ShapePreservingLayer(keras.layers.Layer):
         """Returns the shape of the first input, which summaries give by name."""
         return x_shape or next(iter(shapes.values()))
 
-    def dropout_layer(self, rate):
-        """Returns a dropout layer that computes in this layer's type."""
-        return Dropout(rate, dtype=self.dtype_policy)
-
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
 class Dropout(keras.layers.Dropout):

@@ -9,6 +9,7 @@ from keras import ops
 
 from t2t_keras.layers.attention import scaled_dot_product_attention
 from t2t_keras.layers.base import (
+    Dropout,
     ShapePreservingLayer,
     check_sizes,
     normal_initializer,
@@ -54,7 +55,7 @@ class FeedForward(ShapePreservingLayer):
         self.d_ff = d_ff
         check_sizes(self, d_ff=1)
         self.activation = ACTIVATIONS[activation]
-        self.relu_dropout = self.dropout_layer(dropout)
+        self.relu_dropout = Dropout(dropout, dtype=self.dtype_policy)
 
     def build(self, x_shape):
         """Makes W_1, b_1, W_2 and b_2."""
@@ -113,7 +114,7 @@ class ParameterAttention(ShapePreservingLayer):
         self.num_pairs = num_pairs
         self.d_k = d_k
         self.d_v = d_v or d_k
-        self.attention_dropout = self.dropout_layer(dropout)
+        self.attention_dropout = Dropout(dropout, dtype=self.dtype_policy)
         check_sizes(self, num_heads=1, num_pairs=1, d_k=1, d_v=1)
 
     def build(self, x_shape):

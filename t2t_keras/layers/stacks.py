@@ -11,7 +11,7 @@ from t2t_keras.layers.attention import (
     MultiHeadAttention,
     RestrictedSelfAttention,
 )
-from t2t_keras.layers.base import AS_IS, ShapePreservingLayer, build, seed_states
+from t2t_keras.layers.base import AS_IS, Dropout, ShapePreservingLayer, build, seed_states
 from t2t_keras.layers.feed_forward import FeedForward
 from t2t_keras.model_config import FEED_FORWARDS, LayerConfig, config_arguments, take_config
 
@@ -42,7 +42,7 @@ class Residual(ShapePreservingLayer):
     ):
         super().__init__(**kwargs)
         self.pre_norm = pre_norm
-        self.dropout = self.dropout_layer(dropout)
+        self.dropout = Dropout(dropout, dtype=self.dtype_policy)
         self.norm = LayerNormalization(epsilon=epsilon, dtype=self.dtype_policy, name="norm")
 
     def build(self, x_shape, sublayer_output_shape=None):
