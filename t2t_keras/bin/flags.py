@@ -170,7 +170,8 @@ def refuse_alone(flags: Flags, rules: Mapping[str, str]) -> None:
 
 
 def _is_given(flags: Flags, name: str) -> bool:
-    return bool(flags[name].present) and getattr(flags, name) not in (None, False, "", [])
+    value = getattr(flags, name)
+    return bool(flags[name].present) and value is not False and value not in (None, "", [])
 
 
 def define_common(flags: Flags, *names: str) -> None:

@@ -105,6 +105,7 @@ conflicting_settings
   {DECODER}--shard=1/3 => --shard --decode_from_file
   {ONNX}--measure --data_dir=data => --measure --data_dir --format=onnx
   {INSIGHTS}--sentence=x --figure_heads=1 => --figure_heads --figure.
+  {INSIGHTS}--sentence=x --figure_layer=0 => --figure_layer --figure.
   {INSIGHTS}--sentences_from_file=two --figure=a.svg => --figure two 2
   {TABLES}1 --vocab_size=9 => --table=1 --vocab_size 3
   {TABLES}1 --results_file=x => --table=1 --results_file 2, 3 4
