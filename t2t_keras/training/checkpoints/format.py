@@ -1,8 +1,8 @@
 """The file of a checkpoint: named arrays as safetensors, with what else a run needs in its head.
 
 Eight bytes (the length of what follows), JSON (the type, shape and place of each array, and the
-head), and the arrays' bytes. The library `safetensors` reads it too, but does not check it; written
-here, a file needs no second copy in memory and is complete or absent.
+head), and the arrays' bytes. The library `safetensors` reads it too, but has no checksums; written
+here, a file needs no copy of all arrays in memory and is complete or absent.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ import json
 import math
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -38,6 +38,8 @@ _TYPES = {
 _NAMES = {dtype: name for name, dtype in _TYPES.items()}
 # The library reads no longer ones.
 _LONGEST_HEADER = 100_000_000
+_LARGEST_CRC32 = 2**32 - 1
+_HEAD_CHECKSUM = len(str(_LARGEST_CRC32))
 
 
 class DamagedCheckpointError(UserError):
@@ -61,34 +63,44 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}".rstrip(".: ")
 
 
-def write(path: str | Path, arrays: Mapping[str, np.ndarray], head: Mapping[str, Any]) -> None:
+def write(
+    path: str | Path,
+    arrays: Mapping[str, Any],
+    head: Mapping[str, Any],
+    value: Callable[[Any], np.ndarray] = np.asarray,
+) -> None:
     """Writes a checkpoint, which is complete or absent.
 
     Args:
       path: of the file.
-      arrays: by name; their order is kept.
+      arrays: what has a shape and a dtype, by name; their order is kept.
       head: what JSON can hold. "version", "crc32" (of each array) and "digest" are added: the
         digest is equal for equal arrays, and tells them from all others.
+      value: returns one of them as an array, when its turn comes, so that not all need be in
+        memory at once.
 
     Raises:
       OSError: it cannot be written, as on a full disk.
     """
-    parts = {name: _bytes_of(array) for name, array in arrays.items()}
     table, end = {}, 0
     for name, array in arrays.items():
-        begin, end = end, end + len(parts[name])
-        kind, shape = _NAMES[array.dtype], list(array.shape)
+        dtype = np.dtype(array.dtype)
+        begin, end = end, end + math.prod(array.shape) * dtype.itemsize
+        kind, shape = _NAMES[dtype], list(array.shape)
         table[name] = {"dtype": kind, "shape": shape, "data_offsets": [begin, end]}
-    checksums = {name: zlib.crc32(part) for name, part in parts.items()}
-    own = {"version": _VERSION, "crc32": checksums, "digest": _digest(table, checksums)}
-    text = json.dumps({**head, **own})
-    metadata = {"head": text, "crc32": str(zlib.crc32(text.encode()))}
-    header = json.dumps({"__metadata__": metadata, **table}).encode()
-    header += b" " * (-len(header) % 8)
+    checksums = dict.fromkeys(arrays, _LARGEST_CRC32)
+    # It is written last, in the room for the longest that it can be.
+    room = len(_header(table, checksums, head)) + _HEAD_CHECKSUM
+    room += -room % 8
     with replaced_atomically(Path(path)) as file:
-        file.write(len(header).to_bytes(8, "little") + header)
-        for part in parts.values():
+        file.seek(8 + room)
+        for name, array in arrays.items():
+            part = value(array).reshape(-1).view(np.uint8)
+            checksums[name] = zlib.crc32(part)
             file.write(part)
+        file.seek(0)
+        header = _header(table, checksums, head).ljust(room)
+        file.write(room.to_bytes(8, "little") + header)
 
 
 def read(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -163,8 +175,13 @@ def _read_header(file: BinaryIO) -> tuple[dict[str, dict[str, Any]], dict[str, A
     return table, head
 
 
-def _bytes_of(array: np.ndarray) -> np.ndarray:
-    return array.reshape(-1).view(np.uint8)
+def _header(
+    table: Mapping[str, Any], checksums: Mapping[str, int], head: Mapping[str, Any]
+) -> bytes:
+    own = {"version": _VERSION, "crc32": checksums, "digest": _digest(table, checksums)}
+    text = json.dumps({**head, **own})
+    metadata = {"head": text, "crc32": str(zlib.crc32(text.encode()))}
+    return json.dumps({"__metadata__": metadata, **table}).encode()
 
 
 def _digest(table: Mapping[str, Mapping[str, Any]], checksums: Mapping[str, int]) -> str:

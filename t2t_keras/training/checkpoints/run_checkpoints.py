@@ -122,10 +122,10 @@ class Checkpoints:
         """
         before = checkpoint_paths(self._directory)
         path = path_at(self._directory, step)
-        arrays = {name: _value(variable) for name, variable in _named(self._state).items()}
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            file_format.write(path, arrays, {"step": step, **(head or {})})
+            head = {"step": step, **(head or {})}
+            file_format.write(path, _named(self._state), head, _value)
         except OSError as error:
             advice = "give the same command again"
             # A run does not continue from weights alone, as those of best/.
@@ -283,6 +283,4 @@ def _named_in_optimizer(
 
 def _value(variable: Any) -> np.ndarray:
     """Returns the value of a variable of any backend, or an array as it is."""
-    if isinstance(variable, keras.Variable):
-        return np.asarray(keras.ops.convert_to_numpy(variable.value))
-    return np.asarray(variable)
+    return np.asarray(variable.value if isinstance(variable, keras.Variable) else variable)
