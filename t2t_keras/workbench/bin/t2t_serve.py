@@ -7,6 +7,7 @@ A model is a run, an export of t2t-exporter --format=ctranslate2, or a folder of
 A newer version is loaded when it appears; the old one answers until then.
 """
 
+import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.registry import ENGINES
+from t2t_keras.workbench.server.config import MEBIBYTE, ServerConfig
 
 
 def define_flags(flags: Flags) -> None:
@@ -25,7 +27,7 @@ def define_flags(flags: Flags) -> None:
     flags.choice("engine", meaning, [*ENGINES], None)
     define_decode_hparams(flags)
     flags.repeated("glossary", "TSV file of terms for requests without any; or PAIR=FILE")
-    flags.switch("split_sentences", "Translate the sentences of a text one by one", True)
+    flags.fields(ServerConfig, "split_sentences")
     flags.number("reload_secs", "Seconds between looks for newer versions; 0 = never", 5)
     flags.group("Address")
     flags.string("host", "Address to listen on; 0.0.0.0 = every network", "127.0.0.1")
@@ -35,28 +37,20 @@ def define_flags(flags: Flags) -> None:
     flags.strings("trusted_proxies", "Addresses of proxies whose X-Forwarded-For is believed")
     flags.strings("cors", "Origins whose pages may use the server, as https://example.org; * = all")
     flags.group("Batches")
-    flags.number("max_wait_ms", "Longest wait of an idle model for more lines", 5)
-    flags.integer("max_batch_lines", "Most lines translated together", 128, 1)
-    flags.integer("max_queue_lines", "Most lines that wait for a model", 10_000, 1)
+    flags.fields(ServerConfig, "max_wait_ms", "max_batch_lines", "max_queue_lines")
     flags.group("Limits")
     flags.path("api_keys_file", "Keys, one a line; see docs/server.md")
-    flags.integer("requests_per_minute", "Most requests of a key or an address; 0 = any number", 0)
-    flags.number("max_job_seconds", "Seconds of work allowed for a request, without its wait", 60)
-    flags.number("stop_seconds", "Seconds allowed between SIGTERM and the end", 20)
-    flags.integer("max_texts", "Most texts of a request", 1_000, 1)
-    flags.integer("max_characters", "Most characters of a request", 200_000, 1)
+    flags.fields(ServerConfig, "requests_per_minute", "max_job_seconds", "stop_seconds")
+    flags.fields(ServerConfig, "max_texts", "max_characters", "max_file_characters")
     flags.integer("max_file_megabytes", "Largest file", 30, 1)
-    flags.integer("max_file_characters", "Most characters of a file", 1_000_000, 1)
     flags.group("Storage")
     flags.path("storage", "Folder for glossaries, files and usage; default: none, lost at the end")
-    flags.number("keep_files_minutes", "How long a translated file can be fetched", 60)
-    flags.switch("log_text", "Show in the log what is translated")
+    flags.fields(ServerConfig, "keep_files_minutes", "log_text")
 
 
 @command(define_flags)
 def run(flags: Flags) -> None:
     """Serves as the flags say."""
-    from t2t_keras.workbench.server.config import MEBIBYTE, ServerConfig
     from t2t_keras.workbench.server.models import ModelSource
     from t2t_keras.workbench.server.run import Address, serve
 
@@ -69,11 +63,11 @@ def run(flags: Flags) -> None:
     sources = [
         ModelSource.parse(each, flags.engine or "", flags.decode_hparams) for each in flags.model
     ]
-    names = "max_wait_ms max_batch_lines max_queue_lines max_texts max_characters"
-    names += " max_file_characters max_job_seconds stop_seconds"
-    names += " requests_per_minute split_sentences log_text keep_files_minutes"
+    fields = [
+        field.name for field in dataclasses.fields(ServerConfig) if "meaning" in field.metadata
+    ]
     config = ServerConfig(
-        **{name: getattr(flags, name) for name in names.split()},
+        **{name: getattr(flags, name) for name in fields},
         max_file_bytes=flags.max_file_megabytes * MEBIBYTE,
         api_keys_file=_path(flags.api_keys_file),
         storage=_path(flags.storage),

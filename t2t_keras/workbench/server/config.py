@@ -3,8 +3,12 @@
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from t2t_keras.workbench.terms.glossary import Glossary
+from t2t_keras.settings import setting
+
+if TYPE_CHECKING:
+    from t2t_keras.workbench.terms.glossary import Glossary
 
 MEBIBYTE = 1 << 20
 
@@ -14,42 +18,44 @@ class ServerConfig:
     """The settings of a server.
 
     Attributes:
-      max_wait_ms: longest wait of an idle model for more requests to translate together.
-      max_batch_lines: most lines that a model translates together.
-      max_job_seconds: longest work for a request, or for each `max_characters` of a file, without
-        waiting.
-      stop_seconds: longest time from the signal to stop until the end.
-      max_queue_lines: lines that may wait for one model; further requests get HTTP 429.
-      max_texts: most texts of a request.
-      max_characters: most characters of a request's texts together.
       max_file_bytes: largest file to translate.
-      max_file_characters: most characters of a file to translate.
-      requests_per_minute: of one key, or of one address without keys; 0 = any number.
       api_keys_file: see `access.ApiKeys`; None = whoever reaches the server may use it.
       cors: origins, as https://example.org, whose pages may use the server; "*" = all.
       glossaries: terms for requests that bring none, by pair of languages; under None, for others.
-      split_sentences: whether sentences of a text are translated one by one.
-      log_text: whether the log shows what was translated.
       storage: folder for glossaries, files and usage; None = they are lost at the end.
-      keep_files_minutes: how long a translated file can be fetched.
       reload_seconds: how often to look for newer versions of the models; 0 = never.
     """
 
-    max_wait_ms: float = 5.0
-    max_batch_lines: int = 128
-    max_queue_lines: int = 10_000
-    max_job_seconds: float = 60.0
-    stop_seconds: float = 20.0
-    max_texts: int = 1_000
-    max_characters: int = 200_000
+    max_wait_ms: float = setting(
+        5.0, "longest wait of an idle model for more lines to translate together", minimum=0
+    )
+    max_batch_lines: int = setting(128, "most lines translated together", minimum=1)
+    max_queue_lines: int = setting(
+        10_000, "most lines that wait for a model; further requests get HTTP 429", minimum=1
+    )
+    max_job_seconds: float = setting(
+        60.0,
+        "seconds of work allowed for a request, or for each max_characters of a file, without the "
+        "wait",
+        minimum=0,
+    )
+    stop_seconds: float = setting(20.0, "seconds allowed between SIGTERM and the end", minimum=0)
+    max_texts: int = setting(1_000, "most texts of a request", minimum=1)
+    max_characters: int = setting(200_000, "most characters of a request", minimum=1)
     max_file_bytes: int = 30 * MEBIBYTE
-    max_file_characters: int = 1_000_000
-    requests_per_minute: int = 0
+    max_file_characters: int = setting(1_000_000, "most characters of a file", minimum=1)
+    requests_per_minute: int = setting(
+        0, "most requests of a key, or of an address without keys; 0 = any number", minimum=0
+    )
     api_keys_file: Path | None = None
     cors: tuple[str, ...] = ()
-    glossaries: Mapping[tuple[str, str] | None, Glossary] = dataclasses.field(default_factory=dict)
-    split_sentences: bool = True
-    log_text: bool = False
+    glossaries: "Mapping[tuple[str, str] | None, Glossary]" = dataclasses.field(
+        default_factory=dict
+    )
+    split_sentences: bool = setting(True, "translate the sentences of a text one by one")
+    log_text: bool = setting(False, "show in the log what is translated")
     storage: Path | None = None
-    keep_files_minutes: float = 60.0
+    keep_files_minutes: float = setting(
+        60.0, "how long a translated file can be fetched", minimum=0
+    )
     reload_seconds: float = 5.0
