@@ -68,8 +68,9 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
             allow_headers=["Authorization", "Content-Type"],
         )
         front.insert(0, cors)
+    handlers: Mapping[Any, Any] = dict.fromkeys(_ERRORS, _refuse)
     app = Starlette(
-        routes=_ROUTES, middleware=front, exception_handlers=_ERROR_HANDLERS, lifespan=lifespan
+        routes=_ROUTES, middleware=front, exception_handlers=handlers, lifespan=lifespan
     )
     app.state.context, app.state.stopping, app.state.stop_by = context, False, None
     return app
@@ -96,38 +97,29 @@ _ROUTES = (
 )
 
 
-async def _refused(request: Request, error: ApiError) -> Response:
-    return error_response(request, error.status, error.message, error.retry_after, error.detail)
+def _refusal(error: Exception) -> ApiError:
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, HTTPException):
+        return ApiError(error.status_code, str(error.detail))
+    if isinstance(error, ClientDisconnect):
+        return ApiError(499, "The client has closed the connection.")
+    if isinstance(error, QueueFullError):
+        return ApiError(429, "Too many requests: too many lines wait", 1)
+    if isinstance(error, JobEndedError):
+        return ApiError(503, str(error), 5 * (error.code == "server_stops"))
+    return ApiError(500, "The text cannot be translated.")
 
 
-async def _not_routed(request: Request, error: HTTPException) -> Response:
-    response = error_response(request, error.status_code, str(error.detail))
-    response.headers.update(error.headers or {})  # Such as Allow.
+async def _refuse(request: Request, error: Exception) -> Response:
+    refusal = _refusal(error)
+    if refusal.status == 500:
+        _LOG.error("%s\n%s", route_of(request.scope), where(error))
+    response = error_response(
+        request, refusal.status, refusal.message, refusal.retry_after, refusal.detail
+    )
+    response.headers.update(getattr(error, "headers", None) or {})  # Such as Allow.
     return response
 
 
-async def _queue_full(request: Request, error: QueueFullError) -> Response:
-    return error_response(request, 429, "Too many requests: too many lines wait", 1)
-
-
-async def _ended(request: Request, error: JobEndedError) -> Response:
-    return error_response(request, 503, str(error), 5 * (error.code == "server_stops"))
-
-
-async def _cannot(request: Request, error: UserError) -> Response:
-    _LOG.error("%s\n%s", route_of(request.scope), where(error))
-    return error_response(request, 500, "The text cannot be translated.")
-
-
-async def _gone(request: Request, error: ClientDisconnect) -> Response:
-    return error_response(request, 499, "The client has closed the connection.")
-
-
-_ERROR_HANDLERS: Mapping[Any, Any] = {
-    ApiError: _refused,
-    HTTPException: _not_routed,
-    QueueFullError: _queue_full,
-    JobEndedError: _ended,
-    UserError: _cannot,
-    ClientDisconnect: _gone,
-}
+_ERRORS = (ApiError, HTTPException, ClientDisconnect, QueueFullError, UserError)
