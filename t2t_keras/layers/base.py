@@ -212,7 +212,7 @@ class DenseLayout(Layout):
 
     axes = ("rows", "width")
 
-    def __init__(self, batch, length):
+    def __init__(self, batch: Any, length: Any):
         self._shape = (batch, length)
 
     def pack(self, x, *shape):
@@ -235,7 +235,7 @@ class RaggedLayout(Layout):
 
     axes = ("rows", "width")
 
-    def __init__(self, mask):
+    def __init__(self, mask: Any):
         self._shape = ops.shape(mask)
         # Keep one position, so that a batch of nothing but padding is not empty.
         first = ops.equal(ops.arange(ops.size(mask), dtype="int32"), 0)
