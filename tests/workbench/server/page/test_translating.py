@@ -202,7 +202,7 @@ def test_a_text_that_was_cleared_can_be_had_again(open_page):
 def test_refusals_are_told_in_plain_words(open_page, server, status, said, shown):
     page = open_page()
     server.refusals["/page/translate"] = (status, said, {"Retry-After": "1"})
-    page.one("#source").type("the house")
+    paste(page, "the house")
     page.until_trouble(shown)
     assert page.text("#trouble-text") == shown
     time.sleep(0.2 * (status == 429))  # It does not ask before it said that it would.
