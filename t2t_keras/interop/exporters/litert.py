@@ -67,10 +67,11 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
 @contextlib.contextmanager
 def _tabulated_positions(translator: Translator) -> Iterator[None]:
     """Has the model look up positions inside the block: LiteRT does not compute with float64."""
-    config, layers = translator.config, translator.models[0]._flatten_layers()
-    layers = [layer for layer in layers if hasattr(layer, "table_length")]
+    model, config = translator.models[0], translator.config
+    length = model.config.first_position + config.max_input_length + config.extra_length
+    layers = [layer for layer in model._flatten_layers() if hasattr(layer, "table_length")]
     for layer in layers:
-        layer.table_length = config.max_input_length + config.extra_length
+        layer.table_length = length
     try:
         yield
     finally:
