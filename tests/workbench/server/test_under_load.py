@@ -45,7 +45,7 @@ class Server:
         self._folder, self.port = folder, 0
         (folder / "keys").write_text("".join(f"{key}\n" for key in (KEY, *HOSTILE_KEYS)))
         self._flags = [f"--model=en-de={model}", "--reload_secs=1", "--nosplit_sentences"]
-        self._flags += [f"--decode_hparams={SETTINGS}"]
+        self._flags += [f"--decode_hparams={SETTINGS}", "--stop_seconds=100"]
         self._flags += [f"--api_keys_file={folder / 'keys'}"]
         self.start()
 
