@@ -1,6 +1,7 @@
 """The weights of a run for text with another vocabulary: old rows become those of new pieces."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
@@ -9,51 +10,57 @@ from t2t_keras.errors import UserError
 from t2t_keras.layers import SharedEmbedding
 from t2t_keras.special_ids import UNKNOWN_ID
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
-from t2t_keras.training.checkpoints.run_checkpoints import load_weights, other_hyperparameters
+from t2t_keras.training.checkpoints.run_checkpoints import other_hyperparameters
 from t2t_keras.training.run_config import RunConfig
-from t2t_keras.training.trained_parts import name_in, own_weights
+from t2t_keras.training.trained_parts import name_in
 
 _SOURCE, _TARGET = "source embeddings", "target embeddings"
 _SOFTMAX, _BIAS = "softmax matrix", "softmax bias"
+# What they are called in a `Transformer`, where one matrix may be for both sides or each has one.
+_SIDE = re.compile("(source|target)_(?=embedding/)")
+_KINDS = {
+    "embedding/table/embeddings": _TARGET,
+    "embedding/table/reverse_embeddings": _SOFTMAX,
+    "embedding/bias": _BIAS,
+}
 
 
-def load_adapted_weights(
-    model: keras.Model, config: RunConfig, other: RunConfig, path: str
-) -> None:
-    """Loads the weights of a run with another vocabulary, and prints how many rows could be kept.
+def adapted_weights(
+    weights: Mapping[str, np.ndarray],
+    model: keras.Model,
+    config: RunConfig,
+    other: RunConfig,
+    path: str,
+) -> dict[str, np.ndarray]:
+    """Returns the weights for a run with another vocabulary; prints how many rows could be kept.
 
     Of embeddings, softmax and its bias, a piece that both vocabularies have keeps its row; that of
     a new piece is the mean of the rows of the old pieces that spell it. What was shared may have
-    been divided, by hyperparameters or for two vocabularies. All other weights are loaded as they
-    are.
+    been divided, by hyperparameters or for two vocabularies. All other weights stay as they are.
 
     Args:
+      weights: of the other run, by name.
       model: what is trained.
       config: the run that begins.
       other: the other.
-      path: of its checkpoint.
+      path: of its checkpoint, for errors.
 
     Raises:
       UserError: a vocabulary is not SentencePiece's or of symbols, the decoder starts with a piece
-        that is not there, or the checkpoint cannot be read or does not fit.
+        that is not there, or the weights do not fit.
     """
     _check(config, other)
-    old = other.make_model(loaded=True)
-    load_weights(old, path)
-    ours, theirs = _rows(model), _rows(old)
-    if whole := theirs.keys() - ours.keys():
+    ours = _rows(model)
+    kinds = {name: kind for kind, name in ours.items()}
+    values, rest = {}, {}
+    for name, array in weights.items():
+        kind = kinds.get(name) or _KINDS.get(_SIDE.sub("", name, count=1))
+        if kind == _TARGET and name.startswith("source_"):
+            kind = _SOURCE
+        (values if kind else rest)[kind or name] = array
+    if whole := values.keys() - ours.keys():
         names = " and ".join(sorted(whole))
         raise other_hyperparameters(path, f"there, {names} are not those of another matrix")
-    rest, old_rest = _others(model, ours), _others(old, theirs)
-    needed, found = ({n: str([*w.shape]) for n, w in each.items()} for each in (rest, old_rest))
-    if wrong := sorted({name for name, _ in needed.items() ^ found.items()}):
-        shapes = (each.get(wrong[0], "not") for each in (found, needed))
-        raise other_hyperparameters(
-            path, "{} is {} there, {} in the model".format(wrong[0], *shapes)
-        )
-    for name, weight in rest.items():
-        weight.assign(_value(old_rest[name]))
-    values = {name: _value(weight) for name, weight in theirs.items()}
     values.setdefault(_SOURCE, values[_TARGET])
     values.setdefault(_SOFTMAX, values[_TARGET].T)
     values.setdefault(_BIAS, np.zeros(len(values[_TARGET]), np.float32))
@@ -65,9 +72,9 @@ def load_adapted_weights(
     one = new.source is new and before.source is before
     if not one:
         source, shared_source = before.source.spell(new.source)
-    for name, weight in ours.items():
-        spelled, value = source if name == _SOURCE else target, values[name]
-        weight.assign(_means(value.T, spelled).T if name == _SOFTMAX else _means(value, spelled))
+    for kind, name in ours.items():
+        spelled, value = source if kind == _SOURCE else target, values[kind]
+        rest[name] = _means(value.T, spelled).T if kind == _SOFTMAX else _means(value, spelled)
     sides = [("Vocabulary", target, shared)]
     if not one:
         sides = [("Source", source, shared_source), ("Target", target, shared)]
@@ -76,6 +83,7 @@ def load_adapted_weights(
             f"{side}: of {len(spelled):,} pieces {kept:,} keep their rows, {len(spelled) - kept:,} "
             f"get the means of those of their old pieces."
         )
+    return rest
 
 
 def _check(config: RunConfig, other: RunConfig) -> None:
@@ -104,8 +112,8 @@ def _check(config: RunConfig, other: RunConfig) -> None:
         )
 
 
-def _rows(model: keras.Model) -> dict[str, keras.Variable]:
-    """Returns the weights that have a row, of the softmax matrix a column, for each id."""
+def _rows(model: keras.Model) -> dict[str, str]:
+    """Returns the names of the weights with a row, of the softmax matrix a column, for each id."""
     embedding = getattr(model, "embedding", None)
     if not isinstance(embedding, SharedEmbedding):
         raise UserError(
@@ -121,17 +129,7 @@ def _rows(model: keras.Model) -> dict[str, keras.Variable]:
         found[_SOFTMAX] = embedding.table.reverse_embeddings
     if embedding.bias is not None:
         found[_BIAS] = embedding.bias
-    return found
-
-
-def _others(model: keras.Model, rows: dict[str, keras.Variable]) -> dict[str, keras.Variable]:
-    """Returns all other weights by name."""
-    left = set(map(id, rows.values()))
-    return {name_in(model, each): each for each in own_weights(model) if id(each) not in left}
-
-
-def _value(weight: keras.Variable) -> np.ndarray:
-    return keras.ops.convert_to_numpy(weight.value)
+    return {kind: name_in(model, weight) for kind, weight in found.items()}
 
 
 def _means(rows: np.ndarray, spelled: Sequence[Sequence[int]]) -> np.ndarray:

@@ -12,10 +12,14 @@ from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
-from t2t_keras.training.checkpoints.names import checkpoint_at
-from t2t_keras.training.checkpoints.run_checkpoints import load_weights
-from t2t_keras.training.fewer_layers import load_fewer_layers
-from t2t_keras.training.other_vocabulary import load_adapted_weights
+from t2t_keras.training.checkpoints.names import checkpoint_at, named_alternative
+from t2t_keras.training.checkpoints.run_checkpoints import (
+    assign_weights,
+    load_weights,
+    read_weights,
+)
+from t2t_keras.training.fewer_layers import fewer_layers
+from t2t_keras.training.other_vocabulary import adapted_weights
 from t2t_keras.training.run_config import RunConfig
 
 
@@ -122,8 +126,8 @@ def load_first_weights(
       model: what is trained.
       config: the run that begins.
       source: the other, or a checkpoint in it.
-      adapt_vocabulary: whether it may have another vocabulary; see `load_adapted_weights`.
-      drop_layers: whether it may have more layers; see `load_fewer_layers`.
+      adapt_vocabulary: whether it may have another vocabulary; see `adapted_weights`.
+      drop_layers: whether it may have more layers; see `fewer_layers`.
 
     Raises:
       UserError: there is none, or its ids or weights mean something else than those of `config`.
@@ -157,10 +161,11 @@ def load_first_weights(
         raise UserError(
             f"--{flag}: expected a run, with its {what}, in {directory}.", code="no_run"
         )
+    with named_alternative(path):
+        weights = read_weights(path)
     if is_adapted:
-        load_adapted_weights(model, config, other, path)
+        weights = adapted_weights(weights, model, config, other, path)
     elif drop_layers:
-        load_fewer_layers(model, config, other, path)
-    else:
-        load_weights(model, path)
+        weights = fewer_layers(weights, config, other, path)
+    assign_weights(model, weights, path)
     print(f"Starting from the weights of {path}.")

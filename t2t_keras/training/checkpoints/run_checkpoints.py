@@ -214,9 +214,15 @@ def _assign(
         if name in arrays and arrays[name].shape != tuple(variable.shape)
     ]
     # A weight that the model does not have is as wrong as one that the checkpoint lacks.
-    wrong += [f"{name} is not there" for name in missing]
+    wrong += [
+        f"{name} is not there, {list(variables[name].shape)} in the model" for name in missing
+    ]
     beside = sorted(set(arrays) - set(variables))
-    wrong += [f"{name} is not in the model" for name in beside if name.startswith(f"{MODEL}/")]
+    wrong += [
+        f"{name} is {list(arrays[name].shape)} there, not in the model"
+        for name in beside
+        if name.startswith(f"{MODEL}/")
+    ]
     if wrong:
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         raise other_hyperparameters(path, f"{wrong[0]}{more}")

@@ -58,9 +58,9 @@ def test_layers_keep_their_weights(save_teacher, tmp_path, capsys):
     [
         ({}, dict(num_layers=5), ["encoder", " 4 ", " 5"]),
         ({}, dict(d_ff=16), ["feed_forward/inner/kernel", "[8, 8]", "[8, 16]"]),
-        (dict(pre_norm=True), dict(num_layers=2), ["encoder_norm/gamma", "[8]"]),
+        (dict(pre_norm=True), dict(num_layers=2), ["decoder_norm/beta", "[8]"]),
         (dict(softmax_bias=True), {}, ["bias", "[5]"]),
-        (dict(attention_bias=True), dict(num_layers=2), ["encoder_", "/bias", "[8]"]),
+        (dict(attention_bias=True), dict(num_layers=2), ["decoder_", "/bias", "[8]"]),
     ],
 )
 def test_refused(save_teacher, tmp_path, theirs, hparams, names):

@@ -137,8 +137,8 @@ def test_what_was_shared_may_be_divided_but_not_the_other_way_round(save_first, 
 @pytest.mark.parametrize(
     ("run", "code", "names"),
     [
-        (run_with(SECOND, d_ff=9), "other_model", ["inner/bias", "[8]", "[9]"]),
-        (run_with(SECOND, num_layers=2), "other_model", ["decoder_1/", "[8"]),
+        (run_with(SECOND, d_ff=9), "other_model", ["inner/kernel", "[8, 8]", "[8, 9]"]),
+        (run_with(SECOND, num_layers=2), "other_model", ["encoder_1/", "[8"]),
         (run_with(SECOND, "algorithmic_identity_binary40"), "not_text", ["algorithmic_identity"]),
         (run_with(Words.of(["p", "e", "u", "a"])), "other_vocabulary_kind", [".test_words"]),
     ],
