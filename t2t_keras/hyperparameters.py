@@ -108,7 +108,7 @@ class HParams(ModelConfig):
     microbatch_tokens: int = setting(
         4096,
         "most tokens per side, padding included, that one replica holds at once; a larger step is "
-        "accumulated, with the same update; auto (or 0) = the most that fit, found at the start",
+        "accumulated, with the same update; auto (or 0) = a whole step, halved until it fits",
         minimum=0,
         words={"auto": 0},
     )

@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from keras import ops
-
 from t2t_keras import registry
 from t2t_keras.data.batches import TokenBatchSampler, replica_batches
 from t2t_keras.data.dataset import Generated
@@ -30,10 +28,6 @@ _FEWEST_STEPS = 1000
 # A step is measured for so long, and on a CPU with at most so many tokens a side.
 _MEASURED_SECONDS, _MEASURED_TOKENS = 2.0, 4096
 _HOUR, _DAY = 3600.0, 86_400.0
-# The least time of a training that takes days; matrix products are about half of a step.
-LONG = _DAY / 2
-# The width of the matrices whose product is timed: a GPU is busy only with large ones.
-_SIDE, _SIDE_ON_GPU, _PRODUCTS = 512, 4096, 4
 
 
 def recommended_hparams(
@@ -102,33 +96,6 @@ def recommendation(generated: Generated, flags: Sequence[str]) -> str:
         f"To train with {hparams.set_name} for {hparams.train_steps:,} steps, which take about "
         f"{duration(seconds)} on {hardware_name(devices.gpus)}:{command}"
     )
-
-
-def least_seconds(step: backend.Step, hparams: HParams, steps: int) -> float:
-    """Returns the seconds that so many full steps take for their matrix products alone.
-
-    A weight is multiplied three times for each token, once forward and twice backward; one that is
-    not trained only twice, which is not taken into account.
-    """
-    a_product = seconds_of_a_product(bool(step.gpus), hparams.compute_dtype)
-    products = 3 * step.model.count_params() * hparams.batch_tokens / step.num_replicas
-    return steps * products * a_product
-
-
-def seconds_of_a_product(gpu: bool, dtype: str = "float32", tries: int = 3) -> float:
-    """Returns the seconds of a multiplication with an addition in a product of matrices.
-
-    It is the least of so many tries: what else runs slows single ones.
-    """
-    side = _SIDE_ON_GPU if gpu else _SIDE
-    matrix = ops.ones((side, side), dtype=dtype)
-
-    def multiply():
-        for _ in range(_PRODUCTS):
-            product = ops.matmul(matrix, matrix)
-        float(product[0, 0])  # Waits for all.
-
-    return min(_seconds(multiply) for _ in range(tries)) / _PRODUCTS / side**3
 
 
 def duration(seconds: float) -> str:

@@ -26,7 +26,7 @@ from t2t_keras.training.checkpoints.run_checkpoints import NEWEST_SAVED, Checkpo
 from t2t_keras.training.cost import CostMeter, TrainingCost, cost_in, hardware_name, same_cost
 from t2t_keras.training.distributed.sync import Actions, Workers
 from t2t_keras.training.evaluation import Evaluator, Sample, SplitLoss, read_evaluations
-from t2t_keras.training.memory.microbatch import microbatch_of_run
+from t2t_keras.training.memory.microbatch import Microbatch, microbatch_of_run
 from t2t_keras.training.options import TrainOptions, TrainResult
 from t2t_keras.training.prefetch import Prefetcher
 from t2t_keras.training.profiling import StepProfiler
@@ -39,8 +39,7 @@ from t2t_keras.training.progress import (
     Progress,
     RunClock,
 )
-from t2t_keras.training.recommendation import LONG, duration, least_seconds
-from t2t_keras.training.run_config import AUTO, RunConfig
+from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trained_model import load_first_weights
 
 # By when a new run shows whether it learns anything.
@@ -71,63 +70,99 @@ def train(
       UserError: the loss is NaN, or a checkpoint cannot be read or written.
     """
     options, workers, clock = options or TrainOptions(), workers or Workers(), clock or RunClock()
+    output_dir = Path(output_dir)
+    checkpoints = Checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
+    path = _first_state(checkpoints, config, output_dir, step, options, workers)
+    find = options.schedule != "evaluate"
+    microbatch = microbatch_of_run(step, config, generated, output_dir, workers, find)
+    # Of several workers one writes them, and the others may see them late.
+    found = read_evaluations(output_dir) if workers.is_chief else []
+    found = json.loads(workers.gather(json.dumps(found))[0])
+    evaluations = [entry for entry in found if entry["step"] <= step.steps_done()]
+    evaluator = None
+    if options.schedule != "train":
+        held = dataclasses.replace(config.hparams, microbatch_tokens=microbatch.tokens)
+        held_config = dataclasses.replace(config, hparams=held)
+        loss = SplitLoss(step, held_config, generated, "dev", options.eval_steps)
+        writes, by = workers.is_chief, options.best_by
+        evaluator = Evaluator(loss, output_dir, score, writes, evaluations, by)
     trainer = _Trainer(
-        config, generated, Path(output_dir), step, options, workers, score, clock, callbacks
+        config=config,
+        generated=generated,
+        output_dir=output_dir,
+        step=step,
+        options=options,
+        workers=workers,
+        clock=clock,
+        checkpoints=checkpoints,
+        microbatch=microbatch,
+        evaluator=evaluator,
+        callbacks=RunCallbacks(callbacks if workers.is_chief else None, step.model, evaluations),
+        saved_path=path,
     )
     return trainer.evaluate_only() if options.schedule == "evaluate" else trainer.run()
 
 
+def _first_state(
+    checkpoints: Checkpoints,
+    config: RunConfig,
+    output_dir: Path,
+    step: backend.Step,
+    options: TrainOptions,
+    workers: Workers,
+) -> str:
+    """Gives a step what it begins with; returns the path of its checkpoint, "" without one."""
+    path = workers.restore_newest(checkpoints, output_dir) or ""
+    if path:
+        print(f"Continuing from {path}.")
+        return path
+    if options.schedule == "evaluate":
+        newest_checkpoint(output_dir)  # Says that there is none.
+    elif options.warm_start_from:
+        changes = options.adapt_vocabulary, options.drop_layers
+        load_first_weights(step.model, config, options.warm_start_from, *changes)
+    elif config.hparams.lora_rank:
+        raise UserError(
+            f"lora_rank={config.hparams.lora_rank} trains what is added to the weights of another "
+            f"run. Name it: --warm_start_from=RUN.",
+            code="conflicting_settings",
+        )
+    step.begin()
+    return ""
+
+
 class _Trainer:
-    """One process of a run; see `train` for the arguments."""
+    """One process of a run, from what `train` has prepared."""
 
     def __init__(
-        self, config, generated, output_dir, step, options, workers, score, clock, callbacks
+        self,
+        *,
+        config: RunConfig,
+        generated: Generated,
+        output_dir: Path,
+        step: backend.Step,
+        options: TrainOptions,
+        workers: Workers,
+        clock: RunClock,
+        checkpoints: Checkpoints,
+        microbatch: Microbatch,
+        evaluator: Evaluator | None,
+        callbacks: RunCallbacks,
+        saved_path: str,
     ):
         self._config, self._output_dir, self._step = config, output_dir, step
         self._options, self._workers, self._clock = options, workers, clock
-        hparams = config.hparams
+        self._checkpoints, self._microbatch = checkpoints, microbatch
+        self._evaluator, self._callbacks, self._saved_path = evaluator, callbacks, saved_path
         self._variation = config.variation(generated)
-        self._checkpoints = Checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
-        self._saved_path = workers.restore_newest(self._checkpoints, output_dir) or ""
-        if self._saved_path:
-            print(f"Continuing from {self._saved_path}.")
-        elif options.schedule == "evaluate":
-            newest_checkpoint(output_dir)  # Says that there is none.
-        elif options.warm_start_from:
-            changes = options.adapt_vocabulary, options.drop_layers
-            load_first_weights(step.model, config, options.warm_start_from, *changes)
-        elif hparams.lora_rank:
-            raise UserError(
-                f"lora_rank={hparams.lora_rank} trains what is added to the weights of another "
-                f"run. Name it: --warm_start_from=RUN.",
-                code="conflicting_settings",
-            )
-        if not self._saved_path:
-            step.begin()
-        find = options.schedule != "evaluate"
-        self._microbatch = microbatch_of_run(step, config, generated, output_dir, workers, find)
-        self._first = self._done = step.steps_done()
-        # Of several workers one writes them, and the others may see them late.
-        found = read_evaluations(output_dir) if workers.is_chief else []
-        found = json.loads(workers.gather(json.dumps(found))[0])
-        evaluations = [each for each in found if each["step"] <= self._done]
-        self._evaluator = None
-        if options.schedule != "train":
-            found = dataclasses.replace(hparams, microbatch_tokens=self._microbatch.tokens)
-            found = dataclasses.replace(config, hparams=found)
-            loss = SplitLoss(step, found, generated, "dev", options.eval_steps)
-            writes = workers.is_chief
-            by = options.best_by
-            self._evaluator = Evaluator(loss, output_dir, score, writes, evaluations, by)
         self._generated, self._store = generated, generated.store("train")
-        self._last = max(hparams.train_steps, self._first)
+        self._first = self._done = step.steps_done()
+        self._last = max(config.hparams.train_steps, self._first)
         self._saved, self._saved_at = self._first or -1, 0.0
         self._evaluated, self._evaluation = -1, {}
         self._eval_secs = self._evaluate_at = options.eval_secs or np.inf
-        if options.eval_secs and not evaluations:
+        if options.eval_secs and not (evaluator and evaluator.history):
             self._evaluate_at = min(options.eval_secs, _FIRST_EVALUATION_SECONDS)
-        callbacks = callbacks if workers.is_chief else None
-        self._callbacks = RunCallbacks(callbacks, step.model, evaluations)
 
     def evaluate_only(self) -> TrainResult:
         """Measures the newest checkpoint."""
@@ -223,20 +258,13 @@ class _Trainer:
     def _warn(self, hparams: HParams) -> None:
         """Says what makes it likely that a training will disappoint."""
         left = self._last - self._first
-        # A cosine must keep its last step.
-        advice = "Start" if hparams.schedule == "cosine" else "Give {} --train_steps, or start"
-        seconds = least_seconds(self._step, hparams, left)
-        if seconds > LONG:
-            print(
-                f"The {left:,} steps left take about {duration(seconds)} on "
-                f"{self._cost.hardware}. {advice.format('fewer')} a new run with a smaller "
-                f"--hparams_set; {AUTO} chooses one.",
-                flush=True,
-            )
         if left and hparams.schedule in _WARMING_UP and hparams.warmup_steps >= self._last:
+            # A cosine must keep its last step.
+            is_fixed = hparams.schedule == "cosine"
+            advice = "Start" if is_fixed else "Give more --train_steps, or start"
             print(
                 f"The learning rate would still be rising at the last step: warmup_steps="
-                f"{hparams.warmup_steps:,}. {advice.format('more')} a new run with "
+                f"{hparams.warmup_steps:,}. {advice} a new run with "
                 f"--hparams=warmup_steps={max(self._last // 10, 1)} or so.",
                 flush=True,
             )

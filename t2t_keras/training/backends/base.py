@@ -93,13 +93,6 @@ class Step(abc.ABC):
         """
 
     @abc.abstractmethod
-    def fits(self, microbatch: Sequence[Batch]) -> bool:
-        """Returns whether the gradient of one part for each local replica fits into memory.
-
-        Raises `OutOfMemoryError` where no part can, since the sums of gradients do not fit.
-        """
-
-    @abc.abstractmethod
     def evaluate(self, microbatch: Sequence[Batch]) -> dict[str, float]:
         """Returns the sums of `token_sums` without dropout, over one part for each replica."""
 

@@ -75,18 +75,6 @@ class JaxStep(Step):
                 variable.assign(value)
         return numbers
 
-    def fits(self, microbatch: Sequence[Batch]) -> bool:
-        """See `Step`."""
-        try:
-            with _memory_errors():
-                given = self._totals, self._values(), 0, 0, microbatch[0], np.float32(1)
-                jax.block_until_ready(self._add_gradient(*given))
-        except OutOfMemoryError:
-            return False
-        finally:
-            self._totals = self._zero_totals()
-        return True
-
     def evaluate(self, microbatch: Sequence[Batch]) -> dict[str, float]:
         """See `Step`."""
         (part,) = microbatch

@@ -60,11 +60,9 @@ class TensorFlowStep(Step):
         self._packed = not xla
         seeds = tf.TensorSpec([len(self._seed_states), 2], tf.int64)
         parts = [(_IDS, _IDS, seeds)] * len(self.local_replicas)
-        accumulation = _compiled(input_signature=[parts, _TOKENS])
         self._gradients = _compiled(self._replica_gradients, jit_compile=xla or None)
         self._update = _compiled(self._one_update, input_signature=[parts, _TOKENS, _MEASURE])
-        self._accumulate = accumulation(functools.partial(self._one_accumulation, True))
-        self._try = accumulation(functools.partial(self._one_accumulation, False))
+        self._accumulate = _compiled(self._one_accumulation, input_signature=[parts, _TOKENS])
         self._apply = _compiled(self._apply_accumulated, input_signature=[_MEASURE])
         self._evaluate = _compiled(self._one_evaluation, input_signature=[parts])
         if xla:
@@ -91,19 +89,6 @@ class TensorFlowStep(Step):
             raise
         totals = {name: tf.add_n([part[name] for part in sums]) for name in sums[0]}
         return {**totals, "gradient_norm": norm}
-
-    def fits(self, microbatch: Sequence[Batch]) -> bool:
-        """See `Step`."""
-        with _memory_errors():
-            self._need_accumulators()
-        try:
-            with _memory_errors():
-                float(self._try(self._inputs(0, 0, microbatch), 1.0)["loss"])
-        except OutOfMemoryError:
-            return False
-        finally:
-            self._clear_accumulators()
-        return True
 
     def evaluate(self, microbatch: Sequence[Batch]) -> dict[str, float]:
         """See `Step`."""
@@ -156,14 +141,12 @@ class TensorFlowStep(Step):
         sums, norm = self._run(replica_update, parts)
         return {**self._first(sums), "gradient_norm": self._finish(norm)}
 
-    def _one_accumulation(self, together, parts, tokens):
-        """Adds the parts' gradients; unless `together`, without the other replicas."""
-
+    def _one_accumulation(self, parts, tokens):
         def replica_accumulation(*inputs):
             gradients, sums = self._gradients(*inputs, tokens)
             for accumulator, gradient in zip(self._accumulators, gradients, strict=True):
                 accumulator.assign_add(gradient)
-            return self._replica_total(sums) if together else sums
+            return self._replica_total(sums)
 
         return self._first(self._run(replica_accumulation, parts))
 

@@ -1,14 +1,14 @@
-"""How many tokens a replica holds at once: the most that fit, remembered, and halved."""
+"""How many tokens a replica holds at once: a whole step, or half as many as often as needed."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from t2t_keras.data.batches import TokenBatchSampler, largest_microbatch
 from t2t_keras.data.dataset import Generated, open_generated
-from t2t_keras.errors import TRY_AGAIN, OutOfMemoryError, UserError
+from t2t_keras.errors import TRY_AGAIN, UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.state import read_json, write_json
 from t2t_keras.training.backends import base as backend
@@ -26,15 +26,10 @@ from t2t_keras.training.options import TrainOptions
 from t2t_keras.training.run_config import RunConfig
 
 _FILE = "microbatch.json"
-# The search ends when what fits and what does not are so close.
-_CLOSE = 1.1
-# Processes have grown to 1.4 to 1.9 times the estimate of what passes during a step: a run that
-# continues keeps its number while there is as much.
-_MARGIN, _LEAST_MARGIN = 2.25, 1.9
 
 
 class Microbatch:
-    """The most tokens a side that a replica holds at once, remembered in the run's directory.
+    """The tokens a side that a replica holds at once at most, remembered in the run's directory.
 
     Dropout masks depend on how a step is split, so a run must split as before to continue bit for
     bit. Elsewhere other sizes fit: with other GPUs, or another number of replicas. Workers share
@@ -108,27 +103,6 @@ class Microbatch:
         return tokens
 
 
-def most_that_fit(fits: Callable[[int], bool], fewest: int, most: int) -> int:
-    """Returns the largest number that fits, to a tenth, found by trial; 0 if `fewest` does not.
-
-    What is smaller than a number that fits must fit too. `fits` may raise `OutOfMemoryError` to say
-    that nothing can.
-    """
-    try:
-        if fits(most):
-            return most
-        if most == fewest or not fits(fewest):
-            return 0
-    except OutOfMemoryError:
-        return 0
-    fitting, too_many = fewest, most
-    while too_many > max(fitting * _CLOSE, fitting + 1):
-        # The geometric mean: sizes are a matter of factors. Rounded up, so that it lies between.
-        middle = int((fitting * too_many) ** 0.5) + 1
-        fitting, too_many = (middle, too_many) if fits(middle) else (fitting, middle)
-    return fitting
-
-
 def microbatch_of_run(
     step: backend.Step,
     config: RunConfig,
@@ -137,73 +111,65 @@ def microbatch_of_run(
     workers: Workers,
     find: bool = True,
 ) -> Microbatch:
-    """Returns the microbatch of a run: as requested, as remembered, or the most that fit.
+    """Returns the microbatch of a run: as requested, as remembered, or one for this machine.
 
-    On a GPU sizes are tried with the longest sentences, which take the most attention and as many
-    logits as any. On a CPU, where a process that takes too much is killed, the memory of a step is
-    estimated and compared with what is free; when a run continues, also for what it remembers. All
-    workers take the smallest number that one finds. Without `find`, an unknown number stays so.
+    On a GPU that is a whole step, which is halved when it runs out of memory. On a CPU, where a
+    process that takes too much is killed, it is a whole step halved until what `step_memory`
+    estimates takes at most half of the free memory. All workers take the smallest number of one of
+    them. Without `find`, an unknown number stays so.
 
     Raises:
       UserError: not even one sentence fits, or the system does not tell the free memory.
     """
-    hparams, gpus, fixed, cluster = config.hparams, step.gpus, step.fixed_shapes, workers.cluster
+    hparams, gpus, cluster = config.hparams, step.gpus, workers.cluster
     microbatch = Microbatch(output_dir, hparams, gpus, step.num_replicas, cluster)
     microbatch.tokens = workers.all_reduce_min(microbatch.tokens)
-    if not find or hparams.microbatch_tokens or (gpus and microbatch.tokens):
+    if microbatch.tokens or not find:
         return microbatch
-    batches = _batches(generated, hparams)
-    # Workers of one machine look at the same time, before any of them takes much.
-    free = free_memory()
-    if free is not None and cluster:
-        free //= cluster.local_workers
+    batches, fewest = _batches(generated, hparams), hparams.max_length
+    growth = config.variation(generated).growth(generated.store("train"))
+    whole = round(growth * batches.most_padded(step.num_replicas, step.fixed_shapes))
+    tokens, how = max(whole, fewest), f"a whole step on {hardware_name(gpus)}"
+    if not gpus:
+        tokens, how = _fitting_on_a_cpu(step, config, batches, tokens, cluster)
+    microbatch.remember(workers.all_reduce_min(tokens))
+    least = ", the least of all workers" if cluster else ""
+    print(f"microbatch_tokens=auto: {microbatch.tokens:,}, {how}{least}.", flush=True)
+    return microbatch
 
+
+def _fitting_on_a_cpu(
+    step: backend.Step,
+    config: RunConfig,
+    batches: TokenBatchSampler,
+    tokens: int,
+    cluster: Cluster | None,
+) -> tuple[int, str]:
+    """Returns a microbatch of at most so many tokens, 0 if one sentence does not fit; and why."""
+    hparams, fewest, free = config.hparams, config.hparams.max_length, free_memory()
+    if free is None:
+        raise UserError(
+            "microbatch_tokens=auto: the system does not tell how much memory is free. Give a "
+            "number.",
+            code="unknown_memory",
+        )
+    # Workers of one machine look at the same time, before any of them takes much.
+    free //= cluster.local_workers if cluster else 1
     trained = None
     if hparams.trainable:
         trained = sum(math.prod(weight.shape) for weight in step.model.trainable_weights)
 
-    def tried(tokens: int) -> bool:
-        return step.fits([largest_microbatch(tokens, batches.longest, fixed)] * step.num_replicas)
-
-    def estimated(tokens: int, margin: float = _MARGIN) -> bool:
-        rows, length = largest_microbatch(tokens, batches.longest, fixed).source.shape
+    def needed(tokens: int) -> int:
+        rows, length = largest_microbatch(tokens, batches.longest, step.fixed_shapes).source.shape
         memory = step_memory_with(hparams, config.tokenizer, rows * length, length, True, trained)
         # Weights and moments are there already.
-        sums = memory["accumulators"]
-        passing = memory["at most"] - memory["weights"] - memory["optimizer"] - sums
-        return len(step.local_replicas) * (sums + margin * passing) <= free
+        passing = memory["at most"] - memory["weights"] - memory["optimizer"]
+        return len(step.local_replicas) * passing
 
-    if not gpus:
-        if microbatch.tokens:
-            still_fits = free is None or estimated(microbatch.tokens, _LEAST_MARGIN)
-            if not still_fits:
-                print(
-                    f"microbatch_tokens={microbatch.tokens:,} exceeds the memory that is free now: "
-                    f"it is determined again. Steps that are split differently use different "
-                    f"dropout masks.",
-                    flush=True,
-                )
-            if workers.all_reduce_min(int(still_fits)):
-                return microbatch
-        if free is None:
-            raise UserError(
-                "microbatch_tokens=auto: the system does not tell how much memory is free. Give a "
-                "number.",
-                code="unknown_memory",
-            )
-    # One sentence must fit, in training and in evaluation.
-    growth = config.variation(generated).growth(generated.store("train"))
-    fewest, most = hparams.max_length, round(growth * batches.most_padded(step.num_replicas, fixed))
-    found = most_that_fit(tried if gpus else estimated, fewest, max(most, fewest))
-    microbatch.remember(workers.all_reduce_min(found))
-    how = f"tried on {hardware_name(gpus)}" if gpus else f"for {free / 1e9:,.1f} GB of free memory"
-    least_of_all = ", the least of all workers" if cluster else ""
-    print(
-        f"microbatch_tokens=auto: {microbatch.tokens:,}, {how}, with sentences of "
-        f"{batches.longest} tokens{least_of_all}.",
-        flush=True,
-    )
-    return microbatch
+    while tokens > fewest and 2 * needed(tokens) > free:
+        tokens = max(tokens // 2, fewest)
+    how = f"for {free / 1e9:,.1f} GB of free memory, with sentences of {batches.longest} tokens"
+    return tokens if needed(tokens) <= free else 0, how
 
 
 def dry_run(

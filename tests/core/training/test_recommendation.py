@@ -19,7 +19,7 @@ from t2t_keras.hyperparameters import HParams
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.training import recommendation
 from t2t_keras.training.backends import base as backend
-from t2t_keras.training.recommendation import duration, least_seconds, recommended_hparams
+from t2t_keras.training.recommendation import duration, recommended_hparams
 
 PROBLEM = "algorithmic_reverse_binary40"
 SETTINGS = "train_size=200,dev_size=10,train_length=10,dev_length=10"
@@ -124,19 +124,6 @@ def test_what_cannot_be_recommended_leaves_the_data(tmp_path, capsys, own_regist
     assert "there is none" in capsys.readouterr().out
     t2t_datagen.run(["t2t-datagen", *given, "--norecommend"])
     assert "there is none" not in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("replicas", "gpus", "side"), [(1, [], 512), (4, ["a"], 4096)])
-def test_the_least_time_is_that_of_the_products(monkeypatch, replicas, gpus, side):
-    model = SimpleNamespace(count_params=lambda: 1_000_000)
-    step = SimpleNamespace(model=model, num_replicas=replicas, gpus=gpus)
-    on_cpu = SimpleNamespace(model=model, num_replicas=1, gpus=[])
-    assert 0 < least_seconds(on_cpu, HParams(), 100) < 100 * 6e6 * 25_000 / 1e8
-    monkeypatch.setattr(recommendation, "_seconds", lambda call: 8.0)
-    # A product takes 2 seconds, and each weight is multiplied three times a token.
-    multiplied = 100 * 3 * 1_000_000 * 25_000 / replicas
-    found = least_seconds(step, HParams(), 100)
-    assert found == pytest.approx(multiplied * 2 / side**3)
 
 
 def test_a_warm_start_needs_a_run_whose_length_does_not_count(tmp_path, make_record):

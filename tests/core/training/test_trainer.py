@@ -360,18 +360,6 @@ def test_a_warm_up_beyond_the_last_step_is_said(run, capsys, schedule, steps, ad
     assert flags == advised
 
 
-@pytest.mark.parametrize(("steps", "told"), [(3, False), (10**12, True)])
-def test_a_run_of_over_a_day_is_said_before_its_first_step(run, capsys, steps, told):
-    said = []
-
-    def stop(step, number, sums):
-        said.append(capsys.readouterr().out)
-        step.model.stop_training = True
-
-    run(train_steps=steps, after=stop)
-    assert bool(re.search(r" [\d,]+ days \D+ \d+ cores", said[0])) == told
-
-
 def test_over_long_pairs_are_counted(run, capsys, generated, monkeypatch):
     monkeypatch.setattr(TokenBatchSampler, "fill", lambda _: (0.25, 0.5))
     run(options=TrainOptions(), train_steps=1, max_length=8)

@@ -1,4 +1,4 @@
-"""The search for the most tokens that fit, what is remembered of it, and the dry run."""
+"""The tokens that a replica holds at once, what is remembered of them, and the dry run."""
 
 import re
 import types
@@ -7,34 +7,17 @@ import pytest
 from refusals import refused
 
 from t2t_keras.data.batches import TokenBatchSampler, split_batch
-from t2t_keras.errors import OutOfMemoryError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.base import Devices
 from t2t_keras.training.distributed.cluster import Cluster
 from t2t_keras.training.distributed.sync import Workers
 from t2t_keras.training.memory import microbatch
-from t2t_keras.training.memory.microbatch import (
-    Microbatch,
-    dry_run,
-    microbatch_of_run,
-    most_that_fit,
-)
+from t2t_keras.training.memory.microbatch import Microbatch, dry_run, microbatch_of_run
 from t2t_keras.training.options import TrainOptions
 
 AUTO = HParams(microbatch_tokens=0)
 TWO = Cluster(("a:1", "b:1"), 0)
-
-
-@pytest.mark.parametrize("limit", [256, 257, 4095, 24_999, 25_000])
-def test_the_search_ends_just_below_what_does_not_fit(limit):
-    tried = []
-    found = most_that_fit(lambda tokens: tried.append(tokens) or tokens <= limit, 256, 25_000)
-    assert limit / 1.1 - 1 <= found <= limit
-    assert found in tried
-    assert len(tried) <= (1 if limit == 25_000 else 9)
-    assert most_that_fit(lambda tokens: tokens < 256, 256, 25_000) == 0
-    assert most_that_fit(lambda tokens: tokens <= 5, 3, 20) == 5
 
 
 def test_what_was_found_is_remembered_for_its_circumstances(tmp_path):
@@ -77,21 +60,14 @@ def test_a_file_that_cannot_be_read_is_not_used(tmp_path, capsys, content):
 
 @pytest.fixture
 def find(generated, make_record, tmp_path):
-    """find(held, ...): the tokens of a run in `directory`, which begins there or continues.
+    """find(gpus, ...): the tokens of a run in `directory`, which begins there or continues.
 
-    Its GPUs hold so many tokens; without, it is on a CPU, where nothing may be tried. Workers of a
-    `cluster` first give the numbers `others`, in turn; then, the same as this one.
+    Workers of a `cluster` first give the numbers `others`, in turn; then, the same as this one.
     """
 
-    def find(held=0, directory="run", replicas=2, cluster=None, others=(), tokens=0, trainable=()):
-        def fits(parts):
-            assert len(parts) == 2
-            if held < 32:
-                raise OutOfMemoryError("the sums of gradients do not fit")
-            return parts[0].source.size <= held
-
-        step = types.SimpleNamespace(fixed_shapes=False, fits=fits, num_replicas=replicas)
-        step.local_replicas, step.gpus = range(replicas), ["Some GPU"] * 2 * bool(held)
+    def find(gpus=0, directory="run", replicas=2, cluster=None, others=(), tokens=0, trainable=()):
+        step = types.SimpleNamespace(fixed_shapes=False, num_replicas=replicas)
+        step.local_replicas, step.gpus = range(replicas), ["Some GPU"] * gpus
         workers, given = Workers(cluster), iter(others)
         workers.gather = lambda text: [text, next(given, text)]
         record = make_record(microbatch_tokens=tokens, batch_tokens=3000, trainable=trainable)
@@ -102,6 +78,13 @@ def find(generated, make_record, tmp_path):
 
 
 @pytest.fixture
+def whole(generated):
+    """The tokens a side that one of two replicas gets of the fullest step."""
+    lengths = generated.store("train").lengths
+    return TokenBatchSampler(lengths, 3000, 32, seed=0).most_padded(2, False)
+
+
+@pytest.fixture
 def free(monkeypatch):
     """A list whose number is the bytes of memory that are free."""
     free = [4_000_000]
@@ -109,63 +92,51 @@ def free(monkeypatch):
     return free
 
 
-def test_on_a_gpu_sizes_are_tried(find, generated, capsys):
-    longest = int(generated.store("train").lengths.max())
-    assert 200 / 1.1 - longest <= find(200) <= 200
+def test_on_a_gpu_a_whole_step_is_begun_with(find, whole, capsys):
+    assert find(gpus=2) == whole
     assert "2 x Some GPU" in capsys.readouterr().out
-    with refused("out_of_memory", "max_length=32"):
-        find(1, "without room for the sums of gradients")
 
 
-def test_workers_take_the_least_that_one_of_them_finds(find):
-    # Nothing is remembered; another worker finds that 150 fit.
-    assert find(400, cluster=TWO, others=["0", "150"]) == 150
-    assert find(160, cluster=TWO) == 150, "what is remembered"
-    assert find(400) > 300, "alone, all fits that can"
+def test_workers_take_the_least_of_one_of_them(find, whole):
+    # Nothing is remembered; another worker has memory for 150.
+    assert find(gpus=2, cluster=TWO, others=["0", "150"]) == 150
+    assert find(gpus=2, cluster=TWO) == 150, "what is remembered"
+    assert find(gpus=2) == whole, "alone"
     # If another does not know it, as when a file is seen late, all determine it again.
-    assert find(400, cluster=TWO, others=["0", "140"]) == 140
+    assert find(gpus=2, cluster=TWO, others=["0", "140"]) == 140
     with refused("out_of_memory", "max_length=32"):
-        find(400, cluster=TWO, others=["0", "0"])
+        find(gpus=2, cluster=TWO, others=["0", "0"])
 
 
-def test_on_a_cpu_memory_is_estimated(find, free):
+def test_on_a_cpu_memory_is_estimated(find, whole, free):
     found = find()
-    assert 13 < found < 3000 / 2
+    halves = [whole]
+    while halves[-1] > 32:
+        halves.append(max(halves[-1] // 2, 32))
+    assert found in halves[1:-1]
     # Workers of one machine share its memory.
-    assert find(directory="here", cluster=Cluster(("a:1", "a:2"), 1)) < 0.6 * found
+    assert find(directory="here", cluster=Cluster(("a:1", "a:2"), 1)) == max(found // 2, 32)
     assert find(directory="elsewhere", cluster=Cluster(("a:1", "b:2"), 1)) == found
     # One replica has all of the memory, and what fitted beside another is not taken for it.
-    assert find(replicas=1) > 1.5 * found
+    assert find(replicas=1) > found
     free[0] = 2 * free[0]
-    assert find(directory="more") > 1.5 * found
+    assert find(directory="more") == halves[halves.index(found) - 1]
+    free[0] = 10**12
+    assert find(directory="enough") == whole
     for free[0], code, named in (
         (None, "unknown_memory", "microbatch_tokens=auto"),
-        (500_000, "out_of_memory", "max_length=32"),
+        (250_000, "out_of_memory", "max_length=32"),
     ):
         with refused(code, named):
             find(directory=f"{free[0]} bytes")
     assert find(directory="frozen", trainable=("a few",)), "without sums for all weights"
 
 
-def test_what_was_found_is_kept_until_less_memory_is_free(find, free):
+def test_a_run_that_continues_splits_its_steps_as_before(find, free):
     found = find()
-    # A run that continues splits its steps as before.
-    for free[0] in (3_700_000, 8_000_000, None):
+    for free[0] in (1_000_000, 8_000_000, None):
         assert find() == found
-    free[0] = 2_000_000
-    less = find()
-    assert less < found / 1.5
-    free[0] = 8_000_000
-    assert find() == less, "and that is remembered"
-    free[0] = 1000
     assert find(tokens=512) == 512, "what is requested is not estimated"
-
-
-def test_what_no_longer_fits_another_worker_is_determined_again(find, free):
-    found = find(cluster=TWO)
-    free[0] = 8_000_000
-    assert find(cluster=TWO) == found
-    assert find(cluster=TWO, others=[str(found), "0"]) > found
 
 
 @pytest.fixture
