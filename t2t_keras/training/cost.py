@@ -61,7 +61,7 @@ class CostMeter:
 
         See `TrainingCost`.
         """
-        return self._before and round(self._before.seconds + seconds, 3)
+        return None if self._before is None else round(self._before.seconds + seconds, 3)
 
     def head(self, seconds: float, epoch_sums: Mapping[str, float] | None = None) -> dict[str, Any]:
         """Returns what a checkpoint's head says of the cost; {} = unknown.
@@ -73,7 +73,7 @@ class CostMeter:
         parts = [*filter(None, before.hardware.split(_THEN)), self.hardware]
         cost = TrainingCost(
             target_tokens=before.target_tokens + self._tokens,
-            seconds=self.seconds(seconds),
+            seconds=round(before.seconds + seconds, 3),
             hardware=_THEN.join(dict.fromkeys(parts)),
             epoch_sums=epoch_sums or {},
         )

@@ -52,7 +52,7 @@ def adapted_weights(
     _check(config, other)
     ours = _rows(model)
     kinds = {name: kind for kind, name in ours.items()}
-    values, rest = {}, {}
+    values, rest = dict[str, np.ndarray](), dict[str, np.ndarray]()
     for name, array in weights.items():
         kind = kinds.get(name) or _KINDS.get(_SIDE.sub("", name, count=1))
         if kind == _TARGET and name.startswith("source_"):

@@ -187,17 +187,18 @@ def _best_mean(
     """
     # In float64, so that the mean does not depend on the order.
     sums: dict[str, np.ndarray] = {}
-    taken, newest, lowest, best = list[str](), dict[str, Any](), math.inf, None
+    taken, newest, lowest = list[str](), dict[str, Any](), math.inf
+    best = _Mean({}, [], {})
     for path, arrays, head in _intact(paths):
         taken.insert(0, path)
         newest = newest or head
-        weights = weights_of(arrays)
-        sums = {name: sums.get(name, 0.0) + np.float64(weights[name]) for name in weights}
+        for name, weight in weights_of(arrays).items():
+            sums[name] = sums.get(name, np.zeros(weight.shape, np.float64)) + weight
         mean = {name: (total / len(taken)).astype(np.float32) for name, total in sums.items()}
         if measure:
             loss = measure(mean, path)
             print(f"Dev loss of the mean of {len(taken)} from {Path(path).name} on: {loss:.4f}")
-        if not best or not measure or loss < lowest:  # A loss may be NaN.
+        if not best.paths or not measure or loss < lowest:  # A loss may be NaN.
             best = _Mean(mean, list(taken), newest)
             lowest = loss if measure else lowest
         if len(taken) == most or (measure and len(taken) - len(best.paths) >= _PATIENCE):

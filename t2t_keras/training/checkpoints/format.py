@@ -12,7 +12,7 @@ import os
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -20,6 +20,8 @@ import numpy as np
 from t2t_keras.errors import UserError
 from t2t_keras.io.atomic import replaced_atomically
 from t2t_keras.io.foreign import check_regular
+
+Result = TypeVar("Result")
 
 SUFFIX = ".safetensors"
 _VERSION = 1
@@ -95,7 +97,7 @@ def write(
     with replaced_atomically(Path(path)) as file:
         file.seek(8 + room)
         for name, array in arrays.items():
-            part = value(array).reshape(-1).view(np.uint8)
+            part = value(array).reshape(-1).view(np.uint8).data
             checksums[name] = zlib.crc32(part)
             file.write(part)
         file.seek(0)
@@ -130,7 +132,7 @@ def read_head(path: str | Path) -> dict[str, Any]:
     return _checked(path, lambda file: _read_header(file)[1])
 
 
-def _checked(path: str | Path, read_from):
+def _checked(path: str | Path, read_from: Callable[[BinaryIO], Result]) -> Result:
     # Opening a FIFO would block until there is a writer.
     check_regular([Path(path)])
     try:

@@ -87,7 +87,7 @@ def named_alternative(path: str | Path) -> Iterator[None]:
         earlier = [
             other
             for other in checkpoint_paths(Path(path).parent)
-            if step is not None and step_of(other) < step and _is_intact(other)
+            if step is not None and known_step_of(other) < step and _is_intact(other)
         ]
         if not earlier:
             raise

@@ -262,7 +262,7 @@ def _named(state: Mapping[str, Any]) -> dict[str, Any]:
         parts[MODEL] = {name_in(model, weight): weight for weight in model.weights}
     if isinstance(optimizer, keras.optimizers.Optimizer):
         parts["optimizer"] = _named_in_optimizer(optimizer, model)
-    named = {}
+    named: dict[str, Any] = {}
     for part, content in parts.items():
         if isinstance(content, Mapping):
             named |= {f"{part}/{name}": value for name, value in content.items()}

@@ -5,10 +5,10 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from t2t_keras.errors import UserError
-from t2t_keras.training.checkpoints.names import checkpoint_paths, step_of
+from t2t_keras.training.checkpoints.names import checkpoint_paths, known_step_of
 from t2t_keras.training.run_config import RunConfig
 
 Found = TypeVar("Found")
@@ -144,11 +144,11 @@ def files_by_name_and_step(directory: str | Path) -> dict[str, dict[int, str]]:
 
 
 def follow_run(
-    output_dir: str | Path, policy: PollPolicy = NO_WAIT, min_steps: int = 0, **options
+    output_dir: str | Path, policy: PollPolicy = NO_WAIT, min_steps: int = 0, **options: Any
 ) -> CheckpointWatcher:
     """Follows the checkpoints of a run."""
     return CheckpointWatcher(
-        lambda: {step_of(path): path for path in checkpoint_paths(output_dir)},
+        lambda: {known_step_of(path): path for path in checkpoint_paths(output_dir)},
         policy,
         min_steps=min_steps,
         # Read each time: a run that is continued may get more steps.
