@@ -313,7 +313,7 @@ def read_lines(
     most, language = config.max_input_length, problem.languages()[0]
     for number, ids in zip(filled, encoded, strict=True):
         front = problem.words_in_front(seen[number])
-        rest, count = seen[number].removeprefix(front), count_words(front)
+        rest, count = seen[number].removeprefix(front), count_words(front) if front else 0
         texts, ids_of_parts, first_words = [rest], [ids], [0]
         if config.split_long and len(ids) > most:
             texts = sentences(rest, language)

@@ -236,11 +236,10 @@ class KerasEngine(Scorer, Engine):
             models if isinstance(models, Sequence) else [models],
             with_coverage=config.coverage_penalty > 0,
         )
-        constraints = Constraints(
-            config.min_length,
-            forbidden_sequences(forbidden, tokenizer),
-            word_boundaries(tokenizer) if forbidden else (),
-        )
+        phrases = ()
+        if forbidden:
+            phrases = forbidden_sequences(forbidden, tokenizer), word_boundaries(tokenizer)
+        constraints = Constraints(config.min_length, *phrases)
         super().__init__(ensemble, config, _batches_at_once(config))
         self.models = ensemble.models
         self.search = Search(ensemble, config, constraints)
