@@ -13,7 +13,7 @@ _PACKAGING = "packaging>=24.2,<26"
 
 def version() -> str:
     """Returns `__version__` of the package without importing it."""
-    source = (ROOT / "t2t_keras" / "__init__.py").read_text(encoding="utf-8")
+    source = (ROOT / "t2t_keras" / "_version.py").read_text(encoding="utf-8")
     return re.search(r'^__version__ = "(.+)"$', source, flags=re.MULTILINE)[1]
 
 

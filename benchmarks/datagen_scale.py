@@ -34,11 +34,10 @@ from pathlib import Path
 from absl import app, flags
 from measuring import in_own_process, peak_bytes
 
-from t2t_keras import registry
 from t2t_keras.data.batches import TokenBatchSampler, make_batch, split_batch
 from t2t_keras.data.dataset import Generated, read_manifest
 from t2t_keras.data.generate import generate
-from t2t_keras.data.problem import Problem
+from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.environment import usable_cores
 from t2t_keras.text.files import read_lines
 
@@ -131,7 +130,7 @@ def _run(
     started = time.time()
     data = folder / ("beam" if runner else "data")
     beam = dict(beam_runner=runner, beam_pipeline_options=options)
-    generate(registry.problem("parallel_text", config), data, folder, num_workers, **beam)
+    generate(make_problem("parallel_text", config), data, folder, num_workers, **beam)
     ended = time.time()
     learned = (data / "parallel_text" / "vocab.model").stat().st_mtime
     # The direct runner works in this process.

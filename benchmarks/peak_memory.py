@@ -106,11 +106,12 @@ def _megabytes(case: _Case) -> tuple[float, float, float]:
 
 def _megabytes_to_translate(lines: int, run: str) -> float:
     from t2t_keras import registry
+    from t2t_keras.data.problem import make_problem
     from t2t_keras.decoding.jobs.files import translate_file
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 
-    toy = [source for source, _ in registry.problem("translate_ende_toy").examples("dev")]
+    toy = [source for source, _ in make_problem("translate_ende_toy").examples("dev")]
     if run:
         translator = Translator.from_run(run)
     else:

@@ -110,7 +110,6 @@ def _decode_exported(workload, name: str, hparams, vocab_size: int, version: str
 
     from t2t_keras.decoding.config import DecodeConfig
     from t2t_keras.interop.engines.ctranslate2 import CTranslate2Engine
-    from t2t_keras.interop.engines.ctranslate2_export import Export
     from t2t_keras.interop.exporters.ctranslate2 import write_model
     from t2t_keras.models.transformer import Transformer
 
@@ -121,8 +120,7 @@ def _decode_exported(workload, name: str, hparams, vocab_size: int, version: str
     config = DecodeConfig(batches_at_once=_BATCHES_AT_ONCE.value, **limits)
     with tempfile.TemporaryDirectory() as folder:
         write_model(model, (names, names), Path(folder), _EXPORT_DTYPE.value, 100)
-        export = Export(Path(folder), None, None, {}, _EXPORT_DTYPE.value, 0)
-        engine = CTranslate2Engine(export, config)
+        engine = CTranslate2Engine(Path(folder), config, _EXPORT_DTYPE.value, 0)
 
     def search(source):
         rows = [row[row > 0] for row in source]

@@ -13,9 +13,8 @@ Importing the package is cheap: each name loads what it needs when it is first u
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from t2t_keras._version import __version__
 from t2t_keras.environment import prepare_tensorflow
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Adam",
@@ -54,7 +53,7 @@ __all__ = [
     "train",
 ]
 _HOMES = {
-    "problem": ("t2t_keras.registry", "problem"),
+    "problem": ("t2t_keras.data.problem", "make_problem"),
     "hparams": ("t2t_keras.registry", "hparams"),
     "HParams": ("t2t_keras.hyperparameters", "HParams"),
     "Problem": ("t2t_keras.data.problem", "Problem"),
@@ -80,6 +79,7 @@ _HOMES = {
 if TYPE_CHECKING:
     from t2t_keras.data.generate import generate as generate_data
     from t2t_keras.data.problem import Problem
+    from t2t_keras.data.problem import make_problem as problem
     from t2t_keras.decoding.confidence import confidences
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.errors import UserError
@@ -89,7 +89,6 @@ if TYPE_CHECKING:
     from t2t_keras.registry import (
         hparams,
         import_user_directory,
-        problem,
         register_activation,
         register_augmentation,
         register_feed_forward,

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-import t2t_keras
+from t2t_keras._version import __version__
 from t2t_keras.errors import UserError
 
 _SETTINGS = {
@@ -119,14 +119,14 @@ def quicken_tensorflow() -> None:
 _PACKAGES = ("tensorflow", "tensorflow-text", "jax", "keras", "sentencepiece", "numpy")
 # `Path` leaves one slash of two.
 _URL = re.compile(r"[A-Za-z][\w+.-]+:/", re.ASCII)
-_ROOT = Path(t2t_keras.__file__).resolve().parents[1]
+_ROOT = Path(__file__).resolve().parents[1]
 
 
 def installed_versions(*others: str) -> dict[str, str]:
     """Returns the version of Python, of this package, of those whose numbers matter, and others."""
     from importlib import metadata  # It takes as long as all else that --help needs.
 
-    versions = {"python": platform.python_version(), "t2t_keras": t2t_keras.__version__}
+    versions = {"python": platform.python_version(), "t2t_keras": __version__}
     for package in (*_PACKAGES, *others):
         try:
             versions[package] = metadata.version(package)
@@ -143,7 +143,7 @@ def source_version(root: Path = _ROOT) -> str:
             return subprocess.run(
                 command, capture_output=True, text=True, timeout=60, check=True
             ).stdout.strip()
-    return f"t2t_keras {t2t_keras.__version__}"
+    return f"t2t_keras {__version__}"
 
 
 _TENSORFLOW_FLAG = "--tf_xla_persistent_cache_directory"

@@ -11,7 +11,7 @@ from keras.callbacks import Callback
 
 from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
-from t2t_keras.data.problem import Problem
+from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError, nearest
 from t2t_keras.hyperparameters import HParams, override_hparams
@@ -109,7 +109,7 @@ def train(
         )
     if "warm_start_from" in options:
         options["warm_start_from"] = expanded(options["warm_start_from"])
-    problem = registry.problem(problem) if isinstance(problem, str) else problem
+    problem = make_problem(problem) if isinstance(problem, str) else problem
     if hparams == AUTO and RunConfig.exists(output_dir):
         hparams = RunConfig.load(output_dir).hparams
     elif hparams == AUTO:

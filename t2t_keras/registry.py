@@ -28,9 +28,8 @@ import inspect
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from t2t_keras import settings
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import (
@@ -43,9 +42,6 @@ from t2t_keras.hyperparameters import (
 from t2t_keras.model_config import ACTIVATIONS, FEED_FORWARDS, POSITION_ENCODINGS
 from t2t_keras.settings import Registry
 
-if TYPE_CHECKING:
-    from t2t_keras.data.problem import Problem
-
 ProblemClass = TypeVar("ProblemClass", bound=type)
 
 PROBLEMS = Registry("problem", "t2t_keras.problems")
@@ -56,7 +52,7 @@ AUGMENTATIONS = Registry("augmentation", "t2t_keras.data.augmentation")
 PAIR_TRANSFORMS = Registry("pair transform")
 LINE_STAGES = Registry("line stage")
 LINE_STAGE_FILES = Registry("line stage file")
-ENGINES = Registry("engine", "t2t_keras.decoding.engines.base")
+ENGINES = Registry("engine", "t2t_keras.decoding.engines.stored")
 EXPORT_FORMATS = Registry("export format")
 METRICS = Registry("metric", "t2t_keras.metrics.bleu")
 
@@ -95,22 +91,6 @@ def register_problem(problem_class: ProblemClass) -> ProblemClass:
         problem_class.__doc__ = problem_class.__doc__ or " "
         dataclasses.dataclass(frozen=True)(problem_class)
     return PROBLEMS.add(problem_class)
-
-
-def problem(name: str, config: str | Mapping[str, Any] = "") -> "Problem":
-    """Returns the problem called `name`; a name that ends in `_rev` has its languages swapped.
-
-    Args:
-      name: a registered name, with or without `_rev`.
-      config: "name=value,..." or a mapping, as `--problem_config` takes it.
-
-    Raises:
-      UserError: no such problem, one without a reverse, or a setting that it does not have.
-    """
-    reverse = name.endswith("_rev") and name not in PROBLEMS
-    problem_class = PROBLEMS[name.removesuffix("_rev") if reverse else name]
-    unchanged = problem_class(name=name, reverse=reverse)
-    return settings.override(unchanged, config, what=f"setting of problem {name}")
 
 
 def hparams(name: str, overrides: str | Mapping[str, Any] = "", **changes: Any) -> HParams:

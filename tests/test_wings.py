@@ -1,5 +1,7 @@
 """The core does without any wing: it is tested where the folders of wings are left out."""
 
+import ast
+import graphlib
 import os
 import re
 import shutil
@@ -66,6 +68,28 @@ def test_the_core_is_imported_without_wings(copy):
     tests = "tests/core/training", "tests/core"  # Virtual devices are made before any tensor.
     collected = run(checkout, sys.executable, "-m", "pytest", "-q", "--collect-only", *tests)
     assert int(re.search(r"(\d+)(?:/\d+)? tests collected", collected)[1]) > 2000
+
+
+def imports(file, modules):
+    """The modules that a file imports, those for type checkers and within functions included."""
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from modules.intersection(name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{name.name}" for name in node.names} & modules
+            yield from names or {node.module} & modules
+
+
+def test_modules_do_not_import_each_other_in_circles(root):
+    files = {
+        ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): file
+        for top in ("t2t_keras", *(f"t2t_keras/{link}" for link in LINKS))
+        for file in (root / top).rglob("*.py")
+    }
+    modules = set(files)
+    graph = {module: {*imports(file, modules)} for module, file in files.items()}
+    assert sum(map(len, graph.values())) > 1000
+    assert list(graphlib.TopologicalSorter(graph).static_order())
 
 
 @pytest.mark.slow

@@ -78,11 +78,11 @@ def _translation(beam_size=4, length=32, sentences=16) -> Callable[[], object]:
 
 def _generation(pairs: int) -> Callable[[], object]:
     """Returns what generates data of this number of toy pairs, with a fixed vocabulary."""
-    from t2t_keras import registry
     from t2t_keras.data.generate import generate
+    from t2t_keras.data.problem import make_problem
 
     folder = Path(_SCRATCH.name)
-    lines = list(registry.problem("translate_ende_toy").examples("dev"))
+    lines = list(make_problem("translate_ende_toy").examples("dev"))
     for name, count in ((f"train{pairs}", pairs), ("dev", 100)):
         for side, code in enumerate(("en", "de")):
             # No line is as another one.
@@ -91,10 +91,10 @@ def _generation(pairs: int) -> Callable[[], object]:
     config = f"source_language=en,target_language=de,train=train{pairs},filters=duplicates"
     vocabulary = folder / "first/parallel_text/vocab.model"
     if not vocabulary.exists():
-        first = registry.problem("parallel_text", f"{config},vocab_size=500")
+        first = make_problem("parallel_text", f"{config},vocab_size=500")
         with contextlib.redirect_stdout(io.StringIO()):
             generate(first, folder / "first", folder)
-    problem = registry.problem("parallel_text", f"{config},vocab_file={vocabulary}")
+    problem = make_problem("parallel_text", f"{config},vocab_file={vocabulary}")
 
     def made() -> None:
         with contextlib.redirect_stdout(io.StringIO()):

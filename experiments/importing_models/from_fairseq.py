@@ -11,7 +11,7 @@ from pathlib import Path
 import comparing
 from absl import app, flags
 
-from t2t_keras import registry
+from t2t_keras.data.problem import make_problem
 
 _WORK_DIR = flags.DEFINE_string("work_dir", "/tmp/fairseq_door", "Folder for all that is made.")
 _PEERS = flags.DEFINE_string("peers", "~/.cache/nmt-peers", "Folder of fairseq's environment.")
@@ -106,7 +106,7 @@ def _compared(kind: str, work: Path, data: str, folder: Path) -> str:
     limits = str(_EXTRA_LENGTH), comparing.lines_with_logits()
     version = _fairseq("answer", checkpoint, work / data, segmented, *limits, answers)
     if not run.exists():
-        problem = registry.problem("parallel_text", "source_language=en,target_language=de")
+        problem = make_problem("parallel_text", "source_language=en,target_language=de")
         vocabulary = f"{work / data},{work / 'spm.model'}"
         model = read_model("fairseq", checkpoint, problem.languages(), vocabulary)
         make_run(model, problem, run, str(checkpoint))

@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 from absl import app, flags
 
-from t2t_keras import registry
+from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.interop.importers.imported import make_run
 from t2t_keras.interop.importers.readers import read_model
@@ -117,7 +117,7 @@ def _make(folder: Path, settings: dict) -> None:
 
 
 def _imported(model: Path, settings: str) -> Translator:
-    problem = registry.problem("parallel_text", "source_language=en,target_language=de")
+    problem = make_problem("parallel_text", "source_language=en,target_language=de")
     read = read_model("marian", model, ("en", "de"))
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         make_run(read, problem, Path(folder) / "run", str(model))

@@ -13,7 +13,7 @@ import sentencepiece
 import yaml
 from absl import app, flags
 
-from t2t_keras import registry
+from t2t_keras.data.problem import make_problem
 
 _WORK_DIR = flags.DEFINE_string("work_dir", "/tmp/opennmt_tf_door", "Folder for all that is made.")
 _PEERS = flags.DEFINE_string("peers", "~/.cache/nmt-peers", "Folder of OpenNMT-tf's environment.")
@@ -119,7 +119,7 @@ def _compared(kind: str, work: Path, folder: Path) -> str:
     limits = str(_MAX_LENGTH), comparing.lines_with_logits()
     version = _opennmt_tf("answer", config, source, *limits, answers)
     if not run.exists():
-        problem = registry.problem("parallel_text", "source_language=en,target_language=de")
+        problem = make_problem("parallel_text", "source_language=en,target_language=de")
         model = read_model("opennmt_tf", folder / "trained", problem.languages(), config)
         make_run(model, problem, run, str(folder))
     size = len((work / "joint.vocab").read_text(encoding="utf-8").split("\n"))

@@ -11,6 +11,7 @@ from t2t_keras.bin.flags import given_flags
 from t2t_keras.data.chunks import FileChunk
 from t2t_keras.data.filters import check_direction, check_filters, check_language
 from t2t_keras.data.mixing import stages_of
+from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
@@ -45,7 +46,7 @@ def check(plan: Plan) -> None:
     if directory := plan.config["t2t_usr_dir"]:
         registry.import_user_directory(str(plan.folder / directory))
     for name in plan.data:
-        problem = registry.problem(PROBLEM, plan.problem_config(name))
+        problem = make_problem(PROBLEM, plan.problem_config(name))
         check_filters(problem.filters, problem.languages())
     _check_models(plan), _check_trainer_flags(plan), _check_pairs(plan)
     if plan.config["mix"]:
@@ -157,7 +158,7 @@ def _check_options(plan: Plan, given: Sequence[str]) -> None:
             code="bad_flags",
         )
     options = train_options(given_flags(flags, *names))
-    problem = registry.problem(PROBLEM, plan.problem_config("forward"))
+    problem = make_problem(PROBLEM, plan.problem_config("forward"))
     deciding(problem.score(["a"], ["a"], ["a"]), options.best_by)
 
 

@@ -5,10 +5,10 @@ t2t-datagen --problem=translate_enfr --data_dir=/shared/data --tmp_dir=/shared/t
     --beam_runner=FlinkRunner --beam_pipeline_options=flink_master=host:8081,parallelism=64
 """
 
-from t2t_keras import registry
 from t2t_keras.bin.flags import command, define_common, refuse_alone, refuse_together, required
 from t2t_keras.data.dataset import Generated, open_generated
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 from t2t_keras.environment import usable_cores
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.io.flags import Flags
@@ -35,7 +35,7 @@ def run(flags: Flags) -> None:
     required(flags, "problem", "data_dir")
     refuse_together(flags, {"num_workers": ["beam_runner"]})
     refuse_alone(flags, {"beam_pipeline_options": "beam_runner"})
-    problem = registry.problem(flags.problem, flags.problem_config)
+    problem = make_problem(flags.problem, flags.problem_config)
     try:
         generate(
             problem,

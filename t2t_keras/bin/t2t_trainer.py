@@ -11,8 +11,8 @@ its checkpoints.
 import dataclasses
 from pathlib import Path
 
-from t2t_keras import registry
 from t2t_keras.bin.flags import ABOUT_THE_RUN, command, define_common, given_flags, required
+from t2t_keras.data.problem import make_problem
 from t2t_keras.errors import UserError, command_line
 from t2t_keras.io.flags import Flags
 from t2t_keras.settings import as_assignments
@@ -91,7 +91,7 @@ def _check_new_run(flags: Flags) -> None:
     from t2t_keras.data.dataset import MANIFEST_FILE, datagen_command
     from t2t_keras.training.run_config import AUTO
 
-    problem = registry.problem(flags.problem or _EXAMPLE, flags.problem_config)
+    problem = make_problem(flags.problem or _EXAMPLE, flags.problem_config)
     data_dir = flags.data_dir or "data"
     commands = ""
     if not (Path(data_dir) / problem.name / MANIFEST_FILE).exists():

@@ -66,8 +66,8 @@ def run(flags: Flags) -> None:
     others = [checkpoint_at(path) for path in flags.ensemble or ()]
     config = decode_config(flags.decode_hparams, record.problem.decoding_defaults)
     excluded = forbidden(flags)
-    from t2t_keras.decoding.engines.base import unloaded_engine
     from t2t_keras.decoding.engines.keras import share_cores
+    from t2t_keras.decoding.engines.stored import unloaded_engine
     from t2t_keras.decoding.jobs.all_checkpoints import translate_all
     from t2t_keras.decoding.translator import Translator
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras import registry
 from t2t_keras.data.beam_workers import beam_workers, check_beam
 from t2t_keras.data.chunks import Chunk, evenly_spread, split_chunks
 from t2t_keras.data.dataset import MANIFEST_FILE, describe, open_generated
@@ -28,7 +27,7 @@ from t2t_keras.data.filters import (
     versions_with,
 )
 from t2t_keras.data.mixing import stages_of
-from t2t_keras.data.problem import Problem
+from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.data.shards import SIDES
 from t2t_keras.data.workers import Call, workers
 from t2t_keras.environment import expanded
@@ -67,7 +66,7 @@ def generate(
     complete one.
 
     Args:
-      problem: from `registry.problem`, or its name.
+      problem: from `make_problem`, or its name.
       data_dir: parent of the directory to write.
       tmp_dir: directory of the source files.
       num_workers: processes that encode; the data is the same for any number.
@@ -85,7 +84,7 @@ def generate(
     if num_workers < 1:
         raise UserError(f"--num_workers must be >= 1, got {num_workers}.", code="bad_value")
     data_dir, tmp_dir = expanded(data_dir), expanded(tmp_dir)
-    problem = registry.problem(problem) if isinstance(problem, str) else problem
+    problem = make_problem(problem) if isinstance(problem, str) else problem
     if not str(tmp_dir) and type(problem).examples is Problem.examples:
         raise UserError(
             f"Please give --tmp_dir, the directory of {problem.name}'s source files.",

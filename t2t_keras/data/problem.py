@@ -10,8 +10,8 @@ import numpy as np
 
 from t2t_keras.data.transforms import PairTransform, check_augment
 from t2t_keras.errors import UserError
-from t2t_keras.registry import METRICS, PAIR_TRANSFORMS
-from t2t_keras.settings import as_text, plain, setting
+from t2t_keras.registry import METRICS, PAIR_TRANSFORMS, PROBLEMS
+from t2t_keras.settings import as_text, override, plain, setting
 from t2t_keras.text.alignment import Alignment, most_attended
 from t2t_keras.text.sentence_pieces import VOCABULARY_KINDS
 from t2t_keras.text.sources import OfCorpus, ParallelFiles
@@ -269,3 +269,19 @@ class Problem:
 
         found = bleu(hypotheses, references, tokenize=self.tokenize)
         return with_metrics(found, self.metrics, hypotheses, references, sources)
+
+
+def make_problem(name: str, config: str | Mapping[str, Any] = "") -> Problem:
+    """Returns the problem called `name`; a name that ends in `_rev` has its languages swapped.
+
+    Args:
+      name: a registered name, with or without `_rev`.
+      config: "name=value,..." or a mapping, as `--problem_config` takes it.
+
+    Raises:
+      UserError: no such problem, one without a reverse, or a setting that it does not have.
+    """
+    reverse = name.endswith("_rev") and name not in PROBLEMS
+    problem_class = PROBLEMS[name.removesuffix("_rev") if reverse else name]
+    unchanged = problem_class(name=name, reverse=reverse)
+    return override(unchanged, config, what=f"setting of problem {name}")

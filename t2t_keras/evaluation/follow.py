@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_keras import registry
 from t2t_keras.data.dataset import Generated
+from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.config import decode_config
 from t2t_keras.decoding.translator import translated_score
 from t2t_keras.errors import UserError
@@ -217,7 +217,7 @@ def _name_of_text(directory: str | Path, name: str, policy: PollPolicy) -> str:
 def _refuse_raw_outputs(files: Path, name: str) -> None:
     """Raises `UserError` where outputs are not text that BLEU says anything of, as parses."""
     try:
-        problem = registry.problem(name)
+        problem = make_problem(name)
     except UserError:
         # Files of another program, or of a problem that --t2t_usr_dir would import.
         return

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from t2t_keras import registry
+from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.config import decode_config
 from t2t_keras.evaluation.results import Result
 
@@ -47,14 +47,14 @@ def newest_result(
 
 
 def _is_of_papers_text(result: Result) -> bool:
-    problem = registry.problem(result.problem)
+    problem = make_problem(result.problem)
     # The name tells the edition, and whether lines are missing.
     is_whole = result.text == problem.text_name(result.split, _LINES[result.split])
     return is_whole and _agree(result.problem_config, problem.config())
 
 
 def _is_decoded_as_usual(result: Result) -> bool:
-    usual = vars(decode_config(defaults=registry.problem(result.problem).decoding))
+    usual = vars(decode_config(defaults=make_problem(result.problem).decoding))
     # A setting that an older line does not have yet was not there to be changed.
     found = {name: value for name, value in result.decode.items() if name in usual}
     return result.is_of_the_model_alone and _agree(found, usual)

@@ -14,7 +14,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
 from t2t_keras.text.scripts import PRIVATE
 from t2t_keras.text.subword_sampling import SubwordSampler
-from t2t_keras.text.tokenizer import SPACE, Tokenizer
+from t2t_keras.text.tokenizer import SENTENCE_PIECE, SPACE, TOKENIZERS, Tokenizer
 
 VOCABULARY_KINDS = ("bpe", "unigram", "char")
 
@@ -283,3 +283,6 @@ def _training_error(message: str, vocab_size: int, kind: str) -> UserError:
         f"SentencePiece cannot learn a {kind} vocabulary of {vocab_size} from this text: {message}",
         code="vocabulary_not_learned",
     )
+
+
+TOKENIZERS.add(SentencePieceTokenizer, SENTENCE_PIECE)

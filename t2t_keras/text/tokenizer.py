@@ -18,8 +18,9 @@ from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
 # SentencePiece's sign for a space.
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
-# By the end of their files' names, beside SentencePiece's.
-TOKENIZERS = Registry("tokenizer")
+# By the end of their files' names.
+TOKENIZERS = Registry("tokenizer", "t2t_keras.text.sentence_pieces")
+SENTENCE_PIECE = "model"  # as SentencePiece calls its files
 
 
 class Tokenizer(abc.ABC):
@@ -79,18 +80,16 @@ class Tokenizer(abc.ABC):
         Raises:
           UserError: the file cannot be read, or is none.
         """
-        from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
-
         name = Path(path).suffix.removeprefix(".")
-        kind = TOKENIZERS[name] if name in [*TOKENIZERS] else SentencePieceTokenizer
+        kind = TOKENIZERS[name if name in TOKENIZERS else SENTENCE_PIECE]
         origin = f"The vocabulary {path}"
         source = Tokenizer.load(source_path) if source_path else None
         try:
             return kind(read_bounded(path), source, origin)
         except OSError as error:
             raise UserError(
-                f"{origin} cannot be read: {error.strerror}. Give a file of SentencePiece "
-                f"(.model) or of another kind (.{', .'.join(TOKENIZERS)}).",
+                f"{origin} cannot be read: {error.strerror}. Give a file whose name ends in "
+                f".{', .'.join(TOKENIZERS)}.",
                 code="not_read",
             ) from error
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from t2t_keras import registry
 from t2t_keras.data.dataset import Generated
-from t2t_keras.data.problem import Problem
+from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.data.variation import Variation
 from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError, brief
@@ -194,7 +194,7 @@ class RunConfig:
             tokenizer = Tokenizer.load_saved(path.parent, content["vocabulary"])
             user_directories = tuple(map(str, content.get("t2t_usr_dir") or ()))
             with _named_directories(user_directories):
-                problem = registry.problem(content["problem"], content["problem_config"])
+                problem = make_problem(content["problem"], content["problem_config"])
                 hparams = _hparams(content["hparams_set"], content["hparams"], checked)
             return cls(
                 problem=problem.with_vocabulary(tokenizer),
@@ -297,7 +297,7 @@ def merge_flags(
     if recorded and name in ("", recorded.problem.name):
         name = recorded.problem.name
         config = recorded.problem.config() | config
-    problem = registry.problem(name, config)
+    problem = make_problem(name, config)
     hparams_set, changes = given.get("hparams_set", ""), given.get("hparams", {})
     if "train_steps" in given:
         changes = {**changes, "train_steps": given["train_steps"]}

@@ -58,7 +58,7 @@ STUBS = {
     ),
     "from_run": ("decoding.translator.Translator", TRANSLATOR),
     "from_stored": ("decoding.translator.Translator", TRANSLATOR),
-    "unloaded_engine": ("decoding.engines.base", UNLOADED),
+    "unloaded_engine": ("decoding.engines.stored", UNLOADED),
     "with_terms": ("workbench.terms.stage", TRANSLATOR),
     "translate_file": ("decoding.jobs.files", None),
     "score_file": ("decoding.jobs.files", None),

@@ -6,7 +6,7 @@ import pytest
 from refusals import refused
 
 from t2t_keras import registry
-from t2t_keras.data.problem import Problem
+from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.settings import Registry, setting
 
@@ -65,11 +65,11 @@ def test_a_problem_is_found_by_its_class_name_in_snake_case(tea_problem):
         ("play_rev", False),
         ("play_rev_rev", True),
     ):
-        problem = registry.problem(name, "sugar=3")
+        problem = make_problem(name, "sugar=3")
         assert isinstance(problem, tea_problem)
         assert (problem.name, problem.reverse, problem.sugar) == (name, reverse, 3)
         with refused("unknown_name", name, "'suger'", "'sugar'"):
-            registry.problem(name, {"suger": 3})
+            make_problem(name, {"suger": 3})
 
 
 def test_a_cell_of_a_notebook_can_be_run_again(monkeypatch):
@@ -95,14 +95,14 @@ def test_a_field_without_a_type_is_refused(tea_problem):
 
 def problem_with_metric(name):
     registry.METRICS.add(abs, "own")
-    return registry.problem("translate_ende_toy", {"metrics": ["own", name]})
+    return make_problem("translate_ende_toy", {"metrics": ["own", name]})
 
 
 @pytest.mark.parametrize(
     ("look_up", "name", "hint"),
     [
-        (registry.problem, "translate_tea_to_cofee2_go", "'translate_tea_to_coffee2_go'"),
-        (registry.problem, "translate_tea_to_cofee2_go_rev", "'translate_tea_to_coffee2_go'"),
+        (make_problem, "translate_tea_to_cofee2_go", "'translate_tea_to_coffee2_go'"),
+        (make_problem, "translate_tea_to_cofee2_go_rev", "'translate_tea_to_coffee2_go'"),
         (registry.hparams, "transformer_bsae", "'transformer_base'"),
         (registry.model, "transfromer", "'transformer'"),
         (problem_with_metric, "comet", ""),

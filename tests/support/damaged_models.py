@@ -20,6 +20,7 @@ from pathlib import Path
 import sentencepiece
 
 from t2t_keras import registry
+from t2t_keras.data.problem import make_problem
 from t2t_keras.errors import UserError
 from t2t_keras.interop.importers.files import read_yaml
 from t2t_keras.interop.importers.imported import make_run
@@ -115,7 +116,7 @@ def _import(toolkit: str, file: str = "", vocabulary: str = "") -> Callable[[Pat
 
 
 def _make_run(folder: Path) -> None:
-    problem = registry.problem("parallel_text", "source_language=en,target_language=de")
+    problem = make_problem("parallel_text", "source_language=en,target_language=de")
     shutil.rmtree(folder / "made", ignore_errors=True)
     with contextlib.redirect_stdout(None):
         make_run(read_model("huggingface", folder, ("en", "de")), problem, folder / "made", "it")
@@ -183,7 +184,7 @@ def make_fixtures(folder: Path) -> None:
     for name in ("train.en", "train.de", "dev.en", "dev.de", "news.de"):
         (folder / "recipe" / "text" / name).write_text("Some text.\n")
     tokenizer = SentencePieceTokenizer.train(["the house stands near a green tree"] * 9, 275)
-    problem = registry.problem("parallel_text", "source_language=en,target_language=de")
+    problem = make_problem("parallel_text", "source_language=en,target_language=de")
     hparams = registry.hparams("transformer_tiny", "")
     RunConfig(problem, hparams, tokenizer=tokenizer).save(folder / "run")
     with io.BytesIO() as model:

@@ -5,7 +5,7 @@ import functools
 import keras
 import numpy as np
 
-from t2t_keras import registry
+from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.batching import padded
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
@@ -41,7 +41,7 @@ VARIANTS = {
 @functools.cache
 def text() -> list[str]:
     """Returns the toy problem's sentences."""
-    return [source for source, _ in registry.problem("translate_ende_toy").examples("dev")]
+    return [source for source, _ in make_problem("translate_ende_toy").examples("dev")]
 
 
 def translator(name: str, dtype: str = "float32") -> Translator:

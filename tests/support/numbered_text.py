@@ -2,7 +2,7 @@
 
 import pytest
 
-from t2t_keras import registry
+from t2t_keras.data.problem import make_problem
 
 SIZES = {"train": 230, "dev": 25, "test": 12}
 WORDS = {"en": ("the", "house", "stands", "near"), "de": ("das", "Haus", "steht", "bei")}
@@ -36,7 +36,7 @@ def change(tmp_dir):
 @pytest.fixture
 def problem():
     """The problem of the text in `tmp_dir`."""
-    return registry.problem("parallel_text", "source_language=en,target_language=de,vocab_size=330")
+    return make_problem("parallel_text", "source_language=en,target_language=de,vocab_size=330")
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from t2t_keras import registry
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding import lines
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.lines import check_lines
@@ -46,7 +46,7 @@ def check(count: int, seed: int, folder: Path) -> dict[str, int]:
     tokenizer = SentencePieceTokenizer.train(_WORDS * 9, 275)
     (folder / "words.model").write_bytes(tokenizer.model_bytes)
     config = f"source_language=en,target_language=de,vocab_file={folder / 'words.model'}"
-    problem = registry.problem("parallel_text", config)
+    problem = make_problem("parallel_text", config)
     splits = generate(problem, folder / "data", folder, chunk_pairs=10_000)["splits"]
     for split in splits.values():
         results = {reason: entry["count"] for reason, entry in split["left_out"].items()}

@@ -6,6 +6,7 @@ import pytest
 from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
 from t2t_keras.training.run_config import RunConfig
 
@@ -28,7 +29,7 @@ def random_run(tmp_path_factory, save_random_run):
         for side, language in enumerate(("en", "de")):
             lines = "".join(f"{pair[side]}\n" for pair in pairs)
             (folder / f"{split}.{language}").write_text(lines, encoding="utf-8")
-    problem = registry.problem(PROBLEM, CONFIG)
+    problem = make_problem(PROBLEM, CONFIG)
     generate(problem, folder / "data", folder)
     return save_random_run(problem, folder, steps=(10, 20, 30))
 

@@ -7,7 +7,7 @@ import keras
 import pytest
 import stand_in_server
 
-from t2t_keras import registry
+from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
@@ -37,7 +37,7 @@ def lines():
 @pytest.fixture(scope="session")
 def small_translator(lines):
     """small_translator(**model_options): every variation of Table 3, random weights."""
-    toy = [source for source, _ in registry.problem("translate_ende_toy").examples("dev")]
+    toy = [source for source, _ in make_problem("translate_ende_toy").examples("dev")]
     tokenizer = SentencePieceTokenizer.train([*filter(str.strip, lines)] * 20 + toy, vocab_size=500)
     sizes = dict(num_layers=1, d_model=16, d_ff=16, num_heads=2, d_k=4, d_v=6)
     learned = dict(

@@ -5,6 +5,7 @@ import keras
 from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
 from t2t_keras.training.run_config import RunConfig
 
@@ -30,7 +31,7 @@ class TinyRun:
                 lines = "".join(f"{pair[side]}\n" for pair in PAIRS * 20)
                 (folder / f"{split}.{language}").write_text(lines, encoding="utf-8")
         config = "source_language=en,target_language=de,vocab_size=300"
-        problem = registry.problem("parallel_text", config)
+        problem = make_problem("parallel_text", config)
         generate(problem, folder / "data", folder)
         hparams = registry.hparams(
             "transformer_tiny", "num_layers=1,d_model=16,d_ff=16,num_heads=2"

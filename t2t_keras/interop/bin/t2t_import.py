@@ -6,8 +6,8 @@ t2t-import --from=fairseq --model=checkpoints/checkpoint_best.pt --vocabulary=da
 t2t-import --from=opennmt_tf --model=run --vocabulary=data.yml ...
 """
 
-from t2t_keras import registry
 from t2t_keras.bin.flags import command, define_common, required
+from t2t_keras.data.problem import make_problem
 from t2t_keras.interop.importers.readers import IMPORTERS
 from t2t_keras.io.flags import Flags
 
@@ -31,7 +31,7 @@ def run(flags: Flags) -> None:
     from t2t_keras.interop.importers.imported import make_run
     from t2t_keras.interop.importers.readers import read_model
 
-    problem = registry.problem(flags.problem, flags.problem_config)
+    problem = make_problem(flags.problem, flags.problem_config)
     imported = read_model(
         getattr(flags, "from"),
         flags.model,

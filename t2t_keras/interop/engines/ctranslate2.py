@@ -19,11 +19,6 @@ from t2t_keras.decoding.config import DecodeConfig, length_penalty
 from t2t_keras.decoding.engines.base import Engine, Output
 from t2t_keras.environment import usable_cores
 from t2t_keras.errors import UserError
-from t2t_keras.interop.engines.ctranslate2_export import (
-    CTranslate2Export,
-    check_settings,
-    positions_needed,
-)
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
 # What its scores of outputs that it was told not to make are below.
@@ -57,36 +52,38 @@ class CTranslate2Engine(Engine):
     likeliest hypothesis may end at once.
 
     Args:
-      export: where it is, and what it says of itself.
+      folder: of the export.
       config: how to search; an attribute as well.
+      dtype: of the weights.
+      positions: most tokens on either side, with the end; 0 = any number.
 
     Raises:
       UserError: CTranslate2 is not installed or cannot load the export, it has not a setting, or
         the export has tables for shorter sentences.
     """
 
-    def __init__(self, export: CTranslate2Export, config: DecodeConfig):
+    def __init__(self, folder: Path, config: DecodeConfig, dtype: str, positions: int):
         check_settings(config)
-        if 0 < export.positions < (needed := positions_needed(config)):
+        if 0 < positions < (needed := positions_needed(config)):
             raise UserError(
-                f"{export.version} has tables of {export.positions:,} positions, the settings need "
+                f"{folder} has tables of {positions:,} positions, the settings need "
                 f"{needed:,}. Lower max_input_length, extra_length or max_length; or export "
                 f"the run again with these --decode_hparams.",
                 code="too_long",
             )
-        self.config, self._export = config, export
-        self.name = export.name
+        self.config, self._folder, self._positions = config, folder, positions
+        self.name = f"ctranslate2 {dtype}"
         self.batches_at_once = 1 if config.lines_at_once == 1 else batches_at_once(config)
         try:
             import ctranslate2
 
             self._translator = ctranslate2.Translator(
-                str(export.version),
-                compute_type="int8" if export.dtype.startswith("int8") else "float32",
+                str(folder),
+                compute_type="int8" if dtype.startswith("int8") else "float32",
                 inter_threads=self.batches_at_once,
                 intra_threads=max(usable_cores() // self.batches_at_once, 1),
             )
-            self._source_names, self._names = (_names(export.version, each) for each in _SIDES)
+            self._source_names, self._names = (_names(folder, each) for each in _SIDES)
         except ModuleNotFoundError as error:
             raise UserError(
                 f"The engine ctranslate2 needs {error.name}, which is not installed: "
@@ -95,7 +92,7 @@ class CTranslate2Engine(Engine):
             ) from error
         except (OSError, ValueError, RuntimeError) as error:
             raise UserError(
-                f"CTranslate2 cannot load {export.version}: {error}", code="damaged_export"
+                f"CTranslate2 cannot load {folder}: {error}", code="damaged_export"
             ) from error
         self._ids = {name: number for number, name in enumerate(self._names)}
         # It returns the best by its own penalty: all that may be the best by ours.
@@ -245,7 +242,7 @@ class CTranslate2Engine(Engine):
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray]]:
         """See `Engine`; of a longer target, only that of what its tables are for."""
-        targets = [ids[: self._export.positions or None] for ids in targets]
+        targets = [ids[: self._positions or None] for ids in targets]
 
         def attention(pairs: Sequence[tuple[list[str], list[str]]]) -> Iterator[np.ndarray]:
             # What it makes after the target, which it takes for a prefix, is left out.
@@ -267,10 +264,10 @@ class CTranslate2Engine(Engine):
     ) -> Iterator[tuple[int, np.ndarray]]:
         """Yields number and result of each pair; `compute` takes some, as names without ends."""
         lengths = list(map(max, map(len, sources), map(len, targets)))
-        if 0 < self._export.positions < (longest := max(lengths, default=0)):
+        if 0 < self._positions < (longest := max(lengths, default=0)):
             raise UserError(
-                f"Expected at most {self._export.positions:,} tokens on each side, for which "
-                f"{self._export.version} was made, got {longest:,}.",
+                f"Expected at most {self._positions:,} tokens on each side, for which "
+                f"{self._folder} was made, got {longest:,}.",
                 code="too_long",
             )
 
@@ -297,6 +294,37 @@ class CTranslate2Engine(Engine):
     ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
         """See `Engine`."""
         self.check_attention()
+
+
+_UNSUPPORTED = {
+    "coverage_penalty": "its attention is that of one layer",
+    "seed": "it draws others at each call",
+    "xla": "it is compiled",
+    "xla_for_one": "it is compiled",
+    "weights_dtype": "an export has its own --dtype",
+}
+
+
+def check_settings(config: DecodeConfig) -> None:
+    """Raises `UserError` for settings that CTranslate2 has not, or has with another meaning."""
+    default = DecodeConfig()
+    refused = [
+        f"{name} ({reason})"
+        for name, reason in _UNSUPPORTED.items()
+        if getattr(config, name) != getattr(default, name)
+    ]
+    refused += ["max_length=1 (it makes a token at least)"] * (config.max_length == 1)
+    if refused:
+        raise UserError(
+            f"CTranslate2 has no {', '.join(refused)}: leave it out of --decode_hparams, or do "
+            f"without CTranslate2.",
+            code="not_supported",
+        )
+
+
+def positions_needed(config: DecodeConfig) -> int:
+    """Returns the most tokens that a source or an output may have, with the end."""
+    return max(config.max_input_length, config.longest_output(config.max_input_length))
 
 
 _SIDES = ("source", "target")

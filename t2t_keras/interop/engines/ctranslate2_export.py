@@ -19,14 +19,6 @@ RECORD_FILE = "t2t_keras.json"
 _FOLDER = "ctranslate2"  # in a run
 _ADVICE = "Make it again with t2t-exporter."
 
-_UNSUPPORTED = {
-    "coverage_penalty": "its attention is that of one layer",
-    "seed": "it draws others at each call",
-    "xla": "it is compiled",
-    "xla_for_one": "it is compiled",
-    "weights_dtype": "an export has its own --dtype",
-}
-
 
 class CTranslate2Export(StoredModel):
     """CTranslate2: an export, given by its folder or by that of the run that has it.
@@ -113,7 +105,7 @@ class CTranslate2Export(StoredModel):
             raise _unsupported(*names)
         from t2t_keras.interop.engines.ctranslate2 import CTranslate2Engine
 
-        return CTranslate2Engine(self, config)
+        return CTranslate2Engine(self.version, config, self.dtype, self.positions)
 
     def _check_newest(self, run: Path) -> None:
         newest = checkpoint_paths(run)
@@ -146,25 +138,3 @@ def _is_of(checkpoint: dict[str, Any] | None, path: str) -> bool:
     if not checkpoint or Path(checkpoint["checkpoint"]).name != Path(path).name:
         return False
     return checkpoint.get("digest") == read_head(path)["digest"]
-
-
-def check_settings(config: DecodeConfig) -> None:
-    """Raises `UserError` for settings that CTranslate2 has not, or has with another meaning."""
-    default = DecodeConfig()
-    refused = [
-        f"{name} ({reason})"
-        for name, reason in _UNSUPPORTED.items()
-        if getattr(config, name) != getattr(default, name)
-    ]
-    refused += ["max_length=1 (it makes a token at least)"] * (config.max_length == 1)
-    if refused:
-        raise UserError(
-            f"CTranslate2 has no {', '.join(refused)}: leave it out of --decode_hparams, or do "
-            f"without CTranslate2.",
-            code="not_supported",
-        )
-
-
-def positions_needed(config: DecodeConfig) -> int:
-    """Returns the most tokens that a source or an output may have, with the end."""
-    return max(config.max_input_length, config.longest_output(config.max_input_length))

@@ -16,11 +16,8 @@ from t2t_keras.decoding.engines.keras import alignment_layer
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.interop.engines.ctranslate2_export import (
-    RECORD_FILE,
-    check_settings,
-    positions_needed,
-)
+from t2t_keras.interop.engines.ctranslate2 import check_settings, positions_needed
+from t2t_keras.interop.engines.ctranslate2_export import RECORD_FILE
 from t2t_keras.interop.exporters.supports import check_config, supported_model
 from t2t_keras.io.state import write_json
 from t2t_keras.layers.embedding import sinusoids

@@ -7,8 +7,8 @@ import pytest
 
 from t2t_keras.bin import t2t_datagen
 from t2t_keras.data.dataset import open_generated
+from t2t_keras.data.problem import make_problem as problem
 from t2t_keras.errors import OutOfMemoryError, UserError
-from t2t_keras.registry import problem
 
 NAME = "algorithmic_reverse_binary40"
 CONFIG = "train_size=200,dev_size=20,dev_length=40"

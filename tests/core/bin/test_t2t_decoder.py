@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import sacrebleu
 
-from t2t_keras import registry
 from t2t_keras.bin import t2t_decoder
+from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.jobs import disturbed
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import read_results
@@ -173,7 +173,7 @@ def test_disturbed_text(random_run, decode, write, tmp_path, capsys, monkeypatch
     started, translate_file = [], disturbed.translate_file
     monkeypatch.setattr(disturbed, "translate_file", interrupted)
     # The model writes one word.
-    monkeypatch.setattr(type(registry.problem("parallel_text")), "tokenize", "char")
+    monkeypatch.setattr(type(make_problem("parallel_text")), "tokenize", "char")
     sources = ["A man sleeps in the house.", "The woman sees the dog."]
     texts = [[sources, expected_lines(random_run, sources)]]
     results, output = tmp_path / "results.jsonl", tmp_path / "out"

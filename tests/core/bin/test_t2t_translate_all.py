@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from t2t_keras import registry
 from t2t_keras.bin import t2t_translate_all
+from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.training.checkpoints import watch
 from t2t_keras.training.checkpoints.names import checkpoint_at, identity, path_at
@@ -138,7 +138,7 @@ def test_a_training_that_goes_on(run, put, translate_all, capsys, monkeypatch, e
 
 
 def test_without_a_checkpoint_and_with_ctrl_c(random_run, run, translate_all, refused, monkeypatch):
-    problem = type(registry.problem("parallel_text"))
+    problem = type(make_problem("parallel_text"))
     monkeypatch.setattr(problem, "text_name", lambda problem, split, lines: f"my {split}")
     flags = f"--output_dir={run}", "--min_steps=40"
     refused("no_checkpoint 40 --wait_minutes", "t2t-translate-all", *flags)

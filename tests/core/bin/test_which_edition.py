@@ -3,9 +3,9 @@
 import pytest
 import small_wmt
 
-from t2t_keras import registry
 from t2t_keras.bin import t2t_bleu, t2t_decoder, t2t_eval, t2t_translate_all
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 from t2t_keras.evaluation.results import read_results
 
 # The archives of the tests are shorter than the true ones.
@@ -19,7 +19,7 @@ def folder(tmp_path_factory, save_random_run):
     small_wmt.write_archives(folder)
     config = "vocab_size=340,text_source=archives"
     full, filtered = (
-        registry.problem("translate_ende", config + more) for more in ("", ",newstest2014=filtered")
+        make_problem("translate_ende", config + more) for more in ("", ",newstest2014=filtered")
     )
     generate(full, folder / "data", folder)
     generate(filtered, folder / "filtered", folder)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from refusals import refused
 
-from t2t_keras import registry
 from t2t_keras.data import beam_workers
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 from t2t_keras.errors import TRY_AGAIN, UserError
 
 pytest.importorskip("apache_beam", reason="needs apache-beam")
@@ -88,7 +88,7 @@ def test_what_workers_raise(call, tmp_path):
     with refused("not_read", "/none", host):
         list(call(Path.read_bytes, [(tmp_path / "none",)]))
     with refused("unknown_name", "'nonsense'", host):
-        list(call(registry.problem, [("nonsense",)]))
+        list(call(make_problem, [("nonsense",)]))
     with refused("bad_input", host) as error:
         list(call(try_again, [()]))
     assert error.value.exit_status == TRY_AGAIN

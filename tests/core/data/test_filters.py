@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras import registry
 from t2t_keras.data import filters
 from t2t_keras.data.chunks import ExampleChunk
 from t2t_keras.data.dataset import open_generated
@@ -17,6 +16,7 @@ from t2t_keras.data.filters import (
     pair_hashes,
 )
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 
 ENGLISH = "The old house stands near a tall green tree and nobody lives in it."
 GERMAN = "Das alte Haus steht bei einem hohen grünen Baum und niemand wohnt darin."
@@ -48,7 +48,7 @@ def tmp_dir(tmp_path):
 
 def generated_with(names, tmp_dir, pairs_of, **options):
     config = f"source_language=en,target_language=de,vocab_size=320,filters={names}"
-    problem = registry.problem("parallel_text", config)
+    problem = make_problem("parallel_text", config)
     manifest = generate(problem, tmp_dir / "data", tmp_dir, **options)
     return pairs_of(open_generated(problem, tmp_dir / "data"), "train"), manifest
 
@@ -182,7 +182,7 @@ def left_out_of(tmp_path, source, target, **config):
     (tmp_path / "vocab.words").write_text("<pad>\n</s>\n<unk>\na\nword\n")
     config |= dict(source_language="en", target_language="de")
     config |= dict(vocab_file=str(tmp_path / "vocab.words"))
-    manifest = generate(registry.problem("parallel_text", config), tmp_path / "data", tmp_path)
+    manifest = generate(make_problem("parallel_text", config), tmp_path / "data", tmp_path)
     return list(manifest["splits"]["train"]["left_out"].values())
 
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras import registry
 from t2t_keras.data import dataset
 from t2t_keras.data.dataset import BackgroundCheck, Generated, read_manifest
-from t2t_keras.data.problem import Problem
+from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.data.shards import write_shard
 from t2t_keras.io.atomic import sha256_of
 from t2t_keras.io.state import write_json
@@ -139,13 +138,13 @@ def test_the_folder_of_a_problem_is_no_data_dir(tmp_path, store):
 
 def test_the_command_that_makes_data(monkeypatch):
     monkeypatch.setattr(dataset, "user_directories", ["/mine"])
-    problem = registry.problem("parallel_text", "source_language=en,target_language=de,dev=x y")
+    problem = make_problem("parallel_text", "source_language=en,target_language=de,dev=x y")
     assert dataset.datagen_command(problem, "data") == (
         "\n  t2t-datagen --problem=parallel_text '--problem_config=source_language=en,"
         """target_language=de,dev=["x y"]' --data_dir=data --tmp_dir=text --t2t_usr_dir=/mine"""
     )
     monkeypatch.setattr(dataset, "user_directories", [])
-    toy = dataset.datagen_command(registry.problem("translate_ende_toy_rev"), "data")
+    toy = dataset.datagen_command(make_problem("translate_ende_toy_rev"), "data")
     assert toy == "\n  t2t-datagen --problem=translate_ende_toy_rev --data_dir=data"
 
 

@@ -8,10 +8,10 @@ import pytest
 from refusals import refused
 from words import Words
 
-from t2t_keras import registry
 from t2t_keras.data.augmentation import Augmentation, changed
 from t2t_keras.data.augmentation import disturbed as disturbed_text
 from t2t_keras.data.batches import TokenBatchSampler
+from t2t_keras.data.problem import make_problem
 from t2t_keras.data.shards import ExampleStore
 from t2t_keras.data.variation import Variation, VariedSteps
 from t2t_keras.registry import AUGMENTATIONS
@@ -235,11 +235,11 @@ def test_a_change_does_not_go_on_with_the_number_that_chose_it():
 def test_what_cannot_be_drawn_is_named(tokenizer):
     for wrong in ("upper", "{upper: 0}", "{upper: 0.6, typos: 0.5}", "{upper: much}"):
         with refused("bad_value", "augment"):
-            registry.problem("parallel_text", f"augment={wrong}")
+            make_problem("parallel_text", f"augment={wrong}")
     # Sums of floats may exceed 1 by a rounding.
-    registry.problem("parallel_text", "augment={upper: 0.2, typos: 0.4, title: 0.3, noise: 0.1}")
+    make_problem("parallel_text", "augment={upper: 0.2, typos: 0.4, title: 0.3, noise: 0.1}")
     with refused("unknown_name", "'uper'", "'upper'"):
-        registry.problem("parallel_text", "augment={uper: 0.1}")
+        make_problem("parallel_text", "augment={uper: 0.1}")
     bpe = SentencePieceTokenizer.train(["abc abc", "cab cab"], 264)
     with refused("conflicting_settings", "subword_nbest=5"):
         Variation(bpe, 1, sampling=0.1, nbest=5)

@@ -12,8 +12,8 @@ from refusals import refused
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.decoding.engines import keras as engine
-from t2t_keras.decoding.engines.base import unloaded_engine
 from t2t_keras.decoding.engines.keras import alignment_layer
+from t2t_keras.decoding.engines.stored import unloaded_engine
 from t2t_keras.decoding.jobs.files import attention_records
 from t2t_keras.decoding.search.forbidden import forbidden_sequences, word_boundaries
 from t2t_keras.decoding.search.loop import (

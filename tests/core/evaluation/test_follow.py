@@ -8,8 +8,7 @@ import pytest
 import sacrebleu
 from refusals import refused
 
-from t2t_keras import registry
-from t2t_keras.data.problem import Problem
+from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.evaluation.follow import model_scorer, score_all
 from t2t_keras.evaluation.results import read_results
@@ -104,7 +103,7 @@ def test_the_sample_is_short_and_spread_evenly(monkeypatch):
             return [Translation(f"{text}!\n", 0.0) for text in sources]
 
     monkeypatch.setattr("t2t_keras.decoding.translator.Translator", Translator)
-    config = types.SimpleNamespace(problem=registry.problem("translate_ende"), tokenizer=None)
+    config = types.SimpleNamespace(problem=make_problem("translate_ende"), tokenizer=None)
 
     def sample(*sources):
         text = sources, [f"reference of {each}" for each in sources]

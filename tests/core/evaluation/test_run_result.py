@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from t2t_keras import registry
+from t2t_keras.data.problem import make_problem
 from t2t_keras.environment import source_version
 from t2t_keras.evaluation.run_result import run_result
 from t2t_keras.metrics.bleu import bleu
@@ -16,7 +17,7 @@ from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
 from t2t_keras.training.run_config import RunConfig
 
 CONFIG = RunConfig(
-    registry.problem("translate_ende", "newstest2014=filtered"),
+    make_problem("translate_ende", "newstest2014=filtered"),
     registry.hparams("transformer_h1", "dropout=0.2"),
     random_seed=7,
 )
@@ -45,7 +46,7 @@ def test_a_run_s_result(tmp_path):
     assert found == ("transformer_h1", "translate_ende", "test", 7)
     assert result.hparams == {"dropout": 0.2}
     # With these settings the problem is the same again.
-    assert registry.problem(result.problem, result.problem_config) == CONFIG.problem
+    assert make_problem(result.problem, result.problem_config) == CONFIG.problem
     assert (result.steps, result.averaged, result.decode) == (100, None, {"beam_size": 4})
     assert {name: getattr(result, name) for name in cost} == cost
     assert score.chrf > score.bleu + 1

@@ -2,7 +2,7 @@ import pytest
 import sacremoses
 from sacrebleu.metrics import BLEU
 
-from t2t_keras import registry
+from t2t_keras.data.problem import make_problem
 from t2t_keras.metrics.bleu import bleu
 from t2t_keras.metrics.conventions import convention_bleu, split_compounds
 
@@ -92,12 +92,12 @@ def test_compounds_are_split_as_by_the_script(line, split):
 
 def test_the_paper_s_problem_reports_all_three():
     hypotheses, references = list(HYPOTHESES), list(REFERENCES)
-    score = registry.problem("translate_ende").score(hypotheses, references)
+    score = make_problem("translate_ende").score(hypotheses, references)
     assert score.bleu == bleu(hypotheses, references).bleu
     starts = ("BLEU|nrefs:1|", "chrF2|", "BLEU (tokenised)|", "BLEU (compound_split)|")
     for line, start in zip(str(score).splitlines(), starts, strict=True):
         assert line.startswith(start)
     assert list(score.conventions) == ["tokenised", "compound_split"]
-    english = registry.problem("translate_ende_rev").score(hypotheses, references)
+    english = make_problem("translate_ende_rev").score(hypotheses, references)
     assert "tok:moses-en-" in str(english)
-    assert "compound" not in str(registry.problem("translate_enfr").score(hypotheses, references))
+    assert "compound" not in str(make_problem("translate_enfr").score(hypotheses, references))

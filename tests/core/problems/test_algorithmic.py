@@ -3,9 +3,9 @@ import itertools
 
 import pytest
 
-from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 
 NAMES = [f"algorithmic_{task}_binary40" for task in ("identity", "reverse", "addition")]
 
@@ -26,7 +26,7 @@ def check(name, source, target):
     ("split", "count", "longest"), [("train", 100_000, 40), ("dev", 10_000, 400)]
 )
 def test_sizes_lengths_and_answers_are_those_of_tensor2tensor(name, split, count, longest):
-    examples = list(registry.problem(name).examples(split))
+    examples = list(make_problem(name).examples(split))
     assert len(examples) == count
     for pair in examples[:5000]:
         check(name, *pair)
@@ -49,7 +49,7 @@ def test_sizes_lengths_and_answers_are_those_of_tensor2tensor(name, split, count
 @pytest.mark.parametrize("name", NAMES)
 def test_the_pairs_depend_on_the_seed_alone(name):
     def first(config, split="train"):
-        return list(itertools.islice(registry.problem(name, config).examples(split), 50))
+        return list(itertools.islice(make_problem(name, config).examples(split), 50))
 
     assert first("") == first("seed=0") == first("train_size=60")
     assert first("") != first("seed=1")
@@ -59,7 +59,7 @@ def test_the_pairs_depend_on_the_seed_alone(name):
 
 @pytest.mark.parametrize(("name", "characters"), [(NAMES[2], 3), (f"{NAMES[1]}_rev", 2)])
 def test_generated(pairs_of, name, characters, tmp_path):
-    problem = registry.problem(name, "train_size=300,dev_size=20,dev_length=50")
+    problem = make_problem(name, "train_size=300,dev_size=20,dev_length=50")
     manifest = generate(problem, tmp_path)
     assert manifest["vocabulary"]["size"] == 3 + characters
     generated = open_generated(problem, tmp_path)
@@ -78,7 +78,7 @@ def test_generated(pairs_of, name, characters, tmp_path):
 
 
 def test_score_gives_the_share_of_exact_outputs():
-    problem = registry.problem("algorithmic_identity_binary40")
+    problem = make_problem("algorithmic_identity_binary40")
     score = problem.score(["011010110", "1110", "0", "10"], ["011010110", "1111", "0", "100"])
     assert "50.00 (2 of 4)" in score.report.splitlines()[0]
     assert 0 < score.bleu < 100

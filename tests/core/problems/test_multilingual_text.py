@@ -3,9 +3,9 @@
 import pytest
 from refusals import refused
 
-from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 from t2t_keras.settings import parse_assignments
 
 TEXTS = {
@@ -27,7 +27,7 @@ def text(tmp_path):
 
 
 def made(text, config):
-    problem = registry.problem("multilingual_text", config)
+    problem = make_problem("multilingual_text", config)
     generate(problem, text / "data", text)
     return open_generated(problem, text / "data")
 
@@ -51,7 +51,7 @@ def test_each_source_says_what_to_write(text, pairs_of):
     assert problem.preprocess("<b> a cat") == "<2de> <b> a cat"
     assert problem.words_in_front("<2fr> <b> a cat") == "<2fr> "
     # As imported models of OPUS-MT have it.
-    assert registry.problem("parallel_text").words_in_front(">>fra<< A >> cat.") == ">>fra<< "
+    assert make_problem("parallel_text").words_in_front(">>fra<< A >> cat.") == ">>fra<< "
 
 
 def test_each_text_is_filtered_by_its_own_languages(text, pairs_of):

@@ -3,12 +3,12 @@ from pathlib import Path
 import pytest
 from refusals import refused
 
-from t2t_keras import registry
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 
 
 def problem_of(config=""):
-    return registry.problem("parallel_text", f"source_language=en,target_language=de{config}")
+    return make_problem("parallel_text", f"source_language=en,target_language=de{config}")
 
 
 def touch(folder, present):
@@ -92,7 +92,7 @@ def test_a_text_that_is_named_twice_is_an_error(tmp_path, split):
 def test_two_languages_are_needed(languages):
     config = dict(zip(("source_language", "target_language"), languages, strict=True))
     with refused("bad_value", *(f"{side}='{language}'" for side, language in config.items())):
-        registry.problem("parallel_text", config).files(Path())
+        make_problem("parallel_text", config).files(Path())
 
 
 def test_scores_name_the_files_where_they_say_more_than_the_split():

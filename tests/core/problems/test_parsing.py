@@ -9,10 +9,10 @@ import pytest
 from refusals import refused
 from toy_treebank import as_mrg, random_tree, read_trees
 
-from t2t_keras import registry
 from t2t_keras.bin import t2t_bleu, t2t_datagen, t2t_decoder, t2t_eval, t2t_evalb, t2t_trainer
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import read_results
@@ -52,7 +52,7 @@ def trees_in(treebank, *sections):
 
 
 def test_sections_become_splits(treebank, pairs_of, tmp_path):
-    problem = registry.problem("parsing_wsj", "vocab_size=370")
+    problem = make_problem("parsing_wsj", "vocab_size=370")
     manifest = generate(problem, tmp_path, treebank, 2, chunk_pairs=20)
     generated = open_generated(problem, tmp_path)
     for split, sections in (("train", ("02", "15", "21")), ("dev", ["22"]), ("test", ["23"])):
@@ -83,13 +83,13 @@ def test_silver_trees_follow_the_gold_ones(treebank, tmp_path):
     for path in silver:
         path.touch()
     for folder, files in ((tmp_path, silver), (treebank, [treebank / "silver.trees"])):
-        gold = registry.problem("parsing_wsj").tree_files(folder)
+        gold = make_problem("parsing_wsj").tree_files(folder)
         assert {path.parent.parent.name for path in gold["train"]} == {"wsj"}
-        both = registry.problem("parsing_wsj_semi").tree_files(folder)
+        both = make_problem("parsing_wsj_semi").tree_files(folder)
         assert both == gold | {"train": [*gold["train"], *files]}
     for path in silver:
         path.write_text("(S (X silver))\n")
-    [*first, last] = registry.problem("parsing_wsj_semi").chunks(tmp_path, 1)["train"]
+    [*first, last] = make_problem("parsing_wsj_semi").chunks(tmp_path, 1)["train"]
     names = [span.path.parent.parent.name for chunk in (*first, last) for span in chunk.spans]
     assert names == sorted(names, key=lambda name: name != "wsj") != sorted(names)
 
@@ -108,7 +108,7 @@ def test_missing_trees(tmp_path, name, present, code, names):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text("(S (NN a))\n")
     with refused(code, *names):
-        generate(registry.problem(name), tmp_path, tmp_path)
+        generate(make_problem(name), tmp_path, tmp_path)
 
 
 def test_names_and_vocabularies():
@@ -117,20 +117,20 @@ def test_names_and_vocabularies():
         ("parsing_english_ptb8k", 8192), ("parsing_english_ptb16k", 16_384),
         ("parsing_craft", 8000), ("parsing_trees", 16_000),
     ):  # fmt: skip
-        problem = registry.problem(name)
+        problem = make_problem(name)
         assert problem.vocab_size == size
         assert problem.decoding == {"beam_size": 21, "alpha": 0.3, "extra_length": 300}
     with refused("unknown_name", "'parsing_wsj_rev'"):
-        registry.problem("parsing_wsj_rev")
+        make_problem("parsing_wsj_rev")
     with refused("bad_value", "vocab_kind"):
-        registry.problem("parsing_wsj", "vocab_kind=char")
+        make_problem("parsing_wsj", "vocab_kind=char")
 
 
 def test_a_vocabulary_without_the_symbols_is_refused(run_dir, tmp_path):
     for split in ("train", "dev"):
         (tmp_path / f"{split}.trees").write_text("(S (ZZ (NN a)))\n")
     vocabulary = run_dir.parent / "parsing_wsj" / "vocab.model"
-    problem = registry.problem("parsing_trees", f"vocab_file={vocabulary}")
+    problem = make_problem("parsing_trees", f"vocab_file={vocabulary}")
     with refused("other_vocabulary", "vocab.model", "(ZZ, /ZZ"):
         generate(problem, tmp_path, tmp_path)
 
@@ -141,7 +141,7 @@ def run_dir(treebank, tmp_path_factory):
     problem = ["--problem=parsing_wsj", "--problem_config=vocab_size=370", f"--data_dir={folder}"]
     t2t_datagen.run(["t2t-datagen", *problem, f"--tmp_dir={treebank}", "--norecommend"])
     hparams = "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=500"
-    kind = type(registry.problem("parsing_wsj"))
+    kind = type(make_problem("parsing_wsj"))
     with pytest.MonkeyPatch.context() as patch:
         # A model that has learned nothing writes until it must stop.
         patch.setattr(kind, "decoding", {**kind.decoding, "max_length": 12})

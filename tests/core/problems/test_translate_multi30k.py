@@ -3,9 +3,9 @@ import hashlib
 import pytest
 from refusals import refused
 
-from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ from t2t_keras.data.generate import generate
     [("de", "raw", "", "13a"), ("fr", "tok", ".lc.norm.tok", "none")],
 )
 def test_the_data_set(shared_data, tmp_path, language, form, ending, tokenize):
-    problem = registry.problem(f"translate_en{language}_multi30k", "vocab_size=4000")
+    problem = make_problem(f"translate_en{language}_multi30k", "vocab_size=4000")
     folder = shared_data / "multi30k" / ("tok" if form == "tok" else ".")
     generate(problem, tmp_path, folder)
     generated = open_generated(problem, tmp_path)
@@ -29,7 +29,7 @@ def test_the_data_set(shared_data, tmp_path, language, form, ending, tokenize):
 @pytest.mark.parametrize("language", ["de", "fr"])
 def test_sizes_and_checksums_are_those_of_the_raw_files(shared_data, tmp_path, language):
     # Without files, the raw ones are downloaded.
-    splits = registry.problem(f"translate_en{language}_multi30k").files(tmp_path)
+    splits = make_problem(f"translate_en{language}_multi30k").files(tmp_path)
     for stem, (pair,) in zip(("train", "val", "test_2016_flickr"), splits.values(), strict=True):
         for file, code in ((pair.source, "en"), (pair.target, language)):
             content = (shared_data / "multi30k" / f"{stem}.{code}").read_bytes()
@@ -39,7 +39,7 @@ def test_sizes_and_checksums_are_those_of_the_raw_files(shared_data, tmp_path, l
 
 
 def test_the_form_is_that_of_the_files_or_must_be_given(tmp_path):
-    problem = registry.problem("translate_ende_multi30k")
+    problem = make_problem("translate_ende_multi30k")
     # French files do not make German ambiguous.
     for name in ("train.fr", "val.lc.norm.tok.de"):
         (tmp_path / name).touch()

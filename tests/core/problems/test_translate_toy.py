@@ -6,7 +6,7 @@ import re
 import pytest
 import sacrebleu
 
-from t2t_keras import registry
+from t2t_keras.data.problem import make_problem
 from t2t_keras.problems.toy.clauses import noun_phrase
 from t2t_keras.problems.toy.grammar import Grammar
 from t2t_keras.problems.toy.words import CASES, TABLES
@@ -17,7 +17,7 @@ PINNED_SHA256 = "c0aa3dda0544cbdf6cbc46f2d1dbc42f5245ae0a0148f0d9de3bdf536c13b67
 
 @pytest.fixture(scope="module")
 def splits():
-    problem = registry.problem("translate_ende_toy")
+    problem = make_problem("translate_ende_toy")
     assert problem.sizes == {"train": 80_000, "dev": 500, "test": 500}
     return {s: list(itertools.islice(problem.examples(s), 16_000)) for s in problem.splits}
 

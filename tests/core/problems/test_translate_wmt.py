@@ -4,9 +4,9 @@ import pytest
 import small_wmt
 from sacrebleu.dataset import DATASETS
 
-from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 from t2t_keras.metrics.bleu import bleu
 from t2t_keras.text.plain_text import plain_text
 
@@ -38,7 +38,7 @@ def no_tfds(monkeypatch, tmp_path):
 )
 def test_the_whole_of_datagen(pairs_of, tmp_path, name, other, edition, dev_in_sgml):
     config = f"newstest2014={edition}" if edition else ""
-    problem = registry.problem(name, f"vocab_size=340,{config}")
+    problem = make_problem(name, f"vocab_size=340,{config}")
     small_wmt.write_archives(tmp_path / "archives", dev_in_sgml)
     generate(problem, tmp_path, tmp_path / "archives", chunk_pairs=70)
     generated = open_generated(problem, tmp_path)
@@ -70,7 +70,7 @@ def test_newstest2014_in_dev_tgz_of_one_direction(tmp_path, name, there):
     members = small_wmt.newstest2014("full", "dev/", "de")
     some = {each: text for each, text in members.items() if each.split("-")[-1][:-4] in there}
     small_wmt.archive(tmp_path / "dev.tgz", some)
-    [paths] = plain_text(registry.problem(name).files(tmp_path)["test"], tmp_path)
+    [paths] = plain_text(make_problem(name).files(tmp_path)["test"], tmp_path)
     for code, path in zip(("en", "de"), paths, strict=True):
         assert path.read_text().splitlines() == small_wmt.lines(code, "full", 14)
 
@@ -87,16 +87,16 @@ def test_newstest2014_in_dev_tgz_of_one_direction(tmp_path, name, there):
 )
 def test_scores_say_which_edition(name, edition, split, lines, expected):
     config = f"newstest2014={edition}" * bool(edition)
-    assert expected in registry.problem(name, config).text_name(split, lines)
+    assert expected in make_problem(name, config).text_name(split, lines)
 
 
 def test_words_are_divided_as_the_language_that_is_written_has_them():
     lines, references = ["L'homme d'abord, it's his."], ["L'homme d'abord, it's hers."]
     for name, language in (("translate_enfr", "fr"), ("translate_enfr_rev", "en")):
-        found = registry.problem(name).score(lines, references).conventions
+        found = make_problem(name).score(lines, references).conventions
         expected = bleu(lines, references, conventions=["tokenised"], language=language)
         assert found == expected.conventions
-    assert found != registry.problem("translate_enfr").score(lines, references).conventions
+    assert found != make_problem("translate_enfr").score(lines, references).conventions
 
 
 def test_the_paper_s_vocabularies():
@@ -107,7 +107,7 @@ def test_the_paper_s_vocabularies():
         ("translate_ende_wmt_bpe32k", 37_000, "bpe"),
         ("translate_enfr_wmt32k", 32_768, "unigram"),
     ):
-        problem = registry.problem(name)
+        problem = make_problem(name)
         assert (problem.vocab_size, problem.vocab_kind) == (size, kind)
 
 
@@ -120,7 +120,7 @@ def test_the_official_sizes_and_checksums_are_those_of_tensorflow_datasets(tmp_p
             url, size, checksum, _ = line.split("\t")
             infos[url] = int(size), checksum
     for name in ("translate_ende", "translate_enfr"):
-        files = registry.problem(name, "text_source=archives").files(tmp_path)
+        files = make_problem(name, "text_source=archives").files(tmp_path)
         for pair in files["train"] + files["dev"]:
             assert infos[pair.source.url] == (pair.source.size, pair.source.sha256)
 
@@ -131,7 +131,7 @@ def test_the_test_sets_are_those_of_sacrebleu(tmp_path, edition, dataset):
     # The full edition is taken from its own archive where that stands there.
     (tmp_path / "test-full.tgz").touch()
     for name, pair in (("translate_ende", "en-de"), ("translate_ende_rev", "de-en")):
-        problem = registry.problem(name, f"text_source=archives,newstest2014={edition}")
+        problem = make_problem(name, f"text_source=archives,newstest2014={edition}")
         (test,) = problem.files(tmp_path)["test"]
         sides = (test.source, test.target)[:: -1 if problem.reverse else 1]
         members = [(path.split("/")[1],) for path in known.langpairs[pair]]

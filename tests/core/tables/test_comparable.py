@@ -2,12 +2,12 @@ import dataclasses
 
 import pytest
 
-from t2t_keras import registry
+from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.tables.comparable import newest_result
 
 USUAL = dataclasses.asdict(DecodeConfig())
-CONFIG = registry.problem("translate_ende").config()
+CONFIG = make_problem("translate_ende").config()
 # What t2t-decoder adds to the settings of decoding.
 LIKE_THE_PAPER_S = dict(
     decode=USUAL | {"ensemble": [], "forbidden": "", "prefixes": ""}, problem_config=CONFIG

@@ -8,7 +8,7 @@ import pytest
 from refusals import refused
 from small_wmt import archive, plain, sgml
 
-from t2t_keras import registry
+from t2t_keras.data.problem import make_problem
 from t2t_keras.text.plain_text import FOLDER, plain_text
 from t2t_keras.text.sources import ParallelFiles, SourceFile
 
@@ -24,7 +24,7 @@ UNITS = plain(f"<tu>{''.join(map(VARIANT, LANGUAGES, pair))}</tu>" for pair in P
 
 def problem_of(**config):
     config = {"source_language": "en", "target_language": "de", "vocab_size": 300, **config}
-    return registry.problem("parallel_text", config)
+    return make_problem("parallel_text", config)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 import small_wmt
 from refusals import refused
 
-from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 from t2t_keras.text.plain_text import plain_text
 from t2t_keras.text.tfds import (
     PreparedText,
@@ -47,7 +47,7 @@ def touch(path):
 
 def test_where_the_text_comes_from(data_dir, tmp_path):
     def decided(name="translate_ende"):
-        return registry.problem(name).resolved(tmp_path).text_source
+        return make_problem(name).resolved(tmp_path).text_source
 
     for name in ARCHIVES:
         # Before all of them are there tensorflow-datasets would try to download the rest.
@@ -59,7 +59,7 @@ def test_where_the_text_comes_from(data_dir, tmp_path):
     assert decided() == "tfds"
     (tmp_path / ARCHIVES[1]).touch()
     assert decided() == "archives"
-    asked = registry.problem("translate_ende", "text_source=tfds").resolved(tmp_path)
+    asked = make_problem("translate_ende", "text_source=tfds").resolved(tmp_path)
     assert asked.text_source == "tfds"
 
 
@@ -82,11 +82,11 @@ def test_without_tensorflow_datasets(data_dir, tmp_path, monkeypatch):
     touch(data_dir / PREPARED)
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
     with refused("missing_package", "pip install 't2t-keras[tfds]'"):
-        generate(registry.problem("translate_ende"), tmp_path, tmp_path)
+        generate(make_problem("translate_ende"), tmp_path, tmp_path)
 
 
 def test_nothing_is_downloaded(data_dir, tmp_path):
-    problem = registry.problem("translate_ende", "text_source=tfds")
+    problem = make_problem("translate_ende", "text_source=tfds")
     touch(manual_directory(data_dir) / ARCHIVES[0])
     with refused("missing_source_files", "wmt14_translate/de-en ") as error:
         generate(problem, tmp_path, tmp_path)
@@ -123,7 +123,7 @@ def test_archives_put_there_by_hand(data_dir, tmp_path, monkeypatch, capsys):
                 info, size=len(content), checksum=hashlib.sha256(content).hexdigest()
             )
     monkeypatch.setattr(builder, "url_infos", infos)
-    problem = registry.problem("translate_ende", "vocab_size=340")
+    problem = make_problem("translate_ende", "vocab_size=340")
     generate(problem, tmp_path, tmp_path)
     generated = open_generated(problem, tmp_path)
     assert generated.problem.text_source == "tfds"

@@ -9,6 +9,7 @@ from training_runs import TrainerProcess, flags_of
 from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
 from t2t_keras.training.run_config import RunConfig
@@ -26,7 +27,7 @@ tf.random.set_seed = lambda _: None
 @pytest.fixture(scope="session")
 def generated(tmp_path_factory):
     """A few pairs of binary digits and the same reversed."""
-    problem = registry.problem(
+    problem = make_problem(
         "algorithmic_reverse_binary40", "train_size=300,dev_size=20,train_length=12,dev_length=12"
     )
     directory = tmp_path_factory.mktemp("data")

@@ -5,6 +5,7 @@ import pytest
 from refusals import refused
 
 from t2t_keras import registry
+from t2t_keras.data.problem import make_problem
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
 from t2t_keras.training.fewer_layers import layers_to_keep
@@ -18,7 +19,7 @@ SIZES = dict(num_layers=4, num_decoder_layers=3, d_model=8, d_ff=8, num_heads=2)
 def run_with(**hparams):
     hparams = registry.hparams("transformer_tiny", SIZES | hparams)
     tokenizer = SentencePieceTokenizer.train(["ab"], 9, "char")
-    return RunConfig(registry.problem("parallel_text"), hparams, tokenizer=tokenizer)
+    return RunConfig(make_problem("parallel_text"), hparams, tokenizer=tokenizer)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from t2t_keras import registry
 from t2t_keras.data.batches import TokenBatchSampler
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 from t2t_keras.training.run_config import RunConfig
 
 STEPS, BATCH_TOKENS = 36, 300
@@ -27,7 +28,7 @@ def record(tmp_path):
             (tmp_path / "text" / f"{name}.{code}").write_text(lines)
     config = dict(source_language="en", target_language="de", vocab_size=272, train=["a", "b"])
     config |= dict(mix=MIX, mix_until=UNTIL, augment={"typos": 0.3})
-    problem = registry.problem("parallel_text", config)
+    problem = make_problem("parallel_text", config)
     generate(problem, tmp_path / "data", tmp_path / "text")
     generated = open_generated(problem, tmp_path / "data")
     lengths = generated.store("train").lengths

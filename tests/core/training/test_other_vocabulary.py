@@ -10,6 +10,7 @@ from refusals import refused
 from words import Words
 
 from t2t_keras import registry
+from t2t_keras.data.problem import make_problem
 from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
 from t2t_keras.training.options import TrainOptions
@@ -84,7 +85,7 @@ def save_first(tmp_path, randomised):
 
 def run_with(tokenizer, problem="parallel_text", **hparams):
     hparams = registry.hparams("transformer_tiny", SIZES | hparams)
-    return RunConfig(registry.problem(problem), hparams, tokenizer=tokenizer)
+    return RunConfig(make_problem(problem), hparams, tokenizer=tokenizer)
 
 
 def values_of(model):

@@ -18,6 +18,7 @@ from t2t_keras.data.chunks import ExampleChunk
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.encode import encode_chunk
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 from t2t_keras.hyperparameters import HParams, override_hparams
 from t2t_keras.metrics.bleu import bleu
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
@@ -162,15 +163,15 @@ def test_a_filter_leaves_pairs_out_and_counts_them(tmp_path):
         for language, lines in zip(("en", "de"), zip(*pairs, strict=True), strict=True):
             (tmp_path / f"{split}.{language}").write_text("\n".join(lines), encoding="utf-8")
     config = "source_language=en,target_language=de,vocab_size=280,filters=shouting"
-    manifest = generate(registry.problem("parallel_text", config), tmp_path / "data", tmp_path)
+    manifest = generate(make_problem("parallel_text", config), tmp_path / "data", tmp_path)
     train = manifest["splits"]["train"]
     assert (train["examples"], train["left_out"]["by shouting"]["count"]) == (19, 1)
     # What data is scored by may change.
-    scored = registry.problem("parallel_text", f"{config},metrics=exact_match")
+    scored = make_problem("parallel_text", f"{config},metrics=exact_match")
     data = open_generated(scored, tmp_path / "data")
     assert data.problem.metrics == ("exact_match",)
     with refused("unknown_name", "'exact_mash'", "'exact_match'"):
-        registry.problem("parallel_text", "metrics=exact_mash")
+        make_problem("parallel_text", "metrics=exact_mash")
     registry.FILTERS.entries.clear()  # as in a worker process, which knows no notebook
     chunk = ExampleChunk((("ONE", "eins"),), 1)
     with refused("unknown_name", "'shouting'"):
@@ -225,7 +226,7 @@ def test_what_a_layer_keeps_in_lists_is_saved_and_what_it_does_not_train_stays(
 
 
 def test_a_metric_stands_beside_bleu():
-    problem = registry.problem("translate_ende_toy", "metrics=exact_match")
+    problem = make_problem("translate_ende_toy", "metrics=exact_match")
     lines = ["Der Hund schläft.", "Die Katze isst."]
     score = problem.score(lines, [lines[0], "Die Maus isst."])
     assert score.metrics == {"exact_match": 50}
@@ -234,7 +235,7 @@ def test_a_metric_stands_beside_bleu():
 
 
 def test_a_problem_a_set_and_a_layer(examples, tmp_path):
-    problem = registry.problem("translate_ende_help_desk_rev", "vocab_size=500")
+    problem = make_problem("translate_ende_help_desk_rev", "vocab_size=500")
     assert isinstance(problem, examples["A problem"].TranslateEndeHelpDesk)
     assert (problem.languages(), problem.vocab_size) == (("de", "en"), 500)
     names = {split: pair.source.name for split, (pair,) in problem.files(tmp_path).items()}

@@ -12,6 +12,7 @@ from refusals import refused
 
 from t2t_keras import registry
 from t2t_keras.bin import t2t_datagen, t2t_trainer
+from t2t_keras.data.problem import make_problem
 from t2t_keras.data.shards import ExampleStore
 from t2t_keras.errors import UserError
 from t2t_keras.experiment import train
@@ -36,7 +37,7 @@ def recommend(monkeypatch):
         tokenizer = SimpleNamespace(source_vocab_size=source_ids)
         return recommended_hparams(
             SimpleNamespace(
-                problem=registry.problem(name), store=lambda split: store, tokenizer=tokenizer
+                problem=make_problem(name), store=lambda split: store, tokenizer=tokenizer
             )
         )
 
@@ -109,7 +110,7 @@ def test_from_datagen_to_a_continued_run(tmp_path, capsys, monkeypatch, own_regi
     registry.HPARAMS_SETS.entries["transformer_tiny"] = lambda: hparams
     t2t_trainer.run([*command, "--train_steps=3"])
     assert f"{run}/model.ckpt-2" in capsys.readouterr().out
-    problem = registry.problem(PROBLEM, SETTINGS)
+    problem = make_problem(PROBLEM, SETTINGS)
     result = train(problem, "auto", "my data", run, train_steps=4)
     assert (result.step, result.model.config.d_model) == (4, 16)
 
@@ -128,7 +129,7 @@ def test_what_cannot_be_recommended_leaves_the_data(tmp_path, capsys, own_regist
 
 def test_a_warm_start_needs_a_run_whose_length_does_not_count(tmp_path, make_record):
     generated = SimpleNamespace(
-        problem=registry.problem("parallel_text"),
+        problem=make_problem("parallel_text"),
         store=lambda split: ExampleStore([], [np.full((9, 2), 10, np.int32)]),
         tokenizer=SimpleNamespace(source_vocab_size=None),
     )

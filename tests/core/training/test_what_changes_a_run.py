@@ -10,6 +10,7 @@ import tensorflow as tf
 from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 from t2t_keras.hyperparameters import override_hparams
 from t2t_keras.training import trainer
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
@@ -121,7 +122,7 @@ def words(tmp_path):
     for name in ("train.en", "train.de", "dev.en", "dev.de"):
         (tmp_path / "text" / name).write_text("".join(lines if "train" in name else lines[:9]))
     config = "source_language=en,target_language=de,vocab_kind=unigram,vocab_size=270"
-    problem = registry.problem("parallel_text", config)
+    problem = make_problem("parallel_text", config)
     generate(problem, tmp_path / "data", tmp_path / "text")
     return open_generated(problem, tmp_path / "data")
 

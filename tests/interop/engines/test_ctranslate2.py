@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras import registry
+from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
@@ -28,7 +28,7 @@ def expected(tokenizer, random_model):
     # The later, the likelier is the end: outputs have it before they must.
     table, end = model.target_positions.table, model.embedding.table.embeddings[1]
     table.assign(table.numpy() + np.arange(40)[:, None] * end)
-    problem = registry.problem("translate_ende_toy")
+    problem = make_problem("translate_ende_toy")
     return Translator(model, tokenizer, DecodeConfig(**SETTINGS), problem=problem)
 
 

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras import registry
+from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.batching import padded
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.environment import usable_cores
-from t2t_keras.interop.engines.ctranslate2 import CTranslate2Engine
 from t2t_keras.interop.engines.ctranslate2_export import CTranslate2Export
 from t2t_keras.interop.exporters.ctranslate2 import unique_pieces
 from t2t_keras.interop.tokenizers.subwords import SubwordTokenizer
@@ -43,7 +42,7 @@ def make(tokenizer, randomised):
         sizes = dict(source_vocab_size=tokenizer.source_vocab_size)
         model = Transformer(tokenizer.vocab_size, **sizes, **(SHAPE | options))
         model.build()
-        problem = registry.problem("translate_ende_toy")
+        problem = make_problem("translate_ende_toy")
         config = settings or DecodeConfig(**LIMITS)
         return Translator(randomised(model), tokenizer, config, problem=problem)
 
@@ -102,7 +101,7 @@ def test_outputs_are_the_model_s(make, tokenizer, tmp_path, options):
     rows = []  # (source, ids with the end, most of them, config, score)
     for config in (DecodeConfig(beam_size=1), DecodeConfig(beam_size=3, return_beams=True)):
         config = dataclasses.replace(config, **LIMITS)
-        outputs = CTranslate2Engine(export, config).outputs(sources, [[]] * len(LINES), range(9))
+        outputs = export.load(config).outputs(sources, [[]] * len(LINES), range(9))
         for source, found in zip(sources, outputs, strict=True):
             assert len(found) == config.beam_size
             most = config.longest_output(len(source))

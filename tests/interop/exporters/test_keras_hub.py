@@ -11,8 +11,7 @@ import pytest
 import tensorflow as tf
 from refusals import refused
 
-from t2t_keras import registry
-from t2t_keras.data.problem import Problem
+from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.decoding.batching import padded
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
@@ -37,7 +36,7 @@ SIZES = dict(num_layers=1, d_model=16, d_ff=16, num_heads=2, max_positions=64, p
 
 @pytest.fixture(scope="module")
 def pairs():
-    toy = registry.problem("translate_ende_toy").examples("dev")
+    toy = make_problem("translate_ende_toy").examples("dev")
     return [tuple(" ".join(side.split()[:4]) for side in pair) for pair in list(toy)[:200]]
 
 
@@ -328,9 +327,9 @@ def test_refused(translator, tmp_path):
     for name, value in (flags | others | {"terms": "a=b"}).items():
         check(name, model, tokenizer, DecodeConfig(**{name: value}))
     check("forbidden", model, tokenizer, forbidden=["Hund"])
-    parser = registry.problem("parsing_craft")
+    parser = make_problem("parsing_craft")
     check("parsing", model, tokenizer, problem=parser)
-    protecting = registry.problem("parallel_text", "transforms=placeholders")
+    protecting = make_problem("parallel_text", "transforms=placeholders")
     check("transforms=[placeholders]", model, tokenizer, problem=protecting)
     own = type("Own", (Problem,), {"postprocess": lambda *_: "?"})(name="own")
     check("own", model, tokenizer, problem=own)

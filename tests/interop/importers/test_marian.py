@@ -14,8 +14,8 @@ from refusals import refused
 from safetensors.numpy import save_file
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from t2t_keras import registry
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.experiment import train
 from t2t_keras.interop.bin import t2t_import
@@ -155,7 +155,7 @@ def test_training_goes_on(runs, tmp_path):
         (tmp_path / f"{split}.en").write_text(f"{source}\n" * 20)
         (tmp_path / f"{split}.de").write_text(f"{target}\n" * 20)
     files = f"vocab_file={run.path}/vocab.pieces,source_vocab_file={run.path}/vocab.source.pieces"
-    problem = registry.problem("parallel_text", f"{LANGUAGES},{files},shared_vocabulary=false")
+    problem = make_problem("parallel_text", f"{LANGUAGES},{files},shared_vocabulary=false")
     generate(problem, tmp_path / "data", tmp_path)
     before = run.translator.score([source], [target])[0].log_prob
     options = dict(warm_start_from=str(run.path), train_steps=3)
@@ -308,7 +308,7 @@ def test_weights_that_are_not_those_of_the_model(changed, tmp_path, kernel, more
     found = read_marian(changed({}))
     weights = {**found.weights, "encoder_0/self_attention/query/kernel": kernel, **more}
     weights = {name: value for name, value in weights.items() if value is not None}
-    problem = registry.problem("parallel_text", LANGUAGES)
+    problem = make_problem("parallel_text", LANGUAGES)
     with refused("other_model", *names):
         make_run(dataclasses.replace(found, weights=weights), problem, tmp_path / "run", "it")
     assert not (tmp_path / "run").exists()
@@ -321,7 +321,7 @@ def test_norms_of_embeddings_and_before_sublayers(changed, tmp_path):
     options = {"preprocess": "n", "postprocess": "da", "postprocess-top": "n"}
     options = {f"transformer-{name}": value for name, value in options.items()}
     found = read_marian(changed(options | {"transformer-postprocess-emb": "nd"}, **added))
-    make_run(found, registry.problem("parallel_text", LANGUAGES), tmp_path / "run", "it")
+    make_run(found, make_problem("parallel_text", LANGUAGES), tmp_path / "run", "it")
     for name in ("encoder_norm", "decoder_norm", "source_norm", "target_norm"):
         assert found.weights[f"{name}/gamma"].tolist() == [2.0] * 16
         assert found.weights[f"{name}/beta"].tolist() == [3.0] * 16

@@ -13,6 +13,7 @@ import tensorflow as tf
 from refusals import refused
 
 from t2t_keras import registry
+from t2t_keras.data.problem import make_problem
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams, override_hparams
 from t2t_keras.interop.importers.imported import Settings, make_run
@@ -125,7 +126,7 @@ class Original:
 
 def check(found, original, target_space, source, target, run):
     """A run of what was found has the logits of tensor2tensor's layers."""
-    problem = registry.problem("parallel_text", "source_language=en,target_language=de")
+    problem = make_problem("parallel_text", "source_language=en,target_language=de")
     make_run(found, problem, run, "the model")
     model = load_model(run).model
     logits = model({"source": source[None], "target": target[None]}).numpy()[0]

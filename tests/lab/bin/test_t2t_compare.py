@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from t2t_keras import registry
 from t2t_keras.bin import t2t_decoder, t2t_exporter, t2t_translate_all
+from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.io.atomic import sha256_of
 from t2t_keras.lab.bin import t2t_compare
@@ -251,7 +251,7 @@ def test_another_text_is_told_from_those_of_its_name(runs, tmp_path, capsys, mon
     monkeypatch.setattr("t2t_keras.lab.comparison.runs.translate_file", translate_file)
     monkeypatch.setattr(Translator, "from_run", lambda *arguments, **options: translator)
     # The problem says how its text is divided into words.
-    monkeypatch.setattr(type(registry.problem("parallel_text")), "tokenize", "char")
+    monkeypatch.setattr(type(make_problem("parallel_text")), "tokenize", "char")
     for name, text in {"a": "A man", "b": "A dog", "c": "A man"}.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "news").write_text(f"{text}\n")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras import registry
+from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.serving.export.formats import write_format
@@ -27,7 +27,7 @@ SETTINGS = dict(beam_size=2, extra_length=4, max_input_length=60)
 @pytest.fixture(scope="module")
 def translators(tokenizer, model, tmp_path_factory):
     """By engine, with the same model."""
-    problem = registry.problem("translate_ende_toy")
+    problem = make_problem("translate_ende_toy")
     ours = Translator(model, tokenizer, DecodeConfig(**SETTINGS), problem=problem)
     folder = write_format("ctranslate2", ours, tmp_path_factory.mktemp("export") / "1", "float32")
     other = Translator.from_run(folder, None, SETTINGS, engine="ctranslate2")

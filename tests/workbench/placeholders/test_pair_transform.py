@@ -2,15 +2,15 @@
 
 import pytest
 
-from t2t_keras import registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.config import decode_config
 from t2t_keras.workbench.placeholders.finding import SYMBOLS
 
 
 def problem_of(config=""):
-    return registry.problem("parallel_text", f"source_language=en,target_language=de{config}")
+    return make_problem("parallel_text", f"source_language=en,target_language=de{config}")
 
 
 LINES = {
@@ -58,7 +58,7 @@ def test_models_of_symbols_check_them_and_say_so():
     ).check_placeholders
     assert "shield(line" in problem.raw_output
     assert (problem_of().raw_output, problem_of().decoding_defaults) == ("", {})
-    multilingual = registry.problem(
+    multilingual = make_problem(
         "multilingual_text", "train=a.en-de,dev=a.en-de,target_language=de,transforms=placeholders"
     )
     assert list(multilingual.pair_transforms) == ["placeholders"]

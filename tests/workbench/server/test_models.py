@@ -20,8 +20,7 @@ from refusals import refused
 from tiny_runs import PAIRS, TinyRun
 from upper_case import Source, UpperCase
 
-from t2t_keras import registry
-from t2t_keras.data.problem import Problem
+from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
@@ -344,7 +343,7 @@ def test_a_model_of_several_languages_serves_each_of_its_pairs(tmp_path, monkeyp
         ("parallel_text", "", ""),
     ):
         translator, asked = UpperCase(), []
-        translator.problem = registry.problem(name, config)
+        translator.problem = make_problem(name, config)
 
         def from_stored(*arguments, translator=translator, asked=asked):
             asked.append(arguments)

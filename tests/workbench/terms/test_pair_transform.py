@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras import registry
 from t2t_keras.data.augmentation import Augmentation
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 from t2t_keras.data.variation import Variation
 from t2t_keras.workbench.terms.hints import MARKS, without_hints
 from t2t_keras.workbench.terms.lexicon import learn_lexicon
@@ -75,7 +75,7 @@ def generated(tmp_path_factory):
         for side, language in enumerate(("en", "de")):
             lines = "".join(f"{pair[side]}\n" for pair in PAIRS * 20)
             (folder / f"{split}.{language}").write_text(lines, encoding="utf-8")
-    problem = registry.problem("parallel_text", SETTINGS)
+    problem = make_problem("parallel_text", SETTINGS)
     generate(problem, folder / "data", folder)
     return open_generated(problem, folder / "data")
 
@@ -109,13 +109,13 @@ def test_a_training_reads_hints(generated, sampling):
 
 def test_what_is_refused():
     with refused("conflicting_settings", "transforms=terms"):
-        registry.problem("parallel_text", "augment={upper: 0.1, terms: 0.3}")
+        make_problem("parallel_text", "augment={upper: 0.1, terms: 0.3}")
     with refused("conflicting_settings", "augment={terms: 0.3}", "transforms=terms"):
-        registry.problem("translate_ende_toy", "augment={terms: 0.3}")
-    assert registry.problem("parallel_text", f"{SETTINGS},augment={{terms: 0.3}}").pair_transforms
+        make_problem("translate_ende_toy", "augment={terms: 0.3}")
+    assert make_problem("parallel_text", f"{SETTINGS},augment={{terms: 0.3}}").pair_transforms
     with refused("unknown_name", "augmentation 'placeholders'"):
-        registry.problem("parallel_text", "augment={placeholders: 1}")
+        make_problem("parallel_text", "augment={placeholders: 1}")
     with refused("conflicting_settings", "transforms=[placeholders]", "parsing_trees"):
-        registry.problem("parsing_trees", "transforms=placeholders")
+        make_problem("parsing_trees", "transforms=placeholders")
     with refused("unknown_name", "pair transform 'placeholder'", "'placeholders'"):
-        registry.problem("parallel_text", "transforms=placeholder")
+        make_problem("parallel_text", "transforms=placeholder")

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras import registry
-from t2t_keras.data.problem import Problem
+from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engines.base import Engine, Output
@@ -45,7 +44,7 @@ def model(tokenizer, random_model):
 
 @pytest.fixture(scope="module")
 def plain(model, tokenizer):
-    problem = registry.problem("translate_ende_toy")
+    problem = make_problem("translate_ende_toy")
     return Translator(model, tokenizer, DecodeConfig(**SETTINGS), problem=problem)
 
 

@@ -12,9 +12,9 @@ import pytest
 import tensorflow as tf
 from refusals import refused
 
+from t2t_keras.data.problem import make_problem as problem
 from t2t_keras.decoding.translation import Hypothesis
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.registry import problem
 from t2t_keras.serving.export.export import export, warmup_texts
 from t2t_keras.serving.export.load import load_export
 from t2t_keras.serving.export.signatures import SIGNATURES, TranslationModule
