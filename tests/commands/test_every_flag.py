@@ -22,7 +22,8 @@ from commands import module_of, modules_of_commands
 from t2t_keras import registry
 from t2t_keras.bin.flags import ABOUT_THE_RUN
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.engines.base import Engine, StoredRun
+from t2t_keras.decoding.engines.base import Engine
+from t2t_keras.decoding.engines.stored import StoredRun
 from t2t_keras.decoding.jobs.shard import Shard
 from t2t_keras.io.flags import Flags
 from t2t_keras.parsing.evalb import PARAMETERS

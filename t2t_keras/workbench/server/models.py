@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from t2t_keras.decoding.config import decode_config
-from t2t_keras.decoding.engines.base import StoredModel, StoredRun
+from t2t_keras.decoding.engines.base import StoredModel
+from t2t_keras.decoding.engines.stored import StoredRun
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.io.folders import not_a_run

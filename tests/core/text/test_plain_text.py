@@ -77,7 +77,7 @@ def test_files_of_one_name_in_two_folders(tmp_path):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "en-de.en").write_bytes(ENGLISH)
         (tmp_path / folder / "en-de.de.gz").write_bytes(gzip.compress(folder.encode()))
-    pairs = problem_of(train="europarl/en-de + news/en-de").files(tmp_path)["train"]
+    pairs = problem_of(train=("europarl/en-de", "news/en-de")).files(tmp_path)["train"]
     # Nor does the name in which "/" is spelled stand for another.
     other = SourceFile("news%2Fen-de.de.gz")
     (tmp_path / other.name).write_bytes(gzip.compress(b"other"))

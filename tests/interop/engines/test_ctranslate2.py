@@ -12,7 +12,7 @@ from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.interop.engines.ctranslate2_export import positions_needed
+from t2t_keras.interop.engines.ctranslate2 import positions_needed
 from t2t_keras.serving.export.formats import write_format
 
 LINES = ["the small dog sleeps", "", "the woman sees the dog and the red tree", "a man", "  "]
