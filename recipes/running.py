@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import time
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -57,10 +58,9 @@ def describe(name: str, config: str | Path) -> str:
       UserError: as `run_recipe`; or hyperparameters or settings of decoding are wrong.
     """
     from t2t_keras.training.backends.base import plan_devices
-    from t2t_keras.training.recommendation import seconds_of_a_product
 
     plan = _plan(name, config)
-    hours = plan.hours(seconds_of_a_product(bool(plan_devices().gpus), tries=10))
+    hours = plan.hours(_seconds_of_a_product(bool(plan_devices().gpus)))
     command = [*_snakemake(name, config), "--cores", "1", "--dry-run"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -76,6 +76,24 @@ def describe(name: str, config: str | Path) -> str:
     lines = [f"{each:8.2f} h  {rule:<15} {file}" for each, rule, file in left]
     total = sum(each for each, *_ in left)
     return "\n".join([*lines, f"{total:8.2f} h  in all, estimated for this machine"])
+
+
+def _seconds_of_a_product(gpu: bool) -> float:
+    """Returns the seconds of a multiplication with an addition in a product of matrices.
+
+    It is the least of ten tries: what else runs slows single ones.
+    """
+    from keras import ops
+
+    side, products = (4096 if gpu else 512), 4  # A GPU is busy only with large ones.
+    matrix, tries = ops.ones((side, side)), []
+    for _ in range(10):
+        began = time.monotonic()
+        for _ in range(products):
+            product = ops.matmul(matrix, matrix)
+        float(product[0, 0])  # Waits for all.
+        tries.append(time.monotonic() - began)
+    return min(tries) / products / side**3
 
 
 def example(name: str) -> str:

@@ -17,7 +17,8 @@ LINKS = ("problems", "hparams", "recipes")
 PROGRAM = """
 import pkgutil, t2t_keras
 for module in pkgutil.walk_packages(t2t_keras.__path__, "t2t_keras."):
-    __import__(module.name)
+    if not module.name.startswith("t2t_keras.recipes."):  # They use commands of all wings.
+        __import__(module.name)
 from t2t_keras.registry import ENGINES, EXPORT_FORMATS, LINE_STAGES, PAIR_TRANSFORMS, registry_help
 from t2t_keras.bin import t2t_decoder
 registry_help()

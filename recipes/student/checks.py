@@ -15,7 +15,7 @@ from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.interop.engines.ctranslate2_export import check_settings, positions_needed
+from t2t_keras.interop.engines.ctranslate2 import check_settings, positions_needed
 from t2t_keras.interop.exporters.ctranslate2 import check_model_config
 from t2t_keras.io.flags import Flags
 from t2t_keras.recipes.student.plan import PROBLEM, Plan

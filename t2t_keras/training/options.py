@@ -21,7 +21,7 @@ class TrainOptions:
     """
 
     save_checkpoints_secs: float = setting(
-        600.0, "seconds of training between checkpoints; evaluations do not count", minimum=0
+        600.0, "seconds of training between checkpoints, without evaluations", minimum=0
     )
     keep_checkpoint_max: int = setting(
         20, "checkpoints to keep; one more is on disk while one is written", minimum=1
@@ -32,17 +32,14 @@ class TrainOptions:
     # As often as a checkpoint is saved: a slow run is measured as often as it can be continued.
     eval_secs: float = setting(
         600.0,
-        "seconds of training between evaluations, at most 60 for the first; 0 = by steps alone",
+        "seconds between evaluations, at first 60; 0 = by steps alone",
         minimum=0,
     )
     eval_steps: int = setting(0, "most batches of an evaluation; 0 = the whole dev set", minimum=0)
-    eval_bleu: bool = setting(
-        False, "translate and score the dev set (BLEU, or F1 of parses), once that can be above 0"
-    )
+    eval_bleu: bool = setting(False, "score translations of the dev set: BLEU, or F1 of parses")
     best_by: str = setting(
         "loss",
-        "what tells the best weights, which best/ keeps: loss, or with eval_bleu a score as bleu, "
-        "chrf",
+        "what tells the best weights: loss, or a score of eval_bleu, as chrf",
     )
     eval_early_stopping_steps: int = setting(
         0, "stop if that has not improved for so many steps; 0 = never", minimum=0
@@ -57,13 +54,12 @@ class TrainOptions:
     )
     adapt_vocabulary: bool = setting(
         False,
-        "it has another vocabulary: keep the rows of shared pieces, and give new pieces the means "
-        "of their old pieces' rows",
+        "it has another vocabulary: new pieces begin as means of old ones",
     )
     drop_layers: bool = setting(False, "it has more layers: keep evenly spread ones")
     xla: bool = setting(False, "compile the step with XLA for a few fixed shapes (JAX always does)")
     cpu_replicas: int = setting(
-        1, "replicas that share a CPU's cores; 1 = all cores work on each product", minimum=1
+        1, "replicas that share a CPU's cores; 1 = one has all of them", minimum=1
     )
     profile_steps: tuple[int, ...] = setting(
         (), "first and last step to trace, as 100,110, counted from 1", minimum=1
