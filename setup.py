@@ -38,7 +38,6 @@ setup(
     packages=find_packages(include=["t2t_keras", "t2t_keras.*"]),
     package_data={
         "t2t_keras": ["py.typed"],
-        "t2t_keras.decoding.search": ["*.cc"],
         "t2t_keras.lab": ["templates/*"],
         "t2t_keras.problems": ["*.tsv"],
         "t2t_keras.recipes": ["*/Snakefile", "*/*.yaml", "*/*/*.yaml"],

@@ -14,7 +14,6 @@ from t2t_keras.layers.base import (
     check_no_floats,
     check_shape,
     check_sizes,
-    project,
 )
 from t2t_keras.layers.embedding import rotated
 
@@ -215,23 +214,22 @@ class MultiHeadAttention(ShapePreservingLayer):
             training=training,
         )
 
-    def keys_and_values(self, x, layout=AS_IS, position=None, matmul=None):
+    def keys_and_values(self, x, layout=AS_IS, position=None):
         """Projects x [batch, key length, width]; decoding caches what this returns.
 
         Args:
           x: what keys and values are made from.
           layout: its `Layout`.
           position: of all rows of x, an integer or an int32 scalar; None = 0, 1, 2, ...
-          matmul: see `project`.
 
         Returns:
           {"key": [batch, heads, key length, d_k], "value": [batch, heads, key length, d_v]}.
         """
         check_shape(self, "value", x, layout.axes)
-        keys = self._split_heads(x, self.key_projection, self.d_k, layout, matmul)
+        keys = self._split_heads(x, self.key_projection, self.d_k, layout)
         return {
             "key": rotated(keys, position, self.table_length) if self.rotary else keys,
-            "value": self._split_heads(x, self.value_projection, self.d_v, layout, matmul),
+            "value": self._split_heads(x, self.value_projection, self.d_v, layout),
         }
 
     def visible(self, part, mask=None, attention_mask=None, causal=False):
@@ -268,7 +266,6 @@ class MultiHeadAttention(ShapePreservingLayer):
         layout=AS_IS,
         return_attention_scores=False,
         training=None,
-        matmul=None,
     ):
         """Attends to keys and values that are already projected.
 
@@ -282,12 +279,11 @@ class MultiHeadAttention(ShapePreservingLayer):
           layout: the `Layout` of the query.
           return_attention_scores: see the class.
           training: likewise.
-          matmul: see `project`.
 
         Returns:
           As a call.
         """
-        queries = self._queries(query, layout, position, matmul)
+        queries = self._queries(query, layout, position)
         # A search starts with a part without keys.
         parts = [part for part in parts if part["key"].shape[-2] != 0]
         if len(parts) == 1:
@@ -295,22 +291,22 @@ class MultiHeadAttention(ShapePreservingLayer):
             heads, weights = scaled_dot_product_attention(queries, **parts[0], mask=mask, **options)
         else:
             heads, weights = attention_over_parts(queries, parts, mask)
-        joined = self._join_heads(heads, layout, matmul)
+        joined = self._join_heads(heads, layout)
         return (joined, weights) if return_attention_scores else joined
 
-    def _queries(self, x, layout, position=None, matmul=None):
+    def _queries(self, x, layout, position=None):
         check_shape(self, "query", x, layout.axes)
-        queries = self._split_heads(x, self.query_projection, self.d_k, layout, matmul)
+        queries = self._split_heads(x, self.query_projection, self.d_k, layout)
         return rotated(queries, position, self.table_length) if self.rotary else queries
 
-    def _split_heads(self, x, projection, width, layout, matmul):
-        heads = layout.unpack(project(projection, x, matmul), self.num_heads, width)
+    def _split_heads(self, x, projection, width, layout):
+        heads = layout.unpack(projection(x), self.num_heads, width)
         return ops.transpose(heads, (0, 2, 1, 3))
 
-    def _join_heads(self, heads, layout, matmul=None):
+    def _join_heads(self, heads, layout):
         heads = ops.transpose(heads, (0, 2, 1, 3))
         concatenated = layout.pack(heads, self.num_heads * self.d_v)
-        return project(self.output_projection, concatenated, matmul)
+        return self.output_projection(concatenated)
 
     # Symbols pass through the call itself: it returns weights as well, and refuses wrong shapes.
     compute_output_spec = keras.Operation.compute_output_spec

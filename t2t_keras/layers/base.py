@@ -80,27 +80,6 @@ def refuse_other_names(layer_class, arguments):
         raise TypeError(f"{layer_class.__name__} calls '{name}' '{_NAMES_ELSEWHERE[name]}'.")
 
 
-def has_float32_weights(layer):
-    """Returns whether a layer computes with float32 weights, for a `matmul` of one's own."""
-    return layer.compute_dtype == "float32" and not layer.quantization_mode
-
-
-def project(dense, x, matmul=None):
-    """Returns dense(x).
-
-    Args:
-      dense: a `keras.layers.Dense`.
-      x: [..., k].
-      matmul: what multiplies with float32 weights, `matmul(x, w, transposed=False)` for w [k, n],
-        or transposed [n, k]; None = Keras.
-    """
-    if matmul is None or not has_float32_weights(dense):
-        return dense(x)
-    y = matmul(x, ops.convert_to_tensor(dense.kernel))
-    y = y if dense.bias is None else y + dense.bias
-    return dense.activation(y)
-
-
 def normal_initializer(d_model):
     """Returns N(0, d_model^-0.5), as tensor2tensor has it: times sqrt(d_model), variance is 1."""
     return keras.initializers.RandomNormal(stddev=d_model**-0.5)

@@ -10,7 +10,6 @@ from t2t_keras.errors import UserError
 from t2t_keras.layers.base import (
     ShapePreservingLayer,
     check_sizes,
-    has_float32_weights,
     normal_initializer,
     refuse_other_names,
 )
@@ -97,17 +96,14 @@ class SharedEmbedding(keras.layers.Layer):
             return ops.cast(self.table.reverse_embeddings, self.compute_dtype)
         return ops.transpose(ops.cast(self.table.embeddings, self.compute_dtype))
 
-    def logits(self, x, projection=None, matmul=None):
+    def logits(self, x, projection=None):
         """Projects [..., d_model] to float32 logits [..., vocab_size].
 
         Args:
           x: states of the decoder.
           projection: a result of `projection()` to reuse.
-          matmul: see `layers.base.project`.
         """
-        if matmul and self.tied and has_float32_weights(self.table):
-            logits = matmul(x, ops.convert_to_tensor(self.table.embeddings), transposed=True)
-        elif projection is None:
+        if projection is None:
             logits = ops.cast(self.table(x, reverse=True), "float32")
         else:
             logits = ops.cast(ops.matmul(x, projection), "float32")

@@ -13,7 +13,6 @@ from t2t_keras.layers.base import (
     ShapePreservingLayer,
     check_sizes,
     normal_initializer,
-    project,
 )
 from t2t_keras.model_config import ACTIVATIONS, FEED_FORWARDS, LayerConfig
 
@@ -42,7 +41,6 @@ class FeedForward(ShapePreservingLayer):
     Call arguments:
       x: [..., d_model].
       training: whether dropout acts.
-      matmul: see `project`.
 
     Returns:
       [..., d_model].
@@ -65,10 +63,10 @@ class FeedForward(ShapePreservingLayer):
         self.inner.build(x_shape)
         self.outer.build((*x_shape[:-1], self.d_ff))
 
-    def call(self, x, training=None, matmul=None):
+    def call(self, x, training=None):
         """See the class."""
-        inner = self.relu_dropout(project(self.inner, x, matmul), training=training)
-        return project(self.outer, inner, matmul)
+        inner = self.relu_dropout(self.inner(x), training=training)
+        return self.outer(inner)
 
 
 @FEED_FORWARDS.add

@@ -1,6 +1,5 @@
 """Layers of the encoder and of the decoder, and what is around their sub-layers (3.1, 5.4)."""
 
-import functools
 from typing import Any
 
 import keras
@@ -12,7 +11,6 @@ from t2t_keras.layers.attention import (
     RestrictedSelfAttention,
 )
 from t2t_keras.layers.base import AS_IS, Dropout, ShapePreservingLayer, build, seed_states
-from t2t_keras.layers.feed_forward import FeedForward
 from t2t_keras.model_config import FEED_FORWARDS, LayerConfig, config_arguments, take_config
 
 
@@ -282,7 +280,6 @@ class DecoderLayer(_TransformerLayer):
         memory,
         memory_mask,
         layout,
-        matmul=None,
     ):
         """Computes the next position of some hypotheses of each sentence.
 
@@ -301,28 +298,23 @@ class DecoderLayer(_TransformerLayer):
           memory: {"key", "value"} of the encoder's output.
           memory_mask: boolean [batch, 1, 1, source length].
           layout: the `DenseLayout` of x.
-          matmul: see `project`.
 
         Returns:
           [batch · hypotheses, d_model], `recent` with the new position, and the weights of the
           attention to memory, [batch, heads, hypotheses, source length].
         """
-        options = dict(layout=layout, matmul=matmul)
         read = self.residual_1.sublayer_input(x)
-        new = self.self_attention.keys_and_values(read, position=index, **options)
+        new = self.self_attention.keys_and_values(read, position=index, layout=layout)
         recent = {name: _write(recent[name], write_mask, new[name]) for name in recent}
         parts = [past, recent]
-        attended = self.self_attention.attend(read, parts, valid_slots, index, **options)
+        attended = self.self_attention.attend(read, parts, valid_slots, index, layout=layout)
         x = self.residual_1(x, attended)
         read = self.residual_2.sublayer_input(x)
         attended, weights = self.memory_attention.attend(
-            read, [memory], memory_mask, return_attention_scores=True, **options
+            read, [memory], memory_mask, return_attention_scores=True, layout=layout
         )
         x = self.residual_2(x, attended)
-        feed_forward = self.feed_forward
-        if isinstance(feed_forward, FeedForward):  # Others take no `matmul`.
-            feed_forward = functools.partial(feed_forward, matmul=matmul)
-        return self.residual_3.around(feed_forward, x), recent, weights
+        return self.residual_3.around(self.feed_forward, x), recent, weights
 
 
 def _write(slots, write_mask, new):

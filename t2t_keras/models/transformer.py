@@ -319,7 +319,6 @@ class Transformer(keras.Model):
         position=None,
         valid_slots=None,
         return_attention_scores=False,
-        matmul=None,
     ):
         """Decodes the next position of some hypotheses of each sentence.
 
@@ -331,18 +330,17 @@ class Transformer(keras.Model):
           valid_slots: boolean [batch, hypotheses, slots], True for the slots of the hypothesis's
             own positions, the new one included; default: each hypothesis continues itself.
           return_attention_scores: whether attention weights are returned as well.
-          matmul: what multiplies few rows with float32 weights, see `layers.base.project`.
 
         Returns:
           float32 logits [batch, hypotheses, vocab_size]; the cache with one more position in
           "recent"; and, if they are asked for, the weights of each layer's attention to memory,
           [batch, heads, hypotheses, source length].
         """
-        x, cache, weights = self.step_states(previous, index, cache, position, valid_slots, matmul)
-        logits = self.embedding.logits(x, cache["projection"], matmul)
+        x, cache, weights = self.step_states(previous, index, cache, position, valid_slots)
+        logits = self.embedding.logits(x, cache["projection"])
         return (logits, cache, weights) if return_attention_scores else (logits, cache)
 
-    def step_states(self, previous, index, cache, position=None, valid_slots=None, matmul=None):
+    def step_states(self, previous, index, cache, position=None, valid_slots=None):
         """Returns what `decode_step` computes, but for logits the states [..., d_model] of them."""
         hypotheses = previous.shape[1]
         slots = ops.arange(ops.shape(cache["recent"][0]["key"])[2], dtype="int32")
@@ -366,7 +364,7 @@ class Transformer(keras.Model):
             self.decoder, cache["past"], cache["recent"], cache["memory"], strict=True
         ):
             x, recent, cross = layer.step(
-                x, index, past, recent, *masks, memory, cache["memory_mask"], layout, matmul
+                x, index, past, recent, *masks, memory, cache["memory_mask"], layout
             )
             recents.append(recent)
             weights.append(cross)

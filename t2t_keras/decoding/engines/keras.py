@@ -19,7 +19,6 @@ from t2t_keras.decoding.batching import (
 )
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engines.base import Engine, Output
-from t2t_keras.decoding.search.few_rows import MOST_ROWS, few_rows_product
 from t2t_keras.decoding.search.forbidden import forbidden_sequences, word_boundaries
 from t2t_keras.decoding.search.loop import Constraints, Hypotheses
 from t2t_keras.decoding.search.search import Ensemble, Search
@@ -159,19 +158,14 @@ class CompiledMeanwhile:
     """Searches by XLA once that is compiled for a shape, and until then has no answer.
 
     The first sentence of a shape is searched in a thread, which compiles what such sentences need.
-    One thread at a time does so: TensorFlow would keep all its own waiting for several. Where the
-    operator of `few_rows_product` has to be made, the constructor waits for that.
+    One thread at a time does so: TensorFlow would keep all its own waiting for several.
 
     Attributes:
       search: the `Search` by XLA, which compiles at its first call for a shape.
     """
 
     def __init__(self, ensemble: Ensemble, constraints: Constraints, config: DecodeConfig):
-        is_few = (config.samples or config.beam_size) <= MOST_ROWS
-        on_gpu = tf.config.get_visible_devices("GPU")
-        product = few_rows_product() if is_few and not on_gpu else None
-        by_xla = dataclasses.replace(config, xla=True)
-        self.search = Search(ensemble, by_xla, constraints, product)
+        self.search = Search(ensemble, dataclasses.replace(config, xla=True), constraints)
         # XLA keeps compiled code under a name that counts all that TensorFlow has made before: made
         # here, it is the same in the next process.
         self.search.graph.get_concrete_function()

@@ -1,7 +1,6 @@
 """Beam search or sampling with one model or several, as the settings request: ids in, ids out."""
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -80,14 +79,13 @@ class Ensemble:
         position: tf.Tensor,
         valid_slots: tf.Tensor,
         cache: Cache,
-        matmul: Callable[..., tf.Tensor] | None = None,
     ) -> Scored:
-        """Scores the next symbol; see `loop.Step`, and for `matmul`, `layers.base.project`."""
+        """Scores the next symbol; see `loop.Step`."""
         logits, kept, attention = [], [], []
         for model, sentence, past, recent, projection in zip(self.models, *cache, strict=True):
             parts = {**sentence, "past": past, "recent": recent, "projection": projection}
             scores, extended, *weights = model.decode_step(
-                previous, index, parts, position, valid_slots, self._with_coverage, matmul
+                previous, index, parts, position, valid_slots, self._with_coverage
             )
             logits.append(scores)
             kept.append(extended["recent"])
@@ -149,8 +147,7 @@ class Ensemble:
 class Search:
     """Searches for outputs of source ids, by one TensorFlow function, `graph`, for all shapes.
 
-    It can be called in a graph as well. With `config.xla`, `matmul` may be what multiplies the
-    rows of a step with weights, see `layers.base.project`.
+    It can be called in a graph as well.
     """
 
     def __init__(
@@ -158,10 +155,8 @@ class Search:
         ensemble: Ensemble,
         config: DecodeConfig,
         constraints: Constraints,
-        matmul: Callable[..., tf.Tensor] | None = None,
     ):
         self._ensemble, self._config, self._constraints = ensemble, config, constraints
-        self._step = functools.partial(ensemble.step, matmul=matmul)
         scalar, numbers = tf.TensorSpec([], tf.float32), tf.TensorSpec([None], tf.int32)
         # There is nothing to convert for autograph, and looking for it took most of the start.
         self.graph = tf.function(
@@ -220,6 +215,6 @@ class Search:
         else:
             rule = BeamSearch(config.beam_size, beta=config.coverage_penalty, **scoring)
         window = self._ensemble.models[0].config.self_attention_radius  # All have the same.
-        loop = SearchLoop(self._step, rule, _BLOCK_SIZE, window, config.xla)
+        loop = SearchLoop(self._ensemble.step, rule, _BLOCK_SIZE, window, config.xla)
         cache = self._ensemble.start(source, _BLOCK_SIZE, rule.beam_size)
         return loop.run(cache, Limits(max_lengths, prefixes, numbers, covered))
