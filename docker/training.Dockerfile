@@ -17,7 +17,7 @@
 
 FROM python:3.12-slim-bookworm AS wheel
 WORKDIR /source
-COPY setup.py pyproject.toml README.md LICENSE ./
+COPY setup.py entry_points.txt pyproject.toml README.md LICENSE ./
 COPY t2t_keras t2t_keras
 COPY problems problems
 COPY hparams hparams

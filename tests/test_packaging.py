@@ -101,6 +101,14 @@ def test_every_module_of_a_command_is_a_console_script(root, unpacked):
     }
 
 
+def test_images_are_built_with_all_that_setup_reads(root):
+    needed = re.findall(r'ROOT / "([\w.]+)"\)\.read_text', (root / "setup.py").read_text())
+    assert len(needed) == 2
+    for file in (root / "docker").glob("*.Dockerfile"):
+        copied = re.findall(r"^COPY (setup\.py .*) \./$", file.read_text(), re.MULTILINE)
+        assert [name for names in copied for name in needed if name not in names.split()] == []
+
+
 def test_the_version_is_the_same_wherever_it_stands(root):
     version = t2t_keras.__version__
     assert f'    version = "{version}",\n' in (root / "MODULE.bazel").read_text()

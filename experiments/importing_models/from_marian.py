@@ -1,7 +1,7 @@
 """Do models of Marian, imported, compute what transformers and CTranslate2 compute with them?
 
     python experiments/importing_models/from_marian.py [--shared_data=../shared/data] [--lines=500]
-        [--folder=doors]
+        [--folder=models]
 
 Makes models of several shapes with experiments/importing_models/make_marian.py, trained for so
 many steps that translations differ and end, and prints a row of a table for each: of the folder,

@@ -1,7 +1,7 @@
 """Lines of text from users to the model: checked, prepared by stages, encoded, cut or split.
 
 A stage prepares each line for the model, ranks and mends the hypotheses, and restores the output:
-the seam for placeholders, terms and the like. Stages run in order before the model, and in reverse
+the seam for placeholders and terms. Stages run in order before the model, and in reverse
 order after it.
 """
 
@@ -254,11 +254,11 @@ class Part:
     notes: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def costs(self) -> list[tuple[float, ...]]:
-        """Returns those of each hypothesis by all stages, the first stage's first."""
+        """Returns the costs of each hypothesis by all stages, the first stage's first."""
         return self.line.costs(self.source, [each.text for each in self.hypotheses])
 
     def cost(self) -> tuple[float, ...]:
-        """Returns those of the first hypothesis."""
+        """Returns the costs of the first hypothesis."""
         return self.line.costs(self.source, [self.hypotheses[0].text])[0]
 
     def rerank(self, only_first: bool = False) -> None:

@@ -54,9 +54,9 @@ class Translator:
     The models' weights are read at every call, so one translator can follow a training.
 
     Args:
-      models: a `Transformer`, or an object with its `encode`, `start_cache` and `decode_step`;
-        several in a list translate together, by the mean of their probabilities. Or an `Engine`,
-        which has its own and the settings.
+      models: a `Transformer`, or an object with all that it has for encoding, decoding step by
+        step and scoring; several in a list translate together, by the mean of their
+        probabilities. Or an `Engine`, which has its own and the settings.
       tokenizer: the vocabulary that they were trained with.
       config: how to translate.
       forbidden: words or phrases that no translation may contain, see `forbidden_sequences`.

@@ -200,6 +200,9 @@ class MultiHeadAttention(ShapePreservingLayer):
         training=None,
     ):
         """See the class."""
+        if causal and value is not None and len(query.shape) == len(value.shape) == 3:
+            lengths = "batch", query.shape[1] or "query length", "width"
+            check_shape(self, "value", value, lengths)
         value, value_layout = (query, layout) if value is None else (value, AS_IS)
         # With an attention_mask beside it, Keras hands on that of no argument called `mask`.
         masks = (mask, value_mask, getattr(value, "_keras_mask", None))
@@ -325,7 +328,7 @@ class RestrictedSelfAttention(MultiHeadAttention):
 
     Args:
       radius: at least 1.
-      num_heads: this and all others are those of `MultiHeadAttention`.
+      num_heads: this and the remaining arguments are those of `MultiHeadAttention`.
 
     Call arguments:
       query: [batch, length, d_model], or in another layout.

@@ -1,4 +1,4 @@
-r"""The door for text: what a line is, when it is blank, and in which form its characters come in.
+r"""Reads and checks text: what a line is, when it is blank, and the form of its characters.
 
 Lines end at "\n" alone: `str.splitlines` also splits at U+2028, U+0085 and the like, which occur
 inside real sentences. Files are in UTF-8, or in UTF-16 with a byte order mark.

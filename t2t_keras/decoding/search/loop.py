@@ -1,6 +1,6 @@
 """The loop of every search: one position after the other, for many sentences at once.
 
-What outputs may contain is said by `Constraints` and, for each sentence, by `Limits`.
+`Constraints` restrict all outputs; `Limits` restrict those of one sentence.
 """
 
 import dataclasses

@@ -58,8 +58,8 @@ class CTranslate2Engine(Engine):
       positions: most tokens on either side, with the end; 0 = any number.
 
     Raises:
-      UserError: CTranslate2 is not installed or cannot load the export, it has not a setting, or
-        the export has tables for shorter sentences.
+      UserError: CTranslate2 is not installed or cannot load the export, a setting is not
+        supported, or the export has tables for shorter sentences.
     """
 
     def __init__(self, folder: Path, config: DecodeConfig, dtype: str, positions: int):

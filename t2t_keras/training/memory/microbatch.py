@@ -119,7 +119,7 @@ def microbatch_of_run(
     them. Without `find`, an unknown number stays so.
 
     Raises:
-      UserError: not even one sentence fits, or the system does not tell the free memory.
+      UserError: not even one sentence fits, or the free memory cannot be determined.
     """
     hparams, gpus, cluster = config.hparams, step.gpus, workers.cluster
     microbatch = Microbatch(output_dir, hparams, gpus, step.num_replicas, cluster)
@@ -133,7 +133,7 @@ def microbatch_of_run(
     if not gpus:
         tokens, how = _fitting_on_a_cpu(step, config, batches, tokens, cluster)
     microbatch.remember(workers.all_reduce_min(tokens))
-    least = ", the least of all workers" if cluster else ""
+    least = ", the minimum over all workers" if cluster else ""
     print(f"microbatch_tokens=auto: {microbatch.tokens:,}, {how}{least}.", flush=True)
     return microbatch
 
@@ -149,8 +149,7 @@ def _fitting_on_a_cpu(
     hparams, fewest, free = config.hparams, config.hparams.max_length, free_memory()
     if free is None:
         raise UserError(
-            "microbatch_tokens=auto: the system does not tell how much memory is free. Give a "
-            "number.",
+            "microbatch_tokens=auto: cannot determine the free memory. Give a number.",
             code="unknown_memory",
         )
     # Workers of one machine look at the same time, before any of them takes much.

@@ -92,7 +92,9 @@ class ModelSource:
         """Returns what to load, which is there; else raises `UserError`."""
         if self.engine:
             kind = ENGINES[self.engine]
-            return _checked(kind(self._folder([kind])))
+            folder = self._folder([kind])
+            # An export in a run that is trained further is served until it is replaced.
+            return _checked(kind(kind.find(folder) or folder))
         kinds = [*ENGINES.load().values()]
         folder = self._folder(kinds)
         for kind in kinds:

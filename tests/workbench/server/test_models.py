@@ -335,6 +335,16 @@ def test_nobody_waits_for_the_writer_of_a_fifo(tmp_path):
         RunConfig.load(tmp_path)
 
 
+def test_an_export_in_a_run_that_is_trained_further_is_served(tmp_path):
+    export = tmp_path / "ctranslate2"
+    export.mkdir()
+    record = {"checkpoint": None, "decoding": {}, "dtype": "int8", "positions": 0}
+    (export / "t2t_keras.json").write_text(json.dumps(record))
+    for name in ("run.json", "model.ckpt-9.safetensors"):
+        (tmp_path / name).touch()
+    assert ModelSource("en", "de", tmp_path, "ctranslate2").newest()[0] == export
+
+
 def test_a_model_of_several_languages_serves_each_of_its_pairs(tmp_path, monkeypatch):
     record = {"checkpoint": None, "decoding": {}, "dtype": "int8", "positions": 0}
     (tmp_path / "t2t_keras.json").write_text(json.dumps(record))
