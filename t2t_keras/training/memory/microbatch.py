@@ -51,7 +51,8 @@ class Microbatch:
         self._circumstances = {
             "microbatch_tokens": hparams.microbatch_tokens,
             "recompute": hparams.recompute,
-            "hardware": f"{len(cluster.addresses)} workers" if cluster else hardware_name(gpus),
+            "gpus": [] if cluster else [*gpus],  # Workers may have unlike ones.
+            "workers": len(cluster.addresses) if cluster else 1,
             "replicas": replicas,
         }
         self.tokens = self._remembered() or hparams.microbatch_tokens
