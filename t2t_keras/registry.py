@@ -1,4 +1,4 @@
-"""Things with names: modules register them with a decorator, commands and settings choose them.
+"""Registries of problems, models, layers and other components, looked up by name.
 
 | decorator | of |
 |---|---|

@@ -31,15 +31,15 @@ Entry = TypeVar("Entry", bound=Callable[..., Any])
 
 _BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
-# A value that begins with one of these is YAML; what has no other characters than these is not.
-_OF_YAML, _PLAIN = tuple("[{\"'"), re.compile(r"[\w<./][\w<>./+*-]*")
+# A value that begins with one of these is YAML; plain values contain only these characters.
+_YAML_STARTS, _PLAIN = tuple("[{\"'"), re.compile(r"[\w<./][\w<>./+*-]*")
 
 
 class Registry:
     """The registered things of one kind, by name; it is iterable, over the names.
 
-    Any installed package can have more, as the entry points (`importlib.metadata`) of a group that
-    is called after the kind, such as `t2t_keras.line_stages`. One is imported when it is asked for.
+    Packages add entries through the entry-point group named after the kind, such as
+    `t2t_keras.line_stages`; an entry is imported on first use.
 
     Args:
       kind: what they are, in the singular.
@@ -87,7 +87,8 @@ class Registry:
         if name not in own:
             raise UserError(
                 f"There is no {self.kind} '{name}'. If it is your own, give the --t2t_usr_dir that "
-                f"registers it.{nearest(name, [*self])} --registry_help lists all of them.",
+                f"registers it, or install the package that provides it."
+                f"{nearest(name, [*self])} --registry_help lists all of them.",
                 code="unknown_name",
             )
         return own[name]
@@ -180,7 +181,7 @@ def parse_assignments(text: str) -> dict[str, Any]:
             )
         if name.strip() in assignments:
             raise UserError(f"'{name.strip()}' is given twice in '{text}'.", code="given_twice")
-        if value.lstrip().startswith(_OF_YAML):
+        if value.lstrip().startswith(_YAML_STARTS):
             assignments[name.strip()] = _parse_divided(value, parts, name.strip())
         else:
             assignments[name.strip()] = value.strip()

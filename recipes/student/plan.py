@@ -181,11 +181,7 @@ class Plan:
     @property
     def trainer_flags(self) -> list[str]:
         """The user's flags of `t2t-trainer`."""
-        values = self.config["trainer_flags"].items()
-        return [
-            f"--{name}={value if isinstance(value, str) else as_text(value)}"
-            for name, value in values
-        ]
+        return [f"--{name}={_typed(value)}" for name, value in self.config["trainer_flags"].items()]
 
     @property
     def teaching(self) -> list[str]:
@@ -356,6 +352,13 @@ class Plan:
             self.given.get(self.text(name, self.source)) or self.given[self.text(name, self.target)]
         )
         return _TOKENS_A_BYTE * (self.folder / path).stat().st_size
+
+
+def _typed(value: Any) -> str:
+    """Returns a value as flags take it: lists are separated by commas."""
+    if isinstance(value, list):
+        return ",".join(map(_typed, value))
+    return value if isinstance(value, str) else as_text(value)
 
 
 def _expanded(value: Any) -> Any:

@@ -76,10 +76,11 @@ def _outcome(
 ) -> tuple[int, str | UserError]:
     """Runs a command; returns its exit status and the error or its message, "" without an error."""
     flags = Flags()
-    define_flags(flags)
-    _define_shared(flags)
-    flags.settings(_SETTINGS)
     try:
+        # It may ask registries, and with them packages of others.
+        define_flags(flags)
+        _define_shared(flags)
+        flags.settings(_SETTINGS)
         flags.parse(argv)
         if about := _about(flags, main):
             print(about)
@@ -236,7 +237,7 @@ def forbidden(flags: Flags) -> list[str]:
 def define_engine(flags: Flags) -> None:
     """Adds --engine."""
     meaning = "Program that searches; ctranslate2 = what t2t-exporter made, without TensorFlow"
-    flags.choice("engine", meaning, [*registry.ENGINES], "keras")
+    flags.named("engine", meaning, registry.ENGINES, "keras")
 
 
 def split_text(flags: Flags, record) -> tuple[str, Path, Path]:

@@ -22,15 +22,14 @@ def define_flags(flags: Flags) -> None:
     flags.group("Export")
     define_common(flags, "output_dir", "checkpoint_path")
     formats = ("saved_model", *EXPORT_FORMATS)
-    flags.choice("format", "Program that it is for; saved_model = TensorFlow", formats, formats[0])
+    flags.named("format", "Program that it is for; saved_model = TensorFlow", formats, formats[0])
     flags.path(
         "export_dir",
         "Directory for <version>/, or of another format; default: export/, or the format's name, "
         "in --output_dir",
     )
     flags.assignments("decode_hparams", 'Decoding settings, "beam_size=4,alpha=0.6,..."')
-    meaning = "Type of the stored weights: float32, bfloat16, float16, int8, as --format has it"
-    flags.string("dtype", meaning, "float32")
+    flags.string("dtype", "Type of the stored weights; the choices depend on --format", "float32")
     flags.string("servable_name", "Name of the model in a SavedModel's README", "translate")
     flags.group("Scores in the README of a SavedModel")
     flags.switch("measure", "Score the dev set; default: unless --dtype is float32", None)
@@ -48,12 +47,12 @@ def run(flags: Flags) -> None:
             f"{flags.servable_name!a}.",
             code="bad_value",
         )
-    if flags.format != "saved_model":
-        _export_for_other_programs(flags)
-        return
     from t2t_keras.serving.export.formats import check_dtype
 
     check_dtype(flags.format, flags.dtype)
+    if flags.format != "saved_model":
+        _export_for_other_programs(flags)
+        return
     export_dir = Path(flags.export_dir or Path(flags.output_dir) / "export")
     # Nothing can be added to another export: its manifest names all its files.
     check_outputs([], [export_dir / "<version>"])

@@ -18,8 +18,8 @@ from t2t_keras.settings import as_assignments, parse_assignments, parse_yaml
 _COLUMN = 30
 # Groups under this title are shown by --helpfull only.
 HIDDEN = "Rarely needed"
-# What is no part of a command's work.
-_OF_NO_CONFIG = ("config", "flagfile", "undefok", "help", "helpfull", "registry_help", "version")
+# Flags that a config file cannot set.
+_NOT_IN_CONFIG = ("config", "flagfile", "undefok", "help", "helpfull", "registry_help", "version")
 
 
 class _Path(absl_flags.ArgumentParser):
@@ -135,6 +135,13 @@ class Flags(absl_flags.FlagValues):
         """Defines a flag that takes one of some words, which absl puts before its meaning."""
         absl_flags.DEFINE_enum(name, default, choices, meaning, flag_values=self)
 
+    def named(self, name: str, meaning: str, known: Iterable[str], default: str | None) -> None:
+        """Defines a flag that takes a name, of which those that are known now stand in its help.
+
+        The command looks it up: what a user's own files register is known only after parsing.
+        """
+        self.string(name, f"<{'|'.join(known)}>: {meaning}", default)
+
     def strings(self, name: str, meaning: str) -> None:
         """Defines a flag that takes strings separated by commas."""
         self._define_joined(absl_flags.ListParser(), name, None, meaning)
@@ -225,16 +232,13 @@ class Flags(absl_flags.FlagValues):
                 code="bad_configuration",
             )
         for name, value in values.items():
-            if name not in self or name in _OF_NO_CONFIG:
+            if name not in self or name in _NOT_IN_CONFIG:
                 owners = self.__dict__["setting_names"].items()
                 owner = next((f"{flag}:" for flag, names in owners if name in names()), "")
                 advice = f" Write it below {owner}" if owner else nearest(name, self)
                 raise UserError(f"{path}: there is no flag '{name}'.{advice}", code="unknown_flag")
-            flag, parts = self[name], value if isinstance(value, list) else [value]
-            if not isinstance(value, dict) and not all(isinstance(part, str) for part in parts):
-                raise UserError(
-                    f"{path}: {name}: expected text or a list of texts.", code="bad_value"
-                )
+            flag = self[name]
+            value = _for_flag(flag, value, f"{path}: {name}")
             given = flag.value if flag.present else None
             if isinstance(flag.value, dict):
                 flag.present = 0
@@ -289,6 +293,26 @@ class Flags(absl_flags.FlagValues):
         note = self.__dict__["notes"].get(name) if full else ""
         notes = "\n" + textwrap.indent(note, " " * 6) if note else ""
         return _entry(f"--{name}", meaning) + notes
+
+
+def _for_flag(flag: absl_flags.Flag, value: Any, subject: str) -> Any:
+    """Returns what the flag's parser takes for a value of a file; raises `UserError` for others."""
+    if isinstance(flag.parser, _Assignments):
+        if isinstance(value, str | dict):
+            return value
+        raise UserError(
+            f'{subject}: expected settings, as {{name: value}} or "name=value", got '
+            f"{brief(value)}.",
+            code="bad_value",
+        )
+    expected, parts = "text or a list of texts", value if isinstance(value, list) else [value]
+    if isinstance(flag.parser, _NamedPath):
+        expected += ", or names with paths, as {name: path}"
+        if isinstance(value, dict):
+            parts = [*value.values()]
+    if all(isinstance(part, str) for part in parts):
+        return [f"{n}={p}" for n, p in value.items()] if isinstance(value, dict) else value
+    raise UserError(f"{subject}: expected {expected}, got {brief(value)}.", code="bad_value")
 
 
 def _entry(name: str, meaning: str) -> str:

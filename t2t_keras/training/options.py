@@ -39,14 +39,14 @@ class TrainOptions:
     eval_bleu: bool = setting(False, "score translations of the dev set: BLEU, or F1 of parses")
     best_by: str = setting(
         "loss",
-        "what tells the best weights: loss, or a score of eval_bleu, as chrf",
+        "criterion for the best weights: loss, or a score of eval_bleu, as chrf",
     )
     eval_early_stopping_steps: int = setting(
-        0, "stop if that has not improved for so many steps; 0 = never", minimum=0
+        0, "patience in steps; 0 = never stop early", minimum=0
     )
     schedule: str = setting(
         "train_and_evaluate",
-        "what to do",
+        "train, evaluate, or both",
         choices=("train", "evaluate", "train_and_evaluate"),
     )
     warm_start_from: str = setting(
@@ -54,9 +54,9 @@ class TrainOptions:
     )
     adapt_vocabulary: bool = setting(
         False,
-        "it has another vocabulary: new pieces begin as means of old ones",
+        "allow it another vocabulary; new pieces begin as means of old ones",
     )
-    drop_layers: bool = setting(False, "it has more layers: keep evenly spread ones")
+    drop_layers: bool = setting(False, "allow it more layers; evenly spread ones are kept")
     xla: bool = setting(False, "compile the step with XLA for a few fixed shapes (JAX always does)")
     cpu_replicas: int = setting(
         1, "replicas that share a CPU's cores; 1 = one has all of them", minimum=1

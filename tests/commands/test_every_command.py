@@ -68,6 +68,12 @@ def test_an_error_is_one_message(capfd, error, status, names):
     assert not [name for name in names if name not in said]
 
 
+@pytest.mark.parametrize("flag", ["--help", "--output_dir=run"])
+def test_a_package_that_cannot_be_imported_is_one_message(installed, refused, flag):
+    installed("tea_shop", "t2t_keras.line_stage_files", "import no_such", "tea_file")
+    refused("import_failed 'tea_file' tea_shop 'no_such'", "t2t-decoder", flag)
+
+
 def test_a_reader_that_has_gone_is_told_nothing(capfd):
     def main(flags):
         raise BrokenPipeError

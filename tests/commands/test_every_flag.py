@@ -262,7 +262,7 @@ def test_what_a_run_is_must_agree(calls, refused, command):
 WORDS = """
 tokenize convention dtype language names metrics beam_runner beam_pipeline_options shard disturb
 sentence decode_hparams servable_name figure_heads curves inputs_once server signature_name
-metadata host
+metadata host engine exporter.format
 trusted_proxies cors hardware best_by profile_steps source_language target_language problem hparams
 problem_config hparams_set bleu.source decoder.model eval.model exporter.model insights.model
 translate-all.model trainer.model

@@ -91,6 +91,10 @@ unknown_name
   t2t-datagen --data_dir=x --problem=algoritmic_reverse => 'algorithmic_reverse_binary40'
   {DECODER}--disturb=typos,uper => 'uper' 'upper'
   {NEW}--data_dir=. --problem=translate_ende_toi => 'translate_ende_toi' 'translate_ende_toy'
+  {ONNX}--format=onxx --measure => 'onxx' 'onnx' --t2t_usr_dir
+  {DECODER}--engine=ctranslate => 'ctranslate' 'ctranslate2'
+  t2t-serve --model=en-de=run --engine=ctranslate => 'ctranslate' 'ctranslate2'
+  t2t-filter --source=one --target=one --keep=1 --output=x --forward=run --engine=kears => 'keras'
   {IDENTITY}--hparams=hidden_size=5 => 'hidden_size' 'd_model'
 
 conflicting_settings

@@ -116,6 +116,43 @@ def test_an_unknown_name_gets_the_nearest(tea_problem, look_up, name, hint):
     assert (str(info.value).count("'") > 2) == bool(hint)
 
 
+def test_an_entry_of_a_package_is_imported_when_it_is_asked_for(installed):
+    teas = Registry("tea shop")
+    source = "def green(): return 'sencha'\ndef black(): return 'assam'"
+    installed("tea_shop", "t2t_keras.tea_shops", source, "green", "black")
+    assert [*teas] == ["black", "green"]
+    assert "green" in teas
+    with refused("unknown_name", "'grean'", "'green'"):
+        teas["grean"]
+    assert "tea_shop" not in sys.modules
+    assert teas["green"]() == "sencha"
+    assert "tea_shop" in sys.modules
+    assert {name: entry() for name, entry in teas.load().items()} == {
+        "green": "sencha",
+        "black": "assam",
+    }
+
+
+def test_two_packages_with_one_name_are_refused(installed):
+    for package in ("tea_shop", "tea_house"):
+        installed(package, "t2t_keras.teas", "def green(): pass", "green")
+    teas = Registry("tea")
+    for look_up in (list, lambda teas: teas["green"]):
+        with refused("name_taken", "'green'", "tea_shop:green", "tea_house:green"):
+            look_up(teas)
+
+
+@pytest.mark.parametrize(
+    ("source", "name"), [("import no_such", "no_such"), ("def black(): pass", "green")]
+)
+def test_an_entry_of_a_package_that_cannot_be_imported(installed, source, name):
+    installed("tea_shop", "t2t_keras.teas", source, "green")
+    teas = Registry("tea")
+    assert [*teas] == ["green"]
+    with refused("import_failed", "'green'", "tea_shop", f"'{name}'"):
+        teas["green"]
+
+
 def test_a_set_takes_changes_as_text_and_as_keywords():
     changed = registry.hparams("transformer_tiny", "dropout=0.2,train_steps=1e3", d_ff=64)
     expected = dict(dropout=0.2, train_steps=1000, d_ff=64)

@@ -15,12 +15,14 @@ from commands import module_of
 from refusals import refused
 from snakemake.cli import get_argument_parser
 
+from t2t_keras.io.flags import Flags
 from t2t_keras.io.state import locked_directory
 from t2t_keras.problems.translate_toy import TranslateEndeToy
 from t2t_keras.recipes import running, t2t_recipe
 from t2t_keras.recipes.student.checks import check
 from t2t_keras.recipes.student.plan import Plan
 from t2t_keras.training.memory.estimate import count_weights
+from t2t_keras.training.options import TrainOptions
 
 TINY = dict(batch_tokens=256, d_ff=8, d_model=8, max_length=64, num_heads=1, num_layers=1)
 MODEL = {"hparams_set": "transformer_tiny", "hparams": TINY, "train_steps": 2}
@@ -471,6 +473,15 @@ def test_as_many_checkpoints_are_kept_as_become_a_model(configured, average, kep
     path = configured(average=average, trainer_flags={"xla": True, "best_by": "a b"})
     plan = Plan(yaml.safe_load(path.read_text()), path.parent)
     assert plan.saving_flags[1:] == [f"--keep_checkpoint_max={kept}", "--best_by=a b", "--xla=True"]
+
+
+def test_a_list_in_trainer_flags_is_what_the_trainer_reads(configured):
+    path = configured(trainer_flags={"profile_steps": [100, 110]})
+    plan = Plan(yaml.safe_load(path.read_text()), path.parent)
+    flags = Flags()
+    flags.fields(TrainOptions, "profile_steps")
+    flags.parse(["t2t-trainer", *plan.trainer_flags])
+    assert flags.profile_steps == ["100", "110"]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def define_flags(flags: Flags) -> None:
     flags.group("Models")
     flags.repeated("model", "PAIR=PATH, as en-de=runs/averaged; give one for each pair")
     meaning = "Program that searches; default: what the path is for"
-    flags.choice("engine", meaning, [*ENGINES], None)
+    flags.named("engine", meaning, ENGINES, None)
     define_decode_hparams(flags)
     flags.repeated("glossary", "TSV file of terms for requests without any; or PAIR=FILE")
     flags.fields(ServerConfig, "split_sentences")

@@ -76,6 +76,31 @@ def test_exports_the_newest_checkpoint_with_its_scores(
     assert exports[-1][2]["origin"][-1] == "test: 12.34 BLEU (beam 4, alpha 0.6; sacrebleu nrefs:1)"
 
 
+OWN_FORMAT = """
+from t2t_keras.registry import register_export_format
+from t2t_keras.serving.export.formats import ExportFormat
+
+@register_export_format
+class OwnFormat(ExportFormat):
+    dtypes = ("float32", "float64")
+
+    def write(self, translator, folder, dtype):
+        (folder / "own.txt").write_text(f"{dtype} {translator.config.beam_size}")
+"""
+
+
+def test_a_format_of_the_user_s_own_is_chosen(random_run, tmp_path, own_registry, refused, capsys):
+    (tmp_path / "user").mkdir()
+    (tmp_path / "user" / "an_own_format.py").write_text(OWN_FORMAT)
+    command = ["t2t-exporter", f"--output_dir={random_run}", f"--export_dir={tmp_path / 'own'}"]
+    refused("unknown_name 'own_format' --t2t_usr_dir", *command, "--format=own_format")
+    command += [f"--t2t_usr_dir={tmp_path / 'user'}", f"--decode_hparams={SETTINGS}"]
+    refused("bad_value --dtype=int8 float64", *command, "--format=own_format", "--dtype=int8")
+    t2t_exporter.run([*command, "--format=own_format", "--dtype=float64"])
+    assert (tmp_path / "own" / "own.txt").read_text() == "float64 2"
+    assert capsys.readouterr().out == f"{tmp_path / 'own'}\n"
+
+
 @pytest.mark.parametrize("flags", [[], ["--dtype=int8", "--nomeasure"]])
 def test_a_score_that_is_not_measured(run_exporter, random_run, exports, flags):
     run_exporter(*flags)

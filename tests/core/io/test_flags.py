@@ -13,6 +13,7 @@ def flags():
     flags.switch("dry_run", "")
     flags.switch("eval_bleu", "", True)
     flags.string("output_dir", "")
+    flags.path("path", "")
     flags.integer("num_workers", "", 4, 1, 8)
     flags.number("keep_minutes", "", 2)
     flags.integer("steps", "")
@@ -21,6 +22,7 @@ def flags():
     flags.paths("runs", "")
     flags.assignments("hparams", "")
     flags.texts("sentence", "")
+    flags.repeated("model", "")
     flags.arguments("FILE", "")
     return flags
 
@@ -66,6 +68,15 @@ def test_values_that_are_refused(flags, argument):
 def test_a_misspelled_flag(flags):
     with refused("unknown_flag", "--no_eval_blue", "'eval_bleu'"):
         flags.parse(["t2t-x", "--no_eval_blue"])
+
+
+def test_a_name_may_become_known_after_the_command_line_is_read(flags):
+    flags.named("engine", "Program that searches", iter(["keras", "other"]), "keras")
+    flags.parse(["t2t-x"])
+    assert flags.engine == "keras"
+    flags.parse(["t2t-x", "--engine=own"])
+    assert flags.engine == "own"
+    assert "<keras|other>: Program that searches [keras]" in flags.help_text("", False)
 
 
 def test_help_names_defaults_and_hides_what_is_rarely_needed(flags, monkeypatch):
@@ -140,6 +151,19 @@ def test_a_file_has_flags_and_the_command_line_overrides_it(configured):
     assert not flags["steps"].present
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["[en-de=runs/averaged, en-fr=~/french]", "{en-de: runs/averaged, en-fr: ~/french}"],
+)
+def test_a_file_has_names_with_paths(configured, monkeypatch, text):
+    monkeypatch.setenv("HOME", "/home/a")
+    assert configured(f"model: {text}").model == ["en-de=runs/averaged", "en-fr=/home/a/french"]
+
+
+def test_what_is_given_replaces_names_with_paths(configured):
+    assert configured("model: {en-de: a}", "--model=en-fr=b").model == ["en-fr=b"]
+
+
 def test_what_is_given_overrides_a_file(configured):
     given = ["--output_dir=b", "--eval_bleu", "--names=c", "--sentence=three", "--hparams=z=1,w=2"]
     flags = configured(CONFIG, *given)
@@ -160,7 +184,18 @@ def test_what_is_given_overrides_a_file(configured):
         ("output_dir: {a: b}", "bad_value", ["output_dir"]),
         ("output_dir: [a]", "bad_value", ["output_dir"]),
         ("names: [a, [b]]", "bad_value", ["names"]),
+        ("eval_bleu: {a: b}", "bad_value", ["eval_bleu", "'a'"]),
+        ("num_workers: {a: b}", "bad_value", ["num_workers", "'a'"]),
+        ("names: {a: b}", "bad_value", ["names", "'a'"]),
+        ("runs: {a: b}", "bad_value", ["runs", "'a'"]),
+        ("style: {a: b}", "bad_value", ["style", "'a'"]),
+        ("sentence: {a: b}", "bad_value", ["sentence", "'a'"]),
+        ("model: {a: [b]}", "bad_value", ["model", "'a'"]),
+        ("model: [{a: b}]", "bad_value", ["model", "'a'"]),
+        ("path: [a]", "bad_value", ["path"]),
         ("hparams: 1", "bad_value", ["'1'"]),
+        ("hparams: [x=1]", "bad_value", ["hparams", "'x=1'"]),
+        ("hparams: [{x: 1}]", "bad_value", ["hparams", "'x'"]),
         ("- a", "bad_configuration", ["run.yaml"]),
         ("a: [", "not_yaml", ["run.yaml"]),
         ("dry_run: 1\ndry_run: 1", "given_twice", ["'dry_run'"]),

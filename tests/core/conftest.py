@@ -1,0 +1,3 @@
+"""Packages that are installed for a test."""
+
+from packages import installed  # noqa: F401
