@@ -74,8 +74,8 @@ class Draft:
         return Draft(part, self._stage, self._name)
 
 
-class Model:
-    """The model, as a stage may use it to mend drafts, many at a time.
+class StageContext:
+    """What one stage may use to mend drafts, many at a time: alignment, search and scores.
 
     Args:
       translator: has it.

@@ -7,7 +7,7 @@ from typing import Any
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.drafts import Model
+from t2t_keras.decoding.drafts import StageContext
 from t2t_keras.decoding.lines import LineStage, Part, Prepared, Searcher
 from t2t_keras.text.alignment import Alignment, restored_words
 from t2t_keras.workbench.placeholders.repair import number_broken, repaired
@@ -78,7 +78,7 @@ class Placeholders(LineStage):
 
     def mend(self, parts: Sequence[Part], translator: Searcher) -> None:
         """Repairs all hypotheses."""
-        model = Model(translator, self)
+        model = StageContext(translator, self)
         wrong = [
             (draft, rank, output, count)
             for draft in model.drafts(parts)

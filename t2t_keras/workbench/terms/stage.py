@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from t2t_keras.decoding.drafts import Draft, Model
+from t2t_keras.decoding.drafts import Draft, StageContext
 from t2t_keras.decoding.lines import LineStage, Part, Prepared, Searcher
 from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import Alignment, split_words
@@ -173,7 +173,7 @@ class Terms(LineStage):
 
     def mend(self, parts: Sequence[Part], translator: Searcher) -> None:
         """Forces missing terms if the mode asks for it, and notes what became of each."""
-        model = Model(translator, self)
+        model = StageContext(translator, self)
         sentences = list(map(_Sentence, model.drafts(parts)))
         _find_uses(sentences, model)
         if self._forces:
@@ -291,13 +291,13 @@ def _num_missing(uses: Iterable[Use]) -> int:
     return sum(use.kind == MISSING for use in uses)
 
 
-def _alignments(sentences: Sequence[_Sentence], model: Model) -> list[Alignment]:
+def _alignments(sentences: Sequence[_Sentence], model: StageContext) -> list[Alignment]:
     drafts = [sentence.draft for sentence in sentences]
     found = model.align(drafts, [sentence.output for sentence in sentences])
     return [sentence.aligned(pairs) for sentence, pairs in zip(sentences, found, strict=True)]
 
 
-def _find_uses(sentences: Sequence[_Sentence], model: Model) -> None:
+def _find_uses(sentences: Sequence[_Sentence], model: StageContext) -> None:
     """Sets what became of the terms of sentences; the alignment confirms inflected forms."""
     for each in sentences:
         each.uses = find_uses(each.text, each.matches, each.output, anywhere=True)
@@ -307,7 +307,7 @@ def _find_uses(sentences: Sequence[_Sentence], model: Model) -> None:
             each.uses = find_uses(each.text, each.matches, each.output, alignment)
 
 
-def _force(sentences: Sequence[_Sentence], model: Model) -> None:
+def _force(sentences: Sequence[_Sentence], model: StageContext) -> None:
     """Inserts missing terms, one of each sentence in each of at most `_MOST_ROUNDS` rounds.
 
     Of the translations that begin with a term at its place, and of the one that is changed there

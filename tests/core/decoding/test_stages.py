@@ -10,7 +10,7 @@ from upper_case import UpperCase
 from t2t_keras import registry
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.drafts import Model
+from t2t_keras.decoding.drafts import StageContext
 from t2t_keras.decoding.jobs.files import translate_file, translate_interactively
 from t2t_keras.decoding.lines import LineStage, Prepared, line_stages
 from t2t_keras.decoding.translator import Translator
@@ -48,7 +48,7 @@ class Spelling(LineStage):
         return Spelled(line, *self._how)
 
     def mend(self, parts, translator):
-        for draft in Model(translator, self).drafts(parts):
+        for draft in StageContext(translator, self).drafts(parts):
             if self._ending and not draft.outputs[0].endswith(self._ending):
                 draft.replace(0, draft.outputs[0] + self._ending)
                 draft.note([draft.source])
