@@ -43,6 +43,7 @@ _RESERVED = (
     "model.ckpt-*",
     "evaluations.json",
     "microbatch.json",
+    "has_saved",
     "events.out.tfevents.*",
     "scalars.jsonl",
     ".lock",

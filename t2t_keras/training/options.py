@@ -123,7 +123,7 @@ class TrainResult:
 
     Attributes:
       step: optimizer steps done since the beginning of the run.
-      checkpoint: the newest checkpoint's path prefix.
+      checkpoint: the newest checkpoint's path.
       evaluation: the last scalars of the dev set, {} where there was no evaluation.
       signal: number of the signal that ended the run early, or 0.
       history: lists with an entry for each epoch of the run, those before it was continued too;

@@ -45,7 +45,7 @@ def translate_all(
     they are made with: among others `text`, the source's name for those who score it ("" = that of
     the file). Prints each step, and at last what was skipped.
 
-    The translator's engine is an `unloaded_engine` of the run and the `ensemble` of path prefixes;
+    The translator's engine is an `unloaded_engine` of the run and the `ensemble` of paths;
     its first model gets each checkpoint's weights. `source`, `prefixes` and `reads` are as of
     `translate_file`; the runs themselves are among what is read.
 

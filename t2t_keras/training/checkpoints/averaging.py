@@ -17,7 +17,12 @@ from t2t_keras.training.checkpoints import format as file_format
 from t2t_keras.training.checkpoints import names
 from t2t_keras.training.checkpoints.format import DamagedCheckpointError
 from t2t_keras.training.checkpoints.new_run import AVERAGING, refuse_occupied, write_run
-from t2t_keras.training.checkpoints.run_checkpoints import MODEL, assign_weights, weights_of
+from t2t_keras.training.checkpoints.run_checkpoints import (
+    MODEL,
+    WEIGHTS,
+    assign_weights,
+    weights_of,
+)
 from t2t_keras.training.cost import read_cost
 from t2t_keras.training.evaluation import SplitLoss
 from t2t_keras.training.run_config import RunConfig
@@ -189,7 +194,7 @@ def _best_mean(
     sums: dict[str, np.ndarray] = {}
     taken, newest, lowest = list[str](), dict[str, Any](), math.inf
     best = _Mean({}, [], {})
-    for path, arrays, head in _intact(paths):
+    for path, arrays, head in _intact(paths, WEIGHTS):
         taken.insert(0, path)
         newest = newest or head
         for name, weight in weights_of(arrays).items():
@@ -208,13 +213,17 @@ def _best_mean(
 
 def _intact(
     paths: Sequence[str],
+    prefixes: tuple[str, ...],
 ) -> Iterator[tuple[str, dict[str, np.ndarray], dict[str, Any]]]:
-    """Yields paths of checkpoints from the newest on, arrays and heads; reports damaged ones."""
+    """Yields paths of checkpoints from the newest on, arrays and heads; reports damaged ones.
+
+    `prefixes` are those of the arrays' names, see `format.read`.
+    """
     damaged: DamagedCheckpointError | None = None
     is_any_intact = False
     for path in reversed(paths):
         try:
-            arrays, head = file_format.read(path)
+            arrays, head = file_format.read(path, prefixes)
         except DamagedCheckpointError as error:
             damaged = error
             print(f"{damaged} It is left out.", flush=True)
@@ -227,7 +236,7 @@ def _intact(
 
 def _moving_average(paths: Sequence[str]) -> _Mean:
     """Returns the moving average of the newest intact checkpoint."""
-    path, arrays, head = next(_intact(paths))
+    path, arrays, head = next(_intact(paths, (*WEIGHTS, _AVERAGE)))
     averages = {
         f"{MODEL}/{name.removeprefix(_AVERAGE)}": array
         for name, array in arrays.items()

@@ -38,14 +38,14 @@ _TYPES = {
     "F64": np.dtype(np.float64),
 }
 _NAMES = {dtype: name for name, dtype in _TYPES.items()}
-# The library reads no longer ones.
+# safetensors rejects longer headers.
 _LONGEST_HEADER = 100_000_000
 _LARGEST_CRC32 = 2**32 - 1
 _HEAD_CHECKSUM = len(str(_LARGEST_CRC32))
 
 
 class DamagedCheckpointError(UserError):
-    """A checkpoint cannot be read, for the reason that `error` tells."""
+    """A checkpoint cannot be read, because of `error`."""
 
     def __init__(self, path: str | Path, error: BaseException, sound: str = ""):
         advice = ""
@@ -105,22 +105,29 @@ def write(
         file.write(room.to_bytes(8, "little") + header)
 
 
-def read(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def read(
+    path: str | Path, prefixes: tuple[str, ...] = ("",)
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Returns the arrays of a checkpoint, in the order in which they were written, and its head.
 
+    Only arrays whose names begin with one of `prefixes` are read and checked; by default, all.
+
     Raises:
-      DamagedCheckpointError: it is not what was written.
+      DamagedCheckpointError: what is read is not what was written.
       UserError: the system does not let it be read.
     """
 
     def read_from(file: BinaryIO) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         table, head = _read_header(file)
-        arrays = {}
+        start, arrays = file.tell(), {}
         for name, entry in table.items():
+            if not name.startswith(prefixes):
+                continue
             begin, end = entry["data_offsets"]
+            file.seek(start + begin)
             part = file.read(end - begin)
             if zlib.crc32(part) != head["crc32"][name]:
-                raise ValueError(f"{name} has another checksum")
+                raise ValueError(f"checksum mismatch in {name}")
             arrays[name] = np.frombuffer(part, _TYPES[entry["dtype"]]).reshape(entry["shape"])
         return arrays, head
 
@@ -153,11 +160,11 @@ def _read_header(file: BinaryIO) -> tuple[dict[str, dict[str, Any]], dict[str, A
     length = int.from_bytes(file.read(8), "little")
     header = file.read(length) if length <= _LONGEST_HEADER else b""
     if not header or len(header) < length:
-        raise ValueError("it is not complete")
+        raise ValueError("file is truncated")
     table = json.loads(header)
     metadata = table.pop("__metadata__")
     if str(zlib.crc32(metadata["head"].encode())) != metadata["crc32"]:
-        raise ValueError("its head has another checksum")
+        raise ValueError("checksum mismatch in the head")
     head = json.loads(metadata["head"])
     if head["version"] != _VERSION:
         raise UserError(
@@ -171,9 +178,11 @@ def _read_header(file: BinaryIO) -> tuple[dict[str, dict[str, Any]], dict[str, A
     for name, entry in table.items():
         size = math.prod(entry["shape"]) * _TYPES[entry["dtype"]].itemsize
         if entry["data_offsets"] != [place, place := place + size]:
-            raise ValueError(f"{name} is in another place")
-    if os.fstat(file.fileno()).st_size != 8 + length + place:
-        raise ValueError("it is not complete")
+            raise ValueError(f"unexpected offset of {name}")
+    size, expected = os.fstat(file.fileno()).st_size, 8 + length + place
+    if size != expected:
+        truncated = "file is truncated: " if size < expected else ""
+        raise ValueError(f"{truncated}expected {expected:,} bytes, got {size:,}")
     return table, head
 
 

@@ -84,14 +84,15 @@ def named_alternative(path: str | Path) -> Iterator[None]:
         yield
     except DamagedCheckpointError as damaged:
         step = step_of(path)
-        earlier = [
+        earlier = (
             other
-            for other in checkpoint_paths(Path(path).parent)
+            for other in reversed(checkpoint_paths(Path(path).parent))
             if step is not None and known_step_of(other) < step and _is_intact(other)
-        ]
-        if not earlier:
+        )
+        newest = next(earlier, None)
+        if newest is None:
             raise
-        raise DamagedCheckpointError(path, damaged.error, earlier[-1]) from damaged.error
+        raise DamagedCheckpointError(path, damaged.error, newest) from damaged.error
 
 
 def _is_intact(path: str) -> bool:

@@ -23,11 +23,16 @@ from t2t_keras.training.checkpoints.names import (
     path_at,
 )
 from t2t_keras.training.optimizer import Adam, averaged_weights
-from t2t_keras.training.trained_parts import merged, name_in, own_weights
+from t2t_keras.training.trained_parts import LORA_SCALE, merged, name_in, own_weights
 
 # In the head of the best weights: the step of the newest checkpoint beside them, if there is one.
 NEWEST_SAVED = "newest_saved"
 MODEL = "model"  # Before the names of the arrays that are a model's weights.
+_OPTIMIZER = "optimizer"  # Likewise of those that are the optimizer's.
+# How the names begin of what `weights_of` needs.
+WEIGHTS = (f"{MODEL}/", LORA_SCALE)
+# An empty file: the run has saved steps, and does not start again without their checkpoints.
+_HAS_SAVED = "has_saved"
 
 
 class WeightsOnlyError(UserError):
@@ -80,7 +85,7 @@ class Checkpoints:
 
         Raises:
           UserError: there are checkpoints, but all are damaged; the system does not let one be
-            read; or those that were saved before the best weights are gone.
+            read; or the run has saved some, and all are gone.
         """
         for path in reversed(checkpoint_paths(self._directory)):
             try:
@@ -98,14 +103,20 @@ class Checkpoints:
                 f"{', '.join(file.name for file in damaged)}. {self._way_on()}",
                 code="checkpoint_damaged",
             )
-        best = checkpoint_paths(self._directory / BEST)
-        if best and file_format.read_head(best[-1]).get(NEWEST_SAVED, 0) > 0:
+        if self._has_saved():
             raise UserError(
                 f"The checkpoints that were saved in {self._directory} are gone, so the run cannot "
                 f"continue: expected {NAME}-*{SUFFIX}. Put them back. Or: {self._way_on()}",
                 code="checkpoints_gone",
             )
         return None
+
+    def _has_saved(self) -> bool:
+        """Returns whether the run has saved a checkpoint, also where only best/ is left of it."""
+        if (self._directory / _HAS_SAVED).exists():
+            return True
+        best = checkpoint_paths(self._directory / BEST)
+        return bool(best) and file_format.read_head(best[-1]).get(NEWEST_SAVED, 0) > 0
 
     def _way_on(self) -> str:
         best = checkpoint_paths(self._directory / BEST)
@@ -120,16 +131,19 @@ class Checkpoints:
         Raises:
           UserError: it cannot be written, as on a full disk; earlier ones stay.
         """
+        # A run does not continue from weights alone, as those of best/.
+        is_whole = _OPTIMIZER in self._state
         before = checkpoint_paths(self._directory)
         path = path_at(self._directory, step)
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             head = {"step": step, **(head or {})}
             file_format.write(path, _named(self._state), head, _value)
+            if is_whole and step > 0:
+                (self._directory / _HAS_SAVED).touch()
         except OSError as error:
             advice = "give the same command again"
-            # A run does not continue from weights alone, as those of best/.
-            if "optimizer" in self._state:
+            if is_whole:
                 begin = before[-1] if before else "the beginning"
                 advice = f"the same command continues from {begin}"
             raise UserError(
@@ -170,7 +184,7 @@ def load_weights(model: keras.Model, path: str | Path) -> None:
 
 def read_weights(path: str | Path) -> dict[str, np.ndarray]:
     """Returns the weights of a checkpoint's model by name, with those of adapters merged."""
-    arrays, _ = file_format.read(path)
+    arrays, _ = file_format.read(path, WEIGHTS)
     return weights_of(arrays)
 
 
@@ -206,7 +220,9 @@ def _assign(
 ) -> None:
     arrays = _as_numbered(variables, arrays)
     missing = [name for name in variables if name not in arrays]
-    if missing and not any(name.startswith(f"{MODEL}/") for name in missing):
+    lacks_weights = any(name.startswith(f"{MODEL}/") for name in missing)
+    has_optimizer = any(name.startswith(f"{_OPTIMIZER}/") for name in arrays)
+    if missing and not lacks_weights and not has_optimizer:
         raise WeightsOnlyError(path)
     wrong = [
         f"{name} is {list(arrays[name].shape)} there, {list(variable.shape)} in the model"
@@ -214,9 +230,7 @@ def _assign(
         if name in arrays and arrays[name].shape != tuple(variable.shape)
     ]
     # A weight that the model does not have is as wrong as one that the checkpoint lacks.
-    wrong += [
-        f"{name} is not there, {list(variables[name].shape)} in the model" for name in missing
-    ]
+    wrong += [f"{name} is not there, expected {list(variables[name].shape)}" for name in missing]
     beside = sorted(set(arrays) - set(variables))
     wrong += [
         f"{name} is {list(arrays[name].shape)} there, not in the model"
@@ -256,12 +270,12 @@ def _as_numbered(
 
 def _named(state: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the variables of a state (see `Checkpoints`) by the names of their arrays."""
-    model, optimizer = state[MODEL], state.get("optimizer")
+    model, optimizer = state[MODEL], state.get(_OPTIMIZER)
     parts = dict(state)
     if isinstance(model, keras.Model):
         parts[MODEL] = {name_in(model, weight): weight for weight in model.weights}
     if isinstance(optimizer, keras.optimizers.Optimizer):
-        parts["optimizer"] = _named_in_optimizer(optimizer, model)
+        parts[_OPTIMIZER] = _named_in_optimizer(optimizer, model)
     named: dict[str, Any] = {}
     for part, content in parts.items():
         if isinstance(content, Mapping):

@@ -45,6 +45,7 @@ def run(tmp_path):
         "train/scalars.jsonl",
         "evaluations.json",
         "microbatch.json",
+        "has_saved",
         "results.jsonl",
         ".lock",
     ],

@@ -1,5 +1,6 @@
 """Runs that are the mean of the checkpoints of another."""
 
+import dataclasses
 import json
 import math
 import os
@@ -209,6 +210,29 @@ def test_damaged_checkpoints_are_left_out(make_run, tmp_path, capsys):
         Path(path).write_bytes(b"")
     with refused("checkpoint_damaged"):
         average_run(run, tmp_path / "none", 3)
+
+
+def test_damaged_moments_do_not_keep_weights_from_being_averaged(make_run, tmp_path):
+    run = make_run()
+    expected, of_newest = weights_in(run, 4, 5), weights_in(run, 5)
+    for step in (4, 5):
+        path = Path(path_at(run, step))
+        arrays, head = read(path)
+        averages = {
+            f"optimizer/average/{name.removeprefix('model/')}": array + 1
+            for name, array in arrays.items()
+        }
+        write(path, arrays | averages | {"optimizer/velocity": np.zeros(1)}, head)
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+    average_run(run, tmp_path / "mean", 2)
+    np.testing.assert_allclose(weights_in(tmp_path / "mean", 5), expected, atol=1e-7)
+    record = RunConfig.load(run)
+    hparams = dataclasses.replace(record.hparams, ema_decay=0.5)
+    dataclasses.replace(record, hparams=hparams).save(run)
+    average_run(run, tmp_path / "moving", ema=True)
+    np.testing.assert_allclose(weights_in(tmp_path / "moving", 5), of_newest + 1, atol=1e-6)
 
 
 def test_nothing_is_written_over(make_run, tmp_path):

@@ -1,6 +1,7 @@
 """The file of a checkpoint: what is read is what was written, or an error."""
 
 import json
+import tracemalloc
 import zlib
 
 import ml_dtypes
@@ -66,6 +67,28 @@ def test_no_changed_byte_goes_unnoticed(path):
         with pytest.raises(UserError) as info:
             read(path)
         assert info.value.code in ("checkpoint_damaged", "other_checkpoint_version"), place
+
+
+def test_of_arrays_that_are_not_wanted_nothing_is_read(path):
+    large = {"model/c": np.float32([3]), "moments": np.zeros(2_000_000), "model/d": np.int8([4])}
+    write(path, ARRAYS | large, HEAD)
+    content = bytearray(path.read_bytes())
+    content[-9] ^= 1  # The last byte but eight is of the moments.
+    path.write_bytes(content)
+    wanted = "model/", "steps"
+    tracemalloc.start()
+    arrays, head = read(path, wanted)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert list(arrays) == ["model/b", "model/a", "steps", "model/c", "model/d"]
+    assert [arrays["model/c"].tolist(), arrays["model/d"].tolist()] == [[3], [4]]
+    assert head == read_head(path)
+    assert peak < 1_000_000, "of 16 MB"
+    for prefixes in (("moments",), ("model/", "mom"), ("",)):
+        with refused("checkpoint_damaged", path, "moments"):
+            read(path, prefixes)
+    write(path, ARRAYS | large, HEAD)
+    assert list(read(path, ("",))[0]) == list(ARRAYS | large)
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,29 @@ def halve(path):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
+def test_damaged_moments_do_not_keep_weights_from_being_loaded(model, tmp_path):
+    hparams = registry.hparams("transformer_tiny")
+    optimizer = make_optimizer(hparams, model.trainable_variables)
+    run = Checkpoints(tmp_path, {"model": model, "optimizer": optimizer}, 1)
+    model.set_weights([np.full(weight.shape, 7) for weight in model.weights])
+    path = run.save(7)
+    assert list(read(path)[0])[-1].startswith("optimizer/")
+    flip(Path(path))
+    load_weights(other := make_model(), path)
+    assert value_of(other) == 7
+    with refused("checkpoint_damaged", path, "optimizer/"):
+        run.restore(path)
+
+
+def test_what_a_checkpoint_lacks_beside_weights_is_named(model, tmp_path):
+    state = {"iterations": keras.Variable(5)}
+    path = Checkpoints(tmp_path, {"model": model, "optimizer": state}, 1).save(5)
+    more = {"iterations": keras.Variable(0), "scale": keras.Variable(np.zeros(3))}
+    with refused("other_model", path, "optimizer/scale", "[3]"):
+        Checkpoints(tmp_path, {"model": model, "optimizer": more}, 1).restore(path)
+    assert int(more["iterations"].value) == 0, "nothing is restored"
+
+
 @pytest.mark.parametrize("damage", [flip, halve, Path.unlink])
 def test_past_a_damaged_one(model, tmp_path, capfd, damage):
     checkpoints = save(model, tmp_path, [1, 2])
@@ -213,6 +236,22 @@ def test_a_run_whose_checkpoints_are_gone_does_not_begin_anew(model, tmp_path):
     path = best.save(7, {"newest_saved": 6})
     with refused("checkpoints_gone", f"--warm_start_from={path}"):
         run.restore_newest()
+
+
+@pytest.mark.parametrize("has_best", [False, True])
+def test_nor_where_the_best_weights_do_not_show_that_some_were_saved(model, tmp_path, has_best):
+    run = Checkpoints(tmp_path, {"model": model, "optimizer": {"iterations": keras.Variable(0)}}, 1)
+    if has_best:
+        Checkpoints(tmp_path / "best", {"model": model}, 1).save(5, {"newest_saved": -1})
+    assert run.restore_newest() is None
+    Path(run.save(0)).unlink()
+    assert run.restore_newest() is None, "no step is lost"
+    path = Path(run.save(6))
+    assert run.restore_newest() == str(path)
+    path.unlink()
+    for _ in range(2):
+        with refused("checkpoints_gone", tmp_path):
+            run.restore_newest()
 
 
 @pytest.mark.parametrize(
