@@ -7,6 +7,7 @@ YAML's flow style, as `filters=[length_ratio, duplicates]` and `augment={upper: 
 
 import contextlib
 import dataclasses
+import functools
 import importlib
 import importlib.metadata
 import json
@@ -14,6 +15,7 @@ import math
 import numbers
 import pkgutil
 import re
+import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -103,7 +105,7 @@ class Registry:
 
     def _entry_points(self) -> dict[str, importlib.metadata.EntryPoint]:
         points: dict[str, importlib.metadata.EntryPoint] = {}
-        for point in importlib.metadata.entry_points(group=self.group):
+        for point in _installed(self.group, tuple(sys.path)):
             earlier = points.setdefault(point.name, point)
             if earlier.value != point.value:
                 raise UserError(
@@ -112,6 +114,12 @@ class Registry:
                     code="name_taken",
                 )
         return points
+
+
+@functools.cache
+def _installed(group: str, path: tuple[str, ...]) -> importlib.metadata.EntryPoints:
+    """Returns a group's entry points; a look through all packages on `path`, sys.path, is slow."""
+    return importlib.metadata.entry_points(group=group)
 
 
 def _imported(point: importlib.metadata.EntryPoint) -> Any:

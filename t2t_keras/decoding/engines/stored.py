@@ -72,6 +72,12 @@ class StoredRun(StoredModel):
         share_cores(config)
 
 
+def stored_model(folder: Path) -> StoredModel | None:
+    """Returns the model in a folder, of the first kind that has one there, or None."""
+    kinds = (kind for kind in ENGINES.load().values() if kind.find(folder))
+    return next((kind(folder) for kind in kinds), None)
+
+
 def unloaded_engine(
     record: RunConfig,
     config: DecodeConfig,

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.decoding.engines.base import KERAS, StoredModel
+from t2t_keras.decoding.engines.stored import stored_model
 from t2t_keras.decoding.jobs.files import (
     decodes_name,
     first_hypotheses,
@@ -23,7 +24,6 @@ from t2t_keras.io.folders import not_a_run
 from t2t_keras.io.outputs import is_stream
 from t2t_keras.io.state import as_json, read_json
 from t2t_keras.lab.comparison.systems import System, TranslatedText, system_names
-from t2t_keras.registry import ENGINES
 from t2t_keras.text.files import read_text
 from t2t_keras.training.checkpoints.names import step_of
 from t2t_keras.training.cost import TrainingCost, read_cost
@@ -133,13 +133,12 @@ def read_runs(
 def _opened(
     path: Path, problem_config: Mapping[str, Any] | None, decode_hparams: str | Mapping[str, Any]
 ) -> _Run:
-    kind = next((kind for kind in ENGINES.load().values() if kind.find(path)), None)
-    if not kind:
+    stored = stored_model(path)
+    if not stored:
         raise UserError(
             f"There is neither a run nor an export for another engine in {path}. {not_a_run(path)}",
             code="no_run",
         )
-    stored = kind(path)
     record = _with_test_set(stored.record, problem_config, path)
     return _Run(path, record, stored, decode_config(decode_hparams, stored.defaults))
 

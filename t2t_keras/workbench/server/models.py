@@ -13,7 +13,7 @@ import numpy as np
 
 from t2t_keras.decoding.config import decode_config
 from t2t_keras.decoding.engines.base import StoredModel
-from t2t_keras.decoding.engines.stored import StoredRun
+from t2t_keras.decoding.engines.stored import StoredRun, stored_model
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.io.folders import not_a_run
@@ -95,11 +95,8 @@ class ModelSource:
             folder = self._folder([kind])
             # An export in a run that is trained further is served until it is replaced.
             return _checked(kind(kind.find(folder) or folder))
-        kinds = [*ENGINES.load().values()]
-        folder = self._folder(kinds)
-        for kind in kinds:
-            if kind.find(folder):
-                return _checked(kind(folder))
+        if stored := stored_model(self._folder([*ENGINES.load().values()])):
+            return _checked(stored)
         raise UserError(
             f"There is no model in {self.path}: expected a run or an export for another engine. "
             f"{not_a_run(self.path)}",
