@@ -43,7 +43,7 @@ setup(
         "t2t_keras.recipes": ["*/Snakefile", "*/*.yaml", "*/*/*.yaml"],
         "t2t_keras.problems.toy": ["*.tsv"],
         "t2t_keras.workbench.server": ["page/*.html", "page/*.css", "page/*.js"],
-        "t2t_keras.serving.export": ["*.md"],
+        "t2t_keras.serving": ["*.md"],
     },
     python_requires=">=3.11,<3.14",
     install_requires=[

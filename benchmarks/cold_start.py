@@ -146,10 +146,10 @@ def _print_table(
 def _measured() -> dict[str, float]:
     """Translates as t2t-decoder does, and returns the seconds of each part."""
     from t2t_keras.decoding.config import decode_config
-    from t2t_keras.decoding.engines.keras import share_cores
+    from t2t_keras.decoding.keras_engine import share_cores
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.models import transformer  # noqa: F401
-    from t2t_keras.training.checkpoints import run_checkpoints
+    from t2t_keras.training import checkpoints
     from t2t_keras.training.run_config import RunConfig
 
     run, sentence = _RUN.value, _SENTENCE.value
@@ -162,7 +162,7 @@ def _measured() -> dict[str, float]:
         seconds[part] = time.process_time() - start
 
     share_cores(decode_config("", RunConfig.load(run).problem.decoding_defaults))
-    run_checkpoints.load_weights = spent_on("restore")(run_checkpoints.load_weights)
+    checkpoints.load_weights = spent_on("restore")(checkpoints.load_weights)
     with spent_on("build"):
         translator = Translator.from_run(run)
     seconds["build"] -= seconds["restore"]

@@ -160,7 +160,7 @@ def random_translator(hparams, vocab_size: int, dtype="float32", tokenizer=None,
     import keras
 
     from t2t_keras.decoding.config import DecodeConfig
-    from t2t_keras.decoding.engines.keras import share_cores
+    from t2t_keras.decoding.keras_engine import share_cores
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.models.transformer import Transformer
 
@@ -175,7 +175,7 @@ def search_of(translator, sentences: int):
     alone = translator.config.xla and sentences == 1
     if not alone:
         return translator.search
-    from t2t_keras.decoding.engines.keras import KerasEngine
+    from t2t_keras.decoding.keras_engine import KerasEngine
 
     config = dataclasses.replace(translator.config, xla_for_one=True)
     return KerasEngine(translator.engine.models, translator.tokenizer, config).for_one.search

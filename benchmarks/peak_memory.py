@@ -84,7 +84,7 @@ def _megabytes(case: _Case) -> tuple[float, float, float]:
 
     from t2t_keras import registry
     from t2t_keras.data.batches import Batch
-    from t2t_keras.training.memory.estimate import step_memory
+    from t2t_keras.training.memory import step_memory
 
     hparams = registry.hparams(case.hparams_set, case.changes)
     step = new_step(hparams, case.vocab_size, xla=case.xla)
@@ -107,9 +107,9 @@ def _megabytes(case: _Case) -> tuple[float, float, float]:
 def _megabytes_to_translate(lines: int, run: str) -> float:
     from t2t_keras import registry
     from t2t_keras.data.problem import make_problem
-    from t2t_keras.decoding.jobs.files import translate_file
+    from t2t_keras.decoding.file_job import translate_file
     from t2t_keras.decoding.translator import Translator
-    from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+    from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
     toy = [source for source, _ in make_problem("translate_ende_toy").examples("dev")]
     if run:

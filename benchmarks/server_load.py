@@ -195,7 +195,7 @@ def _client(port: int, **fields) -> _Ask:
 
 @contextlib.contextmanager
 def _saved_model() -> Iterator[tuple[subprocess.Popen, _Ask]]:
-    from t2t_keras.serving.client.grpc import GrpcClient
+    from t2t_keras.serving.client import GrpcClient
 
     command = [sys.executable, "-c", _START_STAND_IN, str(Path(_SAVED_MODEL.value).resolve())]
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

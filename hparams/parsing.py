@@ -2,8 +2,7 @@
 
 import dataclasses
 
-from t2t_keras.hparams.small import transformer_tiny
-from t2t_keras.hparams.transformer import transformer_base
+from t2t_keras.hparams.transformer import transformer_base, transformer_tiny
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.registry import register_hparams
 

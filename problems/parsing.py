@@ -1,6 +1,6 @@
 """English constituency parsing (section 6.3): sentences in, trees out.
 
-A target is a tree as symbols (`t2t_keras.parsing.symbols`), each one piece of the vocabulary.
+A target is a tree as symbols (`t2t_keras.parsing.trees`), each one piece of the vocabulary.
 """
 
 import dataclasses
@@ -12,11 +12,19 @@ import numpy as np
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
-from t2t_keras.parsing.chunks import TreeChunk, tree_chunks
 from t2t_keras.parsing.score import reference_trees, score_parses
-from t2t_keras.parsing.symbols import is_tag, rebuilt, symbols_among, symbols_of, words_of
-from t2t_keras.parsing.tree import bracketed
-from t2t_keras.parsing.treebank import files_below, split_files
+from t2t_keras.parsing.trees import (
+    TreeChunk,
+    bracketed,
+    files_below,
+    is_tag,
+    rebuilt,
+    split_files,
+    symbols_among,
+    symbols_of,
+    tree_chunks,
+    words_of,
+)
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
 from t2t_keras.text.alignment import Alignment, in_order

@@ -8,8 +8,14 @@ from typing import ClassVar
 from t2t_keras.data.problem import Problem
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
-from t2t_keras.text.sources import ParallelFiles, SourceFile, downloads
-from t2t_keras.text.tfds import PreparedText, default_data_dir, manual_directory
+from t2t_keras.text.sources import (
+    ParallelFiles,
+    PreparedText,
+    SourceFile,
+    default_data_dir,
+    downloads,
+    manual_directory,
+)
 
 # Those of training and of dev as tensorflow-datasets has them, those of the test set as sacreBLEU.
 _FILES = downloads(Path(__file__).with_name("downloads.tsv"))
@@ -95,7 +101,7 @@ class _Wmt14(Problem):
 
     def score(self, hypotheses, references, sources=(), alignments=None):
         """Returns the score, with BLEU under each convention in which papers report this task."""
-        from t2t_keras.metrics.bleu import bleu, with_metrics
+        from t2t_keras.metrics import bleu, with_metrics
 
         found = bleu(
             hypotheses, references, conventions=self.conventions, language=self.languages()[1]

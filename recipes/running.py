@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from t2t_keras.errors import UserError
 from t2t_keras.interop.importers.files import read_file, read_yaml
-from t2t_keras.io.state import locked_directory
+from t2t_keras.io.files import locked_directory
 
 _FOLDER = Path(__file__).parent
 # Hours that a command takes until it has loaded TensorFlow and a model.

@@ -63,16 +63,16 @@ _HOMES = {
     "import_user_directory": ("t2t_keras.registry", "import_user_directory"),
     "generate_data": ("t2t_keras.data.generate", "generate"),
     "train": ("t2t_keras.experiment", "train"),
-    "load_model": ("t2t_keras.training.trained_model", "load_model"),
+    "load_model": ("t2t_keras.training.checkpoints", "load_model"),
     "SmoothedCrossEntropy": ("t2t_keras.training.optimizer", "SmoothedCrossEntropy"),
     "TransformerSchedule": ("t2t_keras.training.optimizer", "TransformerSchedule"),
     "Adam": ("t2t_keras.training.optimizer", "Adam"),
-    "average_checkpoints": ("t2t_keras.training.checkpoints.averaging", "average_run"),
+    "average_checkpoints": ("t2t_keras.training.averaging", "average_run"),
     "Translator": ("t2t_keras.decoding.translator", "Translator"),
     "confidences": ("t2t_keras.decoding.confidence", "confidences"),
-    "export": ("t2t_keras.serving.export.export", "export"),
-    "load_export": ("t2t_keras.serving.export.load", "load_export"),
-    "bleu": ("t2t_keras.metrics.bleu", "bleu"),
+    "export": ("t2t_keras.serving.export", "export"),
+    "load_export": ("t2t_keras.serving.load", "load_export"),
+    "bleu": ("t2t_keras.metrics", "bleu"),
     "UserError": ("t2t_keras.errors", "UserError"),
 }
 
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from t2t_keras.errors import UserError
     from t2t_keras.experiment import train
     from t2t_keras.hyperparameters import HParams
-    from t2t_keras.metrics.bleu import bleu
+    from t2t_keras.metrics import bleu
     from t2t_keras.registry import (
         hparams,
         import_user_directory,
@@ -106,12 +106,12 @@ if TYPE_CHECKING:
         register_problem,
         register_schedule,
     )
-    from t2t_keras.serving.export.export import export
-    from t2t_keras.serving.export.load import load_export
+    from t2t_keras.serving.export import export
+    from t2t_keras.serving.load import load_export
     from t2t_keras.settings import setting
-    from t2t_keras.training.checkpoints.averaging import average_run as average_checkpoints
+    from t2t_keras.training.averaging import average_run as average_checkpoints
+    from t2t_keras.training.checkpoints import load_model
     from t2t_keras.training.optimizer import Adam, SmoothedCrossEntropy, TransformerSchedule
-    from t2t_keras.training.trained_model import load_model
 else:
 
     def __getattr__(name: str) -> Any:

@@ -15,16 +15,14 @@ from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError, nearest
 from t2t_keras.hyperparameters import HParams, override_hparams
-from t2t_keras.io.outputs import check_folder
-from t2t_keras.io.state import locked_directory
+from t2t_keras.io.files import check_folder, locked_directory
 from t2t_keras.training import trainer
 from t2t_keras.training.backends import base as backend
-from t2t_keras.training.distributed.sync import workers_of_run
+from t2t_keras.training.distributed import workers_of_run
 from t2t_keras.training.evaluation import deciding
-from t2t_keras.training.options import TrainOptions, TrainResult, train_options
 from t2t_keras.training.progress import RunClock
 from t2t_keras.training.recommendation import recommended_hparams
-from t2t_keras.training.run_config import AUTO, RunConfig
+from t2t_keras.training.run_config import AUTO, RunConfig, TrainOptions, TrainResult, train_options
 from t2t_keras.training.trained_parts import merged_weights
 
 

@@ -33,13 +33,15 @@ from typing import Any, TypeVar
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import (
+    ACTIVATIONS,
+    FEED_FORWARDS,
     LOSSES,
     OPTIMIZERS,
+    POSITION_ENCODINGS,
     SCHEDULES,
     HParams,
     override_hparams,
 )
-from t2t_keras.model_config import ACTIVATIONS, FEED_FORWARDS, POSITION_ENCODINGS
 from t2t_keras.settings import Registry
 
 ProblemClass = TypeVar("ProblemClass", bound=type)
@@ -52,9 +54,9 @@ AUGMENTATIONS = Registry("augmentation", "t2t_keras.data.augmentation")
 PAIR_TRANSFORMS = Registry("pair transform")
 LINE_STAGES = Registry("line stage")
 LINE_STAGE_FILES = Registry("line stage file")
-ENGINES = Registry("engine", "t2t_keras.decoding.engines.stored")
+ENGINES = Registry("engine", "t2t_keras.decoding.stored_run")
 EXPORT_FORMATS = Registry("export format")
-METRICS = Registry("metric", "t2t_keras.metrics.bleu")
+METRICS = Registry("metric", "t2t_keras.metrics")
 
 register_hparams = HPARAMS_SETS.add
 register_model = MODELS.add

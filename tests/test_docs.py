@@ -12,12 +12,12 @@ import yaml
 from upper_case import UpperCase
 
 from t2t_keras import registry
-from t2t_keras.decoding.jobs.shard import Shard
+from t2t_keras.decoding.line_job import Shard
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.problems.translate_toy import TranslateEndeToy
-from t2t_keras.serving.export.signatures import TranslationModule
-from t2t_keras.training.distributed.cluster import Cluster, cluster_from_environment
-from t2t_keras.training.memory.estimate import count_weights
+from t2t_keras.serving.signatures import TranslationModule
+from t2t_keras.training.backends.cluster import Cluster, cluster_from_environment
+from t2t_keras.training.memory import count_weights
 
 
 @pytest.mark.parametrize("name", ["slurm.sh", "slurm_translate.sh"])

@@ -30,7 +30,7 @@ from xml.etree import ElementTree
 import polib
 
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.metrics.bleu import bleu
+from t2t_keras.metrics import bleu
 from t2t_keras.workbench.documents import read_document, translate_document
 from t2t_keras.workbench.markup.translator import MarkupTranslator
 from t2t_keras.workbench.placeholders.finding import missing

@@ -44,7 +44,7 @@ _WIDE = "beam_size=4,alpha=0.6"
 def main(_) -> None:
     """Measures the chosen parts."""
     from t2t_keras.decoding.config import DecodeConfig
-    from t2t_keras.decoding.engines.keras import share_cores
+    from t2t_keras.decoding.keras_engine import share_cores
 
     share_cores(DecodeConfig())
     measure = dict(zip(_PARTS, (_ids, _alpha, _sizes, _start, _speed), strict=True))
@@ -68,7 +68,7 @@ def _keras(settings: str):
 
 def _exported(folder: Path, settings: str, dtype: str = "float32"):
     from t2t_keras.decoding.translator import Translator
-    from t2t_keras.serving.export.formats import write_format
+    from t2t_keras.serving.export import write_format
 
     if not (folder / dtype).exists():
         write_format("ctranslate2", _keras(""), folder / dtype, dtype)
@@ -163,7 +163,7 @@ def _alpha(folder: Path) -> None:
 
 
 def _sizes(folder: Path) -> None:
-    from t2t_keras.serving.export.weights import StoredWeight, model_weights, rounded_weights
+    from t2t_keras.serving.signatures import StoredWeight, model_weights, rounded_weights
 
     lines = _text(_SOURCES.value[0])
     print("| weights | MB | BLEU |\n|---|---|---|")

@@ -60,8 +60,8 @@ def _worker() -> None:
 
     from t2t_keras import registry
     from t2t_keras.data.batches import Batch, RemoteBatch
-    from t2t_keras.training.backends.devices import multi_worker_strategy
-    from t2t_keras.training.distributed.cluster import cluster_from_environment
+    from t2t_keras.training.backends.cluster import cluster_from_environment
+    from t2t_keras.training.backends.tensorflow import multi_worker_strategy
 
     cluster = cluster_from_environment()
     strategy = multi_worker_strategy(cluster, 0)

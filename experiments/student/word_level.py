@@ -17,8 +17,8 @@ from keras import ops  # noqa: E402
 from t2t_keras.bin.t2t_trainer import run  # noqa: E402
 from t2t_keras.layers import RaggedLayout  # noqa: E402
 from t2t_keras.training.backends.tensorflow import TensorFlowStep  # noqa: E402
+from t2t_keras.training.checkpoints import load_model  # noqa: E402
 from t2t_keras.training.optimizer import token_sums  # noqa: E402
-from t2t_keras.training.trained_model import load_model  # noqa: E402
 
 
 def main():

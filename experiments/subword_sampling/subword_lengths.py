@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from t2t_keras.text.files import read_text
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 
 def main(path: str) -> None:

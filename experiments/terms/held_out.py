@@ -13,8 +13,7 @@ from pathlib import Path
 
 from t2t_keras.data.dataset import MANIFEST_FILE
 from t2t_keras.errors import UserError
-from t2t_keras.io.atomic import write_atomically
-from t2t_keras.io.state import write_json
+from t2t_keras.io.files import write_atomically, write_json
 from t2t_keras.text.files import read_text
 from t2t_keras.workbench.terms.glossary import Glossary, folded, tokens_of
 from t2t_keras.workbench.terms.lexicon import Lexicon

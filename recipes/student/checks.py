@@ -21,10 +21,10 @@ from t2t_keras.io.flags import Flags
 from t2t_keras.recipes.student.plan import PROBLEM, Plan
 from t2t_keras.text.files import decoded, read_lines
 from t2t_keras.training.evaluation import deciding
-from t2t_keras.training.memory.estimate import count_weights
-from t2t_keras.training.options import TrainOptions, train_options
-from t2t_keras.training.trained_model import other_meanings
+from t2t_keras.training.memory import count_weights
+from t2t_keras.training.run_config import TrainOptions, train_options
 from t2t_keras.training.trained_parts import choose_trained
+from t2t_keras.training.warm_start import other_meanings
 
 # What the recipe decides for each model, and how its checkpoints are kept for the average.
 _OWN_FLAGS = (

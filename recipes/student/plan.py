@@ -315,7 +315,7 @@ class Plan:
 
     def _weights(self) -> dict[str, tuple[int, int]]:
         """Returns the number of weights of each model, and of the tokens that it is trained on."""
-        from t2t_keras.training.memory.estimate import count_weights
+        from t2t_keras.training.memory import count_weights
 
         found = {}
         for name, model in self.models.items():

@@ -24,8 +24,7 @@ from t2t_keras.environment import (
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.flags import HIDDEN, Flags
-from t2t_keras.io.streams import abandon, guarded_streams
-from t2t_keras.io.terminal import printable
+from t2t_keras.io.terminal import abandon, guarded_streams, printable
 from t2t_keras.settings import describe
 from t2t_keras.text.files import read_text
 
@@ -257,7 +256,7 @@ def define_following(flags: Flags, what: str) -> None:
 
 def poll_policy(flags: Flags):
     """Returns the `PollPolicy` that --wait_minutes requests."""
-    from t2t_keras.training.checkpoints.watch import PollPolicy
+    from t2t_keras.training.averaging import PollPolicy
 
     return PollPolicy(wait_minutes=flags.wait_minutes)
 
@@ -288,7 +287,7 @@ def recorded_run(flags: Flags, policy=None, load=None):
 
     directory = flags.output_dir
     if policy:
-        from t2t_keras.training.checkpoints.watch import first_found
+        from t2t_keras.training.averaging import first_found
 
         first_found(lambda: RunConfig.exists(directory), policy, "run")
     recorded = (load or RunConfig.load)(directory)

@@ -33,7 +33,7 @@ def run(flags: Flags) -> None:
     from t2t_keras.training.run_config import RunConfig
 
     RunConfig.load(flags.model_dir)  # Where there is none, that is told before TensorFlow's import.
-    from t2t_keras.training.checkpoints.averaging import average_run
+    from t2t_keras.training.averaging import average_run
 
     average_run(
         flags.model_dir,

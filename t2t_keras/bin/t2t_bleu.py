@@ -22,9 +22,9 @@ from t2t_keras.bin.flags import (
     required,
 )
 from t2t_keras.errors import UserError
+from t2t_keras.io.files import check_outputs
 from t2t_keras.io.flags import Flags
-from t2t_keras.io.outputs import check_outputs
-from t2t_keras.metrics.bleu import TOKENIZATIONS, bleu
+from t2t_keras.metrics import TOKENIZATIONS, bleu
 from t2t_keras.text.files import read_text
 
 _OF_ONE_FILE = ("translation", "reference", "translations_dir")

@@ -32,15 +32,14 @@ from t2t_keras.bin.flags import (
     split_text,
 )
 from t2t_keras.decoding.config import decode_config
-from t2t_keras.decoding.jobs.shard import Shard
+from t2t_keras.decoding.line_job import Shard
 from t2t_keras.errors import UserError
+from t2t_keras.io.files import check_outputs, is_stream
 from t2t_keras.io.flags import Flags
-from t2t_keras.io.outputs import check_outputs, is_stream
-from t2t_keras.io.streams import product
-from t2t_keras.io.terminal import interactive_lines
+from t2t_keras.io.terminal import interactive_lines, product
 from t2t_keras.registry import AUGMENTATIONS, ENGINES, LINE_STAGE_FILES, summary
 from t2t_keras.text.files import check_readable, read_text
-from t2t_keras.training.checkpoints.names import checkpoint_at
+from t2t_keras.training.checkpoint_files import checkpoint_at
 
 
 def define_flags(flags: Flags) -> None:
@@ -99,7 +98,7 @@ def run(flags: Flags) -> None:
     if not flags.decode_interactive:
         stored.share_cores(config)
     # What is wrong above is told before TensorFlow is imported.
-    from t2t_keras.decoding.jobs.files import score_file, translate_interactively
+    from t2t_keras.decoding.file_job import score_file, translate_interactively
     from t2t_keras.decoding.translator import Translator
 
     translator = Translator.from_stored(stored, config, ensemble, excluded)
@@ -128,8 +127,8 @@ def _translate(
     flags: Flags, record, text: tuple, translator, provenance: dict[str, Any], reads: list
 ) -> None:
     """Translates a `_text`, and scores it where it has a reference."""
-    from t2t_keras.decoding.jobs.disturbed import translate_disturbed
-    from t2t_keras.decoding.jobs.files import decodes_name, translate_file
+    from t2t_keras.decoding.disturbed import translate_disturbed
+    from t2t_keras.decoding.file_job import decodes_name, translate_file
 
     source, reference, name, split = text
     problem, settings = record.problem, dataclasses.asdict(translator.config)
@@ -197,9 +196,8 @@ def _score(
     is_new: bool = True,
 ):
     """Scores translations, and adds the result to --results_file if it is new."""
-    from t2t_keras.decoding.jobs.files import first_hypotheses
-    from t2t_keras.evaluation.results import append_result
-    from t2t_keras.evaluation.run_result import run_result
+    from t2t_keras.decoding.file_job import first_hypotheses
+    from t2t_keras.evaluation.results import append_result, run_result
     from t2t_keras.text.alignment import read_pharaoh
 
     problem = record.problem

@@ -8,7 +8,7 @@ import sys
 from t2t_keras.bin.flags import command, required
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.terminal import printable
-from t2t_keras.parsing.evalb import MAX_ERRORS, PARAMETERS, evalb
+from t2t_keras.parsing.score import MAX_ERRORS, PARAMETERS, evalb
 from t2t_keras.text.files import read_text
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from t2t_keras.bin.flags import command, define_common, define_run, given_flags, recorded_run
 from t2t_keras.errors import UserError
+from t2t_keras.io.files import check_folder, check_outputs
 from t2t_keras.io.flags import Flags
-from t2t_keras.io.outputs import check_folder, check_outputs
 from t2t_keras.registry import EXPORT_FORMATS
 
 _OF_SAVED_MODELS = ("measure", "servable_name", "results_file", "data_dir")
@@ -47,7 +47,7 @@ def run(flags: Flags) -> None:
             f"{flags.servable_name!a}.",
             code="bad_value",
         )
-    from t2t_keras.serving.export.formats import check_dtype
+    from t2t_keras.serving.signatures import check_dtype
 
     check_dtype(flags.format, flags.dtype)
     if flags.format != "saved_model":
@@ -58,20 +58,25 @@ def run(flags: Flags) -> None:
     check_outputs([], [export_dir / "<version>"])
     check_folder(export_dir, "an export")
     record, checkpoint, translator = _load(flags)
-    from t2t_keras.serving.export import origin
-    from t2t_keras.serving.export.export import export
-    from t2t_keras.serving.export.signatures import export_settings
+    from t2t_keras.serving.export import (
+        dev_text,
+        export,
+        measured_score,
+        recorded_scores,
+        run_lines,
+    )
+    from t2t_keras.serving.signatures import export_settings
 
     translator.config = export_settings(translator, flags.dtype)
-    text = origin.dev_text(record, flags.data_dir)
+    text = dev_text(record, flags.data_dir)
     if flags.measure and not text:
         raise UserError(
             "--measure: no dev set where the run had its data. Give --data_dir.", code="no_data"
         )
-    scores = origin.recorded_scores(record, checkpoint, flags.results_file)
+    scores = recorded_scores(record, checkpoint, flags.results_file)
     exact = flags.dtype == "float32"
     if text and (flags.measure or (flags.measure is None and not exact)):
-        scores.append(origin.measured_score(translator, record, checkpoint, flags.dtype, text))
+        scores.append(measured_score(translator, record, checkpoint, flags.dtype, text))
     elif not scores or not exact:
         scores.append(f"score with weights as {flags.dtype}: not measured (--measure)")
     print(scores[-1], flush=True)
@@ -80,14 +85,14 @@ def run(flags: Flags) -> None:
         export_dir,
         dtype=flags.dtype,
         servable_name=flags.servable_name,
-        origin=[*origin.run_lines(record, checkpoint), *scores],
+        origin=[*run_lines(record, checkpoint), *scores],
         example=text[0][0] if text else "",
     )
     print(f"{version}: SavedModel, signature serving_default: text -> translation, score, cut")
 
 
 def _export_for_other_programs(flags: Flags) -> None:
-    from t2t_keras.serving.export.formats import check_format, write_format
+    from t2t_keras.serving.export import check_format, write_format
 
     # --nomeasure asks for what happens anyway.
     typed = given_flags(flags, *_OF_SAVED_MODELS)
@@ -107,7 +112,7 @@ def _export_for_other_programs(flags: Flags) -> None:
 def _load(flags: Flags) -> tuple:
     """Returns what the run is, the path of the checkpoint, and its translator."""
     from t2t_keras.decoding.translator import Translator
-    from t2t_keras.training.checkpoints.names import checkpoint_at
+    from t2t_keras.training.checkpoint_files import checkpoint_at
 
     record = recorded_run(flags)
     # Looked up once: a running training may write another one meanwhile.

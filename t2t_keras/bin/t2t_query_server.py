@@ -12,10 +12,9 @@ from pathlib import Path
 
 from t2t_keras.bin.flags import command, required
 from t2t_keras.errors import UserError
+from t2t_keras.io.files import STANDARD_STREAM, check_outputs
 from t2t_keras.io.flags import Flags
-from t2t_keras.io.outputs import STANDARD_STREAM, check_outputs
-from t2t_keras.io.streams import product
-from t2t_keras.io.terminal import interactive_lines, printable
+from t2t_keras.io.terminal import interactive_lines, printable, product
 from t2t_keras.text.files import check_readable
 
 
@@ -66,9 +65,9 @@ def run(flags: Flags) -> None:
 def _client(flags: Flags):
     """Returns a client for the model that the flags name."""
     if flags.protocol == "grpc":
-        from t2t_keras.serving.client.grpc import GrpcClient as Client
+        from t2t_keras.serving.client import GrpcClient as Client
     else:
-        from t2t_keras.serving.client.rest import RestClient as Client
+        from t2t_keras.serving.client import RestClient as Client
 
         logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # it warns of each attempt
     return Client(
@@ -108,7 +107,7 @@ def _interactive(client) -> None:
 
 def _stream(flags: Flags, client) -> None:
     """Translates --input_file or standard input."""
-    from t2t_keras.serving.client.lines import translate_stream
+    from t2t_keras.serving.client import translate_stream
 
     files = flags.input_file, flags.output_file
     source, target = ("" if file == STANDARD_STREAM else file for file in files)

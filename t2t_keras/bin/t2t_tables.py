@@ -48,7 +48,7 @@ def run(flags: Flags) -> None:
                 f"--table={flags.table} takes no {given[0]}, which is for {title}.",
                 code="conflicting_settings",
             )
-    from t2t_keras.tables.rendering import render
+    from t2t_keras.tables import render
 
     print(printable(render(_table(flags), flags.format)))
 
@@ -58,22 +58,22 @@ def _table(flags: Flags):
     from t2t_keras.evaluation.results import read_results
 
     if flags.table == "1":
-        from t2t_keras.tables.complexity import complexity_table
+        from t2t_keras.tables import complexity_table
 
         return complexity_table(flags.n, flags.d, flags.k, flags.r)
     if flags["results_file"].present:
         check_readable(flags.results_file)
     results = read_results(flags.results_file)
     if flags.table == "2":
-        from t2t_keras.tables.cost import cost_row, cost_table
+        from t2t_keras.tables import cost_row, cost_table
 
         training = {name: getattr(flags, name) for name in flags.groups[_COST]}
         return cost_table(results, cost_row(**training) if given_flags(flags, *training) else None)
     if flags.table == "3":
-        from t2t_keras.tables.weights import weights_table
+        from t2t_keras.tables import weights_table
 
         return weights_table(results, flags.vocab_size)
-    from t2t_keras.tables.parsing import parsing_table
+    from t2t_keras.tables import parsing_table
 
     return parsing_table(results)
 

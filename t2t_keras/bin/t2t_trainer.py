@@ -16,7 +16,7 @@ from t2t_keras.data.problem import make_problem
 from t2t_keras.errors import UserError, command_line
 from t2t_keras.io.flags import Flags
 from t2t_keras.settings import as_assignments
-from t2t_keras.training.options import TrainOptions, train_options
+from t2t_keras.training.run_config import TrainOptions, train_options
 
 _EXAMPLE = "translate_ende_toy"
 
@@ -47,7 +47,7 @@ def define_flags(flags: Flags) -> None:
 def run(flags: Flags) -> int:
     """Trains as the flags say."""
     from t2t_keras.data.dataset import MANIFEST_FILE, open_generated
-    from t2t_keras.training.distributed.cluster import cluster_from_environment
+    from t2t_keras.training.backends.cluster import cluster_from_environment
     from t2t_keras.training.run_config import RunConfig, merge_flags
 
     if not (flags.output_dir and RunConfig.exists(flags.output_dir)):
@@ -76,7 +76,7 @@ def run(flags: Flags) -> int:
         open_generated(config.problem, config.data_dir)
     # What is wrong above is told before TensorFlow is imported.
     from t2t_keras.experiment import train_run
-    from t2t_keras.training.memory.microbatch import dry_run
+    from t2t_keras.training.microbatch import dry_run
 
     if flags.dry_run:
         print(dry_run(config, flags.output_dir, flags.worker_gpu, options))
@@ -118,7 +118,7 @@ def _generate_missing(problem, data_dir: str, tmp_dir: str) -> None:
     from t2t_keras.data.dataset import MANIFEST_FILE
     from t2t_keras.data.generate import generate
     from t2t_keras.environment import usable_cores
-    from t2t_keras.training.distributed.cluster import cluster_from_environment
+    from t2t_keras.training.backends.cluster import cluster_from_environment
 
     if (Path(data_dir) / problem.name / MANIFEST_FILE).exists():
         return

@@ -22,8 +22,8 @@ from t2t_keras.bin.flags import (
     split_text,
 )
 from t2t_keras.errors import UserError
+from t2t_keras.io.files import is_stream
 from t2t_keras.io.flags import Flags
-from t2t_keras.io.outputs import is_stream
 from t2t_keras.text.files import read_text
 
 
@@ -46,7 +46,7 @@ def define_flags(flags: Flags) -> None:
 def run(flags: Flags) -> None:
     """Translates as the flags say."""
     from t2t_keras.decoding.config import decode_config
-    from t2t_keras.training.checkpoints.names import checkpoint_at
+    from t2t_keras.training.checkpoint_files import checkpoint_at
 
     for name in ("source", "prefix_file"):
         path = getattr(flags, name)
@@ -66,9 +66,9 @@ def run(flags: Flags) -> None:
     others = [checkpoint_at(path) for path in flags.ensemble or ()]
     config = decode_config(flags.decode_hparams, record.problem.decoding_defaults)
     excluded = forbidden(flags)
-    from t2t_keras.decoding.engines.keras import share_cores
-    from t2t_keras.decoding.engines.stored import unloaded_engine
-    from t2t_keras.decoding.jobs.all_checkpoints import translate_all
+    from t2t_keras.decoding.all_checkpoints import translate_all
+    from t2t_keras.decoding.keras_engine import share_cores
+    from t2t_keras.decoding.stored_run import unloaded_engine
     from t2t_keras.decoding.translator import Translator
 
     share_cores(config)

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from t2t_keras.data.dataset import SIDES
 from t2t_keras.data.mixing import Mixture
-from t2t_keras.data.shards import SIDES
 from t2t_keras.errors import UserError
 
 # Lengths that batches are padded to where every new shape would be compiled: 8, 12, 16, 24, 32 ...

@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras import registry
-from t2t_keras.data.workers import Call
+from t2t_keras.data.encode import Call
 from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError
-from t2t_keras.io.atomic import write_atomically
-from t2t_keras.io.state import differences, read_json, write_json
+from t2t_keras.io.files import differences, read_json, write_atomically, write_json
 from t2t_keras.text.files import reading
 
 _PREFIX = "beam-calls."

@@ -10,8 +10,7 @@ from pathlib import Path
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import line_name, line_offsets, normalized, read_span
-from t2t_keras.text.plain_text import plain_text
-from t2t_keras.text.sources import OfCorpus
+from t2t_keras.text.sources import OfCorpus, plain_text
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,22 +1,87 @@
-"""Chunks of parallel text -> shards: the work of one t2t-datagen worker process."""
+"""Text of each split -> chunks -> shards, in worker processes."""
 
+import concurrent.futures
+import contextlib
 import hashlib
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from t2t_keras import registry
 from t2t_keras.data.chunks import Chunk
+from t2t_keras.data.dataset import write_shard
 from t2t_keras.data.filters import BUILT_IN, in_other_language, versions_with
 from t2t_keras.data.problem import Problem
-from t2t_keras.data.shards import write_shard
-from t2t_keras.io.state import write_json
+from t2t_keras.errors import UserError
+from t2t_keras.io.files import write_json
 from t2t_keras.registry import FILTERS
 from t2t_keras.text.files import is_blank, normalized
 from t2t_keras.text.tokenizer import Tokenizer
+
+# call(function, arguments) yields function(*each) for each of the arguments, in their order.
+Call = Callable[[Callable, Iterable[tuple]], Iterator]
+
+
+@contextlib.contextmanager
+def workers(count: int) -> Iterator[Call]:
+    """Gives a `Call` that has its calls done by `count` processes; 1 is this one."""
+    if count == 1:
+        yield itertools.starmap
+        return
+    # Never fork: this process may have threads, TensorFlow's among them.
+    pool = concurrent.futures.ProcessPoolExecutor(
+        count,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_start_worker,
+        initargs=registry.user_directories,
+    )
+
+    def call(function: Callable, arguments: Iterable[tuple]) -> Iterator:
+        # Ctrl-C reaches every process of a terminal, but only this one shall answer it: workers
+        # inherit the blocked signal. They start here.
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return pool.map(function, *zip(*arguments, strict=True))
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+
+    try:
+        yield call
+    except BrokenProcessPool as error:
+        if sys.version_info < (3, 11, 5):
+            # Python would wait until somebody has read what the workers should have (gh-94777).
+            pool._call_queue._reader.close()
+        raise UserError(
+            "A worker process ended unexpectedly, perhaps because memory ran out. Run the same "
+            "command again with fewer --num_workers.",
+            code="worker_ended",
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _start_worker(*user_directories: str) -> None:
+    """Prepares a worker process, which ends with its parent even when that one is killed."""
+    for directory in user_directories:
+        registry.import_user_directory(directory)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    multiprocessing.connection.wait([multiprocessing.parent_process().sentinel])
+    os._exit(1)
+
 
 # Number of locations (file:line) that are shown for each reason to leave out pairs.
 _LOCATIONS = 5

@@ -17,8 +17,16 @@ import numpy as np
 
 from t2t_keras.data.beam_workers import beam_workers, check_beam
 from t2t_keras.data.chunks import Chunk, evenly_spread, split_chunks
-from t2t_keras.data.dataset import MANIFEST_FILE, describe, open_generated
-from t2t_keras.data.encode import Encoded, add_left_out, digest_of, encode_chunk, made_from_of
+from t2t_keras.data.dataset import MANIFEST_FILE, SIDES, describe, open_generated
+from t2t_keras.data.encode import (
+    Call,
+    Encoded,
+    add_left_out,
+    digest_of,
+    encode_chunk,
+    made_from_of,
+    workers,
+)
 from t2t_keras.data.filters import (
     check_direction,
     check_filters,
@@ -28,17 +36,23 @@ from t2t_keras.data.filters import (
 )
 from t2t_keras.data.mixing import stages_of
 from t2t_keras.data.problem import Problem, make_problem
-from t2t_keras.data.shards import SIDES
-from t2t_keras.data.workers import Call, workers
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
-from t2t_keras.io.atomic import TEMPORARY_SUFFIX, damaged_files, write_atomically
-from t2t_keras.io.outputs import VOCABULARY_FILES, check_folder
-from t2t_keras.io.progress import ProgressBar
-from t2t_keras.io.state import as_json, locked_directory, read_json, write_json
+from t2t_keras.io.files import (
+    TEMPORARY_SUFFIX,
+    VOCABULARY_FILES,
+    as_json,
+    check_folder,
+    damaged_files,
+    locked_directory,
+    read_json,
+    write_atomically,
+    write_json,
+)
+from t2t_keras.io.terminal import ProgressBar
 from t2t_keras.registry import PAIR_TRANSFORMS
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
-from t2t_keras.text.tokenizer import SPACE, Tokenizer
+from t2t_keras.special_ids import SPACE
+from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer
 
 # Pairs of a shard: tens of megabytes of memory a worker.
 CHUNK_PAIRS = 50_000

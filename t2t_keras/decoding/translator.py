@@ -12,7 +12,7 @@ import numpy as np
 from t2t_keras.data.problem import Problem, Score
 from t2t_keras.decoding.batching import parallel_batches, shared_batches
 from t2t_keras.decoding.config import DecodeConfig, decode_config
-from t2t_keras.decoding.engines.base import Engine, StoredModel
+from t2t_keras.decoding.engine import Engine, StoredModel
 from t2t_keras.decoding.lines import (
     Line,
     LineStage,
@@ -45,7 +45,7 @@ from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.run_config import RunConfig
 
 if TYPE_CHECKING:
-    from t2t_keras.decoding.search.search import Search
+    from t2t_keras.decoding.keras_engine import Search
 
 
 class Translator:
@@ -99,7 +99,7 @@ class Translator:
         self.checkpoint: dict[str, Any] | None = None
         if not isinstance(models, Engine):
             # Not before: another engine needs neither Keras nor TensorFlow.
-            from t2t_keras.decoding.engines.keras import KerasEngine
+            from t2t_keras.decoding.keras_engine import KerasEngine
 
             models = KerasEngine(models, tokenizer, self.config, forbidden)
         self.engine: Engine = models

@@ -14,15 +14,16 @@ from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.config import decode_config
 from t2t_keras.decoding.translator import translated_score
 from t2t_keras.errors import UserError
-from t2t_keras.evaluation.results import Result, append_result, read_results
-from t2t_keras.evaluation.run_result import run_result, score_fields
-from t2t_keras.io.outputs import check_outputs
-from t2t_keras.io.state import locked_directory, read_json
+from t2t_keras.evaluation.results import (
+    Result,
+    append_result,
+    read_results,
+    run_result,
+    score_fields,
+)
+from t2t_keras.io.files import check_outputs, locked_directory, read_json
 from t2t_keras.io.terminal import printable
-from t2t_keras.training.backends import base as backend
-from t2t_keras.training.backends.curves import make_curves
-from t2t_keras.training.checkpoints.run_checkpoints import load_weights
-from t2t_keras.training.checkpoints.watch import (
+from t2t_keras.training.averaging import (
     NO_WAIT,
     CheckpointWatcher,
     PollPolicy,
@@ -30,7 +31,10 @@ from t2t_keras.training.checkpoints.watch import (
     first_found,
     follow_run,
 )
+from t2t_keras.training.backends import base as backend
+from t2t_keras.training.checkpoints import load_weights
 from t2t_keras.training.evaluation import SplitLoss
+from t2t_keras.training.progress import make_curves
 from t2t_keras.training.run_config import MAY_CHANGE, RunConfig
 
 _SAMPLE_WORDS = 20
@@ -154,7 +158,7 @@ def score_all(
       UserError: there are no translations, or of several texts, or they are parses; a file cannot
         be read or written.
     """
-    from t2t_keras.decoding.jobs.files import first_hypotheses
+    from t2t_keras.decoding.file_job import first_hypotheses
 
     name = _name_of_text(translations_dir, Path(source).name, policy)
     translations = Path(translations_dir) / f"{name}-<step>"

@@ -13,8 +13,8 @@ import numpy as np
 from keras import ops, tree
 
 from t2t_keras.errors import UserError
+from t2t_keras.hyperparameters import config_arguments
 from t2t_keras.interop.tokenizers.pieces import BEYOND, dividing_model
-from t2t_keras.model_config import config_arguments
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
 

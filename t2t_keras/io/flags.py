@@ -12,7 +12,7 @@ from absl import flags as absl_flags
 
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError, brief, command_line, nearest
-from t2t_keras.io.foreign import read_bounded
+from t2t_keras.io.files import read_bounded
 from t2t_keras.settings import as_assignments, parse_assignments, parse_yaml
 
 _COLUMN = 30

@@ -1,10 +1,22 @@
-"""What goes to a terminal, and what comes from one."""
+"""What a command shows and reads: standard streams, progress bars, signals.
+
+Reports about the work go to `sys.stdout` and `sys.stderr`, which never fail while `guarded_streams`
+is active: a full disk or a closed pipe costs the report, not the work. The product of a command,
+such as translations on standard output, goes to `product()`, which raises errors.
+"""
 
 import contextlib
+import errno
 import importlib
+import os
 import re
+import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TextIO
+
+from tqdm import tqdm
 
 # C0 and C1 controls but for tab and line feed, lone surrogates, and what turns the direction of
 # writing around.
@@ -46,3 +58,218 @@ def interactive_lines(prompt: str) -> Iterator[str]:
                 print("(This line is not UTF-8.)", flush=True)
             else:
                 yield line
+
+
+_NAMES = {"stdin": "standard input", "stdout": "standard output", "stderr": "standard error"}
+
+
+class Report:
+    """A text stream that never fails: after its first error it drops the text.
+
+    Args:
+      stream: takes the text.
+      is_escaped: whether to escape terminal control characters, which file names may contain.
+
+    Attributes:
+      stream: takes the text.
+      error: the first error, None while there is none.
+      is_product: whether the command writes its product to this stream.
+    """
+
+    def __init__(self, stream: Any, is_escaped: bool = False):
+        self.stream, self._is_escaped = stream, is_escaped
+        self.error, self.is_product = None, False
+
+    def write(self, text: str) -> int:
+        """Writes text, like `TextIO`."""
+        self._attempt(self.stream.write, printable(text) if self._is_escaped else text)
+        return len(text)
+
+    def writelines(self, lines) -> None:
+        """Writes lines, like `TextIO`."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Writes what is in the buffer."""
+        self._attempt(self.stream.flush)
+
+    def _attempt(self, call, *arguments) -> None:
+        if self.error:
+            return
+        try:
+            call(*arguments)
+        except OSError as error:
+            self.error = error
+            # The buffer still holds text, which Python would try to write again at exit.
+            with contextlib.suppress(OSError, ValueError):
+                _redirect_to_null(self.stream.fileno())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+class _Closed:
+    """Stands in for a closed standard stream."""
+
+    encoding, errors = "utf-8", "backslashreplace"
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def _fail(self, *_) -> Any:
+        raise OSError(errno.EBADF, "it is closed", self.name)
+
+    read = readline = write = writelines = fileno = __iter__ = _fail
+    reconfigure = flush = lambda self, **_: None
+
+    def isatty(self) -> bool:
+        """A closed stream is no terminal."""
+        return False
+
+    @property
+    def buffer(self) -> "_Closed":
+        """Fails like the stream."""
+        return self
+
+
+@contextlib.contextmanager
+def guarded_streams(is_process: bool) -> Iterator[tuple[Report, Report]]:
+    """Guards the standard streams; yields standard output and standard error.
+
+    `is_process`: whether this is the process's main work, so that its file descriptors 0 to 2 may
+    be opened where they are closed. Otherwise the next file would get such a number, and what is
+    printed would be written into it.
+    """
+    if is_process:
+        for descriptor in range(3):
+            with contextlib.suppress(OSError):
+                os.fstat(descriptor)
+                continue
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    before = {name: getattr(sys, name) for name in _NAMES}
+    streams = {name: stream or _Closed(_NAMES[name]) for name, stream in before.items()}
+    # Bars on standard error move the cursor.
+    streams["stdout"] = Report(streams["stdout"], is_escaped=True)
+    streams["stderr"] = Report(streams["stderr"])
+    for name, stream in streams.items():
+        setattr(sys, name, stream)
+    # Not every locale has every character; standard error escapes them by itself.
+    if hasattr(streams["stdout"], "reconfigure"):
+        streams["stdout"].reconfigure(errors="backslashreplace")
+    try:
+        yield streams["stdout"], streams["stderr"]
+    finally:
+        for stream in (streams["stdout"], streams["stderr"]):
+            stream.flush()
+        if not is_process:
+            for name, stream in before.items():
+                setattr(sys, name, stream)
+
+
+def product() -> TextIO:
+    """Returns standard output for a command's product; it raises errors."""
+    if isinstance(sys.stdout, Report):
+        sys.stdout.is_product = True
+        return sys.stdout.stream
+    return sys.stdout
+
+
+def abandon(stream: TextIO) -> None:
+    """Discards unwritten text, so that Python does not try to write it again at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        _redirect_to_null(stream.fileno())
+
+
+def _redirect_to_null(descriptor: int) -> None:
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)
+
+
+_SECONDS_BETWEEN = 60.0
+
+
+class ProgressBar(tqdm):
+    """A tqdm bar, quiet where standard error is not a terminal."""
+
+    def __init__(self, *iterable, **arguments):
+        # None: tqdm shows it on a terminal only.
+        disable = True if _has_no_columns() else None
+        super().__init__(*iterable, disable=disable, dynamic_ncols=True, **arguments)
+        # By its own clock it stands still for as long as the system's time is set back.
+        self._time = time.monotonic
+        self.start_t = self.last_print_t = time.monotonic()
+
+
+def _has_no_columns() -> bool:
+    """Returns whether standard error is a terminal of width 0, where a bar is invisible."""
+    with contextlib.suppress(OSError, ValueError):
+        return os.get_terminal_size(sys.stderr.fileno()).columns == 0
+    return False
+
+
+def show_reading(stream, total: int | None, desc: str):
+    """Returns a context whose value reads from `stream`, with a bar of `total` bytes."""
+    return tqdm.wrapattr(stream, "read", total=total, desc=printable(desc), disable=None)
+
+
+def print_beside_bar(text: str) -> None:
+    """Prints a line without breaking the bars; what standard output cannot encode, as escapes."""
+    encoding = sys.stdout.encoding or "utf-8"
+    text = text.encode(encoding, errors="backslashreplace").decode(encoding)
+    with tqdm.external_write_mode():
+        print(text, flush=True)
+
+
+class LineProgress(ProgressBar):
+    """A bar on a terminal; elsewhere, as in a log, a line every minute. Both show the time left.
+
+    `total` is the number of lines, None if unknown; so many were `done` before.
+    """
+
+    def __init__(self, total: int | None, done: int, clock: Callable[[], float] = time.monotonic):
+        super().__init__(total=total, initial=done, unit=" lines", leave=False)
+        self._before, self._clock = done, clock
+        self._start = self._printed = clock()
+
+    def update(self, n: float = 1) -> None:
+        """Counts lines, or sentences of split ones, as done; fewer than 0 takes some back."""
+        super().update(n)
+        if not self.disable:
+            return
+        self.n += n
+        now = self._clock()
+        if now - self._printed < _SECONDS_BETWEEN:
+            return
+        self._printed = now
+        speed = (self.n - self._before) / (now - self._start)
+        of_total = left = ""
+        if self.total is not None:
+            of_total = f" of {self.total:,}"
+            rest = max(self.total - self.n, 0)
+            left = f", {self.format_interval(rest / speed)} left" if speed else ""
+        line = f"{self.n:,}{of_total} lines are done, {speed:.1f} a second{left}."
+        print(line, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def caught_signals() -> Iterator[list[int]]:
+    """Yields a list whose last item is the number of the SIGTERM or SIGINT that came, or 0.
+
+    The first one only adds its number; a second one acts at once.
+    """
+    caught, handlers = [0], {}
+
+    def catch(number, _frame):
+        caught.append(number)
+        signal.signal(number, handlers[number])
+
+    with contextlib.suppress(ValueError):  # Only the main thread may take signals.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            handlers[number] = signal.signal(number, catch)
+    try:
+        yield caught
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from t2t_keras.errors import UserError
-from t2t_keras.io.atomic import write_atomically
+from t2t_keras.io.files import write_atomically
 
 _MISSING_GLYPH = re.compile(r"Glyph (\d+) .* missing from font")
 

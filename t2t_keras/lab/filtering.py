@@ -10,12 +10,10 @@ import numpy as np
 
 from t2t_keras.data.chunks import ExampleChunk
 from t2t_keras.data.filters import check_direction
-from t2t_keras.decoding.jobs.line_job import resolve_outputs, run_line_job, stated_of
+from t2t_keras.decoding.line_job import resolve_outputs, run_line_job, stated_of
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.io.atomic import sha256_of
-from t2t_keras.io.outputs import is_stream
-from t2t_keras.io.state import as_json
+from t2t_keras.io.files import as_json, is_stream, sha256_of
 from t2t_keras.text.files import count_lines, is_blank, read_lines, read_text
 
 # What stands in place of the scores of a pair that has none.

@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from t2t_keras.errors import UserError, nearest
-from t2t_keras.io.atomic import check_parent
-from t2t_keras.io.outputs import check_outputs
+from t2t_keras.io.files import check_outputs, check_parent
 from t2t_keras.io.terminal import printable
 from t2t_keras.lab.figures import check_format, need_matplotlib, save_figure
-from t2t_keras.training.backends.curves import read_curves
 from t2t_keras.training.cost import read_costs
+from t2t_keras.training.progress import read_curves
 from t2t_keras.training.run_config import RunConfig
 
 # What the horizontal axis shows.

@@ -7,7 +7,13 @@ import keras
 from keras import ops
 
 from t2t_keras.errors import UserError
-from t2t_keras.hyperparameters import HParams
+from t2t_keras.hyperparameters import (
+    POSITION_ENCODINGS,
+    HParams,
+    ModelConfig,
+    config_arguments,
+    take_config,
+)
 from t2t_keras.layers import (
     DecoderLayer,
     DenseLayout,
@@ -24,7 +30,6 @@ from t2t_keras.layers.base import (
     refuse_other_names,
 )
 from t2t_keras.layers.stacks import call_with_remat
-from t2t_keras.model_config import POSITION_ENCODINGS, ModelConfig, config_arguments, take_config
 from t2t_keras.registry import register_model
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 

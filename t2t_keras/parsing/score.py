@@ -1,17 +1,253 @@
-"""F1 of the trees that a model writes as symbols, by evalb's COLLINS parameters."""
+"""F1 of the trees that a model writes, as evalb computes it.
+
+PYEVALB 0.1.3 is no replacement: it deletes no labels and knows no equivalent ones.
+"""
 
 import contextlib
 import dataclasses
+import itertools
 import math
+import operator
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from t2t_keras.errors import UserError
-from t2t_keras.parsing.evalb import PARAMETERS, Score, compare, percent
-from t2t_keras.parsing.symbols import rebuilt, symbols_of, words_of
-from t2t_keras.parsing.tree import Tree, leaves, retagged, words
-from t2t_keras.parsing.treebank import TreeError, cleaned, parsed
+from t2t_keras.parsing.trees import (
+    Step,
+    Tree,
+    TreeError,
+    cleaned,
+    leaves,
+    parsed,
+    rebuilt,
+    retagged,
+    symbols_of,
+    walk,
+    words,
+    words_of,
+)
 from t2t_keras.text.alignment import Alignment
+
+# Sentences of at most so many words have a summary of their own.
+SHORT = 40
+MAX_ERRORS = 10
+
+_NOT_A_WORD = "-NONE-"
+_QUOTES = ("'", '"', "/")
+_NONE: Counter = Counter()
+
+
+class Parameters(NamedTuple):
+    """One of evalb's parameter files."""
+
+    deleted: frozenset[str]  # Constituents with these labels, and words so tagged, do not count.
+    quotes: frozenset[str] = frozenset()  # Tags under which a quotation mark may be misread.
+
+
+_COLLINS = frozenset(["TOP", _NOT_A_WORD, ",", ":", "``", "''", "."])
+PARAMETERS = {
+    "COLLINS": Parameters(_COLLINS),
+    "new": Parameters(
+        _COLLINS | {"S1", "?", "!"}, frozenset(["``", "''", "POS", "NN", "CD", "VBZ", ":"])
+    ),
+}
+
+
+class _Quote(NamedTuple):
+    """A quotation mark that may have been misread."""
+
+    leaf: int  # Its number among the leaves of the sentence.
+    position: int  # Number of counted words before it.
+    deleted: bool  # Whether it does not count as a word.
+
+
+class _Parse:
+    """The trees of a sentence as they are scored; `restored` leaves count although deleted."""
+
+    def __init__(self, trees: Sequence[Tree], parameters: Parameters, restored: Counter = _NONE):
+        self.length = 0  # In words, also those that do not count, without empty elements.
+        self.words = []  # Those that count.
+        self.brackets = []  # (label, first word, word after the last) of those that count.
+        self.quotes = []  # The quotation marks that may have been misread.
+        starts, numbers = [], itertools.count()
+        for step, node in itertools.chain.from_iterable(map(walk, trees)):
+            deleted = node.label in parameters.deleted
+            if step is Step.OPEN:
+                starts.append(len(self.words))
+            elif step is Step.CLOSE:
+                start, end = starts.pop(), len(self.words)
+                label = node.label.partition("-")[0].partition("=")[0]
+                if start < end and label not in parameters.deleted:
+                    # Adverb phrases and particles count as the same.
+                    self.brackets.append(("ADVP" if label == "PRT" else label, start, end))
+            else:
+                leaf = next(numbers)
+                self.length += node.label != _NOT_A_WORD
+                if node.label in parameters.quotes and node.word in _QUOTES:
+                    self.quotes.append(_Quote(leaf, len(self.words), deleted))
+                self.words += [node.word] * (restored[leaf] if deleted else 1)
+
+
+def _misread_quotes(gold: _Parse, test: _Parse) -> tuple[Counter, Counter]:
+    """Returns how often each deleted quotation mark of a parse counts as a word in the other.
+
+    evalb compares each mark of the test parse with each mark of the gold parse. A restored mark
+    moves itself and the marks after it by one position, so that evalb may restore it twice; the
+    sentence is then an error. Positions only rise: one pass finds the same marks.
+    """
+    in_gold, in_test = Counter(), Counter()
+    counted = {quote.position: i for i, quote in enumerate(gold.quotes) if not quote.deleted}
+    next_gold = moved_gold = moved_test = 0
+    for quote in test.quotes:
+        position = quote.position + moved_test - moved_gold  # Among the gold words.
+        while next_gold < len(gold.quotes) and gold.quotes[next_gold].position < position:
+            next_gold += 1
+        if quote.deleted:
+            if counted.get(position, -1) >= next_gold:
+                in_test[quote.leaf] += 1
+                moved_test += 1
+        elif next_gold < len(gold.quotes) and gold.quotes[next_gold][1:] == (position, True):
+            in_gold[gold.quotes[next_gold].leaf] += 1
+            moved_gold += 1
+    return in_gold, in_test
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """How well the parse of a sentence, or of many together, matches the gold trees."""
+
+    words: int = 0  # Of the gold trees, including punctuation.
+    sentences: int = 0
+    errors: int = 0  # Sentences whose words differ: they are in no other sum.
+    skipped: int = 0  # Sentences in which no word counts: likewise.
+    matched: int = 0  # Brackets that are in both.
+    gold: int = 0  # Brackets of the gold trees.
+    test: int = 0  # Brackets of the parses.
+    complete: int = 0  # Sentences in which every bracket matches.
+
+    def __add__(self, other: "Score") -> "Score":
+        return Score(*map(operator.add, dataclasses.astuple(self), dataclasses.astuple(other)))
+
+    @property
+    def valid(self) -> int:
+        """Number of sentences that are scored."""
+        return self.sentences - self.errors - self.skipped
+
+    @property
+    def recall(self) -> float:
+        """Share of the gold brackets that match, in percent."""
+        return percent(self.matched, self.gold)
+
+    @property
+    def precision(self) -> float:
+        """Share of the parses' brackets that match, in percent."""
+        return percent(self.matched, self.test)
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of recall and precision, in percent; 0 where nothing matches."""
+        return percent(2 * self.matched, self.gold + self.test)
+
+
+def percent(part: int, whole: int) -> float:
+    """Returns a share in percent; 0 of nothing."""
+    return 100.0 * part / whole if whole else 0.0
+
+
+def compare(
+    gold: Sequence[Tree], test: Sequence[Tree], parameters: Parameters
+) -> tuple[Score, str]:
+    """Returns the score of a sentence's parse, and the error if the words differ, otherwise ""."""
+    right, found = _Parse(gold, parameters), _Parse(test, parameters)
+    score = Score(right.length, sentences=1)
+    if not found.words:
+        return dataclasses.replace(score, skipped=1), ""
+    if len(right.words) != len(found.words):
+        in_gold, in_test = _misread_quotes(right, found)
+        right, found = _Parse(gold, parameters, in_gold), _Parse(test, parameters, in_test)
+    if right.words != found.words:
+        error = f"Length unmatch ({len(right.words)}|{len(found.words)})"
+        if len(right.words) == len(found.words):
+            pairs = zip(right.words, found.words, strict=True)
+            error = "Words unmatch ({}|{})".format(*next(p for p in pairs if len(set(p)) > 1))
+        return dataclasses.replace(score, errors=1), error
+    in_both = (Counter(right.brackets) & Counter(found.brackets)).total()
+    brackets = in_both, len(right.brackets), len(found.brackets)
+    return Score(right.length, 1, 0, 0, *brackets, complete=len(set(brackets)) == 1), ""
+
+
+def evalb(
+    gold: Iterable[str],
+    test: Iterable[str],
+    parameters: Parameters,
+    on_error: Callable[[str], object],
+    max_errors: int = MAX_ERRORS,
+) -> Iterator[str]:
+    """Yields a line of scores for each sentence, given a tree a line, and summaries.
+
+    `on_error` is called with "number : error" for each sentence that cannot be scored. At the
+    second error beyond `max_errors`, it gives up with a `UserError`.
+    """
+    total, short, errors = Score(), Score(), 0
+    yield "  ID  Len. Stat. Recall  Prec. Matched Gold Test     F1"
+    for number, lines in enumerate(itertools.zip_longest(gold, test), 1):
+        score, error = _score_lines(*lines, parameters)
+        if error:
+            errors += 1
+            on_error(f"{number} : {error}")
+        # The C program compares the number of the errors before this one.
+        if errors > max_errors + 1:
+            raise UserError(
+                f"{errors} sentences cannot be scored; --max_errors={max_errors} allows "
+                f"{max_errors + 1}. Are these parses of the same sentences?",
+                code="too_many_errors",
+            )
+        if score is None:
+            break
+        total += score
+        if score.words <= SHORT:
+            short += score
+        yield (
+            f"{number:4d} {score.words:5d} {score.errors + 2 * score.skipped:5d} "
+            f"{score.recall:6.2f} {score.precision:6.2f} {score.matched:7d} {score.gold:4d} "
+            f"{score.test:4d} {score.f1:6.2f}"
+        )
+    yield from (*_summary("All", total), *_summary(f"len<={SHORT}", short))
+
+
+def _score_lines(
+    gold: str | None, test: str | None, parameters: Parameters
+) -> tuple[Score | None, str]:
+    """Scores two lines; no score where one file has ended, an error where a line is no tree."""
+    if gold is None or test is None:
+        longer = "gold" if test is None else "test"
+        return None, f"Number of lines unmatch (too many lines in {longer} file)"
+    trees = []
+    try:
+        for line in (gold, test):
+            trees.append(parsed(line))
+    except TreeError as error:
+        words = _Parse(trees[0], parameters).length if trees else 0
+        name = "test" if trees else "gold"
+        return Score(words, 1, errors=1), f"The {name} line is no tree: {error}"
+    return compare(*trees, parameters)
+
+
+def _summary(title: str, score: Score) -> list[str]:
+    return [
+        "",
+        f"-- {title} --",
+        f"Number of sentence        = {score.sentences:6d}",
+        f"Number of Error sentence  = {score.errors:6d}",
+        f"Number of Skip  sentence  = {score.skipped:6d}",
+        f"Number of Valid sentence  = {score.valid:6d}",
+        f"Bracketing Recall         = {score.recall:6.2f}",
+        f"Bracketing Precision      = {score.precision:6.2f}",
+        f"Bracketing FMeasure       = {score.f1:6.2f}",
+        f"Complete match            = {percent(score.complete, score.valid):6.2f}",
+    ]
+
 
 _PUNCTUATION = PARAMETERS["COLLINS"].deleted
 # The rows of F1 by length in words, each with its greatest length.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from t2t_keras.text.tokenizer import SPACE
+from t2t_keras.special_ids import SPACE
 
 # The spelling of one byte of a character that a vocabulary does not have.
 _BYTE = re.compile("<0x([0-9A-F]{2})>")

@@ -6,8 +6,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from t2t_keras.environment import held_stderr
-from t2t_keras.special_ids import PADDING_ID
-from t2t_keras.text.tokenizer import SPACE
+from t2t_keras.special_ids import PADDING_ID, SPACE
 
 
 class GraphTokenizer(tf.Module):

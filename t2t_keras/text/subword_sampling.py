@@ -14,8 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
-from t2t_keras.special_ids import EOS_ID, UNKNOWN_ID
-from t2t_keras.text.tokenizer import SPACE
+from t2t_keras.special_ids import EOS_ID, SPACE, UNKNOWN_ID
 
 Draw = Callable[[], float]
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from t2t_keras.environment import usable_cores
 from t2t_keras.errors import UserError
-from t2t_keras.training.checkpoints.format import read_head
-from t2t_keras.training.checkpoints.names import (
+from t2t_keras.training.checkpoint_files import (
     checkpoint_paths,
     existing_checkpoint,
     known_step_of,
+    read_head,
 )
 
 _IN_HEAD = "cost"

@@ -13,13 +13,12 @@ import numpy as np
 from t2t_keras.data.batches import TokenBatchSampler, replica_batches
 from t2t_keras.data.dataset import Generated
 from t2t_keras.errors import OutOfMemoryError, UserError
-from t2t_keras.io.atomic import write_atomically
-from t2t_keras.io.progress import print_beside_bar
-from t2t_keras.io.terminal import printable
+from t2t_keras.io.files import write_atomically
+from t2t_keras.io.terminal import print_beside_bar, printable
 from t2t_keras.text.files import split_lines
 from t2t_keras.training.backends import base as backend
-from t2t_keras.training.checkpoints.names import BEST, checkpoint_paths, step_of
-from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
+from t2t_keras.training.checkpoint_files import BEST, checkpoint_paths, step_of
+from t2t_keras.training.checkpoints import Checkpoints
 from t2t_keras.training.progress import averages
 from t2t_keras.training.run_config import RunConfig
 

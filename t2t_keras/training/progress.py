@@ -1,12 +1,202 @@
-"""What a run shows while it trains: averages, a progress line, curves, and where the time went."""
+"""What a run shows while it trains: averages, progress, curves, a profile, Keras's callbacks."""
 
 import collections
 import contextlib
+import json
 import math
+import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
 
-from t2t_keras.io.progress import ProgressBar, print_beside_bar
+import keras
+import numpy as np
+from keras.callbacks import (
+    BackupAndRestore,
+    Callback,
+    CallbackList,
+    LearningRateScheduler,
+    ReduceLROnPlateau,
+    SwapEMAWeights,
+)
+
+from t2t_keras.errors import UserError
+from t2t_keras.io.terminal import ProgressBar, print_beside_bar
+from t2t_keras.text.files import split_lines
+from t2t_keras.training.checkpoint_files import first_line
+
+_FILE = "scalars.jsonl"
+
+
+def make_curves(output_dir: str | Path) -> "TensorBoardCurves | JsonCurves":
+    """Returns what writes the curves of a run on Keras's backend."""
+    import keras
+
+    tensorflow = keras.backend.backend() == "tensorflow"
+    return (TensorBoardCurves if tensorflow else JsonCurves)(output_dir)
+
+
+def read_curves(folder: str | Path) -> dict[str, dict[int, float]]:
+    """Returns the curves of a kind, whatever wrote them: by name, the value of each step.
+
+    `folder` is that of the kind in a run. A run that continues from an earlier step writes steps
+    again; the later value counts. What is not finite, and what is torn off at the end of a file, is
+    left out. {} where there are none.
+    """
+    curves = collections.defaultdict(dict)
+    for points in (_json_points(Path(folder)), _tensorboard_points(Path(folder))):
+        for step, name, value in points:
+            if math.isfinite(value):
+                curves[name][step] = value
+    return {name: dict(sorted(points.items())) for name, points in curves.items()}
+
+
+def _json_points(folder: Path) -> Iterator[tuple[int, str, float]]:
+    path = folder / _FILE
+    if not path.exists():
+        return
+    for line in split_lines(path.read_text(encoding="utf-8", errors="replace")):
+        try:
+            scalars = json.loads(line)
+            step = scalars.pop("step")
+        except (ValueError, KeyError, AttributeError):
+            continue  # Torn off.
+        yield from ((step, name, value) for name, value in scalars.items())
+
+
+def _tensorboard_points(folder: Path) -> Iterator[tuple[int, str, float]]:
+    # Their names begin with the time.
+    for path in sorted(folder.glob("events.out.tfevents.*")):
+        import tensorflow as tf
+
+        for record in _records(path.read_bytes()):
+            event = tf.compat.v1.Event.FromString(record)
+            for value in event.summary.value:
+                yield event.step, value.tag, float(tf.make_ndarray(value.tensor))
+
+
+def _records(content: bytes) -> Iterator[bytes]:
+    """Yields the records of a TFRecord file; TensorFlow's reader would take memory of all GPUs."""
+    start = 0
+    while start + 12 <= len(content):
+        # The length, 4 bytes of its checksum, the record, 4 bytes of its checksum.
+        (length,) = struct.unpack_from("<Q", content, start)
+        start += length + 16
+        if start <= len(content):
+            yield content[start - 4 - length : start - 4]
+
+
+class TensorBoardCurves:
+    """Event files in a folder of the run for each kind of curve."""
+
+    def __init__(self, output_dir: str | Path):
+        import tensorflow as tf
+
+        # `tf.summary.scalar` needs the tensorboard package; its files can be written without.
+        self._metadata = tf.compat.v1.SummaryMetadata(
+            plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars"),
+            data_class=1,  # DATA_CLASS_SCALAR
+        )
+        self._tensorflow, self._output_dir, self._writers = tf, Path(output_dir), {}
+
+    def write(self, kind: str, step: int, scalars: dict[str, float]) -> None:
+        """Adds a point to each curve of a kind, as "train" and "eval"."""
+        folder, summary = str(self._output_dir / kind), self._tensorflow.summary
+        with _reported(folder, self._tensorflow.errors.OpError):
+            if kind not in self._writers:
+                self._writers[kind] = summary.create_file_writer(folder)
+            with self._writers[kind].as_default(step=step):
+                for name, value in scalars.items():
+                    summary.write(name, np.float32(value), metadata=self._metadata)
+            self._writers[kind].flush()
+
+    def close(self) -> None:
+        """Closes the files."""
+        for writer in self._writers.values():
+            writer.close()
+
+
+class JsonCurves:
+    """`<kind>/scalars.jsonl` of a run: a line of JSON for each point in time.
+
+    A run that continues appends; as in TensorBoard's files, a step can occur twice.
+    """
+
+    def __init__(self, output_dir: str | Path):
+        self._output_dir = Path(output_dir)
+
+    def write(self, kind: str, step: int, scalars: dict[str, float]) -> None:
+        """Adds a point to each curve of a kind; see `TensorBoardCurves`."""
+        path = self._output_dir / kind / _FILE
+        with _reported(path, OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"step": step, **scalars}) + "\n")
+
+    def close(self) -> None:
+        """Does nothing: no file stays open."""
+
+
+@contextlib.contextmanager
+def _reported(path: str | Path, kind: type[Exception]) -> Iterator[None]:
+    try:
+        yield
+    except kind as error:
+        raise UserError(
+            f"Cannot write {path}: {first_line(error)}. Make room; the same command continues.",
+            code="not_written",
+        ) from error
+
+
+class StepProfiler:
+    """Writes a trace of steps, counted from 1, where TensorBoard looks for it in a run."""
+
+    def __init__(self, output_dir: str | Path, steps: range):
+        self._directory, self._steps = str(Path(output_dir) / "train"), steps
+        self._traced: list[int] = []
+
+    def ends_at(self, step: int) -> bool:
+        """Returns whether the step is the last one to be traced."""
+        return step in self._steps and step == self._steps[-1]
+
+    def step(self, step: int) -> AbstractContextManager:
+        """Returns the context that a step is started in; the first one begins the trace."""
+        if step not in self._steps:
+            return contextlib.nullcontext()
+        start, _, named_step = _profiler()
+        if not self._traced:
+            start(self._directory)
+        self._traced.append(step)
+        return named_step(step)
+
+    def close(self) -> None:
+        """Writes the trace when its steps are finished, or the run ends; only the first time."""
+        traced, steps = self._traced, self._traced or self._steps
+        self._traced, self._steps = [], range(0)
+        if not steps:
+            return
+        if traced:
+            _, stop, _ = _profiler()
+            stop()
+            found = f"are traced in {self._directory}/plugins/profile"
+        else:
+            found = "are not traced: they were not among those of this command"
+        print_beside_bar(f"Steps {steps[0]:,} to {steps[-1]:,} {found}.")
+
+
+def _profiler():
+    """Returns the backend's functions that start and stop a trace, and its context of a step."""
+    # Imported here, so that no backend needs the packages of another.
+    if keras.backend.backend() == "tensorflow":
+        from tensorflow.profiler.experimental import Trace, start, stop
+
+        return start, stop, lambda step: Trace("train", step_num=step, _r=1)
+    from jax.profiler import StepTraceAnnotation, start_trace, stop_trace
+
+    return start_trace, stop_trace, lambda step: StepTraceAnnotation("train", step_num=step)
+
 
 # Steps between two points of the curves, or two lines where there is no progress line.
 LOG_STEPS = 100
@@ -146,3 +336,133 @@ class RunClock:
         now = time.monotonic()
         self._seconds[self._part] += now - self._since
         self._part, self._since = part, now
+
+
+# What Keras calls around each step, if a callback has its own.
+_STEP_HOOKS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
+
+# They would change the optimizer, which is not the model's here, or the weights of a step.
+_REFUSED = (BackupAndRestore, LearningRateScheduler, ReduceLROnPlateau, SwapEMAWeights)
+
+
+class RunCallbacks:
+    """Calls the callbacks of a run, and keeps its history; see `t2t_keras.train`.
+
+    Args:
+      callbacks: Keras's.
+      model: what they get as their `model`.
+      evaluations: the lines of the run's evaluations.json up to where it continues.
+
+    Attributes:
+      each_step: whether a callback is called around each step, which is then waited for.
+
+    Raises:
+      UserError: one is no callback, or it changes the optimizer.
+    """
+
+    def __init__(
+        self,
+        callbacks: Callback | Sequence[Callback] | None,
+        model: keras.Model,
+        evaluations: Iterable[Mapping[str, Any]],
+    ):
+        self._callbacks = keras.tree.flatten(callbacks or ())
+        for each in self._callbacks:
+            if not isinstance(each, Callback) or isinstance(each, _REFUSED):
+                raise UserError(
+                    f"callbacks: expected Keras's callbacks that change neither optimizer nor "
+                    f"weights, got {each!r}. The learning rate is a hyperparameter, and a run "
+                    f"continues by itself.",
+                    code="bad_value",
+                )
+        # How long an epoch is, and how many there are, shows only when they end.
+        unknown = dict(epochs=None, steps=None)
+        self._list = CallbackList(self._callbacks, model=model, verbose=0, **unknown)
+        self.each_step = any(
+            # An inherited hook does nothing.
+            getattr(getattr(each, hook), "__func__", None) is not getattr(Callback, hook)
+            for each in self._callbacks
+            for hook in _STEP_HOOKS
+        )
+        self._epochs = list(map(_logs, evaluations))
+        # The first step of the epoch; None = none has begun.
+        self._first: int | None = None
+        self._sums: collections.Counter[str] = collections.Counter()
+        # Keras's callbacks look for them; the optimizer is not the model's.
+        model.stop_training, model.optimizer = False, None
+
+    def train_begin(self) -> None:
+        """Is called before the first step."""
+        self._list.on_train_begin()
+
+    def continue_epoch(self, step: int, sums: Mapping[str, float]) -> None:
+        """Takes the sums of the steps since the last evaluation, if none is of `step` itself."""
+        if not any(epoch["step"] == step for epoch in self._epochs):
+            self._sums.update(sums)
+
+    def epoch_sums(self) -> dict[str, float]:
+        """Returns the sums of `token_sums` since the last evaluation."""
+        return dict(self._sums)
+
+    def step_begin(self, number: int) -> None:
+        """Is called before a step, counted from 0."""
+        if self._first is None:
+            self._first = number
+            self._list.on_epoch_begin(len(self._epochs))
+        if self.each_step:
+            self._list.on_train_batch_begin(number - self._first)
+
+    def step_end(self, number: int, sums: Mapping[str, float]) -> None:
+        """Takes the sums of `token_sums` of a step."""
+        self._sums.update(sums)
+        if self.each_step:
+            self._list.on_train_batch_end(number - self._first, averages(sums))
+
+    def saved(self, step: int, checkpoint: str) -> None:
+        """Is called after a checkpoint is written."""
+        for callback in self._callbacks:
+            if hasattr(callback, "on_save"):
+                callback.on_save(step, {"checkpoint": checkpoint})
+
+    def test_begin(self) -> dict[str, float]:
+        """Is called before an evaluation; returns {"train_loss": mean of the epoch, if any}."""
+        self._list.on_test_begin()
+        return self._train_loss()
+
+    def test_end(self, scalars: Mapping[str, float], evaluation: Mapping[str, Any]) -> None:
+        """Takes what an evaluation has found, and its line of evaluations.json; ends the epoch."""
+        self._list.on_test_end(dict(scalars))
+        self._end_epoch(_logs(evaluation))
+
+    def train_end(self, step: int, signal: int) -> None:
+        """Is called after the last step; one after which a signal came ends no epoch."""
+        if self._first is not None and not signal:
+            self._end_epoch(_logs({"step": step, **self._train_loss()}))
+        self._list.on_train_end(self._epochs[-1] if self._epochs else None)
+
+    def history(self) -> dict[str, list[float]]:
+        """Returns the numbers of all epochs by name; NaN where one lacks a number."""
+        names = dict.fromkeys(name for epoch in self._epochs for name in epoch)
+        return {name: [epoch.get(name, math.nan) for epoch in self._epochs] for name in names}
+
+    def _train_loss(self) -> dict[str, float]:
+        return {"train_loss": averages(self._sums)["loss"]} if self._sums else {}
+
+    def _end_epoch(self, logs: dict[str, float]) -> None:
+        """Adds to the history; a completed run that is evaluated again has no new epoch."""
+        self._epochs = [*(each for each in self._epochs if each["step"] < logs["step"]), logs]
+        self._sums.clear()
+        if self._first is not None:
+            self._first = None
+            self._list.on_epoch_end(len(self._epochs) - 1, logs)
+
+
+def _logs(evaluation: Mapping[str, Any]) -> dict[str, float]:
+    """Returns a line of evaluations.json under Keras's names."""
+    found = dict(evaluation)
+    for text in ("score", "sample"):
+        found.pop(text, None)
+    first = {"step": found.pop("step")}
+    if "train_loss" in found:
+        first["loss"] = found.pop("train_loss")
+    return first | {f"val_{name}": value for name, value in found.items()}

@@ -11,6 +11,8 @@ from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 
 LORA_SCALE = "lora_scale"
+
+
 # What Keras calls A beside a matrix; that of B ends in _b.
 _FACTOR = re.compile(r"(.*/)lora_(\w+)_a")
 

@@ -1,35 +1,34 @@
 """Training: from a step with fresh weights to the end of a run, with all that happens between."""
 
+import collections
 import dataclasses
+import itertools
 import json
 import math
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
-from t2t_keras.data.batches import Batch, TokenBatchSampler
-from t2t_keras.data.dataset import BackgroundCheck, Generated
-from t2t_keras.data.variation import VariedSteps
+from t2t_keras.data.augmentation import VariedSteps
+from t2t_keras.data.batches import Batch, TokenBatchSampler, replica_batches
+from t2t_keras.data.dataset import BackgroundCheck, ExampleStore, Generated
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.io.progress import print_beside_bar
-from t2t_keras.io.signals import caught_signals
+from t2t_keras.io.terminal import caught_signals, print_beside_bar
 from t2t_keras.training.backends import base as backend
-from t2t_keras.training.backends.curves import make_curves
-from t2t_keras.training.callbacks import RunCallbacks
-from t2t_keras.training.checkpoints.names import newest_checkpoint, path_at
-from t2t_keras.training.checkpoints.run_checkpoints import NEWEST_SAVED, Checkpoints
+from t2t_keras.training.backends.base import Step
+from t2t_keras.training.checkpoint_files import newest_checkpoint, path_at
+from t2t_keras.training.checkpoints import NEWEST_SAVED, Checkpoints
 from t2t_keras.training.cost import CostMeter, TrainingCost, cost_in, hardware_name, same_cost
-from t2t_keras.training.distributed.sync import Actions, Workers
+from t2t_keras.training.distributed import Actions, Workers
 from t2t_keras.training.evaluation import Evaluator, Sample, SplitLoss, read_evaluations
-from t2t_keras.training.memory.microbatch import Microbatch, microbatch_of_run
-from t2t_keras.training.options import TrainOptions, TrainResult
-from t2t_keras.training.prefetch import Prefetcher
-from t2t_keras.training.profiling import StepProfiler
+from t2t_keras.training.microbatch import Microbatch, microbatch_of_run
 from t2t_keras.training.progress import (
     CHECKPOINT,
     EVALUATION,
@@ -37,10 +36,65 @@ from t2t_keras.training.progress import (
     LOG_STEPS,
     STEP,
     Progress,
+    RunCallbacks,
     RunClock,
+    StepProfiler,
+    make_curves,
 )
-from t2t_keras.training.run_config import RunConfig
-from t2t_keras.training.trained_model import load_first_weights
+from t2t_keras.training.run_config import RunConfig, TrainOptions, TrainResult
+from t2t_keras.training.warm_start import load_first_weights
+
+# Steps whose arrays are read and padded while earlier ones are computed.
+_STEPS_AHEAD = 4
+
+
+class Prefetcher:
+    """Reads, splits and pads the examples of each step for the replicas of this process."""
+
+    def __init__(
+        self,
+        store: ExampleStore,
+        sampler: TokenBatchSampler,
+        step: Step,
+        microbatch: Microbatch,
+        varied: VariedSteps | None = None,
+    ):
+        self._store, self._sampler, self._step = store, sampler, step
+        self._microbatch, self._varied = microbatch, varied
+        # A single one: the plan of one epoch is kept, and what is drawn for the next steps.
+        self._thread = ThreadPoolExecutor(1)
+
+    def at(self, number: int) -> list[list[Batch]]:
+        """Returns, for each microbatch of a step, for each replica, its examples."""
+        return self._thread.submit(self._read, number).result()[1]
+
+    def ahead(
+        self, numbers: range, waiting: Callable[[], AbstractContextManager]
+    ) -> Iterator[tuple[int, list[list[Batch]]]]:
+        """Yields steps with their arrays, which a thread prepares while earlier ones are computed.
+
+        It waits for them within the contexts that `waiting` returns.
+        """
+        left = iter(numbers)
+        with self._thread:
+            prepared = collections.deque()
+            for number in numbers:
+                for following in itertools.islice(left, _STEPS_AHEAD + 1 - len(prepared)):
+                    prepared.append(self._thread.submit(self._read, following))
+                with waiting():
+                    tokens, parts = prepared.popleft().result()
+                    if tokens != self._microbatch.tokens:  # Halved since.
+                        parts = self.at(number)
+                yield number, parts
+
+    def _read(self, number: int) -> tuple[int, list[list[Batch]]]:
+        tokens = self._microbatch.tokens
+        if self._varied:
+            store, examples = self._varied.at(number)
+        else:
+            store, examples = self._store, self._sampler.at(number)
+        return tokens, list(replica_batches(store, examples, tokens, self._step))
+
 
 # By when a new run shows whether it learns anything.
 _FIRST_EVALUATION_SECONDS = 60.0

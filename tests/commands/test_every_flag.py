@@ -22,11 +22,11 @@ from commands import module_of, modules_of_commands
 from t2t_keras import registry
 from t2t_keras.bin.flags import ABOUT_THE_RUN
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.engines.base import Engine
-from t2t_keras.decoding.engines.stored import StoredRun
-from t2t_keras.decoding.jobs.shard import Shard
+from t2t_keras.decoding.engine import Engine
+from t2t_keras.decoding.line_job import Shard
+from t2t_keras.decoding.stored_run import StoredRun
 from t2t_keras.io.flags import Flags
-from t2t_keras.parsing.evalb import PARAMETERS
+from t2t_keras.parsing.score import PARAMETERS
 from t2t_keras.training.run_config import RunConfig
 
 P = "t2t_keras."

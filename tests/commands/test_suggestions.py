@@ -15,7 +15,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.interop.engines.ctranslate2_export import RECORD_FILE
 from t2t_keras.io.flags import Flags
 from t2t_keras.serving.export import export
-from t2t_keras.serving.export.load import load_export
+from t2t_keras.serving.load import load_export
 from t2t_keras.training import recommendation
 
 TINY = "train_size=60,dev_size=5,train_length=6,dev_length=6"

@@ -17,13 +17,12 @@ from t2t_keras import experiment, registry
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation import follow
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.io.state import locked_directory
+from t2t_keras.io.files import locked_directory
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.serving.export.signatures import TranslationModule
-from t2t_keras.training.distributed.cluster import Cluster
-from t2t_keras.training.distributed.sync import Workers
-from t2t_keras.training.options import TrainOptions
-from t2t_keras.training.run_config import RunConfig
+from t2t_keras.serving.signatures import TranslationModule
+from t2t_keras.training.backends.cluster import Cluster
+from t2t_keras.training.distributed import Workers
+from t2t_keras.training.run_config import RunConfig, TrainOptions
 
 TINY = "num_layers=1,d_model=8,d_ff=8,num_heads=2,batch_tokens=300,max_length=32,train_steps=1"
 

@@ -3,8 +3,15 @@ import dataclasses
 import pytest
 from refusals import refused
 
-from t2t_keras.hyperparameters import TENSOR2TENSOR_NAMES, HParams, override_hparams
-from t2t_keras.model_config import LayerConfig, ModelConfig, config_arguments, take_config
+from t2t_keras.hyperparameters import (
+    TENSOR2TENSOR_NAMES,
+    HParams,
+    LayerConfig,
+    ModelConfig,
+    config_arguments,
+    override_hparams,
+    take_config,
+)
 from t2t_keras.settings import override, setting
 
 

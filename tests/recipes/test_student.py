@@ -15,14 +15,14 @@ from commands import module_of
 from refusals import refused
 from snakemake.cli import get_argument_parser
 
+from t2t_keras.io.files import locked_directory
 from t2t_keras.io.flags import Flags
-from t2t_keras.io.state import locked_directory
 from t2t_keras.problems.translate_toy import TranslateEndeToy
 from t2t_keras.recipes import running, t2t_recipe
 from t2t_keras.recipes.student.checks import check
 from t2t_keras.recipes.student.plan import Plan
-from t2t_keras.training.memory.estimate import count_weights
-from t2t_keras.training.options import TrainOptions
+from t2t_keras.training.memory import count_weights
+from t2t_keras.training.run_config import TrainOptions
 
 TINY = dict(batch_tokens=256, d_ff=8, d_model=8, max_length=64, num_heads=1, num_layers=1)
 MODEL = {"hparams_set": "transformer_tiny", "hparams": TINY, "train_steps": 2}

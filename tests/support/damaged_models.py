@@ -27,8 +27,7 @@ from t2t_keras.interop.importers.imported import make_run
 from t2t_keras.interop.importers.readers import read_model
 from t2t_keras.interop.importers.tensors import read_pytorch
 from t2t_keras.io.terminal import printable
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer
 from t2t_keras.training.run_config import RunConfig
 
 FIXTURES = Path(__file__).parents[1] / "interop" / "importers" / "fixtures"

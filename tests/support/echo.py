@@ -6,10 +6,10 @@ import numpy as np
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.engines.base import Engine, Output
+from t2t_keras.decoding.engine import Engine, Output
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.special_ids import EOS_ID
-from t2t_keras.text.tokenizer import SPACE, Tokenizer
+from t2t_keras.special_ids import EOS_ID, SPACE
+from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.workbench.markup.translator import translate_markup
 
 _FIRST_ID = 3

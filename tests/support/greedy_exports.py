@@ -10,7 +10,7 @@ from t2t_keras.decoding.batching import padded
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 SIZES = dict(num_layers=1, num_encoder_layers=1, num_decoder_layers=2, d_model=16, num_heads=2)
 SIZES |= dict(d_ff=32)

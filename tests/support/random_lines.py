@@ -13,7 +13,7 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.lines import check_lines
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import decoded, read_lines
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 _CONTROLS = list(map(chr, range(32)))
 _WORDS = "the house stands near a green tree".split()

@@ -12,11 +12,10 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.serving.client.grpc import GrpcClient
-from t2t_keras.serving.client.rest import RestClient
-from t2t_keras.serving.export.export import export
-from t2t_keras.serving.export.load import load_export
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.serving.client import GrpcClient, RestClient
+from t2t_keras.serving.export import export
+from t2t_keras.serving.load import load_export
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 VOCABULARY = "the a small big dog cat man woman sees sleeps eats house tree red green"
 

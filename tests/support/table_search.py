@@ -9,7 +9,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from t2t_keras.decoding.search.loop import Cache, Limits, Scored, SearchLoop
+from t2t_keras.decoding.search import Cache, Limits, Scored, SearchLoop
 
 BLOCK_SIZE = 3
 EOS = 1

@@ -1,5 +1,4 @@
-from t2t_keras.parsing.tree import ROOT, Tree, bracketed
-from t2t_keras.parsing.treebank import tree_texts, trees_of
+from t2t_keras.parsing.trees import ROOT, Tree, bracketed, tree_texts, trees_of
 
 LABELS = ("S", "NP", "VP", "PP", "SBAR")
 TAGS = ("DT", "NN", "VBZ", "IN", "JJ")

@@ -15,9 +15,8 @@ from t2t_keras.data.batches import Batch
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.settings import as_assignments
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
-from t2t_keras.training.checkpoints.format import read
-from t2t_keras.training.checkpoints.names import checkpoint_paths, existing_checkpoint, step_of
-from t2t_keras.training.checkpoints.run_checkpoints import load_weights
+from t2t_keras.training.checkpoint_files import checkpoint_paths, existing_checkpoint, read, step_of
+from t2t_keras.training.checkpoints import load_weights
 from t2t_keras.training.run_config import RunConfig
 
 # Processes are forked from one that has imported TensorFlow: that takes longer than the training.
@@ -26,7 +25,7 @@ CONTEXT.set_forkserver_preload(
     [
         "t2t_keras.bin.t2t_trainer",
         "t2t_keras.training.backends.tensorflow",
-        "t2t_keras.training.distributed.sync",
+        "t2t_keras.training.distributed",
     ]
 )
 

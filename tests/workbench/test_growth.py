@@ -27,12 +27,12 @@ import pytest
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.engines.base import Engine, Output
+from t2t_keras.decoding.engine import Engine, Output
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import split_words
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.sentences import sentence_splitter, sentences
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
 from t2t_keras.workbench.documents import EXTENSIONS, read_document, translate_document
 from t2t_keras.workbench.markup.reading import read_fragment
 from t2t_keras.workbench.markup.translator import MarkupTranslator, translate_markup

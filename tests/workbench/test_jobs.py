@@ -4,7 +4,7 @@ from echo import echo, upper_case
 from upper_case import UpperCase
 
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.jobs.files import attention_records, translate_interactively
+from t2t_keras.decoding.file_job import attention_records, translate_interactively
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.workbench.terms.glossary import Glossary
 from t2t_keras.workbench.terms.stage import Terms

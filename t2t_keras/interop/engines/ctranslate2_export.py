@@ -6,13 +6,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.engines.base import KERAS, Engine, StoredModel
+from t2t_keras.decoding.engine import KERAS, Engine, StoredModel
 from t2t_keras.errors import UserError, command_line
-from t2t_keras.io.folders import not_a_run
-from t2t_keras.io.foreign import check_regular
-from t2t_keras.io.state import read_json
-from t2t_keras.training.checkpoints.format import read_head
-from t2t_keras.training.checkpoints.names import checkpoint_paths
+from t2t_keras.io.files import check_regular, not_a_run, read_json
+from t2t_keras.training.checkpoint_files import checkpoint_paths, read_head
 from t2t_keras.training.run_config import RunConfig
 
 RECORD_FILE = "t2t_keras.json"

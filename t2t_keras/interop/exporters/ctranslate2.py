@@ -12,16 +12,15 @@ from ctranslate2 import specs
 from ctranslate2.specs.common_spec import Activation
 from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
 
-from t2t_keras.decoding.engines.keras import alignment_layer
+from t2t_keras.decoding.keras_engine import alignment_layer
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.hyperparameters import HParams
+from t2t_keras.hyperparameters import HParams, ModelConfig
 from t2t_keras.interop.engines.ctranslate2 import check_settings, positions_needed
 from t2t_keras.interop.engines.ctranslate2_export import RECORD_FILE
 from t2t_keras.interop.exporters.supports import check_config, supported_model
-from t2t_keras.io.state import write_json
+from t2t_keras.io.files import write_json
 from t2t_keras.layers.embedding import sinusoids
-from t2t_keras.model_config import ModelConfig
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
 from t2t_keras.text.tokenizer import Tokenizer

@@ -6,11 +6,11 @@ from t2t_keras.decoding.translator import Translator
 from t2t_keras.environment import installed_versions
 from t2t_keras.interop.exporters.supports import supported_model
 from t2t_keras.interop.tokenizers.pieces import LookedUpPieces
-from t2t_keras.io.state import write_json
+from t2t_keras.io.files import write_json
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.serving.export.signatures import export_settings
+from t2t_keras.serving.signatures import export_settings
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 _README = """# A translation model for {program}
 

@@ -3,10 +3,10 @@
 import warnings
 from pathlib import Path
 
-from t2t_keras.data.problem import Problem
-from t2t_keras.data.transforms import PairTransform
+from t2t_keras.data.problem import PairTransform, Problem
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
+from t2t_keras.hyperparameters import config_arguments
 from t2t_keras.interop.exporters.supports import supported_model
 from t2t_keras.interop.keras_hub import (
     TransformerBackbone,
@@ -14,10 +14,8 @@ from t2t_keras.interop.keras_hub import (
     TransformerSeq2SeqLMPreprocessor,
     TransformerTokenizer,
 )
-from t2t_keras.model_config import config_arguments
 from t2t_keras.settings import as_text
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer
 
 # The beam, or how to sample, and the type to compute in are chosen where a preset is used.
 _UNSUPPORTED = (

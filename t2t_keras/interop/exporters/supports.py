@@ -6,7 +6,7 @@ from typing import Any
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.model_config import ModelConfig
+from t2t_keras.hyperparameters import ModelConfig
 from t2t_keras.models.transformer import Transformer
 
 

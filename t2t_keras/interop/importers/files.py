@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from t2t_keras.errors import UserError, brief
-from t2t_keras.io.foreign import MOST_BYTES, TreeBound, check_regular, inside, read_bounded
+from t2t_keras.io.files import MOST_BYTES, TreeBound, check_regular, inside, read_bounded
 
 # YAML parses longer numbers and dates slowly; no setting has them.
 _MOST_CHARACTERS = 1000

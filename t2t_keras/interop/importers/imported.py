@@ -11,8 +11,7 @@ from t2t_keras import registry
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError, brief
 from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
-from t2t_keras.training.checkpoints.new_run import write_run
-from t2t_keras.training.checkpoints.run_checkpoints import assign_weights
+from t2t_keras.training.checkpoints import assign_weights, write_run
 from t2t_keras.training.run_config import RunConfig
 
 

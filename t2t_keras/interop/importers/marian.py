@@ -16,7 +16,7 @@ from t2t_keras.interop.importers.weights import (
     pieces_by_id,
     pytorch_names,
 )
-from t2t_keras.io.state import read_json
+from t2t_keras.io.files import read_json
 from t2t_keras.layers.embedding import sinusoids
 
 _ACTIVATIONS = {"gelu": "gelu", "swish": "silu", "silu": "silu", "relu": "relu"}

@@ -18,9 +18,8 @@ from t2t_keras.interop.importers.weights import (
     equal_embeddings,
     pieces_by_id,
 )
-from t2t_keras.io.foreign import open_regular
-from t2t_keras.text.sentence_pieces import load_processor
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.io.files import open_regular
+from t2t_keras.text.tokenizer import Tokenizer, load_processor
 
 _OPTIONS = "special:model.yml"
 _ACTIVATIONS = {"swish": "silu", "relu": "relu"}

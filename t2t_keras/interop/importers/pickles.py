@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from t2t_keras.errors import UserError
-from t2t_keras.io.foreign import TreeBound
+from t2t_keras.io.files import TreeBound
 from t2t_keras.io.terminal import printable
 
 # PyTorch's kinds of storage.

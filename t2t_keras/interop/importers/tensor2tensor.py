@@ -13,7 +13,7 @@ from t2t_keras.interop.importers.imported import Imported, Settings
 from t2t_keras.interop.importers.tensors import read_tensorflow
 from t2t_keras.interop.importers.weights import WeightNames, embedding_weights
 from t2t_keras.interop.tokenizers.subwords import SubwordTokenizer
-from t2t_keras.io.state import read_json
+from t2t_keras.io.files import read_json
 from t2t_keras.text.tokenizer import Tokenizer
 
 # What the names of the model's weights begin with.

@@ -12,8 +12,7 @@ import numpy as np
 from t2t_keras.errors import UserError, brief
 from t2t_keras.interop.importers.files import checkpoint_prefix
 from t2t_keras.interop.importers.pickles import TensorPickle
-from t2t_keras.io.foreign import MOST_BYTES, open_regular
-from t2t_keras.io.plain_path import plain_path
+from t2t_keras.io.files import MOST_BYTES, open_regular, plain_path
 
 Content = TypeVar("Content")
 

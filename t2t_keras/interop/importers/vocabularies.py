@@ -7,9 +7,8 @@ from t2t_keras.errors import UserError, brief
 from t2t_keras.interop.importers.files import read_file
 from t2t_keras.interop.tokenizers.pieces import BEYOND, LookedUpPieces
 from t2t_keras.interop.tokenizers.words import WordTokenizer
-from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
-from t2t_keras.text.tokenizer import SPACE, Tokenizer
+from t2t_keras.special_ids import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID
+from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer
 
 
 def named_files(vocabulary: str | Path) -> tuple[list[Path], list[Path]]:

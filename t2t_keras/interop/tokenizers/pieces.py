@@ -9,7 +9,7 @@ import sentencepiece
 
 from t2t_keras.errors import UserError
 from t2t_keras.special_ids import EOS_ID, UNKNOWN_ID
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer, parsed_model
+from t2t_keras.text.tokenizer import SentencePieceTokenizer, parsed_model
 
 # Pieces after this one have no id, and characters that are no piece may have one.
 BEYOND = "<beyond>"

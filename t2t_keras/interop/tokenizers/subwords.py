@@ -11,8 +11,8 @@ from typing import ClassVar
 import numpy as np
 
 from t2t_keras.errors import UserError
-from t2t_keras.special_ids import EOS_ID
-from t2t_keras.text.tokenizer import SPACE, Tokenizer
+from t2t_keras.special_ids import EOS_ID, SPACE
+from t2t_keras.text.tokenizer import Tokenizer
 
 # A token's end, and what escapes it and characters that no piece has.
 _END = "_"

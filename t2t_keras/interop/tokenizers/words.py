@@ -6,8 +6,8 @@ from typing import ClassVar
 import numpy as np
 
 from t2t_keras.errors import UserError
-from t2t_keras.special_ids import EOS_ID, UNKNOWN_ID
-from t2t_keras.text.tokenizer import SPACE, Tokenizer
+from t2t_keras.special_ids import EOS_ID, SPACE, UNKNOWN_ID
+from t2t_keras.text.tokenizer import Tokenizer
 
 
 class WordTokenizer(Tokenizer):

@@ -23,11 +23,9 @@ from t2t_keras.bin.flags import (
     required,
 )
 from t2t_keras.errors import UserError
-from t2t_keras.io.atomic import check_parent, write_atomically
+from t2t_keras.io.files import check_outputs, check_parent, is_stream, write_atomically
 from t2t_keras.io.flags import HIDDEN, Flags
-from t2t_keras.io.outputs import check_outputs, is_stream
-from t2t_keras.io.streams import product
-from t2t_keras.io.terminal import printable
+from t2t_keras.io.terminal import printable, product
 from t2t_keras.lab.comparison.comet import CometModel
 from t2t_keras.lab.comparison.comparison import as_json, compare
 from t2t_keras.lab.comparison.page import comparison_page

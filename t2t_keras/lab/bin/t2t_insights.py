@@ -13,9 +13,8 @@ from pathlib import Path
 
 from t2t_keras.bin.flags import command, define_common, define_run, recorded_run, refuse_alone
 from t2t_keras.errors import UserError
-from t2t_keras.io.atomic import check_parent, write_atomically
+from t2t_keras.io.files import check_outputs, check_parent, is_stream, write_atomically
 from t2t_keras.io.flags import Flags
-from t2t_keras.io.outputs import check_outputs, is_stream
 from t2t_keras.text.files import is_blank, is_text, read_text
 
 

@@ -9,23 +9,19 @@ from typing import Any, NamedTuple
 
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.decoding.config import DecodeConfig, decode_config
-from t2t_keras.decoding.engines.base import KERAS, StoredModel
-from t2t_keras.decoding.engines.stored import stored_model
-from t2t_keras.decoding.jobs.files import (
+from t2t_keras.decoding.engine import KERAS, StoredModel, stored_model
+from t2t_keras.decoding.file_job import (
     decodes_name,
     first_hypotheses,
     translate_file,
 )
-from t2t_keras.decoding.jobs.line_job import stated_of
+from t2t_keras.decoding.line_job import stated_of
 from t2t_keras.decoding.lines import line_stages, stage_settings
 from t2t_keras.errors import UserError
-from t2t_keras.io.atomic import sha256_of
-from t2t_keras.io.folders import not_a_run
-from t2t_keras.io.outputs import is_stream
-from t2t_keras.io.state import as_json, read_json
+from t2t_keras.io.files import as_json, is_stream, not_a_run, read_json, sha256_of
 from t2t_keras.lab.comparison.systems import System, TranslatedText, system_names
 from t2t_keras.text.files import read_text
-from t2t_keras.training.checkpoints.names import step_of
+from t2t_keras.training.checkpoint_files import step_of
 from t2t_keras.training.cost import TrainingCost, read_cost
 from t2t_keras.training.run_config import RunConfig, merge_flags
 

@@ -16,7 +16,7 @@ from sacrebleu.significance import PairedTest
 from t2t_keras.errors import UserError, nearest
 from t2t_keras.lab.comparison.comet import Comet, CometModel
 from t2t_keras.lab.comparison.systems import TranslatedText
-from t2t_keras.metrics.bleu import check_tokenization
+from t2t_keras.metrics import check_tokenization
 from t2t_keras.registry import METRICS
 
 DEFAULT_METRICS = ("bleu", "chrf", "ter")

@@ -11,7 +11,7 @@ from t2t_keras.decoding.translation import AttentionWeights, Hypothesis
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.lab.pages import ON_LIGHT, changed_words, render
-from t2t_keras.text.tokenizer import SPACE
+from t2t_keras.special_ids import SPACE
 
 _SHOWN_SPACE = "\N{OPEN BOX}"  # for a space that stands alone
 

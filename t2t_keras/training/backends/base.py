@@ -15,8 +15,8 @@ from t2t_keras.data.batches import Batch
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers.base import seed_states
-from t2t_keras.training.distributed.cluster import Cluster
-from t2t_keras.training.memory.estimate import free_memory, step_memory_with
+from t2t_keras.training.backends.cluster import Cluster
+from t2t_keras.training.memory import free_memory, step_memory_with
 from t2t_keras.training.optimizer import (
     INITIAL_LOSS_SCALE,
     averaged_weights,

@@ -12,7 +12,7 @@ from t2t_keras.data.batches import Batch
 from t2t_keras.errors import OutOfMemoryError, UserError, translated_memory_errors
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.training.backends.base import Devices, Step
-from t2t_keras.training.distributed.cluster import Cluster
+from t2t_keras.training.backends.cluster import Cluster
 from t2t_keras.training.optimizer import adapt_loss_scale, clip_gradients, token_sums
 from t2t_keras.training.run_config import RunConfig
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import AnyStr, NamedTuple
 
 from t2t_keras.errors import UserError
-from t2t_keras.io.atomic import write_atomically
-from t2t_keras.io.outputs import check_outputs
+from t2t_keras.io.files import check_outputs, write_atomically
 
 MATCHES = ("machine", "exact")
 # More than documents have, unless they are made to fill the memory.

@@ -7,7 +7,7 @@ from pathlib import Path
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import normalized, reading
-from t2t_keras.text.tmx import translation_units
+from t2t_keras.text.formats import translation_units
 from t2t_keras.workbench.documents.document import Unit
 from t2t_keras.workbench.documents.reading import EXTENSIONS, needed_for, read_document
 

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from t2t_keras.errors import UserError
-from t2t_keras.io.atomic import check_parent
-from t2t_keras.io.outputs import check_outputs
-from t2t_keras.io.progress import LineProgress, print_beside_bar
-from t2t_keras.io.terminal import printable
+from t2t_keras.io.files import check_outputs, check_parent
+from t2t_keras.io.terminal import LineProgress, print_beside_bar, printable
 from t2t_keras.text.files import has_letters, normalized
 from t2t_keras.workbench.documents.document import Document, Piece, Suggestion, Unit, main_language
 from t2t_keras.workbench.documents.memory import TranslationMemory

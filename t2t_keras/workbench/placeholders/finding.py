@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from t2t_keras.text.scripts import KATAKANA, UNSPACED
+from t2t_keras.text.sentences import KATAKANA, UNSPACED
 
 # Replace placeholders in the text that a model sees, see `symbols`.
 # They are of Unicode's last private plane: fonts and markup use the first private range.

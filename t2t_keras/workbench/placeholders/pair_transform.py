@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from t2t_keras.data.transforms import Pair, PairTransform
+from t2t_keras.data.problem import Pair, PairTransform
 from t2t_keras.workbench.placeholders.finding import SYMBOLS
 from t2t_keras.workbench.placeholders.symbols import shield_pair
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.drafts import StageContext
-from t2t_keras.decoding.lines import LineStage, Part, Prepared, Searcher
+from t2t_keras.decoding.lines import LineStage, Part, Prepared, Searcher, StageContext
 from t2t_keras.text.alignment import Alignment, restored_words
 from t2t_keras.workbench.placeholders.repair import number_broken, repaired
 from t2t_keras.workbench.placeholders.symbols import Shield, shield

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from t2t_keras.errors import UserError
-from t2t_keras.io.state import read_json, write_json
+from t2t_keras.io.files import read_json, write_json
 from t2t_keras.settings import convert
 from t2t_keras.text.files import decoded, is_blank, lines_of, reading
 from t2t_keras.workbench.server.messages import ApiError

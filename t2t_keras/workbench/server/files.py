@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from t2t_keras.errors import UserError
-from t2t_keras.io.state import read_json, write_json
+from t2t_keras.io.files import read_json, write_json
 from t2t_keras.settings import typed
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.messages import ApiError, where

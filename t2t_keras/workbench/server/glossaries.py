@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras.errors import UserError
-from t2t_keras.io.state import read_json, write_json
+from t2t_keras.io.files import read_json, write_json
 from t2t_keras.text.files import is_blank, normalized, split_lines, trimmed
 from t2t_keras.workbench.server.languages import base_language, canonical
 from t2t_keras.workbench.server.messages import ApiError

@@ -12,14 +12,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from t2t_keras.decoding.config import decode_config
-from t2t_keras.decoding.engines.base import StoredModel
-from t2t_keras.decoding.engines.stored import StoredRun, stored_model
+from t2t_keras.decoding.engine import StoredModel, stored_model
+from t2t_keras.decoding.stored_run import StoredRun
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.io.folders import not_a_run
-from t2t_keras.io.foreign import check_regular
+from t2t_keras.io.files import check_regular, not_a_run
 from t2t_keras.registry import ENGINES
-from t2t_keras.training.checkpoints.format import SUFFIX
+from t2t_keras.training.checkpoint_files import SUFFIX
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.workbench.server.languages import base_language, parse_pair
 from t2t_keras.workbench.server.work.batching import Batch, EngineInTurns
@@ -137,7 +136,7 @@ class ModelSource:
         stored = self.stored()
         if not (isinstance(stored, StoredRun) and translator.models):
             return None
-        from t2t_keras.training.checkpoints.run_checkpoints import load_weights
+        from t2t_keras.training.checkpoints import load_weights
 
         record, before = stored.record, translator.record
         if any(getattr(record, name) != getattr(before, name) for name in _OF_A_MODEL):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import is_blank, is_text, normalized, read_text, trimmed
-from t2t_keras.text.scripts import KATAKANA, UNSPACED
+from t2t_keras.text.sentences import KATAKANA, UNSPACED
 from t2t_keras.workbench.placeholders import find as find_placeholders
 from t2t_keras.workbench.terms.hints import MARKS
 

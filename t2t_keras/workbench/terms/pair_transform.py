@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from t2t_keras.data.chunks import spread_pairs
-from t2t_keras.data.transforms import Change, PairTransform
+from t2t_keras.data.problem import Change, PairTransform
 from t2t_keras.workbench.terms.glossary import Token, tokens_of
 from t2t_keras.workbench.terms.hints import MARKS, has_marks, with_hints
 from t2t_keras.workbench.terms.lexicon import Lexicon, affordable_pairs, learn_lexicon

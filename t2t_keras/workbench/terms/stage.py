@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from t2t_keras.decoding.drafts import Draft, StageContext
-from t2t_keras.decoding.lines import LineStage, Part, Prepared, Searcher
+from t2t_keras.decoding.lines import Draft, LineStage, Part, Prepared, Searcher, StageContext
 from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import Alignment, split_words
 from t2t_keras.workbench.placeholders.repair import number_broken

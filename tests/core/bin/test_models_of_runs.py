@@ -8,8 +8,8 @@ from refusals import refused
 
 from t2t_keras import registry
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
-from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
+from t2t_keras.training.checkpoints import Checkpoints
 from t2t_keras.training.run_config import RunConfig
 
 

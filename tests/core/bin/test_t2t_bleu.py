@@ -3,7 +3,7 @@ import sacrebleu
 
 from t2t_keras.bin import t2t_bleu
 from t2t_keras.evaluation.results import read_results
-from t2t_keras.metrics.bleu import bleu
+from t2t_keras.metrics import bleu
 
 HYPOTHESES = ["The cat sat , on the mat .", "It is raining ( again ) ."]
 REFERENCES = ["the cat is on the mat .", "It rains ( again ) ."]

@@ -15,13 +15,12 @@ import sacrebleu
 
 from t2t_keras.bin import t2t_decoder
 from t2t_keras.data.problem import make_problem
-from t2t_keras.decoding.jobs import disturbed
+from t2t_keras.decoding import disturbed
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import read_results
 from t2t_keras.io.terminal import printable
-from t2t_keras.tables.cost import cost_table
-from t2t_keras.tables.weights import weights_table
-from t2t_keras.training.checkpoints.names import path_at
+from t2t_keras.tables import cost_table, weights_table
+from t2t_keras.training.checkpoint_files import path_at
 
 FAST = "beam_size=2,extra_length=2"
 SOURCES = ["A man eats.", "", "The dog sleeps in the red house.", "  ", "A house"]

@@ -13,9 +13,9 @@ from t2t_keras.bin import t2t_eval
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import read_results
-from t2t_keras.io.state import locked_directory
-from t2t_keras.training.checkpoints.run_checkpoints import load_weights
-from t2t_keras.training.checkpoints.watch import PollPolicy
+from t2t_keras.io.files import locked_directory
+from t2t_keras.training.averaging import PollPolicy
+from t2t_keras.training.checkpoints import load_weights
 from t2t_keras.training.run_config import RunConfig
 
 FAST = "--decode_hparams=beam_size=1,extra_length=2"

@@ -6,9 +6,8 @@ import sacrebleu
 
 from t2t_keras.bin import t2t_exporter
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.evaluation.results import append_result
-from t2t_keras.evaluation.run_result import run_result
-from t2t_keras.serving.export import export as export_module
+from t2t_keras.evaluation.results import append_result, run_result
+from t2t_keras.serving import export as export_module
 from t2t_keras.training.run_config import RunConfig
 
 SETTINGS = "beam_size=2,extra_length=2"
@@ -78,7 +77,7 @@ def test_exports_the_newest_checkpoint_with_its_scores(
 
 OWN_FORMAT = """
 from t2t_keras.registry import register_export_format
-from t2t_keras.serving.export.formats import ExportFormat
+from t2t_keras.serving.export import ExportFormat
 
 @register_export_format
 class OwnFormat(ExportFormat):

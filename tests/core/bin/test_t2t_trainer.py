@@ -10,8 +10,8 @@ import pytest
 from t2t_keras import experiment
 from t2t_keras.bin import t2t_trainer
 from t2t_keras.io.flags import Flags
-from t2t_keras.training.checkpoints.names import newest_checkpoint, path_at
-from t2t_keras.training.options import TrainOptions
+from t2t_keras.training.checkpoint_files import newest_checkpoint, path_at
+from t2t_keras.training.run_config import TrainOptions
 
 PROBLEM = [
     "--problem=algorithmic_identity_binary40",

@@ -16,7 +16,7 @@ from t2t_keras.data.batches import (
     replica_batches,
     split_batch,
 )
-from t2t_keras.data.shards import ExampleStore
+from t2t_keras.data.dataset import ExampleStore
 
 BATCH_TOKENS, MAX_LENGTH = 4096, 64
 

@@ -12,10 +12,9 @@ from t2t_keras.data.chunks import split_chunks
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import Problem
-from t2t_keras.io.state import locked_directory
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.io.files import locked_directory
 from t2t_keras.text.sources import OfCorpus
-from t2t_keras.text.tokenizer import same_vocabulary
+from t2t_keras.text.tokenizer import SentencePieceTokenizer, same_vocabulary
 
 SIZES = {"train": 230, "dev": 25, "test": 12}
 

@@ -7,11 +7,9 @@ import pytest
 from refusals import refused
 
 from t2t_keras.data import dataset
-from t2t_keras.data.dataset import BackgroundCheck, Generated, read_manifest
+from t2t_keras.data.dataset import BackgroundCheck, Generated, read_manifest, write_shard
 from t2t_keras.data.problem import Problem, make_problem
-from t2t_keras.data.shards import write_shard
-from t2t_keras.io.atomic import sha256_of
-from t2t_keras.io.state import write_json
+from t2t_keras.io.files import sha256_of, write_json
 
 
 def write_set(directory, shards, vocab_size=500):

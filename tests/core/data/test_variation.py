@@ -8,14 +8,13 @@ import pytest
 from refusals import refused
 from words import Words
 
-from t2t_keras.data.augmentation import Augmentation, changed
+from t2t_keras.data.augmentation import Augmentation, Variation, VariedSteps, changed
 from t2t_keras.data.augmentation import disturbed as disturbed_text
 from t2t_keras.data.batches import TokenBatchSampler
+from t2t_keras.data.dataset import ExampleStore
 from t2t_keras.data.problem import make_problem
-from t2t_keras.data.shards import ExampleStore
-from t2t_keras.data.variation import Variation, VariedSteps
 from t2t_keras.registry import AUGMENTATIONS
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 WORDS = "low lower lowest newer newest wider widest über straße the cat sits on mats".split()
 PAIRS = [

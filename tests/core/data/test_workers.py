@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from t2t_keras.data.workers import workers
+from t2t_keras.data.encode import workers
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -16,7 +16,7 @@ def test_workers_that_cannot_start_are_an_error(tmp_path):
     # Without `if __name__ == "__main__"` each worker fails when it reads the program. What they
     # should have received is more than a pipe holds.
     program = """
-from t2t_keras.data.workers import workers
+from t2t_keras.data.encode import workers
 with workers(2) as call:
     print(list(call(len, [(bytes(1 << 20),)])))
 """

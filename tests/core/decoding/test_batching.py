@@ -14,7 +14,7 @@ from t2t_keras.decoding.batching import (
     shared_batches,
 )
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.engines.keras import KerasEngine
+from t2t_keras.decoding.keras_engine import KerasEngine
 
 
 def rows(*lengths):

@@ -11,7 +11,7 @@ from words import Words
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.jobs.line_job import resolve_outputs, run_line_job
+from t2t_keras.decoding.line_job import resolve_outputs, run_line_job
 from t2t_keras.decoding.lines import Line, check_lengths, check_lines, encode_pairs, read_lines
 
 LINES, MOST = 400, 40

@@ -10,9 +10,8 @@ from upper_case import UpperCase
 from t2t_keras import registry
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.drafts import StageContext
-from t2t_keras.decoding.jobs.files import translate_file, translate_interactively
-from t2t_keras.decoding.lines import LineStage, Prepared, line_stages
+from t2t_keras.decoding.file_job import translate_file, translate_interactively
+from t2t_keras.decoding.lines import LineStage, Prepared, StageContext, line_stages
 from t2t_keras.decoding.translator import Translator
 
 

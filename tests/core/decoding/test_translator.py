@@ -10,21 +10,21 @@ import tensorflow as tf
 from refusals import refused
 
 from t2t_keras.data.problem import Problem
+from t2t_keras.decoding import keras_engine
+from t2t_keras.decoding.beam import forbidden_sequences, word_boundaries
 from t2t_keras.decoding.config import DecodeConfig, decode_config
-from t2t_keras.decoding.engines import keras as engine
-from t2t_keras.decoding.engines.keras import alignment_layer
-from t2t_keras.decoding.engines.stored import unloaded_engine
-from t2t_keras.decoding.jobs.files import attention_records
-from t2t_keras.decoding.search.forbidden import forbidden_sequences, word_boundaries
-from t2t_keras.decoding.search.loop import (
+from t2t_keras.decoding.file_job import attention_records
+from t2t_keras.decoding.keras_engine import alignment_layer
+from t2t_keras.decoding.search import (
     Constraints,
     Hypotheses,
 )
+from t2t_keras.decoding.stored_run import unloaded_engine
 from t2t_keras.decoding.translation import Hypothesis, Translation, one_line, perplexity
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.text.alignment import word_alignment
-from t2t_keras.training import trained_model
+from t2t_keras.training import checkpoints
 
 LINES = [
     "the small dog sleeps",
@@ -219,7 +219,7 @@ def test_forbidden_words(make, translator):
 
 def test_forbidden_words_have_their_boundaries(model, tokenizer, monkeypatch):
     searches = []
-    monkeypatch.setattr(engine, "Search", lambda *given: searches.append(given))
+    monkeypatch.setattr(keras_engine, "Search", lambda *given: searches.append(given))
     Translator(model, tokenizer, DecodeConfig(min_length=3), ["cat"])
     sequences, boundaries = forbidden_sequences(["cat"], tokenizer), word_boundaries(tokenizer)
     assert searches[0][2] == Constraints(3, sequences, boundaries)
@@ -400,7 +400,7 @@ def test_a_whole_config_leaves_no_setting_to_the_problem(model, tokenizer, given
 def test_all_models_have_the_type_of_the_settings(model, tokenizer, monkeypatch):
     made = []
     load = lambda path, vocabulary, dtype: made.append((path, dtype)) or model  # noqa: E731
-    monkeypatch.setattr(trained_model, "load_ensemble_model", load)
+    monkeypatch.setattr(checkpoints, "load_ensemble_model", load)
     run = types.SimpleNamespace(vocabulary=tokenizer, problem=Problem())
     run.make_model = lambda dtype, loaded: load("", tokenizer, dtype)
     engine = unloaded_engine(run, DecodeConfig(weights_dtype="bfloat16"), ["other"])

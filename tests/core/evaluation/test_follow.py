@@ -12,8 +12,8 @@ from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.evaluation.follow import model_scorer, score_all
 from t2t_keras.evaluation.results import read_results
-from t2t_keras.metrics.bleu import bleu
-from t2t_keras.training.checkpoints.watch import PollPolicy
+from t2t_keras.metrics import bleu
+from t2t_keras.training.averaging import PollPolicy
 
 HYPOTHESES = ["The cat sat , on the mat .", "It is raining ( again ) ."]
 REFERENCES = ["the cat is on the mat .", "It rains ( again ) ."]

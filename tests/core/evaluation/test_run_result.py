@@ -11,9 +11,9 @@ import pytest
 from t2t_keras import registry
 from t2t_keras.data.problem import make_problem
 from t2t_keras.environment import source_version
-from t2t_keras.evaluation.run_result import run_result
-from t2t_keras.metrics.bleu import bleu
-from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
+from t2t_keras.evaluation.results import run_result
+from t2t_keras.metrics import bleu
+from t2t_keras.training.checkpoints import Checkpoints
 from t2t_keras.training.run_config import RunConfig
 
 CONFIG = RunConfig(

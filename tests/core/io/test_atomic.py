@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from refusals import refused
 
-from t2t_keras.io.atomic import (
+from t2t_keras.io.files import (
     check_parent,
     damaged_files,
     make_parent,
@@ -63,7 +63,7 @@ def test_two_may_write_one_file(tmp_path):
 
 def test_what_a_killed_process_leaves_is_removed(tmp_path):
     program = (
-        "import os, pathlib, sys; from t2t_keras.io.atomic import replaced_atomically\n"
+        "import os, pathlib, sys; from t2t_keras.io.files import replaced_atomically\n"
         "with replaced_atomically(pathlib.Path(sys.argv[1])) as file: os.kill(os.getpid(), 9)"
     )
     done = subprocess.run([sys.executable, "-c", program, tmp_path / "some"])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from refusals import refused
 
-from t2t_keras.io.foreign import TreeBound, check_regular, inside, open_regular, read_bounded
+from t2t_keras.io.files import TreeBound, check_regular, inside, open_regular, read_bounded
 
 
 def test_the_largest_file(tmp_path):

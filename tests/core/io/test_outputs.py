@@ -6,8 +6,7 @@ import re
 import pytest
 from refusals import refused
 
-from t2t_keras.io.folders import not_a_run
-from t2t_keras.io.outputs import check_outputs, is_stream
+from t2t_keras.io.files import check_outputs, is_stream, not_a_run
 
 
 @pytest.fixture

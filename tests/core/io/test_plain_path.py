@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from refusals import refused
 
-from t2t_keras.io.plain_path import plain_path
+from t2t_keras.io.files import plain_path
 
 
 @pytest.mark.parametrize("name", ["plain", "a[1]", "a\\b", "a*?"])

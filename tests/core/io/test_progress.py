@@ -7,7 +7,7 @@ import termios
 
 import pytest
 
-from t2t_keras.io.progress import LineProgress, print_beside_bar
+from t2t_keras.io.terminal import LineProgress, print_beside_bar
 
 
 def numbers(text):

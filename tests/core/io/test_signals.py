@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from t2t_keras.io.signals import caught_signals
+from t2t_keras.io.terminal import caught_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -8,7 +8,7 @@ import sys
 import pytest
 from refusals import refused
 
-from t2t_keras.io.state import (
+from t2t_keras.io.files import (
     as_json,
     differences,
     last_writer,
@@ -52,7 +52,7 @@ def test_differences():
 
 def test_one_process_at_a_time_has_the_lock(tmp_path):
     program = (
-        "import os, sys; from t2t_keras.io.state import locked_directory\n"
+        "import os, sys; from t2t_keras.io.files import locked_directory\n"
         "with locked_directory(sys.argv[1], 'killed'): os.kill(os.getpid(), 9)"
     )
     assert subprocess.run([sys.executable, "-c", program, tmp_path]).returncode == -9

@@ -10,8 +10,7 @@ import pytest
 
 from t2t_keras.bin.flags import run_command
 from t2t_keras.errors import UserError
-from t2t_keras.io.streams import product
-from t2t_keras.io.terminal import printable
+from t2t_keras.io.terminal import printable, product
 
 
 class Failing(io.StringIO):

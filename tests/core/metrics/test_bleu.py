@@ -2,7 +2,7 @@ import pytest
 import sacrebleu
 from refusals import refused
 
-from t2t_keras.metrics.bleu import bleu, with_metrics
+from t2t_keras.metrics import bleu, with_metrics
 from t2t_keras.registry import register_metric
 
 HYPOTHESES = ["The cat sat, on the mat.", "It is raining (again).", "über Straßen", "一只 猫 ."]

@@ -3,8 +3,7 @@ import sacremoses
 from sacrebleu.metrics import BLEU
 
 from t2t_keras.data.problem import make_problem
-from t2t_keras.metrics.bleu import bleu
-from t2t_keras.metrics.conventions import convention_bleu, split_compounds
+from t2t_keras.metrics import bleu, convention_bleu, split_compounds
 
 # Plain text, and what Moses's tokenizer.perl makes of it.
 REFERENCES = {

@@ -5,10 +5,7 @@ import pytest
 from refusals import refused
 from toy_treebank import as_mrg, random_tree
 
-from t2t_keras.parsing.chunks import tree_chunks
-from t2t_keras.parsing.symbols import symbols
-from t2t_keras.parsing.tree import words
-from t2t_keras.parsing.treebank import split_files
+from t2t_keras.parsing.trees import split_files, symbols, tree_chunks, words
 
 
 def read(chunk, *which):

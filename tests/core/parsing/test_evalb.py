@@ -3,8 +3,8 @@ from counted_work import work_of
 from refusals import refused
 
 from t2t_keras.bin import t2t_evalb
-from t2t_keras.parsing.evalb import PARAMETERS, compare, evalb
-from t2t_keras.parsing.treebank import parsed
+from t2t_keras.parsing.score import PARAMETERS, compare, evalb
+from t2t_keras.parsing.trees import parsed
 
 COLLINS, NEW = PARAMETERS["COLLINS"], PARAMETERS["new"]
 

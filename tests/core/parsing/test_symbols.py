@@ -3,16 +3,17 @@ import random
 import pytest
 from toy_treebank import random_tree
 
-from t2t_keras.parsing.symbols import (
+from t2t_keras.parsing.trees import (
+    bracketed,
+    parsed,
     rebuilt,
     symbols,
     symbols_among,
     symbols_in,
     symbols_of,
+    words,
     words_of,
 )
-from t2t_keras.parsing.tree import bracketed, words
-from t2t_keras.parsing.treebank import parsed
 
 WORDS = ["the", "dog", "sleeps"]
 RIGHT = "(S (NP (DT) (NN) /NP) (VP (VBZ) /VP) /S)"

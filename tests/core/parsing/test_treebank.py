@@ -2,8 +2,7 @@ import pytest
 from refusals import refused
 from toy_treebank import read_trees
 
-from t2t_keras.parsing.tree import bracketed, words
-from t2t_keras.parsing.treebank import cleaned, parsed, tree_texts
+from t2t_keras.parsing.trees import bracketed, cleaned, parsed, tree_texts, words
 
 # Traces, functions and indices, quotes, a gap's index, escaped brackets: as the treebank has them.
 MRG = r"""
@@ -76,7 +75,7 @@ def test_words_may_hold_any_space_but_ascii_s():
     ],
 )
 def test_errors_name_file_and_line(tmp_path, monkeypatch, text, code, names):
-    monkeypatch.setattr("t2t_keras.parsing.treebank.MAX_TREE_BYTES", 10_000)
+    monkeypatch.setattr("t2t_keras.parsing.trees.MAX_TREE_BYTES", 10_000)
     path = tmp_path / "bad.mrg"
     if text is not None:
         path.write_bytes(text if isinstance(text, bytes) else text.encode())

@@ -16,9 +16,7 @@ from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import read_results
-from t2t_keras.parsing.symbols import symbols
-from t2t_keras.parsing.tree import bracketed, words
-from t2t_keras.parsing.treebank import cleaned, parsed
+from t2t_keras.parsing.trees import bracketed, cleaned, parsed, symbols, words
 from t2t_keras.text.alignment import read_pharaoh
 from t2t_keras.training.run_config import RunConfig
 

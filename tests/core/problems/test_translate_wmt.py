@@ -7,8 +7,8 @@ from sacrebleu.dataset import DATASETS
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import make_problem
-from t2t_keras.metrics.bleu import bleu
-from t2t_keras.text.plain_text import plain_text
+from t2t_keras.metrics import bleu
+from t2t_keras.text.sources import plain_text
 
 TRAINING = {
     "de": {"europarl-v7": 120, "commoncrawl": 60, "news-commentary-v9": 40},

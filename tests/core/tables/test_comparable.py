@@ -4,7 +4,7 @@ import pytest
 
 from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.tables.comparable import newest_result
+from t2t_keras.tables import newest_result
 
 USUAL = dataclasses.asdict(DecodeConfig())
 CONFIG = make_problem("translate_ende").config()

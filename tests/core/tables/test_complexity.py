@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras.layers import MultiHeadAttention, RestrictedSelfAttention
-from t2t_keras.tables.complexity import attention_cost, complexity_table
+from t2t_keras.tables import attention_cost, complexity_table
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 from refusals import refused
 
-from t2t_keras.tables.cost import cost_row, cost_table
+from t2t_keras.tables import cost_row, cost_table
 
 
 def test_the_paper_s_rows_and_both_ways_to_its_costs():

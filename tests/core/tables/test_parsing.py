@@ -1,8 +1,8 @@
 """Table 4: parsers, and our two models."""
 
 from t2t_keras import registry
-from t2t_keras.tables.parsing import parsing_table
-from t2t_keras.training.memory.estimate import count_weights
+from t2t_keras.tables import parsing_table
+from t2t_keras.training.memory import count_weights
 
 
 def test_rows_with_weights_and_results(make_result):

@@ -1,7 +1,7 @@
 import json
 import re
 
-from t2t_keras.tables.rendering import Table, render
+from t2t_keras.tables import Table, render
 
 COLUMNS = {"set": "set", "changed": "differs", "weights": "weights", "cost": "FLOPs", "x": "x"}
 ROWS = (

@@ -4,7 +4,7 @@ import pytest
 
 from t2t_keras import registry
 from t2t_keras.hparams.table_3 import PARAMETER_ATTENTION, TABLE_3
-from t2t_keras.tables.weights import weights_table
+from t2t_keras.tables import weights_table
 
 
 def sum_of_parts(hparams, vocab_size):

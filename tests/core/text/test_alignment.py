@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from t2t_keras.decoding.engines.keras import alignment_layer
+from t2t_keras.decoding.keras_engine import alignment_layer
 from t2t_keras.text.alignment import (
     count_words,
     in_order,

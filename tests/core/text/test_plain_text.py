@@ -9,8 +9,7 @@ from refusals import refused
 from small_wmt import archive, plain, sgml
 
 from t2t_keras.data.problem import make_problem
-from t2t_keras.text.plain_text import FOLDER, plain_text
-from t2t_keras.text.sources import ParallelFiles, SourceFile
+from t2t_keras.text.sources import FOLDER, ParallelFiles, SourceFile, plain_text
 
 LANGUAGES = ("en", "de")
 PAIRS = [(f"the & house {n * n}", f'das "Haus" {n * n} größer') for n in range(40)]

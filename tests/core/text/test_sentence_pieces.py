@@ -10,9 +10,9 @@ from refusals import refused
 
 from t2t_keras.errors import UserError
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
-from t2t_keras.text import sentence_pieces as module
+from t2t_keras.text import tokenizer as module
 from t2t_keras.text.files import read_text
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 WORDS = ("man", "rides", "his", "bicycle", "through", "the", "park", "small", "dogs")
 LINES = [" ".join(words) + "." for words in itertools.permutations(WORDS, 3)]

@@ -4,7 +4,7 @@ import collections
 
 import pytest
 
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 TEXT = [
     "low lower lowest newer newest wider widest",

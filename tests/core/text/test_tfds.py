@@ -12,12 +12,12 @@ from refusals import refused
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import make_problem
-from t2t_keras.text.plain_text import plain_text
-from t2t_keras.text.tfds import (
+from t2t_keras.text.sources import (
     PreparedText,
     dataset_directory,
     default_data_dir,
     manual_directory,
+    plain_text,
     prepared_lines,
 )
 

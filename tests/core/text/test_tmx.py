@@ -4,7 +4,7 @@ import tracemalloc
 import pytest
 from refusals import refused
 
-from t2t_keras.text.tmx import translation_units
+from t2t_keras.text.formats import translation_units
 
 TMX = """<?xml version="1.0" encoding="{encoding}"?>
 <!DOCTYPE tmx SYSTEM "tmx14.dtd">
@@ -100,13 +100,13 @@ CUT = TMX.format(encoding="utf-8").partition('<tu><tuv xml:lang="fr')[0].encode(
     ids=["cut", "languages", "bomb", "multi-byte", "unknown encoding", "large"],
 )
 def test_faults(content, languages, code, names, monkeypatch):
-    monkeypatch.setattr("t2t_keras.text.tmx.MAX_LINE_BYTES", 99_999)
+    monkeypatch.setattr("t2t_keras.text.formats.MAX_LINE_BYTES", 99_999)
     with refused(code, *names):
         read(content, languages)
 
 
 def test_memory_does_not_grow_with_the_file(monkeypatch):
-    monkeypatch.setattr("t2t_keras.text.tmx.MAX_LINE_BYTES", 200_000)  # Of a unit, not of all.
+    monkeypatch.setattr("t2t_keras.text.formats.MAX_LINE_BYTES", 200_000)  # Of a unit, not of all.
     stream = io.BytesIO(b"<tmx><body>%b</body></tmx>" % (UNIT.format("a").encode() * 6000))
     tracemalloc.start()
     assert sum(1 for _ in translation_units(stream, "some.tmx", ("en", "de"))) == 6000

@@ -11,7 +11,7 @@ from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import make_problem
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
-from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
+from t2t_keras.training.checkpoints import Checkpoints
 from t2t_keras.training.run_config import RunConfig
 
 # At import, since TensorFlow takes it only before it makes its first tensor.

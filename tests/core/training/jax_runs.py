@@ -44,8 +44,7 @@ def run(module, *arguments, status=0):
 
 
 def arrays_in(run, step):
-    from t2t_keras.training.checkpoints.format import read
-    from t2t_keras.training.checkpoints.names import path_at
+    from t2t_keras.training.checkpoint_files import path_at, read
 
     return read(path_at(run, step))[0]
 

@@ -13,12 +13,12 @@ import pytest
 from refusals import refused
 from training_runs import numbers_in
 
+from t2t_keras.training.backends.cluster import Cluster
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
-from t2t_keras.training.callbacks import RunCallbacks
-from t2t_keras.training.checkpoints.names import step_of
-from t2t_keras.training.distributed.cluster import Cluster
-from t2t_keras.training.distributed.sync import Actions, Workers
-from t2t_keras.training.options import TrainOptions
+from t2t_keras.training.checkpoint_files import step_of
+from t2t_keras.training.distributed import Actions, Workers
+from t2t_keras.training.progress import RunCallbacks
+from t2t_keras.training.run_config import TrainOptions
 from t2t_keras.training.trainer import train
 
 EVERY_3 = TrainOptions(local_eval_frequency=3, eval_secs=0)

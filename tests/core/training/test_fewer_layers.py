@@ -6,12 +6,10 @@ from refusals import refused
 
 from t2t_keras import registry
 from t2t_keras.data.problem import make_problem
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
-from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
-from t2t_keras.training.fewer_layers import layers_to_keep
-from t2t_keras.training.options import TrainOptions
-from t2t_keras.training.run_config import RunConfig
-from t2t_keras.training.trained_model import load_first_weights
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
+from t2t_keras.training.checkpoints import Checkpoints
+from t2t_keras.training.run_config import RunConfig, TrainOptions
+from t2t_keras.training.warm_start import layers_to_keep, load_first_weights
 
 SIZES = dict(num_layers=4, num_decoder_layers=3, d_model=8, d_ff=8, num_heads=2)
 

@@ -16,9 +16,8 @@ from training_runs import flags_of
 from t2t_keras.data.batches import make_batch
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
-from t2t_keras.training.checkpoints.names import path_at
-from t2t_keras.training.options import TrainOptions
-from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.checkpoint_files import path_at
+from t2t_keras.training.run_config import RunConfig, TrainOptions
 from t2t_keras.training.trainer import train
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs jax")

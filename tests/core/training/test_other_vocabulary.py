@@ -11,12 +11,11 @@ from words import Words
 
 from t2t_keras import registry
 from t2t_keras.data.problem import make_problem
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
-from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
-from t2t_keras.training.options import TrainOptions
-from t2t_keras.training.run_config import RunConfig
-from t2t_keras.training.trained_model import load_first_weights
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
+from t2t_keras.training.checkpoints import Checkpoints
+from t2t_keras.training.run_config import RunConfig, TrainOptions
 from t2t_keras.training.trained_parts import choose_trained
+from t2t_keras.training.warm_start import load_first_weights
 
 FIRST, SECOND = (
     SentencePieceTokenizer.train([text] * 9, size, symbols=symbols)

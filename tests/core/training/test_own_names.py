@@ -20,12 +20,11 @@ from t2t_keras.data.encode import encode_chunk
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import make_problem
 from t2t_keras.hyperparameters import HParams, override_hparams
-from t2t_keras.metrics.bleu import bleu
+from t2t_keras.metrics import bleu
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
-from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints, load_weights
+from t2t_keras.training.checkpoints import Checkpoints, load_weights
 from t2t_keras.training.optimizer import Adam
-from t2t_keras.training.options import TrainOptions
-from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.run_config import RunConfig, TrainOptions
 from t2t_keras.training.trainer import train
 
 TRAINING = dict(optimizer="nesterov", schedule="linear", loss="focal", warmup_steps=1)

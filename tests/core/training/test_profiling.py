@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from t2t_keras.training.profiling import StepProfiler
+from t2t_keras.training.progress import StepProfiler
 
 
 def steps_in(trace):

@@ -12,8 +12,8 @@ from refusals import refused
 
 from t2t_keras import registry
 from t2t_keras.bin import t2t_datagen, t2t_trainer
+from t2t_keras.data.dataset import ExampleStore
 from t2t_keras.data.problem import make_problem
-from t2t_keras.data.shards import ExampleStore
 from t2t_keras.errors import UserError
 from t2t_keras.experiment import train
 from t2t_keras.hyperparameters import HParams

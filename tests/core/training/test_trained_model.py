@@ -6,12 +6,8 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
-from t2t_keras.training.trained_model import (
-    load_ensemble_model,
-    load_first_weights,
-    load_model,
-)
+from t2t_keras.training.checkpoints import Checkpoints, load_ensemble_model, load_model
+from t2t_keras.training.warm_start import load_first_weights
 
 PAIRS = dict.fromkeys(("source", "target"), np.array([[3, 4, 1, 0], [4, 4, 3, 1]]))
 

@@ -9,12 +9,10 @@ from step_checks import numpy_of
 from training_runs import weights_in
 
 from t2t_keras.data.batches import make_batch
+from t2t_keras.training.averaging import average_run
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
-from t2t_keras.training.checkpoints.averaging import average_run
-from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
-from t2t_keras.training.options import TrainOptions
-from t2t_keras.training.run_config import RunConfig
-from t2t_keras.training.trained_model import load_model
+from t2t_keras.training.checkpoints import Checkpoints, load_model
+from t2t_keras.training.run_config import RunConfig, TrainOptions
 from t2t_keras.training.trained_parts import merged_weights
 from t2t_keras.training.trainer import train
 

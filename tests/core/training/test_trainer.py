@@ -20,14 +20,13 @@ from step_checks import weights_of
 from training_runs import numbers_in, weights_in
 
 from t2t_keras.data.batches import TokenBatchSampler
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
+from t2t_keras.training.averaging import average_run
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
-from t2t_keras.training.checkpoints.averaging import average_run
-from t2t_keras.training.checkpoints.format import read
-from t2t_keras.training.checkpoints.names import checkpoint_paths, newest_checkpoint, path_at
+from t2t_keras.training.checkpoint_files import checkpoint_paths, newest_checkpoint, path_at, read
 from t2t_keras.training.cost import hardware_name, read_costs
 from t2t_keras.training.evaluation import Evaluator, deciding, read_evaluations
-from t2t_keras.training.options import TrainOptions, train_options
+from t2t_keras.training.run_config import TrainOptions, train_options
 from t2t_keras.training.trainer import train
 
 TRAIN = TrainOptions(schedule="train")

@@ -3,9 +3,8 @@
 import numpy as np
 
 from t2t_keras.environment import usable_cores
-from t2t_keras.training.checkpoints.format import read_head
-from t2t_keras.training.checkpoints.names import path_at
-from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
+from t2t_keras.training.checkpoint_files import path_at, read_head
+from t2t_keras.training.checkpoints import Checkpoints
 from t2t_keras.training.cost import (
     CostMeter,
     TrainingCost,

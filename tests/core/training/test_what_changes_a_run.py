@@ -14,8 +14,8 @@ from t2t_keras.data.problem import make_problem
 from t2t_keras.hyperparameters import override_hparams
 from t2t_keras.training import trainer
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
-from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
-from t2t_keras.training.options import TrainOptions
+from t2t_keras.training.checkpoints import Checkpoints
+from t2t_keras.training.run_config import TrainOptions
 
 # One step of a tiny model.
 TINY = dict(num_layers=1, d_model=4, d_ff=4, num_heads=2, d_k=2, d_v=2, warmup_steps=10)

@@ -13,8 +13,7 @@ from t2t_keras.bin import t2t_decoder, t2t_exporter
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import read_results
 from t2t_keras.interop.engines.ctranslate2_export import CTranslate2Export
-from t2t_keras.training.checkpoints.format import read, write
-from t2t_keras.training.checkpoints.names import newest_checkpoint
+from t2t_keras.training.checkpoint_files import newest_checkpoint, read, write
 
 FAST = "beam_size=1,extra_length=2"
 SOURCES = ["A man eats.", "", "The dog sleeps in the red house."]

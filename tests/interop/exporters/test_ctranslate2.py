@@ -14,14 +14,14 @@ from t2t_keras.decoding.batching import padded
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.environment import usable_cores
+from t2t_keras.hyperparameters import ModelConfig
 from t2t_keras.interop.engines.ctranslate2_export import CTranslate2Export
 from t2t_keras.interop.exporters.ctranslate2 import unique_pieces
 from t2t_keras.interop.tokenizers.subwords import SubwordTokenizer
 from t2t_keras.layers.feed_forward import ACTIVATIONS
-from t2t_keras.model_config import ModelConfig
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.serving.export.formats import write_format
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.serving.export import write_format
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 WORDS = "the a small big dog cat man woman sees sleeps eats house tree red green"
 LINES = ["the small dog sleeps", "a man", "the woman sees the small dog and the red tree", "x" * 9]

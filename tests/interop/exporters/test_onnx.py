@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras.model_config import ModelConfig
-from t2t_keras.serving.export.formats import write_format
+from t2t_keras.hyperparameters import ModelConfig
+from t2t_keras.serving.export import write_format
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="t2t-keras[onnx] is not installed")
 pytest.importorskip("onnx", reason="t2t-keras[onnx] is not installed")

@@ -27,8 +27,8 @@ from t2t_keras.interop.importers.tensors import read_weights
 from t2t_keras.interop.importers.vocabularies import joint_pieces
 from t2t_keras.interop.importers.weights import IdOrder, equal_embeddings, pieces_by_id
 from t2t_keras.layers.embedding import sinusoids
-from t2t_keras.serving.export.signatures import TranslationModule
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.serving.signatures import TranslationModule
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SHARED, SEPARATE = FIXTURES / "marian_shared", FIXTURES / "marian_separate"

@@ -19,7 +19,7 @@ from t2t_keras.hyperparameters import HParams, override_hparams
 from t2t_keras.interop.importers.imported import Settings, make_run
 from t2t_keras.interop.importers.readers import read_model
 from t2t_keras.interop.importers.tensor2tensor import hyperparameters, read_tensor2tensor
-from t2t_keras.training.trained_model import load_model
+from t2t_keras.training.checkpoints import load_model
 
 PAIR = ("The dog sleeps in the house.", "Der Hund schläft im Haus.")
 

@@ -10,10 +10,9 @@ import pytest
 from t2t_keras.bin import t2t_decoder, t2t_exporter, t2t_translate_all
 from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.io.atomic import sha256_of
+from t2t_keras.io.files import sha256_of
 from t2t_keras.lab.bin import t2t_compare
-from t2t_keras.training.checkpoints.format import read, write
-from t2t_keras.training.checkpoints.names import identity, path_at
+from t2t_keras.training.checkpoint_files import identity, path_at, read, write
 
 REFERENCES = ["The cat is on the mat.", "It rains again.", "A dog."]
 FILES = "--reference=ref --translations=one,two"

@@ -8,11 +8,11 @@ import pytest
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.engines.base import Engine, Output
-from t2t_keras.decoding.jobs.files import translate_file
+from t2t_keras.decoding.engine import Engine, Output
+from t2t_keras.decoding.file_job import translate_file
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.problems.parallel_text import ParallelText
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
 from t2t_keras.workbench.markup.translator import translate_markup
 from t2t_keras.workbench.placeholders.finding import SYMBOLS
 from t2t_keras.workbench.terms.glossary import Glossary

@@ -4,7 +4,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from t2t_keras.errors import UserError
-from t2t_keras.text.tmx import in_language, normalised
+from t2t_keras.text.formats import in_language, normalised
 from t2t_keras.workbench.documents.document import checked_languages
 from t2t_keras.workbench.documents.exchange.bilingual import (
     BilingualDocument,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras.decoding.engines.base import Engine, Output
+from t2t_keras.decoding.engine import Engine, Output
 from t2t_keras.errors import UserError
 from t2t_keras.workbench.server.work.shares import Budget, JobEndedError, Shares, Turns
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.engines.keras import LONGEST, CompiledMeanwhile
+from t2t_keras.decoding.keras_engine import LONGEST, CompiledMeanwhile
 from t2t_keras.decoding.translator import Translator
 
 LINES = ["the small dog sleeps", "a man", "the woman sees the red tree"]

@@ -16,16 +16,15 @@ from refusals import refused
 from t2t_keras.bin.flags import run_command
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.jobs.disturbed import translate_disturbed
-from t2t_keras.decoding.jobs.files import (
+from t2t_keras.decoding.disturbed import translate_disturbed
+from t2t_keras.decoding.file_job import (
     decodes_name,
     first_hypotheses,
     score_file,
     translate_file,
     translate_interactively,
 )
-from t2t_keras.decoding.jobs.line_job import stated_of
-from t2t_keras.decoding.jobs.shard import Shard
+from t2t_keras.decoding.line_job import Shard, stated_of
 from t2t_keras.decoding.lines import LineStage
 from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation
 from t2t_keras.errors import UserError

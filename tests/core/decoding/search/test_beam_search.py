@@ -10,8 +10,8 @@ import pytest
 import table_search
 import tensorflow as tf
 
-from t2t_keras.decoding.search.beam import BeamSearch, top_symbols
-from t2t_keras.decoding.search.loop import BOUNDARY, Constraints
+from t2t_keras.decoding.beam import BeamSearch, top_symbols
+from t2t_keras.decoding.search import BOUNDARY, Constraints
 
 PADDING, EOS = 0, 1
 # Where the step after each symbol looks: symbols 2 to 4 at a part of the source each, 4 at two.

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from refusals import refused
 
-from t2t_keras.decoding.search.search import Ensemble
+from t2t_keras.decoding.keras_engine import Ensemble
 from t2t_keras.layers import attention
 from t2t_keras.models.transformer import Transformer
 

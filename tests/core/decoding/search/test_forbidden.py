@@ -6,12 +6,12 @@ import pytest
 import tensorflow as tf
 from refusals import refused
 
-from t2t_keras.decoding.search.forbidden import forbidden_sequences, word_boundaries
-from t2t_keras.decoding.search.loop import (
+from t2t_keras.decoding.beam import forbidden_sequences, word_boundaries
+from t2t_keras.decoding.search import (
     BOUNDARY,
     Constraints,
 )
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from t2t_keras.decoding.search.beam import BeamSearch
-from t2t_keras.decoding.search.loop import Cache, Constraints, Limits, Scored, SearchLoop
+from t2t_keras.decoding.beam import BeamSearch
+from t2t_keras.decoding.search import Cache, Constraints, Limits, Scored, SearchLoop
 
 BLOCK_SIZE, VOCAB_SIZE = 4, 7
 

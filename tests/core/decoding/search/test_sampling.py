@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import table_search
 
-from t2t_keras.decoding.search.loop import Constraints
-from t2t_keras.decoding.search.sampling import Sampling
+from t2t_keras.decoding.beam import Sampling
+from t2t_keras.decoding.search import Constraints
 
 EOS = 1
 VOCAB_SIZE, LONGEST = 5, 4

@@ -15,7 +15,7 @@ from tensorflow_serving.apis import predict_pb2
 
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.errors import UserError
-from t2t_keras.serving.client.base import MAX_REPLY_BYTES, max_reply_bytes
+from t2t_keras.serving.client import MAX_REPLY_BYTES, max_reply_bytes
 
 
 def test_sends_the_request_and_reads_the_answers(server, connect):

@@ -9,7 +9,7 @@ from refusals import refused
 
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.errors import UserError
-from t2t_keras.serving.client.lines import translate_lines, translate_stream
+from t2t_keras.serving.client import translate_lines, translate_stream
 
 
 def upper(texts):

@@ -15,11 +15,10 @@ from refusals import refused
 from t2t_keras.data.problem import make_problem as problem
 from t2t_keras.decoding.translation import Hypothesis
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.serving.export.export import export, warmup_texts
-from t2t_keras.serving.export.load import load_export
-from t2t_keras.serving.export.signatures import SIGNATURES, TranslationModule
-from t2t_keras.serving.export.weights import rounded_weights
-from t2t_keras.training.trained_model import TrainedModel
+from t2t_keras.serving.export import export, warmup_texts
+from t2t_keras.serving.load import load_export
+from t2t_keras.serving.signatures import SIGNATURES, TranslationModule, rounded_weights
+from t2t_keras.training.checkpoints import TrainedModel
 
 
 def test_equals_in_process(loaded, lines, expected):

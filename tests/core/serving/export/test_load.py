@@ -8,7 +8,7 @@ import sentencepiece
 import tensorflow as tf
 from refusals import refused
 
-from t2t_keras.serving.export.load import load_export, write_manifest
+from t2t_keras.serving.load import load_export, write_manifest
 
 # Operators that call back into Python, which no other program has.
 PYTHON_OPERATORS = {"PyFunc", "PyFuncStateless", "EagerPyFunc", "GeneratorDataset"}

@@ -13,9 +13,9 @@ from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.evaluation.results import Result, append_result
-from t2t_keras.serving.export import origin
-from t2t_keras.training.checkpoints.names import identity
-from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
+from t2t_keras.serving import export
+from t2t_keras.training.checkpoint_files import identity
+from t2t_keras.training.checkpoints import Checkpoints
 
 TREE = "(S (NP (NNP) /NP) (VP (VBZ) /VP) /S)"
 
@@ -74,20 +74,20 @@ def test_only_recorded_scores_of_these_very_weights_count(wmt14, checkpoint, tmp
         dict(decode={**search, "engine": "ctranslate2 int8"}),
     ):
         append_result(tmp_path / "results.jsonl", Result(**{**recorded, **changes}))
-    line, other = origin.recorded_scores(wmt14, checkpoint, tmp_path / "results.jsonl")
+    line, other = export.recorded_scores(wmt14, checkpoint, tmp_path / "results.jsonl")
     assert other == r"\x1b]0;: 45.50 ROUGE (sacrebleu nrefs:1|tok:13a)"
     assert line == (
         "newstest2014, filtered edition (2,737 lines): 27.30 BLEU (beam 21, alpha 0.3; "
         "sacrebleu nrefs:1|tok:13a), 28.10 BLEU (compound_split nrefs:1|tok:moses)"
     )
     assert re.findall(r"(?<![\w/.-])\d+", capsys.readouterr().out) == ["5"]
-    assert origin.run_lines(wmt14, checkpoint) == [
+    assert export.run_lines(wmt14, checkpoint) == [
         "problem: translate_ende",
         "hyperparameter set: transformer_base",
         "optimizer steps: 3",
         "training data, SHA-256: d",
     ]
-    assert origin.run_lines(wmt14, "w")[2] == "optimizer steps: not known"
+    assert export.run_lines(wmt14, "w")[2] == "optimizer steps: not known"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_only_recorded_scores_of_these_very_weights_count(wmt14, checkpoint, tmp
 def test_the_problem_s_own_score_is_measured(checkpoint, dtype, rest):
     run, text = run_of("parsing_trees"), (["John sees"], [TREE])
     translator = translator_to(TREE, run, samples=1, seed=5)
-    line = origin.measured_score(translator, run, checkpoint, dtype, text)
+    line = export.measured_score(translator, run, checkpoint, dtype, text)
     assert line == f"dev: 100.00 F1 (sampled, seed 5){rest}"
 
 
@@ -105,7 +105,7 @@ def test_what_rounding_costs_is_measured(checkpoint):
     run, text = run_of("parsing_trees"), (["John sees"], [TREE])
     translator, answers = translator_to("", run), iter([TREE, TREE.replace("VP", "X")])
     translator.translate = lambda lines: [Translation(next(answers), 0.0) for _ in lines]
-    line = origin.measured_score(translator, run, checkpoint, "int8", text)
+    line = export.measured_score(translator, run, checkpoint, "int8", text)
     assert line.startswith("dev: 66.67 F1 ")
     assert line.endswith("; 100.00 F1 with exact weights (-33.33)")
 
@@ -114,16 +114,16 @@ def test_only_a_folder_that_was_given_must_have_a_dev_set(tmp_path):
     run = run_of("translate_ende_toy")
     for recorded in ("", str(tmp_path)):
         run.data_dir = recorded
-        assert origin.dev_text(run, "") is None
+        assert export.dev_text(run, "") is None
     with refused("no_data", tmp_path):
-        origin.dev_text(run, str(tmp_path))
+        export.dev_text(run, str(tmp_path))
 
 
 def test_a_measured_score_names_its_text_and_conventions(wmt14, checkpoint):
     hypothesis, reference = "Das ist ein Hausboot auf dem See.", "Das ist ein Boot auf dem See."
     text = (["It is a boat on the lake."], [reference])
     translator = translator_to(hypothesis, wmt14)
-    said = origin.measured_score(translator, wmt14, checkpoint, "float32", text)
+    said = export.measured_score(translator, wmt14, checkpoint, "float32", text)
     name = "newstest2013 (1 lines; as published it has 3,000)"
     bleu = sacrebleu.corpus_bleu([hypothesis], [[reference]]).score
     assert said.startswith(f"{name}: {bleu:.2f} BLEU (beam 4, alpha 0.6; sacrebleu nrefs:1|")

@@ -6,7 +6,7 @@ import subprocess
 import keras
 import pytest
 
-from t2t_keras.serving.export.readme import write_readme
+from t2t_keras.serving.export import write_readme
 
 # What a shell would replace, run or end a text at.
 HOSTILE = 'It\'s "$5" `echo no` $(echo no) \\ !! ü'

@@ -15,9 +15,9 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translation import Hypothesis
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.serving.export.signatures import BLANK, TranslationModule, export_settings
+from t2t_keras.serving.signatures import BLANK, TranslationModule, export_settings
 from t2t_keras.text.files import is_blank
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 TEXTS = ["The small dog sleeps.", "a", ""]
 TRANSLATIONS = ["Der Hund.", "Haus, während die Katze", "x"]

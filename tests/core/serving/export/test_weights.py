@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from t2t_keras.serving.export.weights import StoredWeight
+from t2t_keras.serving.signatures import StoredWeight
 
 MATRIX = np.random.default_rng(0).normal(size=[40, 3, 5]) * [1, 2, 5, 10, 0]
 MATRIX = MATRIX.astype(np.float32)

@@ -10,12 +10,12 @@ from refusals import refused
 from training_runs import numbers_in
 
 from t2t_keras.environment import usable_cores
-from t2t_keras.training.backends import base, devices
+from t2t_keras.training.backends import base
+from t2t_keras.training.backends import tensorflow as backend
 from t2t_keras.training.backends.base import Devices, check_backend, make_step, plan_devices
+from t2t_keras.training.backends.cluster import Cluster
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
-from t2t_keras.training.distributed.cluster import Cluster
-from t2t_keras.training.options import TrainOptions
-from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.run_config import RunConfig, TrainOptions
 from t2t_keras.training.trainer import train
 
 THREE = Cluster(("a:1", "b:1", "c:1"), index=1)
@@ -56,9 +56,9 @@ def test_refused(monkeypatch, backend, action, code, named):
 def test_the_devices_of_one_process_and_of_several(monkeypatch):
     assert plan_devices() == Devices(["/cpu:0"], [], 1, False)
     assert plan_devices(0, xla=True, cluster=THREE) == Devices(["/cpu:0"], [], 3, True)
-    monkeypatch.setattr(devices.tf.config, "get_visible_devices", lambda kind: ["a", "b"])
+    monkeypatch.setattr(backend.tf.config, "get_visible_devices", lambda kind: ["a", "b"])
     monkeypatch.setattr(
-        devices.tf.config.experimental, "get_device_details", lambda gpu: {"device_name": gpu}
+        backend.tf.config.experimental, "get_device_details", lambda gpu: {"device_name": gpu}
     )
     assert plan_devices() == Devices(["/gpu:0", "/gpu:1"], ["a", "b"], 2, False)
     assert plan_devices(1, cluster=THREE) == Devices(["/gpu:0"], ["a"], 3, False)
@@ -69,12 +69,12 @@ def test_the_devices_of_one_process_and_of_several(monkeypatch):
 
 def test_replicas_share_the_cores(monkeypatch):
     threads = {}
-    monkeypatch.setattr(devices, "usable_cores", lambda: 6)
-    monkeypatch.setattr(devices.tf.config, "set_logical_device_configuration", lambda *_: None)
+    monkeypatch.setattr(backend, "usable_cores", lambda: 6)
+    monkeypatch.setattr(backend.tf.config, "set_logical_device_configuration", lambda *_: None)
     for kind in ("intra", "inter"):
         name = f"set_{kind}_op_parallelism_threads"
         monkeypatch.setattr(
-            devices.tf.config.threading, name, functools.partial(threads.__setitem__, kind)
+            backend.tf.config.threading, name, functools.partial(threads.__setitem__, kind)
         )
     assert plan_devices(0, cpu_replicas=3).names == ["/cpu:0", "/cpu:1", "/cpu:2"]
     assert threads == {"intra": 2, "inter": 3}
@@ -84,7 +84,7 @@ def test_replicas_share_the_cores(monkeypatch):
 def test_a_driver_without_gpus_is_reported(monkeypatch, tmp_path, capsys):
     plan_devices()
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(devices, "_DRIVER", tmp_path)
+    monkeypatch.setattr(backend, "_DRIVER", tmp_path)
     plan_devices(0)
     plan_devices()
     assert capsys.readouterr().err.count("--worker_gpu=0") == 1

@@ -11,20 +11,21 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras.evaluation.run_result import run_result
-from t2t_keras.io.state import locked_directory
-from t2t_keras.training.checkpoints.averaging import (
+from t2t_keras.evaluation.results import run_result
+from t2t_keras.io.files import locked_directory
+from t2t_keras.training.averaging import (
     average_run,
     spaced_apart,
     without_near_duplicate,
 )
-from t2t_keras.training.checkpoints.format import read, write
-from t2t_keras.training.checkpoints.names import (
+from t2t_keras.training.checkpoint_files import (
     checkpoint_paths,
     newest_checkpoint,
     path_at,
+    read,
+    write,
 )
-from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints
+from t2t_keras.training.checkpoints import Checkpoints
 from t2t_keras.training.cost import CostMeter, TrainingCost, read_costs
 from t2t_keras.training.run_config import RunConfig
 

@@ -12,7 +12,7 @@ import safetensors.numpy
 from refusals import refused
 
 from t2t_keras.errors import UserError
-from t2t_keras.training.checkpoints.format import read, read_head, write
+from t2t_keras.training.checkpoint_files import read, read_head, write
 
 ARRAYS = {
     "model/b": np.float32([[1.5, np.nan, -0.0], [np.inf, 1e-45, 2]]),

@@ -10,9 +10,8 @@ import tensorflow as tf
 from refusals import refused
 
 from t2t_keras import registry
-from t2t_keras.training.checkpoints.format import read
-from t2t_keras.training.checkpoints.names import checkpoint_paths, newest_checkpoint, step_of
-from t2t_keras.training.checkpoints.run_checkpoints import Checkpoints, load_weights
+from t2t_keras.training.checkpoint_files import checkpoint_paths, newest_checkpoint, read, step_of
+from t2t_keras.training.checkpoints import Checkpoints, load_weights
 from t2t_keras.training.optimizer import make_optimizer
 
 

@@ -1,7 +1,7 @@
 """Following with a clock that is not real: what appears, what disappears, and when it ends."""
 
 from t2t_keras.errors import UserError
-from t2t_keras.training.checkpoints.watch import (
+from t2t_keras.training.averaging import (
     CheckpointWatcher,
     PollPolicy,
     files_by_name_and_step,

@@ -9,11 +9,7 @@ from words import Words
 from t2t_keras import registry
 from t2t_keras.data.problem import make_problem
 from t2t_keras.training.backends.base import make_step, plan_devices
-from t2t_keras.training.distributed.cluster import (
-    Cluster,
-    cluster_from_environment,
-    require_free_port,
-)
+from t2t_keras.training.backends.cluster import Cluster, cluster_from_environment, require_free_port
 from t2t_keras.training.run_config import RunConfig
 
 

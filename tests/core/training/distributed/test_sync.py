@@ -12,13 +12,14 @@ from refusals import refused
 from tensorflow.python.eager import context
 
 from t2t_keras.errors import OutOfMemoryError, UserError
-from t2t_keras.training.backends import base, devices
+from t2t_keras.training import distributed
+from t2t_keras.training.backends import base
+from t2t_keras.training.backends import tensorflow as backend
 from t2t_keras.training.backends.base import Devices
-from t2t_keras.training.checkpoints.names import path_at
-from t2t_keras.training.distributed import sync
-from t2t_keras.training.distributed.cluster import Cluster
-from t2t_keras.training.distributed.sync import Actions, Workers, end_of_worker
-from t2t_keras.training.options import TrainOptions
+from t2t_keras.training.backends.cluster import Cluster
+from t2t_keras.training.checkpoint_files import path_at
+from t2t_keras.training.distributed import Actions, Workers, end_of_worker
+from t2t_keras.training.run_config import TrainOptions
 
 ADDRESSES = ("a:1", "b:2", "c:3")
 
@@ -108,7 +109,7 @@ def test_all_restore_the_chief_s_checkpoint(tmp_path, monkeypatch):
     assert other.restore_newest(checkpoints, tmp_path) == expected
     checkpoints.restore.assert_called_once_with(expected)
     assert Gathering(1, "", None, "").restore_newest(checkpoints, tmp_path) is None
-    monkeypatch.setattr(sync, "_VISIBLE_SECONDS", 0)
+    monkeypatch.setattr(distributed, "_VISIBLE_SECONDS", 0)
     with refused("folder_not_shared", "model.ckpt-8", tmp_path, "--output_dir"):
         Gathering(1, "model.ckpt-8", None, "").restore_newest(checkpoints, tmp_path)
 
@@ -117,14 +118,14 @@ def test_seconds_and_the_barrier_reach_tensorflow(monkeypatch):
     service = mock.Mock()
     monkeypatch.setattr(context, "context", lambda: service)
     cluster = Cluster(ADDRESSES, 0)
-    monkeypatch.setattr(sync, "cluster_from_environment", lambda: cluster)
-    monkeypatch.setattr(sync, "require_free_port", lambda _: None)
+    monkeypatch.setattr(distributed, "cluster_from_environment", lambda: cluster)
+    monkeypatch.setattr(distributed, "require_free_port", lambda _: None)
     planned = lambda *_, **__: Devices(["/cpu:0"], [], 3, False)  # noqa: E731
     monkeypatch.setattr(base, "plan_devices", planned)
-    monkeypatch.setattr(devices, "multi_worker_strategy", lambda *given: given)
+    monkeypatch.setattr(backend, "multi_worker_strategy", lambda *given: given)
     monkeypatch.setattr(Workers, "gather", lambda _, text: [text])
     options = TrainOptions(worker_start_secs=7, worker_timeout_secs=1.5)
-    with sync.workers_of_run(options, 0) as workers:
+    with distributed.workers_of_run(options, 0) as workers:
         assert (workers.cluster, workers.count, workers.is_chief) == (cluster, 3, True)
     given = service.configure_coordination_service.call_args.kwargs
     assert given["cluster_register_timeout_in_ms"] == 7000

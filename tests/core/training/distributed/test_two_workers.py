@@ -9,8 +9,8 @@ import pytest
 from training_runs import newest_step, numbers_in
 
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
-from t2t_keras.training.checkpoints.names import newest_checkpoint
-from t2t_keras.training.options import TrainOptions
+from t2t_keras.training.checkpoint_files import newest_checkpoint
+from t2t_keras.training.run_config import TrainOptions
 from t2t_keras.training.trainer import train
 
 EVALUATED = 4

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from training_runs import newest_step, numbers_in
 
-from t2t_keras.training.checkpoints.names import newest_checkpoint
+from t2t_keras.training.checkpoint_files import newest_checkpoint
 
 pytestmark = pytest.mark.slow
 

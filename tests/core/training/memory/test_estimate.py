@@ -8,7 +8,7 @@ from training_runs import allocated_in_a_step
 from t2t_keras import registry
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.training.memory.estimate import count_weights, free_memory, step_memory
+from t2t_keras.training.memory import count_weights, free_memory, step_memory
 from t2t_keras.training.optimizer import make_optimizer
 
 VOCAB_SIZE = 1000

@@ -8,13 +8,13 @@ from refusals import refused
 
 from t2t_keras.data.batches import TokenBatchSampler, split_batch
 from t2t_keras.hyperparameters import HParams
+from t2t_keras.training import memory
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.base import Devices
-from t2t_keras.training.distributed.cluster import Cluster
-from t2t_keras.training.distributed.sync import Workers
-from t2t_keras.training.memory import microbatch
-from t2t_keras.training.memory.microbatch import Microbatch, dry_run, microbatch_of_run
-from t2t_keras.training.options import TrainOptions
+from t2t_keras.training.backends.cluster import Cluster
+from t2t_keras.training.distributed import Workers
+from t2t_keras.training.microbatch import Microbatch, dry_run, microbatch_of_run
+from t2t_keras.training.run_config import TrainOptions
 
 AUTO = HParams(microbatch_tokens=0)
 TWO = Cluster(("a:1", "b:1"), 0)
@@ -88,7 +88,7 @@ def whole(generated):
 def free(monkeypatch):
     """A list whose number is the bytes of memory that are free."""
     free = [4_000_000]
-    monkeypatch.setattr(microbatch, "free_memory", lambda: free[0])
+    monkeypatch.setattr(memory, "free_memory", lambda: free[0])
     return free
 
 

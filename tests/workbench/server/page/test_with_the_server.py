@@ -14,8 +14,8 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.lines import encode_text
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.text.sentence_pieces import SentencePieceTokenizer
 from t2t_keras.text.sentences import sentence_splitter
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
 from t2t_keras.workbench.server.words import PREFIX_TOO_LONG, OtherWords
 
 WORDS = "the a small big dog cat man woman sees sleeps eats house tree red green"

@@ -1,0 +1,126 @@
+"""Translation of one text by every checkpoint of a run, each into a file of its own."""
+
+import glob
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t_keras.decoding.file_job import translate_file, translation_settings
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
+from t2t_keras.io.files import (
+    TEMPORARY_SUFFIX,
+    as_json,
+    check_outputs,
+    differences,
+    read_json,
+    sha256_of,
+    write_json,
+)
+from t2t_keras.text.files import check_readable
+from t2t_keras.training.averaging import (
+    NO_WAIT,
+    PollPolicy,
+    files_by_name_and_step,
+    follow_run,
+)
+from t2t_keras.training.checkpoint_files import identity
+from t2t_keras.training.checkpoints import load_weights
+from t2t_keras.training.run_config import RunConfig
+
+
+def translate_all(
+    output_dir: str | Path,
+    record: RunConfig,
+    translator: Translator,
+    source: str | Path,
+    output: str | Path,
+    *,
+    policy: PollPolicy = NO_WAIT,
+    min_steps: int = 0,
+    text: str = "",
+    prefixes: str | Path = "",
+    ensemble: Sequence[str] = (),
+    reads: Sequence[str | Path] = (),
+) -> None:
+    """Translates a file with every checkpoint of a run, in the order of their steps.
+
+    The translations of step N are in `<output>-N`, which appears when it is complete; a step that
+    has its file, or has not reached `min_steps`, is not translated. `<output>.json` states what
+    they are made with: among others `text`, the source's name for those who score it ("" = that of
+    the file). Prints each step, and at last what was skipped.
+
+    The translator's engine is an `unloaded_engine` of the run and the `ensemble` of paths;
+    its first model gets each checkpoint's weights. `source`, `prefixes` and `reads` are as of
+    `translate_file`; the runs themselves are among what is read.
+
+    Raises:
+      UserError: there is no checkpoint, a file cannot be read or must not be written, or the
+        translations there were made from another source, by another run or with other settings.
+    """
+    output = Path(output)
+    texts = [Path(each) for each in (source, prefixes) if each]
+    for file in texts:
+        check_readable(file)
+    reads = [output_dir, *(Path(checkpoint).parent for checkpoint in ensemble), *reads]
+    settings_file = output.with_name(f"{output.name}.json")
+    check_outputs([*texts, *reads], [settings_file, f"{output}-<step>"])
+    provenance = {
+        "problem": record.problem.name,
+        "hparams_set": record.hparams_set,
+        "random_seed": record.random_seed,
+        "training_data": record.data,
+        "source": sha256_of(Path(source)),
+        "text": text,
+        "ensemble": [identity(checkpoint) for checkpoint in ensemble],
+        **translation_settings(translator, prefixes),
+    }
+    begun = any(output.parent.glob(f"{glob.escape(output.name)}-[0-9]*"))
+    _write_or_compare(settings_file, provenance, begun)
+    before = files_by_name_and_step(output.parent).get(output.name, {})
+    watcher = follow_run(output_dir, policy, min_steps, done=before)
+    if before:
+        print(f"{output}-*: {len(before):,} already translated", flush=True)
+    loaded = {}
+
+    def load(path: str) -> None:
+        # Before it is read: it may be removed or replaced as soon as it was.
+        loaded.update(identity(path), checkpoint=Path(path).name)
+        load_weights(translator.models[0], path)
+
+    for step, path in watcher.loaded(load):
+        print(f"{Path(path).name}: translating {source}", flush=True)
+        made_with = provenance | loaded
+        translate_file(translator, source, f"{output}-{step}", made_with, prefixes, reads=reads)
+    _report(output, watcher.skipped, f"of at least {min_steps:,} steps in {output_dir}")
+
+
+def _write_or_compare(path: Path, provenance: dict[str, Any], begun: bool) -> None:
+    """Writes the settings of the translations; raises `UserError` if others were begun."""
+    if begun and path.exists():
+        recorded = read_json(path, "Give another --translations_dir.")
+        if different := differences(recorded, as_json(provenance)):
+            raise UserError(
+                f"{path} states different settings: {'; '.join(different)}. Give the same, or "
+                f"another --translations_dir.",
+                code="other_settings",
+            )
+    write_json(path, provenance)
+
+
+def _report(output: Path, skipped: Iterable[int], which: str) -> None:
+    """Prints what is complete and what is not; raises `UserError` if nothing is."""
+    complete = files_by_name_and_step(output.parent).get(output.name, {})
+    if not complete:
+        raise UserError(
+            f"There is no checkpoint {which} that could be loaded. Give --wait_minutes to wait for "
+            f"one.",
+            code="no_checkpoint",
+        )
+    steps = ", ".join(f"step {step:,}" for step in sorted(skipped))
+    print(f"{output}-*: {len(complete):,} translations" + f"; skipped: {steps}" * bool(steps))
+    partial = re.compile(rf"{re.escape(output.name)}-\d+{re.escape(TEMPORARY_SUFFIX)}")
+    for path in sorted(output.parent.iterdir()):
+        if partial.fullmatch(path.name):
+            print(f"{path} is incomplete.", flush=True)

@@ -1,0 +1,366 @@
+"""Beam search (section 6.1), sampling, and words that no output may contain."""
+
+import dataclasses
+import heapq
+import re
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from t2t_keras.decoding.config import length_penalty
+from t2t_keras.decoding.search import BOUNDARY, IMPOSSIBLE, Constraints, Limits, State, written
+from t2t_keras.errors import UserError
+from t2t_keras.special_ids import EOS_ID, PADDING_ID, SPACE
+from t2t_keras.text.files import normalized
+from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer
+
+# A long word can be spelled in very many ways; those of many pieces are never chosen.
+_MOST_SPELLINGS = 1000
+_MOST_CHARACTERS = 100  # of a phrase
+_MOST_SEQUENCES = 100_000  # Each is compared with every hypothesis at every position.
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
+
+
+def forbidden_sequences(
+    phrases: Sequence[str], tokenizer: Tokenizer
+) -> tuple[tuple[int, ...], ...]:
+    """Returns the sequences of ids that no output may contain, as `Constraints` takes them.
+
+    A phrase can be spelled by different pieces, "▁house" or "▁hou" + "se", and stand after a
+    space, or, without one, after what `word_boundaries` returns. Of both kinds the 1,000 spellings
+    of the fewest pieces are forbidden; no others, and none that spells a letter in bytes which is
+    itself a piece. A longer word whose spelling begins with the phrase's pieces is forbidden too.
+    Case matters.
+
+    Raises:
+      UserError: a phrase is blank, too long, or has a character that the vocabulary cannot spell;
+        or all of them can be spelled in too many ways.
+    """
+    if phrases and not isinstance(tokenizer, SentencePieceTokenizer):
+        raise UserError(
+            "Phrases can be forbidden with a SentencePiece vocabulary only.",
+            code="other_vocabulary_kind",
+        )
+    pieces = tokenizer.vocabulary() if phrases else {}
+    sequences = []
+    for phrase in phrases:
+        words = SPACE.join(normalized(phrase).split())
+        if not words:
+            raise UserError("A forbidden phrase is blank: leave the line out.", code="blank")
+        if len(words) > _MOST_CHARACTERS:
+            raise UserError(
+                f"A forbidden phrase must have at most {_MOST_CHARACTERS} characters, got "
+                f"{len(words):,}: '{words[:_MOST_CHARACTERS]}...'. Forbid a part of it.",
+                code="too_long",
+            )
+        inside = _spellings(words, pieces)
+        if not inside:
+            raise UserError(
+                f"'{phrase}' cannot be spelled with this vocabulary, so no output contains it: "
+                f"leave it out.",
+                code="not_spelled",
+            )
+        sequences += _spellings(SPACE + words, pieces)
+        sequences += [(BOUNDARY, *spelling) for spelling in inside]
+        if len(sequences) > _MOST_SEQUENCES:
+            raise UserError(
+                f"The {len(phrases):,} forbidden phrases can be spelled in more than "
+                f"{_MOST_SEQUENCES:,} ways. Forbid fewer, or shorter ones.",
+                code="too_many_values",
+            )
+    return tuple(dict.fromkeys(sequences))
+
+
+def word_boundaries(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Returns the ids after which a word can begin without a space, padding among them.
+
+    These are the pieces that end in no letter or digit. A byte may be the last one of a sign, so
+    it is among them unless it is itself a letter or digit.
+    """
+
+    def ends_in_a_sign(piece: str) -> bool:
+        byte = _BYTE.fullmatch(piece)
+        return not (bytes.fromhex(byte[1]) if byte else piece[-1:]).isalnum()
+
+    vocabulary = tokenizer.vocabulary().items()
+    return PADDING_ID, *(i for piece, i in vocabulary if i and ends_in_a_sign(piece))
+
+
+def _spellings(text: str, pieces: dict[str, int]) -> list[tuple[int, ...]]:
+    """Returns the ways to spell a text, those of the fewest pieces first."""
+    longest = max(map(len, pieces))
+    # Of what begins at each character, from the end on.
+    spellings = {len(text): [()]}
+    for start in reversed(range(len(text))):
+        ends = range(start + 1, min(start + longest, len(text)) + 1)
+        nexts = {end: [text[start:end]] for end in ends if text[start:end] in pieces}
+        # A character that is no piece is spelled in bytes.
+        in_bytes = [f"<0x{byte:02X}>" for byte in text[start].encode("utf-8")]
+        if start + 1 not in nexts and pieces.keys() >= set(in_bytes):
+            nexts[start + 1] = in_bytes
+        spelled = (
+            (*(pieces[piece] for piece in begun), *rest)
+            for end, begun in nexts.items()
+            for rest in spellings[end]
+        )
+        spellings[start] = heapq.nsmallest(_MOST_SPELLINGS, spelled, key=len)
+        spellings.pop(start + longest, None)  # No piece reaches it any more.
+    return spellings[0]
+
+
+# A vocabulary is searched in groups of at most so many symbols.
+_LARGEST_GROUP = 128
+
+
+def top_symbols(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """`tf.math.top_k` of logits [..., V], in less time where the vocabulary is large.
+
+    The `count` best symbols lie in the `count` groups of symbols whose best ones are best, and the
+    best of each group is found faster than any order. Returns logits and ids int32, both
+    [..., count], best first; of equal logits, the smaller id goes first.
+    """
+    vocab_size = logits.shape[-1]
+    group = max(size for size in range(1, _LARGEST_GROUP + 1) if vocab_size % size == 0)
+    if vocab_size < count * group * 4 or group < _LARGEST_GROUP // 8:
+        return tf.math.top_k(logits, count)
+    lead = tf.shape(logits)[:-1]
+    rows = tf.reshape(logits, [-1, vocab_size // group, group])
+    _, groups = tf.math.top_k(tf.reduce_max(rows, axis=-1), count)
+    groups = tf.sort(groups)  # In the order of their ids, for equal logits.
+    members = tf.reshape(tf.gather(rows, groups, batch_dims=1), [-1, count * group])
+    best, chosen = tf.math.top_k(members, count)
+    ids = tf.gather(groups, chosen // group, batch_dims=1) * group + chosen % group
+    shape = tf.concat([lead, [count]], axis=0)
+    return tf.reshape(best, shape), tf.reshape(ids, shape)
+
+
+def coverage_penalty(coverage: tf.Tensor) -> tf.Tensor:
+    """Returns Σ_i log(min(Σ_j p_ij, 1)), float32 [...] (Wu et al., 2016, equation 14).
+
+    The coverage, float32 [..., S], is the attention to each position i, summed over the output.
+    """
+    return tf.reduce_sum(tf.math.log(tf.clip_by_value(coverage, 1e-9, 1.0)), axis=-1)
+
+
+@dataclasses.dataclass(frozen=True)
+class BeamSearch:
+    """Searches for the symbol sequences with the highest score.
+
+    The score is log-probability / length penalty + beta · coverage penalty (Wu et al., 2016,
+    equation 14); the paper has no coverage penalty.
+
+    In every step each sentence keeps its `beam_size` best unfinished hypotheses. An end of
+    sentence finishes a hypothesis if it is among the `beam_size` best continuations of all; the
+    `num_hypotheses` best finished ones are kept. A sentence is done when no unfinished hypothesis
+    can still enter these: log-probabilities only fall, and no penalty exceeds that of the longest
+    allowed output, so log-probability / penalty(max_length) bounds the score of a hypothesis; its
+    coverage penalty, at most 0, may yet become 0. With `beam_size` 1 the first end of sentence is
+    final, which makes the search greedy.
+
+    At the last allowed position only the end of sentence may follow, so all that is returned is
+    finished. Of equal scores, the one from the better hypothesis, then the smaller id, goes first.
+
+    Attributes:
+      beam_size: K, the width of the search.
+      alpha: exponent of the length penalty, >= 0, a number or float32 []; 0 compares plain
+        log-probabilities.
+      num_hypotheses: N <= K, number of hypotheses to return for a sentence.
+      beta: weight of the coverage penalty, >= 0.
+      constraints: which symbols may follow.
+    """
+
+    beam_size: int
+    alpha: float | tf.Tensor
+    num_hypotheses: int = 1
+    beta: float = 0.0
+    constraints: Constraints = dataclasses.field(default_factory=Constraints)
+
+    def initial_log_probs(self) -> list[float]:
+        """One hypothesis; the others would be the same."""
+        return [0.0, *[IMPOSSIBLE] * (self.beam_size - 1)]
+
+    def extend(self, state: State, logits: tf.Tensor, index: tf.Tensor, limits: Limits) -> State:
+        """Returns the state after the symbol at `index`."""
+        log_probs, parents, ids = self._best_candidates(state, logits, index, limits)
+        ends = ids == EOS_ID
+        end_log_probs = tf.where(ends, log_probs, IMPOSSIBLE)
+        finished_ids, finished_scores = self._finished(state, end_log_probs, parents, index)
+
+        # At most K of the 2K candidates are ends, so K others are left to live on.
+        live_log_probs, chosen = tf.math.top_k(
+            tf.where(ends, IMPOSSIBLE, log_probs), self.beam_size
+        )
+        parents, ids = (tf.gather(each, chosen, batch_dims=1) for each in (parents, ids))
+        done = self._is_done(live_log_probs, finished_scores, limits.max_lengths)
+        return State(
+            live_ids=written(tf.gather(state.live_ids, parents, batch_dims=1), index, ids),
+            previous_ids=ids,
+            # For good: while the batch goes on, a done sentence no longer changes.
+            live_log_probs=tf.where(done[:, None], IMPOSSIBLE, live_log_probs),
+            valid_slots=tf.gather(state.valid_slots, parents, batch_dims=1),
+            coverage=tf.gather(state.coverage, parents, batch_dims=1),
+            finished_ids=finished_ids,
+            finished_scores=finished_scores,
+        )
+
+    def _best_candidates(
+        self, state: State, logits: tf.Tensor, index: tf.Tensor, limits: Limits
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns log-probabilities, parents and ids of the best continuations, each [B, 2K]."""
+        beam_size, vocab_size = self.beam_size, logits.shape[-1]
+        # What is excluded keeps its share of the probability.
+        normaliser = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)  # [B, K, 1]
+        allowed = self.constraints.without_forbidden(logits, state.live_ids, index)
+        # A hypothesis's best 2K symbols besides padding and the end hold all it can contribute.
+        width = min(2 * beam_size + 2, vocab_size)
+        best_logits, ids = top_symbols(allowed, width)  # [B, K, width]
+        excluded = self.constraints.excluded(ids, index)
+        log_probs = tf.where(excluded, IMPOSSIBLE, best_logits - normaliser)
+
+        forced = self.constraints.forced_ids(index, limits)[:, None]  # [B, 1]
+        chosen = tf.tile(tf.maximum(forced, 0), [1, beam_size])[:, :, None]
+        forced_log_probs = tf.gather(logits, chosen, batch_dims=2) - normaliser  # [B, K, 1]
+        forced = forced[:, :, None]
+        first = tf.range(width) == 0
+        log_probs = tf.where(forced >= 0, tf.where(first, forced_log_probs, IMPOSSIBLE), log_probs)
+        ids = tf.where(forced >= 0, forced, ids)
+
+        log_probs += state.live_log_probs[:, :, None]
+        flat = [-1, beam_size * width]
+        log_probs, chosen = tf.math.top_k(tf.reshape(log_probs, flat), 2 * beam_size)
+        return log_probs, chosen // width, tf.gather(tf.reshape(ids, flat), chosen, batch_dims=1)
+
+    def _finished(
+        self, state: State, end_log_probs: tf.Tensor, parents: tf.Tensor, index: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns ids [B, N, L] and scores [B, N] of the best finished hypotheses so far."""
+        parents = parents[:, : self.beam_size]
+        penalty = length_penalty(tf.cast(index + 1, tf.float32), self.alpha)
+        new_scores = end_log_probs[:, : self.beam_size] / penalty
+        if self.beta:
+            penalties = self.beta * coverage_penalty(state.coverage)  # [B, K]
+            new_scores += tf.gather(penalties, parents, batch_dims=1)
+        new_ids = tf.gather(state.live_ids, parents, batch_dims=1)
+        new_ids = written(new_ids, index, tf.fill(tf.shape(parents), EOS_ID))
+        # The earlier ones first: of equals they win.
+        scores, chosen = tf.math.top_k(
+            tf.concat([state.finished_scores, new_scores], axis=1), self.num_hypotheses
+        )
+        ids = tf.concat([state.finished_ids, new_ids], axis=1)
+        return tf.gather(ids, chosen, batch_dims=1), scores
+
+    def _is_done(
+        self, live_log_probs: tf.Tensor, finished_scores: tf.Tensor, max_lengths: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns bool [B]: no live hypothesis can become better than the worst finished one."""
+        if self.beam_size == 1:
+            return finished_scores[:, 0] > IMPOSSIBLE
+        bound = live_log_probs[:, 0] / length_penalty(tf.cast(max_lengths, tf.float32), self.alpha)
+        return finished_scores[:, -1] >= bound
+
+
+# By default TensorFlow takes another one under XLA, and on other devices.
+_ALGORITHM = "philox"
+# Bits of a random integer that become a number from [0, 1): as many as float32 holds there.
+_RANDOM_BITS = 23
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """Draws outputs symbol by symbol, each on its own.
+
+    Scores are log-probabilities of the model, divided by the length penalty; how an output was
+    drawn does not affect them. The draws for a sentence depend on the seed and the sentence's
+    number only, not on the rest of the batch, nor on XLA.
+
+    Attributes:
+      num_hypotheses: N, number of outputs to draw for a sentence.
+      alpha: exponent of the length penalty, >= 0, a number or float32 [].
+      temperature: above 0; logits are divided by it before a symbol is drawn.
+      top_k: number of the likeliest symbols to draw from; 0 = all.
+      top_p: symbols are drawn from the fewest likeliest ones whose probabilities add up to this
+        (nucleus sampling, Holtzman et al., 2020); 1 = all. Without `top_k`, less than 1 sorts the
+        vocabulary at every symbol.
+      seed: of all draws.
+      constraints: which symbols may follow.
+    """
+
+    num_hypotheses: int
+    alpha: float | tf.Tensor = 0.0
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+    constraints: Constraints = dataclasses.field(default_factory=Constraints)
+
+    @property
+    def beam_size(self) -> int:
+        """One live hypothesis for each output."""
+        return self.num_hypotheses
+
+    def initial_log_probs(self) -> list[float]:
+        """All are live."""
+        return [0.0] * self.num_hypotheses
+
+    def extend(self, state: State, logits: tf.Tensor, index: tf.Tensor, limits: Limits) -> State:
+        """Returns the state after the symbol at `index`."""
+        ids = self._drawn(state, logits, index, limits)
+        log_probs = tf.gather(tf.nn.log_softmax(logits), ids, batch_dims=2)
+        live_log_probs = state.live_log_probs + log_probs
+        live_ids = written(state.live_ids, index, ids)
+        ends = (ids == EOS_ID) & (state.live_log_probs > IMPOSSIBLE)
+        scores = live_log_probs / length_penalty(tf.cast(index + 1, tf.float32), self.alpha)
+        return state._replace(
+            live_ids=live_ids,
+            previous_ids=ids,
+            live_log_probs=tf.where(ends, IMPOSSIBLE, live_log_probs),
+            finished_ids=tf.where(ends[:, :, None], live_ids, state.finished_ids),
+            finished_scores=tf.where(ends, scores, state.finished_scores),
+        )
+
+    def _drawn(
+        self, state: State, logits: tf.Tensor, index: tf.Tensor, limits: Limits
+    ) -> tf.Tensor:
+        """Returns a symbol for each hypothesis, int32 [B, K]."""
+        vocab_size = logits.shape[-1]
+        allowed = self.constraints.without_forbidden(logits, state.live_ids, index)
+        excluded = self.constraints.excluded(tf.range(vocab_size), index)
+        allowed = tf.where(excluded, IMPOSSIBLE, allowed)
+        share = self._uniform(limits.numbers, index)[:, :, None]
+        if not self.top_k and self.top_p == 1:
+            # In the order of their ids: to sort a vocabulary takes longer than all else here.
+            drawn = _quantile(tf.nn.softmax(allowed / self.temperature), share)
+        else:
+            best, ids = top_symbols(allowed, min(self.top_k or vocab_size, vocab_size))
+            probabilities = tf.nn.softmax(best / self.temperature)
+            before = tf.cumsum(probabilities, axis=2, exclusive=True)
+            rank = _quantile(tf.where(before < self.top_p, probabilities, 0.0), share)
+            drawn = tf.gather(ids, rank, batch_dims=2)
+        forced = self.constraints.forced_ids(index, limits)[:, None]
+        return tf.where(forced >= 0, forced, drawn)
+
+    def _uniform(self, numbers: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+        """Returns a number from [0, 1) for each hypothesis of each sentence, float32 [B, K]."""
+        random = tf.random.experimental
+
+        def of_sentence(number: tf.Tensor) -> tf.Tensor:
+            seed = random.stateless_fold_in([self.seed, 0], number, _ALGORITHM)
+            seed = random.stateless_fold_in(seed, index, _ALGORITHM)
+            shape, integers = [self.num_hypotheses], dict(minval=None, maxval=None, dtype=tf.int32)
+            # Integers, as XLA makes other fractions of the same bits than TensorFlow's kernel.
+            return tf.random.stateless_uniform(shape, seed, **integers, alg=_ALGORITHM)
+
+        bits = tf.map_fn(of_sentence, numbers, fn_output_signature=tf.int32)
+        bits = tf.bitwise.bitwise_and(bits, 2**_RANDOM_BITS - 1)
+        return tf.cast(bits, tf.float32) / 2**_RANDOM_BITS
+
+
+def _quantile(probabilities: tf.Tensor, share: tf.Tensor) -> tf.Tensor:
+    """Returns where the sum of probabilities [B, K, C] passes a share [B, K, 1]; never at a 0."""
+    possible = probabilities > 0
+    up_to = tf.cumsum(probabilities, axis=2)
+    passed = possible & (up_to > share * up_to[:, :, -1:])
+    indices = tf.range(probabilities.shape[-1])
+    first = tf.reduce_min(tf.where(passed, indices, indices[-1]), axis=2)
+    # Rounding may lead past the last one.
+    return tf.minimum(first, tf.reduce_max(tf.where(possible, indices, 0), axis=2))

@@ -1,0 +1,84 @@
+"""A text with references, translated as it is and then disturbed in several ways."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from t2t_keras.data.augmentation import disturbed
+from t2t_keras.decoding.file_job import translate_file, translation_settings
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.io.files import (
+    as_json,
+    check_outputs,
+    read_json,
+    sha256_of,
+    write_atomically,
+    write_json,
+)
+from t2t_keras.text.files import read_text
+
+
+class TranslatedFiles(NamedTuple):
+    """A translated text."""
+
+    kind: str  # How it was disturbed; "" = as it is.
+    source: str
+    reference: str
+    output: str
+    is_new: bool  # Whether no interrupted job had yielded it.
+
+
+def translate_disturbed(
+    translator: Translator,
+    source: str | Path,
+    reference: str | Path,
+    output: str | Path,
+    provenance: Mapping[str, Any],
+    kinds: Sequence[str],
+    reads: Sequence[str | Path] = (),
+    states: bool = False,
+    appends: Sequence[str | Path] = (),
+) -> Iterator[TranslatedFiles]:
+    """Translates a text, then disturbed by each kind of augmentation; yields each when complete.
+
+    Of a kind, OUTPUT.KIND are the translations, and OUTPUT.KIND.source and OUTPUT.KIND.reference
+    the disturbed text. The same call after an interruption translates only what is missing.
+
+    Args:
+      translator: translates.
+      source: as it is.
+      reference: for each of its lines.
+      output: file for the translations of the text as it is.
+      provenance: as of `translate_file`.
+      kinds: of `t2t_keras.data.augmentation`.
+      reads: as of `translate_file`.
+      states: as of `translate_file`, of the text as it is.
+      appends: files that the caller adds results to, which no output may replace.
+
+    Raises:
+      UserError: as `disturbed` and `translate_file`.
+    """
+    texts = {"": (str(source), str(reference), str(output))}
+    for kind in kinds:
+        name = f"{output}.{kind}"
+        texts[kind] = f"{name}.source", f"{name}.reference", name
+    record = Path(f"{output}.disturbed.json")
+    written = [path for kind in kinds for path in texts[kind]]
+    check_outputs([source, reference, *reads], [*written, record], appends)
+    files = {"source": sha256_of(Path(source)), "reference": sha256_of(Path(reference))}
+    made_from = as_json({**files, **provenance, **translation_settings(translator)})
+    earlier = read_json(record, "Delete it.", ("made_from", "done")) if record.exists() else {}
+    before = earlier["done"] if earlier.get("made_from") == made_from else ()
+    lines, done = (read_text(Path(source)), read_text(Path(reference))), []
+    for kind, paths in texts.items():
+        if kind:
+            for path, side in zip(paths, disturbed(kind, *lines), strict=False):
+                write_atomically(Path(path), "".join(f"{line}\n" for line in side).encode())
+        is_new = kind not in before or not Path(paths[-1]).exists()
+        if is_new:
+            others = dict(references=paths[1], reads=reads, states=states and not kind)
+            translate_file(translator, paths[0], paths[2], provenance, **others)
+        yield TranslatedFiles(kind, *paths, is_new)
+        done.append(kind)
+        write_json(record, {"made_from": made_from, "done": done})
+    record.unlink()

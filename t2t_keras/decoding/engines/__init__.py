@@ -1,1 +1,0 @@
-"""What a `Translator` searches with."""

@@ -1,1 +1,0 @@
-"""Decoding of whole files, resumable line by line."""

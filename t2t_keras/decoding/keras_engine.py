@@ -1,0 +1,521 @@
+"""The engine of this library: TensorFlow graphs that search and score with Keras's models."""
+
+import contextlib
+import copy
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_keras.decoding.batching import (
+    batches_at_once,
+    few_shapes,
+    padded,
+    parallel_batches,
+    shared_batches,
+)
+from t2t_keras.decoding.beam import (
+    BeamSearch,
+    Sampling,
+    coverage_penalty,
+    forbidden_sequences,
+    word_boundaries,
+)
+from t2t_keras.decoding.config import OF_SAMPLING, DecodeConfig
+from t2t_keras.decoding.engine import Engine, Output
+from t2t_keras.decoding.search import (
+    BLOCK_SIZE,
+    Cache,
+    Constraints,
+    Hypotheses,
+    Limits,
+    Scored,
+    SearchLoop,
+)
+from t2t_keras.environment import COMPILING, usable_cores
+from t2t_keras.errors import UserError
+from t2t_keras.layers.base import layout_of
+from t2t_keras.special_ids import EOS_ID, PADDING_ID
+from t2t_keras.text.tokenizer import Tokenizer
+
+_IDS = tf.TensorSpec([None, None], tf.int32)
+# Of single sentences: longer ones may need more than one compilation.
+LONGEST = 64
+
+
+def alignment_layer(layers: int) -> int:
+    """Returns the decoder layer, from 0, that aligns words as people do.
+
+    That is the last but one (Garg et al., 2019), but not the first of two: it has not yet looked at
+    the source when it asks (experiments/nested_markup/nested_fragments.py).
+    """
+    return layers - 2 if layers > 2 else layers - 1
+
+
+class Ensemble:
+    """Models of one vocabulary that choose each symbol together.
+
+    The probability of a symbol is the arithmetic mean of those of the models, so the scores of an
+    ensemble are log-probabilities as well. With coverage, a step also returns its attention over
+    the source.
+
+    Raises:
+      UserError: there is no model, or they have different vocabularies or radii of self-attention.
+    """
+
+    def __init__(self, models: Sequence, with_coverage: bool = False):
+        self.models = tuple(models)
+        self._with_coverage = with_coverage
+        if not self.models:
+            raise UserError("Expected at least one model, got none.", code="missing_argument")
+        for name, values in {
+            "vocab_size": {model.vocab_size for model in self.models},
+            "self_attention_radius": {model.config.self_attention_radius for model in self.models},
+        }.items():
+            if len(values) > 1:
+                raise UserError(
+                    f"The models of an ensemble must have the same {name}, got "
+                    f"{', '.join(map(str, sorted(values)))}.",
+                    code="models_differ",
+                )
+
+    def check_ids(self, source: np.ndarray, target: np.ndarray | None = None) -> None:
+        """Raises `UserError` where ids, of any shape, are not in their vocabulary."""
+        size = self.models[0].vocab_size
+        source_size = getattr(self.models[0], "source_vocab_size", None) or size
+        for ids, most in ((source, source_size), (target, size)):
+            if ids is not None and ids.size and not (ids.min() >= 0 and ids.max() < most):
+                raise UserError(
+                    f"Expected ids from 0 to {most - 1}, got {ids.min()} to {ids.max()}. Were they "
+                    f"made with another vocabulary?",
+                    code="other_vocabulary",
+                )
+
+    def start(self, source: tf.Tensor, block_size: int, hypotheses: int) -> Cache:
+        """Encodes source ids [B, S] and returns the cache of a search."""
+        parts, layout = [], layout_of(source)
+        for model in self.models:
+            memory, memory_mask = model.encode(source, layout, training=False)
+            kept = model.start_cache(memory, memory_mask, block_size, hypotheses, layout)
+            parts.append(Cache(kept, *map(kept.pop, ("past", "recent", "projection"))))
+        return Cache(*map(list, zip(*parts, strict=True)))
+
+    def step(
+        self,
+        previous: tf.Tensor,
+        index: tf.Tensor,
+        position: tf.Tensor,
+        valid_slots: tf.Tensor,
+        cache: Cache,
+    ) -> Scored:
+        """Scores the next symbol; see `loop.Step`."""
+        logits, kept, attention = [], [], []
+        for model, sentence, past, recent, projection in zip(self.models, *cache, strict=True):
+            parts = {**sentence, "past": past, "recent": recent, "projection": projection}
+            scores, extended, *weights = model.decode_step(
+                previous, index, parts, position, valid_slots, self._with_coverage
+            )
+            logits.append(scores)
+            kept.append(extended["recent"])
+            attention += tf.nest.flatten(weights)
+        if self._with_coverage:
+            # The mean over models, layers and heads, [B, K, S].
+            means = [tf.reduce_mean(tf.cast(each, tf.float32), axis=1) for each in attention]
+            mean = tf.add_n(means) / len(means)
+        else:
+            mean = tf.zeros([*tf.unstack(tf.shape(previous)), 0])
+        return Scored(self._mean(logits), kept, mean)
+
+    def log_probs(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Returns the log-probability of each target symbol given those before it, float32 [B, T].
+
+        Rows of ids [B, S] and [B, T] have their end of sentence, then padding, which gets 0.
+        """
+        inputs = {"source": source, "target": target}
+        logits = self._mean([model(inputs, training=False) for model in self.models])
+        found = -tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
+        return tf.where(target != PADDING_ID, found, 0.0)
+
+    def covered(self, source: tf.Tensor) -> tf.Tensor:
+        """Returns the coverage at the start, float32 [B, S]: 1 where nothing may attend to."""
+        hidden = source == PADDING_ID
+        if not any(model.config.source_end for model in self.models):
+            # As `Transformer.encode` hides it, nothing attends to the end.
+            hidden |= tf.pad(source[:, 1:] == EOS_ID, [[0, 0], [1, 0]])
+        return tf.cast(hidden, tf.float32)
+
+    def coverage_penalties(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Returns the `coverage_penalty` of targets, float32 [B], as a search computes it."""
+        layers = []
+        for model in self.models:
+            cross = model.attention_weights({"source": source, "target": target})["cross"]
+            layers += tf.unstack(tf.reduce_mean(cross, axis=2), axis=1)  # [B, T, S] each
+        mean = tf.add_n(layers) / len(layers)
+        is_token = tf.cast(target != PADDING_ID, tf.float32)[:, :, None]
+        coverage = self.covered(source) + tf.reduce_sum(mean * is_token, axis=1)
+        return coverage_penalty(coverage)
+
+    def next_logits(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Returns unnormalised log-probabilities of what may stand last in targets, [B, V].
+
+        Rows of ids, source [B, S] and target [B, T], have no padding; the last ids of targets do
+        not matter.
+        """
+        inputs = {"source": source, "target": target}
+        return self._mean([model(inputs, training=False)[:, -1] for model in self.models])
+
+    def _mean(self, logits: list[tf.Tensor]) -> tf.Tensor:
+        """Returns unnormalised log-probabilities of the mean distribution."""
+        if len(logits) == 1:
+            return logits[0]
+        log_probs = tf.stack([tf.nn.log_softmax(each) for each in logits])
+        return tf.reduce_logsumexp(log_probs, axis=0)
+
+
+class Search:
+    """Searches for outputs of source ids, by one TensorFlow function, `graph`, for all shapes.
+
+    It can be called in a graph as well.
+    """
+
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        config: DecodeConfig,
+        constraints: Constraints,
+    ):
+        self._ensemble, self._config, self._constraints = ensemble, config, constraints
+        scalar, numbers = tf.TensorSpec([], tf.float32), tf.TensorSpec([None], tf.int32)
+        # There is nothing to convert for autograph, and looking for it took most of the start.
+        self.graph = tf.function(
+            self._decode, input_signature=[_IDS, _IDS, numbers, scalar], autograph=False
+        )
+
+    def __call__(
+        self,
+        source: tf.Tensor,
+        prefixes: tf.Tensor | None = None,
+        numbers: tf.Tensor | None = None,
+        alpha: float | tf.Tensor | None = None,
+    ) -> Hypotheses:
+        """Searches, or draws.
+
+        Args:
+          source: int32 [B, S], each row with its end of sentence, then padding.
+          prefixes: int32 [B, P], how each output begins, then padding; default: no prefixes.
+          numbers: int32 [B], which tell lines apart in sampling; default: 0 to B - 1.
+          alpha: exponent of the length penalty, >= 0; default: the setting.
+
+        Returns:
+          The requested hypotheses: ids int32 [B, N, L], scores float32 [B, N].
+
+        Raises:
+          UserError: an id is not in the vocabulary. In a graph, nothing is checked.
+        """
+        if tf.executing_eagerly():
+            begins = None if prefixes is None else np.asarray(prefixes)
+            self._ensemble.check_ids(np.asarray(source), begins)
+        source = tf.convert_to_tensor(source)
+        return self.graph(
+            source,
+            tf.zeros_like(source[:, :0]) if prefixes is None else prefixes,
+            tf.range(tf.shape(source)[0]) if numbers is None else numbers,
+            self._config.alpha if alpha is None else alpha,
+        )
+
+    def _decode(
+        self, source: tf.Tensor, prefixes: tf.Tensor, numbers: tf.Tensor, alpha: tf.Tensor
+    ) -> Hypotheses:
+        config = self._config
+        lengths = tf.math.count_nonzero(source != PADDING_ID, axis=1, dtype=tf.int32)
+        max_lengths = tf.minimum(lengths + config.extra_length, config.max_length or tf.int32.max)
+        # A row of nothing but padding is there for its shape only, and ends at once.
+        max_lengths = tf.where(lengths == 0, 1, max_lengths)
+        if config.coverage_penalty:
+            covered = self._ensemble.covered(source)
+        else:
+            covered = tf.zeros([tf.shape(source)[0], 0])
+        scoring = dict(
+            num_hypotheses=config.num_hypotheses, alpha=alpha, constraints=self._constraints
+        )
+        if config.samples:
+            rule = Sampling(**scoring, **{name: getattr(config, name) for name in OF_SAMPLING})
+        else:
+            rule = BeamSearch(config.beam_size, beta=config.coverage_penalty, **scoring)
+        window = self._ensemble.models[0].config.self_attention_radius  # All have the same.
+        loop = SearchLoop(self._ensemble.step, rule, BLOCK_SIZE, window, config.xla)
+        cache = self._ensemble.start(source, BLOCK_SIZE, rule.beam_size)
+        return loop.run(cache, Limits(max_lengths, prefixes, numbers, covered))
+
+
+class Scorer:
+    """Force-decodes pairs in batches of similar length, some in parallel.
+
+    All methods take ids of sources and of their translations, int32 arrays with their ends of
+    sentence. They yield the number of each pair with what was computed for it, in any order, and
+    raise `UserError` if a model computes NaN or an id is not in the vocabulary. So many batches
+    are computed `at_once`.
+    """
+
+    def __init__(self, ensemble: Ensemble, config: DecodeConfig, at_once: int):
+        self._ensemble, self.config, self.batches_at_once = ensemble, config, at_once
+        # One graph each for all shapes; it keeps only the attention that it returns. There is
+        # nothing to convert for autograph, and looking for it took most of the start.
+        (
+            self._log_probs,
+            self._attention,
+            self._cross_attention,
+            self._next_logits,
+            self._coverage_penalties,
+        ) = (
+            tf.function(function, input_signature=[_IDS, _IDS], autograph=False)
+            for function in (
+                ensemble.log_probs,
+                self._all_attention,
+                self._mean_cross_attention,
+                ensemble.next_logits,
+                ensemble.coverage_penalties,
+            )
+        )
+
+    def log_probs(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yields log-probabilities of the symbols of each target, float32 [target]."""
+        for number, found, _, n in self._pairs(self._log_probs, sources, targets):
+            yield number, found[:n]
+
+    def next_symbols(self, source: np.ndarray, prefix: np.ndarray, count: int) -> list[int]:
+        """See `Engine`."""
+        arrays = padded([source]), padded([np.append(prefix, np.int32(EOS_ID))])
+        self._ensemble.check_ids(*arrays)
+        logits = self._next_logits(*arrays).numpy()[0]
+        _check_finite(logits)
+        logits[[PADDING_ID, EOS_ID]] = -np.inf
+        return np.argsort(-logits, kind="stable")[: min(count, len(logits) - 2)].tolist()
+
+    def attention(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """Yields "encoder", "decoder" and "cross" of `AttentionWeights`, of one model only."""
+        self.check_attention()
+        for number, found, m, n in self._pairs(self._attention, sources, targets):
+            sizes = {"encoder": (m, m), "decoder": (n, n), "cross": (n, m)}
+            yield number, {name: found[name][:, :, :q, :k] for name, (q, k) in sizes.items()}
+
+    def cross_attention(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Yields float32 [target, source], the mean over heads of `alignment_layer`, and models."""
+        for number, found, m, n in self._pairs(self._cross_attention, sources, targets):
+            yield number, found[:n, :m]
+
+    def check_attention(self) -> None:
+        """Raises `UserError` if there are several models: each has its own attention."""
+        if (count := len(self._ensemble.models)) > 1:
+            raise UserError(
+                f"Attention needs one model, got an ensemble of {count}. Give one checkpoint.",
+                code="not_supported",
+            )
+
+    def _pairs(
+        self, graph: Callable, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, Any, int, int]]:
+        """Yields number, row of the arrays that a graph computes, and lengths of each pair."""
+
+        def compute(batch: list[int]) -> Any:
+            arrays = [padded([side[number] for number in batch]) for side in (sources, targets)]
+            self._ensemble.check_ids(*arrays)
+            found = tf.nest.map_structure(lambda x: x.numpy(), graph(*arrays))
+            _check_finite(*tf.nest.flatten(found))
+            return found
+
+        lengths = list(zip(map(len, sources), map(len, targets), strict=True))
+        at_once = self.batches_at_once
+        batches = shared_batches(dict(enumerate(map(max, lengths))), self.config, at_once)
+        for batch, found in parallel_batches(compute, batches, at_once):
+            for row, number in enumerate(batch):
+                yield (
+                    number,
+                    tf.nest.map_structure(lambda x, row=row: x[row], found),
+                    *lengths[number],
+                )
+
+    def _all_attention(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self._ensemble.models[0].attention_weights({"source": source, "target": target})
+
+    def _mean_cross_attention(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        found = []
+        for model in self._ensemble.models:
+            cross = model.attention_weights({"source": source, "target": target})["cross"]
+            found.append(tf.reduce_mean(cross[:, alignment_layer(cross.shape[1])], axis=1))
+        return tf.add_n(found) / len(found)
+
+
+def _check_finite(*arrays: np.ndarray) -> None:
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise UserError(
+            "The model computes NaN or infinite values: its weights are damaged, or its "
+            "training diverged. Use another checkpoint.",
+            code="not_finite",
+        )
+
+
+class CompiledMeanwhile:
+    """Searches by XLA once that is compiled for a shape, and until then has no answer.
+
+    The first sentence of a shape is searched in a thread, which compiles what such sentences need.
+    One thread at a time does so: TensorFlow would keep all its own waiting for several.
+
+    Attributes:
+      search: the `Search` by XLA, which compiles at its first call for a shape.
+    """
+
+    def __init__(self, ensemble: Ensemble, constraints: Constraints, config: DecodeConfig):
+        self.search = Search(ensemble, dataclasses.replace(config, xla=True), constraints)
+        # XLA keeps compiled code under a name that counts all that TensorFlow has made before: made
+        # here, it is the same in the next process.
+        self.search.graph.get_concrete_function()
+        self._threads: dict[tuple, threading.Thread] = {}
+        self._compiled: set[tuple] = set()
+        self._beginning, self._compiling = threading.Lock(), threading.Lock()
+
+    def __call__(
+        self, source: np.ndarray, prefixes: np.ndarray, numbers: np.ndarray
+    ) -> Hypotheses | None:
+        """Returns what `Search` finds for sentences [1, S] of up to `LONGEST` tokens, or None."""
+        arguments = source, prefixes, numbers
+        if source.shape[1] > LONGEST:
+            return None
+        shape = source.shape, prefixes.shape
+        if shape in self._compiled:
+            return self.search(*arguments)
+        with self._beginning:
+            if shape not in self._threads:
+                thread = threading.Thread(None, self._compile, COMPILING, (shape, arguments))
+                self._threads[shape] = thread
+                thread.start()
+        return None
+
+    def _compile(self, shape: tuple, arguments: tuple) -> None:
+        # What cannot be compiled, for lack of memory, goes on without.
+        with self._compiling, contextlib.suppress(Exception):
+            self.search(*arguments)
+            self._compiled.add(shape)
+
+    def wait(self) -> None:
+        """Waits until everything that was begun is compiled."""
+        for thread in [*self._threads.values()]:
+            thread.join()
+
+
+class KerasEngine(Scorer, Engine):
+    """Searches with Keras's models, whose weights are read at every call.
+
+    Args:
+      models: a model, or several that search together.
+      tokenizer: of their outputs.
+      config: how to search.
+      forbidden: words or phrases that no output may contain, see `forbidden_sequences`.
+
+    Attributes:
+      search: the `Search` of outputs for ids.
+      for_one: the same for single sentences, `CompiledMeanwhile`, or None.
+
+    Raises:
+      UserError: the models do not fit together.
+    """
+
+    def __init__(
+        self,
+        models,
+        tokenizer: Tokenizer,
+        config: DecodeConfig,
+        forbidden: Sequence[str] = (),
+    ):
+        ensemble = Ensemble(
+            models if isinstance(models, Sequence) else [models],
+            with_coverage=config.coverage_penalty > 0,
+        )
+        phrases = ()
+        if forbidden:
+            phrases = forbidden_sequences(forbidden, tokenizer), word_boundaries(tokenizer)
+        constraints = Constraints(config.min_length, *phrases)
+        super().__init__(ensemble, config, _batches_at_once(config))
+        self.models = ensemble.models
+        self.search = Search(ensemble, config, constraints)
+        self._searches = ensemble, constraints
+        compiles = config.xla_for_one and not config.xla
+        self.for_one = CompiledMeanwhile(*self._searches, config) if compiles else None
+        self._with_all: KerasEngine | None = None
+        self._making = threading.Lock()
+
+    def with_all_hypotheses(self) -> "KerasEngine":
+        """See `Engine`."""
+        if self.config.returns_all:
+            return self
+        with self._making:
+            if self._with_all is None:
+                ensemble, constraints = self._searches
+                config = dataclasses.replace(self.config, return_beams=True)
+                found = copy.copy(self)
+                found.config = config
+                found.search = Search(ensemble, config, constraints)
+                found.for_one = self.for_one and CompiledMeanwhile(ensemble, constraints, config)
+                self._with_all = found
+            return self._with_all
+
+    def outputs(
+        self, sources: Sequence[np.ndarray], prefixes: Sequence[np.ndarray], numbers: Sequence[int]
+    ) -> list[list[Output]]:
+        """See `Engine`."""
+        config, count = self.config, len(sources)
+        alone = self.for_one if count == 1 else None
+        shape = few_shapes(sources, config.batch_tokens) if config.xla or alone else ()
+        source, begins = padded(sources, *shape), padded(prefixes, *shape)
+        arguments = source, begins, np.pad(np.int32(numbers), (0, len(source) - count))
+        found = (alone and alone(*arguments)) or self.search(*arguments)
+        ids, scores = (each.numpy()[:count] for each in found)
+        if np.isnan(scores).any() or not np.isfinite(scores[:, 0]).all():
+            raise UserError(
+                "No translation is possible: each one contains a forbidden phrase, or the model "
+                "computes NaN. Forbid less; or, if nothing is forbidden, use another checkpoint: "
+                "this one's weights are damaged, or its training diverged.",
+                code="not_finite",
+            )
+        return [
+            [Output(*each) for each in zip(*row, strict=True) if np.isfinite(each[1])]
+            for row in zip(ids, scores, strict=True)
+        ]
+
+    def scores(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, float]]:
+        """See `Engine`."""
+        penalties: dict[int, float] = {}
+        if beta := self.config.coverage_penalty:
+            pairs = self._pairs(self._coverage_penalties, sources, targets)
+            penalties = {number: beta * float(penalty) for number, penalty, *_ in pairs}
+        for number, score in super().scores(sources, targets):
+            yield number, score + penalties.get(number, 0.0)
+
+
+def _batches_at_once(config: DecodeConfig) -> int:
+    on_gpu = not config.batches_at_once and tf.config.get_visible_devices("GPU")
+    return 1 if on_gpu else batches_at_once(config)
+
+
+def share_cores(config: DecodeConfig) -> None:
+    """Lets each product use only its batch's share of the cores.
+
+    This holds for the whole process: for a command, not for a user of the library. It has no effect
+    after TensorFlow has computed anything, as its threads exist then.
+    """
+    at_once = _batches_at_once(config)
+    if at_once > 1 and config.lines_at_once > 1:
+        with contextlib.suppress(RuntimeError):
+            cores = max(usable_cores() // at_once, 1)
+            tf.config.threading.set_intra_op_parallelism_threads(cores)

@@ -1,0 +1,346 @@
+"""The search for outputs: ids in, hypotheses out.
+
+`Constraints` restrict all outputs; `Limits` restrict those of one sentence.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_keras.special_ids import EOS_ID, PADDING_ID
+
+BLOCK_SIZE = 8
+
+
+IMPOSSIBLE = -float("inf")
+# As the first symbol of a forbidden sequence, stands for each of `Constraints.boundaries`.
+BOUNDARY = -2
+_ANY = -1
+
+# XLA compiles for each shape. Slots of the past come in this number, doubled as often as needed ...
+_XLA_SLOTS = 128
+# ... the longest output is this, doubled as often as needed ...
+_XLA_LENGTH = 64
+# ... and done sentences are dropped when only one in so many still goes on.
+_XLA_SHRINKS = 4
+
+
+class Limits(NamedTuple):
+    """Constraints of each sentence."""
+
+    max_lengths: tf.Tensor  # int32 [B], the most symbols of an output with its end; >= 1
+    prefixes: tf.Tensor  # int32 [B, P], how an output begins, then padding
+    numbers: tf.Tensor  # int32 [B], which tell sentences apart in sampling
+    # float32 [B, S], attention that each source position already has: 1 at padding, else 0.
+    # S = 0 without a coverage penalty.
+    covered: tf.Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Constraints:
+    """Constraints of all sentences."""
+
+    # The fewest symbols of an output with its end, where its `Limits` allow them.
+    min_length: int = 1
+    # Sequences of symbols that no output may contain; one that begins with `BOUNDARY` is forbidden
+    # only after one of `boundaries`.
+    forbidden: tuple[tuple[int, ...], ...] = ()
+    boundaries: tuple[int, ...] = ()  # Symbols; padding stands for the start of the output.
+
+    def forced_ids(self, index: tf.Tensor, limits: Limits) -> tf.Tensor:
+        """Returns the only symbol that is allowed at `index`, int32 [B]; -1 = any."""
+        # One more column, for all positions after the longest prefix.
+        prefixes = tf.pad(limits.prefixes, [[0, 0], [0, 1]], constant_values=PADDING_ID)
+        column = tf.minimum(index, tf.shape(limits.prefixes)[1])
+        begun = tf.gather(prefixes, column, axis=1)
+        begun = tf.where(begun == PADDING_ID, _ANY, begun)
+        return tf.where(index >= limits.max_lengths - 1, EOS_ID, begun)
+
+    def excluded(self, ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+        """Returns which symbols may not stand at `index`: padding, and the end too early."""
+        too_early = index < self.min_length - 1
+        return (ids == PADDING_ID) | ((ids == EOS_ID) & too_early)
+
+    def without_forbidden(
+        self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor
+    ) -> tf.Tensor:
+        """Returns logits [B, K, V] with -inf for what would complete a forbidden sequence.
+
+        The symbols before `index`, int32 [], are those of live_ids, int32 [B, K, L].
+        """
+        if not self.forbidden:
+            return logits
+        longest = max(map(len, self.forbidden))
+        # [phrases, longest - 1], what stands before the last symbol, _ANY where that is shorter.
+        before = tf.constant(
+            [[_ANY] * (longest - len(ids)) + list(ids[:-1]) for ids in self.forbidden], tf.int32
+        )
+        last = tf.constant([ids[-1] for ids in self.forbidden], tf.int32)
+        # Before the first symbol stands padding.
+        padding = [[0, 0], [0, 0], [longest - 1, 0]]
+        padded = tf.pad(live_ids, padding, constant_values=PADDING_ID)
+        window = tf.gather(padded, index + tf.range(longest - 1), axis=2)
+        is_boundary = np.isin(np.arange(logits.shape[-1]), self.boundaries)
+        after_one = tf.gather(tf.constant(is_boundary), window)[:, :, None] & (before == BOUNDARY)
+        fits = (before == _ANY) | (window[:, :, None] == before) | after_one
+        completes = tf.reduce_all(fits, axis=3)  # [B, K, phrases]
+        batch_size, beam_size, phrases = tf.unstack(tf.shape(completes))
+        rows = tf.repeat(tf.range(batch_size * beam_size), phrases)
+        indices = tf.stack([rows, tf.tile(last, [batch_size * beam_size])], axis=1)
+        highest = tf.reshape(tf.where(completes, IMPOSSIBLE, -IMPOSSIBLE), [-1])
+        flat = tf.reshape(logits, [-1, logits.shape[-1]])
+        return tf.reshape(tf.tensor_scatter_nd_min(flat, indices, highest), tf.shape(logits))
+
+
+class Cache(NamedTuple):
+    """What a search keeps: nested structures of tensors [B, ...], one row for each sentence."""
+
+    sentence: Any  # computed once for a sentence, such as keys and values of its source
+    past: Any  # tensors [B, ?, slots, ...] of earlier positions; given without any slot
+    recent: Any  # the same structure, with K slots for each position of a block
+    shared: Any = ()  # computed once for all sentences
+
+
+class Scored(NamedTuple):
+    """What a step returns."""
+
+    logits: tf.Tensor  # float32 [B, K, V], unnormalised log-probabilities of the symbol at `index`
+    recent: Any  # `Cache.recent` with the new position
+    attention: tf.Tensor  # float32 [B, K, S], over the source; S = 0 where no rule needs it
+
+
+# step(previous, index, position, valid_slots, cache) -> Scored, for B sentences of K hypotheses:
+#   previous     int32 [B, K], the symbols chosen last; padding at index 0, where there are none
+#   index        int32 [], position in the output that is scored
+#   position     int32 [], position in `cache.recent`: its slots are position · K + 0 .. K - 1
+#   valid_slots  bool [B, K, slots of past + slots of recent], the slots of each hypothesis's own
+#                positions, the new one included
+#   cache        a `Cache`
+Step = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, Cache], Scored]
+
+
+class Hypotheses(NamedTuple):
+    """The results: of a beam search best first, of sampling in the order of the draws.
+
+    Where fewer than N hypotheses exist, scores are -inf, and ids only padding.
+    """
+
+    ids: tf.Tensor  # int32 [B, N, L], with the end of sentence, then padding; L is the steps needed
+    scores: tf.Tensor  # float32 [B, N], log-probability / length penalty - coverage penalty
+
+
+class State(NamedTuple):
+    """What the loop carries; L is the longest output allowed to any sentence."""
+
+    live_ids: tf.Tensor  # int32 [B, K, L], padding from the next position on
+    previous_ids: tf.Tensor  # int32 [B, K], the last of live_ids
+    live_log_probs: tf.Tensor  # float32 [B, K], ordered as `Hypotheses`; -inf: no such hypothesis
+    valid_slots: tf.Tensor  # bool [B, K, slots], those of each live hypothesis's positions
+    coverage: tf.Tensor  # float32 [B, K, S], each live hypothesis's sum of `Scored.attention`
+    finished_ids: tf.Tensor  # int32 [B, N, L]
+    finished_scores: tf.Tensor  # float32 [B, N], likewise
+
+
+# A `BeamSearch` or a `Sampling`: how the continuations of hypotheses are chosen.
+#   beam_size            K, number of live hypotheses of a sentence
+#   num_hypotheses       N, number of finished ones that are kept
+#   initial_log_probs()  [K], 0, or -inf for no hypothesis
+#   extend(state, logits [B, K, V], index, limits) -> the state after the symbol at `index`
+Rule = Any
+
+
+class _Sentences(NamedTuple):
+    """The sentences that are not done, b of B."""
+
+    rows: tf.Tensor  # int32 [b], their rows in the batch
+    limits: Limits
+    fixed: Any  # `Cache.sentence`
+    past: Any  # `Cache.past`
+    positions: tf.Tensor  # int32 [b, 1, slots], the position in the output that a slot belongs to
+    state: State
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchLoop:
+    """Decodes sentences until each is done.
+
+    The keys and values that a hypothesis has computed for a position stay where they were written:
+    in a slot of the position and of the hypothesis's rank in the beam. When hypotheses change
+    ranks, only the table of valid slots changes. After every block of positions the slots that no
+    live hypothesis needs are dropped, and so are the sentences that are done.
+
+    Attributes:
+      step: scores the next symbol, see `Step`.
+      rule: chooses among the continuations of hypotheses.
+      block_size: number of positions that `Cache.recent` has slots for.
+      attention_window: number of positions before its own that a step attends to; 0 = all.
+      xla: whether blocks are compiled by XLA, again for each number of sentences, length of the
+        source, and doubling of the longest output and of the number of slots.
+    """
+
+    step: Step
+    rule: Rule
+    block_size: int
+    attention_window: int = 0
+    xla: bool = False
+
+    def run(self, cache: Cache, limits: Limits) -> Hypotheses:
+        """Searches block after block: inside a block shapes are fixed."""
+
+        def fill(*arguments):
+            # What of `shared` no step needs is not computed.
+            return self._fill_block(*arguments, cache.shared)
+
+        if self.xla:
+            fill = tf.function(fill, jit_compile=True, autograph=False)
+        sentences = self._drop_slots(tf.constant(0), self._start(cache, limits))
+        results = Hypotheses(sentences.state.finished_ids, sentences.state.finished_scores)
+
+        def some_left(_, sentences: _Sentences, __) -> tf.Tensor:
+            return tf.size(sentences.rows) > 0
+
+        def search_on(index: tf.Tensor, sentences: _Sentences, results: Hypotheses):
+            count = tf.size(sentences.rows)
+            recent = tf.nest.map_structure(lambda x: x[:count], cache.recent)
+            index, sentences = fill(index, sentences, recent)
+            rows, state = sentences.rows[:, None], sentences.state
+            results = Hypotheses(
+                tf.tensor_scatter_nd_update(results.ids, rows, state.finished_ids),
+                tf.tensor_scatter_nd_update(results.scores, rows, state.finished_scores),
+            )
+            return index, self._drop_slots(index, self._drop_done(sentences)), results
+
+        start = (tf.constant(0), sentences, results)
+        free = tf.nest.map_structure(lambda x: tf.TensorShape([None, *x.shape[1:]]), sentences)
+        free = free._replace(
+            past=tf.nest.map_structure(_free_slots, sentences.past),
+            positions=_free_slots(sentences.positions),
+            state=free.state._replace(valid_slots=_free_slots(sentences.state.valid_slots)),
+        )
+        fixed = tf.nest.map_structure(lambda x: x.shape, results)
+        index, _, results = tf.while_loop(
+            some_left, search_on, start, shape_invariants=(tf.TensorShape([]), free, fixed)
+        )
+        return Hypotheses(results.ids[:, :, :index], results.scores)
+
+    def _start(self, cache: Cache, limits: Limits) -> _Sentences:
+        """Empty hypotheses, as many as the rule starts with."""
+        batch_size, beam_size = tf.shape(limits.max_lengths)[0], self.rule.beam_size
+        # An empty batch has no longest output.
+        longest = tf.maximum(tf.reduce_max(limits.max_lengths), 1)
+        if self.xla:
+            longest = _next_size(longest, _XLA_LENGTH)
+        finished = [batch_size, self.rule.num_hypotheses]
+        return _Sentences(
+            rows=tf.range(batch_size),
+            limits=limits,
+            fixed=cache.sentence,
+            past=cache.past,
+            positions=tf.zeros([batch_size, 1, 0], tf.int32),
+            state=State(
+                live_ids=tf.fill([batch_size, beam_size, longest], PADDING_ID),
+                previous_ids=tf.fill([batch_size, beam_size], PADDING_ID),
+                live_log_probs=tf.tile([self.rule.initial_log_probs()], [batch_size, 1]),
+                valid_slots=tf.zeros([batch_size, beam_size, 0], tf.bool),
+                coverage=tf.tile(limits.covered[:, None], [1, beam_size, 1]),
+                finished_ids=tf.fill([*finished, longest], PADDING_ID),
+                finished_scores=tf.fill(finished, IMPOSSIBLE),
+            ),
+        )
+
+    def _fill_block(
+        self, index: tf.Tensor, sentences: _Sentences, recent: Any, shared: Any
+    ) -> tuple[tf.Tensor, _Sentences]:
+        """Searches until `recent` is full or nothing is live; then it belongs to the past."""
+        beam_size = self.rule.beam_size
+        slots = self.block_size * beam_size
+        positions = index + tf.range(slots) // beam_size
+        positions = tf.tile(positions[None, None], [tf.size(sentences.rows), 1, 1])
+        positions = tf.concat([sentences.positions, positions], axis=2)
+        valid_slots = tf.pad(sentences.state.valid_slots, [[0, 0], [0, 0], [0, slots]])
+
+        def unfinished(position: tf.Tensor, state: State, _) -> tf.Tensor:
+            return (position < self.block_size) & tf.reduce_any(state.live_log_probs > IMPOSSIBLE)
+
+        def extend(position: tf.Tensor, state: State, recent: Any) -> tuple[tf.Tensor, State, Any]:
+            now = index + position
+            all_slots = tf.shape(positions)[2]
+            new_slots = all_slots - slots + position * beam_size
+            own = tf.range(all_slots) == new_slots + tf.range(beam_size)[:, None]
+            state = state._replace(valid_slots=state.valid_slots | own)
+            seen = state.valid_slots
+            if self.attention_window:
+                seen &= positions >= now - self.attention_window
+            cache = Cache(sentences.fixed, sentences.past, recent, shared)
+            scored = self.step(state.previous_ids, now, position, seen, cache)
+            state = state._replace(coverage=state.coverage + scored.attention)
+            state = self.rule.extend(state, scored.logits, now, sentences.limits)
+            return position + 1, state, scored.recent
+
+        state = sentences.state._replace(valid_slots=valid_slots)
+        position, state, recent = tf.while_loop(unfinished, extend, (tf.constant(0), state, recent))
+        past = tf.nest.map_structure(
+            lambda old, new: tf.concat([old, new], axis=2), sentences.past, recent
+        )
+        return index + position, sentences._replace(past=past, positions=positions, state=state)
+
+    def _drop_done(self, sentences: _Sentences) -> _Sentences:
+        """Drops sentences without a live hypothesis; under XLA, when they are many."""
+        live = tf.reduce_any(sentences.state.live_log_probs > IMPOSSIBLE, axis=1)
+        count = tf.math.count_nonzero(live, dtype=tf.int32)
+        size = tf.size(sentences.rows)
+        if self.xla:
+            few = size // _XLA_SHRINKS
+            count = tf.where(count > few, size, tf.minimum(count, 1) * few)
+
+        def drop() -> _Sentences:
+            rows = tf.argsort(tf.where(live, 0, 1), stable=True)[:count]
+            return tf.nest.map_structure(lambda x: tf.gather(x, rows), sentences)
+
+        return tf.cond(count == size, lambda: sentences, drop)
+
+    def _drop_slots(self, index: tf.Tensor, sentences: _Sentences) -> _Sentences:
+        """Drops the slots that no live hypothesis needs from `index` on."""
+        state = sentences.state
+        used = state.valid_slots & (state.live_log_probs > IMPOSSIBLE)[:, :, None]
+        used = tf.reduce_any(used, axis=1)
+        if self.attention_window:
+            used &= sentences.positions[:, 0] >= index - self.attention_window
+        count = tf.reduce_max(tf.math.count_nonzero(used, axis=1, dtype=tf.int32))
+        # The used ones first; both kinds in their order.
+        kept = tf.argsort(tf.where(used, 0, 1), stable=True)
+        unused = None
+        if self.xla:
+            count = _next_size(count, _XLA_SLOTS)
+            unused = tf.maximum(count - tf.shape(used)[1], 0)
+        kept = kept[:, :count]
+
+        def keep(x: tf.Tensor) -> tf.Tensor:
+            x = tf.gather(x, kept, axis=2, batch_dims=1)
+            if unused is None:
+                return x
+            return tf.pad(x, [[0, 0], [0, 0], [0, unused]] + [[0, 0]] * (len(x.shape) - 3))
+
+        return sentences._replace(
+            past=tf.nest.map_structure(keep, sentences.past),
+            positions=keep(sentences.positions),
+            state=state._replace(valid_slots=keep(state.valid_slots)),
+        )
+
+
+def written(sequences: tf.Tensor, index: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    """Returns sequences [B, K, L] with ids [B, K] at `index`."""
+    return tf.where(tf.range(tf.shape(sequences)[2]) == index, ids[:, :, None], sequences)
+
+
+def _next_size(count: tf.Tensor, smallest: int) -> tf.Tensor:
+    """Returns the first of smallest, 2 · smallest, 4 · smallest, ... that is not below `count`."""
+    sizes = smallest * 2 ** tf.range(31 - smallest.bit_length(), dtype=tf.int32)
+    return tf.gather(sizes, tf.searchsorted(sizes, count[None])[0])
+
+
+def _free_slots(x: tf.Tensor) -> tf.TensorShape:
+    return tf.TensorShape([None, x.shape[1], None, *x.shape[3:]])

@@ -1,1 +1,0 @@
-"""Search for outputs: ids in, hypotheses out."""

@@ -1,0 +1,540 @@
+"""Files: complete or absent, bounded and inside their folder, JSON records, checks of outputs.
+
+TensorFlow writes a checkpoint or a SavedModel to the given path, but reads the path as a pattern:
+`exp[1]` then names the folder `exp1`, and a backslash vanishes.
+
+Files that an earlier command wrote into a run, as translations, may be replaced.
+"""
+
+import contextlib
+import fcntl
+import fnmatch
+import glob
+import hashlib
+import json
+import os
+import re
+import secrets
+import socket
+import stat
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from t2t_keras.errors import UserError, brief, nearest
+
+# Far above every vocabulary and record; weights have no such limit.
+MOST_BYTES = 1 << 26
+# No setting is nested as deep, and no file of settings has as many values.
+_MOST_DEPTH = 64
+_MOST_NODES = 1_000_000
+_LONGEST_NAME = 255
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """Opens a regular file for reading; does not wait for the writer of a FIFO.
+
+    Raises:
+      UserError: it is a device, a FIFO or a socket.
+      OSError: it cannot be opened.
+    """
+    descriptor = os.open(path, _FLAGS)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        # For a folder, `fdopen` raises IsADirectoryError.
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise _not_a_file(path)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _not_a_file(path: str | Path) -> UserError:
+    return UserError(
+        f"{path} is a device, a FIFO or a socket: expected a file. Put the file there.",
+        code="not_a_file",
+    )
+
+
+def read_bounded(path: str | Path, most: int = MOST_BYTES) -> bytes:
+    """Returns the content of a regular file of at most `most` bytes.
+
+    Raises:
+      UserError: it is larger, or not a regular file.
+      OSError: it cannot be read.
+    """
+    with open_regular(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise UserError(
+            f"{path} is too large: expected at most {most:,} bytes. Give the right file.",
+            code="file_too_large",
+        )
+    return content
+
+
+def check_regular(paths: Iterable[Path]) -> None:
+    """Raises `UserError` for a device, a FIFO or a socket among paths."""
+    for path in paths:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise _not_a_file(path)
+
+
+def inside(folder: Path, name: object) -> Path:
+    """Returns the path of a file that a record in the same folder names.
+
+    Raises:
+      UserError: the name is invalid, or leads out of the folder.
+    """
+    if not isinstance(name, str) or not name or "\0" in name or len(name) > _LONGEST_NAME:
+        raise UserError(
+            f"{folder}: expected the name of a file in this folder, got {brief(name)}.",
+            code="bad_file_name",
+        )
+    path = Path(os.path.normpath(name))
+    if path.is_absolute() or path.parts[:1] in ((), (os.pardir,)):
+        raise UserError(
+            f"{folder}: expected a file inside this folder, got {brief(name)}. Put the file into "
+            f"the folder, and name it without a path.",
+            code="outside_folder",
+        )
+    return folder / path
+
+
+class TreeBound:
+    """Counts the values of nested settings as a tree: a value that is shared counts each time.
+
+    Forty lists, each of which holds the next one twice, take little memory, but a walk through
+    them never ends.
+    """
+
+    def __init__(self, origin: str):
+        self._origin, self._nodes = origin, 0
+
+    def check(self, depth: int) -> None:
+        """Counts one more value; a `UserError` where there are too many, or they are too deep."""
+        self._nodes += 1
+        if depth > _MOST_DEPTH or self._nodes > _MOST_NODES:
+            raise UserError(
+                f"{self._origin}: expected at most {_MOST_NODES:,} values, nested at most "
+                f"{_MOST_DEPTH} deep, got more. Save the settings without the nested ones.",
+                code="too_many_values",
+            )
+
+
+_RUN = "run.json"
+_CHECKPOINT = ".safetensors"
+_SAVED_MODEL = (
+    "a SavedModel: t2t_keras.load_export reads it from Python, and TensorFlow Serving serves it to "
+    "t2t-query-server. Commands read the run that it was exported from"
+)
+# By a file in the folder; the first match counts.
+_KINDS = {
+    "t2t_keras.json": "an export for CTranslate2: t2t-decoder, t2t-translate-file and t2t-filter "
+    "read it with --engine=ctranslate2, and t2t-serve reads it as it is",
+    "saved_model.pb": _SAVED_MODEL,
+    "task.json": "an export for KerasHub. Commands read the run that it was exported from",
+    "model.onnx": "an export for ONNX Runtime. Commands read the run that it was exported from",
+    "model.tflite": "an export for LiteRT. Commands read the run that it was exported from",
+    "manifest.json": "generated data: give its parent folder as --data_dir",
+}
+_EXPECTED = "Expected the folder that t2t-trainer, t2t-avg-all or t2t-import wrote."
+
+
+def not_a_run(path: str | Path) -> str:
+    """Says what a path is if it is not a run, and what to give instead."""
+    path = Path(path)
+    if not path.is_dir():
+        if path.with_name(f"{path.name}{_CHECKPOINT}").exists() or path.suffix == _CHECKPOINT:
+            return (
+                f"{path} is a checkpoint: give its folder, {path.parent}, as the run, and {path} "
+                f"as --checkpoint_path."
+            )
+        what = "a file" if path.exists() else "not there"
+        near = nearest(path.name, _runs_in(path.parent)) if not path.exists() else ""
+        return f"{path} is {what}.{near} {_EXPECTED}"
+    newest = [path, *(child for child in path.iterdir() if child.name.isdecimal())]
+    for folder in newest:
+        for name, kind in _KINDS.items():
+            if (folder / name).is_file():
+                return f"{path} is {kind}."
+    if runs := _runs_in(path):
+        shown = ", ".join(str(path / name) for name in runs[:5])
+        return f"{path} is not a run, but contains runs: give one of them, such as {shown}."
+    return f"{path} is not a run: it has no {_RUN}. {_EXPECTED}"
+
+
+def _runs_in(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    return sorted(child.name for child in folder.iterdir() if (child / _RUN).is_file())
+
+
+TEMPORARY_SUFFIX = ".partial"
+_SECONDS_TO_LOCK = 60
+
+
+@contextlib.contextmanager
+def replaced_atomically(path: Path) -> Iterator[BinaryIO]:
+    """Opens a temporary file to write to; syncs it and renames it to `path` if all goes well.
+
+    Several processes may write the same file: the last one wins. What killed ones left is removed.
+    After an error, such as `OSError`, nothing of it is left, and an older file stays.
+    """
+    _remove_abandoned(path)
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
+    try:
+        with temporary.open("wb") as file:
+            lock(file)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Removes temporary files of killed processes; those of a living one are locked."""
+    for other in path.parent.glob(f"{glob.escape(path.name)}.{'?' * 8}{TEMPORARY_SUFFIX}"):
+        with contextlib.suppress(OSError), other.open("rb") as file:
+            # A new one may not have its lock yet.
+            old = time.time() - other.stat().st_mtime > _SECONDS_TO_LOCK
+            if old and lock(file):
+                other.unlink()
+
+
+def lock(file: BinaryIO) -> bool | None:
+    """Locks a file until it is closed or its process ends.
+
+    Returns whether this process has the lock, None where the file system has no locks.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def write_atomically(path: Path, content: bytes) -> dict[str, int | str]:
+    """Writes a file and returns its record for a manifest: {"size": bytes, "sha256": hex}.
+
+    Its directory is made where it is missing. A file that cannot be written, as on a full disk, is
+    a `UserError`, and nothing of it is left.
+    """
+    make_parent(path)
+    try:
+        with replaced_atomically(path) as file:
+            file.write(content)
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be written: {error.strerror} ({len(content):,} bytes). Make room "
+            f"or give another directory, then run the same command again.",
+            code="not_written",
+        ) from error
+    return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def make_parent(path: Path) -> None:
+    """Makes the directory of a file; a `UserError` names what cannot be made."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"{path.parent} cannot be made: {error.strerror}.", code="not_written"
+        ) from error
+
+
+def check_parent(path: Path) -> None:
+    """Makes the directory of a file and tries to write there: before long work, not after it."""
+    make_parent(path)
+    try:
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise UserError(
+            f"Nothing can be written in {path.parent}: {error.strerror}. Give another directory.",
+            code="not_written",
+        ) from error
+
+
+def sha256_of(path: Path) -> str:
+    """Returns the SHA-256 of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def damaged_files(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Returns "name (missing)" or "name (differs)" for each file that is not as recorded.
+
+    The record of each file, by name, is what `write_atomically` returned.
+    """
+    damaged = []
+    for name, record in files.items():
+        path = directory / name
+        if not path.exists():
+            damaged.append(f"{name} (missing)")
+        elif path.stat().st_size != record["size"] or sha256_of(path) != record["sha256"]:
+            damaged.append(f"{name} (differs)")
+    return damaged
+
+
+_LOCK_FILE = ".lock"
+
+
+def write_json(path: Path, content: Any, indent: int | None = 2) -> dict[str, int | str]:
+    """Writes JSON and a line feed atomically; see `write_atomically`."""
+    text = json.dumps(content, indent=indent, ensure_ascii=False) + "\n"
+    # A lone surrogate, as in the name of a file that is not UTF-8, becomes its escape in JSON.
+    return write_atomically(path, text.encode("utf-8", errors="backslashreplace"))
+
+
+def read_json(path: Path, advice: str, keys: Iterable[str] = ()) -> dict[str, Any]:
+    """Reads a JSON object that must have some keys; a `UserError` ends with `advice`."""
+    try:
+        content = json.loads(read_bounded(path))
+    except UserError as error:
+        raise UserError(f"{error} {advice}", code=error.code) from error
+    except (OSError, ValueError, RecursionError) as error:
+        reason = f"{type(error).__name__}: {brief(error)}"
+        raise UserError(
+            f"Cannot read {path} ({reason}). {advice}",
+            code="not_read" if isinstance(error, OSError) else "damaged_file",
+        ) from error
+    if not isinstance(content, dict):
+        raise UserError(
+            f"{path}: expected a JSON object, got {type(content).__name__}. {advice}",
+            code="damaged_file",
+        )
+    missing = [key for key in keys if key not in content]
+    if missing:
+        raise UserError(
+            f"{path}: expected {', '.join(map(repr, missing))} in it. {advice}", code="damaged_file"
+        )
+    return content
+
+
+def as_json(content: Any) -> Any:
+    """Returns what reading `content` back from a JSON file would give, to compare with one."""
+    return json.loads(json.dumps(content))
+
+
+def differences(recorded: Mapping[str, Any], requested: Mapping[str, Any]) -> list[str]:
+    """Returns a line for each setting that differs, in the order of `recorded`."""
+    return [
+        f"{name}: recorded {recorded.get(name)}, requested {requested.get(name)}"
+        for name in {**recorded, **requested}
+        if recorded.get(name) != requested.get(name)
+    ]
+
+
+@contextlib.contextmanager
+def locked_directory(directory: str | Path, what: str) -> Iterator[BinaryIO]:
+    """Keeps other processes from writing into a directory, which is made where it is missing.
+
+    Readers are not locked out. The system frees the lock when its owner ends, however it ends. A
+    file system without locks lets everybody in. `what` names the command in the `UserError` that
+    others get; the file that is locked is what is yielded.
+    """
+    path = Path(directory) / _LOCK_FILE
+    make_parent(path)
+    try:
+        file = path.open("a+b", buffering=0)
+    except OSError as error:
+        raise UserError(
+            f"Cannot write in {directory}: {error.strerror}. Give another directory.",
+            code="not_written",
+        ) from error
+    with file:
+        if lock(file) is False:
+            file.seek(0)
+            owner = file.read(200).decode("utf-8", errors="replace").strip() or "another process"
+            raise UserError(
+                f"{directory} is in use by {owner}. Wait until it ends, or give another directory.",
+                code="in_use",
+            )
+        with contextlib.suppress(OSError):  # As on a full disk; it only informs.
+            file.truncate(0)
+            file.write(f"{what}, process {os.getpid()} on {socket.gethostname()}\n".encode())
+        yield file
+
+
+def last_writer(directory: str | Path) -> str:
+    """Returns the command that locked a directory last, or "" where none has."""
+    with contextlib.suppress(OSError):
+        content = (Path(directory) / _LOCK_FILE).read_bytes()
+        return content.decode("utf-8", errors="replace").partition(",")[0]
+    return ""
+
+
+_PATTERN = re.compile(r"[\[\]*?\\]")
+
+
+@contextlib.contextmanager
+def plain_path(path: str | Path) -> Iterator[str]:
+    """Yields a path to the same files without pattern characters.
+
+    `path` is a file, a folder, or the prefix of files, up to a dot in their names. If it has such
+    characters, the path yielded leads to symbolic links in a temporary folder.
+
+    Raises:
+      UserError: the path of the temporary folder has such characters too.
+    """
+    path = Path(path)
+    if not _PATTERN.search(str(path)):
+        yield str(path)
+        return
+    with tempfile.TemporaryDirectory(prefix="t2t_keras-") as folder:
+        if _PATTERN.search(folder):
+            raise UserError(
+                f"TensorFlow would read {path} as a pattern, and the temporary folder {folder} "
+                f"too: expected one of them without any of []*?\\. Rename the folder, or set "
+                f"TMPDIR to another one.",
+                code="path_is_a_pattern",
+            )
+        names = f"{glob.escape(path.name)}.*"
+        for file in [path] if path.exists() else path.parent.glob(names):
+            suffix = file.name.removeprefix(path.name)
+            (Path(folder) / f"linked{suffix}").symlink_to(file.absolute())
+        yield str(Path(folder) / "linked")
+
+
+STANDARD_STREAM = "-"
+
+# Files by which a folder is recognised, the first that is there. Exports have a manifest as well.
+_MARKERS = {
+    "run.json": "a run",
+    "t2t_keras.json": "a model for another program",
+    "task.json": "a model for another program",
+    "model.onnx": "a model for another program",
+    "model.tflite": "a model for another program",
+    "saved_model.pb": "an export",
+    "manifest.json": "generated data",
+    "unfinished.json": "generated data",
+}
+VOCABULARY_FILES = tuple(
+    f"vocab{side}.{kind}"
+    for kind in ("model", "pieces", "subwords", "words")
+    for side in ("", ".source")
+)
+# Names of the files in such folders, and in those below.
+_RESERVED = (
+    *_MARKERS,
+    *VOCABULARY_FILES,
+    "model.bin",
+    "*.weights.h5",
+    "config.json",
+    "metadata.json",
+    "preprocessor.json",
+    "*tokenizer.json",
+    "vocabulary.spm",
+    "*_vocabulary.json",
+    "model.ckpt-*",
+    "evaluations.json",
+    "microbatch.json",
+    "has_saved",
+    "events.out.tfevents.*",
+    "scalars.jsonl",
+    ".lock",
+    *(f"{split}-*.{kind}" for split in ("train", "dev", "test") for kind in ("np[yz]", "json")),
+    *(f"{split}.{side}.txt" for split in ("dev", "test") for side in ("source", "target")),
+)
+_RESULTS = "results.jsonl"
+_PACKED = (".gz", ".bz2", ".xz", ".zst")
+
+
+def is_stream(path: str | Path) -> bool:
+    """Returns whether a path is "-" (standard input or output), a device or a pipe."""
+    path = Path(path)
+    return str(path) == STANDARD_STREAM or (path.exists() and not path.is_file())
+
+
+def check_folder(folder: str | Path, kind: str) -> None:
+    """Raises `UserError` if the folder for one of the `_MARKERS` holds another of them."""
+    if (found := _kind(Path(folder))) not in ("", kind):
+        raise UserError(
+            f"{folder} contains {found}: expected a folder of its own for {kind}.",
+            code="output_belongs_to_other",
+        )
+
+
+def check_outputs(
+    reads: Iterable[str | Path],
+    writes: Iterable[str | Path],
+    appends: Iterable[str | Path] = (),
+) -> None:
+    """Raises `UserError` if an output would replace an input, another output, or what must stay.
+
+    Of a folder that the command reads (a run, generated data), its own files count. It replaces
+    what it writes, streams aside; `appends` are files of results that it adds lines to.
+    """
+    taken: dict[object, tuple[str, str]] = {}
+    for path in map(Path, reads):
+        for file in _own_files(path) if path.is_dir() else [path]:
+            if str(file) != STANDARD_STREAM:
+                taken[_identity(file)] = "output_is_input", f"it is also an input ({file})"
+    for paths, results in ((writes, (_RESULTS,)), (appends, ())):
+        for path in map(Path, paths):
+            if path.is_dir():
+                raise UserError(
+                    f"{path} is a folder: expected the name of a file, as {path}/out.",
+                    code="is_a_folder",
+                )
+            if is_stream(path):
+                continue
+            if path.suffix.lower() in _PACKED:
+                raise UserError(
+                    f"{path} would not be packed: expected a name for unpacked output. Give "
+                    f"{path.with_suffix('')}, and pack the file afterwards.",
+                    code="packed_output",
+                )
+            identity = _identity(path)
+            if owner := _owner(path, results):
+                taken[identity] = "output_belongs_to_other", owner
+            if identity in taken:
+                code, reason = taken[identity]
+                raise UserError(f"Cannot write to {path}: {reason}. Give another name.", code=code)
+            taken[identity] = "output_twice", "it is another output"
+
+
+def _own_files(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if _is_reserved(path.name)]
+
+
+def _is_reserved(name: str, more: tuple[str, ...] = ()) -> bool:
+    return any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in (*_RESERVED, *more))
+
+
+def _kind(folder: Path) -> str:
+    """Returns what a folder holds, "" if it is nothing of ours; others have manifests too."""
+    for name, kind in _MARKERS.items():
+        file = folder / name
+        if file.is_file() and (name != "manifest.json" or b'"splits"' in file.read_bytes()):
+            return kind
+    return ""
+
+
+def _owner(path: Path, more: tuple[str, ...]) -> str:
+    """Returns why a run, data or an export needs the file, "" if none does."""
+    path = Path(os.path.realpath(path))
+    for folder in path.parents:
+        kind = _kind(folder)
+        hard_linked = kind and _identity(path) in map(_identity, _own_files(folder))
+        if kind and (kind == "an export" or _is_reserved(path.name, more) or hard_linked):
+            return f"{path.name} belongs to {kind} in {folder}"
+    return ""
+
+
+def _identity(path: Path) -> object:
+    """Returns what all names of one file have in common."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return os.path.realpath(path)
+    return stat.st_dev, stat.st_ino

@@ -1,0 +1,207 @@
+"""BLEU and chrF by sacrebleu, in the conventions that papers report.
+
+| convention | what BLEU is computed on |
+|---|---|
+| `sacrebleu` | plain text, tokenised by sacreBLEU: comparable everywhere |
+| `tokenised` | text tokenised by Moses's tokeniser, as by multi-bleu.perl |
+| `compound_split` | the same by tensor2tensor's get_ende_bleu.sh, as the papers of its line |
+
+That script replaces some Unicode punctuation of the translations by ASCII, as Moses's
+replace-unicode-punctuation.perl does, and splits words at their hyphens, which makes more n-grams
+match. Its reference, newstest2014.tok.de, has ASCII double quotes for the German ones, which
+no tool of Moses makes of them (https://github.com/tensorflow/tensor2tensor/issues/317). The low
+quote of a translation stays, so a phrase in German quotes matches the reference at its end only.
+"""
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from sacrebleu.metrics import BLEU, CHRF
+
+from t2t_keras.errors import UserError, nearest
+from t2t_keras.registry import METRICS
+
+CONVENTIONS = ("tokenised", "compound_split")
+
+_DOUBLE_QUOTES = str.maketrans(dict.fromkeys("„“”‟", '"'))
+_HYPHEN_IN_WORD = re.compile(r"(\S)-(\S)")
+
+
+class ConventionScore(NamedTuple):
+    """BLEU under one convention."""
+
+    bleu: float  # Of the corpus, 0 .. 100.
+    signature: str  # What it was computed with, in sacrebleu's words.
+
+
+def convention_bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    convention: str,
+    language: str,
+    lowercase: bool = False,
+) -> ConventionScore:
+    """Scores translations under the convention `tokenised` or `compound_split`.
+
+    Args:
+      hypotheses: the translations, plain text.
+      references: line N is the reference of hypothesis N.
+      convention: one of the two.
+      language: code of the translations' language, whose abbreviations the tokeniser knows.
+      lowercase: whether to ignore case.
+
+    Raises:
+      UserError: another convention, or a language that sacremoses does not know.
+    """
+    if convention not in CONVENTIONS:
+        raise UserError(
+            f"There is no convention '{convention}'.{nearest(convention, CONVENTIONS)} There are: "
+            f"{', '.join(CONVENTIONS)}.",
+            code="unknown_name",
+        )
+    # Its tables of characters take a third of a second, which few commands need.
+    import sacremoses
+    from sacremoses.corpus import NonbreakingPrefixes
+
+    languages = NonbreakingPrefixes().available_langs
+    if language not in languages:  # as which sacremoses would take English
+        raise UserError(
+            f"The convention {convention} tokenises by language: expected that of the "
+            f"translations, as de, got {language!a}.{nearest(language, languages)}",
+            code="bad_value",
+        )
+    tokenizer = sacremoses.MosesTokenizer(lang=language)
+    tokenisation = f"moses-{language}-sacremoses-{sacremoses.__version__}"
+    finish = str
+    if convention == "compound_split":
+        normalizer = sacremoses.MosesPunctNormalizer()
+        hypotheses = map(normalizer.replace_unicode_punct, hypotheses)
+        references = (line.translate(_DOUBLE_QUOTES) for line in references)
+        finish = split_compounds
+        tokenisation += "-unicode-punct-replaced-ref-quotes-ascii-compounds-split"
+    hypotheses, references = (
+        [finish(tokenizer.tokenize(line, return_str=True)) for line in side]
+        for side in (hypotheses, references)
+    )
+    # As multi-bleu.perl: no smoothing. `force` is sacreBLEU's consent to tokenised text.
+    metric = BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
+    score = metric.corpus_score(hypotheses, [references]).score
+    signature = str(metric.get_signature()).replace("tok:none", f"tok:{tokenisation}")
+    return ConventionScore(score, signature)
+
+
+def split_compounds(line: str) -> str:
+    """Returns tokenised text with words split at their hyphens, as get_ende_bleu.sh does."""
+    return _HYPHEN_IN_WORD.sub(r"\1 ##AT##-##AT## \2", line)
+
+
+# Those that need neither a further package nor a download.
+TOKENIZATIONS = ("13a", "char", "intl", "none", "zh")
+
+
+@dataclasses.dataclass(frozen=True)
+class TranslationScore:
+    """How well hypotheses match references; all scores are 0 .. 100, `str()` gives the report."""
+
+    bleu: float  # Of the corpus.
+    bleu_signature: str  # What it was computed with, in sacrebleu's words.
+    chrf: float  # Of the corpus, chrF2.
+    chrf_signature: str  # What it was computed with, in sacrebleu's words.
+    report: str  # A line each, with signature, n-gram precisions and brevity penalty.
+    conventions: Mapping[str, ConventionScore]  # By name, those requested; also in the report.
+    # The value of each registered metric that was requested, by name; also in the report.
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.report
+
+    @property
+    def main(self) -> tuple[str, float]:
+        """Name and value of the score to follow while training."""
+        return "bleu", self.bleu
+
+
+def check_tokenization(name: str) -> None:
+    """Raises `UserError` unless BLEU can be computed with this tokenisation."""
+    if name not in TOKENIZATIONS:
+        raise UserError(
+            f"There is no tokenisation {name!a}.{nearest(name, TOKENIZATIONS)} There are: "
+            f"{', '.join(TOKENIZATIONS)}.",
+            code="unknown_name",
+        )
+
+
+def bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    tokenize: str = "13a",
+    lowercase: bool = False,
+    conventions: Sequence[str] = (),
+    language: str = "",
+    more_references: Sequence[Sequence[str]] = (),
+) -> TranslationScore:
+    """Scores translations against one reference each, or several.
+
+    Args:
+      hypotheses: the translations, plain text.
+      references: line N is the reference of hypothesis N.
+      tokenize: sacrebleu's tokenisation for BLEU: "13a" (default), "intl", "zh", "char", or "none"
+        for text that is already tokenised. chrF needs none.
+      lowercase: whether to ignore case, in all scores.
+      conventions: others to score under as well: "tokenised", "compound_split".
+      language: code of the translations' language, which these need.
+      more_references: further references, each as `references`; conventions take none.
+
+    Raises:
+      UserError: no lines, a different number of them, an unknown tokenisation or convention.
+    """
+    check_tokenization(tokenize)
+    for lines in (references, *more_references):
+        if len(hypotheses) != len(lines):
+            raise UserError(
+                f"Expected as many translations as references, line by line; got "
+                f"{len(hypotheses)} translations and {len(lines)} references.",
+                code="unequal_counts",
+            )
+    if conventions and more_references:
+        raise UserError(
+            f"The conventions {', '.join(conventions)} take one reference, got "
+            f"{1 + len(more_references)}. Leave the convention out, or give one reference.",
+            code="bad_arguments",
+        )
+    if not hypotheses:
+        raise UserError("There are no lines to score.", code="no_text")
+    scores, signatures, lines = [], [], []
+    # Text that looks tokenised makes sacreBLEU warn; "none" says that it is.
+    bleu_metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
+    for metric in (bleu_metric, CHRF(lowercase=lowercase)):
+        score = metric.corpus_score(list(hypotheses), [*map(list, (references, *more_references))])
+        # sacrebleu completes a signature while it scores.
+        signatures.append(str(metric.get_signature()))
+        scores.append(score.score)
+        lines.append(score.format(width=2, signature=signatures[-1]))
+    others = {}
+    for name in conventions:
+        score = others[name] = convention_bleu(hypotheses, references, name, language, lowercase)
+        lines.append(f"BLEU ({name})|{score.signature} = {score.bleu:.2f}")
+    report = "\n".join(lines)
+    return TranslationScore(scores[0], signatures[0], scores[1], signatures[1], report, others)
+
+
+def with_metrics(
+    score: TranslationScore,
+    names: Sequence[str],
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    sources: Sequence[str],
+) -> TranslationScore:
+    """Returns a score with the values of registered metrics added, by their names.
+
+    Raises:
+      UserError: there is no such metric.
+    """
+    values = {name: float(METRICS[name](hypotheses, references, sources)) for name in names}
+    report = "\n".join([score.report, *(f"{name} = {value:.4g}" for name, value in values.items())])
+    return dataclasses.replace(score, metrics=values, report=report)

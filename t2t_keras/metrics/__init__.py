@@ -1,1 +1,0 @@
-"""Scores of text: BLEU and chrF, in the conventions that papers report."""

@@ -1,0 +1,533 @@
+"""Constituency trees: read from treebanks, cleaned, and written as symbols.
+
+tensor2tensor's S NP NNP /NP VP VBZ /VP /S, with brackets, which no word of a tree can contain: no
+word is taken for a symbol, nor a tag for a constituent. The root, TOP, is left out.
+
+NLTK takes `(NN two words)` for a tree, and its errors name no file and no line.
+
+So that millions of trees are never in memory together, a chunk says only where its trees begin.
+"""
+
+import codecs
+import dataclasses
+import enum
+import functools
+import itertools
+import operator
+import os
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_keras.errors import UserError
+from t2t_keras.text.files import line_name, reading
+from t2t_keras.text.sources import OfCorpus
+
+# The label above a whole sentence, as in (TOP (S ...)).
+ROOT = "TOP"
+
+
+class Tree(NamedTuple):
+    """A constituent, or a word with its tag."""
+
+    label: str  # Of the constituent, e.g. "NP"; or the tag of the word, e.g. "NN".
+    children: tuple["Tree", ...] = ()  # From left to right; none below a word.
+    word: str = ""  # "" for a constituent.
+
+
+class Step(enum.Enum):
+    """A step of a walk through a tree."""
+
+    OPEN = enum.auto()
+    WORD = enum.auto()
+    CLOSE = enum.auto()
+
+
+def walk(tree: Tree) -> Iterator[tuple[Step, Tree]]:
+    """Yields the nodes in the order of the text: OPEN and CLOSE of constituents, and WORDs."""
+    open_step, word_step, close_step = Step
+    stack: list[Tree | None] = [tree]
+    opened: list[Tree] = []
+    while stack:
+        node = stack.pop()
+        if node is None:
+            yield close_step, opened.pop()
+        elif node.word:
+            yield word_step, node
+        else:
+            yield open_step, node
+            opened.append(node)
+            stack.append(None)
+            stack.extend(node.children[::-1])
+
+
+def leaves(tree: Tree) -> list[Tree]:
+    """Returns the words with their tags, from left to right."""
+    return [node for step, node in walk(tree) if step is Step.WORD]
+
+
+def words(tree: Tree) -> list[str]:
+    """Returns the words, from left to right."""
+    return [leaf.word for leaf in leaves(tree)]
+
+
+def bracketed(tree: Tree) -> str:
+    """Returns the tree on one line, as treebanks have it: (TOP (NP (NN Results)))."""
+    spelling = {Step.OPEN: " ({0}", Step.WORD: " ({0} {1})", Step.CLOSE: ")"}
+    parts = (spelling[step].format(node.label, node.word) for step, node in walk(tree))
+    return "".join(parts)[1:]
+
+
+def retagged(tree: Tree, tags: Iterable[str]) -> Tree:
+    """Returns a tree with other tags on its words."""
+    builder, remaining = TreeBuilder(), iter(tags)
+    for step, node in walk(tree):
+        if step is Step.OPEN:
+            builder.open(node.label)
+        elif step is Step.CLOSE:
+            builder.close()
+        else:
+            builder.add(Tree(next(remaining), (), node.word))
+    return builder.roots[0]
+
+
+class TreeBuilder:
+    """Makes trees from left to right."""
+
+    def __init__(self):
+        self.roots: list[Tree] = []  # The complete trees.
+        self.open_labels: list[str] = []  # Of the open constituents, the innermost last.
+        # The children of each open constituent, below all of them the complete trees.
+        self._children: list[list[Tree]] = [self.roots]
+
+    def open(self, label: str) -> None:
+        """Begins a constituent."""
+        self.open_labels.append(label)
+        self._children.append([])
+
+    def add(self, tree: Tree) -> None:
+        """Adds a word or a whole tree to the innermost open constituent."""
+        self._children[-1].append(tree)
+
+    def close(self, keep_empty: bool = True) -> Tree:
+        """Ends the innermost open constituent, adds it where it stands, and returns it."""
+        tree = Tree(self.open_labels.pop(), tuple(self._children.pop()))
+        if tree.children or keep_empty:
+            self.add(tree)
+        return tree
+
+
+# The tag of a word that the model gave none, from the Penn Treebank's guidelines.
+UNKNOWN_TAG = "XX"
+
+_SYMBOL = re.compile(r"\((?P<label>[^\s()]+)(?P<tag>\))?|/(?P<closed>[^\s()]+)\)", re.ASCII)
+# With the bracket that follows, if any: then it is the label of a constituent.
+_LABEL = re.compile(rb"\(([^\s()]*)\s*(?=(\()?)")
+_SPELLING = {Step.OPEN: "({}", Step.WORD: "({})", Step.CLOSE: "/{})"}
+_ESCAPES = str.maketrans({"(": "-LRB-", ")": "-RRB-"})
+
+
+def symbols(tree: Tree) -> list[str]:
+    """Returns a tree as symbols, its root left out if that is TOP."""
+    found = [_SPELLING[step].format(node.label) for step, node in walk(tree)]
+    return found[1:-1] if tree.label == ROOT and not tree.word else found
+
+
+def is_tag(symbol: str, known: Collection[str] = ()) -> bool:
+    """Returns whether a symbol is a word's tag; `known` as for `rebuilt`."""
+    return (not known or symbol in known) and _kind(symbol)[0] is Step.WORD
+
+
+def symbols_in(text: bytes) -> frozenset[str]:
+    """Returns the symbols of the trees in a text in brackets, when cleaned, without parsing it."""
+    labels = {
+        (category(label.decode("utf-8", "replace")), step)
+        for label, bracket in set(_LABEL.findall(text))
+        for step in ((Step.OPEN, Step.CLOSE) if bracket else (Step.WORD,))
+    }
+    labels -= {(ROOT, Step.OPEN), (ROOT, Step.CLOSE)}
+    return frozenset(
+        _SPELLING[step].format(label) for label, step in labels if label not in ("", EMPTY_ELEMENT)
+    )
+
+
+def symbols_among(pieces: Iterable[str]) -> frozenset[str]:
+    """Returns the symbols among the pieces of a vocabulary, each behind its space character."""
+    return frozenset(piece[1:] for piece in pieces if _SYMBOL.fullmatch(piece[1:]))
+
+
+def words_of(line: str) -> list[str]:
+    """Returns the words of a line, split at ASCII white space, with brackets as -LRB- and -RRB-."""
+    return symbols_of(line.translate(_ESCAPES))
+
+
+def symbols_of(output: str) -> list[str]:
+    """Returns a model's output, split as by `words_of`, since alignments count both sides alike."""
+    return re.findall(r"\S+", output, re.ASCII)
+
+
+def rebuilt(
+    output: Sequence[str],
+    words: Sequence[str],
+    known: Collection[str] = (),
+    alignment: Sequence[tuple[int, int]] | None = None,
+) -> tuple[Tree, Counter]:
+    """Returns the tree over some words that symbols describe, whatever the symbols are.
+
+    Symbols that describe no tree are repaired. Closing an outer constituent closes the inner ones;
+    closing a label that is not open closes the innermost constituent. A word without a tag gets XX
+    and is put after the word before it, or at the start before the first word with a tag. A tag
+    without a word and a constituent without words are dropped.
+
+    `known` are the symbols of the vocabulary; () = whatever is spelled as a symbol. A model can
+    write a piece of a word right after a bracket, and make up the label "NPdog". `alignment` has
+    pairs (word, symbol), both rising: the word of each tag. A tag that is in no pair has no word.
+    None: the tags are those of one word after the other.
+
+    Returns:
+      The tree, its root TOP, with exactly these words; and the number of repairs of each kind.
+    """
+    builder, repairs = TreeBuilder(), Counter()
+    builder.open(ROOT)
+    kinds = [_kind(each) if not known or each in known else (None, "") for each in output]
+    if alignment is None:
+        tags = (number for number, (kind, _) in enumerate(kinds) if kind is Step.WORD)
+        alignment = list(enumerate(tags))
+    spans = _word_spans(alignment, len(words))
+    if not output and words:
+        repairs["empty output"] += 1
+    for number, (kind, label) in enumerate(kinds):
+        if kind is Step.OPEN:
+            builder.open(label)
+        elif kind is Step.CLOSE:
+            _close(builder, label, repairs)
+        elif kind is None:
+            repairs["unknown symbol"] += 1
+        elif number in spans:
+            first, tagged, end = spans[number]
+            for index in range(first, end):
+                builder.add(Tree(label if index == tagged else UNKNOWN_TAG, (), words[index]))
+        else:
+            repairs["tag without a word"] += 1
+    if not spans:
+        for word in words:
+            builder.add(Tree(UNKNOWN_TAG, (), word))
+    if len(spans) < len(words):
+        repairs["word without a tag"] += len(words) - len(spans)
+    while len(builder.open_labels) > 1:
+        _end(builder, repairs)
+        repairs["constituent not closed"] += 1
+    return builder.close(), repairs
+
+
+def _word_spans(alignment: Iterable[tuple[int, int]], words: int) -> dict[int, tuple]:
+    """Returns the words to put at each tag: the first, the tag's own, the one after the last."""
+    pairs = [pair for pair in alignment if pair[0] < words]
+    ends = [*(word for word, _ in pairs[1:]), words]
+    return {
+        symbol: (first, word, end)
+        for (word, symbol), first, end in zip(pairs, [0, *ends], ends, strict=False)
+    }
+
+
+@functools.lru_cache(maxsize=4096)
+def _kind(symbol: str) -> tuple[Step | None, str]:
+    """Returns the step and the label that a symbol stands for; None for no symbol."""
+    match = _SYMBOL.fullmatch(symbol)
+    if match is None:
+        return None, ""
+    if match["closed"]:
+        return Step.CLOSE, match["closed"]
+    return Step.WORD if match["tag"] else Step.OPEN, match["label"]
+
+
+def _close(builder: TreeBuilder, label: str, repairs: Counter) -> None:
+    """Ends the constituent that a closing symbol stands for; never the root, which has none."""
+    labels = builder.open_labels[1:]
+    if not labels:
+        repairs["closed but never opened"] += 1
+    elif label not in labels:
+        repairs["closed by another label"] += 1
+        _end(builder, repairs)
+    else:
+        inner = labels[::-1].index(label)
+        for _ in range(inner + 1):
+            _end(builder, repairs)
+        repairs += Counter({"constituent not closed": inner})
+
+
+def _end(builder: TreeBuilder, repairs: Counter) -> None:
+    """Ends the innermost constituent; without words, it is dropped."""
+    if not builder.close(keep_empty=False).children:
+        repairs["constituent without words"] += 1
+
+
+# Longer than any sentence: a tree that is not closed must not take the rest of a file into memory.
+MAX_TREE_BYTES = 1_000_000
+
+# A tagged word in one piece, since most of a tree is that; an opening; a closing; anything else.
+# ASCII: a word may hold a non-breaking space.
+_TOKEN = re.compile(r"\(([^\s()]+)\s+([^\s()]+)\s*\)|\(([^\s()]*)|(\))|([^\s()]+)", re.ASCII)
+_WORD, _OPENING, _CLOSING = 2, 3, 4
+EMPTY_ELEMENT = "-NONE-"
+# What may stand for the root; some parsers write one of the named ones.
+_ROOT_LABELS = {"", ROOT, "ROOT", "S1"}
+
+
+class TreeText(NamedTuple):
+    """Some lines of a file with whole trees, nearly always one."""
+
+    line: int  # From 1.
+    offset: int  # In bytes.
+    text: bytes
+
+
+def tree_texts(path: Path, offset: int = 0, line: int = 1) -> Iterator[TreeText]:
+    """Yields the text of each tree of a file, from a `TreeText`'s offset and line on.
+
+    Raises `UserError` where the file cannot be read, or brackets do not match.
+    """
+    held, depth, first, begin = b"", 0, line, offset
+    with reading(path) as file:
+        file.seek(offset)
+        read = functools.partial(file.readline, MAX_TREE_BYTES + 1)
+        for number, text in enumerate(iter(read, b""), line):
+            begin, first = (begin, first) if held else (offset, number)
+            offset += len(text)
+            held += text.removeprefix(codecs.BOM_UTF8) if begin == 0 and number == first else text
+            depth += text.count(b"(") - text.count(b")")
+            if depth < 0:
+                raise UserError(
+                    f"{path}:{number}: a bracket is closed that was never opened.", code="bad_tree"
+                )
+            if not depth and len(text) <= MAX_TREE_BYTES:
+                if held.strip():
+                    yield TreeText(first, begin, held)
+                held = b""
+            elif len(held) > MAX_TREE_BYTES:
+                break
+    if held:
+        raise UserError(
+            f"{path}:{first}: expected the end of the tree that begins here within "
+            f"{MAX_TREE_BYTES:,} bytes, got {depth} open brackets in line {number}.",
+            code="bad_tree",
+        )
+
+
+def trees_of(text: TreeText, path: Path | str) -> list[Tree]:
+    """Returns the trees in some lines of a file; a `UserError` names the line at fault.
+
+    The outermost bracket may have no label, and any may be empty.
+    """
+    try:
+        content = text.text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = text.line + text.text.count(b"\n", 0, error.start)
+        raise UserError(
+            f"{path}:{line} is not UTF-8. Convert the file to UTF-8.", code="not_utf8"
+        ) from error
+    try:
+        return parsed(content, labelled=True)
+    except TreeError as error:
+        line = text.line + content.count("\n", 0, error.position)
+        raise UserError(f"{path}:{line}: {error}.", code="bad_tree") from error
+
+
+class TreeError(Exception):
+    """A text that is not made of trees, as shows at the character at `position`."""
+
+    def __init__(self, message: str, position: int):
+        super().__init__(message)
+        self.position = position
+
+
+def parsed(text: str, labelled: bool = False) -> list[Tree]:
+    """Returns the trees in a text; if `labelled`, full brackets inside a tree need a label.
+
+    Raises `TreeError` where brackets do not match, or their content is no tree.
+    """
+    builder = TreeBuilder()
+    for match in _TOKEN.finditer(text):
+        kind = match.lastindex
+        if kind == _WORD:
+            builder.add(Tree(match[1], (), match[2]))
+        elif kind == _OPENING:
+            builder.open(match[3])
+        elif kind == _CLOSING:
+            if not builder.open_labels:
+                raise TreeError("a bracket is closed that was never opened", match.start())
+            tree = builder.close()
+            if labelled and tree.children and not tree.label and builder.open_labels:
+                raise TreeError("a bracket inside a tree has no label", match.start())
+        else:
+            where = "without a tag of its own" if builder.open_labels else "outside a tree"
+            raise TreeError(f"the word '{match[0]}' stands {where}", match.start())
+    if builder.open_labels:
+        raise TreeError(f"{len(builder.open_labels)} brackets are not closed", len(text))
+    return builder.roots
+
+
+def cleaned(tree: Tree) -> Tree | None:
+    """Returns a treebank's tree as parsers are trained on it, below `TOP`.
+
+    Traces and other empty elements are dropped, with every constituent that has no other words;
+    functions and indices are cut from labels (NP-SBJ-1 and NP=2 become NP). A constituent that is
+    the only one in another of the same label stays, since the score counts both. None = no words.
+    """
+    builder = TreeBuilder()
+    builder.open(ROOT)
+    rooted = not tree.word and tree.label in _ROOT_LABELS
+    for step, node in walk(tree):
+        if rooted and node is tree:
+            continue
+        if step is Step.OPEN:
+            builder.open(category(node.label))
+        elif step is Step.CLOSE:
+            builder.close(keep_empty=False)
+        elif node.label != EMPTY_ELEMENT:
+            builder.add(Tree(category(node.label), (), node.word))
+    root = builder.close()
+    return root if root.children else None
+
+
+@functools.lru_cache(maxsize=4096)
+def category(label: str) -> str:
+    """Returns a label without functions and indices; one like -LRB- is a label as a whole."""
+    return label if label[:1] in "-=" else label.partition("-")[0].partition("=")[0]
+
+
+# The sections of each split, as parsers divide them since Collins (1997).
+_SECTIONS = {"train": range(2, 22), "dev": range(22, 23), "test": range(23, 24)}
+
+_SECTION = re.compile(r"(\d\d)")
+_NAME = re.compile(r"wsj_(\d\d)\d\d", re.IGNORECASE)
+
+
+def files_below(directory: Path) -> list[Path]:
+    """Returns the files below a directory, sorted; links to folders, as to a shared treebank, too.
+
+    The name of a folder that cannot be read is printed.
+    """
+
+    def report(error: OSError) -> None:
+        print(f"{error.filename} cannot be read and is left out: {error.strerror}.", flush=True)
+
+    files, visited = [], set()
+    for folder, folders, names in os.walk(directory, onerror=report, followlinks=True):
+        visited.add(os.path.realpath(folder))
+        # A link may lead to a folder above.
+        folders[:] = [
+            name
+            for name in sorted(folders)
+            if os.path.realpath(os.path.join(folder, name)) not in visited  # noqa: PTH118
+        ]
+        files += [Path(folder, name) for name in names]
+    return sorted(files)
+
+
+def split_files(directory: Path, besides: Path | None = None) -> dict[str, list[Path]]:
+    """Returns the `.mrg` files of train (sections 02 to 21), dev (22) and, if present, test (23).
+
+    They may be anywhere below the directory but in the folder `besides`. A file's section is its
+    folder's name, as in wsj/02/wsj_0201.mrg, or part of its own. Prints which are missing. Having
+    none for train or dev, or two of the same name in a section, is a `UserError`.
+    """
+    seen: dict[tuple[int, str], Path] = {}
+    for path in files_below(directory):
+        named = _SECTION.fullmatch(path.parent.name) or _NAME.match(path.name)
+        outside = besides is None or not path.is_relative_to(besides)
+        if named and outside and path.suffix.lower() == ".mrg":
+            first = seen.setdefault((int(named[1]), path.name.lower()), path)
+            if os.path.realpath(first) != os.path.realpath(path):
+                raise UserError(
+                    f"{first} and {path} are copies of one file of section {named[1]}. Give a "
+                    f"--tmp_dir with one copy of the treebank.",
+                    code="given_twice",
+                )
+    # Within a section, in the order of the paths.
+    files = sorted((section, path) for (section, _), path in seen.items())
+    splits = {
+        split: [path for section, path in files if section in numbers]
+        for split, numbers in _SECTIONS.items()
+    }
+    empty = [split for split in ("train", "dev") if not splits[split]]
+    if empty:
+        raise UserError(
+            f"{directory} has no .mrg files for {' and '.join(empty)}. --tmp_dir must be the "
+            f"directory of the Penn Treebank with the Wall Street Journal's sections 02 to 21 "
+            f"(train), 22 (dev) and 23 (test), as in wsj/02/wsj_0201.mrg.",
+            code="missing_source_files",
+        )
+    missing = sorted(set(range(2, 24)) - {section for section, _ in files})
+    if missing:
+        print(f"{directory} has no section {', '.join(f'{n:02d}' for n in missing)}.", flush=True)
+    return {split: files for split, files in splits.items() if files}
+
+
+class Span(NamedTuple):
+    """Some trees of a file: the byte and the line (from 1) where they begin, and their number."""
+
+    path: Path
+    offset: int
+    line: int
+    count: int
+
+
+@dataclasses.dataclass(frozen=True)
+class TreeChunk(OfCorpus):
+    """Some trees, of one file or of several."""
+
+    spans: tuple[Span, ...]
+    symbols: frozenset[str]  # What they are written in.
+
+    @property
+    def count(self) -> int:
+        """Number of trees; two on one line count as one."""
+        return sum(span.count for span in self.spans)
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files."""
+        return tuple(span.path for span in self.spans)
+
+    def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
+        """Yields sentences and their trees as symbols; both are empty where a tree has no words.
+
+        Of the trees from `skip` on it takes every `every`-th.
+        """
+        for path, text in itertools.islice(self._texts(), skip, None, every):
+            for tree in trees_of(text, path):
+                clean = cleaned(tree)
+                pair = (" ".join(words(clean)), " ".join(symbols(clean))) if clean else ("", "")
+                yield tuple(side.encode("utf-8") for side in pair)
+
+    def location(self, index: int, side: int) -> str:
+        """Returns "folder/file:line" of the pair with this index in the chunk."""
+        return self._locations[index]
+
+    def _texts(self) -> Iterator[tuple[Path, TreeText]]:
+        for path, offset, line, count in self.spans:
+            for text in itertools.islice(tree_texts(path, offset, line), count):
+                yield path, text
+
+    @functools.cached_property
+    def _locations(self) -> list[str]:
+        return [
+            line_name(path, text.line) for path, text in self._texts() for _ in trees_of(text, path)
+        ]
+
+
+def tree_chunks(paths: Iterable[Path], chunk_trees: int) -> list[TreeChunk]:
+    """Divides the trees of some files into chunks of at most so many; raises as `tree_texts`."""
+    chunks = []
+    texts = ((path, text) for path in paths for text in tree_texts(path))
+    while chunk := list(itertools.islice(texts, chunk_trees)):
+        spans = []
+        for path, group in itertools.groupby(chunk, key=operator.itemgetter(0)):
+            (_, first), *rest = group
+            spans.append(Span(path, first.offset, first.line, 1 + len(rest)))
+        written_in = symbols_in(b"".join(text.text for _, text in chunk))
+        chunks.append(TreeChunk(tuple(spans), written_in))
+    return chunks

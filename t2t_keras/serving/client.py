@@ -1,0 +1,477 @@
+"""Clients of TensorFlow Serving; they run without TensorFlow and Keras."""
+
+import abc
+import collections
+import contextlib
+import dataclasses
+import itertools
+import json
+import re
+import ssl
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar
+
+import grpc
+import urllib3
+from google.protobuf.message import DecodeError
+from urllib3.exceptions import HTTPError, MaxRetryError
+
+from t2t_keras.decoding.lines import check_lines
+from t2t_keras.decoding.translation import Translation, one_line
+from t2t_keras.errors import UserError
+from t2t_keras.io.terminal import abandon, printable
+from t2t_keras.serving import messages
+from t2t_keras.text.files import decoded, is_blank, is_text, lines_of
+
+# Of any reply. What most need is far less, and read, one can take thirty times its bytes.
+MAX_REPLY_BYTES = 2**25
+
+_MAX_DETAILS = 500  # characters of a server's own words
+_MAX_FLOAT32 = 3.5e38
+_MAX_TIMEOUT = 1_000_000  # seconds; no library's clock goes on for ever
+_ADVICE = {
+    "DEADLINE_EXCEEDED": "Raise --timeout_secs or lower --batch_size.",
+    "FAILED_PRECONDITION": "Check --signature_name: the export's README.md lists the signatures.",
+    "NOT_FOUND": "Check --servable_name and --servable_version.",
+    "RESOURCE_EXHAUSTED": "Lower --concurrency or --batch_size, or try again later.",
+    "UNAVAILABLE": "Check that the server is running, and the port (by default 8500 for "
+    "--protocol=grpc, 8501 for --protocol=rest) and --tls.",
+    "UNIMPLEMENTED": "Check that TensorFlow Serving, not another server, has this port.",
+}
+
+
+def max_reply_bytes(texts: Sequence[str]) -> int:
+    """Returns how long the reply to a request may be: a translation has a few kB at most."""
+    return min(2**20 + 2**16 * len(texts), MAX_REPLY_BYTES)
+
+
+def _is_number(value: Any) -> bool:
+    """Returns whether a value is a finite number; JSON's may be larger than any float."""
+    return type(value) in (int, float) and abs(value) <= _MAX_FLOAT32
+
+
+# Name -> whether a value is valid; only exports of t2t-exporter have the last one.
+OUTPUTS = {
+    "translation": lambda value: isinstance(value, str) and is_text(value),
+    "score": _is_number,
+    "cut": lambda value: _is_number(value) and value >= 0 and value == int(value),
+}
+
+
+@dataclasses.dataclass(eq=False)
+class Client(abc.ABC):
+    """A client of TensorFlow Serving; threads may share it.
+
+    Attributes:
+      address: "host:port".
+      name: name of the model in the server.
+      signature: name of one of its signatures.
+      version: version of the model; None = the newest.
+      tls: whether the connection is encrypted; if so, with these files (PEM):
+      ca_file: certificates of the authorities to trust; "" = the system's.
+      cert_file: the client's own certificate, for a server that asks for one; "" = none.
+      key_file: private key of that certificate.
+      metadata: (key, value) pairs to send as gRPC metadata or HTTP headers.
+      timeout: seconds for a request with all its attempts.
+      max_attempts: most attempts while the server is unavailable; gRPC makes at most 5.
+
+    Raises:
+      UserError: an attribute is invalid, or a TLS file cannot be read or used.
+    """
+
+    address: str
+    name: str
+    signature: str = "serving_default"
+    version: int | None = None
+    tls: bool = False
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    metadata: tuple[tuple[str, str], ...] = ()
+    timeout: float = 10.0
+    max_attempts: int = 5
+
+    # What `_predict` raises for a reply that TensorFlow Serving would not give.
+    _malformed: ClassVar[tuple[type[Exception], ...]]
+
+    def __post_init__(self):
+        found = re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):([0-9]{1,5})", self.address)
+        if not found or not 0 < int(found[2]) < 2**16:
+            raise UserError(
+                f"--server: expected host:port, as localhost:8500, got {self.address!a}.",
+                code="bad_value",
+            )
+        if not is_text(self.name + self.signature):
+            raise UserError("--servable_name and --signature_name must be UTF-8.", code="bad_value")
+        if not 0 < self.timeout <= _MAX_TIMEOUT:
+            raise UserError(
+                f"--timeout_secs must be > 0 and <= {_MAX_TIMEOUT:,}, got {self.timeout}.",
+                code="bad_value",
+            )
+        if bool(self.cert_file) != bool(self.key_file):
+            raise UserError(
+                "--tls_cert_file and --tls_key_file must be given together.",
+                code="conflicting_settings",
+            )
+        if (self.ca_file or self.cert_file) and not self.tls:
+            raise UserError(
+                "--tls_ca_file, --tls_cert_file and --tls_key_file need --tls.",
+                code="conflicting_settings",
+            )
+        for pair in map("=".join, self.metadata):
+            if not re.fullmatch(r"[0-9a-z_.-]+(?<!-bin)=[ -~]*", pair):
+                raise UserError(
+                    f"--metadata: expected key=value with a key of a-z, 0-9, '-', '_' and '.', not "
+                    f"ending in -bin, and a value of printable ASCII, got {pair!a}.",
+                    code="bad_value",
+                )
+        paths = (self.ca_file, self.key_file, self.cert_file)
+        try:
+            # Read here, since ssl does not name a file that is missing.
+            self._connect([Path(path).read_bytes() if path else None for path in paths])
+        except OSError as error:  # or ssl.SSLError, which is one
+            raise UserError(
+                f"--tls_ca_file and --tls_cert_file must be certificates (PEM), and --tls_key_file "
+                f"the key of the second: {error}.",
+                code="bad_certificate",
+            ) from error
+
+    def __str__(self) -> str:
+        version = "" if self.version is None else f" version {self.version}"
+        return f"{self.name!r}{version} at {self.address}"
+
+    @abc.abstractmethod
+    def _connect(self, files: list[bytes | None]) -> None:
+        """Prepares connections; `files` are what `ca_file`, `key_file` and `cert_file` contain."""
+
+    @abc.abstractmethod
+    def _predict(self, texts: Sequence[str]) -> Mapping[str, Any]:
+        """Returns the outputs of the signature, by name; raises `_error` or `_malformed`."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Closes the connections."""
+
+    def translate(self, texts: Sequence[str]) -> list[Translation]:
+        """Returns the translation of each text.
+
+        Raises:
+          UserError: there is none, or a text is not UTF-8.
+        """
+        check_lines(texts)
+        try:
+            outputs = self._predict(texts)
+            if not {"translation", "score"} <= outputs.keys():
+                raise UserError(
+                    f"{self}: expected the outputs translation and score of signature "
+                    f"{self.signature!r}, got {_shown(', '.join(sorted(outputs)) or 'none')}. Give "
+                    f"another --signature_name.",
+                    code="malformed_answer",
+                )
+            return _translations({"cut": [0] * len(texts), **outputs}, len(texts))
+        except self._malformed as error:
+            raise UserError(
+                f"Malformed reply from {self}: {_shown(f'{type(error).__name__}: {error}')}. Check "
+                f"that this is TensorFlow Serving's port for the --protocol.",
+                code="malformed_answer",
+            ) from error
+
+    def _error(self, status: str, details: str) -> UserError:
+        """Returns the error for a gRPC status, also over HTTP, and what the server says of it."""
+        if status == "INVALID_ARGUMENT" and re.search("signature (key|name)", details, re.I):
+            status = "FAILED_PRECONDITION"  # as over gRPC
+        if status == "DEADLINE_EXCEEDED":
+            details = f"no complete reply within {self.timeout:g} s"
+        advice = _ADVICE.get(status, "")
+        return UserError(
+            f"No translation from {self}: {status} ({_shown(details)}). {advice}", code="no_answer"
+        )
+
+
+def _translations(outputs: Mapping[str, Any], count: int) -> list[Translation]:
+    """Returns `count` translations; raises `ValueError` unless each output has as many values."""
+    for name, is_valid in OUTPUTS.items():
+        values = outputs[name]
+        if not isinstance(values, list) or len(values) != count or not all(map(is_valid, values)):
+            raise ValueError(f"expected {count} valid values of {name!r}")
+    columns = [outputs[name] for name in OUTPUTS]
+    return [
+        Translation(text, float(score), cut=int(cut))
+        for text, score, cut in zip(*columns, strict=True)
+    ]
+
+
+def _shown(details: str) -> str:
+    return printable(" ".join(details[: 2 * _MAX_DETAILS].split()), _MAX_DETAILS)
+
+
+_MAX_ERROR_BYTES = 2**14
+_STATUS_NAMES = {
+    400: "INVALID_ARGUMENT",
+    404: "NOT_FOUND",
+    408: "DEADLINE_EXCEEDED",
+    412: "FAILED_PRECONDITION",
+    429: "RESOURCE_EXHAUSTED",
+    501: "UNIMPLEMENTED",
+    502: "UNAVAILABLE",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+
+
+class RestClient(Client):
+    """A client of TensorFlow Serving over REST; see `Client`."""
+
+    # OverflowError: the year of a reply's `Retry-After`.
+    _malformed = (HTTPError, HTTPException, OSError, OverflowError, ValueError)
+
+    def _connect(self, files: list[bytes | None]) -> None:
+        version = "" if self.version is None else f"/versions/{self.version}"
+        self._url = (
+            f"{'https' if self.tls else 'http'}://{self.address}/v1/models/"
+            f"{urllib.parse.quote(self.name, safe='')}{version}:predict"
+        )
+        ssl_context = ssl.create_default_context(cafile=self.ca_file or None) if self.tls else None
+        if self.cert_file:
+            ssl_context.load_cert_chain(self.cert_file, self.key_file)
+        self._pool = urllib3.PoolManager(
+            maxsize=128,  # connections that are kept open
+            headers={**dict(self.metadata), "Content-Type": "application/json"},
+            ssl_context=ssl_context,
+            # `_post_in_time` keeps the time of all attempts; this ends those of a silent server.
+            timeout=self.timeout + 1,
+            retries=urllib3.Retry(
+                total=self.max_attempts - 1,
+                other=0,  # among these errors are those of TLS, which stay
+                allowed_methods=None,
+                status_forcelist=(429, 502, 503, 504),
+                raise_on_status=False,
+                backoff_factor=0.2,
+                backoff_jitter=0.2,
+                backoff_max=5,
+                retry_after_max=int(self.timeout) + 1,
+            ),
+        )
+
+    def _predict(self, texts: Sequence[str]) -> dict[str, Any]:
+        request = {"signature_name": self.signature, "inputs": {"text": list(texts)}}
+        try:
+            body = json.dumps(request).encode("ascii")
+            status, reply = self._post_in_time(body, max_reply_bytes(texts))
+        except TimeoutError:
+            raise self._error("DEADLINE_EXCEEDED", "") from None
+        except MaxRetryError as error:
+            raise self._error("UNAVAILABLE", str(error.reason)) from error
+        try:
+            content = json.loads(reply)
+        except (ValueError, RecursionError):
+            content = None
+        content = content if isinstance(content, dict) else {}
+        if status != 200:
+            name = _STATUS_NAMES.get(status, "UNKNOWN")
+            raise self._error(name, f"HTTP {status}: {content.get('error', '')}")
+        outputs = content.get("outputs")
+        if not isinstance(outputs, dict):  # the only output of a signature comes without its name
+            raise ValueError(f"expected named outputs in JSON, got {reply[:80]!a}")
+        return outputs
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._pool.clear()
+
+    def _post_in_time(self, body: bytes, most: int) -> tuple[int, bytes]:
+        """Returns the HTTP status and the body of the reply, or raises TimeoutError.
+
+        The timeouts of sockets begin anew with each byte, and urllib3 has none for several
+        attempts. Only a server that sends headers byte by byte, or so a reply that is retried,
+        keeps the thread, which does not keep the process from ending.
+        """
+        future, deadline = Future(), time.monotonic() + self.timeout
+
+        def run():
+            try:
+                future.set_result(self._post(body, most, deadline))
+            except BaseException as error:
+                future.set_exception(error)
+
+        threading.Thread(target=run, daemon=True).start()
+        return future.result(self.timeout)
+
+    def _post(self, body: bytes, most: int, deadline: float) -> tuple[int, bytes]:
+        with self._pool.request(
+            "POST", self._url, body=body, redirect=False, preload_content=False
+        ) as response:
+            reply = bytearray()
+            while chunk := response.read1(2**14, decode_content=False):
+                reply += chunk
+                if time.monotonic() > deadline:
+                    raise TimeoutError
+                if response.status != 200 and len(reply) >= _MAX_ERROR_BYTES:
+                    break
+                if len(reply) > most:
+                    raise ValueError(f"more than {most:,} bytes")
+            return response.status, bytes(reply)
+
+
+_MAX_ATTEMPTS = 5  # gRPC's own limit
+
+
+class GrpcClient(Client):
+    """A client of TensorFlow Serving over gRPC; see `Client`."""
+
+    _malformed = (DecodeError, ValueError)
+
+    def _connect(self, files: list[bytes | None]) -> None:
+        options = _options(self.max_attempts)
+        if self.tls:
+            credentials = grpc.ssl_channel_credentials(*files)
+            self._channel = grpc.secure_channel(self.address, credentials, options)
+        else:
+            self._channel = grpc.insecure_channel(self.address, options)
+        self._call = self._channel.unary_unary(
+            messages.PREDICT_METHOD,
+            request_serializer=messages.PredictRequest.SerializeToString,
+            response_deserializer=bytes,
+        )
+
+    def _predict(self, texts: Sequence[str]) -> dict[str, list | None]:
+        request = messages.predict_request(
+            self.name, self.signature, self.version, text=messages.string_tensor(texts)
+        )
+        try:
+            reply = self._call(request, timeout=self.timeout, metadata=self.metadata)
+        except grpc.RpcError as error:
+            raise self._error(error.code().name, error.details() or "") from error
+        if len(reply) > (most := max_reply_bytes(texts)):
+            raise ValueError(f"more than {most:,} bytes")
+        outputs = messages.PredictResponse.FromString(reply).outputs
+        known = {each.key: each.value for each in outputs if each.key in OUTPUTS}
+        return dict.fromkeys(each.key for each in outputs) | {
+            name: messages.tensor_values(tensor, len(texts)) for name, tensor in known.items()
+        }
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._channel.close()
+
+
+def _options(attempts: int) -> list[tuple[str, int | str]]:
+    policy = {
+        "maxAttempts": min(attempts, _MAX_ATTEMPTS),
+        "initialBackoff": "0.2s",
+        "maxBackoff": "5s",
+        "backoffMultiplier": 2,
+        "retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"],
+    }
+    config = {"methodConfig": [{"name": [{}], "retryPolicy": policy}]} if attempts > 1 else {}
+    return [
+        ("grpc.service_config", json.dumps(config)),
+        ("grpc.enable_retries", int(attempts > 1)),
+        # A request larger than this buffer would not be retried.
+        ("grpc.per_rpc_retry_buffer_size", 2**30),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_receive_message_length", MAX_REPLY_BYTES),
+        # Otherwise a lost connection is not tried again for a second.
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.min_reconnect_backoff_ms", 100),
+    ]
+
+
+Translate = Callable[[Sequence[str]], list[Translation]]
+
+
+def translate_lines(
+    translate: Translate, lines: Iterable[str], batch_size: int, concurrency: int
+) -> Iterator[Translation]:
+    """Yields a translation for each line, in order; a blank line is blank and is not sent.
+
+    A `UserError` from `translate` or `lines` is raised after the translations of all lines before.
+    """
+    failures = []
+
+    def readable() -> Iterator[str]:
+        try:
+            yield from lines
+        except UserError as error:
+            failures.append(error)
+
+    def translate_batch(batch: list[str]) -> list[Translation]:
+        texts = [line for line in batch if not is_blank(line)]
+        translations = iter(translate(texts) if texts else ())
+        return [Translation("", 0.0) if is_blank(line) else next(translations) for line in batch]
+
+    source, pool, pending = readable(), ThreadPoolExecutor(concurrency), collections.deque()
+    try:
+        while batch := list(itertools.islice(source, batch_size)):
+            pending.append(pool.submit(translate_batch, batch))
+            if len(pending) == concurrency:
+                yield from pending.popleft().result()
+        while pending:
+            yield from pending.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+    if failures:
+        raise failures[0]
+
+
+def translate_stream(
+    translate: Translate,
+    source: BinaryIO,
+    target: BinaryIO | Path,
+    batch_size: int,
+    concurrency: int,
+    name: str = "the input",
+) -> tuple[int, int, int]:
+    """Translates a stream line by line; each translation is written and flushed when it is there.
+
+    A target that is a path is not opened before the first translation, so that an older file stays
+    if no server answers. Control characters do not reach a terminal. At most `concurrency` requests
+    of at most `batch_size` lines are under way at once; errors call the source by `name`.
+
+    Returns:
+      The number of lines, of translations with line breaks or tabs, which became spaces, and of
+      lines that were cut because they were too long.
+
+    Raises:
+      UserError: see `translate_lines`; or a line is not UTF-8, or the output cannot be written.
+    """
+    count = broken = cut = 0
+    is_file = isinstance(target, Path)
+    lines = (decoded(line, name, number) for number, line in enumerate(lines_of(source, name), 1))
+    translations = translate_lines(translate, lines, batch_size, concurrency)
+    try:
+        first = list(itertools.islice(translations, 1))  # an empty text gives an empty file
+        with contextlib.ExitStack() as stack:
+            stack.callback(translations.close)
+            if is_file:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target = stack.enter_context(target.open("wb"))
+            escape = target.isatty()
+            for translation in itertools.chain(first, translations):
+                text = one_line(translation.text)
+                target.write(f"{printable(text) if escape else text}\n".encode())
+                target.flush()
+                count += 1
+                broken += text != translation.text
+                cut += translation.cut > 0
+    except UserError as error:
+        raise UserError(
+            f"{error} The output ends before line {count + 1}; all lines before it are translated.",
+            code=error.code,
+        ) from error
+    except BrokenPipeError:
+        raise  # The reader has gone, as `head` goes.
+    except OSError as error:
+        if not is_file:
+            abandon(target)
+        raise UserError(
+            f"Cannot write the translation of line {count + 1}: {error.strerror}.",
+            code="not_written",
+        ) from error
+    return count, broken, cut

@@ -1,1 +1,0 @@
-"""Clients of TensorFlow Serving; they run without TensorFlow and Keras."""

@@ -1,0 +1,437 @@
+"""SavedModels that take text and give text, and exports in other formats.
+
+Fewer bytes make no request faster: each computes with float32 weights, made of the stored ones.
+
+It has all that TensorFlow Serving, or a program with TensorFlow and TensorFlow Text, needs.
+"""
+
+import abc
+import dataclasses
+import functools
+import inspect
+import json
+import shlex
+import string
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from t2t_keras.data.dataset import open_generated
+from t2t_keras.decoding.config import DecodeConfig, decode_config
+from t2t_keras.decoding.translation import one_line
+from t2t_keras.decoding.translator import Translator, translated_score
+from t2t_keras.environment import expanded, installed_versions
+from t2t_keras.errors import UserError
+from t2t_keras.evaluation.results import Result, checkpoint_checksum, read_results, run_result
+from t2t_keras.io.terminal import printable
+from t2t_keras.registry import EXPORT_FORMATS
+from t2t_keras.serving import messages
+from t2t_keras.serving.load import WARMUP_FILE, write_manifest
+from t2t_keras.serving.signatures import (
+    SIGNATURES,
+    TranslationModule,
+    check_dtype,
+    rounded_weights,
+)
+from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.training.checkpoint_files import step_of
+from t2t_keras.training.checkpoints import TrainedModel
+from t2t_keras.training.run_config import RunConfig
+
+
+def run_lines(run: RunConfig, checkpoint: str | Path) -> list[str]:
+    """Returns lines that say what was trained, on what and for how long."""
+    return [
+        f"problem: {run.problem.name}",
+        f"hyperparameter set: {run.hparams_set}",
+        f"optimizer steps: {step_of(checkpoint) or 'not known'}",
+        f"training data, SHA-256: {run.data}",
+    ]
+
+
+def recorded_scores(run: RunConfig, checkpoint: str | Path, path: str | Path) -> list[str]:
+    """Returns a line for each score of the checkpoint in a file of results, if there is one.
+
+    Prints how many scores of the same problem, set and step are left out: another run may have them
+    too, and an average has the step of its newest source.
+    """
+    requested = run.problem.name, run.hparams_set, step_of(checkpoint)
+    alike = [
+        each
+        for each in read_results(path)
+        if (each.problem, each.set, each.steps) == requested and _main_score(each)
+    ]
+    checksum = checkpoint_checksum(checkpoint)
+    found = [each for each in alike if each.checkpoint == checksum and each.is_of_the_model_alone]
+    if left_out := len(alike) - len(found):
+        print(
+            f"{path}: {left_out:,} scores of the same set and step are left out: of other or "
+            f"unnamed weights, or with another engine, an ensemble, forbidden words, a glossary or "
+            f"prefixes.",
+            flush=True,
+        )
+    return list(map(_score_line, found))
+
+
+def _score_line(result: Result) -> str:
+    """Returns a score with what it depends on: the search, and sacrebleu's settings."""
+    metric, score = _main_score(result)
+    conditions, decode = [], result.decode
+    if decode.get("samples"):
+        conditions.append(f"sampled, seed {decode.get('seed')}")
+    elif "beam_size" in decode and "alpha" in decode:
+        conditions.append(f"beam {decode['beam_size']}, alpha {decode['alpha']}")
+    if result.bleu_signature:
+        conditions.append(f"sacrebleu {result.bleu_signature}")
+    line = f"{result.text or result.split}: {score:.2f} {metric}"
+    if conditions:
+        line += f" ({'; '.join(conditions)})"
+    for convention, each in result.conventions.items():
+        line += f", {each['bleu']:.2f} BLEU ({convention} {each['signature']})"
+    # Whoever wrote the file of results may have put anything there.
+    return printable(one_line(line))
+
+
+def _main_score(result: Result) -> tuple[str, float] | None:
+    scores = {**result.main, "bleu": result.bleu, "f1": result.f1}
+    return next(((name.upper(), each) for name, each in scores.items() if each is not None), None)
+
+
+def dev_text(run: RunConfig, data_dir: str) -> tuple[list[str], list[str]] | None:
+    """Returns sources and references of the dev set; None if the run's own data is not here.
+
+    On another machine it may be missing; a `UserError` is raised if there is none in `data_dir`.
+    """
+    if not (data_dir or run.data_dir):
+        return None
+    try:
+        return open_generated(run.problem, data_dir or run.data_dir).text("dev")
+    except UserError:
+        if data_dir:
+            raise
+        return None
+
+
+def measured_score(
+    translator: Translator,
+    run: RunConfig,
+    checkpoint: str | Path,
+    dtype: str,
+    text: tuple[list[str], list[str]],
+) -> str:
+    """Translates a dev set, sources and references, and returns a line with its score.
+
+    Unless weights are stored as float32, the score with exact weights is measured as well.
+    """
+    name = run.problem.text_name("dev", len(text[1]))
+    decode = dataclasses.asdict(translator.config)
+
+    def measure() -> Result:
+        score, _ = translated_score(translator, *text)
+        return run_result(run, checkpoint, "dev", score, decode, text=name)
+
+    exact = measure()
+    if dtype == "float32":
+        return _score_line(exact)
+    with rounded_weights(translator, dtype):
+        rounded = measure()
+    (metric, score), (_, other) = _main_score(rounded), _main_score(exact)
+    return (
+        f"{_score_line(rounded)}, with weights as {dtype}; {other:.2f} {metric} with exact weights "
+        f"({score - other:+.2f})"
+    )
+
+
+def write_readme(
+    directory: Path,
+    signatures: Mapping[str, Any],
+    manifest: Mapping[str, Any],
+    config: DecodeConfig,
+    servable_name: str,
+    origin: Sequence[str],
+    example: str,
+) -> None:
+    """Writes the README of a version; see `export` for the arguments.
+
+    `signatures` are the exported functions, by name, and `manifest` the contents of manifest.json.
+    """
+    example = example or "A sentence."
+    request = {"signature_name": "serving_default", "inputs": {"text": [example]}}
+    outputs = manifest["outputs"]
+    fields = {
+        "origin": "\n".join(f"- {line}" for line in origin or ["origin: not known"]),
+        "vocabulary_file": manifest["vocabulary"]["file"],
+        "vocabulary_size": f"{manifest['vocabulary']['size']:,}",
+        "vocabulary_sha256": manifest["vocabulary"]["sha256"],
+        "dtype": manifest["dtype"],
+        "decoding": ", ".join(f"{k}={v}" for k, v in dataclasses.asdict(config).items()),
+        "versions": ", ".join(f"{k} {v}" for k, v in manifest["provenance"].items()),
+        "outputs": "" if outputs == "text" else f"\n{textwrap.fill(outputs, 100)}\n",
+        "servable_name": servable_name,
+        "servable_name_json": json.dumps(servable_name),
+        "example_json": json.dumps(example, ensure_ascii=False),
+        "example_shell": shlex.quote(example),
+        # Stands between single quotes of a shell.
+        "example_rest": json.dumps(request, ensure_ascii=False).replace("'", "\\u0027"),
+        "signatures": _signatures(signatures),
+    }
+    template = Path(__file__).with_name("README.template.md").read_text(encoding="utf-8")
+    text = string.Template(template).substitute(fields)
+    (directory / "README.md").write_text(text, encoding="utf-8")
+
+
+def _signatures(signatures: Mapping[str, Any]) -> str:
+    """Returns what each signature does, and a table of its tensors."""
+    lines = []
+    for name, function in signatures.items():
+        meaning = inspect.getdoc(getattr(TranslationModule, name))
+        lines += [f"### `{name}`", "", meaning, ""]
+        lines += ["| | name | dtype | shape |", "|---|---|---|---|"]
+        inputs = {each.name: each for each in SIGNATURES[name]}
+        outputs = function.get_concrete_function().structured_outputs
+        for kind, tensors in (("input", inputs), ("output", outputs)):
+            for key, tensor in sorted(tensors.items()):
+                shape = ", ".join("?" if size is None else str(size) for size in tensor.shape)
+                lines.append(f"| {kind} | `{key}` | {tensor.dtype.name} | [{shape}] |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+class ExportFormat(abc.ABC):
+    """A program for which models are exported.
+
+    Attributes:
+      install: what pip installs for it.
+      dtypes: of the stored weights.
+    """
+
+    install: str = ""
+    dtypes: tuple[str, ...] = ("float32",)
+
+    @abc.abstractmethod
+    def write(self, translator: Translator, folder: Path, dtype: str) -> None:
+        """Writes the export into a new, empty folder.
+
+        What only this format needs is imported here.
+
+        Raises:
+          UserError: the format cannot represent the model or a setting, which is named.
+        """
+
+
+def check_format(name: str, export_dir: str | Path, dtype: str) -> None:
+    """Raises `UserError` if the folder is there, or the format has no such dtype."""
+    check_dtype(name, dtype)
+    if Path(export_dir).exists():
+        raise UserError(
+            f"{export_dir} is there already. Remove it, or give another --export_dir.",
+            code="output_exists",
+        )
+
+
+def write_format(name: str, translator: Translator, export_dir: str | Path, dtype: str) -> Path:
+    """Writes an export in a registered format; the folder gets its name when it is complete.
+
+    Args:
+      name: of the format.
+      translator: the model, the vocabulary and the settings.
+      export_dir: the folder to make.
+      dtype: of the stored weights.
+
+    Returns:
+      The folder.
+
+    Raises:
+      UserError: the folder is there, a package is missing, the disk is full, or the format has no
+        such dtype or cannot represent the model or a setting, which is named.
+    """
+    check_format(name, export_dir, dtype)
+    kind, export_dir = EXPORT_FORMATS[name](), Path(export_dir)
+    try:
+        export_dir.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=export_dir.parent) as folder:
+            unfinished = Path(folder) / "1"
+            unfinished.mkdir()
+            kind.write(translator, unfinished, dtype)
+            return unfinished.rename(export_dir)
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"--format={name} needs {error.name}, which is not installed: "
+            f"pip install '{kind.install or error.name}'",
+            code="missing_package",
+        ) from error
+    except OSError as error:
+        raise UserError(
+            f"Cannot write the export to {export_dir}: {error}. Make room or give another "
+            f"--export_dir.",
+            code="not_written",
+        ) from error
+
+
+# (texts, words of each) of the warm-up requests: one text uses other kernels than several.
+_WARMUP_SHAPES = ((1, 6), (1, 40), (8, 20))
+
+
+@overload
+def export(
+    translator: Translator | TrainedModel,
+    export_dir: str | Path,
+    *,
+    dtype: str = "float32",
+    servable_name: str = "translate",
+    origin: Sequence[str] = (),
+    example: str = "",
+) -> Path: ...
+
+
+@overload
+def export(
+    translator: keras.Model,
+    tokenizer: Tokenizer,
+    export_dir: str | Path,
+    *,
+    dtype: str = "float32",
+    servable_name: str = "translate",
+    origin: Sequence[str] = (),
+    example: str = "",
+) -> Path: ...
+
+
+@functools.singledispatch
+def export(
+    translator: Translator | TrainedModel | keras.Model,
+    export_dir: str | Path = "",
+    *,
+    dtype: str = "float32",
+    servable_name: str = "translate",
+    origin: Sequence[str] = (),
+    example: str = "",
+) -> Path:
+    """Writes a SavedModel to `<export_dir>/<version>/`, where TensorFlow Serving expects it.
+
+    The version is the time in seconds, or the next free number. The folder gets its name when it is
+    complete. It also contains the vocabulary as a file, a README.md with the signatures, warm-up
+    requests for TensorFlow Serving and a manifest of all files.
+
+    Args:
+      translator: the model, the vocabulary and the settings to export; or what `load_model`
+        returns; or a model and, as the next argument, its tokenizer: `export(model, tokenizer,
+        export_dir)`.
+      export_dir: directory of all versions; made if it is missing.
+      dtype: dtype of the stored weights, one of `STORED_DTYPES`; the graph computes in the models'
+        `compute_dtype`.
+      servable_name: name of the model in the README's examples.
+      origin: lines for the README that say where the model comes from, with its scores.
+      example: a sentence in the source language, for the README; "" = "A sentence."
+
+    Returns:
+      The path of the version.
+
+    Raises:
+      UserError: the files cannot be written, the dtype or a decoding setting is not supported, or
+        there is nothing to export.
+    """
+    if not isinstance(translator, Translator) or not str(export_dir):
+        raise UserError(
+            f"export: expected (translator, export_dir), (load_model(run), export_dir) or (model, "
+            f"tokenizer, export_dir), got {type(translator).__name__} and {export_dir!r}.",
+            code="wrong_type",
+        )
+    export_dir = Path(expanded(export_dir))
+    module = TranslationModule(translator, dtype)
+    tokenizer = translator.tokenizer
+    contents = {
+        "provenance": installed_versions(),
+        "vocabulary": tokenizer.record(),
+        "dtype": dtype,
+        "outputs": translator.problem.raw_output or "text",
+    }
+    try:
+        export_dir.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=export_dir) as folder:
+            unfinished = Path(folder) / "1"
+            # TensorFlow copies them into assets/.
+            files = tokenizer.save(folder)
+            module.vocabulary = [tf.saved_model.Asset(str(Path(folder) / file)) for file in files]
+            signatures = module.signatures()
+            tf.saved_model.save(module, str(unfinished), signatures=signatures)
+            _write_warmup(unfinished / WARMUP_FILE, signatures, translator, servable_name)
+            config = module.config
+            write_readme(unfinished, signatures, contents, config, servable_name, origin, example)
+            write_manifest(unfinished, contents)  # last, for it names all other files
+            versions = [int(path.name) for path in export_dir.iterdir() if path.name.isdecimal()]
+            version = max(int(time.time()), max(versions, default=0) + 1)
+            return unfinished.rename(export_dir / str(version))
+    except (OSError, tf.errors.OpError) as error:
+        raise UserError(
+            f"Cannot write the export to {export_dir}: {error}. Make room or give another "
+            f"--export_dir.",
+            code="not_written",
+        ) from error
+
+
+@export.register  # type: ignore[attr-defined]
+def _export_model(
+    model: keras.Model, tokenizer: Tokenizer, export_dir: str | Path = "", **options: Any
+) -> Path:
+    if not isinstance(tokenizer, Tokenizer):
+        raise UserError(
+            f"export: expected the tokenizer after the model, got {tokenizer!r}.", code="wrong_type"
+        )
+    return export(Translator(model, tokenizer), export_dir, **options)
+
+
+@export.register  # type: ignore[attr-defined]
+def _export_trained(trained: TrainedModel, export_dir: str | Path = "", **options: Any) -> Path:
+    config = decode_config("", trained.problem.decoding_defaults)
+    translator = Translator(trained.model, trained.tokenizer, config, problem=trained.problem)
+    return export(translator, export_dir, **options)
+
+
+def warmup_texts(tokenizer: Tokenizer, max_tokens: int) -> list[list[str]]:
+    """Returns the texts of each warm-up request; the last is a blank, which is not translated.
+
+    No text has more than `max_tokens` with its end: TensorFlow Serving does not load a model that
+    refuses one of these requests.
+    """
+
+    def text(words: int) -> str:
+        letters = "a " * words
+        while len(tokenizer.source.encode([letters])[0]) > max_tokens:
+            letters = letters[: len(letters) // 2]
+        return letters
+
+    return [*([text(words)] * count for count, words in _WARMUP_SHAPES), [""]]
+
+
+def _write_warmup(
+    path: Path, signatures: Iterable[str], translator: Translator, servable_name: str
+) -> None:
+    """Writes the requests that TensorFlow Serving runs while it loads the model."""
+    tokenizer, alpha = translator.tokenizer, translator.config.alpha
+    batches = warmup_texts(tokenizer, translator.config.max_input_length)
+    pairs = [{"text": batch, "translation": batch} for batch in batches]
+    inputs: dict[str, list[dict[str, Any]]] = {
+        "serving_default": [{"text": batch} for batch in batches],
+        "nbest": [{"text": batch, "alpha": alpha} for batch in batches],
+        "score": pairs,
+        "tokens": [
+            {"ids": np.stack(tokenizer.source.encode(batch)), "alpha": alpha} for batch in batches
+        ],
+        "attention": pairs,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for signature in signatures:
+            for each in inputs[signature]:
+                tensors = {name: tf.make_tensor_proto(value) for name, value in each.items()}
+                request = messages.predict_request(servable_name, signature, **tensors)
+                log = messages.PredictionLog(predict_log={"request": request})
+                writer.write(log.SerializeToString())

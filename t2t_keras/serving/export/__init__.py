@@ -1,1 +1,0 @@
-"""SavedModels that take text and give text."""

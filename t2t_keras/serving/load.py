@@ -1,0 +1,166 @@
+"""Loading of exports, and the manifest.
+
+```
+{"provenance": {package: version},
+ "vocabulary": {"size": ids, "sha256": hex}, "dtype": of the weights,
+ "outputs": what translations are,
+ "files": {path in the export: {"size": bytes, "sha256": hex}}}
+```
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 - registers the operators of the vocabulary
+
+from t2t_keras.data.dataset import MANIFEST_FILE
+from t2t_keras.decoding.lines import check_lines
+from t2t_keras.decoding.translation import Hypothesis, Translation
+from t2t_keras.environment import expanded
+from t2t_keras.errors import UserError, command_line
+from t2t_keras.io.files import plain_path, read_json, sha256_of, write_json
+from t2t_keras.serving import messages
+from t2t_keras.serving.client import OUTPUTS
+
+# https://www.tensorflow.org/tfx/serving/saved_model_warmup
+WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"
+
+_ADVICE = "Copy the export again, or make it again with t2t-exporter."
+
+
+def write_manifest(directory: Path, contents: dict[str, Any]) -> None:
+    """Writes the manifest of a complete version; `contents` is all of it but "files"."""
+    write_json(directory / MANIFEST_FILE, {**contents, "files": _records(directory)}, indent=1)
+
+
+def _records(directory: Path) -> dict[str, dict[str, Any]]:
+    """Returns size and checksum of the files of an export but its manifest, by name."""
+    return {
+        path.relative_to(directory).as_posix(): {
+            "size": path.stat().st_size,
+            "sha256": sha256_of(path),
+        }
+        if path.is_file()
+        else {}  # A pipe would have no end.
+        for path in sorted(directory.rglob("*"))
+        if not path.is_dir() and path != directory / MANIFEST_FILE
+    }
+
+
+def _checked_manifest(directory: Path) -> dict[str, Any]:
+    """Returns the manifest; raises `UserError` unless it records just the files of the export."""
+    manifest = read_json(
+        directory / MANIFEST_FILE, f"{directory} is not a complete export. {_ADVICE}", ["files"]
+    )
+    found = _records(directory)
+    recorded = manifest["files"] if isinstance(manifest["files"], dict) else {}
+    names = {**recorded, **found}
+    damaged = [name for name in names if not found.get(name) or found[name] != recorded.get(name)]
+    if damaged:
+        raise UserError(
+            f"The export {directory} is damaged: not as {MANIFEST_FILE} records, or not recorded: "
+            f"{', '.join(damaged)}. {_ADVICE}",
+            code="damaged_export",
+        )
+    return manifest
+
+
+class LoadedExport:
+    """An export, ready to translate; `load_export` makes it.
+
+    Attributes:
+      directory: path of the version.
+      manifest: contents of its manifest.json.
+      signatures: TensorFlow's functions, by name.
+    """
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        self.manifest = _checked_manifest(directory)
+        with plain_path(directory) as plain:
+            self._loaded = tf.saved_model.load(plain)  # keeps the weights alive
+        self.signatures = self._loaded.signatures
+        translate = self.signatures.get("serving_default")
+        if not translate or set(translate.structured_outputs) != set(OUTPUTS):
+            raise UserError(
+                f"{directory} is not an export of t2t-exporter: expected a signature "
+                f"serving_default with outputs {', '.join(OUTPUTS)}.",
+                code="no_export",
+            )
+
+    def translate(self, lines: Sequence[str]) -> list[Translation]:
+        """Returns the translation and the score of each line, all of them in one batch.
+
+        Raises:
+          UserError: a line is not UTF-8.
+        """
+        check_lines(lines)
+        found = self.signatures["serving_default"](text=tf.constant(list(lines), tf.string))
+        texts, scores, cuts = (found[name].numpy().tolist() for name in OUTPUTS)
+        best = [
+            Hypothesis(text.decode("utf-8"), score)
+            for text, score in zip(texts, scores, strict=True)
+        ]
+        return [
+            Translation(first.text, first.score, (first,), cut=cut)
+            for first, cut in zip(best, cuts, strict=True)
+        ]
+
+    def warm_up(self) -> None:
+        """Runs the requests that TensorFlow Serving runs while it loads the export."""
+        path = self.directory / WARMUP_FILE
+        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+            request = messages.PredictionLog.FromString(record).predict_log.request
+            inputs = {
+                each.key: tf.io.parse_tensor(each.value.SerializeToString(), each.value.dtype)
+                for each in request.inputs
+            }
+            self.signatures[request.model_spec.signature_name](**inputs)
+
+
+def _versions(folder: Path) -> list[Path]:
+    """Returns the versions in a folder of exports."""
+    if not folder.is_dir():
+        return []
+    return [child for child in folder.iterdir() if child.name.isdecimal() and child.is_dir()]
+
+
+def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
+    """Loads an export.
+
+    Args:
+      path: directory of a version, or of all versions, of which the newest is loaded.
+      warm_up: whether to run TensorFlow Serving's warm-up requests; otherwise the first call takes
+        seconds longer than the next.
+
+    Raises:
+      UserError: there is no export, or a file of it is missing, damaged or unknown.
+    """
+    directory = Path(expanded(path))
+    if (versions := _versions(directory)) and not (directory / "saved_model.pb").exists():
+        directory = max(versions, key=lambda version: int(version.name))
+    if not directory.is_dir():
+        siblings = ", ".join(map(str, _versions(directory.parent)))
+        there = f"There are {siblings}" if siblings else f"There is none in {directory.parent}"
+        raise UserError(
+            f"There is no export {directory}. {there}. Give the --export_dir of t2t-exporter, "
+            f"whose newest version is loaded, or a version in it.",
+            code="no_export",
+        )
+    if (directory / "run.json").is_file():
+        raise UserError(
+            f"{directory} is a run, not an export. Export it first:"
+            + command_line("t2t-exporter", output_dir=directory, export_dir=f"{directory}/export"),
+            code="no_export",
+        )
+    try:
+        loaded = LoadedExport(directory)
+        if warm_up:
+            loaded.warm_up()
+        return loaded
+    except (OSError, ValueError, tf.errors.OpError) as error:
+        raise UserError(
+            f"Cannot load the export {directory}: {error}", code="damaged_export"
+        ) from error

@@ -1,0 +1,316 @@
+"""The signatures of an export: graphs from text or ids to text, ids, scores or attention."""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tensorflow_text
+
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.keras_engine import Ensemble
+from t2t_keras.decoding.search import Hypotheses
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
+from t2t_keras.registry import EXPORT_FORMATS
+from t2t_keras.special_ids import EOS_ID, PADDING_ID
+from t2t_keras.text.files import INVISIBLE
+
+# In RE2's syntax, so that the same lines are blank here and in `Translator`.
+_INVISIBLE = "".join(char if char == "-" else rf"\x{{{ord(char):x}}}" for char in INVISIBLE)
+BLANK = rf"[\t-\r\p{{Z}}{_INVISIBLE}]*"
+
+_ALPHA = tf.TensorSpec([], tf.float32, name="alpha")
+_IDS = tf.TensorSpec([None, None], tf.int32, name="ids")
+_NUMBERS = tf.TensorSpec([None], tf.int32)
+_TEXT = tf.TensorSpec([None], tf.string, name="text")
+_PAIR = [_TEXT, tf.TensorSpec([None], tf.string, name="translation")]
+
+# Name -> inputs; each is a method of `TranslationModule`, whose docstring goes into the README.
+SIGNATURES = {
+    "serving_default": [_TEXT],
+    "nbest": [_TEXT, _ALPHA],
+    "score": _PAIR,
+    "tokens": [_IDS, _ALPHA],
+    "attention": _PAIR,
+}
+
+_UNSUPPORTED = {
+    "split_long": "split the text before it is sent",
+    "terms": "it takes no glossary; a model that was trained with hints takes them in the text",
+    "xla": "it would compile for seconds at each new shape of a request",
+    "xla_for_one": "it would compile for seconds",
+    "check_placeholders": "check its translations where it is used",
+    "weights_dtype": "give --dtype=bfloat16 or --dtype=int8 for a smaller export",
+}
+
+
+def export_settings(translator: Translator, dtype: str) -> DecodeConfig:
+    """Returns a translator's decoding settings, without a check of placeholders by default.
+
+    Raises:
+      UserError: an export cannot have them, or such a dtype of weights.
+    """
+    check_dtype("saved_model", dtype)
+    config, default = translator.config, DecodeConfig()
+    if translator.problem.decoding_defaults.get("check_placeholders"):
+        config = dataclasses.replace(config, check_placeholders=False)
+    for name, advice in _UNSUPPORTED.items():
+        if (value := getattr(config, name)) != getattr(default, name):
+            raise UserError(
+                f"An export does not support {name}={value}: leave it out of --decode_hparams; "
+                f"{advice}.",
+                code="not_supported",
+            )
+    return config
+
+
+class TranslationModule(tf.Module):
+    """A translator as graphs with weights stored as `dtype`, for `tf.saved_model.save`.
+
+    Raises:
+      UserError: as `export_settings`.
+    """
+
+    def __init__(self, translator: Translator, dtype: str = "float32"):
+        super().__init__()
+        self.config = export_settings(translator, dtype)
+        # TensorFlow saves what it finds in attributes. It must find the stored weights, not the
+        # models, whose `call` it would export as well; it does not look into a translator.
+        self._translator = translator
+        self.weights = [StoredWeight(each.numpy(), dtype) for each in model_weights(translator)]
+        self._tokenizer = translator.tokenizer.graph_tokenizer()
+        self._source_tokenizer = translator.tokenizer.source.graph_tokenizer()
+        # Graphs that signatures share.
+        self._search_best, self._search_all = map(self._search_graph, (False, True))
+
+    def signatures(self) -> dict[str, Any]:
+        """Returns the functions to export; attention is of one model, not of an ensemble."""
+        # TensorFlow Serving reads the default, a constant of the graph, from the SignatureDef.
+        alpha = tf.constant(self._translator.config.alpha, tf.float32)
+        functions = {name: getattr(self, name) for name in SIGNATURES}
+        functions["nbest"] = lambda text, alpha=alpha: self.nbest(text, alpha)
+        functions["tokens"] = lambda ids, alpha=alpha: self.tokens(ids, alpha)
+        if len(self._translator.models) > 1:
+            del functions["attention"]
+        return {
+            name: tf.function(function, input_signature=SIGNATURES[name], autograph=False)
+            for name, function in functions.items()
+        }
+
+    def serving_default(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Translates.
+
+        `score` is the log-probability over the length penalty ((5 + tokens) / 6)^alpha; 0 is
+        certain. `cut` is the number of tokens that a text has beyond max_input_length (see above),
+        which were left out. A blank text gives a blank translation, score 0.
+        """
+        alpha = self._translator.config.alpha
+        translations, scores, cut = self._translate(text, self._search_best, alpha)
+        return {"translation": translations[:, 0], "score": scores[:, 0], "cut": cut}
+
+    def nbest(self, text: tf.Tensor, alpha: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Gives several translations of each text, best first.
+
+        They are as many as the beam is wide or samples are drawn; "" with score -inf where there
+        are fewer. `alpha` may be left out over gRPC and is then the one above; over REST,
+        TensorFlow Serving asks for every input.
+        """
+        found = self._translate(text, self._search_all, _checked_alpha(alpha))
+        return dict(zip(("translations", "scores", "cut"), found, strict=True))
+
+    def score(self, text: tf.Tensor, translation: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Tells how likely the model finds given translations.
+
+        That is the natural logarithm of their probability and the number of their tokens, both with
+        the end of sentence.
+        """
+        source, target = self._pairs(text, translation)
+        with self._stored_weights():
+            log_probs = Ensemble(self._translator.models).log_probs(source, target)
+        return {
+            "log_probability": tf.reduce_sum(log_probs, axis=1),
+            "tokens": tf.math.count_nonzero(target != PADDING_ID, axis=1, dtype=tf.int32),
+        }
+
+    def tokens(self, ids: tf.Tensor, alpha: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Translates ids, each row with its end of sentence (1), then padding (0).
+
+        `ids` and `scores` are those of the best hypotheses, best first. Other ids are refused with
+        INVALID_ARGUMENT. `alpha` as in `nbest`.
+        """
+        ids = _checked_ids(ids, self._translator.tokenizer.source.vocab_size)
+        ids = self._checked_lengths(ids, "a row of ids")
+        found = self._search_all(ids, tf.range(tf.shape(ids)[0]), _checked_alpha(alpha))
+        return {"ids": found.ids, "scores": found.scores}
+
+    def attention(self, text: tf.Tensor, translation: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Tells where the model looks.
+
+        `weights` are the decoder's over the text (batch, layer, head, piece of the translation,
+        piece of the text); `encoder_weights` and `decoder_weights` those of self-attention. Pieces
+        are "" behind the end of a sentence.
+        """
+        source, target = self._pairs(text, translation)
+        pair = {"source": source, "target": target}
+        with self._stored_weights():
+            found = self._translator.models[0].attention_weights(pair)
+        return {
+            "weights": found["cross"],
+            "encoder_weights": found["encoder"],
+            "decoder_weights": found["decoder"],
+            "text_pieces": self._source_tokenizer.pieces(source),
+            "translation_pieces": self._tokenizer.pieces(target),
+        }
+
+    def _search_graph(self, return_beams: bool):
+        """Returns a graph function: ids [B, S], numbers [B], alpha [] -> `Hypotheses`."""
+        own = self._translator
+        config = dataclasses.replace(own.config, return_beams=return_beams)
+        translator = Translator(own.models, own.tokenizer, config, own.forbidden, own.problem)
+
+        def search(source: tf.Tensor, numbers: tf.Tensor, alpha: tf.Tensor) -> Hypotheses:
+            with self._stored_weights():
+                return translator.search(source, numbers=numbers, alpha=alpha)
+
+        return tf.function(search, input_signature=[_IDS, _NUMBERS, _ALPHA], autograph=False)
+
+    def _translate(self, text: tf.Tensor, search, alpha) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns translations [B, N], scores [B, N], and numbers of tokens cut [B]."""
+        text = _nfc(text, "text")
+        rows = tf.cast(tf.where(~tf.strings.regex_full_match(text, BLANK))[:, 0], tf.int32)
+        ids = self._source_tokenizer.tokenize(tf.gather(text, rows))
+        max_tokens = self._translator.config.max_input_length
+        cut = tf.maximum(tf.cast(ids.row_lengths(), tf.int32) - max_tokens, 0)
+        source = ids[:, :max_tokens].to_tensor()
+        # A text that is cut still ends with EOS.
+        last = (tf.range(tf.shape(source)[1]) == max_tokens - 1) & (cut > 0)[:, None]
+        found = search(tf.where(last, EOS_ID, source), rows, alpha)
+        beams = found.ids.shape[1]
+        # Not [-1, ...], which is ambiguous if the longest output has no token.
+        flat = [tf.size(rows) * beams, tf.shape(found.ids)[2]]
+        translations = tf.reshape(
+            self._tokenizer.detokenize(tf.reshape(found.ids, flat)), [-1, beams]
+        )
+        return tuple(_in_place(each, rows, text) for each in (translations, found.scores, cut))
+
+    def _pairs(self, text: tf.Tensor, translation: tf.Tensor) -> list[tf.Tensor]:
+        """Returns ids [B, S] and [B, T]."""
+        sizes = tf.stack([tf.size(text), tf.size(translation)])
+        text = _checked(text, sizes[0] == sizes[1], "expected a translation a text, got", sizes)
+        return [
+            self._checked_lengths(tokenize(_nfc(each, name)).to_tensor(), name)
+            for each, name, tokenize in (
+                (text, "text", self._source_tokenizer.tokenize),
+                (translation, "translation", self._tokenizer.tokenize),
+            )
+        ]
+
+    def _checked_lengths(self, ids: tf.Tensor, name: str) -> tf.Tensor:
+        length, max_tokens = tf.shape(ids)[1], self._translator.config.max_input_length
+        what = f"{name} must have at most {max_tokens} tokens with its end, got"
+        return _checked(ids, length <= max_tokens, what, length)
+
+    def _stored_weights(self) -> contextlib.AbstractContextManager:
+        """Returns a context in which the models read the stored weights."""
+        pairs = zip(model_weights(self._translator), self.weights, strict=True)
+        return keras.StatelessScope([(weight, stored.value()) for weight, stored in pairs])
+
+
+def _in_place(found: tf.Tensor, rows: tf.Tensor, text: tf.Tensor) -> tf.Tensor:
+    """Returns [B, ...]: what was found for `rows` [b], and zeros or "" for the other texts."""
+    shape = tf.concat([tf.shape(text), tf.shape(found)[1:]], axis=0)
+    scattered = tf.tensor_scatter_nd_update(tf.zeros(shape, found.dtype), rows[:, None], found)
+    return tf.ensure_shape(scattered, [None, *found.shape[1:]])
+
+
+def _checked(tensor: tf.Tensor, condition: tf.Tensor, what: str, found: tf.Tensor) -> tf.Tensor:
+    """Returns the tensor; the request fails, before it is used, unless the condition holds."""
+    with tf.control_dependencies([tf.debugging.Assert(condition, [what, found], summarize=8)]):
+        return tf.identity(tensor)
+
+
+def _nfc(text: tf.Tensor, name: str) -> tf.Tensor:
+    """Normalises text to NFC, like `Translator`; text that is not UTF-8 is an error."""
+    replaced = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
+    wrong = tf.where(replaced != text)[:, 0]
+    text = _checked(text, tf.size(wrong) == 0, f"{name} is not UTF-8 at (from 0)", wrong)
+    return tensorflow_text.normalize_utf8(text, "NFC")
+
+
+def _checked_alpha(alpha: tf.Tensor) -> tf.Tensor:
+    return _checked(alpha, alpha >= 0, "alpha must be >= 0, got", alpha)
+
+
+def _checked_ids(ids: tf.Tensor, vocab_size: int) -> tf.Tensor:
+    """Returns int32 [B, S]: ids of the vocabulary, then one end of sentence, then padding."""
+    wrong = tf.boolean_mask(ids, (ids < 0) | (ids >= vocab_size))
+    what = f"ids must be in the vocabulary, 0 to {vocab_size - 1}, got"
+    ids = _checked(ids, tf.size(wrong) == 0, what, wrong)
+    is_end = tf.cast(ids == EOS_ID, tf.int32)
+    after_end = tf.math.cumsum(is_end, axis=1, exclusive=True) > 0
+    in_order = tf.reduce_all(after_end == (ids == PADDING_ID), axis=1)
+    wrong = tf.where(~in_order | (tf.reduce_sum(is_end, axis=1) != 1))[:, 0]
+    what = f"expected rows of ids, then one {EOS_ID}, then {PADDING_ID}s; not so are (from 0)"
+    return _checked(ids, tf.size(wrong) == 0, what, wrong)
+
+
+class StoredWeight(tf.Module):
+    """A float32 weight of any shape, stored as one of `STORED_DTYPES`.
+
+    "bfloat16" rounds. "int8" rounds weight / scale, with a scale for each index of the last axis
+    that makes the largest entry 127; vectors stay float32.
+    """
+
+    def __init__(self, weight: np.ndarray, dtype: str):
+        super().__init__()
+        self.scale = None
+        if dtype == "bfloat16":
+            weight = weight.astype(tf.bfloat16.as_numpy_dtype)
+        elif dtype == "int8" and weight.ndim > 1:
+            largest = np.abs(weight).max(axis=tuple(range(weight.ndim - 1)))
+            scale = np.where(largest > 0, largest / 127, 1).astype(np.float32)
+            weight = np.round(weight / scale).astype(np.int8)
+            self.scale = tf.Variable(scale, trainable=False)
+        self.stored = tf.Variable(weight, trainable=False)
+
+    def value(self) -> tf.Tensor:
+        """Returns the weight, float32."""
+        value = tf.cast(self.stored, tf.float32)
+        return value if self.scale is None else value * self.scale
+
+
+def model_weights(translator: Translator) -> list[keras.Variable]:
+    """Returns the weights of all models of a translator."""
+    return [weight for model in translator.models for weight in model.weights]
+
+
+@contextlib.contextmanager
+def rounded_weights(translator: Translator, dtype: str) -> Iterator[None]:
+    """Gives the models, inside the context, the weights that storing them as `dtype` leaves."""
+    weights = model_weights(translator)
+    exact = [weight.numpy() for weight in weights]
+    try:
+        for weight, value in zip(weights, exact, strict=True):
+            weight.assign(StoredWeight(value, dtype).value())
+        yield
+    finally:
+        for weight, value in zip(weights, exact, strict=True):
+            weight.assign(value)
+
+
+# Of the weights in a SavedModel.
+STORED_DTYPES = ("float32", "bfloat16", "int8")
+
+
+def check_dtype(name: str, dtype: str) -> None:
+    """Raises `UserError` if a format, which may be saved_model, has no such dtype."""
+    dtypes = STORED_DTYPES if name == "saved_model" else EXPORT_FORMATS[name].dtypes
+    if dtype not in dtypes:
+        raise UserError(
+            f"--format={name} has no --dtype={dtype}: choose from {', '.join(dtypes)}.",
+            code="bad_value",
+        )

@@ -1,0 +1,427 @@
+"""Averages and followers of checkpoints."""
+
+import contextlib
+import dataclasses
+import math
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from t2t_keras.data.dataset import Generated, open_generated
+from t2t_keras.environment import expanded
+from t2t_keras.errors import UserError
+from t2t_keras.training import checkpoint_files
+from t2t_keras.training.backends import base as backend
+from t2t_keras.training.checkpoint_files import (
+    DamagedCheckpointError,
+    checkpoint_paths,
+    known_step_of,
+)
+from t2t_keras.training.checkpoints import (
+    AVERAGING,
+    MODEL,
+    WEIGHTS,
+    assign_weights,
+    refuse_occupied,
+    weights_of,
+    write_run,
+)
+from t2t_keras.training.cost import read_cost
+from t2t_keras.training.evaluation import SplitLoss
+from t2t_keras.training.run_config import RunConfig
+
+Found = TypeVar("Found")
+
+_NAME_AND_STEP = re.compile(r"(.+)-(\d+)")
+
+
+@dataclasses.dataclass(frozen=True)
+class PollPolicy:
+    """How often to look for a file, and for how long.
+
+    Attributes:
+      wait_minutes: the longest wait for the next file; 0 = look only once.
+      poll_seconds: seconds between two looks.
+      sleep: waits for a number of seconds.
+    """
+
+    wait_minutes: float = 0.0
+    poll_seconds: float = 5.0
+    sleep: Callable[[float], object] = time.sleep
+
+    def looks(self, what: str) -> Iterator[None]:
+        """Yields when to look for `what`: at once, and after each pause until the wait is over."""
+        yield
+        left = 60 * self.wait_minutes
+        if left:
+            print(f"Waiting for the {what}, at most {self.wait_minutes:g} minutes.", flush=True)
+        while left > 0:
+            pause = min(self.poll_seconds, left)
+            left -= pause
+            self.sleep(pause)
+            yield
+
+
+NO_WAIT = PollPolicy()
+
+
+def first_found(find: Callable[[], Found], policy: PollPolicy, what: str) -> Found:
+    """Returns the first true result of `find`, or its last one when the wait is over."""
+    for _ in policy.looks(f"first {what}"):
+        if found := find():
+            break
+    return found
+
+
+class CheckpointWatcher:
+    """Iterates over files with steps in their names as they appear; each step once.
+
+    Steps before `min_steps` and those `done` are ignored. `files` returns the existing paths by
+    step, `last_step` the step after which nothing comes (None = unknown).
+
+    Attributes:
+      skipped: the steps that it missed, each with the reason.
+    """
+
+    def __init__(
+        self,
+        files: Callable[[], Mapping[int, str]],
+        policy: PollPolicy = NO_WAIT,
+        *,
+        what: str = "checkpoint",
+        min_steps: int = 0,
+        done: Iterable[int] = (),
+        last_step: Callable[[], int | None] = lambda: None,
+    ):
+        self._files, self._policy, self._what = files, policy, what
+        self._min_steps, self._given, self._last_step = min_steps, set(done), last_step
+        self.skipped: dict[int, str] = {}
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        """Yields step and path, the earliest first, until the last step or the end of the wait."""
+        given, new = self._given, dict[int, str]()
+        while True:
+            for _ in self._policy.looks(f"next {self._what}"):
+                existing, before = self._files(), new
+                new = {
+                    step: path
+                    for step, path in existing.items()
+                    if step >= self._min_steps and step not in given
+                }
+                for step in sorted(before.keys() - new.keys() - given):
+                    self._skip(step, f"{before[step]} was deleted before it could be read.")
+                if new:
+                    break
+                last = self._last_step() if self._policy.wait_minutes else None
+                if last is not None and max(existing, default=-1) >= last:
+                    return
+            if not new:
+                if minutes := self._policy.wait_minutes:
+                    print(f"No further {self._what} in {minutes:g} minutes.", flush=True)
+                return
+            step = min(new)
+            given.add(step)
+            yield step, new[step]
+
+    def loaded(self, load: Callable[[str], object]) -> Iterator[tuple[int, str]]:
+        """Yields step and path of each file after `load(path)`.
+
+        A file of which it raises `UserError` may be incomplete: it is tried again after a pause,
+        and then skipped.
+        """
+        for step, path in self:
+            if reason := self._load_error(load, step, path):
+                self._skip(step, reason)
+            else:
+                yield step, path
+
+    def _load_error(self, load: Callable[[str], object], step: int, path: str) -> str:
+        for again in (True, False):
+            try:
+                load(path)
+                return ""
+            except UserError as error:
+                reason = str(error)
+            if step not in self._files():
+                return f"{path} was deleted while it was read."
+            if again:
+                self._policy.sleep(self._policy.poll_seconds)
+        return reason
+
+    def _skip(self, step: int, reason: str) -> None:
+        self.skipped[step] = reason
+        print(f"{reason} It is skipped.", flush=True)
+
+
+def files_by_name_and_step(directory: str | Path) -> dict[str, dict[int, str]]:
+    """Returns the paths of the files `<name>-<step>` in a directory, by name and step."""
+    found: dict[str, dict[int, str]] = {}
+    for path in Path(directory).glob("*"):
+        if match := _NAME_AND_STEP.fullmatch(path.name):
+            found.setdefault(match[1], {})[int(match[2])] = str(path)
+    return found
+
+
+def follow_run(
+    output_dir: str | Path, policy: PollPolicy = NO_WAIT, min_steps: int = 0, **options: Any
+) -> CheckpointWatcher:
+    """Follows the checkpoints of a run."""
+    return CheckpointWatcher(
+        lambda: {known_step_of(path): path for path in checkpoint_paths(output_dir)},
+        policy,
+        min_steps=min_steps,
+        # Read each time: a run that is continued may get more steps.
+        last_step=lambda: RunConfig.load(output_dir).hparams.train_steps,
+        **options,
+    )
+
+
+# Most checkpoints in a mean, where the dev loss decides.
+_MOST = 20
+# The search ends after this number of larger means in a row without a lower loss.
+_PATIENCE = 2
+# Share of the newest checkpoint's steps before which a checkpoint makes a mean worse.
+_EARLY = 0.75
+_AVERAGE = "optimizer/average/"  # Before the names of weights' moving averages.
+
+
+class _Mean(NamedTuple):
+    """Weights by name, the checkpoints that they are made of, and the head of the newest."""
+
+    weights: Mapping[str, np.ndarray]
+    paths: list[str]
+    head: Mapping[str, Any]
+
+
+def average_run(
+    model_dir: str | Path,
+    output_dir: str | Path,
+    n: int | None = None,
+    seconds_apart: float = 0,
+    ema: bool = False,
+    overwrite: bool = False,
+) -> str:
+    """Writes the mean of a run's last checkpoints, a run of its own in the same format.
+
+    The paper takes the last 5 of the base model and the last 20 of the big one, written every 10
+    minutes (section 6.1). Early in a training, when the weights still change fast, a mean is worse
+    than the newest checkpoint. A checkpoint just before the newest one, as the last regular one
+    before Ctrl-C, is nearly its duplicate and is left out, and so are damaged ones.
+
+    Args:
+      model_dir: the run.
+      output_dir: where the mean and run.json are written; must not contain a run.
+      n: number of checkpoints; if there are fewer, all are taken, which is reported. None = as many
+        as lower the dev loss, perhaps only the newest; without the run's data, those of the last
+        tenth of the training.
+      seconds_apart: least seconds of training between two of them: going back from the newest, the
+        next one that is old enough is taken; 0 = all.
+      ema: whether instead the moving average of the weights is written that the newest checkpoint
+        holds of all steps before it.
+      overwrite: whether to replace an earlier mean in `output_dir`.
+
+    Returns:
+      The path of the mean.
+
+    Raises:
+      UserError: there is no run or checkpoint, none can be read, or `output_dir` has a run; the
+        run keeps no moving average; or a number makes no sense.
+    """
+    if (n is not None and n < 1) or not 0 <= seconds_apart < math.inf:
+        raise UserError(
+            f"Expected n >= 1 or None and finite seconds_apart >= 0, got {n} and {seconds_apart}.",
+            code="impossible_mean",
+        )
+    model_dir, output_dir = expanded(model_dir), expanded(output_dir)
+    config = RunConfig.load(model_dir)
+    if ema and not config.hparams.ema_decay:
+        raise UserError(
+            f"{model_dir} keeps no moving average: it is trained with ema_decay=0.",
+            code="no_moving_average",
+        )
+    checkpoint_files.newest_checkpoint(model_dir)
+    refuse_occupied(output_dir, overwrite, "--overwrite")
+    paths = checkpoint_files.checkpoint_paths(model_dir)
+    mean = _moving_average(paths) if ema else _mean(config, paths, n, seconds_apart)
+    # The mean of one checkpoint is that checkpoint.
+    averaged = len(mean.paths) if len(mean.paths) > 1 else config.averaged
+    config, newest = dataclasses.replace(config, averaged=averaged), mean.paths[-1]
+    step = checkpoint_files.known_step_of(newest)
+    path = write_run(AVERAGING, config, output_dir, mean.weights, step, mean.head, overwrite)
+    what = "moving average" if ema else "mean"
+    print(f"{path} is the {what} of {', '.join(Path(path).name for path in mean.paths)}.")
+    return path
+
+
+def _mean(config: RunConfig, paths: Sequence[str], n: int | None, seconds_apart: float) -> _Mean:
+    """Returns the mean that `average_run` writes."""
+    paths, apart = without_near_duplicate(paths), ""
+    if seconds_apart:
+        paths = spaced_apart(paths, _written_at(paths), seconds_apart)
+        apart = f" {seconds_apart:g} s apart"
+    measure = _dev_loss(config) if n is None else None
+    if n is None and not measure:
+        paths = _of_last_tenth(paths)
+    mean = _best_mean(paths, n or _MOST, measure)
+    if n and len(mean.paths) < n:
+        folder = Path(paths[-1]).parent
+        print(f"There are only {len(mean.paths)} checkpoints{apart} in {folder}, not {n}.")
+    if n:
+        _warn_of_early_ones(mean.paths)
+    return mean
+
+
+def without_near_duplicate(paths: Sequence[str]) -> list[str]:
+    """Drops the checkpoint before the newest if it is nearly the same.
+
+    It is if fewer steps lie between the two than half the median of the gaps before.
+    """
+    steps = [checkpoint_files.known_step_of(path) for path in paths]
+    gaps = np.diff(steps)
+    if len(paths) < 3 or gaps[-1] >= np.median(gaps[:-1]) / 2:
+        return list(paths)
+    print(f"{Path(paths[-2]).name} is left out: {Path(paths[-1]).name} is nearly the same.")
+    return [*paths[:-2], paths[-1]]
+
+
+def _of_last_tenth(paths: Sequence[str]) -> list[str]:
+    """Returns the checkpoints of the last tenth of the training."""
+    newest = checkpoint_files.known_step_of(paths[-1])
+    late = [path for path in paths if checkpoint_files.known_step_of(path) >= 0.9 * newest]
+    print(f"The run's dev set is not there: the {len(late)} of the last tenth are averaged.")
+    return late
+
+
+def _warn_of_early_ones(chosen: Sequence[str]) -> None:
+    first, newest = (checkpoint_files.known_step_of(chosen[at]) for at in (0, -1))
+    if first < _EARLY * newest:
+        print(
+            f"The mean reaches back to step {first:,} of {newest:,}: it may be worse than "
+            f"{Path(chosen[-1]).name} alone. Leave --n out to let the dev loss decide."
+        )
+
+
+def _data_with_dev_set(config: RunConfig) -> Generated | None:
+    """Returns the data of a run, None if it is gone or has changed."""
+    with contextlib.suppress(UserError):
+        generated = open_generated(config.problem, config.data_dir)
+        generated.store("dev")
+        if config.with_data(generated).data == config.data:
+            return generated
+    return None
+
+
+def _dev_loss(config: RunConfig) -> Callable[[Mapping[str, np.ndarray], str], float] | None:
+    """Returns a function of weights by name, and where they are from; None without the data."""
+    generated = _data_with_dev_set(config)
+    if not generated:
+        return None
+    step = backend.make_step(config, backend.plan_devices())
+    loss = SplitLoss(step, config, generated, "dev")
+
+    def measure(weights: Mapping[str, np.ndarray], path: str) -> float:
+        assign_weights(step.model, weights, path)
+        return loss.measure()["loss"]
+
+    return measure
+
+
+def _best_mean(
+    paths: Sequence[str],
+    most: int,
+    measure: Callable[[Mapping[str, np.ndarray], str], float] | None,
+) -> _Mean:
+    """Returns the mean of the last checkpoints.
+
+    Args:
+      paths: of the checkpoints, the newest last; damaged ones are left out.
+      most: number of checkpoints.
+      measure: returns the loss of weights; the mean with the lowest one is taken, of `most`
+        checkpoints or fewer. None = the mean of `most`.
+    """
+    # In float64, so that the mean does not depend on the order.
+    sums: dict[str, np.ndarray] = {}
+    taken, newest, lowest = list[str](), dict[str, Any](), math.inf
+    best = _Mean({}, [], {})
+    for path, arrays, head in _intact(paths, WEIGHTS):
+        taken.insert(0, path)
+        newest = newest or head
+        for name, weight in weights_of(arrays).items():
+            sums[name] = sums.get(name, np.zeros(weight.shape, np.float64)) + weight
+        mean = {name: (total / len(taken)).astype(np.float32) for name, total in sums.items()}
+        if measure:
+            loss = measure(mean, path)
+            print(f"Dev loss of the mean of {len(taken)} from {Path(path).name} on: {loss:.4f}")
+        if not best.paths or not measure or loss < lowest:  # A loss may be NaN.
+            best = _Mean(mean, list(taken), newest)
+            lowest = loss if measure else lowest
+        if len(taken) == most or (measure and len(taken) - len(best.paths) >= _PATIENCE):
+            break
+    return best
+
+
+def _intact(
+    paths: Sequence[str],
+    prefixes: tuple[str, ...],
+) -> Iterator[tuple[str, dict[str, np.ndarray], dict[str, Any]]]:
+    """Yields paths of checkpoints from the newest on, arrays and heads; reports damaged ones.
+
+    `prefixes` are those of the arrays' names, see `format.read`.
+    """
+    damaged: DamagedCheckpointError | None = None
+    is_any_intact = False
+    for path in reversed(paths):
+        try:
+            arrays, head = checkpoint_files.read(path, prefixes)
+        except DamagedCheckpointError as error:
+            damaged = error
+            print(f"{damaged} It is left out.", flush=True)
+        else:
+            is_any_intact = True
+            yield path, arrays, head
+    if damaged and not is_any_intact:
+        raise damaged
+
+
+def _moving_average(paths: Sequence[str]) -> _Mean:
+    """Returns the moving average of the newest intact checkpoint."""
+    path, arrays, head = next(_intact(paths, (*WEIGHTS, _AVERAGE)))
+    averages = {
+        f"{MODEL}/{name.removeprefix(_AVERAGE)}": array
+        for name, array in arrays.items()
+        if name.startswith(_AVERAGE)
+    }
+    if not averages:
+        raise UserError(
+            f"{path} has averaged weights already, as best/ and what t2t-avg-all writes. "
+            f"Give the run's own folder as --model_dir.",
+            code="weights_only",
+        )
+    return _Mean(weights_of(arrays | averages), [path], head)
+
+
+def spaced_apart(paths: Sequence[str], seconds: Sequence[float], apart: float) -> list[str]:
+    """Returns the newest path, which is the last, and, going back, each next one old enough.
+
+    `seconds` tells when each was written; they are rounded before they are compared with `apart`.
+    """
+    chosen: list[str] = []
+    last = 0.0
+    for path, at in reversed(list(zip(paths, seconds, strict=True))):
+        if not chosen or round(last - at) >= apart:
+            chosen.append(path)
+            last = at
+    return chosen[::-1]
+
+
+def _written_at(paths: Sequence[str]) -> list[float]:
+    """Returns the seconds of training, or else the time, at which each checkpoint was written."""
+    costs = [cost for path in paths if (cost := read_cost(path))]
+    if len(costs) == len(paths):
+        return [cost.seconds for cost in costs]
+    print("Not all checkpoints say what they cost: the times of their files are used.")
+    return [Path(path).stat().st_mtime for path in paths]

@@ -1,0 +1,430 @@
+"""The checkpoints of a run: saved, pruned, restored past damaged ones, loaded into models."""
+
+import contextlib
+import dataclasses
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from t2t_keras.data.problem import Problem
+from t2t_keras.environment import expanded
+from t2t_keras.errors import UserError
+from t2t_keras.hyperparameters import HParams
+from t2t_keras.io.files import TEMPORARY_SUFFIX, last_writer, locked_directory
+from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.training import checkpoint_files
+from t2t_keras.training.checkpoint_files import (
+    BEST,
+    NAME,
+    SUFFIX,
+    DamagedCheckpointError,
+    checkpoint_at,
+    checkpoint_paths,
+    existing_checkpoint,
+    first_line,
+    named_alternative,
+    path_at,
+)
+from t2t_keras.training.cost import same_cost
+from t2t_keras.training.optimizer import Adam, averaged_weights
+from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.trained_parts import LORA_SCALE, merged, name_in, own_weights
+
+# In the head of the best weights: the step of the newest checkpoint beside them, if there is one.
+NEWEST_SAVED = "newest_saved"
+MODEL = "model"  # Before the names of the arrays that are a model's weights.
+_OPTIMIZER = "optimizer"  # Likewise of those that are the optimizer's.
+# How the names begin of what `weights_of` needs.
+WEIGHTS = (f"{MODEL}/", LORA_SCALE)
+# An empty file: the run has saved steps, and does not start again without their checkpoints.
+_HAS_SAVED = "has_saved"
+
+
+class WeightsOnlyError(UserError):
+    """A run cannot continue from a checkpoint without the optimizer's state."""
+
+    def __init__(self, path: str | Path):
+        super().__init__(
+            f"The checkpoint {path} contains weights only, from which a run cannot continue. Start "
+            f"a new one, in a new --output_dir, with --warm_start_from={path}.",
+            code="weights_only",
+        )
+
+
+class Checkpoints:
+    """The newest checkpoints of a run, each complete or absent.
+
+    The weight `encoder_0/self_attention/query/kernel` is the array
+    `model/encoder_0/self_attention/query/kernel`, on every backend.
+
+    Args:
+      directory: where they are.
+      state: what they hold, variables or arrays: the "model", or its weights by name; the
+        "optimizer" of Keras; by other names variables, or mappings of such.
+      keep: how many are kept.
+
+    Attributes:
+      head: what was saved beside the arrays of the checkpoint that was restored last; {} = none.
+    """
+
+    def __init__(self, directory: str | Path, state: Mapping[str, Any], keep: int):
+        self._directory, self._state, self._keep = Path(directory), state, keep
+        self.head: dict[str, Any] = {}
+
+    def restore(self, path: str) -> None:
+        """Restores a checkpoint, and changes no file.
+
+        Raises:
+          DamagedCheckpointError: its content cannot be read; nothing is restored.
+          UserError: the system does not let it be read, it lacks a part of the state, or has other
+            shapes.
+        """
+        arrays, head = checkpoint_files.read(path)
+        _assign(_named(self._state), arrays, path)
+        self.head = head
+
+    def restore_newest(self) -> str | None:
+        """Restores the newest undamaged checkpoint and returns its path; None if there is none.
+
+        Damaged ones are reported and renamed.
+
+        Raises:
+          UserError: there are checkpoints, but all are damaged; the system does not let one be
+            read; or the run has saved some, and all are gone.
+        """
+        for path in reversed(checkpoint_paths(self._directory)):
+            try:
+                self.restore(path)
+            except DamagedCheckpointError as error:
+                print(f"{error} It is renamed to damaged.{Path(path).name}.", flush=True)
+                Path(path).rename(Path(path).with_name(f"damaged.{Path(path).name}"))
+            else:
+                self._remove_interrupted()
+                return path
+        # Also those that an earlier start has renamed.
+        if damaged := sorted(self._directory.glob(f"damaged.{NAME}-*{SUFFIX}")):
+            raise UserError(
+                f"None of the {len(damaged)} checkpoints in {self._directory} can be read: "
+                f"{', '.join(file.name for file in damaged)}. {self._way_on()}",
+                code="checkpoint_damaged",
+            )
+        if self._has_saved():
+            raise UserError(
+                f"The checkpoints that were saved in {self._directory} are gone, so the run cannot "
+                f"continue: expected {NAME}-*{SUFFIX}. Put them back. Or: {self._way_on()}",
+                code="checkpoints_gone",
+            )
+        return None
+
+    def _has_saved(self) -> bool:
+        """Returns whether the run has saved a checkpoint, also where only best/ is left of it."""
+        if (self._directory / _HAS_SAVED).exists():
+            return True
+        best = checkpoint_paths(self._directory / BEST)
+        return bool(best) and checkpoint_files.read_head(best[-1]).get(NEWEST_SAVED, 0) > 0
+
+    def _way_on(self) -> str:
+        best = checkpoint_paths(self._directory / BEST)
+        warm_start = f", with --warm_start_from={best[-1]} to begin with the best" if best else ""
+        return f"Give a new --output_dir{warm_start}; or remove {self._directory} to train anew."
+
+    def save(self, step: int, head: Mapping[str, Any] | None = None) -> str:
+        """Writes the state as the checkpoint of a step, whose path it returns; deletes the oldest.
+
+        `head` is what JSON can hold, saved beside the arrays.
+
+        Raises:
+          UserError: it cannot be written, as on a full disk; earlier ones stay.
+        """
+        # A run does not continue from weights alone, as those of best/.
+        is_whole = _OPTIMIZER in self._state
+        before = checkpoint_paths(self._directory)
+        path = path_at(self._directory, step)
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            head = {"step": step, **(head or {})}
+            checkpoint_files.write(path, _named(self._state), head, _value)
+            if is_whole and step > 0:
+                (self._directory / _HAS_SAVED).touch()
+        except OSError as error:
+            advice = "give the same command again"
+            if is_whole:
+                begin = before[-1] if before else "the beginning"
+                advice = f"the same command continues from {begin}"
+            raise UserError(
+                f"Cannot write the checkpoint {path}: {first_line(error)}. Make room; {advice}.",
+                code="not_written",
+            ) from error
+        paths = [*(other for other in before if other != path), path]
+        for old in paths[: -self._keep]:
+            with contextlib.suppress(OSError):
+                Path(old).unlink()
+        return path
+
+    def _remove_interrupted(self) -> None:
+        """Deletes what interrupted writes have left."""
+        for left in self._directory.glob(f"{NAME}-*{TEMPORARY_SUFFIX}"):
+            left.unlink(missing_ok=True)
+
+
+def other_hyperparameters(path: str | Path, reason: str) -> UserError:
+    """Returns the error of a checkpoint that does not fit the model."""
+    return UserError(
+        f"The checkpoint {path} is of a model with other hyperparameters: {reason}.",
+        code="other_model",
+    )
+
+
+def load_weights(model: keras.Model, path: str | Path) -> None:
+    """Restores a model's weights, and nothing else, from a checkpoint.
+
+    Those of adapters are merged with the matrices that they belong to.
+
+    One that is missing, damaged or of a model with other hyperparameters raises `UserError`.
+    """
+    path = existing_checkpoint(path)
+    with named_alternative(path):
+        assign_weights(model, read_weights(path), path)
+
+
+def read_weights(path: str | Path) -> dict[str, np.ndarray]:
+    """Returns the weights of a checkpoint's model by name, with those of adapters merged."""
+    arrays, _ = checkpoint_files.read(path, WEIGHTS)
+    return weights_of(arrays)
+
+
+def weights_of(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns the weights among the arrays of a checkpoint, with those of adapters merged."""
+    weights = merged(arrays)
+    prefix = f"{MODEL}/"
+    return {
+        name.removeprefix(prefix): array
+        for name, array in weights.items()
+        if name.startswith(prefix)
+    }
+
+
+def assign_weights(model: keras.Model, weights: Mapping[str, np.ndarray], path: str | Path) -> None:
+    """Gives a model, but for its adapters, weights by name; `path` is where they come from.
+
+    Raises:
+      UserError: one is missing, not in the model, or has another shape.
+    """
+    own = {name_in(model, weight): weight for weight in own_weights(model)}
+    _assign(
+        {f"{MODEL}/{name}": weight for name, weight in own.items()},
+        {f"{MODEL}/{name}": array for name, array in weights.items()},
+        path,
+    )
+
+
+def _assign(
+    variables: Mapping[str, keras.Variable],
+    arrays: Mapping[str, np.ndarray],
+    path: str | Path,
+) -> None:
+    arrays = _as_numbered(variables, arrays)
+    missing = [name for name in variables if name not in arrays]
+    lacks_weights = any(name.startswith(f"{MODEL}/") for name in missing)
+    has_optimizer = any(name.startswith(f"{_OPTIMIZER}/") for name in arrays)
+    if missing and not lacks_weights and not has_optimizer:
+        raise WeightsOnlyError(path)
+    wrong = [
+        f"{name} is {list(arrays[name].shape)} there, {list(variable.shape)} in the model"
+        for name, variable in variables.items()
+        if name in arrays and arrays[name].shape != tuple(variable.shape)
+    ]
+    # A weight that the model does not have is as wrong as one that the checkpoint lacks.
+    wrong += [f"{name} is not there, expected {list(variables[name].shape)}" for name in missing]
+    beside = sorted(set(arrays) - set(variables))
+    wrong += [
+        f"{name} is {list(arrays[name].shape)} there, not in the model"
+        for name in beside
+        if name.startswith(f"{MODEL}/")
+    ]
+    if wrong:
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise other_hyperparameters(path, f"{wrong[0]}{more}")
+    for name, variable in variables.items():
+        variable.assign(arrays[name])
+
+
+def _as_numbered(
+    variables: Iterable[str], arrays: Mapping[str, np.ndarray]
+) -> Mapping[str, np.ndarray]:
+    """Returns arrays by the names that variables have in this process.
+
+    Keras calls layers without a name dense, dense_1, ... and counts those of all models. Where as
+    many names differ in nothing but such numbers, their order tells which is which.
+    """
+    if set(variables) <= set(arrays):
+        return arrays
+    names: tuple[dict[str, list[str]], ...] = defaultdict(list), defaultdict(list)
+    for side, by_kind in zip((variables, arrays), names, strict=True):
+        for name in side:
+            by_kind[re.sub(r"_\d+(?=/)", "", name)].append(name)
+    ours, theirs = names
+    renamed = {
+        before: name
+        for kind, of_kind in theirs.items()
+        if len(of_kind) == len(ours[kind])
+        for before, name in zip(of_kind, ours[kind], strict=True)
+    }
+    return {renamed.get(name, name): array for name, array in arrays.items()}
+
+
+def _named(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the variables of a state (see `Checkpoints`) by the names of their arrays."""
+    model, optimizer = state[MODEL], state.get(_OPTIMIZER)
+    parts = dict(state)
+    if isinstance(model, keras.Model):
+        parts[MODEL] = {name_in(model, weight): weight for weight in model.weights}
+    if isinstance(optimizer, keras.optimizers.Optimizer):
+        parts[_OPTIMIZER] = _named_in_optimizer(optimizer, model)
+    named: dict[str, Any] = {}
+    for part, content in parts.items():
+        if isinstance(content, Mapping):
+            named |= {f"{part}/{name}": value for name, value in content.items()}
+        else:
+            named[part] = content
+    return named
+
+
+def _named_in_optimizer(
+    optimizer: keras.optimizers.Optimizer, model: keras.Model
+) -> dict[str, Any]:
+    """Returns the variables of an optimizer; only of our Adam all have names of their own."""
+    of_weights = {"average": [average for _, average in averaged_weights(optimizer)]}
+    if isinstance(optimizer, Adam):
+        of_weights |= {"momentum": optimizer._momentums, "velocity": optimizer._velocities}
+    named = {"iterations": optimizer.iterations}
+    for kind, variables in of_weights.items():
+        for weight, variable in zip(optimizer._trainable_variables, variables, strict=False):
+            named[f"{kind}/{name_in(model, weight)}"] = variable
+    known = set(map(id, named.values()))
+    others = [variable for variable in optimizer.variables if id(variable) not in known]
+    return named | {f"variable_{number}": variable for number, variable in enumerate(others)}
+
+
+def _value(variable: Any) -> np.ndarray:
+    """Returns the value of a variable of any backend, or an array as it is."""
+    return np.asarray(variable.value if isinstance(variable, keras.Variable) else variable)
+
+
+# The command that writes means, as it is recorded in lock files.
+AVERAGING = "t2t-avg-all"
+
+
+def write_run(
+    command: str,
+    config: RunConfig,
+    output_dir: str | Path,
+    weights: Mapping[str, np.ndarray],
+    steps: int,
+    head: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+) -> str:
+    """Writes a run of one checkpoint.
+
+    Args:
+      command: what writes it, for others that want to write there.
+      config: the run.
+      output_dir: must not contain a run.
+      weights: the model's, by name.
+      steps: the checkpoint's number.
+      head: of the checkpoint that it is made from, whose cost is its own.
+      overwrite: whether to replace a mean.
+
+    Returns:
+      The path of the checkpoint.
+    """
+    with locked_directory(output_dir, command):
+        refuse_occupied(output_dir, overwrite)
+        checkpoints = Checkpoints(output_dir, {MODEL: weights}, keep=1)
+        path = checkpoints.save(steps, same_cost(head or {}))
+        config.save(output_dir)
+    return path
+
+
+def refuse_occupied(output_dir: str | Path, overwrite: bool = False, flag: str = "") -> None:
+    """Raises `UserError` if a directory contains a run, generated data or an export.
+
+    With `overwrite` it may contain a mean; `flag` requests that.
+    """
+    is_mean = last_writer(output_dir) == AVERAGING
+    if is_mean and overwrite:
+        return
+    for name in ("run.json", "vocab.*", "manifest.json", "saved_model.pb", f"{NAME}-*"):
+        for file in Path(output_dir).glob(name):
+            advice = f", or {flag} to replace the mean there" if flag and is_mean else ""
+            raise UserError(
+                f"--output_dir={output_dir} already contains {file.name}. Give a new directory"
+                f"{advice}.",
+                code="output_exists",
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedModel:
+    """A trained model with what is needed to use it; unpacks as `model, tokenizer`.
+
+    Attributes:
+      model: the Keras model, a `Transformer` unless the run has another one.
+      tokenizer: its vocabulary.
+      problem: what it was trained for, as `Translator` takes it.
+      hparams: what it was trained with.
+      checkpoint: the path of the checkpoint.
+    """
+
+    model: keras.Model
+    tokenizer: Tokenizer
+    problem: Problem
+    hparams: HParams
+    checkpoint: str
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.model, self.tokenizer))
+
+
+def load_model(path: str | Path, weights_dtype: str = "float32") -> TrainedModel:
+    """Loads the model of a run, to be called, compiled, trained, translated with or exported.
+
+    Args:
+      path: the directory of a run, whose newest checkpoint is taken, or of its `best/`; or a
+        checkpoint in one.
+      weights_dtype: type of the weights and of all computation, as for `from_hparams`; one other
+        than float32 is not for training.
+
+    Raises:
+      UserError: there is no such run or checkpoint, or it cannot be read.
+
+    Example:
+      >>> model, tokenizer = load_model("runs/base")
+    """
+    checkpoint = checkpoint_at(expanded(path))
+    record = RunConfig.load(Path(checkpoint).parent)
+    model = record.make_model(weights_dtype, loaded=True)
+    load_weights(model, checkpoint)
+    return TrainedModel(model, record.vocabulary, record.problem, record.hparams, checkpoint)
+
+
+def load_ensemble_model(path: str | Path, tokenizer: Tokenizer, weights_dtype: str) -> keras.Model:
+    """Loads a model as `load_model`, to translate with others of this vocabulary.
+
+    Raises:
+      UserError: there is no such run or checkpoint, or it has another vocabulary.
+    """
+    model, own = load_model(path, weights_dtype)
+    if own.checksum != tokenizer.checksum:
+        raise UserError(
+            f"{path} has a different vocabulary: expected {tokenizer.vocab_size:,} pieces with "
+            f"SHA-256 {tokenizer.checksum[:12]}, got {own.vocab_size:,} with {own.checksum[:12]}. "
+            f"Train the runs of an ensemble on the same data.",
+            code="other_vocabulary",
+        )
+    return model

@@ -1,1 +1,0 @@
-"""Checkpoints: the file, a run's files, averages."""

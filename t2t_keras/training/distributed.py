@@ -1,0 +1,281 @@
+"""Workers that train one model together.
+
+TensorFlow's coordination service watches them by heartbeats. A worker that is lost or reports an
+error aborts the collective operations of all others, where it is raised as an exception.
+"""
+
+import contextlib
+import ctypes
+import dataclasses
+import functools
+import hashlib
+import json
+import re
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from t2t_keras.data.dataset import Generated
+from t2t_keras.environment import installed_versions, source_version
+from t2t_keras.errors import TRY_AGAIN, UserError
+from t2t_keras.training.backends import base as backend
+from t2t_keras.training.backends.cluster import Cluster, cluster_from_environment, require_free_port
+from t2t_keras.training.run_config import RunConfig, TrainOptions
+
+# How long a network file system may need to show a file to another machine.
+_VISIBLE_SECONDS = 10.0
+# gRPC carries error messages of a few kilobytes.
+_LONGEST_REPORT = 2000
+_REPORT_SECONDS = 2.0
+# TensorFlow's errors that a lost worker may cause.
+_LOST = (
+    "AbortedError CancelledError DeadlineExceededError InternalError UnavailableError UnknownError"
+).split()
+# How TensorFlow 2.21 says which worker is lost; where it names no task, that is the chief.
+_CAUSES = {
+    r"timed out task names:(\s*/job:\S+)+|CoordinationService/RegisterTask": (
+        "did not start within {start:g} s (--worker_start_secs)"
+    ),
+    r"stopped sending heartbeats\):(\s*/job:\S+)+": (
+        "sent no heartbeat for {timeout:g} s (--worker_timeout_secs)"
+    ),
+    r"remote target /job:\S+ while calling /tensorflow\.WorkerService": "closed its connection",
+    r"CoordinationService|coordination service": "cannot be reached",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Actions:
+    """What a worker requests, or all workers do, after a step."""
+
+    stop: int = 0  # Number of the signal that ends the run, or 0.
+    save: bool = False  # Whether a checkpoint is written.
+    evaluate: bool = False  # Whether the dev set is measured.
+
+
+class Workers:
+    """This process and those that do every step together with it; none, where it trains alone.
+
+    A worker's requests, to save or evaluate because time has passed or to stop because of a signal,
+    travel with the sums of its next step, so that all act after the same step without another
+    exchange.
+    `strategy` is a `MultiWorkerMirroredStrategy` over all of them; the chief writes their files.
+    """
+
+    def __init__(self, cluster: Cluster | None = None, strategy=None):
+        self.cluster, self._strategy = cluster, strategy
+        self.count = len(cluster.addresses) if cluster else 1
+        self.is_chief = cluster is None or cluster.index == 0
+        self._requested, self._acted_after = Actions(), -1
+
+    def gather(self, text: str) -> list[str]:
+        """Waits until all workers call it, and returns the text of each."""
+        if self.count == 1:
+            return [text]
+        import tensorflow as tf
+
+        # GPUs exchange integers of this type as well; every replica gives its worker's text.
+        line = tf.constant([*json.dumps([self.cluster.index, text]).encode(), 10], tf.int32)
+        values = self._strategy.experimental_distribute_values_from_function(lambda _: line)
+        gathered = bytes(self._strategy.gather(values, axis=0).numpy().tolist())
+        texts = dict(map(json.loads, gathered.removesuffix(b"\n").split(b"\n")))
+        return [texts[index] for index in range(self.count)]
+
+    def all_reduce_min(self, number: int) -> int:
+        """Returns the smallest of the numbers that the workers give."""
+        return min(map(int, self.gather(str(number))))
+
+    def stop_together(self, requested: bool) -> bool:
+        """Returns whether any worker requests to stop; all call it after the same step."""
+        return requested if self.count == 1 else float(self._total(float(requested))) > 0
+
+    @functools.cached_property
+    def _total(self):
+        """The sum over all replicas, as a graph that is made once; `gather` makes one each time."""
+        import tensorflow as tf
+
+        def total(number):
+            found = self._strategy.run(lambda: number)
+            return self._strategy.reduce(tf.distribute.ReduceOp.SUM, found, axis=None)
+
+        return tf.function(total, input_signature=[tf.TensorSpec([])], autograph=False)
+
+    def compare(self, config: RunConfig, generated: Generated, options: TrainOptions) -> None:
+        """Raises `UserError` with what differs between the workers' settings, data and versions."""
+        if self.count == 1:
+            return
+        # The workers divide the dev set as well.
+        files = generated.manifest["files"].items()
+        dev = sorted((name, file["sha256"]) for name, file in files if name.startswith("dev"))
+        settings = {
+            **installed_versions(),
+            "source of t2t_keras": source_version(),
+            **config.compared(),
+            "train_steps": config.hparams.train_steps,
+            "microbatch_tokens": config.hparams.microbatch_tokens,
+            "dev data": hashlib.sha256(json.dumps(dev).encode()).hexdigest()[:12],
+            **{f"--{name}": value for name, value in dataclasses.asdict(options).items()},
+        }
+        chief, *others = map(json.loads, self.gather(json.dumps(settings, default=str)))
+        different = [
+            f"{name}: {chief.get(name)} on {self.cluster.name(0)}, {other.get(name)} on "
+            f"{self.cluster.name(index)}"
+            for index, other in enumerate(others, start=1)
+            for name in {**chief, **other}
+            if other.get(name) != chief.get(name)
+        ]
+        if different:
+            raise UserError(
+                "The workers have different settings:\n  " + "\n  ".join(different),
+                code="different_workers",
+            )
+
+    def restore_newest(self, checkpoints, directory: Path) -> str | None:
+        """Restores the newest undamaged checkpoint; on all workers the one that the chief has."""
+        path = checkpoints.restore_newest() if self.is_chief else None
+        name = self.gather(Path(path).name if path else "")[0]
+        if self.is_chief or not name:
+            return path
+        path, deadline = str(directory / name), time.monotonic() + _VISIBLE_SECONDS
+        while not Path(path).exists():
+            if time.monotonic() > deadline:
+                raise UserError(
+                    f"The chief continues from {name}, which is not in {directory} here. "
+                    f"--output_dir must be one folder that all workers share.",
+                    code="folder_not_shared",
+                )
+            time.sleep(0.2)
+        checkpoints.restore(path)
+        return path
+
+    def hear(self, number: int, sums: dict[str, float]) -> None:
+        """Takes all workers' requests out of the sums of step `number`."""
+        heard = {name: sums.pop(f"{name}_requests", 0) > 0 for name in backend.REQUESTS}
+        # Requests from before all have acted are fulfilled.
+        if number > self._acted_after:
+            self._requested = Actions(**heard)
+
+    def agree(self, step: backend.Step, number: int, due: Actions) -> Actions:
+        """Returns what all workers do after step `number`, which was started last.
+
+        `due` is what is due here, by a signal and by this worker's clock; of the clocks only the
+        chief's counts.
+        """
+        if self.count == 1:
+            return due
+        agreed, self._requested = self._requested, Actions()
+        requests = due if self.is_chief else Actions(stop=due.stop)
+        if agreed != Actions():
+            self._acted_after = number
+            requests = Actions()
+        step.request(**dataclasses.asdict(requests))
+        # A worker that got no signal itself ends as if it had got the usual one.
+        stop = (due.stop or signal.SIGTERM) if agreed.stop else 0
+        return dataclasses.replace(agreed, stop=stop)
+
+
+@contextlib.contextmanager
+def workers_of_run(options: TrainOptions, worker_gpu: int | None = None) -> Iterator[Workers]:
+    """Connects this process with those that train with it; an error of one ends all.
+
+    Raises:
+      UserError: the environment is invalid, the backend trains on one machine only, or another
+        worker is lost, does not start or has an error.
+    """
+    cluster = cluster_from_environment()
+    if cluster is None:
+        yield Workers()
+        return
+    gpus = len(backend.plan_devices(worker_gpu, cluster=cluster).gpus)
+    workers = None
+    try:
+        workers = Workers(cluster, _connect(cluster, gpus, options))
+        yield workers
+        # The chief's server must not end before the others have.
+        workers.gather("")
+    except BaseException as error:
+        ended = end_of_worker(error, cluster, options)
+        if workers:
+            _report(f"{str(ended)[:_LONGEST_REPORT]} [exit status {ended.exit_status}]")
+        if type(error).__name__ in _LOST:
+            raise ended from error
+        raise
+
+
+def _connect(cluster: Cluster, gpus: int, options: TrainOptions):
+    """Returns the strategy over all workers; waits until all have called it."""
+    from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
+    from tensorflow.python.eager import context
+
+    from t2t_keras.training.backends.tensorflow import multi_worker_strategy
+
+    require_free_port(cluster)
+    job = coordination_config_pb2.CoordinatedJob(name="worker", num_tasks=len(cluster.addresses))
+    context.context().configure_coordination_service(
+        service_type="standalone",
+        service_leader="/job:worker/replica:0/task:0",
+        cluster_register_timeout_in_ms=round(1000 * options.worker_start_secs),
+        heartbeat_timeout_in_ms=round(1000 * options.worker_timeout_secs),
+        coordinated_jobs=[job],
+    )
+    # Without it, TensorFlow waits for ever for a worker that never starts.
+    barrier = coordination_config_pb2.CoordinationServiceConfig(cluster_register_with_barrier=True)
+    context.context().coordination_service.MergeFrom(barrier)
+    return multi_worker_strategy(cluster, gpus)
+
+
+def _report(text: str) -> None:
+    """Aborts what the other workers do together, with this text, if they can be reached."""
+    import tensorflow as tf
+    from tensorflow.python.eager import context
+
+    # TensorFlow's binding would hold Python's lock until the chief answers, which it may never do.
+    (path,) = Path(tf.sysconfig.get_lib()).glob("libtensorflow_cc.*")
+    library = ctypes.CDLL(str(path))
+    library.TF_NewStatus.restype = ctypes.c_void_p
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    handle = ctypes.c_void_p(pointer(context.context()._handle, None))
+    status = ctypes.c_void_p(library.TF_NewStatus())
+    arguments = handle, tf.errors.UNAVAILABLE, text.encode(), status
+    threading.Thread(target=library.TFE_ReportErrorToCluster, args=arguments, daemon=True).start()
+    # Otherwise the others may see no more than that this worker's server has ended.
+    time.sleep(_REPORT_SECONDS)
+
+
+def end_of_worker(error: BaseException, cluster: Cluster, options: TrainOptions) -> UserError:
+    """Returns which worker an exception of this one says has ended, and why."""
+    text, kind = str(error), type(error).__name__
+    if kind not in _LOST:
+        if isinstance(error, UserError):
+            why, status, code = text, error.exit_status, error.code
+        else:
+            why, status, code = f"{kind}: {text}", TRY_AGAIN, "worker_failed"
+        return UserError(
+            f"{cluster.name(cluster.index)} ended with an error: {why}", status, code=code
+        )
+    if reported := re.search(r"(Worker \d+ \(.*?) \[exit status (\d+)\]", text, re.DOTALL):
+        return UserError(reported[1], int(reported[2]), code="worker_failed")
+    if found := re.search(r"/task:(\d+)/device:\S+ is joining a group with size", text):
+        name = cluster.name(int(found[1]))
+        return UserError(
+            f"{name} has another number of GPUs: expected as many on all.", code="different_workers"
+        )
+    for pattern, what in _CAUSES.items():
+        if found := re.search(pattern, text):
+            tasks = re.findall(r"task:(\d+)", found[0]) or ["0"]
+            names = " and ".join(cluster.name(int(task)) for task in dict.fromkeys(tasks))
+            why = what.format(start=options.worker_start_secs, timeout=options.worker_timeout_secs)
+            return UserError(
+                f"{names} {why}: killed, crashed, stopped or cut off from the network; see its "
+                f"log. The same command on every machine continues from the newest checkpoint.",
+                TRY_AGAIN,
+                code="worker_ended",
+            )
+    return UserError(
+        f"{cluster.name(cluster.index)} cannot continue: {kind}: {text}",
+        TRY_AGAIN,
+        code="worker_failed",
+    )

@@ -1,1 +1,0 @@
-"""Several workers that train one model together."""

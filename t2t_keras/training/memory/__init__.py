@@ -1,1 +1,0 @@
-"""How much of a batch fits into memory at once."""

@@ -1,0 +1,232 @@
+"""How many tokens a replica holds at once: a whole step, or half as many as often as needed."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from t2t_keras.data.batches import TokenBatchSampler, largest_microbatch
+from t2t_keras.data.dataset import Generated, open_generated
+from t2t_keras.errors import TRY_AGAIN, UserError
+from t2t_keras.hyperparameters import HParams
+from t2t_keras.io.files import read_json, write_json
+from t2t_keras.training.backends import base as backend
+from t2t_keras.training.backends.cluster import Cluster, cluster_from_environment
+from t2t_keras.training.cost import hardware_name
+from t2t_keras.training.distributed import Workers
+from t2t_keras.training.memory import (
+    FLOAT32,
+    count_weights,
+    free_memory,
+    step_memory,
+    step_memory_with,
+)
+from t2t_keras.training.run_config import RunConfig, TrainOptions
+
+_FILE = "microbatch.json"
+
+
+class Microbatch:
+    """The tokens a side that a replica holds at once at most, remembered in the run's directory.
+
+    Dropout masks depend on how a step is split, so a run must split as before to continue bit for
+    bit. Elsewhere other sizes fit: with other GPUs, or another number of replicas. Workers share
+    one number, whatever hardware each has.
+
+    Attributes:
+      tokens: the number; 0 = not known yet.
+    """
+
+    def __init__(
+        self,
+        output_dir: str | Path,
+        hparams: HParams,
+        gpus: Sequence[str] = (),
+        replicas: int = 1,
+        cluster: Cluster | None = None,
+    ):
+        self._path, self._hparams, self._cluster = Path(output_dir) / _FILE, hparams, cluster
+        self._circumstances = {
+            "microbatch_tokens": hparams.microbatch_tokens,
+            "recompute": hparams.recompute,
+            "gpus": [] if cluster else [*gpus],  # Workers may have unlike ones.
+            "workers": len(cluster.addresses) if cluster else 1,
+            "replicas": replicas,
+        }
+        self.tokens = self._remembered() or hparams.microbatch_tokens
+
+    def remember(self, tokens: int) -> None:
+        """Sets the number and writes it; 0 raises `UserError`: not even one sentence fits."""
+        if not tokens:
+            recompute = "" if self._hparams.recompute else "set recompute=true, "
+            raise UserError(
+                f"Out of memory with single sentences of max_length={self._hparams.max_length} "
+                f"tokens. Lower max_length, {recompute}or use a smaller model or more memory.",
+                code="out_of_memory",
+            )
+        self.tokens = tokens
+        write_json(self._path, {"tokens": tokens, "of": self._circumstances})
+
+    def halve(self) -> None:
+        """Halves and remembers the number.
+
+        Raises:
+          UserError: it is that of one sentence already; or there are other workers, which have
+            begun the step, and must be started again.
+        """
+        before, fewest = self.tokens, self._hparams.max_length
+        self.remember(max(before // 2, fewest) if before > fewest else 0)
+        if self._cluster:
+            raise UserError(
+                f"Out of memory with microbatch_tokens={before:,}. All workers must split a step "
+                f"alike: when started again, they continue with {self.tokens:,}.",
+                TRY_AGAIN,
+                code="out_of_memory",
+            )
+
+    def _remembered(self) -> int:
+        if not self._path.exists():
+            return 0
+        try:
+            content = read_json(self._path, "It is not used.", ("tokens", "of"))
+            if content["of"] != self._circumstances:
+                return 0
+            tokens = max(int(content["tokens"]), self._hparams.max_length)
+        except UserError as error:
+            print(error, flush=True)
+            return 0
+        except (ValueError, TypeError) as error:
+            print(f"{self._path} is not used: {error}.", flush=True)
+            return 0
+        print(f"microbatch_tokens={tokens:,}, from {self._path}.", flush=True)
+        return tokens
+
+
+def microbatch_of_run(
+    step: backend.Step,
+    config: RunConfig,
+    generated: Generated,
+    output_dir: str | Path,
+    workers: Workers,
+    find: bool = True,
+) -> Microbatch:
+    """Returns the microbatch of a run: as requested, as remembered, or one for this machine.
+
+    On a GPU that is a whole step, which is halved when it runs out of memory. On a CPU, where a
+    process that takes too much is killed, it is a whole step halved until what `step_memory`
+    estimates takes at most half of the free memory. All workers take the smallest number of one of
+    them. Without `find`, an unknown number stays so.
+
+    Raises:
+      UserError: not even one sentence fits, or the free memory cannot be determined.
+    """
+    hparams, gpus, cluster = config.hparams, step.gpus, workers.cluster
+    microbatch = Microbatch(output_dir, hparams, gpus, step.num_replicas, cluster)
+    microbatch.tokens = workers.all_reduce_min(microbatch.tokens)
+    if microbatch.tokens or not find:
+        return microbatch
+    batches, fewest = _batches(generated, hparams), hparams.max_length
+    growth = config.variation(generated).growth(generated.store("train"))
+    whole = round(growth * batches.most_padded(step.num_replicas, step.fixed_shapes))
+    tokens, how = max(whole, fewest), f"a whole step on {hardware_name(gpus)}"
+    if not gpus:
+        tokens, how = _fitting_on_a_cpu(step, config, batches, tokens, cluster)
+    microbatch.remember(workers.all_reduce_min(tokens))
+    least = ", the minimum over all workers" if cluster else ""
+    print(f"microbatch_tokens=auto: {microbatch.tokens:,}, {how}{least}.", flush=True)
+    return microbatch
+
+
+def _fitting_on_a_cpu(
+    step: backend.Step,
+    config: RunConfig,
+    batches: TokenBatchSampler,
+    tokens: int,
+    cluster: Cluster | None,
+) -> tuple[int, str]:
+    """Returns a microbatch of at most so many tokens, 0 if one sentence does not fit; and why."""
+    hparams, fewest, free = config.hparams, config.hparams.max_length, free_memory()
+    if free is None:
+        raise UserError(
+            "microbatch_tokens=auto: cannot determine the free memory. Give a number.",
+            code="unknown_memory",
+        )
+    # Workers of one machine look at the same time, before any of them takes much.
+    free //= cluster.local_workers if cluster else 1
+    trained = None
+    if hparams.trainable:
+        trained = sum(math.prod(weight.shape) for weight in step.model.trainable_weights)
+
+    def needed(tokens: int) -> int:
+        rows, length = largest_microbatch(tokens, batches.longest, step.fixed_shapes).source.shape
+        memory = step_memory_with(hparams, config.tokenizer, rows * length, length, True, trained)
+        # Weights and moments are there already.
+        passing = memory["at most"] - memory["weights"] - memory["optimizer"]
+        return len(step.local_replicas) * passing
+
+    while tokens > fewest and 2 * needed(tokens) > free:
+        tokens = max(tokens // 2, fewest)
+    how = f"for {free / 1e9:,.1f} GB of free memory, with sentences of {batches.longest} tokens"
+    return tokens if needed(tokens) <= free else 0, how
+
+
+def dry_run(
+    config: RunConfig, output_dir: str | Path, worker_gpu: int | None, options: TrainOptions
+) -> str:
+    """Returns the estimated memory of a step on one replica, and of the run's disk.
+
+    Nothing is computed. The microbatch is the one that the run in `output_dir` remembers, or the
+    requested one; if it is still to be found, that of a step that is not split. Without a data_dir
+    it assumes sentences of max_length tokens and the vocabulary size in the problem's settings.
+    """
+    cluster, hparams = cluster_from_environment(), config.hparams
+    devices = backend.plan_devices(worker_gpu, options.xla, cluster, options.cpu_replicas)
+    fixed = devices.fixed_shapes
+    batches, growth, sizes = _batches_and_vocabularies(config, devices.replicas)
+    given = Microbatch(output_dir, hparams, devices.gpus, devices.replicas, cluster).tokens
+    most = round(growth * batches.most_padded(devices.replicas, fixed))
+    # Fixed shapes are filled up to the microbatch, however little there is.
+    held = given if given and fixed else min(given or most, most)
+    rows, length = largest_microbatch(held, batches.longest, fixed).source.shape
+    accumulates = devices.accumulates or 0 < given < most
+    memory = step_memory(hparams, sizes[0], rows * length, length, accumulates, sizes[1])
+    weights = FLOAT32 * count_weights(hparams, *sizes)
+    checkpoint = weights + memory["optimizer"]
+    disk = (options.keep_checkpoint_max + 1) * checkpoint + weights
+    lines = [f"{name:<12} {size / 1e6:>9,.0f} MB" for name, size in memory.items()]
+    frozen = " Frozen weights are counted as trained." if hparams.trainable else ""
+    return (
+        f"Each of {devices.replicas} replica(s) with microbatch_tokens="
+        f"{f'{given:,}' if given else 'auto'}, at most {rows:,} pairs of {length:,} tokens a side "
+        f"at once, compute_dtype={hparams.compute_dtype}, "
+        f"recompute={str(hparams.recompute).lower()}:\n" + "\n".join(lines) + "\n"
+        "At most: weights, optimizer, accumulators, and the larger of gradients and activations "
+        f"with logits. The libraries' own memory is not included.{frozen}\n"
+        f"On disk: a checkpoint of {checkpoint / 1e6:,.0f} MB; {disk / 1e6:,.0f} MB with "
+        f"--keep_checkpoint_max={options.keep_checkpoint_max}, one more while it is written, and "
+        f"best/."
+    )
+
+
+def _batches_and_vocabularies(
+    config: RunConfig, replicas: int
+) -> tuple[TokenBatchSampler, float, tuple[int, int | None]]:
+    """Returns the batches, how much sampling lengthens them, and the sizes of the vocabularies."""
+    hparams, problem = config.hparams, config.problem
+    if config.data_dir:
+        generated = open_generated(problem, config.data_dir)
+        growth = config.variation(generated).growth(generated.store("train"))
+        tokenizer = generated.tokenizer
+        sizes = tokenizer.vocab_size, tokenizer.source_vocab_size
+        return _batches(generated, hparams), growth, sizes
+    rows = -(-hparams.batch_tokens // hparams.max_length) * replicas
+    lengths = np.full((rows, 2), hparams.max_length, np.int32)
+    batches = TokenBatchSampler(lengths, hparams.batch_tokens, hparams.max_length, seed=0)
+    sizes = problem.vocab_size, None if problem.shared_vocabulary else problem.vocab_size
+    return batches, 1.0, sizes
+
+
+def _batches(generated: Generated, hparams: HParams) -> TokenBatchSampler:
+    lengths = generated.store("train").lengths
+    return TokenBatchSampler(lengths, hparams.batch_tokens, hparams.max_length, seed=0)
