@@ -19,7 +19,6 @@ from t2t_keras.decoding.config import decode_config
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.results import Result
 from t2t_keras.hparams.table_3 import PARAMETER_ATTENTION, TABLE_3
-from t2t_keras.layers.attention import block_length
 from t2t_keras.training.memory import count_weights
 
 _RESULT_COLUMNS = {
@@ -243,6 +242,8 @@ def attention_cost(n: int, d: int, radius: int = 0) -> dict[str, int]:
 
     With a radius, a position sees so far; 0 = all positions.
     """
+    from t2t_keras.layers.attention import block_length
+
     block = block_length(radius, n) if radius else n
     queries, keys = math.ceil(n / block) * block, 3 * block if radius else n
     return {

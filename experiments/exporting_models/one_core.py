@@ -36,7 +36,7 @@ def main(_) -> None:
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.metrics import bleu
     from t2t_keras.registry import EXPORT_FORMATS
-    from t2t_keras.serving.export import write_format
+    from t2t_keras.serving.formats import write_format
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)

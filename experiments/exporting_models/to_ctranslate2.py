@@ -68,7 +68,7 @@ def _keras(settings: str):
 
 def _exported(folder: Path, settings: str, dtype: str = "float32"):
     from t2t_keras.decoding.translator import Translator
-    from t2t_keras.serving.export import write_format
+    from t2t_keras.serving.formats import write_format
 
     if not (folder / dtype).exists():
         write_format("ctranslate2", _keras(""), folder / dtype, dtype)

@@ -56,7 +56,7 @@ def _translate(run: str, folder: Path) -> str:
     """Writes the preset and our greedy outputs; returns how long translating takes."""
     from t2t_keras.decoding.batching import padded
     from t2t_keras.decoding.translator import Translator
-    from t2t_keras.serving.export import write_format
+    from t2t_keras.serving.formats import write_format
 
     translator = Translator.from_run(run, decode_hparams="beam_size=1")
     write_format("keras_hub", translator, folder / "preset", _DTYPE.value)

@@ -47,7 +47,7 @@ def run(flags: Flags) -> None:
             f"{flags.servable_name!a}.",
             code="bad_value",
         )
-    from t2t_keras.serving.signatures import check_dtype
+    from t2t_keras.serving.formats import check_dtype
 
     check_dtype(flags.format, flags.dtype)
     if flags.format != "saved_model":
@@ -92,7 +92,7 @@ def run(flags: Flags) -> None:
 
 
 def _export_for_other_programs(flags: Flags) -> None:
-    from t2t_keras.serving.export import check_format, write_format
+    from t2t_keras.serving.formats import check_format, write_format
 
     # --nomeasure asks for what happens anyway.
     typed = given_flags(flags, *_OF_SAVED_MODELS)

@@ -15,7 +15,7 @@ from t2t_keras.decoding.keras_engine import Ensemble
 from t2t_keras.decoding.search import Hypotheses
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.registry import EXPORT_FORMATS
+from t2t_keras.serving.formats import check_dtype
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 from t2t_keras.text.files import INVISIBLE
 
@@ -300,17 +300,3 @@ def rounded_weights(translator: Translator, dtype: str) -> Iterator[None]:
     finally:
         for weight, value in zip(weights, exact, strict=True):
             weight.assign(value)
-
-
-# Of the weights in a SavedModel.
-STORED_DTYPES = ("float32", "bfloat16", "int8")
-
-
-def check_dtype(name: str, dtype: str) -> None:
-    """Raises `UserError` if a format, which may be saved_model, has no such dtype."""
-    dtypes = STORED_DTYPES if name == "saved_model" else EXPORT_FORMATS[name].dtypes
-    if dtype not in dtypes:
-        raise UserError(
-            f"--format={name} has no --dtype={dtype}: choose from {', '.join(dtypes)}.",
-            code="bad_value",
-        )

@@ -14,7 +14,7 @@ from t2t_keras.bin import flags as shared_flags
 from t2t_keras.errors import UserError
 from t2t_keras.interop.engines.ctranslate2_export import RECORD_FILE
 from t2t_keras.io.flags import Flags
-from t2t_keras.serving.export import export
+from t2t_keras.serving import export
 from t2t_keras.serving.load import load_export
 from t2t_keras.training import recommendation
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.serving.export import ExportFormat
+from t2t_keras.serving.formats import ExportFormat
 
 
 class _Format(ExportFormat):

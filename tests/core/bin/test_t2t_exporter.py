@@ -77,7 +77,7 @@ def test_exports_the_newest_checkpoint_with_its_scores(
 
 OWN_FORMAT = """
 from t2t_keras.registry import register_export_format
-from t2t_keras.serving.export import ExportFormat
+from t2t_keras.serving.formats import ExportFormat
 
 @register_export_format
 class OwnFormat(ExportFormat):

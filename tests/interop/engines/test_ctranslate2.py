@@ -13,7 +13,7 @@ from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.interop.engines.ctranslate2 import positions_needed
-from t2t_keras.serving.export import write_format
+from t2t_keras.serving.formats import write_format
 
 LINES = ["the small dog sleeps", "", "the woman sees the dog and the red tree", "a man", "  "]
 LONG = "the big dog eats. " * 20

@@ -20,7 +20,7 @@ from t2t_keras.interop.exporters.ctranslate2 import unique_pieces
 from t2t_keras.interop.tokenizers.subwords import SubwordTokenizer
 from t2t_keras.layers.feed_forward import ACTIVATIONS
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.serving.export import write_format
+from t2t_keras.serving.formats import write_format
 from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 WORDS = "the a small big dog cat man woman sees sleeps eats house tree red green"

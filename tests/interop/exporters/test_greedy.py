@@ -17,7 +17,7 @@ from t2t_keras.interop.exporters.greedy import longest_output
 from t2t_keras.interop.importers.vocabularies import joint_pieces
 from t2t_keras.interop.tokenizers.subwords import SubwordTokenizer
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.serving.export import write_format
+from t2t_keras.serving.formats import write_format
 from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 

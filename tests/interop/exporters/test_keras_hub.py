@@ -18,7 +18,7 @@ from t2t_keras.decoding.translator import Translator
 from t2t_keras.interop.importers.vocabularies import joint_pieces
 from t2t_keras.interop.tokenizers.subwords import SubwordTokenizer
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.serving.export import write_format
+from t2t_keras.serving.formats import write_format
 from t2t_keras.special_ids import EOS_ID, UNKNOWN_ID
 from t2t_keras.text.tokenizer import SentencePieceTokenizer
 

@@ -4,7 +4,7 @@ import greedy_exports
 import numpy as np
 import pytest
 
-from t2t_keras.serving.export import write_format
+from t2t_keras.serving.formats import write_format
 
 _REASON = "t2t-keras[litert] is not installed"
 litert = pytest.importorskip("ai_edge_litert.interpreter", reason=_REASON)

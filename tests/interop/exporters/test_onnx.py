@@ -10,7 +10,7 @@ import pytest
 from refusals import refused
 
 from t2t_keras.hyperparameters import ModelConfig
-from t2t_keras.serving.export import write_format
+from t2t_keras.serving.formats import write_format
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="t2t-keras[onnx] is not installed")
 pytest.importorskip("onnx", reason="t2t-keras[onnx] is not installed")

@@ -13,7 +13,7 @@ from refusals import refused
 from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.serving.export import write_format
+from t2t_keras.serving.formats import write_format
 from t2t_keras.workbench.markup.tokens import TEXT, html_tokens, match_html, xml_tokens
 from t2t_keras.workbench.markup.translator import translate_markup
 from t2t_keras.workbench.terms.glossary import Glossary

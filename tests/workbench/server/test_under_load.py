@@ -25,7 +25,7 @@ from server_requests import HOSTILE_KEYS, KEY, as_html, make_requests, read_answ
 from t2t_keras.decoding.translation import one_line
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.problems.translate_toy import TranslateEndeToy
-from t2t_keras.serving.export import write_format
+from t2t_keras.serving.formats import write_format
 from t2t_keras.training.checkpoints import Checkpoints
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.workbench.markup.translator import translate_markup

@@ -9,7 +9,7 @@ from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engine import Engine, Output
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.serving.export import write_format
+from t2t_keras.serving.formats import write_format
 from t2t_keras.text.alignment import count_words
 from t2t_keras.workbench.terms.glossary import Glossary
 from t2t_keras.workbench.terms.stage import HintedLine, Terms, with_terms

@@ -315,8 +315,8 @@ def test_clients_need_no_tensorflow():
 import sys
 sys.modules["tensorflow"] = sys.modules["keras"] = None
 from t2t_keras.bin import t2t_query_server
-from t2t_keras.serving.client import grpc, lines, rest
-grpc.GrpcClient("127.0.0.1:1", "a").close()
+from t2t_keras.serving import client
+client.GrpcClient("127.0.0.1:1", "a").close()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -8,7 +8,7 @@ from refusals import refused
 
 from t2t_keras.data.batches import TokenBatchSampler, split_batch
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.training import memory
+from t2t_keras.training import microbatch
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.base import Devices
 from t2t_keras.training.backends.cluster import Cluster
@@ -88,7 +88,7 @@ def whole(generated):
 def free(monkeypatch):
     """A list whose number is the bytes of memory that are free."""
     free = [4_000_000]
-    monkeypatch.setattr(memory, "free_memory", lambda: free[0])
+    monkeypatch.setattr(microbatch, "free_memory", lambda: free[0])
     return free
 
 

@@ -16,7 +16,7 @@ from training_runs import numbers_in
 from t2t_keras.data.batches import make_batch
 from t2t_keras.errors import OutOfMemoryError
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.training import memory
+from t2t_keras.training import microbatch
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.checkpoints import Checkpoints
 from t2t_keras.training.evaluation import SplitLoss
@@ -184,7 +184,7 @@ def test_a_run_with_auto_is_measured_in_less_memory(
     auto, file = make_record(microbatch_tokens=0, train_steps=1), tmp_path / "microbatch.json"
     expected = train(auto, generated, tmp_path, step_of(auto)).evaluation
     assert RunConfig.load(tmp_path).hparams.microbatch_tokens == 0, "as it was requested"
-    monkeypatch.setattr(memory, "free_memory", lambda: 1000)
+    monkeypatch.setattr(microbatch, "free_memory", lambda: 1000)
     for content in (file.read_bytes(), None):
         found = train(auto, generated, tmp_path, step_of(auto), TrainOptions(schedule="evaluate"))
         assert found.evaluation == pytest.approx(expected, rel=1e-5)

@@ -1,0 +1,93 @@
+"""Exports for other programs than TensorFlow Serving, each an `ExportFormat` of some package."""
+
+import abc
+import tempfile
+from pathlib import Path
+
+from t2t_keras.decoding.translator import Translator
+from t2t_keras.errors import UserError
+from t2t_keras.registry import EXPORT_FORMATS
+
+# Of the weights in a SavedModel.
+STORED_DTYPES = ("float32", "bfloat16", "int8")
+
+
+class ExportFormat(abc.ABC):
+    """A program for which models are exported.
+
+    Attributes:
+      install: what pip installs for it.
+      dtypes: of the stored weights.
+    """
+
+    install: str = ""
+    dtypes: tuple[str, ...] = ("float32",)
+
+    @abc.abstractmethod
+    def write(self, translator: Translator, folder: Path, dtype: str) -> None:
+        """Writes the export into a new, empty folder.
+
+        What only this format needs is imported here.
+
+        Raises:
+          UserError: the format cannot represent the model or a setting, which is named.
+        """
+
+
+def check_format(name: str, export_dir: str | Path, dtype: str) -> None:
+    """Raises `UserError` if the folder is there, or the format has no such dtype."""
+    check_dtype(name, dtype)
+    if Path(export_dir).exists():
+        raise UserError(
+            f"{export_dir} is there already. Remove it, or give another --export_dir.",
+            code="output_exists",
+        )
+
+
+def write_format(name: str, translator: Translator, export_dir: str | Path, dtype: str) -> Path:
+    """Writes an export in a registered format; the folder gets its name when it is complete.
+
+    Args:
+      name: of the format.
+      translator: the model, the vocabulary and the settings.
+      export_dir: the folder to make.
+      dtype: of the stored weights.
+
+    Returns:
+      The folder.
+
+    Raises:
+      UserError: the folder is there, a package is missing, the disk is full, or the format has no
+        such dtype or cannot represent the model or a setting, which is named.
+    """
+    check_format(name, export_dir, dtype)
+    kind, export_dir = EXPORT_FORMATS[name](), Path(export_dir)
+    try:
+        export_dir.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=export_dir.parent) as folder:
+            unfinished = Path(folder) / "1"
+            unfinished.mkdir()
+            kind.write(translator, unfinished, dtype)
+            return unfinished.rename(export_dir)
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"--format={name} needs {error.name}, which is not installed: "
+            f"pip install '{kind.install or error.name}'",
+            code="missing_package",
+        ) from error
+    except OSError as error:
+        raise UserError(
+            f"Cannot write the export to {export_dir}: {error}. Make room or give another "
+            f"--export_dir.",
+            code="not_written",
+        ) from error
+
+
+def check_dtype(name: str, dtype: str) -> None:
+    """Raises `UserError` if a format, which may be saved_model, has no such dtype."""
+    dtypes = STORED_DTYPES if name == "saved_model" else EXPORT_FORMATS[name].dtypes
+    if dtype not in dtypes:
+        raise UserError(
+            f"--format={name} has no --dtype={dtype}: choose from {', '.join(dtypes)}.",
+            code="bad_value",
+        )
