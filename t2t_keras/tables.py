@@ -19,7 +19,6 @@ from t2t_keras.decoding.config import decode_config
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.results import Result
 from t2t_keras.hparams.table_3 import PARAMETER_ATTENTION, TABLE_3
-from t2t_keras.training.memory import count_weights
 
 _RESULT_COLUMNS = {
     "set": "set",
@@ -417,6 +416,8 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> T
 
     Of the results, those of translation on a dev set are shown, as the table's are.
     """
+    from t2t_keras.training.memory import count_weights
+
     rows = []
     # Table 3 is "without checkpoint averaging".
     find = functools.partial(newest_result, split="dev", problem="translate_ende", averaged=1)
