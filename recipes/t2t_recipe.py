@@ -26,7 +26,8 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> None:
     """Runs what the flags say."""
-    if len(flags.recipe) not in (1, 2):
+    name, *files = flags.recipe or [""]
+    if not name or len(files) > 1:
         raise UserError(
             f"Expected a recipe and its configuration, as in t2t-recipe student my-config.yaml; "
             f"got '{' '.join(flags.recipe)}'.",
@@ -39,17 +40,17 @@ def run(flags: Flags) -> None:
         )
     from t2t_keras.recipes.running import describe, example, run_recipe
 
-    if len(flags.recipe) == 1:
-        print(example(*flags.recipe), end="")
+    if not files:
+        print(example(name), end="")
     elif flags.dry_run:
         if given := given_flags(flags, "cores", "profile"):
             raise UserError(
                 f"--dry_run estimates for this machine alone: leave out --{' and --'.join(given)}.",
                 code="conflicting_settings",
             )
-        print(describe(*flags.recipe))
+        print(describe(name, files[0]))
     else:
-        run_recipe(*flags.recipe, flags.cores, flags.profile)
+        run_recipe(name, files[0], flags.cores, flags.profile)
 
 
 if __name__ == "__main__":

@@ -74,17 +74,17 @@ def convention_bleu(
         )
     tokenizer = sacremoses.MosesTokenizer(lang=language)
     tokenisation = f"moses-{language}-sacremoses-{sacremoses.__version__}"
-    finish = str
     if convention == "compound_split":
         normalizer = sacremoses.MosesPunctNormalizer()
-        hypotheses = map(normalizer.replace_unicode_punct, hypotheses)
-        references = (line.translate(_DOUBLE_QUOTES) for line in references)
-        finish = split_compounds
+        hypotheses = list(map(normalizer.replace_unicode_punct, hypotheses))
+        references = [line.translate(_DOUBLE_QUOTES) for line in references]
         tokenisation += "-unicode-punct-replaced-ref-quotes-ascii-compounds-split"
-    hypotheses, references = (
-        [finish(tokenizer.tokenize(line, return_str=True)) for line in side]
-        for side in (hypotheses, references)
-    )
+
+    def tokenised(line: str) -> str:
+        text = tokenizer.tokenize(line, return_str=True)
+        return split_compounds(text) if convention == "compound_split" else text
+
+    hypotheses, references = list(map(tokenised, hypotheses)), list(map(tokenised, references))
     # As multi-bleu.perl: no smoothing. `force` is sacreBLEU's consent to tokenised text.
     metric = BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
     score = metric.corpus_score(hypotheses, [references]).score

@@ -383,9 +383,10 @@ def _measured(result: Result) -> dict[str, Any] | None:
     # One kind of GPU alone, by its marketing name, such as "8 x Tesla P100-SXM2-16GB".
     names = "|".join(_SUSTAINED_TFLOPS)
     match = re.fullmatch(rf"(\d{{1,6}}) x [^+,]*?\b({names})\b[^+,]*", result.hardware)
-    if not match or not 0 < (result.seconds or 0) < _MOST_SECONDS:
+    seconds = result.seconds or 0
+    if not match or not 0 < seconds < _MOST_SECONDS:
         return None
-    row = cost_row(result.set, int(match[1]), match[2], hours=result.seconds / 3600)
+    row = cost_row(result.set, int(match[1]), match[2], hours=seconds / 3600)
     return {**row, "model": f"{result.set} ({result.problem})"}
 
 

@@ -48,7 +48,9 @@ def check(plan: Plan) -> None:
     for name in plan.data:
         problem = make_problem(PROBLEM, plan.problem_config(name))
         check_filters(problem.filters, problem.languages())
-    _check_models(plan), _check_trainer_flags(plan), _check_pairs(plan)
+    _check_models(plan)
+    _check_trainer_flags(plan)
+    _check_pairs(plan)
     if plan.config["mix"]:
         texts = plan.data[plan.models[plan.teachers[0]].data].train
         stages_of([plan.config["mix"]], [], dict.fromkeys(texts, 1))
@@ -89,8 +91,9 @@ def _check_models(plan: Plan) -> None:
 
 def _check_trainable(hparams: HParams) -> None:
     """Raises `UserError` where a pattern matches no weight; of any width, they have these names."""
-    small = dict(d_model=2, num_heads=1, d_k=0, d_v=0, d_ff=1, max_positions=1, start_id=0)
-    small = dataclasses.replace(hparams, **small)
+    small = dataclasses.replace(
+        hparams, d_model=2, num_heads=1, d_k=0, d_v=0, d_ff=1, max_positions=1, start_id=0
+    )
     choose_trained(registry.model("transformer").from_hparams(small, vocab_size=4), small)
 
 

@@ -296,7 +296,7 @@ class Plan:
         Args:
           seconds_a_product: of a multiplication with an addition, on this machine.
         """
-        weights, products = self._weights(), {}
+        weights, products = self._weights(), dict[str, float]()
         for name, (count, tokens) in weights.items():
             products[f"{self.work}/runs/{name}.trained"] = _PRODUCTS_OF_TRAINING * count * tokens
         for name in self.back_translated:
@@ -304,10 +304,10 @@ class Plan:
             products[self.text(name, self.source)] = each * self._tokens(name)
         teachers = sum(weights[name][0] for name in self.teachers)
         for name in self.authentic:
-            tokens = self._tokens(name.removeprefix("clean."))
+            length = self._tokens(name.removeprefix("clean."))
             translated = f"{self.work}/translated/{name}.{self.target}"
-            products[translated] = self._ways("distillation") * teachers * tokens
-            products[self.text(f"distilled.{name}", self.target)] = weights[self.judge][0] * tokens
+            products[translated] = self._ways("distillation") * teachers * length
+            products[self.text(f"distilled.{name}", self.target)] = weights[self.judge][0] * length
         for name in self.noisy:
             judges = 2 * weights["filter.forward"][0]
             products[self.text(f"clean.{name}", self.target)] = judges * self._tokens(name)
@@ -374,14 +374,14 @@ def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a copy with what was left out."""
     try:
         # Not deepcopy: what YAML repeats by an alias is one object, and each gets its own defaults.
-        config = json.loads(json.dumps(dict(config), default=str, allow_nan=False))
+        checked = json.loads(json.dumps(dict(config), default=str, allow_nan=False))
     except (TypeError, ValueError) as error:  # NaN would pass every limit.
         raise UserError(
             f"The configuration: expected names, texts and numbers: {error}.",
             code="bad_configuration",
         ) from error
     try:
-        validate(config, str(_SCHEMA))
+        validate(checked, str(_SCHEMA))
     except WorkflowError as error:
         lines = str(error).split("\n")
         what = next((line for line in lines if "ValidationError: " in line), lines[0])
@@ -395,4 +395,4 @@ def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
         raise UserError(
             f"The configuration{where}: {what}.{advice}", code="bad_configuration"
         ) from error
-    return config
+    return checked

@@ -107,7 +107,7 @@ def _take_arguments(flags: Flags, files: Sequence[str]) -> None:
             f"instead; got {' '.join(files)}{beside}.",
             code="bad_arguments",
         )
-    flags.translation, flags.reference = files[:2]
+    flags["translation"].value, flags["reference"].value = files[:2]
 
 
 if __name__ == "__main__":

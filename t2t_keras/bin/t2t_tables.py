@@ -5,11 +5,16 @@ t2t-tables --table=1 --n=64 --d=512 --k=3 --r=9
 t2t-tables --table=2 --hparams_set=transformer_base --gpus=8 --hardware=P100 --step_seconds=0.4
 """
 
+from typing import TYPE_CHECKING
+
 from t2t_keras.bin.flags import command, define_common, given_flags, required
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.terminal import printable
 from t2t_keras.text.files import check_readable
+
+if TYPE_CHECKING:
+    from t2t_keras.tables import Table
 
 # A group of flags is for the tables in its title.
 _COST = "Table 2: the cost of a training"
@@ -53,7 +58,7 @@ def run(flags: Flags) -> None:
     print(printable(render(_table(flags), flags.format)))
 
 
-def _table(flags: Flags):
+def _table(flags: Flags) -> "Table":
     """Returns the table; each imports only what it needs."""
     from t2t_keras.evaluation.results import read_results
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras.data.dataset import Generated
-from t2t_keras.data.problem import make_problem
+from t2t_keras.data.problem import Score, make_problem
 from t2t_keras.decoding.config import decode_config
 from t2t_keras.decoding.translator import translated_score
 from t2t_keras.errors import UserError
@@ -41,12 +41,12 @@ _SAMPLE_WORDS = 20
 
 
 def model_scorer(
-    model,
+    model: Any,
     config: RunConfig,
     generated: Generated,
     split: str,
     decode_hparams: str | Mapping[str, Any] = "",
-) -> Callable[[], Any]:
+) -> Callable[[], tuple[Score, list[tuple[str, str, str]]]]:
     """Returns a function that translates a split and scores it, as the problem's `score` does.
 
     It returns the score, and a few sources, each with its translation and its reference: the same
@@ -56,13 +56,13 @@ def model_scorer(
     from t2t_keras.decoding.translator import Translator
 
     decoding = decode_config(decode_hparams, config.problem.decoding_defaults)
-    translator = Translator(model, config.tokenizer, decoding, problem=config.problem)
+    translator = Translator(model, config.vocabulary, decoding, problem=config.problem)
     sources, references = generated.text(split)
     short = [at for at, text in enumerate(sources) if 0 < len(text.split()) <= _SAMPLE_WORDS]
     # Spread evenly: neighbours may be of one text.
     shown = sorted({short[len(short) * odd // 6] for odd in (1, 3, 5)} if short else ())
 
-    def score():
+    def score() -> tuple[Score, list[tuple[str, str, str]]]:
         found, lines = translated_score(translator, sources, references)
         return found, [(sources[at], lines[at], references[at]) for at in shown]
 
@@ -254,23 +254,25 @@ def _scored_before(files: Sequence[Path], like: Result) -> set[int]:
                 append_result(file, result)
     if known:
         print(f"{files[-1]}: {len({each.steps for each in known}):,} already scored.", flush=True)
-    return {result.steps for result in known}
+    return {result.steps for result in known if result.steps is not None}
 
 
 def _add_scores(
     files: Sequence[Path], before: set[int], scored: Iterable[_Scored], what: str
 ) -> list[int]:
     """Adds each score to the files and the curves as it comes, prints it, and returns the steps."""
-    directory, steps, curves = files[0].parent, [], None
+    directory, curves = files[0].parent, None
+    steps: list[int] = []
     try:
         for result, points, report in scored:
             curves = curves or make_curves(directory.parent)
             # In this order: a step whose result is missing is scored again.
-            curves.write(directory.name, result.steps, dict(points))
+            step = result.steps or 0
+            curves.write(directory.name, step, dict(points))
             for file in files:
                 append_result(file, result)
             print(printable(report), flush=True)
-            steps.append(result.steps)
+            steps.append(step)
     finally:
         if curves:
             curves.close()

@@ -209,7 +209,7 @@ def run_result(
     record: RunConfig,
     checkpoint: str | Path,
     split: str,
-    score,
+    score: Any,
     decode: dict[str, Any],
     text: str = "",
     scalars: Mapping[str, float] | None = None,
@@ -225,6 +225,8 @@ def run_result(
     # Where the record is not there or cannot be read, the score is there all the same.
     with contextlib.suppress(UserError):
         averaged = RunConfig.load(folder).averaged if checkpoint else None
+    measured = {name: getattr(cost, name) for name in _COSTS} if cost else {}
+    measured |= {name: round(value, 6) for name, value in (scalars or {}).items()}
     return Result(
         set=record.hparams_set,
         problem=record.problem.name,
@@ -236,10 +238,9 @@ def run_result(
         steps=steps,
         checkpoint=checkpoint_checksum(checkpoint),
         averaged=averaged,
-        **({name: getattr(cost, name) for name in _COSTS} if cost else {}),
         commit=source_version(),
         decode=decode,
-        **{name: round(value, 6) for name, value in (scalars or {}).items()},
+        **measured,
         **score_fields(score),
     )
 
@@ -251,7 +252,7 @@ def checkpoint_checksum(path: str | Path) -> str:
     return ""
 
 
-def score_fields(score) -> dict[str, Any]:
+def score_fields(score: Any) -> dict[str, Any]:
     """Returns the fields of a `Result` that a score fills, with the date of now."""
     return {
         "bleu_signature": getattr(score, "bleu_signature", ""),

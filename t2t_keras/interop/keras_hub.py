@@ -7,6 +7,10 @@ translator = keras_hub.models.Seq2SeqLM.from_preset("runs/averaged/keras_hub")
 translator.generate(["A man sleeps."])
 """
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
 import keras
 import keras_hub
 import numpy as np
@@ -18,6 +22,7 @@ from t2t_keras.interop.tokenizers.pieces import BEYOND, dividing_model
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
 
+Tensors = dict[str, Any]  # by their names
 # A source is padded to this length, doubled as often as needed: each is compiled once.
 _SHORTEST = 16
 
@@ -49,13 +54,13 @@ class TransformerBackbone(keras_hub.models.Backbone):
 
     def __init__(
         self,
-        vocab_size,
-        source_vocab_size=None,
-        dtype=None,
-        name=None,
-        trainable=True,
-        **settings,
-    ):
+        vocab_size: int,
+        source_vocab_size: int | None = None,
+        dtype: Any = None,
+        name: str | None = None,
+        trainable: bool = True,
+        **settings: Any,
+    ) -> None:
         super().__init__(dtype=dtype, name=name, trainable=trainable)
         self.transformer = Transformer(
             vocab_size,
@@ -67,20 +72,20 @@ class TransformerBackbone(keras_hub.models.Backbone):
         self.transformer.build()
         self.built = True
 
-    def encode(self, inputs, training=None):
+    def encode(self, inputs: Tensors, training: bool | None = None) -> tuple[Any, Any]:
         """Returns the encoder's output [batch, source length, d_model], and its mask."""
         real = ops.cast(inputs["encoder_padding_mask"], "bool")
         source = ops.where(real, inputs["encoder_token_ids"], PADDING_ID)
         return self.transformer.encode(source, training=training)
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensors, training: bool | None = None) -> Tensors:
         """See the class."""
         memory, mask = self.encode(inputs, training)
         target = ops.pad(inputs["decoder_token_ids"][:, 1:], [[0, 0], [0, 1]])
         states = self.transformer.decode(target, memory, mask, training=training)
         return {"encoder_sequence_output": memory, "decoder_sequence_output": states}
 
-    def load_weights(self, filepath, **options):
+    def load_weights(self, filepath: str | Path, **options: Any) -> None:
         """See Keras; a `UserError` where they do not fit, as with another type than int8's."""
         try:
             super().load_weights(filepath, **options)
@@ -91,13 +96,13 @@ class TransformerBackbone(keras_hub.models.Backbone):
                 code="other_model",
             ) from error
 
-    def enable_lora(self, rank, target_layer_names=None):
+    def enable_lora(self, rank: int, target_layer_names: Sequence[str] | None = None) -> None:
         """See KerasHub; biases of the layers stay as they are, for `save_lora_weights` has none."""
         super().enable_lora(rank, target_layer_names)
         for weight in self.trainable_variables:
             weight.trainable = weight.name.startswith("lora")
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
         sizes = {
             name: getattr(self.transformer, name) for name in ("vocab_size", "source_vocab_size")
@@ -116,7 +121,7 @@ class TransformerTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
     pad_token_id, end_token_id, start_token_id = PADDING_ID, EOS_ID, None
     special_token_ids = (PADDING_ID, EOS_ID)
 
-    def set_proto(self, proto):
+    def set_proto(self, proto: Any) -> None:
         """See KerasHub."""
         super().set_proto(proto)
         dividing = None
@@ -126,7 +131,7 @@ class TransformerTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
         # Not as a part of this layer: it would be saved with it.
         object.__setattr__(self, "_dividing", dividing)
 
-    def tokenize(self, inputs):
+    def tokenize(self, inputs: Any) -> Any:
         """Returns the ids of text."""
         if self._dividing is None:
             return super().tokenize(inputs)
@@ -165,18 +170,18 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
 
     def __init__(
         self,
-        tokenizer,
-        encoder_sequence_length=512,
-        decoder_sequence_length=563,
-        source_tokenizer=None,
-        extra_length=50,
-        **kwargs,
-    ):
+        tokenizer: TransformerTokenizer,
+        encoder_sequence_length: int = 512,
+        decoder_sequence_length: int = 563,
+        source_tokenizer: TransformerTokenizer | None = None,
+        extra_length: int = 50,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(tokenizer, encoder_sequence_length, decoder_sequence_length, **kwargs)
         self.source_tokenizer = source_tokenizer
         self.extra_length = extra_length
 
-    def build(self, input_shape):
+    def build(self, input_shape: Any) -> None:
         """Makes what adds start and end."""
         super().build(input_shape)
         self.decoder_packer = keras_hub.layers.StartEndPacker(
@@ -187,7 +192,9 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
             return_padding_mask=True,
         )
 
-    def call(self, x, y=None, sample_weight=None, **lengths):
+    def call(
+        self, x: Any, y: Any = None, sample_weight: Any = None, **lengths: int | None
+    ) -> tuple[Any, ...]:
         """Returns inputs, labels and weights for {"encoder_text", "decoder_text"}."""
         packed, *labels = super().call(x, y, sample_weight, **lengths)
         length = lengths.get("encoder_sequence_length")
@@ -195,12 +202,12 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
 
     def generate_preprocess(
         self,
-        x,
+        x: Any,
         *,
-        encoder_sequence_length=None,
-        decoder_sequence_length=None,
-        sequence_length=None,
-    ):
+        encoder_sequence_length: int | None = None,
+        decoder_sequence_length: int | None = None,
+        sequence_length: int | None = None,
+    ) -> Tensors:
         """Returns the ids of sources, and of what their outputs begin with, in few shapes."""
         text = x["encoder_text"] if isinstance(x, dict) else x
         rows = (self.source_tokenizer or self.tokenizer)([text] if isinstance(text, str) else text)
@@ -216,13 +223,13 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
         )
         return self._with_own_source(packed, text, length)
 
-    def _with_own_source(self, packed, text, length):
+    def _with_own_source(self, packed: Tensors, text: Any, length: int | None) -> Tensors:
         if self.source_tokenizer is None:
             return packed
         ids, mask = self.encoder_packer(self.source_tokenizer(text), sequence_length=length)
         return {**packed, "encoder_token_ids": ids, "encoder_padding_mask": mask}
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Returns the constructor's arguments."""
         names = ("encoder_sequence_length", "decoder_sequence_length", "extra_length")
         config = {**super().get_config(), **{name: getattr(self, name) for name in names}}
@@ -231,7 +238,7 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "TransformerSeq2SeqLMPreprocessor":
         """Returns the layer that `get_config` describes."""
         source = keras.saving.deserialize_keras_object(config["source_tokenizer"])
         return super().from_config({**config, "source_tokenizer": source})
@@ -250,23 +257,30 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
     backbone_cls = TransformerBackbone
     preprocessor_cls = TransformerSeq2SeqLMPreprocessor
 
-    def __init__(self, backbone, preprocessor=None, **kwargs):
+    def __init__(
+        self,
+        backbone: TransformerBackbone,
+        preprocessor: TransformerSeq2SeqLMPreprocessor | None = None,
+        **kwargs: Any,
+    ) -> None:
         self.backbone = backbone
         # Not as a part of the model: Keras would quantize tokenizers.
         object.__setattr__(self, "_preprocessor", preprocessor)
         super().__init__(**kwargs)
         self.built = True
 
-    def compile(self, *args, sampler="greedy", **kwargs):
+    def compile(self, *args: Any, sampler: Any = "greedy", **kwargs: Any) -> None:
         """Configures training and generation as KerasHub's tasks do, but samples nothing."""
         super().compile(*args, sampler=sampler, **kwargs)
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Tensors, training: bool | None = None) -> Any:
         """Returns float32 logits [batch, target length, vocab_size]."""
         states = self.backbone(inputs, training=training)["decoder_sequence_output"]
         return self.backbone.transformer.logits(states)
 
-    def generate_step(self, inputs, stop_token_ids=None):
+    def generate_step(
+        self, inputs: Tensors, stop_token_ids: Sequence[int] | None = None
+    ) -> Tensors:
         """Generates for one batch of ids; see KerasHub's tasks.
 
         With a preprocessor and ids to stop at, an output ends at the latest when it is
@@ -290,7 +304,7 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
             longest = lengths + self.preprocessor.extra_length
             cache["longest"] = ops.minimum(longest, ops.shape(ids)[1] - 1)
 
-        def score(prompt, cache, index):
+        def score(prompt: Any, cache: Tensors, index: Any) -> tuple[Any, Any, Tensors]:
             states, cache = self._step(prompt, cache, index)
             logits = self.backbone.transformer.embedding.logits(states, projection)[:, 0]
             return _possible(logits, cache, index, stop_token_ids), states[:, 0], cache
@@ -315,7 +329,7 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         ids = ops.where(real, ids, PADDING_ID)
         return {"decoder_token_ids": ids, "decoder_padding_mask": real}
 
-    def _step(self, prompt, cache, index):
+    def _step(self, prompt: Any, cache: Tensors, index: Any) -> tuple[Any, Tensors]:
         """Returns the states [batch, 1, d_model] that predict the id at `index`, and the cache."""
         previous = ops.take(prompt, index - 1, axis=1)[:, None]
         past = tree.map_structure(lambda x: x[:, :, :0], cache["recent"])
@@ -323,14 +337,14 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         states, whole, _ = self.backbone.transformer.step_states(previous, index - 1, whole)
         return states, {**cache, "recent": whole["recent"]}
 
-    def _read(self, ids, cache, first):
+    def _read(self, ids: Any, cache: Tensors, first: Any) -> tuple[Tensors, Any]:
         """Reads what all outputs begin with, at least their start: the ids before `first`.
 
         Returns:
           The cache, and the states of all positions [batch, length, d_model]; later ones are 0.
         """
 
-        def read(index, cache, states):
+        def read(index: Any, cache: Tensors, states: Any) -> tuple[Any, Tensors, Any]:
             new, cache = self._step(ids, cache, index)
             here = ops.equal(ops.arange(ops.shape(ids)[1]), index - 1)[None, :, None]
             return index + 1, cache, ops.where(here, new, states)
@@ -341,11 +355,11 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         return ops.while_loop(lambda index, *_: index <= first, read, start)[1:]
 
 
-def _possible(logits, cache, index, stop_token_ids):
+def _possible(logits: Any, cache: Tensors, index: Any, stop_token_ids: Sequence[int] | None) -> Any:
     """Returns logits [batch, vocab_size] with -inf for padding, and for all but an end at last."""
     vocabulary = ops.arange(logits.shape[-1])[None]
     possible = ops.not_equal(vocabulary, PADDING_ID)
-    if "longest" in cache:
+    if "longest" in cache and stop_token_ids:
         is_end = ops.equal(vocabulary, stop_token_ids[0])
         possible = ops.where((index >= cache["longest"])[:, None], is_end, possible)
     return ops.where(possible, logits, -float("inf"))

@@ -6,9 +6,13 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _MISSING_GLYPH = re.compile(r"Glyph (\d+) .* missing from font")
 
@@ -31,7 +35,7 @@ def check_format(path: str | Path, formats: Sequence[str]) -> None:
         )
 
 
-def save_figure(path: str | Path, draw: Callable[[], object], **page) -> str:
+def save_figure(path: str | Path, draw: Callable[[], "Figure"], **page: Any) -> str:
     """Writes the matplotlib figure that `draw` returns, in the format that the name ends in.
 
     `page` are arguments of `Figure.savefig`. The same figure gives the same bytes.

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,8 +93,8 @@ def filter_pairs(
         not fit each other, the names of the files or the text; the files are empty or differ in
         length, or one cannot be read or written; no pair would be kept.
     """
-    models = {"forward": forward, "backward": backward}
-    models = {name: model for name, model in models.items() if model}
+    both = {"forward": forward, "backward": backward}
+    models = {name: model for name, model in both.items() if model}
     if not models:
         raise UserError(
             "Please give a forward model, a backward model, or both.", code="missing_argument"
@@ -129,7 +129,7 @@ def filter_pairs(
         )
     targets = read_text(Path(target))
 
-    def select(some: Sequence[str], number: int, _) -> tuple[dict, Counter]:
+    def select(some: Sequence[str], number: int, _: object) -> tuple[dict, Counter]:
         span = slice(number, number + len(some))
         sides = {"source": some, "target": targets[span]}
         return {
@@ -139,7 +139,7 @@ def filter_pairs(
     made_from = {"keep": keep, "scores": sha256_of(scores_file)}
     run_line_job(source, paths, made_from, select, _LINES_AT_ONCE)
     lowest = float(scores[kept].min())
-    return Filtered(tuple(paths.values()), lines, int(kept.sum()), left_out, lowest)
+    return Filtered((paths["source"], paths["target"]), lines, int(kept.sum()), left_out, lowest)
 
 
 def _languages(
@@ -221,7 +221,9 @@ def _score(
         return
     targets = read_text(Path(target))
 
-    def score(lines: Sequence[str], number: int, progress) -> tuple[dict, Counter]:
+    def score(
+        lines: Sequence[str], number: int, progress: Callable[[int], object]
+    ) -> tuple[dict, Counter]:
         found = _scored(models, lines, targets[number : number + len(lines)])
         progress(len(lines))
         return {"scores": found}, Counter()

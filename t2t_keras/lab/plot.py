@@ -3,8 +3,9 @@
 import collections
 import dataclasses
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from t2t_keras.lab.figures import check_format, need_matplotlib, save_figure
 from t2t_keras.training.cost import read_costs
 from t2t_keras.training.progress import read_curves
 from t2t_keras.training.run_config import RunConfig
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # What the horizontal axis shows.
 AXES = {"steps": "steps", "hours": "hours of training, without evaluations and checkpoints"}
@@ -33,13 +37,13 @@ _SECONDS = "training_seconds"
 _LOGARITHMIC = ("perplexity", "gradient_norm")
 _FROM_ZERO = ("learning_rate", "tokens_per_second")
 # By the folder in a run: what the legend says of it, and how it is drawn.
-_KINDS = {
+_KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "train": ("training (its loss with label smoothing)", dict(alpha=0.6)),
     "eval": ("dev set, while training", dict(marker="o")),
     "eval_dev": ("dev set, t2t-eval", dict(marker="s", linestyle="--")),
     "eval_test": ("test set, t2t-eval", dict(marker="^", linestyle=":")),
 }
-_OTHER_KIND = dict(marker="x", linestyle="-.")
+_OTHER_KIND: dict[str, Any] = dict(marker="x", linestyle="-.")
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
@@ -81,9 +85,12 @@ def run_curves(
       UserError: there is no such run, a run has no curves, no run has a requested one, or it is not
         known how long a run was trained.
     """
-    runs, found = list(dict.fromkeys(map(str, runs))), collections.defaultdict(list)
-    short = [Path(run).resolve().name for run in runs]
-    for run, label in zip(runs, short if len(set(short)) == len(short) else runs, strict=True):
+    folders = list(dict.fromkeys(map(str, runs)))
+    found: dict[str, list[Curve]] = collections.defaultdict(list)
+    labels = [Path(folder).resolve().name for folder in folders]
+    if len(set(labels)) < len(labels):
+        labels = folders
+    for run, label in zip(folders, labels, strict=True):
         if not RunConfig.exists(run):
             raise UserError(
                 f"There is no run in {run}: expected the --output_dir of t2t-trainer.",
@@ -110,15 +117,17 @@ def run_curves(
         if name not in found:
             known = sorted(found)
             raise UserError(
-                f"There is no curve '{name}' in {' or '.join(runs)}.{nearest(name, known)} There "
-                f"are: {', '.join(known)}.",
+                f"There is no curve '{name}' in {' or '.join(folders)}.{nearest(name, known)} "
+                f"There are: {', '.join(known)}.",
                 code="unknown_name",
             )
-    names = dict.fromkeys(names or [name for name in _USUAL if name in found] or found)
-    return {name: found[name] for name in names}
+    shown = names or [name for name in _USUAL if name in found] or found
+    return {name: found[name] for name in shown}
 
 
-def _hours(run: str, kinds: Mapping[str, Mapping[str, Mapping[int, float]]]):
+def _hours(
+    run: str, kinds: Mapping[str, Mapping[str, Mapping[int, float]]]
+) -> Callable[[np.ndarray], np.ndarray]:
     """Returns a function of steps."""
     seconds = {step: cost.seconds for step, cost in read_costs(run).items()}
     for curves in kinds.values():
@@ -171,7 +180,7 @@ def write_plot(path: str | Path, curves: Mapping[str, Sequence[Curve]], over: st
     return save_figure(path, lambda: _drawing(curves, over), dpi=150)
 
 
-def _drawing(curves: Mapping[str, Sequence[Curve]], over: str):
+def _drawing(curves: Mapping[str, Sequence[Curve]], over: str) -> "Figure":
     """Returns the matplotlib figure; it is no part of pyplot's state."""
     import matplotlib
     from matplotlib.figure import Figure

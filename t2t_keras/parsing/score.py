@@ -67,9 +67,10 @@ class _Parse:
 
     def __init__(self, trees: Sequence[Tree], parameters: Parameters, restored: Counter = _NONE):
         self.length = 0  # In words, also those that do not count, without empty elements.
-        self.words = []  # Those that count.
-        self.brackets = []  # (label, first word, word after the last) of those that count.
-        self.quotes = []  # The quotation marks that may have been misread.
+        self.words: list[str] = []  # Those that count.
+        # (label, first word, word after the last) of those that count.
+        self.brackets: list[tuple[str, int, int]] = []
+        self.quotes: list[_Quote] = []  # The quotation marks that may have been misread.
         starts, numbers = [], itertools.count()
         for step, node in itertools.chain.from_iterable(map(walk, trees)):
             deleted = node.label in parameters.deleted
@@ -96,7 +97,7 @@ def _misread_quotes(gold: _Parse, test: _Parse) -> tuple[Counter, Counter]:
     moves itself and the marks after it by one position, so that evalb may restore it twice; the
     sentence is then an error. Positions only rise: one pass finds the same marks.
     """
-    in_gold, in_test = Counter(), Counter()
+    in_gold, in_test = Counter[int](), Counter[int]()
     counted = {quote.position: i for i, quote in enumerate(gold.quotes) if not quote.deleted}
     next_gold = moved_gold = moved_test = 0
     for quote in test.quotes:
@@ -223,15 +224,15 @@ def _score_lines(
     if gold is None or test is None:
         longer = "gold" if test is None else "test"
         return None, f"Number of lines unmatch (too many lines in {longer} file)"
-    trees = []
     try:
-        for line in (gold, test):
-            trees.append(parsed(line))
+        gold_trees = parsed(gold)
     except TreeError as error:
-        words = _Parse(trees[0], parameters).length if trees else 0
-        name = "test" if trees else "gold"
-        return Score(words, 1, errors=1), f"The {name} line is no tree: {error}"
-    return compare(*trees, parameters)
+        return Score(0, 1, errors=1), f"The gold line is no tree: {error}"
+    try:
+        return compare(gold_trees, parsed(test), parameters)
+    except TreeError as error:
+        count = _Parse(gold_trees, parameters).length
+        return Score(count, 1, errors=1), f"The test line is no tree: {error}"
 
 
 def _summary(title: str, score: Score) -> list[str]:
@@ -319,7 +320,7 @@ def score_parses(
             f"{', '.join(map(str, counts))}.",
             code="unequal_counts",
         )
-    by_length, repairs = dict.fromkeys(_ROWS, Score()), Counter()
+    by_length, repairs = dict.fromkeys(_ROWS, Score()), Counter[str]()
     repaired = right_tags = punctuation = 0
     sentences = [words_of(source) for source in sources]
     for hypothesis, sentence, gold, alignment in zip(
@@ -354,6 +355,7 @@ def reference_trees(
     Raises `UserError` where that is no tree over the words of its sentence.
     """
     for number, (line, sentence) in enumerate(zip(references, sentences, strict=True), 1):
+        tree: Tree | None
         tree, repairs = rebuilt(line.split(), sentence)
         if repairs:
             tree = None

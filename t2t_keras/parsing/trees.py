@@ -96,7 +96,7 @@ def retagged(tree: Tree, tags: Iterable[str]) -> Tree:
 class TreeBuilder:
     """Makes trees from left to right."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.roots: list[Tree] = []  # The complete trees.
         self.open_labels: list[str] = []  # Of the open constituents, the innermost last.
         # The children of each open constituent, below all of them the complete trees.
@@ -189,7 +189,7 @@ def rebuilt(
     Returns:
       The tree, its root TOP, with exactly these words; and the number of repairs of each kind.
     """
-    builder, repairs = TreeBuilder(), Counter()
+    builder, repairs = TreeBuilder(), Counter[str]()
     builder.open(ROOT)
     kinds = [_kind(each) if not known or each in known else (None, "") for each in output]
     if alignment is None:
@@ -472,7 +472,7 @@ class Span(NamedTuple):
     path: Path
     offset: int
     line: int
-    count: int
+    trees: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -485,7 +485,7 @@ class TreeChunk(OfCorpus):
     @property
     def count(self) -> int:
         """Number of trees; two on one line count as one."""
-        return sum(span.count for span in self.spans)
+        return sum(span.trees for span in self.spans)
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -500,8 +500,8 @@ class TreeChunk(OfCorpus):
         for path, text in itertools.islice(self._texts(), skip, None, every):
             for tree in trees_of(text, path):
                 clean = cleaned(tree)
-                pair = (" ".join(words(clean)), " ".join(symbols(clean))) if clean else ("", "")
-                yield tuple(side.encode("utf-8") for side in pair)
+                sentence, parse = (words(clean), symbols(clean)) if clean else ([], [])
+                yield " ".join(sentence).encode("utf-8"), " ".join(parse).encode("utf-8")
 
     def location(self, index: int, side: int) -> str:
         """Returns "folder/file:line" of the pair with this index in the chunk."""

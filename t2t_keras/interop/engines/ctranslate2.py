@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
@@ -214,7 +214,7 @@ class CTranslate2Engine(Engine):
             max_batch_size=self.config.batch_tokens,
             batch_type="tokens",
         )
-        return [np.float32(each.log_probs) for each in found]
+        return [np.asarray(each.log_probs, np.float32) for each in found]
 
     def log_probs(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
@@ -281,7 +281,7 @@ class CTranslate2Engine(Engine):
         for batch, found in parallel_batches(computed, batches, at_once):
             yield from zip(batch, found, strict=True)
 
-    def check_attention(self) -> None:
+    def check_attention(self) -> NoReturn:
         """Raises `UserError`: CTranslate2 has the attention of one layer only."""
         raise UserError(
             "CTranslate2 gives the attention of one layer only: choose the engine keras, or leave "

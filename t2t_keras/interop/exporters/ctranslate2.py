@@ -158,11 +158,11 @@ def _round(spec: specs.TransformerSpec, dtype: str) -> None:
             variable.array = variable.array.astype(tf.bfloat16.as_numpy_dtype)
 
 
-def _array(weight) -> np.ndarray:
+def _array(weight: Any) -> np.ndarray:
     return keras.ops.convert_to_numpy(weight).astype(np.float32)
 
 
-def _table(layer, config: ModelConfig, positions: int) -> np.ndarray:
+def _table(layer: Any, config: ModelConfig, positions: int) -> np.ndarray:
     """Returns what a layer adds at each of so many positions, float32 [positions, d_model]."""
     numbers = np.arange(config.first_position, config.first_position + positions)
     if config.positions == "sinusoidal":
@@ -172,7 +172,7 @@ def _table(layer, config: ModelConfig, positions: int) -> np.ndarray:
     return np.zeros([positions, config.d_model], np.float32)
 
 
-def _set_attention(spec, layer, residual, fused: int) -> None:
+def _set_attention(spec: Any, layer: Any, residual: Any, fused: int) -> None:
     """Sets an attention; of query, key and value it has the last `fused` in one product."""
     projections = [layer.query_projection, layer.key_projection, layer.value_projection]
     groups = [*([each] for each in projections[:-fused]), projections[-fused:]]
@@ -181,19 +181,19 @@ def _set_attention(spec, layer, residual, fused: int) -> None:
     _set_norm(spec.layer_norm, residual.norm)
 
 
-def _set_feed_forward(spec, layer, residual) -> None:
+def _set_feed_forward(spec: Any, layer: Any, residual: Any) -> None:
     _set_linear(spec.linear_0, [layer.inner])
     _set_linear(spec.linear_1, [layer.outer])
     _set_norm(spec.layer_norm, residual.norm)
 
 
-def _set_linear(spec, layers: Sequence) -> None:
+def _set_linear(spec: Any, layers: Sequence) -> None:
     spec.weight = np.concatenate([_array(each.kernel).T for each in layers])
     if layers[0].use_bias:
         spec.bias = np.concatenate([_array(each.bias) for each in layers])
 
 
-def _set_norm(spec, layer) -> None:
+def _set_norm(spec: Any, layer: Any) -> None:
     spec.gamma, spec.beta = _array(layer.gamma), _array(layer.beta)
 
 

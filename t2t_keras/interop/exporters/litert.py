@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -97,10 +98,10 @@ def _graph(translator: Translator) -> tf.types.experimental.PolymorphicFunction:
         memory, mask, _ = model.encode(ids, layout, return_attention_scores=True, training=False)
         cache = model.start_cache(memory, mask, block_size=0, layout=layout)
 
-        def continues(_, outputs: tf.Tensor, *__) -> tf.Tensor:
+        def continues(_: tf.Tensor, outputs: tf.Tensor, *__: Any) -> tf.Tensor:
             return outputs[0, -1] != EOS_ID
 
-        def next_position(index: tf.Tensor, outputs: tf.Tensor, recent):
+        def next_position(index: tf.Tensor, outputs: tf.Tensor, recent: Any) -> tuple:
             # Slots for more than one position would be written and read at every step.
             recent = tf.nest.map_structure(_with_another_slot, recent)
             previous = outputs[:, -1, None]

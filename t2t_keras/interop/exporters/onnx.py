@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import logging
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +117,8 @@ def _step(
     gives the chosen symbols, [B, 1].
     """
     model = g.model
-    x, caches, written = g.positioned(model.target_positions, "embedded"), [], []
+    x = g.positioned(model.target_positions, "embedded")
+    caches, written = list[str](), list[str]()
     if model.config.embedding_norm:
         x = g.norm(model.target_norm, x)
     for number, (layer, memory) in enumerate(zip(model.decoder, memories, strict=True)):
@@ -125,17 +126,23 @@ def _step(
         past = f"keys_{number}", f"values_{number}"
         caches += past
 
-        def look_back(read: str, own=own, past=past) -> str:
+        def look_back(
+            read: str, own: MultiHeadAttention = own, past: tuple[str, str] = past
+        ) -> str:
             new = g.keys(own, read), g.values(own, read)
             for cache, each, axis in zip(past, new, (3, 2), strict=True):
                 seen = g("Concat", cache, each, axis=axis)
                 if radius := model.config.self_attention_radius:
                     seen = g("Slice", seen, [-radius - 1], [_NO_END], [axis])
                 written.append(seen)
-            return g.attention(own, read, *written[-2:])
+            keys, values = written[-2:]
+            return g.attention(own, read, keys, values)
 
-        def look_at_memory(read: str, cross=cross, memory=memory) -> str:
-            return g.attention(cross, read, *memory, hidden)
+        def look_at_memory(
+            read: str, cross: MultiHeadAttention = cross, memory: tuple[str, str] = memory
+        ) -> str:
+            keys, values = memory
+            return g.attention(cross, read, keys, values, hidden)
 
         x = g.residual(layer.residual_1, x, look_back)
         x = g.residual(layer.residual_2, x, look_at_memory)
@@ -180,7 +187,7 @@ class _Layers:
         self.model, self.width = model, model.config.d_model
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[bytes, onnx.TensorProto] = outer.constants if outer else {}
-        self._numbers = outer._numbers if outer else itertools.count()
+        self._numbers: Iterator[int] = outer._numbers if outer else itertools.count()
         self._longest, self._at = longest, "index" if outer else ""
 
     def __call__(self, operator: str, *inputs: Any, output: str = "", **attributes: Any) -> str:
@@ -230,7 +237,7 @@ class _Layers:
             near = self("Where", self("LessOrEqual", ahead, radius), hidden, _HIDDEN)
         for layer in model.encoder:
 
-            def attend(read: str, own=layer.self_attention) -> str:
+            def attend(read: str, own: MultiHeadAttention = layer.self_attention) -> str:
                 return self.attention(own, read, self.keys(own, read), self.values(own, read), near)
 
             transform = functools.partial(self.feed_forward, layer.feed_forward)
@@ -238,12 +245,12 @@ class _Layers:
             x = self.residual(layer.residual_2, x, transform)
         return self.norm(model.encoder_norm, x) if model.config.pre_norm else x, hidden
 
-    def embedded(self, embedding, ids: Any) -> str:
+    def embedded(self, embedding: Any, ids: Any) -> str:
         """Embeds ids [...]."""
         x = self("Gather", embedding.table.embeddings, ids)
         return self("Mul", x, np.float32(self.width**0.5)) if embedding.scale else x
 
-    def positioned(self, positions, x: str) -> str:
+    def positioned(self, positions: Any, x: str) -> str:
         """Adds positions to embeddings [B, n, d_model]."""
         if self.model.config.positions in ("rotary", "none"):
             return x
@@ -256,21 +263,21 @@ class _Layers:
             return self("Gather", table, self._at)
         return self("Slice", table, [0], self("Shape", x, start=1, end=2), [0])
 
-    def norm(self, layer, x: str) -> str:
+    def norm(self, layer: Any, x: str) -> str:
         """Normalises x [..., d_model]."""
         return self("LayerNormalization", x, layer.gamma, layer.beta, epsilon=layer.epsilon)
 
-    def residual(self, layer, x: str, sublayer: Callable[[str], str]) -> str:
+    def residual(self, layer: Any, x: str, sublayer: Callable[[str], str]) -> str:
         """Adds the output of a sub-layer to x [B, n, d_model]."""
         if layer.pre_norm:
             return self("Add", x, sublayer(self.norm(layer.norm, x)))
         return self.norm(layer.norm, self("Add", x, sublayer(x)))
 
-    def _dense(self, layer, x: str, scale: float = 1.0) -> str:
+    def _dense(self, layer: Any, x: str, scale: float = 1.0) -> str:
         x = self("MatMul", x, layer.kernel * scale)
         return self("Add", x, layer.bias * scale) if layer.use_bias else x
 
-    def feed_forward(self, layer, x: str) -> str:
+    def feed_forward(self, layer: Any, x: str) -> str:
         """Transforms each position of x [B, n, d_model]."""
         name = self.model.config.activation
         operator, attributes = _ACTIVATIONS[name]
@@ -302,7 +309,7 @@ class _Layers:
         joined = self("Reshape", heads, [0, 0, layer.num_heads * layer.d_v])
         return self._dense(layer.output_projection, joined)
 
-    def _heads(self, layer, x: str, width: int, rotary: bool = False) -> str:
+    def _heads(self, layer: MultiHeadAttention, x: str, width: int, rotary: bool = False) -> str:
         """Returns heads [B, n, h, width], turned by their positions if they are rotary."""
         x = self("Reshape", x, [0, 0, layer.num_heads, width])
         if not rotary:
@@ -314,7 +321,7 @@ class _Layers:
         across = self("Mul", self("MatMul", x, quarter), self._rows(sines, x))
         return self("Add", along, across)
 
-    def logits(self, embedding, x: str, min_length: int) -> str:
+    def logits(self, embedding: Any, x: str, min_length: int) -> str:
         """Projects x [B, 1, d_model] to logits [B, V], -inf for what may not be chosen."""
         bias = np.zeros(embedding.vocab_size) if embedding.bias is None else embedding.bias.numpy()
         bias[PADDING_ID] = -np.inf

@@ -86,17 +86,22 @@ def read_fairseq(
             code="other_direction",
         )
     hparams = hyperparameters(Settings(values, str(path)))
-    models, others = named_files(vocabulary)
-    files = _dictionary_files(others or [path.parent], languages)
+    models, dictionaries = named_files(vocabulary)
+    files = _dictionary_files(dictionaries or [path.parent], languages)
     pieces = [_pieces(file) for file in files]
-    tables = [weights.pop(f"{side}.embed_tokens.weight", ()) for side in ("encoder", "decoder")]
-    for file, table, its_pieces in zip(files, tables, pieces, strict=True):
-        check_size(len(table), its_pieces, file, path, _FIRST)
-    output = weights.pop("decoder.output_projection.weight", tables[1])
-    output = weights.pop("decoder.embed_out", output)  # Its name before 2020.
+    absent = np.zeros((0, 0), np.float32)
+    source, target = (
+        weights.pop(f"{side}.embed_tokens.weight", absent) for side in ("encoder", "decoder")
+    )
+    check_size(len(source), pieces[0], files[0], path, _FIRST)
+    check_size(len(target), pieces[1], files[1], path, _FIRST)
+    projection = weights.pop("decoder.output_projection.weight", target)
+    projection = weights.pop("decoder.embed_out", projection)  # Its name before 2020.
     all_shared = bool(values.get("share_all_embeddings"))
     hparams["share_embeddings"], found = embedding_weights(
-        *map(_in_our_order, (*tables, output)),
+        _in_our_order(source),
+        _in_our_order(target),
+        _in_our_order(projection),
         same_inputs=all_shared,
         tied=all_shared or bool(values.get("share_decoder_input_output_embed")),
     )
@@ -109,7 +114,7 @@ def read_fairseq(
         for name, table in positions.items():
             found[name] = np.pad(table, [(0, rows - len(table)), (0, 0)], "edge")
     origin = " and ".join(sorted({str(file) for file in files}))
-    return Imported(hparams, found, listed_pieces(*pieces, models, origin), steps)
+    return Imported(hparams, found, listed_pieces(pieces[0], pieces[1], models, origin), steps)
 
 
 def hyperparameters(settings: Settings) -> dict[str, Any]:

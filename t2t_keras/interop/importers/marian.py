@@ -112,23 +112,29 @@ def _tables(
     """Takes the embeddings of source and target and the projection out of the weights."""
     tied = settings.get("tie_word_embeddings", True)
     shared = weights.pop(_SHARED, None)
-    found = {name: weights.pop(name, shared) for name in (_SOURCE, _TARGET, _PROJECTION)}
+    source, target, projection = (
+        weights.pop(name, shared) for name in (_SOURCE, _TARGET, _PROJECTION)
+    )
     if tied and settings.get("share_encoder_decoder_embeddings", True) and shared is not None:
-        found = dict.fromkeys(found, shared)
-    elif tied:
-        found[_PROJECTION] = found[_TARGET]
-    if missing := [name for name, value in found.items() if value is None]:
+        return shared, shared, shared
+    if tied:
+        projection = target
+    if source is None or target is None or projection is None:
+        missing = _SOURCE if source is None else _TARGET if target is None else _PROJECTION
         raise UserError(
-            f"{folder}: expected the weight {missing[0]}, or {_SHARED}.", code="missing_weight"
+            f"{folder}: expected the weight {missing}, or {_SHARED}.", code="missing_weight"
         )
-    return found[_SOURCE], found[_TARGET], found[_PROJECTION]
+    return source, target, projection
 
 
 def _order(path: Path, size: int, settings: Settings) -> IdOrder:
     ids = read_json(path, _ADVICE)
-    pieces, unknown = pieces_by_id(ids, str(path)), ids.get("<unk>")
+    pieces: list[str] = pieces_by_id(ids, str(path))
+    unknown: Any = ids.get("<unk>")
     end, padding = (settings.get(f"{name}_token_id") for name in ("eos", "pad"))
-    if len(pieces) != size or any(i not in range(size) for i in (end, unknown, padding)):
+    if len(pieces) != size or not all(
+        isinstance(i, int) and i in range(size) for i in (end, unknown, padding)
+    ):
         raise UserError(
             f"{path}: expected {size:,} pieces, as the model has, and ids of end, <unk> and "
             f"padding among them; got {len(pieces):,}, and {end}, {unknown} and {padding}.",

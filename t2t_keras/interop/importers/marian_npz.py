@@ -24,7 +24,7 @@ from t2t_keras.text.tokenizer import Tokenizer, load_processor
 _OPTIONS = "special:model.yml"
 _ACTIVATIONS = {"swish": "silu", "relu": "relu"}
 # What changes the model, with what of it can be represented, Marian's default first.
-_ONLY = {
+_ONLY: dict[str, list[Any]] = {
     "type": ["transformer"],
     "transformer-decoder-autoreg": ["self-attention"],
     "transformer-ffn-depth": [2],
@@ -44,7 +44,7 @@ _ONLY = {
     "input-types": [[], ["sequence", "sequence"], None],
 }
 # Operations before and after a sub-layer and after a stack, dropout aside: whether it is pre-norm.
-_NORMS = {("", "an", ""): False, ("n", "a", "n"): True}
+_NORMS = {" an ": False, "n a n": True}
 _NAMES = WeightNames(
     ["{side}_l{layer}_{sublayer}_{dense}{part}"],
     ["{side}_l{layer}_{sublayer}_Wo_ln_{norm}", "{side}_l{layer}_{sublayer}_ffn_ln_{norm}"],
@@ -125,7 +125,7 @@ def _find_model(model: Path) -> Path:
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     try:
         with open_regular(path) as opened, np.load(opened) as file:
-            check_compression(file.zip)
+            check_compression(file.zip, opened)
             arrays = {name: file[name] for name in file.files}
         options = arrays.pop(_OPTIONS)
     except UserError as error:
@@ -159,14 +159,16 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
     settings.only("transformer-decoder-dim-ffn", 0, width)
     activation = settings.only("transformer-ffn-activation", *_ACTIVATIONS)
     usual = {"preprocess": "", "postprocess": "dan", "postprocess-top": ""}
-    norms = {f"transformer-{name}": each for name, each in usual.items()}
-    norms = {name: settings.get(name, each) or "" for name, each in norms.items()}
-    pre_norm = _NORMS.get(tuple(each.replace("d", "") for each in norms.values()))
+    norms = {
+        f"transformer-{name}": settings.get(f"transformer-{name}", default) or ""
+        for name, default in usual.items()
+    }
+    pre_norm = _NORMS.get(" ".join(operations.replace("d", "") for operations in norms.values()))
     if pre_norm is None:
-        said = ", ".join(f"{name}={each!r}" for name, each in norms.items())
+        values = ", ".join(f"{name}={operations!r}" for name, operations in norms.items())
         raise UserError(
-            f"{settings.origin}: {said} cannot be represented here; expected '', 'dan' and '', or "
-            f"'n', 'da' and 'n'.",
+            f"{settings.origin}: {values} cannot be represented here; expected '', 'dan' and '', "
+            f"or 'n', 'da' and 'n'.",
             code="not_supported",
         )
     return {
@@ -187,7 +189,7 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
 
 def _vocabularies(
     path: Path, vocabulary: str, sizes: Sequence[int]
-) -> tuple[list[IdOrder], Tokenizer]:
+) -> tuple[tuple[IdOrder, IdOrder], Tokenizer]:
     """Returns the ids of source and target, and the tokenizer."""
     models, lists = named_files(vocabulary) if vocabulary else by_kind(_files_beside(path))
     files = lists or models
@@ -196,12 +198,12 @@ def _vocabularies(
             f"{path}: expected vocabularies of source and target, got {len(files)}.",
             code="bad_value",
         )
-    files = files[0], files[-1]
-    orders = [read_vocabulary(file, size) for file, size in zip(files, sizes, strict=True)]
+    source = read_vocabulary(files[0], sizes[0])
+    target = read_vocabulary(files[-1], sizes[1])
     beside = [path.parent / f"{side}.spm" for side in ("source", "target")]
     if not models and all(file.exists() for file in beside):
         models = beside
-    return orders, listed_pieces(*(each.our_pieces for each in orders), models, files[-1])
+    return (source, target), listed_pieces(source.our_pieces, target.our_pieces, models, files[-1])
 
 
 def _files_beside(path: Path) -> list[Path]:
@@ -232,19 +234,19 @@ def read_vocabulary(file: Path, size: int) -> IdOrder:
     if file.suffix == ".spm":
         model = load_processor(content, file)
         pieces = [model.id_to_piece(i) for i in range(model.get_piece_size())]
-        special = [model.eos_id(), model.unk_id()]
+        end, unknown = model.eos_id(), model.unk_id()
     else:
         ids = _ids(content, file)
         pieces = pieces_by_id({piece: i for piece, i in ids.items() if i < size}, str(file))
         # The second name is that of Nematus.
-        special = [ids.get("</s>", ids.get("eos", -1)), ids.get("<unk>", ids.get("UNK", -1))]
-    if len(pieces) != size or min(special) < 0:
+        end, unknown = ids.get("</s>", ids.get("eos", -1)), ids.get("<unk>", ids.get("UNK", -1))
+    if len(pieces) != size or min(end, unknown) < 0:
         raise UserError(
             f"{file}: expected {size:,} pieces, as the model has, with </s> and <unk>, got "
             f"{len(pieces):,}.",
             code="other_vocabulary",
         )
-    return IdOrder(pieces, *special)
+    return IdOrder(pieces, end, unknown)
 
 
 def _ids(content: bytes, file: Path) -> dict[str, int]:

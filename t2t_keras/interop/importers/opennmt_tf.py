@@ -35,7 +35,7 @@ _FIXED = {
 _DEFAULTS = {"num_heads": 8, "dropout": 0.1, "attention_dropout": 0.1, "ffn_dropout": 0.1}
 _BIG = {"num_heads": 16}
 _SCALING = {"num_heads": 16, "ffn_dropout": 0.0, "source_end": True}
-_CATALOG = {
+_CATALOG: dict[str, dict[str, Any]] = {
     "Transformer": {},
     "TransformerBase": {},
     "TransformerBaseSharedEmbeddings": {},
@@ -104,7 +104,7 @@ def read_opennmt_tf(
     hparams["pre_norm"] = "model/encoder/layer_norm/gamma" in weights
     hparams["attention_bias"] = any(name.endswith("/linear_keys/bias") for name in weights)
     for side, stack in (("source", "encoder"), ("target", "decoder")):
-        table = weights.pop(names.get(f"model/{stack}/position_encoder/embedding"), None)
+        table = weights.pop(names.get(f"model/{stack}/position_encoder/embedding", ""), None)
         if table is not None:
             hparams |= {"positions": "learned", "max_positions": len(table)}
             found[f"{side}_positions/table"] = table
@@ -119,7 +119,7 @@ def read_opennmt_tf(
         hparams[f"num_{side}_layers"] = len(layers - {f"{side}_norm"})
     hparams["d_ff"] = len(found.get("encoder_0/feed_forward/outer/kernel", ()))
     steps = re.search(r"-(\d+)$", prefix.name)
-    tokenizer = listed_pieces(*pieces, models, f"{files[0]} and {files[1]}")
+    tokenizer = listed_pieces(pieces[0], pieces[1], models, f"{files[0]} and {files[1]}")
     return Imported(hparams, found, tokenizer, int(steps[1]) if steps else 0)
 
 
@@ -127,7 +127,7 @@ def _read_checkpoint(path: Path) -> tuple[Path, tuple[dict[str, np.ndarray], dic
     """Returns the checkpoint's prefix, its weights, and what `_stored_names` does."""
     from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-    def read(reader) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    def read(reader: Any) -> tuple[dict[str, np.ndarray], dict[str, str]]:
         graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
             reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
         )
@@ -143,7 +143,7 @@ def _read_checkpoint(path: Path) -> tuple[Path, tuple[dict[str, np.ndarray], dic
     return read_tensorflow(path, "OpenNMT-tf 2", read)
 
 
-def _stored_names(graph) -> dict[str, str]:
+def _stored_names(graph: Any) -> dict[str, str]:
     """Returns the names of the model's parts, each with that by which its value is stored, or "".
 
     What is shared has several names, and is stored once.
@@ -223,8 +223,8 @@ def _arguments(call: ast.Call) -> dict[str, Any]:
             name = ".".join(ast.unparse(argument.value).split(".")[-2:])
             found["activation"] = _ACTIVATIONS.get(name)
         elif argument.arg in _DEFAULTS:
-            plain = isinstance(argument.value, ast.Constant)
-            found[argument.arg] = argument.value.value if plain else None
+            value = argument.value
+            found[argument.arg] = value.value if isinstance(value, ast.Constant) else None
     return found
 
 
@@ -347,7 +347,9 @@ def _embeddings(
     hparams |= {"d_model": source.shape[1], "softmax_bias": bias is not None}
     tied = stored[1] == stored[2]
     hparams["share_embeddings"], found = embedding_weights(
-        *map(_in_our_order, (source, target, target if tied else projection.T)),
+        _in_our_order(source),
+        _in_our_order(target),
+        _in_our_order(target if tied else projection.T),
         None if bias is None else _in_our_order(bias),
         same_inputs=stored[0] == stored[1],
         tied=tied,

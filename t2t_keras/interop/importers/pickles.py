@@ -240,7 +240,7 @@ class TensorPickle:
             self._set_items([part for name, value in items for part in (name, value)])
         return self._stack.pop()
 
-    def _tensor(self, storage: _Storage, offset: int, shape: tuple, strides: tuple, *_) -> Any:
+    def _tensor(self, storage: _Storage, offset: int, shape: tuple, strides: tuple, *_: Any) -> Any:
         """Returns a view of a storage, which may be filled later."""
         values, size = storage.values, math.prod(shape)
         last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
@@ -297,7 +297,9 @@ _ACTIONS: dict[str, Callable[[TensorPickle, Any], Any]] = {
     "EMPTY_DICT": _push(lambda machine: {}),
     **dict.fromkeys(("EMPTY_LIST", "EMPTY_SET"), _push(lambda machine: [])),
     **dict.fromkeys(("TUPLE", "FROZENSET"), _push(lambda machine: tuple(machine._pop_to_mark()))),
-    **{f"TUPLE{n}": lambda machine, _, n=n: machine._tuple_of(n) for n in (1, 2, 3)},
+    "TUPLE1": lambda machine, _: machine._tuple_of(1),
+    "TUPLE2": lambda machine, _: machine._tuple_of(2),
+    "TUPLE3": lambda machine, _: machine._tuple_of(3),
     "APPEND": lambda machine, _: machine._append([machine._pop()]),
     **dict.fromkeys(
         ("APPENDS", "ADDITEMS"), lambda machine, _: machine._append(machine._pop_to_mark())

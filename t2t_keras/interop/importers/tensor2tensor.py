@@ -36,6 +36,7 @@ _POSITIONS = re.compile(r"(inputs|targets)_positional_embedding(?:/.*)?")
 _SHARDS = re.compile(
     r"(symbol_modality_\d+_\d+(?:_\d+)?)/(shared|input_emb|target_emb|softmax)/weights_(\d+)"
 )
+_KINDS = ("input_emb", "target_emb")  # of the tables of source and target, if not shared
 _SPACES = "target_space_embedding/kernel"
 
 
@@ -82,8 +83,9 @@ def read_tensor2tensor(
     if spaces is not None:
         hparams["source_bias"] = True
         found["source_bias"] = spaces[_space(target_space, trained, len(spaces), model)]
-    sizes = [len(tables.get(f"{side}_emb", tables.get("shared"))) for side in ("input", "target")]
-    return Imported(hparams, found, _vocabulary(folder, given, *sizes), steps)
+    source, target = (tables[side if side in tables else "shared"] for side in _KINDS)
+    tokenizer = _vocabulary(folder, given, len(source), len(target))
+    return Imported(hparams, found, tokenizer, steps)
 
 
 def _space(given: int | None, trained: Sequence[int], count: int, model: str | Path) -> int:
@@ -202,7 +204,7 @@ def _tables(
                 code="other_vocabulary",
             )
         del tables["shared"]
-        for kind, size in zip(("input_emb", "target_emb"), given, strict=True):
+        for kind, size in zip(_KINDS, given, strict=True):
             tables[kind] = {scope: each for scope, each in shared.items() if len(each) == size}
     if several := [kind for kind, each in tables.items() if len(each) > 1]:
         raise UserError(
@@ -217,22 +219,21 @@ def _embeddings(
 ) -> dict[str, np.ndarray]:
     """Returns the weights of embeddings and softmax, and sets what shares them."""
     kinds = set(tables) - {"softmax"}
-    if kinds in ({"shared"}, {"input_emb", "target_emb"}):
-        target = tables.get("target_emb", tables.get("shared"))
-        source = tables.get("input_emb", target)
-        hparams["share_embeddings"], found = embedding_weights(
-            source,
-            target,
-            tables.get("softmax", target),
-            same_inputs=kinds == {"shared"},
-            tied="softmax" not in tables,
+    if kinds not in ({"shared"}, {*_KINDS}):
+        raise UserError(
+            f"{model}: expected embeddings that are all shared, or none of them, got "
+            f"{', '.join(sorted(tables)) or 'none'}.",
+            code="missing_weight",
         )
-        return found
-    raise UserError(
-        f"{model}: expected embeddings that are all shared, or none of them, got "
-        f"{', '.join(sorted(tables)) or 'none'}.",
-        code="missing_weight",
+    source, target = (tables[kind if kind in tables else "shared"] for kind in _KINDS)
+    hparams["share_embeddings"], weights = embedding_weights(
+        source,
+        target,
+        tables.get("softmax", target),
+        same_inputs="shared" in tables,
+        tied="softmax" not in tables,
     )
+    return weights
 
 
 def _vocabulary(
@@ -270,7 +271,7 @@ def _load(file: Path) -> Tokenizer:
     return SubwordTokenizer(read_file(file), origin=f"The vocabulary {file}")
 
 
-def _read_checkpoint(reader) -> tuple[dict[str, np.ndarray], list[int], int]:
+def _read_checkpoint(reader: Any) -> tuple[dict[str, np.ndarray], list[int], int]:
     """Returns weights by name, trained target spaces, and steps."""
     names = list(reader.get_variable_to_shape_map())
     weights = {

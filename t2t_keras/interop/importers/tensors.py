@@ -114,6 +114,7 @@ def read_pytorch(path: str | Path) -> Any:
                 file.seek(0)
                 return _read_old(file)
             with zipfile.ZipFile(file) as archive:
+                check_compression(archive, file)
                 return _read_archive(archive)
     except UserError as error:
         raise UserError(f"{path}: {error}", code=error.code) from error
@@ -124,10 +125,10 @@ def read_pytorch(path: str | Path) -> Any:
         ) from error
 
 
-def check_compression(archive: zipfile.ZipFile) -> None:
+def check_compression(archive: zipfile.ZipFile, file: BinaryIO) -> None:
     """Raises `UserError` for an archive that expands to many times its size."""
     size = sum(member.file_size for member in archive.infolist())
-    if size > MOST_BYTES + _MOST_COMPRESSION * os.fstat(archive.fp.fileno()).st_size:
+    if size > MOST_BYTES + _MOST_COMPRESSION * os.fstat(file.fileno()).st_size:
         raise UserError(
             f"it expands to {size:,} bytes: expected weights that are not compressed",
             code="file_too_large",
@@ -135,7 +136,6 @@ def check_compression(archive: zipfile.ZipFile) -> None:
 
 
 def _read_archive(archive: zipfile.ZipFile) -> Any:
-    check_compression(archive)
     [member] = [info for info in archive.infolist() if info.filename.endswith("/data.pkl")]
     if member.file_size > MOST_BYTES:
         raise UserError(f"{member.filename} is too large", code="file_too_large")
@@ -151,7 +151,7 @@ def _read_old(file: BinaryIO) -> Any:
     """Reads the format before PyTorch 1.6: pickles, then the contents of the storages."""
     room = os.fstat(file.fileno()).st_size
 
-    def storage(_, dtype: np.dtype, size: int) -> np.ndarray:
+    def storage(_: str, dtype: np.dtype, size: int) -> np.ndarray:
         nonlocal room
         room -= size * dtype.itemsize
         if room < 0:
@@ -170,6 +170,8 @@ def _read_old(file: BinaryIO) -> Any:
             raise UserError(
                 f"the storage {key} has another size than its tensors say", code="damaged_file"
             )
-        if file.readinto(values.view(np.uint8)) != values.nbytes:
+        numbers = file.read(values.nbytes)
+        if len(numbers) != values.nbytes:
             raise UserError("the file is not complete", code="damaged_file")
+        values.view(np.uint8)[:] = np.frombuffer(numbers, np.uint8)
     return content

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from t2t_keras.errors import UserError, brief
 from t2t_keras.interop.importers.files import read_file
 from t2t_keras.interop.tokenizers.pieces import BEYOND, LookedUpPieces
 from t2t_keras.interop.tokenizers.words import WordTokenizer
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID
-from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer
+from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer, parsed_model
 
 
 def named_files(vocabulary: str | Path) -> tuple[list[Path], list[Path]]:
@@ -71,17 +72,15 @@ def joint_pieces(
     Raises:
       UserError: it is no such file, or has other pieces than those given.
     """
-    from sentencepiece import sentencepiece_model_pb2 as protobuf
-
     try:
-        model = protobuf.ModelProto.FromString(model_bytes)
+        model = parsed_model(model_bytes)
     except Exception as error:
         raise UserError(
             f"{origin} is not a SentencePiece model: {brief(error)}.", code="not_sentencepiece"
         ) from error
     normal = {piece.piece for piece in model.pieces if piece.type == piece.NORMAL}
     _check_pieces(normal, pieces[UNKNOWN_ID + 1 :], origin)
-    kinds = protobuf.ModelProto.SentencePiece
+    kinds = type(model).SentencePiece
     known = {piece.piece: piece for piece in model.pieces}
     lowest = min((piece.score for piece in model.pieces), default=0.0)
     del model.pieces[:]
@@ -102,7 +101,7 @@ def joint_pieces(
         else:
             model.pieces.add(piece=text, score=lowest, type=kinds.UNUSED)
     beyond = [piece for piece in known.values() if piece.type not in (kinds.CONTROL, kinds.UNKNOWN)]
-    kind = SentencePieceTokenizer
+    kind: type[SentencePieceTokenizer] = SentencePieceTokenizer
     if beyond or any(piece.type == kinds.UNUSED for piece in model.pieces):
         kind = LookedUpPieces
         model.pieces.add(piece=BEYOND, score=0.0, type=kinds.CONTROL)
@@ -133,7 +132,7 @@ def _check_pieces(own: Iterable[str], given: Iterable[str], origin: str | Path) 
         )
 
 
-def _set_ids(model, pieces: Sequence[str]) -> None:
+def _set_ids(model: Any, pieces: Sequence[str]) -> None:
     spec = model.trainer_spec
     spec.pad_id, spec.eos_id, spec.unk_id, spec.bos_id = PADDING_ID, EOS_ID, UNKNOWN_ID, -1
     spec.pad_piece, spec.eos_piece, spec.unk_piece = pieces[:3]

@@ -35,9 +35,10 @@ class IdOrder:
 
     @functools.cached_property
     def _rows(self) -> list[int]:
-        special = [self.end, self.unknown]
-        others = (i for i in range(len(self.pieces)) if i not in (*special, self.padding))
-        return [*special, *others, *[self.padding] * self.start]
+        special = (self.end, self.unknown, self.padding)
+        others = (i for i in range(len(self.pieces)) if i not in special)
+        start = [self.padding] if self.start and self.padding is not None else []
+        return [self.end, self.unknown, *others, *start]
 
     @property
     def our_pieces(self) -> list[str]:
@@ -190,7 +191,8 @@ class WeightNames:
             "norm": dict(zip(norm, ("gamma", "beta"), strict=True)),
         }
         paths = dict.fromkeys(weights, "{side}_{layer}/{sublayer}/{part}/{dense}")
-        paths |= dict.fromkeys(norms, "{side}_{layer}/residual_{residual}/norm/{norm}") | others
+        paths |= dict.fromkeys(norms, "{side}_{layer}/residual_{residual}/norm/{norm}")
+        paths |= others
         self._paths = [(self._pattern(template), path) for template, path in paths.items()]
         self._first_layer, self._outputs_first = first_layer, outputs_first
 

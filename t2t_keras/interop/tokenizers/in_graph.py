@@ -167,7 +167,7 @@ def _characters(characters: Sequence[str]) -> tf.lookup.StaticHashTable:
 
 
 def _table(
-    keys: Sequence, values: Sequence[int], default_value: int = -1
+    keys: Sequence[str] | np.ndarray, values: Sequence[int], default_value: int = -1
 ) -> tf.lookup.StaticHashTable:
     pairs = tf.lookup.KeyValueTensorInitializer(keys, tf.constant(values, tf.int64))
     return tf.lookup.StaticHashTable(pairs, default_value)

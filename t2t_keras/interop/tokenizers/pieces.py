@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import sentencepiece
@@ -10,6 +10,9 @@ import sentencepiece
 from t2t_keras.errors import UserError
 from t2t_keras.special_ids import EOS_ID, UNKNOWN_ID
 from t2t_keras.text.tokenizer import SentencePieceTokenizer, parsed_model
+
+if TYPE_CHECKING:
+    from t2t_keras.text.in_graph import GraphTokenizer
 
 # Pieces after this one have no id, and characters that are no piece may have one.
 BEYOND = "<beyond>"
@@ -66,7 +69,7 @@ class LookedUpPieces(SentencePieceTokenizer):
     def _dividing(self) -> sentencepiece.SentencePieceProcessor:
         return sentencepiece.SentencePieceProcessor(model_proto=self.dividing_model)
 
-    def graph_tokenizer(self):
+    def graph_tokenizer(self) -> "GraphTokenizer":
         """See `Tokenizer`."""
         from t2t_keras.interop.tokenizers.in_graph import GraphLookedUpPieces
 

@@ -6,13 +6,16 @@ import re
 import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from t2t_keras.errors import UserError
 from t2t_keras.special_ids import EOS_ID, SPACE
 from t2t_keras.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from t2t_keras.text.in_graph import GraphTokenizer
 
 # A token's end, and what escapes it and characters that no piece has.
 _END = "_"
@@ -58,7 +61,7 @@ class SubwordTokenizer(Tokenizer):
                 f"{origin} lacks the subwords {missing}, which escapes are made of.",
                 code="not_a_vocabulary",
             )
-        self._token_ids = functools.lru_cache(1 << 16)(self._token_ids)
+        self._cached_ids = functools.lru_cache(1 << 16)(self._token_ids)
 
     @property
     def vocab_size(self) -> int:
@@ -68,21 +71,22 @@ class SubwordTokenizer(Tokenizer):
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
         """See `Tokenizer`."""
         return [
-            np.array([*itertools.chain(*map(self._token_ids, tokens(line))), EOS_ID], np.int32)
+            np.array([*itertools.chain(*map(self._cached_ids, tokens(line))), EOS_ID], np.int32)
             for line in lines
         ]
 
     def _token_ids(self, token: str) -> tuple[int, ...]:
         ids = self._divide(escape(token, self._alphabet))
-        return self._divide(escape(token, self._spelled)) if ids is None else ids
+        return ids or self._divide(escape(token, self._spelled))
 
-    def _divide(self, escaped: str) -> tuple[int, ...] | None:
+    def _divide(self, escaped: str) -> tuple[int, ...]:
+        """Returns the ids of an escaped token's subwords; () = it cannot be divided."""
         start, ids = 0, []
         while start < len(escaped):
             ends = range(min(len(escaped), start + self._longest), start, -1)
             end = next((end for end in ends if escaped[start:end] in self._ids), None)
             if end is None:
-                return None
+                return ()
             ids.append(self._ids[escaped[start:end]])
             start = end
         return tuple(ids)
@@ -107,7 +111,7 @@ class SubwordTokenizer(Tokenizer):
         escaped = "".join(self._subwords[i] for i in ids).split(_END)
         return joined([token for token in map(unescape, escaped) if token])
 
-    def graph_tokenizer(self):
+    def graph_tokenizer(self) -> "GraphTokenizer":
         """See `Tokenizer`."""
         from t2t_keras.interop.tokenizers.in_graph import GraphSubwords
 

@@ -1,13 +1,16 @@
 """Vocabularies of words, as other toolkits have them for text that is segmented already."""
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from t2t_keras.errors import UserError
 from t2t_keras.special_ids import EOS_ID, SPACE, UNKNOWN_ID
 from t2t_keras.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from t2t_keras.text.in_graph import GraphTokenizer
 
 
 class WordTokenizer(Tokenizer):
@@ -57,7 +60,7 @@ class WordTokenizer(Tokenizer):
         """See `Tokenizer`."""
         return [SPACE * (i > EOS_ID) + self._words[i] for i in self._checked(ids)]
 
-    def graph_tokenizer(self):
+    def graph_tokenizer(self) -> "GraphTokenizer":
         """See `Tokenizer`."""
         from t2t_keras.interop.tokenizers.in_graph import GraphWords
 

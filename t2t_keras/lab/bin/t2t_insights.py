@@ -8,11 +8,13 @@ t2t-insights --output_dir=runs/averaged --sentence="A man sleeps." \
 Layers and heads are counted from 0. Figures need matplotlib: pip install 't2t-keras[plot]'.
 """
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_keras.bin.flags import command, define_common, define_run, recorded_run, refuse_alone
 from t2t_keras.errors import UserError
+from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.files import check_outputs, check_parent, is_stream, write_atomically
 from t2t_keras.io.flags import Flags
 from t2t_keras.text.files import is_blank, is_text, read_text
@@ -54,10 +56,9 @@ def run(flags: Flags) -> None:
     # All hypotheses of the beam are shown unless the settings say otherwise.
     settings = {"return_beams": True, **flags.decode_hparams}
     translator = Translator.from_run(flags.output_dir, flags.checkpoint_path, settings)
-    found = sentence_insights(translator, sentences)
-    if figure:
-        found = list(found)
-    content = attention_page(found).encode("utf-8")
+    insights = iter(sentence_insights(translator, sentences))
+    first = next(insights)
+    content = attention_page(itertools.chain([first], insights)).encode("utf-8")
     write_atomically(page, content)
     plural = "s" if len(sentences) > 1 else ""
     print(f"{page}: {len(sentences):,} sentence{plural}, {len(content) / 1e6:.2f} MB")
@@ -65,7 +66,7 @@ def run(flags: Flags) -> None:
         from t2t_keras.lab.insights.figures import write_figure
 
         layer, heads = figure
-        view = attention_view(found[0].attention, flags.figure_kind)
+        view = attention_view(first.attention, flags.figure_kind)
         missing = write_figure(flags.figure, view, layer, heads)
         shown = ", ".join(map(str, heads))
         print(f"{flags.figure}: {flags.figure_kind}, layer {layer}, heads {shown}")
@@ -90,7 +91,9 @@ def _sentences(flags: Flags) -> list[str]:
     return sentences
 
 
-def _figure(flags: Flags, hparams, sentences: Sequence[str]) -> tuple[int, list[int]] | None:
+def _figure(
+    flags: Flags, hparams: HParams, sentences: Sequence[str]
+) -> tuple[int, list[int]] | None:
     """Returns the layer and the heads of the figure, checked; None without --figure."""
     if not flags.figure:
         figure_flags = ("figure_kind", "figure_layer", "figure_heads")

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics.base import Metric
 
-from t2t_keras.lab.comparison.systems import TranslatedText
+from t2t_keras.lab.comparison.systems import System, TranslatedText
 
 # The least number of each bucket: of words of a reference, of occurrences of a word, and of points
 # of chrF of a sentence that one system is better than the other.
@@ -91,7 +92,7 @@ def by_length(text: TranslatedText, tokenize: str, lowercase: bool) -> list[Buck
         "chrf": CHRF(lowercase=lowercase),
     }
 
-    def score(metric, system, numbers: Sequence[int]) -> float:
+    def score(metric: Metric, system: System, numbers: Sequence[int]) -> float:
         hypotheses, references = (
             [side[number] for number in numbers] for side in (system.translations, text.references)
         )
@@ -151,7 +152,7 @@ def by_frequency(
             "recall": 100 * right / expected,
         }
         values = {name: each.tolist() for name, each in values.items()}
-        buckets.append(Bucket(_range(_FREQUENCIES, bucket), int(expected[0]), values))
+        buckets.append(Bucket(_range(_FREQUENCIES, int(bucket)), int(expected[0]), values))
     return buckets
 
 

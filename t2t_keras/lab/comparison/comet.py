@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sacrebleu.metrics.base import Metric, Score, Signature
 
@@ -68,7 +68,7 @@ class Comet(Metric):
     """
 
     class _SIGNATURE_TYPE(Signature):  # noqa: N801
-        def __init__(self, args):
+        def __init__(self, args: dict[str, Any]) -> None:
             super().__init__(args)
             self.info |= {"model": args["model"], "comet": args["comet"]}
             self._abbr |= {"model": "model", "comet": "comet"}
@@ -81,18 +81,21 @@ class Comet(Metric):
         self.num_refs, self.model, self.comet = 1, path.parents[1].name, found["version"]
         self._scores = dict(zip(map(tuple, systems), found["scores"], strict=True))
 
-    def _extract_corpus_statistics(self, hypotheses, references):
+    def _extract_corpus_statistics(
+        self, hypotheses: Sequence[str], references: object
+    ) -> list[list[float]]:
         return [[score, 1.0] for score in self._scores[tuple(hypotheses)]]
 
-    def _aggregate_and_compute(self, stats):
+    def _aggregate_and_compute(self, stats: list[list[float]]) -> Score:
         return self._compute_score_from_stats([sum(column) for column in zip(*stats, strict=True)])
 
-    def _compute_score_from_stats(self, stats):
+    def _compute_score_from_stats(self, stats: list[float]) -> Score:
         total, count = map(float, stats)
         return Score("COMET", total / count)
 
-    # What sacreBLEU would compute the statistics of one sentence with.
-    _preprocess_segment = _extract_reference_info = _compute_segment_statistics = None
+    # Abstract in sacreBLEU, and only for statistics of single sentences.
+    _preprocess_segment = _extract_reference_info = None  # type: ignore[assignment]
+    _compute_segment_statistics = None  # type: ignore[assignment]
 
 
 def _computed(
@@ -101,7 +104,7 @@ def _computed(
     sources: Sequence[str],
     references: Sequence[str],
     systems: Sequence[Sequence[str]],
-) -> dict:
+) -> dict[str, Any]:
     """Returns {"scores": [systems][sentences], "version": of the package}."""
     samples = [
         [

@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 
-def main(model_path, samples_file, scores_file):
+def main(model_path: str, samples_file: str, scores_file: str) -> None:
     """Writes {"scores": a list for each list of samples, "version": of the package}."""
     import torch
     from comet import load_from_checkpoint

@@ -57,7 +57,7 @@ def scale_of_scores(scores: Sequence[SystemScore]) -> Scale:
     """Returns an axis for scores and the intervals around their means."""
     edges = [score.score for score in scores]
     for score in scores:
-        if score.interval is not None:
+        if score.mean is not None and score.interval is not None:
             edges += [score.mean - score.interval, score.mean + score.interval]
     return Scale.of(edges)
 
@@ -89,7 +89,7 @@ def dots(
         f'<line class="grid" x1="{scale.at(tick)}" x2="{scale.at(tick)}" y1="0" y2="{_HEIGHT}"/>'
         for tick in scale.ticks
     ]
-    if interval is not None:
+    if interval is not None and center is not None:
         ends = [scale.at(center + sign * interval) for sign in (-1, 1)]
         parts.append(
             f'<line class="interval c{first % COLORS}" x1="{ends[0]}" x2="{ends[1]}" '

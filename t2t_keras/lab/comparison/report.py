@@ -95,7 +95,7 @@ def _shown(number: float | None, unit: str) -> str:
 
 
 def _costs(systems: Sequence[System]) -> Iterator[str]:
-    columns = {"system": [system.name for system in systems]}
+    columns: dict[str, Sequence[str]] = {"system": [system.name for system in systems]}
     for cost in costs(systems):
         both = {cost.heading: cost.values, cost.on: cost.hardware}
         columns |= {heading: column for heading, column in both.items() if any(column)}

@@ -87,8 +87,8 @@ def read_runs(
             code="too_few",
         )
     names = system_names([*runs, *translations], names)
-    for path in filter(None, (source, reference)):
-        if is_stream(path):
+    for path in (source, reference):
+        if path and is_stream(path):
             raise UserError(
                 f"The text must be in regular files, got {path}: each run reads it.",
                 code="not_a_file",

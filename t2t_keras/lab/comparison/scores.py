@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric
-from sacrebleu.significance import PairedTest
+from sacrebleu.significance import PairedTest, Result
 
 from t2t_keras.errors import UserError, nearest
 from t2t_keras.lab.comparison.comet import Comet, CometModel
@@ -47,7 +47,7 @@ class Significance:
     samples: int = 0
     seed: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.test not in TESTS:
             raise UserError(
                 f"Expected a test of {', '.join(TESTS)}, got {self.test!a}.", code="bad_value"
@@ -192,7 +192,9 @@ def _makers(tokenize: str, lowercase: bool) -> dict[str, Callable[[Sequence], Me
 def _tested(
     text: TranslatedText, metrics: Mapping[str, Metric], significance: Significance
 ) -> dict[str, MetricScores]:
-    systems = [(system.name, list(system.translations)) for system in text.systems]
+    systems: list[tuple[str, Sequence[str]]] = [
+        (system.name, list(system.translations)) for system in text.systems
+    ]
     with _seeded(significance.seed):
         test = PairedTest(
             systems,
@@ -202,25 +204,25 @@ def _tested(
             n_samples=significance.samples,
         )
         signatures, scores = test()
-    found = {}
+    tested = {}
     for name, label in zip(metrics, test.metrics, strict=True):
-        first = scores[label][0]
-        found[name] = MetricScores(
-            name,
-            label,
-            signatures[label].format(),
-            name not in _LOWER_IS_BETTER,
-            [
-                SystemScore(
-                    float(each.score),
-                    *(None if value is None else float(value) for value in (each.mean, each.ci)),
-                    None if each is first else float(each.score - first.score),
-                    each.p_value,
-                )
-                for each in scores[label]
-            ],
+        first, *others = (result for result in scores[label] if isinstance(result, Result))
+        system_scores = [_system_score(first)]
+        system_scores += [_system_score(other, first) for other in others]
+        tested[name] = MetricScores(
+            name, label, signatures[label].format(), name not in _LOWER_IS_BETTER, system_scores
         )
-    return found
+    return tested
+
+
+def _system_score(result: Result, baseline: Result | None = None) -> SystemScore:
+    return SystemScore(
+        float(result.score),
+        None if result.mean is None else float(result.mean),
+        None if result.ci is None else float(result.ci),
+        float(result.score - baseline.score) if baseline else None,
+        result.p_value,
+    )
 
 
 @contextlib.contextmanager

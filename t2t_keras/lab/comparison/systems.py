@@ -56,7 +56,7 @@ class TranslatedText:
     source_file: str = ""
     tokenize: str = "13a"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if len(self.systems) < 2:
             raise UserError(
                 f"Expected at least two systems to compare, the first of them the baseline; got "

@@ -2,12 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from t2t_keras.errors import UserError
 from t2t_keras.lab.figures import check_format, need_matplotlib, save_figure
 from t2t_keras.lab.insights.page import AttentionView, ShownPiece, head_color, head_dashes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -57,7 +62,7 @@ def write_figure(path: str | Path, view: AttentionView, layer: int, heads: Seque
     return save_figure(path, lambda: _drawing(view, layer, heads), **page)
 
 
-def _drawing(view: AttentionView, layer: int, heads: Sequence[int]):
+def _drawing(view: AttentionView, layer: int, heads: Sequence[int]) -> "Figure":
     """Returns the matplotlib figure; it is no part of pyplot's state."""
     from matplotlib.figure import Figure
 
@@ -74,7 +79,7 @@ def _drawing(view: AttentionView, layer: int, heads: Sequence[int]):
     return figure
 
 
-def _draw_words(axes, pieces: Sequence[ShownPiece], y: float, upwards: int) -> None:
+def _draw_words(axes: "Axes", pieces: Sequence[ShownPiece], y: float, upwards: int) -> None:
     for number, piece in enumerate(pieces):
         x = _WORD_WIDTH * (number + 0.5)
         axes.text(
@@ -96,7 +101,7 @@ def _draw_words(axes, pieces: Sequence[ShownPiece], y: float, upwards: int) -> N
             axes.hlines(y + upwards * 2.5, *ends, color=_GRAY, linewidth=0.8, clip_on=False)
 
 
-def _draw_head(axes, weights: np.ndarray, head: int, shift: float) -> None:
+def _draw_head(axes: "Axes", weights: np.ndarray, head: int, shift: float) -> None:
     from matplotlib.collections import LineCollection
 
     queries, keys = np.nonzero(weights >= _LEAST_WEIGHT)

@@ -103,7 +103,7 @@ def test_the_sample_is_short_and_spread_evenly(monkeypatch):
             return [Translation(f"{text}!\n", 0.0) for text in sources]
 
     monkeypatch.setattr("t2t_keras.decoding.translator.Translator", Translator)
-    config = types.SimpleNamespace(problem=make_problem("translate_ende"), tokenizer=None)
+    config = types.SimpleNamespace(problem=make_problem("translate_ende"), vocabulary=None)
 
     def sample(*sources):
         text = sources, [f"reference of {each}" for each in sources]
@@ -138,7 +138,7 @@ def test_checkpoints_are_decoded_as_the_problem_is_but_for_what_is_set(monkeypat
         decodings.append((decoding.alpha, decoding.beam_size))
 
     monkeypatch.setattr("t2t_keras.decoding.translator.Translator", translator)
-    config = types.SimpleNamespace(problem=Parsing(), tokenizer=None)
+    config = types.SimpleNamespace(problem=Parsing(), vocabulary=None)
     generated = types.SimpleNamespace(text=lambda split: ([], []))
     model_scorer(None, config, generated, "dev", "beam_size=2")
     model_scorer(None, config, generated, "dev", "alpha=0.5")
