@@ -417,7 +417,7 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> T
 
     Of the results, those of translation on a dev set are shown, as the table's are.
     """
-    from t2t_keras.training.memory import count_weights
+    from t2t_keras.training.memory import count_weights  # Needs Keras, which Table 2 does not.
 
     rows = []
     # Table 3 is "without checkpoint averaging".
@@ -491,6 +491,8 @@ tags, and leaves out the sentences in which they differ.
 def parsing_table(results: Sequence[Result] = ()) -> Table:
     """Returns Table 4; the results with an F1 are shown, and the comparable beside the paper's."""
     shown = [result for result in results if result.f1 is not None]
+    from t2t_keras.training.memory import count_weights  # Needs Keras, which Table 2 does not.
+
     rows = []
     for parser, training, f1 in _TABLE_4_PAPER:
         row = {"parser": parser, "training": training, "paper_f1": f1, "set": None}
