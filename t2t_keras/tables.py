@@ -490,6 +490,8 @@ tags, and leaves out the sentences in which they differ.
 
 def parsing_table(results: Sequence[Result] = ()) -> Table:
     """Returns Table 4; the results with an F1 are shown, and the comparable beside the paper's."""
+    from t2t_keras.training.memory import count_weights
+
     shown = [result for result in results if result.f1 is not None]
     from t2t_keras.training.memory import count_weights  # Needs Keras, which Table 2 does not.
 

@@ -33,8 +33,8 @@ from t2t_keras.training.averaging import (
 )
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints import load_weights
+from t2t_keras.training.curves import make_curves
 from t2t_keras.training.evaluation import SplitLoss
-from t2t_keras.training.progress import make_curves
 from t2t_keras.training.run_config import MAY_CHANGE, RunConfig
 
 _SAMPLE_WORDS = 20

@@ -14,7 +14,7 @@ from t2t_keras.io.files import check_outputs, check_parent
 from t2t_keras.io.terminal import printable
 from t2t_keras.lab.figures import check_format, need_matplotlib, save_figure
 from t2t_keras.training.cost import read_costs
-from t2t_keras.training.progress import read_curves
+from t2t_keras.training.curves import read_curves
 from t2t_keras.training.run_config import RunConfig
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from t2t_keras.training.backends.base import Step
 from t2t_keras.training.checkpoint_files import newest_checkpoint, path_at
 from t2t_keras.training.checkpoints import NEWEST_SAVED, Checkpoints
 from t2t_keras.training.cost import CostMeter, TrainingCost, cost_in, hardware_name, same_cost
+from t2t_keras.training.curves import make_curves
 from t2t_keras.training.distributed import Actions, Workers
 from t2t_keras.training.evaluation import Evaluator, Sample, SplitLoss, read_evaluations
 from t2t_keras.training.microbatch import Microbatch, microbatch_of_run
@@ -39,7 +40,6 @@ from t2t_keras.training.progress import (
     RunCallbacks,
     RunClock,
     StepProfiler,
-    make_curves,
 )
 from t2t_keras.training.run_config import RunConfig, TrainOptions, TrainResult
 from t2t_keras.training.warm_start import load_first_weights

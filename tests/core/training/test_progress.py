@@ -12,15 +12,14 @@ from unittest import mock
 import pytest
 from refusals import refused
 
+from t2t_keras.training.curves import JsonCurves, TensorBoardCurves
 from t2t_keras.training.progress import (
     CHECKPOINT,
     EVALUATION,
     INPUT,
     STEP,
-    JsonCurves,
     Progress,
     RunClock,
-    TensorBoardCurves,
     averages,
 )
 
