@@ -493,7 +493,6 @@ def parsing_table(results: Sequence[Result] = ()) -> Table:
     from t2t_keras.training.memory import count_weights
 
     shown = [result for result in results if result.f1 is not None]
-    from t2t_keras.training.memory import count_weights  # Needs Keras, which Table 2 does not.
 
     rows = []
     for parser, training, f1 in _TABLE_4_PAPER:
