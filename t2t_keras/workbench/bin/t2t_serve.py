@@ -10,6 +10,7 @@ A newer version is loaded when it appears; the old one answers until then.
 import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from t2t_keras.bin.flags import command, define_decode_hparams, required
 from t2t_keras.decoding.config import DecodeConfig
@@ -17,6 +18,9 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.registry import ENGINES
 from t2t_keras.workbench.server.config import MEBIBYTE, ServerConfig
+
+if TYPE_CHECKING:
+    from t2t_keras.workbench.terms.glossary import Glossary
 
 
 def define_flags(flags: Flags) -> None:
@@ -51,9 +55,15 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> None:
     """Serves as the flags say."""
-    from t2t_keras.workbench.server.models import ModelSource
-    from t2t_keras.workbench.server.run import Address, serve
-
+    try:
+        from t2t_keras.workbench.server.models import ModelSource
+        from t2t_keras.workbench.server.run import Address, serve
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"The server needs {error.name}, which is not installed: "
+            f"pip install 't2t-keras[server]'",
+            code="missing_package",
+        ) from error
     required(flags, "model")
     if bool(flags.certificate) != bool(flags.key):
         raise UserError(
@@ -87,12 +97,12 @@ def run(flags: Flags) -> None:
     serve(sources, config, address)
 
 
-def _glossaries(texts: Iterable[str]):
+def _glossaries(texts: Iterable[str]) -> "dict[tuple[str, str] | None, Glossary]":
     """Returns the terms in files by the pair of languages that they are for, None = all."""
     from t2t_keras.workbench.server.languages import parse_pair
     from t2t_keras.workbench.terms.glossary import Glossary
 
-    found = {}
+    found: dict[tuple[str, str] | None, Glossary] = {}
     for text in texts:
         name, equals, path = text.rpartition("=")
         pair = parse_pair(name) if equals else None

@@ -1,10 +1,12 @@
 """Accelerators: the letter after the mark in `_File` and `&File`, which opens a menu."""
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from t2t_keras.workbench.placeholders.finding import find
+from t2t_keras.workbench.placeholders.finding import Placeholder, find
 
+_NO_LETTERS = re.compile(r"\W")
 _MARK = re.compile(r"(?<!&)&(?=[^\W_])|_(?=[^\W\d_])")
 # Longer texts are no labels, nor are sentences.
 _MOST_CHARACTERS = 200
@@ -55,15 +57,15 @@ def without_mark(
 
 def _opens_menu(text: str, place: int, is_label: bool) -> bool:
     """Returns whether a mark is not of a name, as in R&D, AT&T, snake_case and __init__."""
-    before = re.search(r"\w*$", text[:place])[0]
-    after = re.match(r"\w*", text[place + 1 :])[0]
+    before = _NO_LETTERS.split(text[:place])[-1]
+    after = _NO_LETTERS.split(text[place + 1 :], maxsplit=1)[0]
     if "_" in before + after:
         return False
     within_a_word = after[0].islower() and (is_label or before[:1].isupper())
     return not before or (within_a_word and (before + after).isalpha())
 
 
-def _is_free(place: int, taken) -> bool:
+def _is_free(place: int, taken: Sequence[Placeholder]) -> bool:
     return not any(placeholder.start <= place < placeholder.end for placeholder in taken)
 
 

@@ -277,10 +277,8 @@ def unmatched(
                 for placeholder in side
             ]
         )
-    return tuple(
-        _surplus(side, own_keys, Counter(other_keys))
-        for side, own_keys, other_keys in zip(sides, keys, reversed(keys), strict=True)
-    )
+    lost = _surplus(source, keys[0], Counter(keys[1]))
+    return lost, _surplus(target, keys[1], Counter(keys[0]))
 
 
 def _surplus(

@@ -34,9 +34,10 @@ class Shield:
 
     def restore(self, output: str) -> str:
         """Returns an output with the placeholders; a symbol that has none is left out."""
-        if self.originals is None:
+        originals = self.originals
+        if originals is None:
             return output
-        return _ANY_SYMBOL.sub(lambda found: self.originals.get(found[0], ""), output)
+        return _ANY_SYMBOL.sub(lambda match: originals.get(match[0], ""), output)
 
     def hide(self, text: str) -> str:
         """Returns what `restore` turns into a text, such as the beginning of a translation."""
@@ -45,7 +46,7 @@ class Shield:
         symbols: dict[str, list[str]] = {}
         for symbol, original in self.originals.items():
             symbols.setdefault(original, []).append(symbol)
-        return _replaced(text, _paired(find(text, self.originals.values()), symbols))
+        return _replaced(text, _paired(find(text, [*self.originals.values()]), symbols))
 
     def offset(self, position: int) -> int:
         """Returns where a place in the line is in `text`; inside of what is replaced, its end."""
@@ -83,19 +84,19 @@ def shield_pair(source: str, target: str) -> tuple[str, str]:
     The marks of accelerators are left out where both have one.
     """
     bare, accelerator = without_mark(source)
-    bare_target, of_target = without_mark(target, is_label=accelerator is not None)
-    if accelerator and of_target:
+    bare_target, accelerator_of_target = without_mark(target, is_label=accelerator is not None)
+    if accelerator and accelerator_of_target:
         source, target = bare, bare_target
-    sides = [find(side) for side in (source, target)]
+    of_source, of_target = find(source), find(target)
     shared: dict[str, list[str]] = {}
     symbols = iter(_symbols(source))
-    written = [each.text for each in sides[1]]
-    for each in sides[0]:
-        if each.text in written:
-            written.remove(each.text)
-            shared.setdefault(each.text, []).append(next(symbols, each.text))
-    pairs = zip((source, target), sides, strict=True)
-    return tuple(_replaced(side, _paired(found, shared)) for side, found in pairs)
+    unmatched = [placeholder.text for placeholder in of_target]
+    for _, _, text in of_source:
+        if text in unmatched:
+            unmatched.remove(text)
+            shared.setdefault(text, []).append(next(symbols, text))
+    source = _replaced(source, _paired(of_source, shared))
+    return source, _replaced(target, _paired(of_target, shared))
 
 
 def _names(found: Sequence[Placeholder], symbols: Sequence[str]) -> dict[Placeholder, str]:

@@ -135,8 +135,8 @@ class Endpoint(Route):
         is_open: bool = False,
     ):
         super().__init__(path, self._answer, methods=methods, name=handler.__name__)
-        # Starlette adds it, but a document can be fetched only once.
-        self.methods -= {"HEAD"}
+        # Starlette adds HEAD, but a document can be fetched only once.
+        self.methods = set(methods)
         self._handler, self._status, self._is_open = handler, status, is_open
 
     async def _answer(self, request: Request) -> Response:

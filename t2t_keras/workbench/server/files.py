@@ -122,7 +122,6 @@ class TranslatedFiles:
         refund: Callable[[str, int], object],
     ):
         self._service, self._config, self._refund = service, config, refund
-        self._folder = config.storage / "files" if config.storage else None
         self._temporary: tempfile.TemporaryDirectory | None = None
         self._files: dict[str, TranslatedFile] = {}
         self._tasks: dict[str, asyncio.Task] = {}
@@ -132,7 +131,9 @@ class TranslatedFiles:
 
     def begin(self) -> None:
         """Resumes the files that an earlier server has left."""
-        if self._folder is None:
+        if self._config.storage:
+            self._folder = self._config.storage / "files"
+        else:
             self._temporary = tempfile.TemporaryDirectory(prefix="t2t-serve-")
             self._folder = Path(self._temporary.name)
         for folder in self._folder.iterdir() if self._folder.exists() else ():

@@ -123,17 +123,18 @@ class Glossaries:
             _check_size(as_tsv(terms))
             if len(terms) > _MOST_TERMS:
                 raise ApiError(413, f"Glossary entries: expected at most {_MOST_TERMS:,}.")
-        size = _size(stored.dictionaries | dictionaries)
+        size = _size({**stored.dictionaries, **dictionaries})
         self._check_room(stored, size)
         for terms in dictionaries.values():
             _compiled(tuple(terms.items()))
         with self._lock:
             stored.name = name
-            stored.dictionaries |= dictionaries
+            stored.dictionaries.update(dictionaries)
             self._stored[stored.glossary_id] = stored
             self._bytes[stored.glossary_id] = size
             if self._folder:
-                write_json(self._path(stored), stored.as_json(), indent=None)
+                path = self._folder / f"{stored.glossary_id}.json"
+                write_json(path, stored.as_json(), indent=None)
         return stored
 
     def _check_room(self, stored: StoredGlossary, size: int) -> None:
@@ -158,7 +159,7 @@ class Glossaries:
             self._stored.pop(stored.glossary_id, None)
             self._bytes.pop(stored.glossary_id, None)
             if self._folder:
-                self._path(stored).unlink(missing_ok=True)
+                (self._folder / f"{stored.glossary_id}.json").unlink(missing_ok=True)
 
     def terms(self, stored: Iterable[StoredGlossary], pair: Pair) -> Glossary:
         """Returns what glossaries say together of a pair; of several targets, the first counts.
@@ -169,18 +170,15 @@ class Glossaries:
         pair = glossary_pair(*pair)
         return _compiled(tuple(term for each in stored for term in dictionary(each, pair).items()))
 
-    def _path(self, stored: StoredGlossary) -> Path:
-        return self._folder / f"{stored.glossary_id}.json"
-
 
 def _read(path: Path) -> StoredGlossary:
     """Returns what `StoredGlossary.as_json` has written."""
     names = [field.name for field in dataclasses.fields(StoredGlossary)]
     content = read_json(path, _ADVICE, names)
-    *texts, dictionaries = (content[name] for name in names)
+    texts = {name: content[name] for name in names if name != "dictionaries"}
     try:
-        terms = {tuple(each["pair"]): each["terms"] for each in dictionaries}
-        is_right = all(isinstance(text, str) for text in texts) and all(
+        terms = {tuple(each["pair"]): each["terms"] for each in content["dictionaries"]}
+        is_right = all(isinstance(text, str) for text in texts.values()) and all(
             isinstance(text, str)
             for (source, target), pairs in terms.items()
             for text in (source, target, *pairs, *pairs.values())
@@ -191,7 +189,7 @@ def _read(path: Path) -> StoredGlossary:
         raise UserError(
             f"{path}: expected a glossary as a server writes it. {_ADVICE}", code="damaged_file"
         )
-    return StoredGlossary(*texts, terms)
+    return StoredGlossary(**texts, dictionaries=terms)
 
 
 def dictionary(stored: StoredGlossary, pair: Pair) -> Terms:

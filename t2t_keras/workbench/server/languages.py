@@ -4,11 +4,14 @@ import contextlib
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import normalized
 from t2t_keras.workbench.markup.reading import read_fragment
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
 
 Served = TypeVar("Served")
 
@@ -209,7 +212,7 @@ def _label(code: str) -> str:
 
 
 @functools.lru_cache(maxsize=4)
-def _identifier(labels: frozenset[str]):
+def _identifier(labels: frozenset[str]) -> "LanguageIdentifier":
     try:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError as error:

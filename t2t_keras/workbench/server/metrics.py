@@ -1,6 +1,10 @@
 """What Prometheus reads from a server."""
 
+from typing import Any, TypeVar
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+Metric = TypeVar("Metric", Counter, Gauge, Histogram)
 
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _LINES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -21,10 +25,12 @@ class Metrics:
       model_info: 1 for the version that a model has.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._registry = CollectorRegistry()
 
-        def make(kind, name: str, meaning: str, *labels: str, **options):
+        def make(
+            kind: type[Metric], name: str, meaning: str, *labels: str, **options: Any
+        ) -> Metric:
             return kind(f"t2t_serve_{name}", meaning, labels, registry=self._registry, **options)
 
         self.requests = make(Counter, "requests", "Requests", "method", "route", "status")

@@ -139,7 +139,9 @@ class ModelSource:
         from t2t_keras.training.checkpoints import load_weights
 
         record, before = stored.record, translator.record
-        if any(getattr(record, name) != getattr(before, name) for name in _OF_A_MODEL):
+        if before is None or any(
+            getattr(record, name) != getattr(before, name) for name in _OF_A_MODEL
+        ):
             return None
         if _vocabularies(record) != _vocabularies(before):
             return None
@@ -155,7 +157,7 @@ class ModelSource:
 
 
 def _vocabularies(record: RunConfig) -> tuple[bytes, bytes]:
-    return record.tokenizer.model_bytes, record.tokenizer.source.model_bytes
+    return record.vocabulary.model_bytes, record.vocabulary.source.model_bytes
 
 
 def _checked(stored: StoredModel) -> StoredModel:

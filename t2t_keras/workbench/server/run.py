@@ -1,18 +1,25 @@
-"""Running the application until it receives a signal to stop."""
+"""The process of a server: its socket, its connections, and its end after a signal to stop."""
 
 import asyncio
 import contextlib
 import dataclasses
 import logging
 import os
+import resource
 import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+import h11
+import uvicorn
+from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
 from t2t_keras.errors import UserError
+from t2t_keras.workbench.server.app import make_app
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.models import ModelSource
 
@@ -25,6 +32,17 @@ _TICKS_A_SECOND = 10
 _MOST_BYTES_OF_HEAD = 65_536
 _LOOPBACK = "127.0.0.1"
 _LOG = logging.getLogger("t2t_keras.server")
+_MOST, _OTHER_FILES = 512, 256
+SECONDS_OF_HEAD = 10.0
+# A body may take SECONDS_OF_BODY, or up to the most at this rate.
+SECONDS_OF_BODY, MOST_SECONDS_OF_BODY, BYTES_A_SECOND = 30.0, 600.0, 8_192
+SECONDS_OF_READING = 60.0
+_SECONDS_BETWEEN_LINES = 60.0
+_LATE = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 5\r\n"
+    b"Content-Length: 0\r\n\r\n"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,99 +97,15 @@ def serve(
         )
 
 
-def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, address: Address):
+def make_server(
+    sources: Sequence[ModelSource], config: ServerConfig | None, address: Address
+) -> tuple["Server", socket.socket]:
     """Returns uvicorn's server and its socket; takes the same arguments as `serve`."""
+    bound = _bind(address)  # Before the models are loaded, which takes a while.
     try:
-        import uvicorn
-
-        from t2t_keras.workbench.server.app import make_app
-        from t2t_keras.workbench.server.front.connections import BoundedConnection, LateConnections
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"The server needs {error.name}, which is not installed: "
-            f"pip install 't2t-keras[server]'",
-            code="missing_package",
-        ) from error
-
-    stop_seconds = (config or ServerConfig()).stop_seconds
-    late = LateConnections()
-
-    class Server(uvicorn.Server):
-        """Reads the requests already sent before it closes its connections, and then returns.
-
-        Attributes:
-          ends_process: whether the process ends `stop_seconds` after the signal to stop, even if
-            work is unfinished.
-        """
-
-        ends_process = False
-
-        @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            # uvicorn's own raises them again at the end.
-            if threading.current_thread() is not threading.main_thread():
-                yield
-                return
-            kinds = signal.SIGINT, signal.SIGTERM
-            before = {kind: signal.signal(kind, self.handle_exit) for kind in kinds}
-            try:
-                yield
-            finally:
-                for kind, handler in before.items():
-                    signal.signal(kind, handler)
-
-        async def on_tick(self, counter: int) -> bool:
-            if counter % _TICKS_A_SECOND == 0:
-                late.close(self.server_state.connections)
-            return await super().on_tick(counter)
-
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            until = app.state.stop_by = time.monotonic() + stop_seconds
-            if self.ends_process:
-                _end_process_after(stop_seconds)
-            for listening in self.servers:
-                listening.close()
-            # Answers until then tell clients to close, so that they send no further requests.
-            app.state.stopping = True
-            await asyncio.sleep(min(SECONDS_TO_HEAR, _HEARING * stop_seconds))
-            left = until - time.monotonic()
-            ending = asyncio.get_running_loop().call_later(_ANSWERING * left, self._end_work)
-            await super().shutdown(sockets)
-            ending.cancel()
-
-        def _end_work(self) -> None:
-            app.state.context.service.end_jobs()
-            app.state.context.files.end()
-            for connection in list(self.server_state.connections):
-                if connection.waits_for_body:
-                    connection.give_up()
-
-    # Before the models are loaded, which takes a while.
-    bound = _bind(address)
-    try:
+        config = config or ServerConfig()
         app = make_app(sources, config)
-        settings = uvicorn.Config(
-            app,
-            http=BoundedConnection,
-            # A connection that becomes a web socket would have none of the limits.
-            ws="none",
-            timeout_graceful_shutdown=_CLOSING * stop_seconds,
-            h11_max_incomplete_event_size=_MOST_BYTES_OF_HEAD,
-            log_config=None,
-            access_log=False,  # It would show queries.
-            server_header=False,
-            proxy_headers=bool(address.trusted_proxies),
-            forwarded_allow_ips=list(address.trusted_proxies),
-            ssl_certfile=address.certificate,
-            ssl_keyfile=address.key,
-        )
-        try:
-            settings.load()
-        except OSError as error:
-            raise UserError(
-                f"TLS with {address.certificate} and {address.key}: {error.strerror or error}.",
-                code="bad_certificate",
-            ) from error
+        server = Server(_uvicorn_config(app, config, address), app, config.stop_seconds)
     except OSError as error:
         bound.close()
         raise UserError(
@@ -184,7 +118,215 @@ def make_server(sources: Sequence[ModelSource], config: ServerConfig | None, add
         raise
     _, port = bound.getsockname()[:2]
     _announce(f"Serving on {dataclasses.replace(address, port=port).url}")
-    return Server(settings), bound
+    return server, bound
+
+
+def _uvicorn_config(app: Starlette, config: ServerConfig, address: Address) -> uvicorn.Config:
+    settings = uvicorn.Config(
+        app,
+        http=BoundedConnection,
+        # A connection that becomes a web socket would have none of the limits.
+        ws="none",
+        # uvicorn only waits for it, so a fraction of a second will do.
+        timeout_graceful_shutdown=_CLOSING * config.stop_seconds,  # type: ignore[arg-type]
+        h11_max_incomplete_event_size=_MOST_BYTES_OF_HEAD,
+        log_config=None,
+        access_log=False,  # It would show queries.
+        server_header=False,
+        proxy_headers=bool(address.trusted_proxies),
+        forwarded_allow_ips=list(address.trusted_proxies),
+        ssl_certfile=address.certificate,
+        ssl_keyfile=address.key,
+    )
+    try:
+        settings.load()
+    except OSError as error:
+        raise UserError(
+            f"TLS with {address.certificate} and {address.key}: {error.strerror or error}.",
+            code="bad_certificate",
+        ) from error
+    return settings
+
+
+class Server(uvicorn.Server):
+    """Reads the requests already sent before it closes its connections, and then returns.
+
+    Args:
+      settings: uvicorn's.
+      app: what `make_app` returned.
+      stop_seconds: from the signal to stop to the end.
+
+    Attributes:
+      ends_process: whether the process ends `stop_seconds` after the signal to stop, even if work
+        is unfinished.
+    """
+
+    def __init__(self, settings: uvicorn.Config, app: Starlette, stop_seconds: float):
+        super().__init__(settings)
+        self.ends_process = False
+        self._app, self._stop_seconds, self._late = app, stop_seconds, LateConnections()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handles signals; uvicorn's own raises them again at the end."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        kinds = signal.SIGINT, signal.SIGTERM
+        before = {kind: signal.signal(kind, self.handle_exit) for kind in kinds}
+        try:
+            yield
+        finally:
+            for kind, handler in before.items():
+                signal.signal(kind, handler)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Closes late connections once a second."""
+        if counter % _TICKS_A_SECOND == 0:
+            self._late.close(self.server_state.connections)
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answers what has come, and ends."""
+        state, seconds = self._app.state, self._stop_seconds
+        until = state.stop_by = time.monotonic() + seconds
+        if self.ends_process:
+            _end_process_after(seconds)
+        for listening in self.servers:
+            listening.close()
+        # Answers until then tell clients to close, so that they send no further requests.
+        state.stopping = True
+        await asyncio.sleep(min(SECONDS_TO_HEAR, _HEARING * seconds))
+        left = until - time.monotonic()
+        ending = asyncio.get_running_loop().call_later(_ANSWERING * left, self._end_work)
+        await super().shutdown(sockets)
+        ending.cancel()
+
+    def _end_work(self) -> None:
+        self._app.state.context.service.end_jobs()
+        self._app.state.context.files.end()
+        for connection in bounded(self.server_state.connections):
+            if connection.waits_for_body:
+                connection.give_up()
+
+
+def most_connections() -> int:
+    """Returns the limit on connections; files and models need descriptors too."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if descriptors == resource.RLIM_INFINITY:
+        return _MOST
+    return min(max(descriptors - _OTHER_FILES, descriptors // 2), _MOST)
+
+
+class BoundedConnection(H11Protocol):
+    """A connection with time limits for its client.
+
+    A connection beyond the maximum replaces the one that has waited longest for a head.
+
+    Attributes:
+      clock: monotonic seconds.
+      most: most connections at once.
+    """
+
+    clock = staticmethod(time.monotonic)
+    most = most_connections()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Accepts a connection, or refuses it."""
+        super().connection_made(transport)
+        self._since, self._received = self.clock(), 0
+        self._blocked_since: float | None = None
+        if len(self.connections) <= self.most:
+            return
+        idle = [old for old in bounded(self.connections) if old.waits_for_head and old is not self]
+        min(idle, key=lambda old: old._since, default=self).give_up(_FULL)
+
+    @property
+    def waits_for_head(self) -> bool:
+        """Whether the client has not yet sent the whole head of a request."""
+        return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def waits_for_body(self) -> bool:
+        """Whether the client has not yet sent the whole body."""
+        return not self.waits_for_head and self.cycle.more_body
+
+    def data_received(self, data: bytes) -> None:
+        """Receives bytes from the client."""
+        if self.waits_for_head and not self._received:
+            self._since = self.clock()
+        self._received += len(data)
+        cycle = self.cycle
+        super().data_received(data)
+        if self.cycle is not cycle:
+            self._since, self._received = self.clock(), 0
+
+    def on_response_complete(self) -> None:
+        """Starts to wait for the next request."""
+        self._since, self._received = self.clock(), 0
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        """Notes when the client stopped reading."""
+        self._blocked_since = self.clock()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """Notes that the client reads again."""
+        self._blocked_since = None
+        super().resume_writing()
+
+    def is_late(self, now: float) -> bool:
+        """Returns whether the client has exceeded a time limit."""
+        if self._blocked_since is not None:
+            return now - self._blocked_since > SECONDS_OF_READING
+        if self.waits_for_head:
+            # After an answer, uvicorn's own limit for idle connections holds.
+            is_idle = self.cycle is not None and not self._received
+            return now - self._since > SECONDS_OF_HEAD and not is_idle
+        if not self.waits_for_body:
+            return False
+        if self.flow.read_paused:
+            self._since, self._received = now, 0  # The server is slow, not the client.
+        seconds = now - self._since
+        allowed = SECONDS_OF_BODY + self._received / BYTES_A_SECOND
+        return seconds > min(allowed, MOST_SECONDS_OF_BODY)
+
+    def give_up(self, answer: bytes = _LATE) -> None:
+        """Closes the connection, with an answer if none has begun."""
+        if self.waits_for_head:
+            if self.conn.our_state is h11.IDLE and (self._received or answer is _FULL):
+                self.transport.write(answer)
+            self.transport.close()
+        else:
+            self.transport.abort()
+
+
+def bounded(connections: Iterable[object]) -> list[BoundedConnection]:
+    """Returns uvicorn's connections, which are all of this kind."""
+    return [each for each in connections if isinstance(each, BoundedConnection)]
+
+
+class LateConnections:
+    """Closes connections whose clients are too slow, and logs their number at most once a minute.
+
+    Args:
+      clock: monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self._clock, self._logged, self._count = clock, clock(), 0
+
+    def close(self, connections: Iterable[object]) -> None:
+        """Closes those that are late."""
+        now = self._clock()
+        for connection in bounded(connections):
+            if connection.is_late(now):
+                connection.give_up()
+                self._count += 1
+        if self._count and now - self._logged > _SECONDS_BETWEEN_LINES:
+            _LOG.warning("Closed %d connections of slow clients", self._count)
+            self._logged, self._count = now, 0
 
 
 def _announce(line: str) -> None:

@@ -1,9 +1,10 @@
 """Texts of requests, translated by the models of a server."""
 
+import abc
 import asyncio
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
@@ -26,26 +27,27 @@ Pair = tuple[str, str]
 _SHORT = 4_000  # characters
 
 
-class Work(Protocol):
-    """What a model does with lines, one result for each; a dataclass, and equal ones share batches.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Work(abc.ABC):
+    """What a model does with lines; lines with equal work share batches.
 
     Attributes:
-      glossary: terms, None = none.
+      glossary: terms; the same object for requests that may share batches.
     """
 
-    glossary: Glossary | None
+    glossary: Glossary | None = None
 
+    @abc.abstractmethod
     def __call__(self, translator: Translator, lines: Sequence[str]) -> Sequence[Any]:
-        """Does it."""
+        """Returns a result for each line."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
-    """How a text is translated; texts with the same options share batches.
+class Options(Work):
+    """How a text is translated.
 
     Attributes:
       format: "text", "html" or "xml".
-      glossary: terms; the same object for requests that may share batches.
       keep: names of elements whose text stays, in markup.
       blocks: names of elements that separate segments of text, in markup.
       outline: whether elements of XML do that have text of their own and are in none that has.
@@ -53,7 +55,6 @@ class Options:
     """
 
     format: str = "text"
-    glossary: Glossary | None = None
     keep: tuple[str, ...] = ()
     blocks: tuple[str, ...] = ()
     outline: bool = False
@@ -302,5 +303,5 @@ class BatchedTranslator:
         """As `MarkupTranslator.translate`."""
         self.characters += sum(map(len, texts))
         with self._budget.waiting():
-            options = Options(format, self._glossary)
+            options = Options(format, glossary=self._glossary)
             return self._service.translate_now(self._pair, texts, options, self._budget)

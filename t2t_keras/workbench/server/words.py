@@ -20,7 +20,7 @@ from t2t_keras.workbench.server.passages import (
     joined_texts,
     read_passages,
 )
-from t2t_keras.workbench.terms.glossary import Glossary
+from t2t_keras.workbench.server.service import Work
 from t2t_keras.workbench.terms.stage import with_terms
 
 # Of so many symbols, those that begin a word are tried: others go on with the word before. Some
@@ -63,9 +63,11 @@ def continuations(translator: Translator, line: str, prefix: str, count: int) ->
         return []
     prefix = normalized(prefix)
     tokenizer, words = translator.tokenizer, split_words(prefix)
-    [begin] = [np.int32(ids[:-1]) for ids in encode_text([prefix], tokenizer)]
-    symbols = translator.engine.next_symbols(source.parts[0].ids, begin, _MOST_SYMBOLS)
-    begins = [np.append(begin, np.int32(symbol)) for symbol in symbols]
+    [begin] = [ids[:-1].tolist() for ids in encode_text([prefix], tokenizer)]
+    symbols = translator.engine.next_symbols(
+        source.parts[0].ids, np.array(begin, np.int32), _MOST_SYMBOLS
+    )
+    begins = [[*begin, int(symbol)] for symbol in symbols]
     begins = [ids for ids in begins if _begins_word(tokenizer.pieces(ids), len(words))]
     texts = list(dict.fromkeys(tokenizer.decode(begins[: _SYMBOLS_A_WORD * count])))
     found: dict[str, Continuation] = {}
@@ -86,15 +88,13 @@ def _begins_word(pieces: Sequence[str], words: int) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class WordByWord:
+class WordByWord(Work):
     """Translates lines, with the confidence and alignment of each word.
 
     Attributes:
-      glossary: terms.
       split: divides lines into sentences; None = nothing does.
     """
 
-    glossary: Glossary | None = None
     split: Splitter = None
 
     def __call__(self, translator: Translator, lines: Sequence[str]) -> list[dict[str, Any]]:
@@ -139,7 +139,8 @@ def _known(
 
 def _line(line: str, passages: Passages, sentences: Sequence[_Sentence]) -> dict[str, Any]:
     best, *others = joined_texts(passages, [each.translation for each in sentences])
-    words, alignment = [], []
+    words: list[dict[str, Any]] = []
+    alignment: list[list[int]] = []
     source_words: list[str] = []
     tokens = sum(len(each.words) for each in sentences)
     whole = 1.0
@@ -171,7 +172,7 @@ PREFIX_TOO_LONG = "prefix_too_long"
 
 
 @dataclasses.dataclass(frozen=True)
-class OtherWords:
+class OtherWords(Work):
     """Finds continuations of the beginning of a line's translation.
 
     Attributes:
@@ -179,14 +180,12 @@ class OtherWords:
       count: the most to find.
       split: divides the line into sentences; None = nothing does.
       split_target: divides the beginning.
-      glossary: terms.
     """
 
     prefix: str
     count: int
     split: Splitter = None
     split_target: Splitter = None
-    glossary: Glossary | None = None
 
     def __call__(self, translator: Translator, lines: Sequence[str]) -> list[list[dict[str, Any]]]:
         """Returns for each line the translations with this beginning, likeliest first.
@@ -218,8 +217,8 @@ class OtherWords:
         pairs = sorted(zip(found, new, strict=True), key=lambda pair: -_sureness(pair[1], place))
         names = "text", "words", "alignment"
         answers = []
-        for continuation, sentence in pairs:
-            shown = _line(line, passages, [*first, sentence, *last])
+        for continuation, translated in pairs:
+            shown = _line(line, passages, [*first, translated, *last])
             answers.append({"word": continuation.word, **{name: shown[name] for name in names}})
         return answers
 

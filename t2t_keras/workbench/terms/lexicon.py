@@ -57,10 +57,15 @@ class Lexicon:
         """Returns the content of a file, which is the same for the same lexicon."""
         file = io.BytesIO()
         words = ["\n".join(side).encode() for side in (self.sources, self.targets)]
-        names = ("sources", "targets", "keys", "scores", "counts")
-        arrays = [np.frombuffer(side, np.uint8) for side in words]
-        arrays += [self._keys, self._scores, self._counts]
-        np.savez_compressed(file, **dict(zip(names, arrays, strict=True)))
+        sources, targets = (np.frombuffer(side, np.uint8) for side in words)
+        np.savez_compressed(
+            file,
+            sources=sources,
+            targets=targets,
+            keys=self._keys,
+            scores=self._scores,
+            counts=self._counts,
+        )
         return file.getvalue()
 
     @classmethod
@@ -214,7 +219,9 @@ class _Block(NamedTuple):
 def _blocks(rows: Sequence[Sequence[np.ndarray]]) -> Iterator[_Block]:
     first, number = (0, 0), 0
     while number < len(rows):
-        keys, tokens, priors = [], ([], []), ([], [])
+        keys: list[np.ndarray] = []
+        tokens: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+        priors: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
         end, cells = list(first), 0
         while number < len(rows) and cells < _CELLS_AT_ONCE:
             source, target = rows[number]
@@ -225,9 +232,13 @@ def _blocks(rows: Sequence[Sequence[np.ndarray]]) -> Iterator[_Block]:
                 priors[side].append((near / near.sum(axis=side, keepdims=True)).ravel())
                 end[side] += near.shape[side]
             cells, number = cells + near.size, number + 1
-        of_sides = (tuple(map(np.concatenate, sides)) for sides in (tokens, priors))
-        yield _Block(np.concatenate(keys), *of_sides, first, tuple(end))
-        first = tuple(end)
+        following = end[0], end[1]
+        yield _Block(np.concatenate(keys), _joined(tokens), _joined(priors), first, following)
+        first = following
+
+
+def _joined(sides: tuple[list[np.ndarray], list[np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    return np.concatenate(sides[0]), np.concatenate(sides[1])
 
 
 @functools.lru_cache(4096)

@@ -32,7 +32,7 @@ from t2t_keras.workbench.terms.uses import (
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
 
-_LEADING, _TRAILING = re.compile(r"\W*+"), re.compile(r"(?<!\W)\W*+$")
+_LEADING, _TRAILING = re.compile(r"\A\W*+"), re.compile(r"(?<!\W)\W*+$")
 # In counts, before the source and the target of a term; and how many of these a report names.
 _MISSING_TERM, _MOST_NAMED = "missing term ", 10
 # The most searches for the missing terms of a sentence; each is for one term.
@@ -96,9 +96,9 @@ def _put_in(words: Sequence[str], first: int, end: int, term: str) -> tuple[list
     before, after = list(words[:first]), list(words[end:])
     leading = trailing = ""
     if first < end:
-        leading = _LEADING.match(words[first])[0]
-        trailing = _TRAILING.search(words[end - 1])[0] if words[end - 1] != leading else ""
-    elif not after and before and (trailing := _TRAILING.search(before[-1])[0]):
+        leading = _signs(_LEADING, words[first])
+        trailing = _signs(_TRAILING, words[end - 1]) if words[end - 1] != leading else ""
+    elif not after and before and (trailing := _signs(_TRAILING, before[-1])):
         # In front of a full stop, not after it.
         before[-1] = before[-1].removesuffix(trailing)
         before = [word for word in before if word]
@@ -107,6 +107,11 @@ def _put_in(words: Sequence[str], first: int, end: int, term: str) -> tuple[list
     free = [*before, leading + term]
     closed = [*before, leading + term + trailing]
     return free, closed + after[:1], closed + after
+
+
+def _signs(pattern: re.Pattern[str], word: str) -> str:
+    match = pattern.search(word)
+    return match[0] if match else ""
 
 
 class HintedLine(Prepared):

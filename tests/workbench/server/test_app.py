@@ -298,12 +298,6 @@ def test_files_that_cannot_be_used_are_named(serving):
         serving(api_keys_file=Path("a" * 300))
 
 
-def test_a_missing_package_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with refused("missing_package", "uvicorn", "'t2t-keras[server]'"):
-        run.serve([Source()])
-
-
 def test_a_server_that_does_not_start_says_so(monkeypatch):
     async def startup(server, sockets=None):
         server.should_exit = True  # As older uvicorns do, newer ones exit.

@@ -11,7 +11,7 @@ import uvicorn
 from upper_case import Clock, Endless, Source
 from uvicorn.server import ServerState
 
-from t2t_keras.workbench.server.front.connections import (
+from t2t_keras.workbench.server.run import (
     BoundedConnection,
     LateConnections,
     most_connections,
@@ -245,7 +245,7 @@ def test_a_server_bounds_its_connections(serving, monkeypatch):
     answer = httpx.get(f"{server.url}/health", headers=upgrade)
     assert (answer.status_code, "server" in answer.headers) == (200, False)
     assert server.server.config.h11_max_incomplete_event_size == 64 << 10
-    monkeypatch.setattr("t2t_keras.workbench.server.front.connections.SECONDS_OF_HEAD", 0.0)
+    monkeypatch.setattr("t2t_keras.workbench.server.run.SECONDS_OF_HEAD", 0.0)
     host, _, port = server.url.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port)), timeout=10) as client:
         assert client.recv(1) == b"", "who says nothing is not waited for"

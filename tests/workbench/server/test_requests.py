@@ -13,13 +13,13 @@ from starlette.testclient import TestClient
 from upper_case import Endless, Source, UpperCase
 
 from t2t_keras.errors import UserError
-from t2t_keras.workbench.server import context, files, glossaries, messages
+from t2t_keras.workbench.server import context, files, glossaries, messages, run
 from t2t_keras.workbench.server.apis import deepl, deepl_glossaries, libretranslate, page
 from t2t_keras.workbench.server.apis.libretranslate import specification
 from t2t_keras.workbench.server.app import make_app
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.endpoints import Call
-from t2t_keras.workbench.server.front import connections, gate
+from t2t_keras.workbench.server.front import gate
 from t2t_keras.workbench.server.messages import Parameters
 from t2t_keras.workbench.server.words import PREFIX_TOO_LONG, OtherWords, WordByWord
 from t2t_keras.workbench.server.work import shares
@@ -155,7 +155,7 @@ def test_which_routes_need_a_key(client_of, tmp_path):
 
 def test_limits_are_those_of_the_documents(root):
     text = " ".join((root / "docs" / "server.md").read_text().split())
-    slow, kib = connections.MOST_SECONDS_OF_BODY / 60, connections.BYTES_A_SECOND >> 10
+    slow, kib = run.MOST_SECONDS_OF_BODY / 60, run.BYTES_A_SECOND >> 10
     for phrase in (
         f"{glossaries._MOST_TERMS:,} terms and {glossaries._MOST_BYTES >> 20} MiB for each pair, ",
         f", {glossaries._MOST_PER_OWNER:,} glossaries and ",
@@ -169,9 +169,9 @@ def test_limits_are_those_of_the_documents(root):
         f"{page._MOST_TERMS:,} terms of {page._MOST_CHARACTERS_OF_TERMS:,} characters in all; ",
         f"; {page._MOST_LINE:,} characters each of `q` and `prefix`",
         f"lines ({page._MOST_LINES:,} at most)",
-        f"{connections.SECONDS_OF_HEAD:g} seconds for a head of 64 KiB",
-        f"{connections.SECONDS_OF_BODY:g} seconds for a body, or {slow:g} minutes if it comes",
-        f"{kib} KiB a second or more; {connections.SECONDS_OF_READING:g} seconds without",
+        f"{run.SECONDS_OF_HEAD:g} seconds for a head of 64 KiB",
+        f"{run.SECONDS_OF_BODY:g} seconds for a body, or {slow:g} minutes if it comes",
+        f"{kib} KiB a second or more; {run.SECONDS_OF_READING:g} seconds without",
         f"a probability of {100 * context._SURE:g} % or more",
         f"After {100 * files._SHARE_OF_STOP:g} % of",
         f"{shares._SEARCHES}, and {['', 'one', 'two'][shares._SEARCHES_A_CHARACTER]} for each",

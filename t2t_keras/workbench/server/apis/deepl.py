@@ -117,7 +117,7 @@ async def _read_pairs(call: Call, texts: Sequence[str], kind: str) -> list[Pair]
 def _options(parameters: Parameters, kind: str, glossary: Glossary | None) -> Options:
     """Returns how a text is translated: of markup, which elements stay and which divide it."""
     if kind == "text":
-        return Options(kind, glossary)
+        return Options(kind, glossary=glossary)
     ignored, splitting, others = (
         {tag.strip() for text in parameters.texts(name) for tag in text.split(",") if tag.strip()}
         for name in ("ignore_tags", "splitting_tags", "non_splitting_tags")
@@ -125,7 +125,7 @@ def _options(parameters: Parameters, kind: str, glossary: Glossary | None) -> Op
     outline = kind == "xml" and parameters.switch("outline_detection", True)
     return Options(
         kind,
-        glossary,
+        glossary=glossary,
         keep=tuple(sorted(ignored)),
         blocks=tuple(sorted(splitting - others)),
         outline=outline,

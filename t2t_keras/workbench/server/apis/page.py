@@ -38,7 +38,7 @@ async def translate(call: Call) -> Response:
     budget = call.budget([text])
     glossary = await _glossary(call, budget)
     with call.charged([text], budget):
-        work = WordByWord(glossary, context.service.splitter(pair[0]))
+        work = WordByWord(context.service.splitter(pair[0]), glossary=glossary)
         running = context.service.run(pair, lines, work, budget)
         translations = await unless_gone(call.request, running, budget)
     context.log_texts(lines, [translation["text"] for translation in translations])
@@ -55,11 +55,11 @@ async def alternatives(call: Call) -> Response:
             message = f"{name} has more than {_MOST_LINE:,} characters"
             raise ApiError(400, f"Invalid request: {message}")
     pair = context.pair(required(parameters, "source"), required(parameters, "target"))
-    splitters = map(context.service.splitter, pair)
+    split, split_target = map(context.service.splitter, pair)
     budget = call.budget([line, prefix])
     glossary = await _glossary(call, budget)
     with call.charged([line, prefix], budget):
-        work = OtherWords(prefix, _MOST_ALTERNATIVES, *splitters, glossary)
+        work = OtherWords(prefix, _MOST_ALTERNATIVES, split, split_target, glossary=glossary)
         running = context.service.run(pair, [line], work, budget)
         try:
             [continuations] = await unless_gone(call.request, running, budget)

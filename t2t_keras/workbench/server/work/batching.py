@@ -21,7 +21,7 @@ from t2t_keras.workbench.server.work.shares import Budget, JobEndedError, Shares
 _SCORED_FOR_SEARCHED = 8
 _MOST_SCORED = 256  # sentences at a time, as their attention needs memory
 # Returns a result for each line, all with the same options; each search takes a turn of the batch.
-Translate = Callable[[list[str], Hashable, "Batch"], Sequence[Any]]
+Translate = Callable[[list[str], Any, "Batch"], Sequence[Any]]
 
 # The most of one client in a batch with other clients.
 _SHARED_LINES, _SHARED_CHARACTERS = 8, 2_000
@@ -77,8 +77,8 @@ class Batch:
         self.jobs, self._shares, self._turns, self._changed = jobs, shares, turns, changed
         total = sum(job.size for job in jobs)
         self._of_jobs = [job.size / max(total, 1) for job in jobs]
-        self.of_clients: collections.Counter[str] = collections.Counter()
-        bulks: collections.Counter[str] = collections.Counter()
+        self.of_clients: dict[str, float] = collections.defaultdict(float)
+        bulks: dict[str, float] = collections.defaultdict(float)
         for job, share in zip(jobs, self._of_jobs, strict=True):
             self.of_clients[job.client] += share
             bulks[job.client] += job.bulk
@@ -318,7 +318,7 @@ class Batcher:
     def _with_more(self, first: _Job) -> list[_Job]:
         """Takes a job, and others that fit into a batch with it, from the queue."""
         taken, room = [first], 0 if first.is_alone else self._max_lines - len(first.lines)
-        bulks = collections.Counter({first.client: first.bulk})
+        bulks = collections.defaultdict(float, {first.client: first.bulk})
         for client in sorted(self._jobs, key=lambda name: self._shares.rank([name])):
             left: collections.deque[_Job] = collections.deque()
             may_follow = True

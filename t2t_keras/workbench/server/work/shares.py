@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from t2t_keras.errors import UserError
 
@@ -40,7 +40,7 @@ class Places:
             yield
 
 
-async def in_own_thread(function: Callable[..., Result], *arguments) -> Result:
+async def in_own_thread(function: Callable[..., Result], *arguments: Any) -> Result:
     """Returns a function's result, from a thread that ends with the process.
 
     The threads of `asyncio.to_thread` are few, and the process waits for them at its end.
@@ -90,7 +90,7 @@ class Budget:
         clock: Callable[[], float] = time.monotonic,
     ):
         self.client, self._seconds, self._clock = client, seconds, clock
-        self._searches = _SEARCHES + characters * _SEARCHES_A_CHARACTER
+        self._searches: float = _SEARCHES + characters * _SEARCHES_A_CHARACTER
         self._lock = threading.Lock()
         self._used, self._since, self._share, self._running = 0.0, 0.0, 1.0, 0
         self._ended: JobEndedError | None = None
@@ -172,7 +172,7 @@ class Shares:
     A new or returning client starts at the lowest use of the others: idle time earns no credit.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._used: dict[str, float] = {}
         self._jobs: dict[str, int] = {}
 
