@@ -178,4 +178,6 @@ def search_of(translator, sentences: int):
     from t2t_keras.decoding.keras_engine import KerasEngine
 
     config = dataclasses.replace(translator.config, xla_for_one=True)
-    return KerasEngine(translator.engine.models, translator.tokenizer, config).for_one.search
+    return KerasEngine(
+        translator.engine.models, translator.tokenizer, config
+    ).single_sentence_search.search

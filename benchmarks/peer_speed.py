@@ -135,7 +135,7 @@ def _decode_exported(workload, name: str, hparams, vocab_size: int, version: str
 def _time_search(workload, name: str, search: Callable, version: str) -> None:
     import numpy as np
 
-    from t2t_keras.decoding.batching import parallel_batches
+    from t2t_keras.decoding.engine import parallel_batches
     from t2t_keras.special_ids import EOS_ID
 
     at_once, sentences = _BATCHES_AT_ONCE.value, int(_MODE.value.removeprefix("decode"))

@@ -54,7 +54,7 @@ AUGMENTATIONS = Registry("augmentation", "t2t_keras.data.augmentation")
 PAIR_TRANSFORMS = Registry("pair transform")
 LINE_STAGES = Registry("line stage")
 LINE_STAGE_FILES = Registry("line stage file")
-ENGINES = Registry("engine", "t2t_keras.decoding.stored_run")
+ENGINES = Registry("engine", "t2t_keras.decoding.stored_model")
 EXPORT_FORMATS = Registry("export format")
 METRICS = Registry("metric", "t2t_keras.metrics")
 

@@ -77,7 +77,7 @@ def _exported(folder: Path, settings: str, dtype: str = "float32"):
 
 def _outputs(translator, lines: list[str]) -> list[tuple[tuple[int, ...], float]]:
     """Returns ids and score of the best output for each line."""
-    from t2t_keras.decoding.batching import parallel_batches, shared_batches
+    from t2t_keras.decoding.engine import parallel_batches, shared_batches
     from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
     engine, found = translator.engine, {}

@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> None:
 
 def _translate(run: str, folder: Path) -> str:
     """Writes the preset and our greedy outputs; returns how long translating takes."""
-    from t2t_keras.decoding.batching import padded
+    from t2t_keras.decoding.engine import padded
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.serving.formats import write_format
 

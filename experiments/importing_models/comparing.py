@@ -131,7 +131,7 @@ def compare(
       order: their ids in our order.
       decoding: our settings of beam search, with which it is theirs.
     """
-    from t2t_keras.decoding.batching import padded
+    from t2t_keras.decoding.engine import padded
     from t2t_keras.decoding.translator import Translator
 
     theirs = np.load(answers)

@@ -68,7 +68,7 @@ def run(flags: Flags) -> None:
     excluded = forbidden(flags)
     from t2t_keras.decoding.all_checkpoints import translate_all
     from t2t_keras.decoding.keras_engine import share_cores
-    from t2t_keras.decoding.stored_run import unloaded_engine
+    from t2t_keras.decoding.stored_model import unloaded_engine
     from t2t_keras.decoding.translator import Translator
 
     share_cores(config)

@@ -14,133 +14,6 @@ from t2t_keras.special_ids import EOS_ID, PADDING_ID, SPACE
 from t2t_keras.text.files import normalized
 from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer
 
-# A long word can be spelled in very many ways; those of many pieces are never chosen.
-_MOST_SPELLINGS = 1000
-_MOST_CHARACTERS = 100  # of a phrase
-_MOST_SEQUENCES = 100_000  # Each is compared with every hypothesis at every position.
-_BYTE = re.compile("<0x([0-9A-F]{2})>")
-
-
-def forbidden_sequences(
-    phrases: Sequence[str], tokenizer: Tokenizer
-) -> tuple[tuple[int, ...], ...]:
-    """Returns the sequences of ids that no output may contain, as `Constraints` takes them.
-
-    A phrase can be spelled by different pieces, "▁house" or "▁hou" + "se", and stand after a
-    space, or, without one, after what `word_boundaries` returns. Of both kinds the 1,000 spellings
-    of the fewest pieces are forbidden; no others, and none that spells a letter in bytes which is
-    itself a piece. A longer word whose spelling begins with the phrase's pieces is forbidden too.
-    Case matters.
-
-    Raises:
-      UserError: a phrase is blank, too long, or has a character that the vocabulary cannot spell;
-        or all of them can be spelled in too many ways.
-    """
-    if phrases and not isinstance(tokenizer, SentencePieceTokenizer):
-        raise UserError(
-            "Phrases can be forbidden with a SentencePiece vocabulary only.",
-            code="other_vocabulary_kind",
-        )
-    pieces = tokenizer.vocabulary() if phrases else {}
-    sequences = []
-    for phrase in phrases:
-        words = SPACE.join(normalized(phrase).split())
-        if not words:
-            raise UserError("A forbidden phrase is blank: leave the line out.", code="blank")
-        if len(words) > _MOST_CHARACTERS:
-            raise UserError(
-                f"A forbidden phrase must have at most {_MOST_CHARACTERS} characters, got "
-                f"{len(words):,}: '{words[:_MOST_CHARACTERS]}...'. Forbid a part of it.",
-                code="too_long",
-            )
-        inside = _spellings(words, pieces)
-        if not inside:
-            raise UserError(
-                f"'{phrase}' cannot be spelled with this vocabulary, so no output contains it: "
-                f"leave it out.",
-                code="not_spelled",
-            )
-        sequences += _spellings(SPACE + words, pieces)
-        sequences += [(BOUNDARY, *spelling) for spelling in inside]
-        if len(sequences) > _MOST_SEQUENCES:
-            raise UserError(
-                f"The {len(phrases):,} forbidden phrases can be spelled in more than "
-                f"{_MOST_SEQUENCES:,} ways. Forbid fewer, or shorter ones.",
-                code="too_many_values",
-            )
-    return tuple(dict.fromkeys(sequences))
-
-
-def word_boundaries(tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Returns the ids after which a word can begin without a space, padding among them.
-
-    These are the pieces that end in no letter or digit. A byte may be the last one of a sign, so
-    it is among them unless it is itself a letter or digit.
-    """
-
-    def ends_in_a_sign(piece: str) -> bool:
-        byte = _BYTE.fullmatch(piece)
-        return not (bytes.fromhex(byte[1]) if byte else piece[-1:]).isalnum()
-
-    vocabulary = tokenizer.vocabulary().items()
-    return PADDING_ID, *(i for piece, i in vocabulary if i and ends_in_a_sign(piece))
-
-
-def _spellings(text: str, pieces: dict[str, int]) -> list[tuple[int, ...]]:
-    """Returns the ways to spell a text, those of the fewest pieces first."""
-    longest = max(map(len, pieces))
-    # Of what begins at each character, from the end on.
-    spellings = {len(text): [()]}
-    for start in reversed(range(len(text))):
-        ends = range(start + 1, min(start + longest, len(text)) + 1)
-        nexts = {end: [text[start:end]] for end in ends if text[start:end] in pieces}
-        # A character that is no piece is spelled in bytes.
-        in_bytes = [f"<0x{byte:02X}>" for byte in text[start].encode("utf-8")]
-        if start + 1 not in nexts and pieces.keys() >= set(in_bytes):
-            nexts[start + 1] = in_bytes
-        spelled = (
-            (*(pieces[piece] for piece in begun), *rest)
-            for end, begun in nexts.items()
-            for rest in spellings[end]
-        )
-        spellings[start] = heapq.nsmallest(_MOST_SPELLINGS, spelled, key=len)
-        spellings.pop(start + longest, None)  # No piece reaches it any more.
-    return spellings[0]
-
-
-# A vocabulary is searched in groups of at most so many symbols.
-_LARGEST_GROUP = 128
-
-
-def top_symbols(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """`tf.math.top_k` of logits [..., V], in less time where the vocabulary is large.
-
-    The `count` best symbols lie in the `count` groups of symbols whose best ones are best, and the
-    best of each group is found faster than any order. Returns logits and ids int32, both
-    [..., count], best first; of equal logits, the smaller id goes first.
-    """
-    vocab_size = logits.shape[-1]
-    group = max(size for size in range(1, _LARGEST_GROUP + 1) if vocab_size % size == 0)
-    if vocab_size < count * group * 4 or group < _LARGEST_GROUP // 8:
-        return tf.math.top_k(logits, count)
-    lead = tf.shape(logits)[:-1]
-    rows = tf.reshape(logits, [-1, vocab_size // group, group])
-    _, groups = tf.math.top_k(tf.reduce_max(rows, axis=-1), count)
-    groups = tf.sort(groups)  # In the order of their ids, for equal logits.
-    members = tf.reshape(tf.gather(rows, groups, batch_dims=1), [-1, count * group])
-    best, chosen = tf.math.top_k(members, count)
-    ids = tf.gather(groups, chosen // group, batch_dims=1) * group + chosen % group
-    shape = tf.concat([lead, [count]], axis=0)
-    return tf.reshape(best, shape), tf.reshape(ids, shape)
-
-
-def coverage_penalty(coverage: tf.Tensor) -> tf.Tensor:
-    """Returns Σ_i log(min(Σ_j p_ij, 1)), float32 [...] (Wu et al., 2016, equation 14).
-
-    The coverage, float32 [..., S], is the attention to each position i, summed over the output.
-    """
-    return tf.reduce_sum(tf.math.log(tf.clip_by_value(coverage, 1e-9, 1.0)), axis=-1)
-
 
 @dataclasses.dataclass(frozen=True)
 class BeamSearch:
@@ -190,7 +63,10 @@ class BeamSearch:
         live_log_probs, chosen = tf.math.top_k(
             tf.where(ends, IMPOSSIBLE, log_probs), self.beam_size
         )
-        parents, ids = (tf.gather(each, chosen, batch_dims=1) for each in (parents, ids))
+        parents, ids = (
+            tf.gather(parents, chosen, batch_dims=1),
+            tf.gather(ids, chosen, batch_dims=1),
+        )
         done = self._is_done(live_log_probs, finished_scores, limits.max_lengths)
         return State(
             live_ids=written(tf.gather(state.live_ids, parents, batch_dims=1), index, ids),
@@ -257,6 +133,40 @@ class BeamSearch:
             return finished_scores[:, 0] > IMPOSSIBLE
         bound = live_log_probs[:, 0] / length_penalty(tf.cast(max_lengths, tf.float32), self.alpha)
         return finished_scores[:, -1] >= bound
+
+
+def coverage_penalty(coverage: tf.Tensor) -> tf.Tensor:
+    """Returns Σ_i log(min(Σ_j p_ij, 1)), float32 [...] (Wu et al., 2016, equation 14).
+
+    The coverage, float32 [..., S], is the attention to each position i, summed over the output.
+    """
+    return tf.reduce_sum(tf.math.log(tf.clip_by_value(coverage, 1e-9, 1.0)), axis=-1)
+
+
+# A vocabulary is searched in groups of at most so many symbols.
+_LARGEST_GROUP = 128
+
+
+def top_symbols(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """`tf.math.top_k` of logits [..., V], in less time where the vocabulary is large.
+
+    The `count` best symbols lie in the `count` groups of symbols whose best ones are best, and the
+    best of each group is found faster than any order. Returns logits and ids int32, both
+    [..., count], best first; of equal logits, the smaller id goes first.
+    """
+    vocab_size = logits.shape[-1]
+    group = max(size for size in range(1, _LARGEST_GROUP + 1) if vocab_size % size == 0)
+    if vocab_size < count * group * 4 or group < _LARGEST_GROUP // 8:
+        return tf.math.top_k(logits, count)
+    lead = tf.shape(logits)[:-1]
+    rows = tf.reshape(logits, [-1, vocab_size // group, group])
+    _, groups = tf.math.top_k(tf.reduce_max(rows, axis=-1), count)
+    groups = tf.sort(groups)  # In the order of their ids, for equal logits.
+    members = tf.reshape(tf.gather(rows, groups, batch_dims=1), [-1, count * group])
+    best, chosen = tf.math.top_k(members, count)
+    ids = tf.gather(groups, chosen // group, batch_dims=1) * group + chosen % group
+    shape = tf.concat([lead, [count]], axis=0)
+    return tf.reshape(best, shape), tf.reshape(ids, shape)
 
 
 # By default TensorFlow takes another one under XLA, and on other devices.
@@ -326,7 +236,7 @@ class Sampling:
         allowed = self.constraints.without_forbidden(logits, state.live_ids, index)
         excluded = self.constraints.excluded(tf.range(vocab_size), index)
         allowed = tf.where(excluded, IMPOSSIBLE, allowed)
-        share = self._uniform(limits.numbers, index)[:, :, None]
+        share = self._uniform(limits.line_ids, index)[:, :, None]
         if not self.top_k and self.top_p == 1:
             # In the order of their ids: to sort a vocabulary takes longer than all else here.
             drawn = _quantile(tf.nn.softmax(allowed / self.temperature), share)
@@ -339,18 +249,18 @@ class Sampling:
         forced = self.constraints.forced_ids(index, limits)[:, None]
         return tf.where(forced >= 0, forced, drawn)
 
-    def _uniform(self, numbers: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+    def _uniform(self, line_ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
         """Returns a number from [0, 1) for each hypothesis of each sentence, float32 [B, K]."""
         random = tf.random.experimental
 
-        def of_sentence(number: tf.Tensor) -> tf.Tensor:
-            seed = random.stateless_fold_in([self.seed, 0], number, _ALGORITHM)
+        def of_sentence(line_id: tf.Tensor) -> tf.Tensor:
+            seed = random.stateless_fold_in([self.seed, 0], line_id, _ALGORITHM)
             seed = random.stateless_fold_in(seed, index, _ALGORITHM)
             shape, integers = [self.num_hypotheses], dict(minval=None, maxval=None, dtype=tf.int32)
             # Integers, as XLA makes other fractions of the same bits than TensorFlow's kernel.
             return tf.random.stateless_uniform(shape, seed, **integers, alg=_ALGORITHM)
 
-        bits = tf.map_fn(of_sentence, numbers, fn_output_signature=tf.int32)
+        bits = tf.map_fn(of_sentence, line_ids, fn_output_signature=tf.int32)
         bits = tf.bitwise.bitwise_and(bits, 2**_RANDOM_BITS - 1)
         return tf.cast(bits, tf.float32) / 2**_RANDOM_BITS
 
@@ -364,3 +274,97 @@ def _quantile(probabilities: tf.Tensor, share: tf.Tensor) -> tf.Tensor:
     first = tf.reduce_min(tf.where(passed, indices, indices[-1]), axis=2)
     # Rounding may lead past the last one.
     return tf.minimum(first, tf.reduce_max(tf.where(possible, indices, 0), axis=2))
+
+
+# A long word has very many spellings; those of many pieces are never chosen.
+_MOST_SPELLINGS = 1000
+_MOST_CHARACTERS = 100  # of a phrase
+_MOST_SEQUENCES = 100_000  # Each is compared with every hypothesis at every position.
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
+
+
+def forbidden_sequences(
+    phrases: Sequence[str], tokenizer: Tokenizer
+) -> tuple[tuple[int, ...], ...]:
+    """Returns the sequences of ids that no output may contain, as `Constraints` takes them.
+
+    A phrase can be spelled by different pieces, "▁house" or "▁hou" + "se", and stand after a
+    space, or, without one, after what `word_boundaries` returns. For each of these two places, the
+    1,000 spellings of the fewest pieces are forbidden, except those that spell a letter in bytes
+    although it is a piece. A longer word whose spelling begins with the phrase's pieces is
+    forbidden too. Case matters.
+
+    Raises:
+      UserError: a phrase is blank, too long, or has a character that the vocabulary cannot spell;
+        or all of them can be spelled in too many ways.
+    """
+    if phrases and not isinstance(tokenizer, SentencePieceTokenizer):
+        raise UserError(
+            "Phrases can be forbidden with a SentencePiece vocabulary only.",
+            code="other_vocabulary_kind",
+        )
+    pieces = tokenizer.vocabulary() if phrases else {}
+    sequences = []
+    for phrase in phrases:
+        words = SPACE.join(normalized(phrase).split())
+        if not words:
+            raise UserError("A forbidden phrase is blank: leave the line out.", code="blank")
+        if len(words) > _MOST_CHARACTERS:
+            raise UserError(
+                f"A forbidden phrase must have at most {_MOST_CHARACTERS} characters, got "
+                f"{len(words):,}: '{words[:_MOST_CHARACTERS]}...'. Forbid a part of it.",
+                code="too_long",
+            )
+        inside = _spellings(words, pieces)
+        if not inside:
+            raise UserError(
+                f"'{phrase}' cannot be spelled with this vocabulary, so no output contains it: "
+                f"leave it out.",
+                code="not_spelled",
+            )
+        sequences += _spellings(SPACE + words, pieces)
+        sequences += [(BOUNDARY, *spelling) for spelling in inside]
+        if len(sequences) > _MOST_SEQUENCES:
+            raise UserError(
+                f"The {len(phrases):,} forbidden phrases can be spelled in more than "
+                f"{_MOST_SEQUENCES:,} ways. Forbid fewer, or shorter ones.",
+                code="too_many_values",
+            )
+    return tuple(dict.fromkeys(sequences))
+
+
+def word_boundaries(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Returns the ids after which a word can begin without a space, padding among them.
+
+    These are the pieces that end in no letter or digit. A byte may be the last one of a sign, so
+    it is among them unless it is itself a letter or digit.
+    """
+
+    def ends_in_a_sign(piece: str) -> bool:
+        byte = _BYTE.fullmatch(piece)
+        return not (bytes.fromhex(byte[1]) if byte else piece[-1:]).isalnum()
+
+    vocabulary = tokenizer.vocabulary().items()
+    return PADDING_ID, *(i for piece, i in vocabulary if i and ends_in_a_sign(piece))
+
+
+def _spellings(text: str, pieces: dict[str, int]) -> list[tuple[int, ...]]:
+    """Returns the ways to spell a text, those of the fewest pieces first."""
+    longest = max(map(len, pieces))
+    # The spellings of the text from each character on.
+    spellings: dict[int, list[tuple[int, ...]]] = {len(text): [()]}
+    for start in reversed(range(len(text))):
+        ends = range(start + 1, min(start + longest, len(text)) + 1)
+        nexts = {end: [text[start:end]] for end in ends if text[start:end] in pieces}
+        # A character that is no piece is spelled in bytes.
+        in_bytes = [f"<0x{byte:02X}>" for byte in text[start].encode("utf-8")]
+        if start + 1 not in nexts and pieces.keys() >= set(in_bytes):
+            nexts[start + 1] = in_bytes
+        spelled = (
+            (*(pieces[piece] for piece in first), *rest)
+            for end, first in nexts.items()
+            for rest in spellings[end]
+        )
+        spellings[start] = heapq.nsmallest(_MOST_SPELLINGS, spelled, key=len)
+        spellings.pop(start + longest, None)  # No piece reaches it any more.
+    return spellings[0]

@@ -1,23 +1,21 @@
-"""What every engine does, ids in, ids out; and models on disk, which an engine loads."""
+"""What every engine does, ids in and ids out, and the batches that engines compute."""
 
 import abc
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+import collections
+import concurrent.futures
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from t2t_keras.decoding.config import DecodeConfig, length_penalty
-from t2t_keras.registry import ENGINES
-from t2t_keras.training.checkpoint_files import identity
-from t2t_keras.training.run_config import RunConfig
+from t2t_keras.environment import usable_cores
+from t2t_keras.special_ids import PADDING_ID
 
-if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
-    pass
-
+Key = TypeVar("Key")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 KERAS = "keras"
 
@@ -26,7 +24,7 @@ class Output(NamedTuple):
     """An output of a search.
 
     Attributes:
-      ids: with its end of sentence, or not; then padding, or not.
+      ids: an end of sentence and padding may follow.
       score: log-probability / length penalty ((5 + length) / 6)^alpha, less a coverage penalty.
     """
 
@@ -37,14 +35,14 @@ class Output(NamedTuple):
 class Engine(abc.ABC):
     """A model, or several, with the search that the settings request.
 
-    All methods take int32 arrays of any length, each with its end of sentence. Those that yield
-    give the number of each pair with what was computed for it, in any order.
+    Ids are int32 arrays of any length, each with its end of sentence. Methods that yield give the
+    number of each pair with its result, in any order.
 
     Attributes:
       config: the settings.
-      name: for records of what was made with it.
-      models: Keras's; none where another program computes.
-      batches_at_once: how many batches are searched in parallel.
+      name: of the engine, for the record of what it translated.
+      models: Keras models; none if another program computes.
+      batches_at_once: number of batches searched in parallel.
     """
 
     config: DecodeConfig
@@ -61,14 +59,14 @@ class Engine(abc.ABC):
         Args:
           sources: ids.
           prefixes: how each output begins, without an end.
-          numbers: of the sources, which tell them apart in sampling.
+          numbers: of the sources; in sampling, the draws depend on them.
 
         Raises:
           UserError: no output is possible, or the model computes NaN.
         """
 
     def with_all_hypotheses(self) -> "Engine":
-        """Returns an engine of as many outputs as the beam is wide; itself if it samples."""
+        """Returns an engine that returns the whole beam; itself if it does so or samples."""
         return self
 
     @abc.abstractmethod
@@ -118,80 +116,90 @@ class Engine(abc.ABC):
         """Yields "encoder", "decoder" and "cross" of `AttentionWeights`."""
 
 
-class StoredModel(abc.ABC):
-    """A model on disk of the kind that an engine loads: what is registered as an engine.
+# Functions that are compiled for each shape get lengths that are multiples of this.
+_MULTIPLE = 16
 
-    Making one finds it; what it says of itself is read when it is asked for.
+# Each parallel batch needs memory of its own, and gains less than the one before.
+_MOST_IN_PARALLEL = 8
 
-    Args:
-      path: the folder of a run, or of an export.
-      checkpoint_path: one of the checkpoints in it; default: the newest.
+# Source tokens below which a batch is not made smaller so that each core has one: every batch
+# reads all weights once a position.
+_FEWEST_TOKENS = 128
 
-    Attributes:
-      version: the checkpoint or the folder that is loaded.
-      interactive: decoding settings that suit one line at a time.
-      serving: decoding settings that suit a server.
 
-    Raises:
-      UserError: there is none.
+def batches_at_once(config: DecodeConfig) -> int:
+    """Returns the number of batches to translate in parallel on a CPU."""
+    if config.batches_at_once:
+        return config.batches_at_once
+    return 1 if config.xla else min(usable_cores(), _MOST_IN_PARALLEL)
+
+
+def shared_batches(
+    lengths: Mapping[Key, int], config: DecodeConfig, at_once: int
+) -> list[list[Key]]:
+    """Returns keys in batches of similar length.
+
+    The longest come first, so that a lack of memory shows at the start. A batch has at most
+    `batch_tokens` with padding, but for a longer sequence, which is alone. Each of those `at_once`
+    gets one if possible.
     """
-
-    interactive: ClassVar[Mapping[str, Any]] = {}
-    serving: ClassVar[Mapping[str, Any]] = {}
-    version: Path
-
-    @abc.abstractmethod
-    def __init__(self, path: str | Path, checkpoint_path: str | Path | None = None): ...
-
-    @classmethod
-    @abc.abstractmethod
-    def find(cls, path: Path) -> Path | None:
-        """Returns the folder at a path, or in a run there, with a model of this kind, or None."""
-
-    @property
-    @abc.abstractmethod
-    def record(self) -> RunConfig:
-        """The run that it is of."""
-
-    @property
-    @abc.abstractmethod
-    def checkpoint(self) -> dict[str, Any] | None:
-        """The `identity` of the checkpoint that it is of; None = unknown."""
-
-    @property
-    @abc.abstractmethod
-    def defaults(self) -> Mapping[str, Any]:
-        """Decoding settings where the user gives none."""
-
-    @property
-    def name(self) -> str:
-        """That of its engine."""
-        return KERAS
-
-    @abc.abstractmethod
-    def files(self) -> list[Path]:
-        """Returns the files to load; the last of them changes whenever the model does."""
-
-    @abc.abstractmethod
-    def load(
-        self,
-        config: DecodeConfig,
-        ensemble: Sequence[str | Path] = (),
-        forbidden: Sequence[str] = (),
-    ) -> Engine:
-        """Returns an engine of it, and of more models, see `Translator.from_run`."""
-
-    def share_cores(self, config: DecodeConfig) -> None:  # noqa: B027
-        """Prepares the whole process, a command, for batches in parallel."""
-
-    def provenance(self, ensemble: Sequence[str] = ()) -> dict[str, Any]:
-        """Returns what a translation records of its models, of these checkpoints besides."""
-        checkpoint = self.checkpoint or {"checkpoint": ""}  # An export may be of none.
-        found = {**checkpoint, "ensemble": [identity(path) for path in ensemble]}
-        return found if self.name == KERAS else found | {"engine": self.name}
+    max_tokens = config.batch_tokens
+    longest_first = sorted(lengths, key=lambda key: -lengths[key])
+    if at_once > 1 and lengths:
+        share = -(-len(lengths) // at_once) * lengths[longest_first[0]]
+        max_tokens = min(max_tokens, max(share, _FEWEST_TOKENS))
+    batches = []
+    while longest_first:
+        longest = lengths[longest_first[0]]
+        rows = _most_rows(_rounded_up(longest, _MULTIPLE) if config.xla else longest, max_tokens)
+        batches.append(longest_first[:rows])
+        longest_first = longest_first[rows:]
+    return batches
 
 
-def stored_model(folder: Path) -> StoredModel | None:
-    """Returns the model in a folder, of the first kind that has one there, or None."""
-    kinds = (kind for kind in ENGINES.load().values() if kind.find(folder))
-    return next((kind(folder) for kind in kinds), None)
+def parallel_batches(
+    compute: Callable[[Item], Result], batches: Sequence[Item], at_once: int
+) -> Iterator[tuple[Item, Result]]:
+    """Yields each batch with what is computed for it, in order, `at_once` computed in parallel.
+
+    It runs only a few batches ahead of the consumer, so results do not pile up.
+    """
+    if at_once == 1 or len(batches) == 1:
+        yield from ((batch, compute(batch)) for batch in batches)
+        return
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        futures = (pool.submit(compute, batch) for batch in batches)
+        try:
+            started = collections.deque(itertools.islice(futures, 2 * at_once - 1))
+            for batch in batches:
+                started.extend(itertools.islice(futures, 1))
+                yield batch, started.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def padded(rows: Sequence[np.ndarray], count: int = 0, multiple: int = 1) -> np.ndarray:
+    """Returns int32 [at least `count`, longest], the longest rounded up to a multiple."""
+    longest = _rounded_up(max(map(len, rows)), multiple)
+    ids = np.full([max(count, len(rows)), longest], PADDING_ID, np.int32)
+    for padded_row, row in zip(ids, rows, strict=False):
+        padded_row[: len(row)] = row
+    return ids
+
+
+def few_shapes(rows: Sequence[np.ndarray], batch_tokens: int) -> tuple[int, int]:
+    """Returns the count and the multiple by which `padded` gives batches one of few shapes.
+
+    There is one shape for full batches of each multiple of 16 tokens, and one for each power of 2
+    rows of smaller batches.
+    """
+    full = _most_rows(_rounded_up(max(map(len, rows)), _MULTIPLE), batch_tokens)
+    return min(1 << (len(rows) - 1).bit_length(), max(full, len(rows))), _MULTIPLE
+
+
+def _most_rows(longest: int, batch_tokens: int) -> int:
+    return max(1, batch_tokens // max(longest, 1))
+
+
+def _rounded_up(length: int, multiple: int) -> int:
+    return -(-length // multiple) * multiple

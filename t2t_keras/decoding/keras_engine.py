@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import dataclasses
+import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -10,13 +11,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from t2t_keras.decoding.batching import (
-    batches_at_once,
-    few_shapes,
-    padded,
-    parallel_batches,
-    shared_batches,
-)
 from t2t_keras.decoding.beam import (
     BeamSearch,
     Sampling,
@@ -25,13 +19,22 @@ from t2t_keras.decoding.beam import (
     word_boundaries,
 )
 from t2t_keras.decoding.config import OF_SAMPLING, DecodeConfig
-from t2t_keras.decoding.engine import Engine, Output
+from t2t_keras.decoding.engine import (
+    Engine,
+    Output,
+    batches_at_once,
+    few_shapes,
+    padded,
+    parallel_batches,
+    shared_batches,
+)
 from t2t_keras.decoding.search import (
     BLOCK_SIZE,
     Cache,
     Constraints,
     Hypotheses,
     Limits,
+    Rule,
     Scored,
     SearchLoop,
 )
@@ -96,12 +99,12 @@ class Ensemble:
 
     def start(self, source: tf.Tensor, block_size: int, hypotheses: int) -> Cache:
         """Encodes source ids [B, S] and returns the cache of a search."""
-        parts, layout = [], layout_of(source)
+        caches, layout = [], layout_of(source)
         for model in self.models:
             memory, memory_mask = model.encode(source, layout, training=False)
-            kept = model.start_cache(memory, memory_mask, block_size, hypotheses, layout)
-            parts.append(Cache(kept, *map(kept.pop, ("past", "recent", "projection"))))
-        return Cache(*map(list, zip(*parts, strict=True)))
+            cache = model.start_cache(memory, memory_mask, block_size, hypotheses, layout)
+            caches.append(Cache(cache, *map(cache.pop, ("past", "recent", "projection"))))
+        return Cache(*map(list, zip(*caches, strict=True)))
 
     def step(
         self,
@@ -111,23 +114,23 @@ class Ensemble:
         valid_slots: tf.Tensor,
         cache: Cache,
     ) -> Scored:
-        """Scores the next symbol; see `loop.Step`."""
-        logits, kept, attention = [], [], []
+        """Scores the next symbol; see `search.Step`."""
+        logits, recents, attention = [], [], []
         for model, sentence, past, recent, projection in zip(self.models, *cache, strict=True):
             parts = {**sentence, "past": past, "recent": recent, "projection": projection}
-            scores, extended, *weights = model.decode_step(
+            model_logits, extended, *weights = model.decode_step(
                 previous, index, parts, position, valid_slots, self._with_coverage
             )
-            logits.append(scores)
-            kept.append(extended["recent"])
+            logits.append(model_logits)
+            recents.append(extended["recent"])
             attention += tf.nest.flatten(weights)
         if self._with_coverage:
             # The mean over models, layers and heads, [B, K, S].
-            means = [tf.reduce_mean(tf.cast(each, tf.float32), axis=1) for each in attention]
+            means = [tf.reduce_mean(tf.cast(layer, tf.float32), axis=1) for layer in attention]
             mean = tf.add_n(means) / len(means)
         else:
             mean = tf.zeros([*tf.unstack(tf.shape(previous)), 0])
-        return Scored(self._mean(logits), kept, mean)
+        return Scored(self._mean(logits), recents, mean)
 
     def log_probs(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns the log-probability of each target symbol given those before it, float32 [B, T].
@@ -136,27 +139,43 @@ class Ensemble:
         """
         inputs = {"source": source, "target": target}
         logits = self._mean([model(inputs, training=False) for model in self.models])
-        found = -tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
-        return tf.where(target != PADDING_ID, found, 0.0)
+        log_probs = -tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
+        return tf.where(target != PADDING_ID, log_probs, 0.0)
 
-    def covered(self, source: tf.Tensor) -> tf.Tensor:
-        """Returns the coverage at the start, float32 [B, S]: 1 where nothing may attend to."""
+    def initial_coverage(self, source: tf.Tensor) -> tf.Tensor:
+        """Returns float32 [B, S]: 1 at positions that the decoder cannot attend to, else 0."""
         hidden = source == PADDING_ID
         if not any(model.config.source_end for model in self.models):
-            # As `Transformer.encode` hides it, nothing attends to the end.
+            # `Transformer.encode` hides the end of sentence.
             hidden |= tf.pad(source[:, 1:] == EOS_ID, [[0, 0], [1, 0]])
         return tf.cast(hidden, tf.float32)
 
     def coverage_penalties(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns the `coverage_penalty` of targets, float32 [B], as a search computes it."""
-        layers = []
-        for model in self.models:
-            cross = model.attention_weights({"source": source, "target": target})["cross"]
-            layers += tf.unstack(tf.reduce_mean(cross, axis=2), axis=1)  # [B, T, S] each
+        layers = []  # [B, T, S] each
+        for cross in self._cross_attention(source, target):
+            layers += tf.unstack(tf.reduce_mean(cross, axis=2), axis=1)
         mean = tf.add_n(layers) / len(layers)
         is_token = tf.cast(target != PADDING_ID, tf.float32)[:, :, None]
-        coverage = self.covered(source) + tf.reduce_sum(mean * is_token, axis=1)
+        coverage = self.initial_coverage(source) + tf.reduce_sum(mean * is_token, axis=1)
         return coverage_penalty(coverage)
+
+    def cross_attention(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Returns the mean over the heads of `alignment_layer`, and over models, [B, T, S]."""
+        means = [
+            tf.reduce_mean(cross[:, alignment_layer(cross.shape[1])], axis=1)
+            for cross in self._cross_attention(source, target)
+        ]
+        return tf.add_n(means) / len(means)
+
+    def _cross_attention(self, source: tf.Tensor, target: tf.Tensor) -> list[tf.Tensor]:
+        """Returns the weights [B, layers, heads, T, S] of each model."""
+        pair = {"source": source, "target": target}
+        return [model.attention_weights(pair)["cross"] for model in self.models]
+
+    def attention(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns all attention weights of the first model."""
+        return self.models[0].attention_weights({"source": source, "target": target})
 
     def next_logits(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns unnormalised log-probabilities of what may stand last in targets, [B, V].
@@ -171,7 +190,7 @@ class Ensemble:
         """Returns unnormalised log-probabilities of the mean distribution."""
         if len(logits) == 1:
             return logits[0]
-        log_probs = tf.stack([tf.nn.log_softmax(each) for each in logits])
+        log_probs = tf.stack([tf.nn.log_softmax(model_logits) for model_logits in logits])
         return tf.reduce_logsumexp(log_probs, axis=0)
 
 
@@ -181,17 +200,12 @@ class Search:
     It can be called in a graph as well.
     """
 
-    def __init__(
-        self,
-        ensemble: Ensemble,
-        config: DecodeConfig,
-        constraints: Constraints,
-    ):
+    def __init__(self, ensemble: Ensemble, config: DecodeConfig, constraints: Constraints):
         self._ensemble, self._config, self._constraints = ensemble, config, constraints
-        scalar, numbers = tf.TensorSpec([], tf.float32), tf.TensorSpec([None], tf.int32)
+        numbers, alpha = tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.float32)
         # There is nothing to convert for autograph, and looking for it took most of the start.
         self.graph = tf.function(
-            self._decode, input_signature=[_IDS, _IDS, numbers, scalar], autograph=False
+            self._decode, input_signature=[_IDS, _IDS, numbers, alpha], autograph=False
         )
 
     def __call__(
@@ -216,8 +230,8 @@ class Search:
           UserError: an id is not in the vocabulary. In a graph, nothing is checked.
         """
         if tf.executing_eagerly():
-            begins = None if prefixes is None else np.asarray(prefixes)
-            self._ensemble.check_ids(np.asarray(source), begins)
+            prefix_ids = None if prefixes is None else np.asarray(prefixes)
+            self._ensemble.check_ids(np.asarray(source), prefix_ids)
         source = tf.convert_to_tensor(source)
         return self.graph(
             source,
@@ -234,154 +248,39 @@ class Search:
         max_lengths = tf.minimum(lengths + config.extra_length, config.max_length or tf.int32.max)
         # A row of nothing but padding is there for its shape only, and ends at once.
         max_lengths = tf.where(lengths == 0, 1, max_lengths)
+        coverage = tf.zeros([tf.shape(source)[0], 0])
         if config.coverage_penalty:
-            covered = self._ensemble.covered(source)
-        else:
-            covered = tf.zeros([tf.shape(source)[0], 0])
+            coverage = self._ensemble.initial_coverage(source)
         scoring = dict(
             num_hypotheses=config.num_hypotheses, alpha=alpha, constraints=self._constraints
         )
+        rule: Rule = BeamSearch(config.beam_size, beta=config.coverage_penalty, **scoring)
         if config.samples:
             rule = Sampling(**scoring, **{name: getattr(config, name) for name in OF_SAMPLING})
-        else:
-            rule = BeamSearch(config.beam_size, beta=config.coverage_penalty, **scoring)
         window = self._ensemble.models[0].config.self_attention_radius  # All have the same.
         loop = SearchLoop(self._ensemble.step, rule, BLOCK_SIZE, window, config.xla)
         cache = self._ensemble.start(source, BLOCK_SIZE, rule.beam_size)
-        return loop.run(cache, Limits(max_lengths, prefixes, numbers, covered))
+        return loop.run(cache, Limits(max_lengths, prefixes, numbers, coverage))
 
 
-class Scorer:
-    """Force-decodes pairs in batches of similar length, some in parallel.
+class BackgroundXlaSearch:
+    """Searches by XLA for shapes that are compiled; has no answer for others.
 
-    All methods take ids of sources and of their translations, int32 arrays with their ends of
-    sentence. They yield the number of each pair with what was computed for it, in any order, and
-    raise `UserError` if a model computes NaN or an id is not in the vocabulary. So many batches
-    are computed `at_once`.
-    """
-
-    def __init__(self, ensemble: Ensemble, config: DecodeConfig, at_once: int):
-        self._ensemble, self.config, self.batches_at_once = ensemble, config, at_once
-        # One graph each for all shapes; it keeps only the attention that it returns. There is
-        # nothing to convert for autograph, and looking for it took most of the start.
-        (
-            self._log_probs,
-            self._attention,
-            self._cross_attention,
-            self._next_logits,
-            self._coverage_penalties,
-        ) = (
-            tf.function(function, input_signature=[_IDS, _IDS], autograph=False)
-            for function in (
-                ensemble.log_probs,
-                self._all_attention,
-                self._mean_cross_attention,
-                ensemble.next_logits,
-                ensemble.coverage_penalties,
-            )
-        )
-
-    def log_probs(
-        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[int, np.ndarray]]:
-        """Yields log-probabilities of the symbols of each target, float32 [target]."""
-        for number, found, _, n in self._pairs(self._log_probs, sources, targets):
-            yield number, found[:n]
-
-    def next_symbols(self, source: np.ndarray, prefix: np.ndarray, count: int) -> list[int]:
-        """See `Engine`."""
-        arrays = padded([source]), padded([np.append(prefix, np.int32(EOS_ID))])
-        self._ensemble.check_ids(*arrays)
-        logits = self._next_logits(*arrays).numpy()[0]
-        _check_finite(logits)
-        logits[[PADDING_ID, EOS_ID]] = -np.inf
-        return np.argsort(-logits, kind="stable")[: min(count, len(logits) - 2)].tolist()
-
-    def attention(
-        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-        """Yields "encoder", "decoder" and "cross" of `AttentionWeights`, of one model only."""
-        self.check_attention()
-        for number, found, m, n in self._pairs(self._attention, sources, targets):
-            sizes = {"encoder": (m, m), "decoder": (n, n), "cross": (n, m)}
-            yield number, {name: found[name][:, :, :q, :k] for name, (q, k) in sizes.items()}
-
-    def cross_attention(
-        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[int, np.ndarray]]:
-        """Yields float32 [target, source], the mean over heads of `alignment_layer`, and models."""
-        for number, found, m, n in self._pairs(self._cross_attention, sources, targets):
-            yield number, found[:n, :m]
-
-    def check_attention(self) -> None:
-        """Raises `UserError` if there are several models: each has its own attention."""
-        if (count := len(self._ensemble.models)) > 1:
-            raise UserError(
-                f"Attention needs one model, got an ensemble of {count}. Give one checkpoint.",
-                code="not_supported",
-            )
-
-    def _pairs(
-        self, graph: Callable, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[int, Any, int, int]]:
-        """Yields number, row of the arrays that a graph computes, and lengths of each pair."""
-
-        def compute(batch: list[int]) -> Any:
-            arrays = [padded([side[number] for number in batch]) for side in (sources, targets)]
-            self._ensemble.check_ids(*arrays)
-            found = tf.nest.map_structure(lambda x: x.numpy(), graph(*arrays))
-            _check_finite(*tf.nest.flatten(found))
-            return found
-
-        lengths = list(zip(map(len, sources), map(len, targets), strict=True))
-        at_once = self.batches_at_once
-        batches = shared_batches(dict(enumerate(map(max, lengths))), self.config, at_once)
-        for batch, found in parallel_batches(compute, batches, at_once):
-            for row, number in enumerate(batch):
-                yield (
-                    number,
-                    tf.nest.map_structure(lambda x, row=row: x[row], found),
-                    *lengths[number],
-                )
-
-    def _all_attention(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self._ensemble.models[0].attention_weights({"source": source, "target": target})
-
-    def _mean_cross_attention(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        found = []
-        for model in self._ensemble.models:
-            cross = model.attention_weights({"source": source, "target": target})["cross"]
-            found.append(tf.reduce_mean(cross[:, alignment_layer(cross.shape[1])], axis=1))
-        return tf.add_n(found) / len(found)
-
-
-def _check_finite(*arrays: np.ndarray) -> None:
-    if not all(np.isfinite(array).all() for array in arrays):
-        raise UserError(
-            "The model computes NaN or infinite values: its weights are damaged, or its "
-            "training diverged. Use another checkpoint.",
-            code="not_finite",
-        )
-
-
-class CompiledMeanwhile:
-    """Searches by XLA once that is compiled for a shape, and until then has no answer.
-
-    The first sentence of a shape is searched in a thread, which compiles what such sentences need.
-    One thread at a time does so: TensorFlow would keep all its own waiting for several.
+    The first sentence of a shape is searched in a thread of its own, which compiles the graph for
+    that shape. One thread compiles at a time: several would keep TensorFlow's own waiting.
 
     Attributes:
       search: the `Search` by XLA, which compiles at its first call for a shape.
     """
 
-    def __init__(self, ensemble: Ensemble, constraints: Constraints, config: DecodeConfig):
+    def __init__(self, ensemble: Ensemble, config: DecodeConfig, constraints: Constraints):
         self.search = Search(ensemble, dataclasses.replace(config, xla=True), constraints)
         # XLA keeps compiled code under a name that counts all that TensorFlow has made before: made
         # here, it is the same in the next process.
         self.search.graph.get_concrete_function()
         self._threads: dict[tuple, threading.Thread] = {}
         self._compiled: set[tuple] = set()
-        self._beginning, self._compiling = threading.Lock(), threading.Lock()
+        self._starting, self._compiling = threading.Lock(), threading.Lock()
 
     def __call__(
         self, source: np.ndarray, prefixes: np.ndarray, numbers: np.ndarray
@@ -393,7 +292,7 @@ class CompiledMeanwhile:
         shape = source.shape, prefixes.shape
         if shape in self._compiled:
             return self.search(*arguments)
-        with self._beginning:
+        with self._starting:
             if shape not in self._threads:
                 thread = threading.Thread(None, self._compile, COMPILING, (shape, arguments))
                 self._threads[shape] = thread
@@ -401,19 +300,19 @@ class CompiledMeanwhile:
         return None
 
     def _compile(self, shape: tuple, arguments: tuple) -> None:
-        # What cannot be compiled, for lack of memory, goes on without.
+        # A shape that cannot be compiled, for lack of memory, is searched without XLA.
         with self._compiling, contextlib.suppress(Exception):
             self.search(*arguments)
             self._compiled.add(shape)
 
     def wait(self) -> None:
-        """Waits until everything that was begun is compiled."""
+        """Waits for all compilations that were started."""
         for thread in [*self._threads.values()]:
             thread.join()
 
 
-class KerasEngine(Scorer, Engine):
-    """Searches with Keras's models, whose weights are read at every call.
+class KerasEngine(Engine):
+    """Searches, and force-decodes pairs, with Keras's models, whose weights are read at every call.
 
     Args:
       models: a model, or several that search together.
@@ -423,7 +322,7 @@ class KerasEngine(Scorer, Engine):
 
     Attributes:
       search: the `Search` of outputs for ids.
-      for_one: the same for single sentences, `CompiledMeanwhile`, or None.
+      single_sentence_search: a `BackgroundXlaSearch` for single sentences, or None.
 
     Raises:
       UserError: the models do not fit together.
@@ -431,27 +330,39 @@ class KerasEngine(Scorer, Engine):
 
     def __init__(
         self,
-        models,
+        models: Any,
         tokenizer: Tokenizer,
         config: DecodeConfig,
         forbidden: Sequence[str] = (),
     ):
-        ensemble = Ensemble(
+        ensemble = self._ensemble = Ensemble(
             models if isinstance(models, Sequence) else [models],
             with_coverage=config.coverage_penalty > 0,
         )
-        phrases = ()
+        self._constraints = Constraints(config.min_length)
         if forbidden:
-            phrases = forbidden_sequences(forbidden, tokenizer), word_boundaries(tokenizer)
-        constraints = Constraints(config.min_length, *phrases)
-        super().__init__(ensemble, config, _batches_at_once(config))
+            sequences = forbidden_sequences(forbidden, tokenizer)
+            self._constraints = Constraints(
+                config.min_length, sequences, word_boundaries(tokenizer)
+            )
         self.models = ensemble.models
-        self.search = Search(ensemble, config, constraints)
-        self._searches = ensemble, constraints
-        compiles = config.xla_for_one and not config.xla
-        self.for_one = CompiledMeanwhile(*self._searches, config) if compiles else None
+        self.batches_at_once = _batches_at_once(config)
+        self._set_config(config)
+        # One graph each for all shapes; it keeps only the attention that it returns.
+        pair_graph = functools.partial(tf.function, input_signature=[_IDS, _IDS], autograph=False)
+        self._log_probs = pair_graph(ensemble.log_probs)
+        self._coverage_penalties = pair_graph(ensemble.coverage_penalties)
+        self._next_logits = pair_graph(ensemble.next_logits)
+        self._cross_attention = pair_graph(ensemble.cross_attention)
+        self._attention = pair_graph(ensemble.attention)
         self._with_all: KerasEngine | None = None
         self._making = threading.Lock()
+
+    def _set_config(self, config: DecodeConfig) -> None:
+        self.config, searched = config, (self._ensemble, config, self._constraints)
+        self.search = Search(*searched)
+        compiles = config.xla_for_one and not config.xla
+        self.single_sentence_search = BackgroundXlaSearch(*searched) if compiles else None
 
     def with_all_hypotheses(self) -> "KerasEngine":
         """See `Engine`."""
@@ -459,13 +370,9 @@ class KerasEngine(Scorer, Engine):
             return self
         with self._making:
             if self._with_all is None:
-                ensemble, constraints = self._searches
-                config = dataclasses.replace(self.config, return_beams=True)
-                found = copy.copy(self)
-                found.config = config
-                found.search = Search(ensemble, config, constraints)
-                found.for_one = self.for_one and CompiledMeanwhile(ensemble, constraints, config)
-                self._with_all = found
+                other = copy.copy(self)
+                other._set_config(dataclasses.replace(self.config, return_beams=True))
+                self._with_all = other
             return self._with_all
 
     def outputs(
@@ -473,12 +380,14 @@ class KerasEngine(Scorer, Engine):
     ) -> list[list[Output]]:
         """See `Engine`."""
         config, count = self.config, len(sources)
-        alone = self.for_one if count == 1 else None
-        shape = few_shapes(sources, config.batch_tokens) if config.xla or alone else ()
-        source, begins = padded(sources, *shape), padded(prefixes, *shape)
-        arguments = source, begins, np.pad(np.int32(numbers), (0, len(source) - count))
-        found = (alone and alone(*arguments)) or self.search(*arguments)
-        ids, scores = (each.numpy()[:count] for each in found)
+        background = self.single_sentence_search if count == 1 else None
+        shape = few_shapes(sources, config.batch_tokens) if config.xla or background else ()
+        source, prefix = padded(sources, *shape), padded(prefixes, *shape)
+        line_ids = np.pad(np.array(numbers, np.int32), (0, len(source) - count))
+        found = background(source, prefix, line_ids) if background else None
+        ids, scores = (
+            array.numpy()[:count] for array in found or self.search(source, prefix, line_ids)
+        )
         if np.isnan(scores).any() or not np.isfinite(scores[:, 0]).all():
             raise UserError(
                 "No translation is possible: each one contains a forbidden phrase, or the model "
@@ -487,9 +396,16 @@ class KerasEngine(Scorer, Engine):
                 code="not_finite",
             )
         return [
-            [Output(*each) for each in zip(*row, strict=True) if np.isfinite(each[1])]
+            [Output(*output) for output in zip(*row, strict=True) if np.isfinite(output[1])]
             for row in zip(ids, scores, strict=True)
         ]
+
+    def log_probs(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """See `Engine`."""
+        for number, log_probs, _, n in self._pairs(self._log_probs, sources, targets):
+            yield number, log_probs[:n]
 
     def scores(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
@@ -502,6 +418,68 @@ class KerasEngine(Scorer, Engine):
         for number, score in super().scores(sources, targets):
             yield number, score + penalties.get(number, 0.0)
 
+    def next_symbols(self, source: np.ndarray, prefix: np.ndarray, count: int) -> list[int]:
+        """See `Engine`."""
+        pair = padded([source]), padded([np.append(prefix, np.int32(EOS_ID))])
+        self._ensemble.check_ids(*pair)
+        logits = self._next_logits(*pair).numpy()[0]
+        _check_finite(logits)
+        logits[[PADDING_ID, EOS_ID]] = -np.inf
+        return np.argsort(-logits, kind="stable")[: min(count, len(logits) - 2)].tolist()
+
+    def cross_attention(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """See `Engine`."""
+        for number, weights, m, n in self._pairs(self._cross_attention, sources, targets):
+            yield number, weights[:n, :m]
+
+    def check_attention(self) -> None:
+        """Raises `UserError` for an ensemble: each of its models has its own attention."""
+        if (count := len(self.models)) > 1:
+            raise UserError(
+                f"Attention needs one model, got an ensemble of {count}. Give one checkpoint.",
+                code="not_supported",
+            )
+
+    def attention(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """See `Engine`."""
+        self.check_attention()
+        for number, weights, m, n in self._pairs(self._attention, sources, targets):
+            sizes = {"encoder": (m, m), "decoder": (n, n), "cross": (n, m)}
+            yield number, {name: weights[name][:, :, :q, :k] for name, (q, k) in sizes.items()}
+
+    def _pairs(
+        self, graph: Callable, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, Any, int, int]]:
+        """Yields number, row of the arrays that a graph computes, and lengths of each pair."""
+
+        def compute(batch: list[int]) -> Any:
+            pairs = [padded([side[number] for number in batch]) for side in (sources, targets)]
+            self._ensemble.check_ids(*pairs)
+            arrays = tf.nest.map_structure(lambda x: x.numpy(), graph(*pairs))
+            _check_finite(*tf.nest.flatten(arrays))
+            return arrays
+
+        lengths = list(zip(map(len, sources), map(len, targets), strict=True))
+        at_once = self.batches_at_once
+        batches = shared_batches(dict(enumerate(map(max, lengths))), self.config, at_once)
+        for batch, arrays in parallel_batches(compute, batches, at_once):
+            for row, number in enumerate(batch):
+                of_pair = tf.nest.map_structure(lambda x, row=row: x[row], arrays)
+                yield number, of_pair, *lengths[number]
+
+
+def _check_finite(*arrays: np.ndarray) -> None:
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise UserError(
+            "The model computes NaN or infinite values: its weights are damaged, or its "
+            "training diverged. Use another checkpoint.",
+            code="not_finite",
+        )
+
 
 def _batches_at_once(config: DecodeConfig) -> int:
     on_gpu = not config.batches_at_once and tf.config.get_visible_devices("GPU")
@@ -509,7 +487,7 @@ def _batches_at_once(config: DecodeConfig) -> int:
 
 
 def share_cores(config: DecodeConfig) -> None:
-    """Lets each product use only its batch's share of the cores.
+    """Lets each matrix product use only its batch's share of the cores.
 
     This holds for the whole process: for a command, not for a user of the library. It has no effect
     after TensorFlow has computed anything, as its threads exist then.

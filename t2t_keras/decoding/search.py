@@ -12,9 +12,8 @@ import tensorflow as tf
 
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
+# Positions of a block, inside which the shapes of tensors are fixed.
 BLOCK_SIZE = 8
-
-
 IMPOSSIBLE = -float("inf")
 # As the first symbol of a forbidden sequence, stands for each of `Constraints.boundaries`.
 BOUNDARY = -2
@@ -33,10 +32,10 @@ class Limits(NamedTuple):
 
     max_lengths: tf.Tensor  # int32 [B], the most symbols of an output with its end; >= 1
     prefixes: tf.Tensor  # int32 [B, P], how an output begins, then padding
-    numbers: tf.Tensor  # int32 [B], which tell sentences apart in sampling
-    # float32 [B, S], attention that each source position already has: 1 at padding, else 0.
+    line_ids: tf.Tensor  # int32 [B]: in sampling, the draws depend on them
+    # float32 [B, S], coverage before the first symbol: 1 where nothing can be attended to, else 0;
     # S = 0 without a coverage penalty.
-    covered: tf.Tensor
+    initial_coverage: tf.Tensor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,22 +189,21 @@ class SearchLoop:
     def run(self, cache: Cache, limits: Limits) -> Hypotheses:
         """Searches block after block: inside a block shapes are fixed."""
 
-        def fill(*arguments):
-            # What of `shared` no step needs is not computed.
-            return self._fill_block(*arguments, cache.shared)
+        def fill_block(index: tf.Tensor, sentences: _Sentences, recent: Any) -> Any:
+            # Only what a step needs of `shared`, captured here, is computed.
+            return self._fill_block(index, sentences, recent, cache.shared)
 
         if self.xla:
-            fill = tf.function(fill, jit_compile=True, autograph=False)
+            fill_block = tf.function(fill_block, jit_compile=True, autograph=False)
         sentences = self._drop_slots(tf.constant(0), self._start(cache, limits))
         results = Hypotheses(sentences.state.finished_ids, sentences.state.finished_scores)
 
-        def some_left(_, sentences: _Sentences, __) -> tf.Tensor:
-            return tf.size(sentences.rows) > 0
-
-        def search_on(index: tf.Tensor, sentences: _Sentences, results: Hypotheses):
+        def search_block(
+            index: tf.Tensor, sentences: _Sentences, results: Hypotheses
+        ) -> tuple[tf.Tensor, _Sentences, Hypotheses]:
             count = tf.size(sentences.rows)
             recent = tf.nest.map_structure(lambda x: x[:count], cache.recent)
-            index, sentences = fill(index, sentences, recent)
+            index, sentences = fill_block(index, sentences, recent)
             rows, state = sentences.rows[:, None], sentences.state
             results = Hypotheses(
                 tf.tensor_scatter_nd_update(results.ids, rows, state.finished_ids),
@@ -213,7 +211,6 @@ class SearchLoop:
             )
             return index, self._drop_slots(index, self._drop_done(sentences)), results
 
-        start = (tf.constant(0), sentences, results)
         free = tf.nest.map_structure(lambda x: tf.TensorShape([None, *x.shape[1:]]), sentences)
         free = free._replace(
             past=tf.nest.map_structure(_free_slots, sentences.past),
@@ -222,12 +219,15 @@ class SearchLoop:
         )
         fixed = tf.nest.map_structure(lambda x: x.shape, results)
         index, _, results = tf.while_loop(
-            some_left, search_on, start, shape_invariants=(tf.TensorShape([]), free, fixed)
+            lambda index, sentences, results: tf.size(sentences.rows) > 0,
+            search_block,
+            (tf.constant(0), sentences, results),
+            shape_invariants=(tf.TensorShape([]), free, fixed),
         )
         return Hypotheses(results.ids[:, :, :index], results.scores)
 
     def _start(self, cache: Cache, limits: Limits) -> _Sentences:
-        """Empty hypotheses, as many as the rule starts with."""
+        """Returns all sentences with empty hypotheses, as many as the rule starts with."""
         batch_size, beam_size = tf.shape(limits.max_lengths)[0], self.rule.beam_size
         # An empty batch has no longest output.
         longest = tf.maximum(tf.reduce_max(limits.max_lengths), 1)
@@ -245,7 +245,7 @@ class SearchLoop:
                 previous_ids=tf.fill([batch_size, beam_size], PADDING_ID),
                 live_log_probs=tf.tile([self.rule.initial_log_probs()], [batch_size, 1]),
                 valid_slots=tf.zeros([batch_size, beam_size, 0], tf.bool),
-                coverage=tf.tile(limits.covered[:, None], [1, beam_size, 1]),
+                coverage=tf.tile(limits.initial_coverage[:, None], [1, beam_size, 1]),
                 finished_ids=tf.fill([*finished, longest], PADDING_ID),
                 finished_scores=tf.fill(finished, IMPOSSIBLE),
             ),
@@ -262,7 +262,7 @@ class SearchLoop:
         positions = tf.concat([sentences.positions, positions], axis=2)
         valid_slots = tf.pad(sentences.state.valid_slots, [[0, 0], [0, 0], [0, slots]])
 
-        def unfinished(position: tf.Tensor, state: State, _) -> tf.Tensor:
+        def unfinished(position: tf.Tensor, state: State, recent: Any) -> tf.Tensor:
             return (position < self.block_size) & tf.reduce_any(state.live_log_probs > IMPOSSIBLE)
 
         def extend(position: tf.Tensor, state: State, recent: Any) -> tuple[tf.Tensor, State, Any]:
@@ -311,18 +311,17 @@ class SearchLoop:
             used &= sentences.positions[:, 0] >= index - self.attention_window
         count = tf.reduce_max(tf.math.count_nonzero(used, axis=1, dtype=tf.int32))
         # The used ones first; both kinds in their order.
-        kept = tf.argsort(tf.where(used, 0, 1), stable=True)
-        unused = None
+        slots = tf.argsort(tf.where(used, 0, 1), stable=True)
         if self.xla:
             count = _next_size(count, _XLA_SLOTS)
-            unused = tf.maximum(count - tf.shape(used)[1], 0)
-        kept = kept[:, :count]
+            missing = tf.maximum(count - tf.shape(used)[1], 0)
+        slots = slots[:, :count]
 
         def keep(x: tf.Tensor) -> tf.Tensor:
-            x = tf.gather(x, kept, axis=2, batch_dims=1)
-            if unused is None:
+            x = tf.gather(x, slots, axis=2, batch_dims=1)
+            if not self.xla:
                 return x
-            return tf.pad(x, [[0, 0], [0, 0], [0, unused]] + [[0, 0]] * (len(x.shape) - 3))
+            return tf.pad(x, [[0, 0], [0, 0], [0, missing]] + [[0, 0]] * (len(x.shape) - 3))
 
         return sentences._replace(
             past=tf.nest.map_structure(keep, sentences.past),

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from t2t_keras.data.problem import Problem, Score
-from t2t_keras.decoding.batching import parallel_batches, shared_batches
 from t2t_keras.decoding.config import DecodeConfig, decode_config
-from t2t_keras.decoding.engine import Engine, StoredModel
+from t2t_keras.decoding.engine import Engine, parallel_batches, shared_batches
 from t2t_keras.decoding.lines import (
     Line,
     LineStage,
@@ -29,6 +28,7 @@ from t2t_keras.decoding.lines import (
     prepare,
     read_lines,
 )
+from t2t_keras.decoding.stored_model import StoredModel
 from t2t_keras.decoding.translation import (
     AttentionWeights,
     Hypothesis,

@@ -24,7 +24,7 @@ from t2t_keras.bin.flags import ABOUT_THE_RUN
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engine import Engine
 from t2t_keras.decoding.line_job import Shard
-from t2t_keras.decoding.stored_run import StoredRun
+from t2t_keras.decoding.stored_model import StoredRun
 from t2t_keras.io.flags import Flags
 from t2t_keras.parsing.score import PARAMETERS
 from t2t_keras.training.run_config import RunConfig

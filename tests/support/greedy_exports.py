@@ -6,8 +6,8 @@ import keras
 import numpy as np
 
 from t2t_keras.data.problem import make_problem
-from t2t_keras.decoding.batching import padded
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.engine import padded
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.text.tokenizer import SentencePieceTokenizer

@@ -14,9 +14,14 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
-from t2t_keras.decoding.batching import batches_at_once, parallel_batches, shared_batches
 from t2t_keras.decoding.config import DecodeConfig, length_penalty
-from t2t_keras.decoding.engine import Engine, Output
+from t2t_keras.decoding.engine import (
+    Engine,
+    Output,
+    batches_at_once,
+    parallel_batches,
+    shared_batches,
+)
 from t2t_keras.environment import usable_cores
 from t2t_keras.errors import UserError
 from t2t_keras.special_ids import EOS_ID, PADDING_ID

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.engine import KERAS, Engine, StoredModel
+from t2t_keras.decoding.engine import KERAS, Engine
+from t2t_keras.decoding.stored_model import StoredModel
 from t2t_keras.errors import UserError, command_line
 from t2t_keras.io.files import check_regular, not_a_run, read_json
 from t2t_keras.training.checkpoint_files import checkpoint_paths, read_head

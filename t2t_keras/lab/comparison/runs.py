@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.decoding.config import DecodeConfig, decode_config
-from t2t_keras.decoding.engine import KERAS, StoredModel, stored_model
+from t2t_keras.decoding.engine import KERAS
 from t2t_keras.decoding.file_job import (
     decodes_name,
     first_hypotheses,
@@ -17,6 +17,7 @@ from t2t_keras.decoding.file_job import (
 )
 from t2t_keras.decoding.line_job import stated_of
 from t2t_keras.decoding.lines import line_stages, stage_settings
+from t2t_keras.decoding.stored_model import StoredModel, stored_model
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import as_json, is_stream, not_a_run, read_json, sha256_of
 from t2t_keras.lab.comparison.systems import System, TranslatedText, system_names

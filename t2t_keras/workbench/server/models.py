@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from t2t_keras.decoding.config import decode_config
-from t2t_keras.decoding.engine import StoredModel, stored_model
-from t2t_keras.decoding.stored_run import StoredRun
+from t2t_keras.decoding.stored_model import StoredModel, StoredRun, stored_model
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import check_regular, not_a_run

@@ -19,7 +19,7 @@ from t2t_keras.decoding.search import (
     Constraints,
     Hypotheses,
 )
-from t2t_keras.decoding.stored_run import unloaded_engine
+from t2t_keras.decoding.stored_model import unloaded_engine
 from t2t_keras.decoding.translation import Hypothesis, Translation, one_line, perplexity
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer

@@ -10,8 +10,8 @@ import pytest
 from refusals import refused
 
 from t2t_keras.data.problem import make_problem
-from t2t_keras.decoding.batching import padded
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.engine import padded
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.environment import usable_cores
 from t2t_keras.hyperparameters import ModelConfig

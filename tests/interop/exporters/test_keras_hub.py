@@ -12,8 +12,8 @@ import tensorflow as tf
 from refusals import refused
 
 from t2t_keras.data.problem import Problem, make_problem
-from t2t_keras.decoding.batching import padded
 from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.engine import padded
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.interop.importers.vocabularies import joint_pieces
 from t2t_keras.interop.tokenizers.subwords import SubwordTokenizer

@@ -1,17 +1,28 @@
-"""The search against a plain Python beam search, which is exhaustive where the beam is wide.
+"""Beam search, sampling and forbidden words, against plain Python.
 
-The "model" is a table of logits, see `table_search`.
+The search is exhaustive where the beam is wide. The "model" is a table of logits, see
+`table_search`.
 """
 
+import itertools
 import math
+import re
 
 import numpy as np
 import pytest
 import table_search
 import tensorflow as tf
+from refusals import refused
 
-from t2t_keras.decoding.beam import BeamSearch, top_symbols
+from t2t_keras.decoding.beam import (
+    BeamSearch,
+    Sampling,
+    forbidden_sequences,
+    top_symbols,
+    word_boundaries,
+)
 from t2t_keras.decoding.search import BOUNDARY, Constraints
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 PADDING, EOS = 0, 1
 # Where the step after each symbol looks: symbols 2 to 4 at a part of the source each, 4 at two.
@@ -194,3 +205,167 @@ def test_top_symbols_are_the_best(vocab_size, values):
     np.testing.assert_array_equal(best, np.take_along_axis(logits, expected, axis=-1))
     possible = np.isfinite(best)
     np.testing.assert_array_equal(np.where(possible, ids, 0), np.where(possible, expected, 0))
+
+
+VOCAB_SIZE, LONGEST = 5, 4
+SENTENCES, DRAWS = 80, 50
+
+
+@pytest.fixture
+def table():
+    """The logits of one sentence; padding is likely, and must not be drawn."""
+    table = table_search.random_logits(3, 1, VOCAB_SIZE, LONGEST)
+    table[..., 0] = 3.0
+    return table / 2
+
+
+def allowed_probabilities(logits, temperature=1.0, top_k=0, top_p=1.0):
+    """By the definitions, symbol by symbol."""
+    weights = {i: math.exp(logits[i] / temperature) for i in range(1, VOCAB_SIZE)}
+    kept = sorted(weights, key=weights.get, reverse=True)[: top_k or None]
+    whole = sum(weights[i] for i in kept)
+    nucleus, so_far = [], 0.0
+    for i in kept:
+        if so_far < top_p:
+            nucleus.append(i)
+        so_far += weights[i] / whole
+    whole = sum(weights[i] for i in nucleus)
+    return [weights[i] / whole if i in nucleus else 0.0 for i in range(VOCAB_SIZE)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [dict(), dict(temperature=0.5), dict(top_k=1), dict(top_p=0.7), dict(top_k=3, top_p=0.8)],
+    ids=str,
+)
+def test_symbols_are_as_frequent_as_they_are_likely(table, options):
+    search = table_search.Search(Sampling(DRAWS, seed=1, **options), VOCAB_SIZE)
+    found = search(np.repeat(table, SENTENCES, axis=0), [LONGEST] * SENTENCES)
+    outputs = [symbols for sentence in found for symbols, _ in sentence]
+    first = np.bincount([symbols[0] for symbols in outputs], minlength=VOCAB_SIZE)
+    # The second symbol depends on the first.
+    after = max(range(2, VOCAB_SIZE), key=lambda symbol: first[symbol])
+    seconds = [symbols[1] for symbols in outputs if symbols[0] == after]
+    second = np.bincount(seconds, minlength=VOCAB_SIZE)
+    for counts, logits in ((first, table[0, 0]), (second, table[0, after])):
+        expected = allowed_probabilities(logits, **options)
+        # Four standard deviations of the mean of so many draws.
+        frequencies, tolerance = counts / counts.sum(), 4 * 0.5 / counts.sum() ** 0.5
+        np.testing.assert_allclose(frequencies, expected, atol=tolerance)
+        assert (counts[np.array(expected) == 0] == 0).all()
+
+
+def test_scores_are_the_model_s(table):
+    search = table_search.Search(Sampling(50, temperature=2.0, top_k=9), VOCAB_SIZE)
+    [outputs] = search(table, [LONGEST], alpha=0.6)
+    for symbols, score in outputs:
+        log_prob = sum(
+            table_search.following(table[0], symbols[:i])[symbol]
+            for i, symbol in enumerate(symbols)
+        )
+        assert score == pytest.approx(log_prob / ((5 + len(symbols)) / 6) ** 0.6, abs=1e-5)
+        assert symbols.index(EOS) == len(symbols) - 1
+
+
+@pytest.mark.parametrize("options", [dict(), dict(top_k=3, top_p=0.8)], ids=str)
+def test_seed_and_number_alone_decide_also_under_xla(options):
+    tables = table_search.random_logits(5, 3, VOCAB_SIZE, LONGEST) / 4
+    plain, compiled, reseeded = (
+        table_search.Search(Sampling(20, seed=seed, **options), VOCAB_SIZE, xla)
+        for seed, xla in ((7, False), (7, True), (8, False))
+    )
+
+    def symbols(search, table, numbers):
+        found = search(table, [LONGEST] * len(table), None, numbers)
+        return [[symbols for symbols, _ in sentence] for sentence in found]
+
+    expected = symbols(plain, tables, [4, 0, 9])
+    assert symbols(compiled, tables, [4, 0, 9]) == expected
+    assert symbols(plain, tables[1:2], [0]) == expected[1:2]
+    assert symbols(plain, tables[1:2], [1]) != expected[1:2]
+    assert symbols(reseeded, tables, [4, 0, 9]) != expected
+    assert len(set(expected[0])) > 5
+
+
+def test_constraints(table):
+    constraints = Constraints(min_length=3, forbidden=((2, 3), (4,)))
+    search = table_search.Search(Sampling(300, constraints=constraints), VOCAB_SIZE)
+    [outputs] = search(table, [LONGEST], [[3]])
+    # All that the constraints allow, and nothing else.
+    possible = {(3, 2, EOS), (3, 2, 2, EOS), (3, 3, EOS), (3, 3, 2, EOS), (3, 3, 3, EOS)}
+    assert {symbols for symbols, _ in outputs} == possible
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return SentencePieceTokenizer.train(["a ab abc b bc c (a) ca cab"] * 9, vocab_size=274)
+
+
+def test_every_spelling_of_a_word(tokenizer):
+    pieces = tokenizer.vocabulary()
+    normal = [i for piece, i in pieces.items() if i > 2 and not piece.startswith("<0x")]
+    sequences = forbidden_sequences(["abc"], tokenizer)
+    for text, found in (
+        ("▁abc", {ids for ids in sequences if ids[0] != BOUNDARY}),
+        ("abc", {ids[1:] for ids in sequences if ids[0] == BOUNDARY}),
+    ):
+        expected = {
+            ids
+            for length in range(1, 5)
+            for ids in itertools.product(normal, repeat=length)
+            if "".join(tokenizer.pieces(ids)) == text
+        }
+        assert len(expected) > 1
+        assert found == expected
+
+
+def test_no_output_holds_the_word_behind_whatever_sign(tokenizer):
+    pieces = tokenizer.vocabulary()
+    chosen = [pieces[piece] for piece in ("▁", "▁(", "(", "<0x2D>", "▁ab", "a", "b", "c", "ab")]
+    outputs = np.array(list(itertools.product(chosen, repeat=4)), np.int32)
+    constraints = Constraints(
+        forbidden=forbidden_sequences(["abc"], tokenizer), boundaries=word_boundaries(tokenizer)
+    )
+    possible = np.full(len(outputs), True)
+    logits = tf.zeros([len(outputs), 1, tokenizer.vocab_size])
+    for index, chosen_last in enumerate(outputs.T):
+        allowed = constraints.without_forbidden(logits, outputs[:, None], tf.constant(index))
+        possible &= np.isfinite(allowed.numpy()[np.arange(len(outputs)), 0, chosen_last])
+    texts = tokenizer.decode(outputs)
+    holds = np.array([bool(re.search(r"(?<![a-z])abc(?![a-z])", text)) for text in texts])
+    assert not (holds & possible).any()
+    # Longer words are forbidden as well, but nothing else.
+    begins = np.array([bool(re.search(r"(?<![a-z])abc", text)) for text in texts])
+    assert possible[~begins].all()
+    assert holds.sum() > 100
+
+
+def test_a_word_can_begin_behind_what_ends_in_no_letter_or_digit(tokenizer):
+    boundaries = set(tokenizer.pieces(word_boundaries(tokenizer)))
+    assert {"<pad>", "▁", "(", "▁(", "<0x2D>", "<0x9E>"} <= boundaries
+    assert not {"a", "▁ab", "<0x41>", "<0x30>"} & boundaries
+
+
+def test_phrases_and_characters_that_are_no_pieces(tokenizer):
+    sequences = forbidden_sequences(["  a   é "], tokenizer)
+    texts = {tokenizer.decode([[i for i in ids if i != BOUNDARY]])[0] for ids in sequences}
+    assert "a é" in texts
+    assert forbidden_sequences(["a e\u0301"], tokenizer) == sequences
+    assert forbidden_sequences([], tokenizer) == ()
+
+
+def test_long_words_have_a_limited_number_of_spellings(tokenizer):
+    assert len(forbidden_sequences(["abcab" * 20], tokenizer)) == 2 * 1000
+
+
+def test_what_cannot_be_forbidden(tokenizer):
+    characters = SentencePieceTokenizer.train(["abc"] * 9, vocab_size=50, kind="char")
+    many = [f"{'abc' * 12} {number}" for number in range(60)]
+    for vocabulary, words, code, named in (
+        (tokenizer, [" "], "blank", []),
+        (characters, ["xyz"], "not_spelled", ["xyz"]),
+        (tokenizer, ["ab" * 50 + "c"], "too_long", ["100", "101"]),
+        (tokenizer, many, "too_many_values", ["60", "100,000"]),
+    ):
+        with refused(code, *named):
+            forbidden_sequences(words, vocabulary)

@@ -1,3 +1,5 @@
+"""Batches of similar length, several of them in parallel."""
+
 import itertools
 import threading
 
@@ -5,15 +7,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_keras.decoding import batching as module
-from t2t_keras.decoding.batching import (
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.engine import (
     batches_at_once,
     few_shapes,
     padded,
     parallel_batches,
     shared_batches,
 )
-from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.keras_engine import KerasEngine
 
 
@@ -79,11 +80,11 @@ def test_each_share_gets_a_batch():
 
 
 def test_one_for_each_core_of_a_cpu(monkeypatch, model, tokenizer):
-    monkeypatch.setattr(module, "usable_cores", lambda: 6)
+    monkeypatch.setattr("t2t_keras.decoding.engine.usable_cores", lambda: 6)
     assert batches_at_once(DecodeConfig()) == 6
     assert batches_at_once(DecodeConfig(batches_at_once=4)) == 4
     assert batches_at_once(DecodeConfig(xla=True)) == 1
-    monkeypatch.setattr(module, "usable_cores", lambda: 9)
+    monkeypatch.setattr("t2t_keras.decoding.engine.usable_cores", lambda: 9)
     assert batches_at_once(DecodeConfig()) == 8
     monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: [kind])
     for given, at_once in ((0, 1), (3, 3)):

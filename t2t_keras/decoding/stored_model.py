@@ -1,0 +1,183 @@
+"""Models on disk, which engines load: runs, by the engine of this library."""
+
+import abc
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from t2t_keras.decoding.config import DecodeConfig
+from t2t_keras.decoding.engine import KERAS, Engine
+from t2t_keras.errors import UserError
+from t2t_keras.registry import ENGINES
+from t2t_keras.training.checkpoint_files import checkpoint_at, identity
+from t2t_keras.training.run_config import RunConfig
+
+if TYPE_CHECKING:
+    from t2t_keras.decoding.keras_engine import KerasEngine
+
+
+class StoredModel(abc.ABC):
+    """A model on disk; each registered engine is a subclass.
+
+    The constructor finds the model; `record` and `checkpoint` are read on first use.
+
+    Args:
+      path: the folder of a run, or of an export.
+      checkpoint_path: one of the checkpoints in it; default: the newest.
+
+    Attributes:
+      version: the checkpoint or the folder that is loaded.
+      interactive: decoding settings that suit one line at a time.
+      serving: decoding settings that suit a server.
+
+    Raises:
+      UserError: there is none.
+    """
+
+    interactive: ClassVar[Mapping[str, Any]] = {}
+    serving: ClassVar[Mapping[str, Any]] = {}
+    version: Path
+
+    @abc.abstractmethod
+    def __init__(self, path: str | Path, checkpoint_path: str | Path | None = None): ...
+
+    @classmethod
+    @abc.abstractmethod
+    def find(cls, path: Path) -> Path | None:
+        """Returns the folder at a path, or in a run there, with a model of this kind, or None."""
+
+    @property
+    @abc.abstractmethod
+    def record(self) -> RunConfig:
+        """The run that trained it."""
+
+    @property
+    @abc.abstractmethod
+    def checkpoint(self) -> dict[str, Any] | None:
+        """The `identity` of its checkpoint; None = unknown."""
+
+    @property
+    @abc.abstractmethod
+    def defaults(self) -> Mapping[str, Any]:
+        """Decoding settings that apply unless the user gives others."""
+
+    @property
+    def name(self) -> str:
+        """The name of its engine."""
+        return KERAS
+
+    @abc.abstractmethod
+    def files(self) -> list[Path]:
+        """Returns the files to load; the last of them changes whenever the model does."""
+
+    @abc.abstractmethod
+    def load(
+        self,
+        config: DecodeConfig,
+        ensemble: Sequence[str | Path] = (),
+        forbidden: Sequence[str] = (),
+    ) -> Engine:
+        """Returns an engine of it, and of more models, see `Translator.from_run`."""
+
+    def share_cores(self, config: DecodeConfig) -> None:  # noqa: B027
+        """Prepares the process of a command for batches in parallel."""
+
+    def provenance(self, ensemble: Sequence[str] = ()) -> dict[str, Any]:
+        """Returns what a translation records of its model and of those of an ensemble."""
+        checkpoint = self.checkpoint or {"checkpoint": ""}  # That of an export may be unknown.
+        origin = {**checkpoint, "ensemble": [identity(path) for path in ensemble]}
+        return origin if self.name == KERAS else origin | {"engine": self.name}
+
+
+def stored_model(folder: Path) -> StoredModel | None:
+    """Returns the model in a folder, of the first kind that has one there, or None."""
+    kinds = (kind for kind in ENGINES.load().values() if kind.find(folder))
+    return next((kind(folder) for kind in kinds), None)
+
+
+class StoredRun(StoredModel):
+    """Keras on TensorFlow: a run's checkpoint."""
+
+    interactive: ClassVar = {"xla_for_one": True}
+    serving: ClassVar = interactive
+
+    def __init__(self, path: str | Path, checkpoint_path: str | Path | None = None):
+        self._run = RunConfig.file(path).parent
+        self.version = Path(checkpoint_at(checkpoint_path or path))
+
+    @classmethod
+    def find(cls, path: Path) -> Path | None:
+        """See `StoredModel`."""
+        return path if RunConfig.exists(path) else None
+
+    @functools.cached_property
+    def record(self) -> RunConfig:
+        """See `StoredModel`."""
+        return RunConfig.load(self._run)
+
+    @functools.cached_property
+    def checkpoint(self) -> dict[str, Any]:
+        """See `StoredModel`."""
+        return identity(self.version)
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """See `StoredModel`."""
+        return self.record.problem.decoding_defaults
+
+    def files(self) -> list[Path]:
+        """See `StoredModel`."""
+        return [self.version]
+
+    def load(
+        self,
+        config: DecodeConfig,
+        ensemble: Sequence[str | Path] = (),
+        forbidden: Sequence[str] = (),
+    ) -> "KerasEngine":
+        """See `StoredModel`."""
+        # Before TensorFlow is imported: a training may replace or remove it meanwhile.
+        checkpoint = self.checkpoint["checkpoint"]
+        engine = unloaded_engine(self.record, config, ensemble, forbidden)
+        from t2t_keras.training.checkpoints import load_weights
+
+        load_weights(engine.models[0], checkpoint)
+        return engine
+
+    def share_cores(self, config: DecodeConfig) -> None:
+        """See `StoredModel`."""
+        from t2t_keras.decoding.keras_engine import share_cores
+
+        share_cores(config)
+
+
+def unloaded_engine(
+    record: RunConfig,
+    config: DecodeConfig,
+    ensemble: Sequence[str | Path] = (),
+    forbidden: Sequence[str] = (),
+) -> "KerasEngine":
+    """Returns an engine of a run whose first model has no weights yet.
+
+    Raises:
+      UserError: see `Translator.from_run`.
+    """
+    import keras
+
+    if keras.backend.backend() != "tensorflow":
+        raise UserError(
+            f"Translating needs TensorFlow, got KERAS_BACKEND={keras.backend.backend()}. Leave "
+            f"it unset.",
+            code="other_backend",
+        )
+    from t2t_keras.decoding.keras_engine import KerasEngine
+    from t2t_keras.training.checkpoints import load_ensemble_model
+
+    dtype = config.weights_dtype
+    models = [record.make_model(dtype, loaded=True)]
+    models += [load_ensemble_model(path, record.vocabulary, dtype) for path in ensemble]
+    return KerasEngine(models, record.vocabulary, config, forbidden)
+
+
+ENGINES.add(StoredRun, KERAS)
