@@ -78,8 +78,8 @@ def span_weights(
     source: Sequence[str],
     target: Sequence[str],
     attention: np.ndarray,
-    source_spans: Sequence[tuple[str, Sequence[tuple[int, int]]]],
-    target_spans: Sequence[tuple[str, Sequence[tuple[int, int]]]],
+    source_spans: tuple[str, Sequence[tuple[int, int]]],
+    target_spans: tuple[str, Sequence[tuple[int, int]]],
 ) -> np.ndarray:
     """Returns the attention of spans of a translation to spans of its source.
 

@@ -79,7 +79,8 @@ class TranslationMemory:
             with reading(path) as stream:
                 units = translation_units(stream, str(path), (source, target), keep_lines=True)
                 return cls(
-                    tuple(side.decode("utf-8", "replace") for side in sides) for sides in units
+                    (text.decode("utf-8", "replace"), translation.decode("utf-8", "replace"))
+                    for text, translation in units
                 )
         document = read_document(path, source, target)
         memory = cls((), (unit for unit in document.units if unit.is_translated))

@@ -2,10 +2,11 @@
 
 import collections
 import dataclasses
+import functools
 import itertools
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from t2t_keras.workbench.documents.document import Document, Piece, Suggestion, 
 from t2t_keras.workbench.documents.memory import TranslationMemory
 from t2t_keras.workbench.documents.reading import EXTENSIONS, read_document, translated_name
 from t2t_keras.workbench.documents.segments import Segment, laid_out, segmented
+from t2t_keras.workbench.markup.translator import MarkupTranslator
 from t2t_keras.workbench.placeholders import has_words
 
 # Texts that are translated together: more would only make the bar jump.
@@ -58,8 +60,7 @@ class Report:
         return ", ".join(counts)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Found:
+class _Translation(NamedTuple):
     """A translation, how sure the model is of it, and whether placeholders were broken."""
 
     text: str
@@ -68,12 +69,12 @@ class _Found:
 
 
 # By format and text.
-_Translations = dict[tuple[str, str], _Found | None]
+_Translations = dict[tuple[str, str], _Translation]
 
 
 def translate_document(
     document: Document,
-    translator,
+    translator: MarkupTranslator,
     everything: bool = False,
     memory: TranslationMemory | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
@@ -87,7 +88,7 @@ def translate_document(
 
     Args:
       document: what `read_document` returned; `save` then writes it.
-      translator: a `MarkupTranslator`.
+      translator: of text and markup.
       everything: also translate anew what is translated.
       memory: what it has is taken, what is similar is suggested.
       progress: takes the number of sentences that are done, and of all.
@@ -101,15 +102,13 @@ def translate_document(
     pending = [unit for unit in document.units if everything or not unit.is_translated]
     kept = len(document.units) - len(pending)
     jobs = [_Job(unit, document.languages[0], memory) for unit in pending]
-    translations: _Translations = dict.fromkeys(
-        (job.unit.format, text) for job in jobs for text in job.missing
-    )
     fuzzy = 0
     for job in jobs:
-        if memory and job.missing and (found := memory.fuzzy(job.unit.source, least)):
-            job.unit.suggestions = [Suggestion(*found)]
+        if memory and job.missing and (similar := memory.fuzzy(job.unit.source, least)):
+            job.unit.suggestions = [Suggestion(*similar)]
             fuzzy += 1
-    _translate(translations, translator, confidence, progress)
+    missing = dict.fromkeys((job.unit.format, text) for job in jobs for text in job.missing)
+    translations = _translate(missing, translator, confidence, progress)
     broken = sum(job.finish(translations, final) for job in jobs)
     known = sum(job.unit.match == "exact" for job in jobs)
     unsafe = sum(unit.is_unsafe for unit in pending)
@@ -136,11 +135,12 @@ class _Job:
                 else:
                     parts = segmented(piece.text, language, is_plain, unit.keeps_lines)
                     self.pieces.append((parts, piece.written))
-            for segment in self.segments() if memory and unit.format == "text" else ():
-                # Look up wrapped sentences and groups of sentences as a whole and one by one.
-                for each in (segment.line, *segment.sentences):
-                    if (target := memory.exact(each, *place)) is not None:
-                        self.known[each] = target
+            if memory and unit.format == "text":
+                for segment in self.segments():
+                    # Look up wrapped sentences and groups of sentences as a whole and one by one.
+                    for source in (segment.line, *segment.sentences):
+                        if (target := memory.exact(source, *place)) is not None:
+                            self.known[source] = target
         self.missing = list(self._missing())
 
     def segments(self) -> Iterator[Segment]:
@@ -160,20 +160,19 @@ class _Job:
         if self.whole is not None:
             self.unit.set(_in_space_of(self.unit.source, self.whole), "exact", 1.0, final)
             return False
-        found = [translations[self.unit.format, text] for text in self.missing]
-        texts = {text: each.text for text, each in zip(self.missing, found, strict=True)}
-        texts |= self.known
+        new = {text: translations[self.unit.format, text] for text in self.missing}
+        texts = {text: translation.text for text, translation in new.items()} | self.known
         text = "".join(written(laid_out(parts, texts)) for parts, written in self.pieces)
         if self.unit.format != "text" and _letters(text) == _letters(self.unit.source):
             # Keep its tags and its white space.
             text = self.unit.source
-        if self.known and not found:
+        if self.known and not new:
             self.unit.set(text, "exact", 1.0, final)
             return False
-        sure = [each.confidence for each in found if each.confidence is not None]
+        confidences = [line.confidence for line in new.values() if line.confidence is not None]
         # A text is as good as its worst sentence.
-        self.unit.set(text, "machine", min(sure, default=None), final)
-        return any(each.is_broken for each in found)
+        self.unit.set(text, "machine", min(confidences, default=None), final)
+        return any(line.is_broken for line in new.values())
 
 
 def _letters(markup: str) -> str:
@@ -181,19 +180,24 @@ def _letters(markup: str) -> str:
     return _TAG_OR_SPACE.sub("", markup)
 
 
-def _translate(translations: _Translations, translator, confidence: bool, progress) -> None:
-    """Translates what is the key of each entry."""
+def _translate(
+    missing: Collection[tuple[str, str]],
+    translator: MarkupTranslator,
+    confidence: bool,
+    progress: Callable[[int, int], object],
+) -> _Translations:
+    """Returns the translations of texts, each given as (format, text)."""
+    translations: _Translations = {}
     kinds = collections.defaultdict(list)
-    for kind, text in translations:
+    for kind, text in missing:
         kinds[kind].append(text)
-    done = 0
     for kind, texts in kinds.items():
         for start in range(0, len(texts), _AT_ONCE):
             chunk = texts[start : start + _AT_ONCE]
             # Markup is normalised where its text is read: tags and attributes stay as they are.
             sent = list(map(normalized, chunk)) if kind == "text" else chunk
             translated = translator.translate(sent, format=kind)
-            certainties = [None] * len(chunk)
+            certainties: list[float | None] = [None] * len(chunk)
             if confidence and kind == "text":
                 from t2t_keras.decoding.confidence import confidences
 
@@ -203,12 +207,12 @@ def _translate(translations: _Translations, translator, confidence: bool, progre
             for text, line, result, certainty in zip(
                 chunk, sent, translated, certainties, strict=True
             ):
-                is_broken = "placeholders" in result.notes
                 # An unchanged text keeps the spelling of the document.
                 translation = text if result.text == line else result.text
-                translations[kind, text] = _Found(translation, certainty, is_broken)
-            done += len(chunk)
-            progress(done, len(translations))
+                is_broken = "placeholders" in result.notes
+                translations[kind, text] = _Translation(translation, certainty, is_broken)
+            progress(len(translations), len(missing))
+    return translations
 
 
 def _in_space_of(text: str, other: str) -> str:
@@ -272,19 +276,25 @@ def planned(paths: Sequence[str | Path], reads: Sequence[str | Path] = ()) -> Pl
 
 def translate_files(
     plan: Plan,
-    translator,
+    translator: MarkupTranslator,
     languages: tuple[str, str] = ("", ""),
     memory: str | Path = "",
-    **options,
+    everything: bool = False,
+    final: bool = False,
+    least: float = 0.75,
+    confidence: bool = False,
 ) -> int:
     """Translates files and prints what was done to each; returns how many could not be translated.
 
     Args:
       plan: what `planned` returned.
-      translator: a `MarkupTranslator`.
+      translator: of text and markup.
       languages: codes of source and target, "" = those of the translator's problem.
       memory: file of a translation memory, "" = none.
-      options: as of `translate_document`.
+      everything: see `translate_document`, as for all that follow.
+      final: see there.
+      least: see there.
+      confidence: see there.
 
     Raises:
       UserError: the only file, or the memory, cannot be read; or the problem is not of plain text.
@@ -300,9 +310,10 @@ def translate_files(
     for path, output in plan.files:
         try:
             document = read_document(path, source, target)
-            with _Bar() as bar:
+            with LineProgress(None, 0) as bar:
+                show = functools.partial(_show, bar)
                 report = translate_document(
-                    document, translator, memory=known, progress=bar.show, **options
+                    document, translator, everything, known, show, final, least, confidence
                 )
             document.save(output)
         except UserError as error:
@@ -328,16 +339,7 @@ def _language(side: str, requested: str, trained: str) -> str:
     return requested or trained
 
 
-class _Bar:
-    """A bar that learns how many lines there are with the first of them."""
-
-    def __enter__(self) -> "_Bar":
-        self.bar = LineProgress(None, 0)
-        return self
-
-    def __exit__(self, *error) -> None:
-        self.bar.close()
-
-    def show(self, done: int, total: int) -> None:
-        self.bar.total = total
-        self.bar.update(done - self.bar.n)
+def _show(bar: LineProgress, done: int, total: int) -> None:
+    """Shows how many lines are done; the bar learns their total with the first of them."""
+    bar.total = total
+    bar.update(done - bar.n)

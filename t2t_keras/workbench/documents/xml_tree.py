@@ -106,10 +106,8 @@ def walk(
         of attributes.
     """
     walker = _Walker(path, text, frozenset(whole), opened, closed, texts)
-    parser = expat.ParserCreate("utf-8", SEPARATOR)
-    walker.attach(parser)
     try:
-        parser.Parse(walker.data, True)
+        walker.parser.Parse(walker.data, True)
     except expat.ExpatError as error:
         raise UserError(
             f"{path}:{error.lineno}: not well-formed XML at column {error.offset + 1} "
@@ -121,16 +119,22 @@ def walk(
 class _Walker:
     """The handlers of a parser."""
 
-    def __init__(self, path: Path, file: str, whole, opened, closed, texts):
+    def __init__(
+        self,
+        path: Path,
+        file: str,
+        whole: Collection[str],
+        opened: Callable[[Element], object],
+        closed: Callable[[Element], object],
+        texts: Callable[[str], object],
+    ):
         self.path, self.file, self.data = path, file, file.encode()
         self.whole, self.opened, self.closed, self.texts = whole, opened, closed, texts
         self.stack: list[Element] = []
         self.namespaces: dict[str, str] = {}
         self.kept = 0  # depth of the outermost element of `whole`, 0 = outside
         self.byte = self.character = 0  # the same place in `data` and in `file`
-
-    def attach(self, parser) -> None:
-        self.parser = parser
+        self.parser = parser = expat.ParserCreate("utf-8", SEPARATOR)
         parser.StartElementHandler = self.start
         parser.EndElementHandler = self.end
         parser.CharacterDataHandler = self.text
@@ -158,7 +162,8 @@ class _Walker:
             )
         namespace, _, local = name.rpartition(SEPARATOR)
         namespace = self.namespaces.setdefault(namespace, namespace)
-        tag_end = _TAG.match(self.file, position).end()
+        tag = _TAG.match(self.file, position)
+        tag_end = tag.end() if tag else position  # The parser has read the tag: it is there.
         element = Element(self.file, local, namespace, attributes, position, tag_end)
         if self.kept:
             self.stack[-1].items.append(element)
@@ -192,14 +197,16 @@ class _Walker:
         if not is_parameter:
             self.text(f"&{name};")
 
-    def entity(self, name: str, *others) -> None:
+    def entity(self, name: str, *others: object) -> None:
         raise UserError(
             f"{self.path} declares the entity '{name}', which could attack the reader. Take "
             f"the declaration out.",
             code="unsafe_xml",
         )
 
-    def attribute(self, element: str, name: str, kind: str, default: str | None, *others) -> None:
+    def attribute(
+        self, element: str, name: str, kind: str, default: str | None, is_required: bool
+    ) -> None:
         if default is not None:
             raise UserError(
                 f"{self.path} declares a default of the attribute '{name}', which could "

@@ -98,6 +98,10 @@ def tree_of(
 # it has a word.
 _Level = tuple[int, int, bool]
 _State = tuple[_Level, ...]
+# Through a mark: the state after it, the number of its node, and whether it closes the node.
+_Step = tuple[_State, int, bool]
+# By state, the steps through marks, and the state that a word leads to.
+_States = dict[_State, tuple[list[_Step], _State | None]]
 
 
 class Placer:
@@ -144,9 +148,9 @@ class Placer:
             return
         self._gains = [self._gain(node) for node in self._nodes]
         self._bonuses = {
-            number: self._bonus(node)
+            number: self._bonus(node, node.mark)
             for number, node in enumerate(self._nodes)
-            if not node.is_element
+            if node.mark and node.mark.kind == LONE
         }
         order = [self._mean_place(number) for number in range(len(self._nodes))]
         self._in_order = [
@@ -165,7 +169,7 @@ class Placer:
             return np.where(alike, gains + 4, _NEVER)
         return gains
 
-    def _bonus(self, node: Node) -> np.ndarray:
+    def _bonus(self, node: Node, mark: Mark) -> np.ndarray:
         """Returns how well a mark without text stands in each gap: float [target units + 1]."""
         before, after = np.zeros(self._count + 1), np.zeros(self._count + 1)
         sources = self._agreement.shape[1]
@@ -177,8 +181,8 @@ class Placer:
             after[:-1] = self._agreement[:, node.first]
         else:
             after[-1] = 1
-        left = _APART if node.mark.space_before and not node.mark.space_after else _ADJOINS
-        right = _APART if node.mark.space_after and not node.mark.space_before else _ADJOINS
+        left = _APART if mark.space_before and not mark.space_after else _ADJOINS
+        right = _APART if mark.space_after and not mark.space_before else _ADJOINS
         return left * before + right * after
 
     def _mean_place(self, number: int) -> float:
@@ -196,22 +200,23 @@ class Placer:
         siblings = max(map(len, self._children))
         orders = (True, False) if siblings <= _MOST_SIBLINGS else (False,)
         for any_order, must_have_words in itertools.product(orders, (True, False)):
-            states = self._is_small and self._states(any_order, must_have_words)
+            states = self._states(any_order, must_have_words) if self._is_small else None
             if states and len(states) * self._count <= _MOST_STEPS:
                 placement = self._best(states, must_have_words)
                 if placement is not None:
                     return placement
         return self._in_proportion()
 
-    def _states(self, any_order: bool, must_have_words: bool):
-        """Returns, by state, the states that a mark leads to, and the one that a word leads to.
+    def _states(self, any_order: bool, must_have_words: bool) -> _States | None:
+        """Returns the states in the order in which marks lead from one to the other.
 
-        In the order in which marks lead from one to the other; None if there are too many.
+        Returns None if there are too many.
         """
         begin: _State = tuple((number, 0, number == 0) for number in self._began)
-        steps_of: dict[_State, tuple[list, _State | None]] = {}
+        steps_of: _States = {}
         # A mark adds one to the marks that are out, a word none: so states come in order.
-        waves, pending = {0: {begin: None}}, 0
+        waves: dict[int, dict[_State, None]] = {0: {begin: None}}
+        pending = 0
         while pending in waves:
             wave = list(waves[pending])
             for state in wave:
@@ -232,10 +237,11 @@ class Placer:
             pending += 1
         return steps_of
 
-    def _steps(self, state: _State, any_order: bool, must_have_words: bool):
-        """Returns (state, number of the node, whether it closes) for each mark that may come."""
+    def _steps(self, state: _State, any_order: bool, must_have_words: bool) -> list[_Step]:
+        """Returns the step of each mark that may come."""
         number, done, has_word = state[-1]
-        children, steps = self._children[number], []
+        children = self._children[number]
+        steps: list[_Step] = []
         if any_order:
             open_children = [i for i in range(len(children)) if not done >> i & 1]
         else:
@@ -262,7 +268,7 @@ class Placer:
             return None
         return tuple((node, done, True) for node, done, _ in state)
 
-    def _best(self, states, must_have_words: bool) -> Placement | None:
+    def _best(self, states: _States, must_have_words: bool) -> Placement | None:
         numbers = {state: number for number, state in enumerate(states)}
         gains = np.array(
             [
@@ -289,7 +295,8 @@ class Placer:
             came_by_mark.append(by_mark)
             if gap == self._count:
                 break
-            following_scores, by_word = np.full(len(states), -np.inf), {}
+            following_scores = np.full(len(states), -np.inf)
+            by_word: dict[int, int] = {}
             for state, (_, with_word) in states.items():
                 number = numbers[state]
                 if with_word is None or scores[number] == -np.inf:
@@ -332,8 +339,15 @@ class Placer:
                 return False
         return True
 
-    def _traced(self, state: int, came_by_mark, came_by_word) -> Placement:
-        placed, gap = [], self._count
+    def _traced(
+        self,
+        state: int,
+        came_by_mark: Sequence[dict[int, tuple[int, int, bool]]],
+        came_by_word: Sequence[dict[int, int]],
+    ) -> Placement:
+        """Returns the placement that led to a state; both sequences have an item for each gap."""
+        placed: Placement = []
+        gap = self._count
         while gap > 0 or state in came_by_mark[0]:
             if state in came_by_mark[gap]:
                 state, number, closes = came_by_mark[gap][state]
@@ -349,15 +363,15 @@ class Placer:
     def _in_proportion(self) -> Placement:
         placed: Placement = []
         scale = self._count / max(self._agreement.shape[1], 1)
-        pending: list[tuple[Node, bool]] = [(self._nodes[0], False)]
+        pending: list[Node | tuple[int, Mark]] = [self._nodes[0]]
         while pending:
-            node, closes = pending.pop()
-            if closes:
-                placed.append((round(node.last * scale), node.close))
+            node = pending.pop()
+            if isinstance(node, tuple):
+                placed.append(node)
                 continue
             if node.mark is not None:
                 placed.append((round(node.first * scale), node.mark))
             if node.close is not None:
-                pending.append((node, True))
-            pending += [(child, False) for child in node.children[::-1]]
+                pending.append((round(node.last * scale), node.close))
+            pending += node.children[::-1]
         return placed

@@ -117,7 +117,7 @@ def read_fragment(
     reader = Reader(text, format == "html", blocks, keep)
     if outline and format == "xml":
         reader.divide_by_outline(inline)
-    return Fragment(tuple(reader.pieces()), tuple(reader.notes))
+    return Fragment(tuple(reader.pieces()), tuple(map(tuple, reader.notes)))
 
 
 class Reader:
@@ -159,7 +159,7 @@ class Reader:
         while number < len(self.tokens):
             token = self.tokens[number]
             if token.name == "svg" and token.kind == OPENING:
-                end = max(end, self.ends[number] or 0)
+                end = max(end, self.ends[number])
             elif number < end and token.name in SVG_TEXTS and self.ends[number]:
                 after = self.ends[number]
                 self._dividing[number] = self._dividing[after - 1] = True
@@ -252,7 +252,7 @@ class Reader:
         if token.name in _INDICES and self._is_index(number, end):
             inside = self.tokens[number:end]
             raw = "".join(token.raw for token in inside)
-            return Atom(raw, Mark(LONE, raw), None, self._visible(inside))
+            return Atom(raw, self._visible(inside), Mark(LONE, raw))
         if self._is_empty(number, end):
             return self._as_one(number, end)
         if not in_note and (is_note(token, self._is_html) or self._is_sentence(number, end)):
@@ -283,16 +283,16 @@ class Reader:
         pieces = list(self._read(number, end, in_note=True))
         self._atoms, self._spelled, self._last = outside
         if not any(isinstance(piece, Segment) for piece in pieces):
-            raw = "".join(pieces)
+            raw = _joined(pieces, iter(()))
         else:
             raw = f"\ud800{len(self.notes)}\udfff"
             self.notes.append(pieces)
-        return Atom(raw, Mark(LONE, raw))
+        return Atom(raw, mark=Mark(LONE, raw))
 
     def _append(self, atom: Atom) -> None:
         self._atoms.append(atom)
         if not atom.mark:
-            self._last = "" if atom.characters.is_space else atom.raw[-1:]
+            self._last = "" if atom.is_space else atom.raw[-1:]
         elif atom.text:
             self._last = atom.text[-1]
         elif atom.mark.is_space:
@@ -304,7 +304,8 @@ class Reader:
     def _as_one(self, number: int, end: int) -> Atom:
         inside = self.tokens[number:end]
         raw = "".join(token.raw for token in inside)
-        return Atom(raw, Mark(LONE, raw, is_space=any(token.kind == TEXT for token in inside)))
+        is_space = any(token.kind == TEXT for token in inside)
+        return Atom(raw, mark=Mark(LONE, raw, is_space=is_space))
 
     def _divides(self, token: Token) -> bool:
         if token.kind == TEXT:
@@ -339,10 +340,11 @@ class Reader:
     def _tag(self, number: int, token: Token) -> Atom:
         partner = self._partners[number]
         if partner is None:
-            return Atom(token.raw, Mark(LONE, token.raw, is_space=parts_words(token.raw)))
-        kind = OPEN if number < partner else CLOSE
-        mark = Mark(kind, token.raw, min(number, partner), is_look=is_for_looks(token))
-        return Atom(token.raw, mark)
+            mark = Mark(LONE, token.raw, is_space=parts_words(token.raw))
+        else:
+            kind = OPEN if number < partner else CLOSE
+            mark = Mark(kind, token.raw, min(number, partner), is_look=is_for_looks(token))
+        return Atom(token.raw, mark=mark)
 
     def _kept(self, number: int, end: int) -> Iterator[Segment | str]:
         inside = self.tokens[number:end]
@@ -352,9 +354,9 @@ class Reader:
             return
         text = self._visible(inside)
         if 0 < len(text) <= _MOST_KEPT_CHARACTERS and len(text.split()) <= _MOST_KEPT_WORDS:
-            self._atoms.append(Atom(raw, Mark(KEPT, raw), None, text))
+            self._atoms.append(Atom(raw, text, Mark(KEPT, raw)))
         else:
-            self._atoms.append(Atom(raw, Mark(LONE, raw)))
+            self._atoms.append(Atom(raw, mark=Mark(LONE, raw)))
 
     def _visible(self, tokens: Sequence[Token]) -> str:
         parts = []
@@ -367,8 +369,9 @@ class Reader:
 
 
 def _atom(characters: Characters) -> Atom:
+    raw, text = characters.raw, characters.text
     if not characters.is_kept:
-        return Atom(characters.raw, None, characters)
-    if characters.text.strip():
-        return Atom(characters.raw, Mark(KEPT, characters.raw), None, characters.text)
-    return Atom(characters.raw, Mark(LONE, characters.raw, is_space=bool(characters.text)))
+        return Atom(raw, text, is_space=characters.is_space)
+    if text.strip():
+        return Atom(raw, text, Mark(KEPT, raw))
+    return Atom(raw, mark=Mark(LONE, raw, is_space=bool(text)))

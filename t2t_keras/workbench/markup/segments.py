@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import NamedTuple
 
-from t2t_keras.workbench.markup.characters import Characters
 from t2t_keras.workbench.placeholders import find
 
 # Kinds of marks.
@@ -51,12 +50,19 @@ class Mark:
 
 
 class Atom(NamedTuple):
-    """A mark, or some characters."""
+    """A mark, or some characters.
+
+    Attributes:
+      raw: as it stands in the markup.
+      text: what a reader sees; of a mark, that of a KEPT one or of an index such as <sup>2</sup>.
+      mark: None = characters.
+      is_space: whether it is characters, and white space.
+    """
 
     raw: str
+    text: str = ""
     mark: Mark | None = None
-    characters: Characters | None = None
-    text: str = ""  # that of a KEPT mark, or of an index such as <sup>2</sup>
+    is_space: bool = False
 
     @property
     def is_index(self) -> bool:
@@ -66,9 +72,7 @@ class Atom(NamedTuple):
     @property
     def is_text(self) -> bool:
         """Whether there is something to read."""
-        if self.mark:
-            return self.mark.kind == KEPT
-        return not self.characters.is_space
+        return self.mark.kind == KEPT if self.mark else not self.is_space
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +103,7 @@ class Segment:
 
 def segment_of(atoms: Sequence[Atom], spelled: Mapping[str, str], is_html: bool) -> Segment | str:
     """Returns a segment of atoms, or their markup if it has no letters."""
-    if not any(_has_letters(atom) for atom in atoms):
+    if not any(not atom.mark and any(map(str.isalpha, atom.text)) for atom in atoms):
         return "".join(atom.raw for atom in atoms)
     atoms = _with_formulas(atoms)
     first, last = _core(atoms)
@@ -115,21 +119,19 @@ def segment_of(atoms: Sequence[Atom], spelled: Mapping[str, str], is_html: bool)
 def _with_divisions(atoms: Sequence[Atom]) -> list[Atom]:
     """Returns atoms in which tags act as spaces between words that a reader sees apart."""
     atoms = list(atoms)
-    before, tags = "", []  # The last characters, and numbers of the tags after them.
+    before, last = "", 0  # The last characters, and the number of the last tag after them.
+    marks: list[Mark] = []  # Those tags.
     for number, atom in enumerate(atoms):
         if atom.mark and atom.mark.kind in (OPEN, CLOSE):
-            tags.append(number)
+            marks.append(atom.mark)
+            last = number
         elif atom.is_text:
-            text = atom.text if atom.mark else atom.characters.text
-            marks = [atoms[tag].mark for tag in tags]
-            if before and tags and text and _is_divided(before, marks, text):
-                last = tags[-1]
-                atoms[last] = atoms[last]._replace(
-                    mark=dataclasses.replace(marks[-1], is_space=True)
-                )
-            before, tags = text, []
+            if before and marks and atom.text and _is_divided(before, marks, atom.text):
+                mark = dataclasses.replace(marks[-1], is_space=True)
+                atoms[last] = atoms[last]._replace(mark=mark)
+            before, marks = atom.text, []
         elif not atom.mark or atom.mark.is_space:
-            before, tags = "", []
+            before, marks = "", []
     return atoms
 
 
@@ -174,17 +176,17 @@ def _with_kept_placeholders(
             continue
         parts, position = [], each.start
         for mark in inside:
-            parts += [_raw(text, position, mark.start, raws), mark.lead, mark.raw]
+            parts += [raw_between(text, position, mark.start, raws), mark.lead, mark.raw]
             position = mark.end
-        raw = "".join([*parts, _raw(text, position, each.end, raws)])
+        raw = "".join([*parts, raw_between(text, position, each.end, raws)])
         merged.append(Mark(KEPT, raw, start=each.start, end=each.end))
         for place in range(each.start, each.end):
             raws.pop(place, None)
     return merged + marks[number:]
 
 
-def _raw(text: str, start: int, end: int, raws: Mapping[int, tuple[int, str]]) -> str:
-    """Returns part of a text as written in the markup."""
+def raw_between(text: str, start: int, end: int, raws: Mapping[int, tuple[int, str]]) -> str:
+    """Returns part of a text as written in the markup, see `Segment.raws`."""
     parts = []
     while start < end:
         start, raw = raws.get(start, (start + 1, text[start]))
@@ -196,7 +198,7 @@ def _with_formulas(atoms: Sequence[Atom]) -> list[Atom]:
     """Returns atoms with a kept piece for each word that continues after an index, such as H₂O."""
     if not any(atom.is_index for atom in atoms):
         return list(atoms)
-    divided = itertools.chain.from_iterable(map(_divided, atoms))
+    divided = itertools.chain.from_iterable(map(_words, atoms))
     runs = [list(run) for _, run in itertools.groupby(divided, _is_in_word)]
     merged: list[Atom] = []
     for number, run in enumerate(runs):
@@ -205,38 +207,25 @@ def _with_formulas(atoms: Sequence[Atom]) -> list[Atom]:
             atom.is_index and not other.is_index for atom, other in itertools.pairwise(run)
         )
         goes_on |= run[-1].is_index and any(
-            _HYPHENED.match(_plain(following[0])) for following in after
+            _HYPHENED.match(following[0].text) for following in after
         )
-        begins = not run[0].mark and all(
-            _BEFORE_WORD.search(_plain(following)) for following in before
-        )
+        begins = not run[0].mark and all(_BEFORE_WORD.search(atom.text) for atom in before)
         if _is_in_word(run[0]) and goes_on and begins:
-            raw, text = "".join(atom.raw for atom in run), "".join(map(_plain, run))
-            run = [Atom(raw, Mark(KEPT, raw), None, text)]
+            raw, text = "".join(atom.raw for atom in run), "".join(atom.text for atom in run)
+            run = [Atom(raw, text, Mark(KEPT, raw))]
         merged += run
     return merged
 
 
 def _is_in_word(atom: Atom) -> bool:
-    text = _plain(atom)
-    return atom.is_index or (not atom.mark and text.isascii() and text.isalnum())
+    return atom.is_index or (not atom.mark and atom.text.isascii() and atom.text.isalnum())
 
 
-def _plain(atom: Atom) -> str:
-    return atom.characters.text if atom.characters else atom.text
-
-
-def _divided(atom: Atom) -> list[Atom]:
-    """Returns its words and what is between them."""
-    characters = atom.characters
-    if not characters or characters.raw != characters.text:
+def _words(atom: Atom) -> list[Atom]:
+    """Returns the words of an atom and what is between them."""
+    if atom.mark or atom.raw != atom.text:
         return [atom]
-    return [Atom(part, None, characters._replace(raw=part, text=part)) for part in _WORDS(atom.raw)]
-
-
-def _has_letters(atom: Atom) -> bool:
-    characters = atom.characters
-    return bool(characters) and not characters.is_kept and any(map(str.isalpha, characters.text))
+    return [atom._replace(raw=part, text=part) for part in _WORDS(atom.raw)]
 
 
 def _core(atoms: Sequence[Atom]) -> tuple[int, int]:
@@ -271,16 +260,15 @@ def _text_and_marks(
     size, space = 0, False  # Whether the text needs a space,
     lead, is_white = "", False  # and whether it is white space that says so, and which.
     for atom in atoms:
-        if atom.characters and atom.characters.is_space:
+        if atom.is_space:
             space = is_white = size > 0
             lead += atom.raw
             for number in waiting:
                 marks[number] = dataclasses.replace(marks[number], space_after=True)
             waiting = []
             continue
-        if atom.is_text:
-            content = atom.text if atom.mark else atom.characters.text
-            if content and (space or lead):
+        if not (mark := atom.mark) or mark.kind == KEPT:
+            if atom.text and (space or lead):
                 # The text does not begin with a space.
                 parts.append(" " * space)
                 if lead != " " * space:
@@ -288,19 +276,19 @@ def _text_and_marks(
                 size += space
                 space = False
             lead, is_white = "", False
-            start, size = size, size + len(content)
-            parts.append(content)
+            start, size = size, size + len(atom.text)
+            parts.append(atom.text)
             waiting = []
-            if atom.mark:
-                marks.append(dataclasses.replace(atom.mark, start=start, end=size))
-            elif content != atom.raw:
+            if mark:
+                marks.append(dataclasses.replace(mark, start=start, end=size))
+            elif atom.text != atom.raw:
                 raws[start] = size, atom.raw
             continue
-        place = dict(start=size, end=size, space_before=is_white, lead=lead)
-        mark = dataclasses.replace(atom.mark, **place)
-        lead = ""
         waiting.append(len(marks))
-        marks.append(mark)
+        marks.append(
+            dataclasses.replace(mark, start=size, end=size, space_before=is_white, lead=lead)
+        )
+        lead = ""
         if mark.is_space:
             space = size > 0
     return "".join(parts), marks, raws

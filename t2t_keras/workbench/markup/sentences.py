@@ -5,7 +5,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from t2t_keras.workbench.markup.segments import CLOSE, KEPT, LONE, Mark, Segment
+from t2t_keras.workbench.markup.segments import CLOSE, KEPT, LONE, Mark, Segment, raw_between
 from t2t_keras.workbench.markup.translated import Span
 from t2t_keras.workbench.placeholders.finding import piece_at
 
@@ -43,7 +43,8 @@ def kept_in(text: str, marks: Sequence[Mark]) -> tuple[str, ...]:
 
 def divide(segment: Segment, split: Callable[[str], Sequence[str]]) -> list[Sentence]:
     """Returns the sentences of a segment, never divided inside a kept piece."""
-    spans, position = [], 0
+    spans: list[Span] = []
+    position = 0
     kept = [(mark.start, mark.end) for mark in segment.marks if mark.kind == KEPT]
 
     def is_within(place: int) -> bool:
@@ -57,22 +58,20 @@ def divide(segment: Segment, split: Callable[[str], Sequence[str]]) -> list[Sent
             spans[-1] = spans[-1][0], position
         else:
             spans.append((start, position))
-    sentences = [[] for _ in spans]
+    sentences: list[list[Mark]] = [[] for _ in spans]
     number = 0
     for mark in segment.marks:
         while number + 1 < len(spans) and _is_of_next(mark, spans[number][1], spans[number + 1][0]):
             number += 1
         start, end = spans[number]
-        places = (min(max(place, start), end) - start for place in (mark.start, mark.end))
-        sentences[number].append(
-            dataclasses.replace(mark, **dict(zip(("start", "end"), places, strict=True)))
-        )
+        first, last = (min(max(place, start), end) - start for place in (mark.start, mark.end))
+        sentences[number].append(dataclasses.replace(mark, start=first, end=last))
     raws = _raws_of_sentences(segment, spans)
     divided: list[Sentence] = []
     for number, ((start, end), marks) in enumerate(zip(spans, sentences, strict=True)):
         space, is_apart = "", False
         if number:
-            space = _space_between(segment, spans[number - 1][1], start)
+            space = raw_between(segment.text, spans[number - 1][1], start, segment.raws)
             between = [mark for mark in divided[-1].marks if mark.start == len(divided[-1].text)]
             between += [mark for mark in marks if not mark.end]
             is_apart = bool(space or any(mark.lead for mark in between))
@@ -95,16 +94,6 @@ def _raws_of_sentences(segment: Segment, spans: Sequence[Span]) -> list[dict[int
         if end <= stop:
             raws[number][place - start] = end - start, raw
     return raws
-
-
-def _space_between(segment: Segment, end: int, start: int) -> str:
-    """Returns the white space between two sentences as written in the markup."""
-    parts = []
-    while end < start:
-        following, raw = segment.raws.get(end, (end + 1, segment.text[end]))
-        parts.append(raw)
-        end = following
-    return "".join(parts)
 
 
 def join_markup(sentences: Sequence[Sentence], texts: Iterable[str]) -> str:

@@ -247,10 +247,10 @@ def _xml_token(text: str, start: int) -> Token:
             content = text[start + len(begin) : stop]
             if begin == "<!--" and ("--" in content or content.endswith("-")):
                 raise malformed(text, start, "-- in a comment")
-            target = re.match(_NAME, content) if begin == "<?" else content is not None
-            declares = begin == "<?" and target and target[0].lower() == "xml"
-            if not target or (declares and start):
-                raise malformed(text, start, "a processing instruction that is none")
+            if begin == "<?":
+                target = re.match(_NAME, content)
+                if not target or (start and target[0].lower() == "xml"):
+                    raise malformed(text, start, "invalid processing instruction")
             return Token(OTHER, text[start : stop + len(end)], begin[1:])
     if text.startswith("<!DOCTYPE", start):
         return Token(OTHER, text[start : _doctype_end(text, start)], "!DOCTYPE")
@@ -293,10 +293,10 @@ def match_html(
     tokens: Sequence[Token],
     to_end: bool = False,
     ended_by: Mapping[str, Collection[str]] = _ENDED_BY,
-) -> tuple[list[int | None], list[int | None]]:
+) -> tuple[list[int | None], list[int]]:
     """Returns, for each token, that of the other tag of its element, and where the element ends.
 
-    That is the number of the token after it, None for what is not an opening tag. A tag that is
+    That is the number of the token after it, 0 for what is not an opening tag. A tag that is
     not closed, or closes nothing, has no other one; what the standard ends without a tag ends;
     at the end of all tokens only if they are read `to_end`, as a whole page.
 
@@ -306,7 +306,7 @@ def match_html(
       ended_by: the elements that end where one of others begins, with those others.
     """
     partners: list[int | None] = [None] * len(tokens)
-    ends: list[int | None] = [None] * len(tokens)
+    ends = [0] * len(tokens)
     opened: list[int] = []
     names: Counter = Counter()
 
@@ -334,7 +334,7 @@ def match_html(
     return partners, ends
 
 
-def match_xml(tokens: Sequence[Token], text: str) -> tuple[list[int | None], list[int | None]]:
+def match_xml(tokens: Sequence[Token], text: str) -> tuple[list[int | None], list[int]]:
     """Returns what `match_html` does; a `UserError` where tags do not match."""
     partners, ends = match_html(tokens, ended_by={})
     position, begun = 0, False

@@ -68,13 +68,12 @@ def agreement(
     for axis in (0, 1):
         totals = shares.sum(axis=axis, keepdims=True)
         shares = np.divide(shares, totals, out=np.zeros_like(shares), where=totals > 0)
-    places = shares @ np.arange(len(source_units)) if len(source_units) else np.zeros(0)
     columns: dict[str, list[int]] = {}
     for column in np.flatnonzero(signs[0] != ""):
         columns.setdefault(signs[0][column], []).append(int(column))
     for row in np.flatnonzero(signs[1] != ""):
         if alike := columns.get(signs[1][row]):
-            place = _expected_place(row, shares, places, len(target_units), len(source_units))
+            place = _expected_place(int(row), shares, len(source_units))
             number = bisect.bisect_left(alike, place)
             if number and (
                 number == len(alike) or place - alike[number - 1] <= alike[number] - place
@@ -91,16 +90,14 @@ def _sign(text: str) -> str:
     return '"' if text in _QUOTES else text.translate(_ALIKE)
 
 
-def _expected_place(
-    row: int, shares: np.ndarray, places: np.ndarray, rows: int, columns: int
-) -> float:
+def _expected_place(row: int, shares: np.ndarray, columns: int) -> float:
     """Returns where the source should have a sign: after what the word before it is of."""
     has_place = shares.sum(axis=1) > 0
     for step, offset in ((-1, 1), (1, -1)):
         neighbour = row + step
-        if 0 <= neighbour < rows and has_place[neighbour]:
+        if 0 <= neighbour < len(shares) and has_place[neighbour]:
             return float(shares[neighbour].argmax()) + offset
-    return (row + 0.5) / rows * columns
+    return (row + 0.5) / len(shares) * columns
 
 
 class Translated:
@@ -185,7 +182,7 @@ class Translated:
         for number, span in enumerate(self.source_units):
             firsts[number] = len(sources)
             sources += _divided(span, cuts[number] if number in stay else [])
-        parts = {}
+        parts: dict[int, int] = {}
         for number, span in enumerate(self.target_units):
             source = same.get(number)
             divided = _divided(span, cuts[source] if source is not None else [])
@@ -211,10 +208,11 @@ class Translated:
                 agreements[target] = 0.0
                 agreements[target, source] = 1.0
         texts = [self.translation[start:end] for start, end in self.target_units]
-        is_word = tuple(
-            [any(map(_is_of_word, text[start:end])) for start, end in some]
-            for text, some in self.texts_with_units()
+        source_words, target_words = (
+            [any(map(_is_of_word, text[start:end])) for start, end in units]
+            for text, units in self.texts_with_units()
         )
+        is_word = source_words, target_words
         return Placer(root, began, agreements, is_word, texts, self._kept).place()
 
     def _parts_of_words(self) -> Iterator[tuple[int, int]]:
@@ -237,7 +235,6 @@ class Translated:
             for place, run in itertools.groupby(
                 (mark for mark in self._marks if mark.kind != KEPT), lambda mark: mark.start
             )
-            for run in [list(run)]
         }
         breaks = self._breaks()
         parts, position, count = [], 0, len(self.target_units)
@@ -290,10 +287,11 @@ class Translated:
         text, after = self.translation[start:end], self.translation[end : end + 64]
         after = marks[0].lead + marks[0].raw if marks else after
         source = self._same.get(number)
-        is_same = source is not None and self.text[slice(*self.source_units[source])] == text
+        # The equal unit of the source; 0, 0 = there is none.
+        first, last = (0, 0) if source is None else self.source_units[source]
+        is_same = first < last and self.text[first:last] == text
         if is_same:
-            place, last = self.source_units[source]
-            raws = []
+            raws, place = [], first
             while place < last:
                 following, raw = self._raws.get(place, (place + 1, self.text[place]))
                 raws.append(raw)
@@ -373,16 +371,16 @@ def _gap(spans: Sequence[Span], place: int, opens: bool) -> int:
     return bisect.bisect_left(spans, place, key=lambda span: span[0])
 
 
-def _parts_words(before: Mark | None, mark: Mark) -> bool:
-    """Returns whether a mark replaces white space; a link does so only after another link."""
-    return mark.is_space and (mark.kind == LONE or (before is not None and before.kind == CLOSE))
-
-
 def _spaced(marks: Sequence[Mark], space: str, at_begin: bool, at_end: bool) -> list[str]:
     """Returns marks with the white space between them: after closing, before opening tags."""
     if not marks:
         return [space]
-    if any(_parts_words(*pair) for pair in itertools.pairwise([None, *marks])):
+    befores = ["", *(mark.kind for mark in marks)]
+    # A mark may replace white space; a link does so only after another link.
+    if any(
+        mark.is_space and (mark.kind == LONE or before == CLOSE)
+        for before, mark in zip(befores, marks, strict=False)
+    ):
         raws = [mark.raw + " " * (mark.space_after and mark is not marks[-1]) for mark in marks]
         before = " " * (marks[0].space_before and not at_begin)
         return [before, *raws, " " * (marks[-1].space_after and not at_end)]

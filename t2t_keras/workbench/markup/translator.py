@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 # Products of units of both sides beyond which the marks of a sentence stand in proportion.
 _MOST_WEIGHTS = 4_000_000
+_TextWithUnits = tuple[str, list[Span]]
 
 
 def translate_markup(
@@ -79,11 +80,12 @@ def translate_markup(
     number = 0
     while jobs:
         # Their sentences are translated together, but not those of a whole site.
-        batch, count = [], 0
+        batch: list[_Job] = []
+        count = 0
         while jobs and (not batch or count < translator.config.lines_at_once):
             batch.append(jobs.pop(0))
             count += len(batch[-1].sentences)
-        translations += _translated(translator, batch, number)
+        translations += _translated(translator, placeholders, batch, number)
         number += count
     return translations
 
@@ -131,19 +133,20 @@ class _Job:
 
 
 def _translated(
-    translator: "Translator", jobs: Sequence[_Job], first_number: int
+    translator: "Translator", placeholders: Placeholders, jobs: Sequence[_Job], first_number: int
 ) -> Iterator[Translation]:
+    """Yields the translations of jobs; `placeholders` is the translator's first stage."""
     pairs = [pair for job in jobs for pair in job.sentences]
-    [placeholders, *others] = translator.stages
-    lines = []
+    lines, shields = [], []
     for sentence, _ in pairs:
-        first = placeholders.prepare(normalized(sentence.text), sentence.kept)
-        rest = prepare(first.text, others)
-        lines.append(Line(sentence.text, [first, *rest.steps]))
+        shielded = placeholders.prepare(normalized(sentence.text), sentence.kept)
+        rest = prepare(shielded.text, translator.stages[1:])
+        lines.append(Line(sentence.text, [shielded, *rest.steps]))
+        shields.append(shielded.shield)
     translator.encode(lines, (), first_number)
     translator.search_lines(lines)
     num_ranks = max((len(part.hypotheses) for line in lines for part in line.parts), default=1)
-    ranks = [_of_rank(translator, rank, pairs, lines) for rank in range(num_ranks)]
+    ranks = [_of_rank(translator, rank, pairs, lines, shields) for rank in range(num_ranks)]
     first = 0
     for job in jobs:
         rows = slice(first, first + len(job.sentences))
@@ -168,13 +171,13 @@ def _of_rank(
     rank: int,
     pairs: Sequence[tuple[Sentence, Segment]],
     lines: Sequence[Line],
+    shields: Sequence[Shield],
 ) -> tuple[list[str], list[float]]:
     """Returns the hypothesis of a rank of each sentence as markup, or its last one; and scores."""
     chosen = [
         [part.hypotheses[min(rank, len(part.hypotheses) - 1)] for part in line.parts]
         for line in lines
     ]
-    shields = [line.steps[0].shield for line in lines]
     outputs = [" ".join(each.text for each in some) for some in chosen]
     restored = [line.restore(output, after=0) for line, output in zip(lines, outputs, strict=True)]
     translated = [
@@ -204,7 +207,7 @@ def _of_rank(
 def _spans_of_pairs(
     translator: "Translator",
     parts: Sequence[Part],
-    pairs: Sequence[tuple[tuple[str, Sequence], tuple[str, Sequence]]],
+    pairs: Sequence[tuple[_TextWithUnits, _TextWithUnits]],
 ) -> list[np.ndarray]:
     """Returns the attention of spans to spans, see `span_weights`.
 
@@ -215,20 +218,18 @@ def _spans_of_pairs(
     """
     tokenizer, sources = translator.tokenizer, [part.ids for part in parts]
     targets = encode_text([text for _, (text, _) in pairs], tokenizer)
-    found = [np.zeros([len(target), len(source)]) for (_, source), (_, target) in pairs]
+    weights = [np.zeros([len(target), len(source)]) for (_, source), (_, target) in pairs]
     if sources:
-        for number, weights in translator.engine.cross_attention(sources, targets):
+        for number, attention in translator.engine.cross_attention(sources, targets):
             pieces = (
                 tokenizer.source.pieces(sources[number]),
-                tokenizer.pieces(targets[number][: len(weights) + 1]),
+                tokenizer.pieces(targets[number][: len(attention) + 1]),
             )
-            found[number] = span_weights(*pieces, weights, *pairs[number])
-    return found
+            weights[number] = span_weights(*pieces, attention, *pairs[number])
+    return weights
 
 
-def _seen(
-    translated: Translated, part: Part
-) -> tuple[tuple[str, list[Span]], tuple[str, list[Span]]]:
+def _seen(translated: Translated, part: Part) -> tuple[_TextWithUnits, _TextWithUnits]:
     """Returns both texts as the model has them, each with its units; a hint is of its word."""
     (text, units), of_target = translated.texts_with_units()
     places = places_with_hints(part.source, len(text))

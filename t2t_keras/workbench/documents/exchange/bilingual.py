@@ -46,6 +46,11 @@ class Segment:
         name = f"{self._path}, {self.unit.context or 'a unit'}"
         return self.codes.restored(self.unit.target, name)
 
+    @property
+    def machine_quality(self) -> float | None:
+        """How good a machine's new translation is likely to be; None = unknown, or no machine's."""
+        return self.unit.quality if self.unit.match == "machine" else None
+
     def tag_name(self, name: str) -> str:
         """Returns a tag's name with the prefix of the source's."""
         return with_prefix(self.source, name)
@@ -98,7 +103,9 @@ def with_attributes(tag: str, **attributes: str) -> str:
     """
     for name, value in attributes.items():
         name = name.replace("_", "-")
-        tag = _ATTRIBUTE.sub(lambda match, name=name: "" if match[1] == name else match[0], tag)
+        old = next((match for match in _ATTRIBUTE.finditer(tag) if match[1] == name), None)
+        if old:
+            tag = tag[: old.start()] + tag[old.end() :]
         if value:
             end = "/>" if tag.endswith("/>") else ">"
             tag = f"{tag.removesuffix(end).rstrip()} {name}={quoteattr(value)}{end}"
@@ -107,11 +114,12 @@ def with_attributes(tag: str, **attributes: str) -> str:
 
 def with_prefix(element: Element, name: str) -> str:
     """Returns the name of a tag with the prefix that an element has."""
-    prefix, colon, _ = re.match(r"<([^\s/>]+)", element.tag)[1].rpartition(":")
+    prefix, colon, _ = re.split(r"[\s/>]", element.tag[1:], maxsplit=1)[0].rpartition(":")
     return f"{prefix}{colon}{name}"
 
 
 def space_before(element: Element) -> str:
     """Returns the line feed and the indentation of an element that begins a line, else ""."""
     before = element.file[max(element.start - 200, 0) : element.start]
-    return re.search(r"(?:\r?\n[ \t]*)?$", before)[0]
+    space = re.search(r"\r?\n[ \t]*$", before)
+    return space[0] if space else ""

@@ -120,8 +120,8 @@ def codes_of(element: Element, native: Mapping[str, str] | None = None) -> Codes
       element: that of a source or a target.
       native: the codes of XLIFF 2's originalData, by id.
     """
-    if all(isinstance(item, str) for item in element.items):
-        return Codes("".join(element.items), "text", [])
+    if not any(isinstance(item, Element) for item in element.items):
+        return Codes(element.text(), "text", [])
     pieces = _paired(_pieces(element.items, native or {}))
     # In a message with branches, braces belong to the message.
     if not has_branches(element.text()):
@@ -247,7 +247,7 @@ def _with_signs(pieces: Sequence[_Piece]) -> list[_Piece]:
             if signs := _LEFT.search(before.raw[-_MOST_BESIDE:]):
                 merged[-1] = before._replace(raw=before.raw.removesuffix(signs[0]))
                 piece = piece._replace(raw=escape(signs[0]) + piece.raw)
-        elif piece.kind == "code" and is_glued:
+        elif piece.kind == "code" and before and is_glued:
             merged[-1] = before._replace(raw=before.raw + piece.raw)
             is_glued = True
             continue

@@ -85,17 +85,15 @@ def _message(text: str, start: int, is_counted: bool, depth: int) -> tuple[list[
 
 
 def _joined(parts: list[str | _Argument], is_counted: bool) -> Iterator[str | Piece]:
-    if len(parts) == 1:
-        [text] = parts
-        yield _branch(text, is_counted) if has_words(_TAG.sub("", text)) else text
-        return
     for part in parts:
         if isinstance(part, _Argument):
             yield from part.pieces
-        elif has_words(_TAG.sub("", part)):
-            raise _UnreadableError
-        else:
+        elif not has_words(_TAG.sub("", part)):
             yield part
+        elif len(parts) == 1:
+            yield _branch(part, is_counted)
+        else:
+            raise _UnreadableError
 
 
 def _argument(text: str, branched: re.Match, is_counted: bool, depth: int) -> tuple[_Argument, int]:
@@ -201,26 +199,27 @@ def find_accelerators(units: Sequence[Unit], named: str = "") -> None:
       named: the mark that the document names, "" = none.
     """
     for mark in named or _MARKS:
-        marked = [unit for unit in units if unit.format == "text" and not unit.pieces]
         labels = [
-            (unit, *label)
-            for unit in marked
-            if (label := without_mark(unit.source, marks=mark))[1] is not None
+            (unit, accelerator)
+            for unit in units
+            if unit.format == "text" and not unit.pieces
+            if (accelerator := without_mark(unit.source, marks=mark)[1])
         ]
-        if named or _are_used(mark, labels):
-            for unit, text, accelerator in labels:
-                unit.pieces = [Piece(text, functools.partial(_with_mark, accelerator))]
+        if named or _are_used(mark, [unit for unit, _ in labels]):
+            for unit, accelerator in labels:
+                written = functools.partial(_with_mark, accelerator)
+                unit.pieces = [Piece(accelerator.text, written)]
 
 
-def _are_used(mark: str, labels: Sequence[tuple[Unit, str, Accelerator]]) -> bool:
+def _are_used(mark: str, labels: Sequence[Unit]) -> bool:
     translated = [
         without_mark(unit.target, is_label=True, marks=mark)[1] is not None
-        for unit, _, _ in labels
+        for unit in labels
         if unit.is_translated
     ]
     if translated:
         return 2 * sum(translated) > len(translated)
-    return any(_SURE_LABEL.fullmatch(unit.source.strip()) for unit, _, _ in labels)
+    return any(_SURE_LABEL.fullmatch(unit.source.strip()) for unit in labels)
 
 
 def _with_mark(accelerator: Accelerator, translation: str) -> str:
@@ -243,7 +242,7 @@ def markup_of_message(text: str) -> str:
     empty = {token.name for token in tokens if token.kind == EMPTY}
     found = [
         partner is not None
-        or end is not None  # HTML ends it there.
+        or end > 0  # HTML ends it there.
         or (token.kind == CLOSE and token.name in empty)
         or (token.name in _LEFT_OPEN and _begins_block(before, token))
         or (_is_empty(token) and token.name not in swallowing)

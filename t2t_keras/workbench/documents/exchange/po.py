@@ -72,7 +72,7 @@ _HAS_NAME = re.compile(r"%(?:[({<]|\d+\$|L?\d|n)|[{}$<]")
 class PluralForms(NamedTuple):
     """How many forms there are, and which of them stand for the number 1 and no other."""
 
-    count: int
+    number: int
     only_one: frozenset[int]
 
 
@@ -154,7 +154,7 @@ class PoDocument(SpanDocument):
                     form,
                 ),
             )
-            for form in range(self.forms.count)
+            for form in range(self.forms.number)
         ]
 
     def changes(self) -> list[Change]:
@@ -179,7 +179,7 @@ class PoDocument(SpanDocument):
 
     def _header_changes(self, newline: str) -> list[Change]:
         """Returns the change of a template's header, or of one that lacks what it has to say."""
-        [header, *_] = self.headers or [None]
+        header = self.headers[0] if self.headers else None
         old = header.targets.get(None, "") if header else _CONTENT_TYPE
         text = old.replace("charset=CHARSET", "charset=UTF-8")
         wanted = {"Language": self.languages[1]}

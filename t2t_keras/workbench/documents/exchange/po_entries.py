@@ -114,7 +114,8 @@ class _Reader:
     def _begins_entry(self, comment: re.Match) -> bool:
         """Returns whether a comment belongs to the next entry."""
         if comment.start() >= self.inner_comments_end:
-            after = _COMMENTS.match(self.text, comment.end()).end()
+            comments = _COMMENTS.match(self.text, comment.end())
+            after = comments.end() if comments else comment.end()
             if not self.text.startswith(('"', "msgstr"), after):
                 return True
             self.inner_comments_end = after
@@ -151,8 +152,8 @@ class _Reader:
         if token[0].startswith("#,"):
             self.entry.flags += [flag.strip() for flag in token[0][2:].split(",") if flag.strip()]
         if token[0].startswith(("#,", "#|")):
-            end = _END_OF_LINE.search(self.text, token.end()).end()
-            self.entry.lines.append((token.start(), end))
+            end = _END_OF_LINE.search(self.text, token.end())
+            self.entry.lines.append((token.start(), end.end() if end else len(self.text)))
 
     def _keyword(self, token: re.Match) -> None:
         name, before = token[0], _BEFORE.get(token[0])

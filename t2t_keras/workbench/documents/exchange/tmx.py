@@ -64,7 +64,7 @@ class TmxDocument(BilingualDocument):
             in_language(variants, language) if language else None for language in self.languages
         )
         segment = source.child("seg") if source else None
-        if not segment:
+        if not source or not segment:
             self.left_out[f"units without {self.languages[0]}"] += 1
             return
         found = target.child("seg") if target else None

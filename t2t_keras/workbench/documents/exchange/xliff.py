@@ -62,10 +62,9 @@ class XliffDocument(BilingualDocument):
         if element.attributes.get("translate") or element.attributes.get(_SPACE):
             self._outer.append(element)
         if element.name == ("xliff" if self.is_second else "file"):
-            names = _LANGUAGES[element.name]
-            found = tuple(element.attributes.get(name, "") for name in names)
-            self.languages = checked_languages(self.path, found, self.languages)
-            if not found[1]:
+            source, target = (element.attributes.get(name, "") for name in _LANGUAGES[element.name])
+            self.languages = checked_languages(self.path, (source, target), self.languages)
+            if not target:
                 self._without_language.append(element)
 
     def _closed(self, element: Element) -> None:
@@ -147,7 +146,7 @@ def _letters(element: Element | None) -> int:
 
 def _changes_of_1(element: Element, segments: list[Segment], has_qualifiers: bool) -> list[Change]:
     """Returns what the translations of a trans-unit change."""
-    source, target = element.child("source"), element.child("target")
+    source, target = element.children("source")[0], element.child("target")
     segmented = None if segments[0].source is source else element.child("seg-source")
     inner = _joined(segmented, segments) if segmented else segments[0].restored()
     name = segments[0].tag_name("target")
@@ -199,9 +198,9 @@ def _alternatives_of_1(segment: Segment) -> list[str]:
         f"<{target}>{escape(each.target)}</{target}></{name}>"
         for each in unit.suggestions
     ]
-    if unit.match == "machine" and unit.quality is not None:
+    if (quality := segment.machine_quality) is not None:
         alternatives.append(
-            f'<{name} match-quality="{unit.quality:.0%}" origin="t2t_keras"{of}>'
+            f'<{name} match-quality="{quality:.0%}" origin="t2t_keras"{of}>'
             f"<{target}>{segment.restored()}</{target}></{name}>"
         )
     return alternatives
@@ -238,7 +237,7 @@ def _changes_of_2(element: Element, segments: list[Segment]) -> list[Change]:
         if not segment.unit.match:
             continue
         identity = segment.owner.attributes.get("id", "")
-        has_matches = segment.unit.suggestions or _has_quality(segment)
+        has_matches = segment.unit.suggestions or segment.machine_quality is not None
         attributes = {"state": "translated", "subState": ""}
         if segment.unit.needs_review:
             attributes["subState"] = _UNREVIEWED
@@ -251,7 +250,7 @@ def _changes_of_2(element: Element, segments: list[Segment]) -> list[Change]:
     if matches and existing:
         changes.append((existing.inner_start, existing.inner_start, "".join(matches)))
     elif matches:
-        space = space_before(element.child("segment"))
+        space = space_before(element.children("segment")[0])
         text = (
             f'<{prefix}:matches xmlns:{prefix}="{_MATCHES}">{"".join(matches)}</{prefix}:matches>'
         )
@@ -278,10 +277,6 @@ def _target_change(segment: Segment) -> Change:
     return source.end, source.end, space_before(source) + text
 
 
-def _has_quality(segment: Segment) -> bool:
-    return segment.unit.match == "machine" and segment.unit.quality is not None
-
-
 def _matches_for(segment: Segment, prefix: str, reference: str) -> list[str]:
     """Returns what the memory has like the source, and how good the machine finds its own."""
     unit = segment.unit
@@ -292,10 +287,9 @@ def _matches_for(segment: Segment, prefix: str, reference: str) -> list[str]:
         f"<{target}>{escape(each.target)}</{target}></{prefix}:match>"
         for each in unit.suggestions
     ]
-    if _has_quality(segment):
-        quality = round(100 * unit.quality, 3)
+    if (quality := segment.machine_quality) is not None:
         matches.append(
-            f'<{prefix}:match ref={reference} type="mt" matchQuality="{quality}" '
+            f'<{prefix}:match ref={reference} type="mt" matchQuality="{round(100 * quality, 3)}" '
             f'origin="t2t_keras">{segment.source.raw}<{target}>{segment.restored()}</{target}>'
             f"</{prefix}:match>"
         )

@@ -54,7 +54,7 @@ def _read_tags(document: SpanDocument, reader: Reader) -> None:
     for number, token in enumerate(tokens):
         if token.kind in (OPEN, EMPTY) and number >= kept_end:
             if token.kind == OPEN and is_kept(token, ("pre",)):
-                kept_end = ends[number] or kept_end
+                kept_end = max(ends[number], kept_end)
                 inside = itertools.islice(tokens, number + 1, kept_end)
                 if token.name == "pre" and any(has_letters(inner.raw) for inner in inside):
                     document.left_out["preformatted texts"] += 1

@@ -84,7 +84,7 @@ class Paragraph:
         self._before, self._after = pieces[:first], pieces[last:]
         pieces = pieces[first:last]
         sizes: collections.Counter[str] = collections.Counter()
-        formats = {}
+        formats: dict[str, etree._Element | None] = {}
         for each in pieces:
             sizes[each.key] += len(each.text)
             formats.setdefault(each.key, each.format)
@@ -232,7 +232,7 @@ class Paragraph:
             elif code.is_text:
                 built += self._built(tag, code.format)
             else:
-                first = next((piece.format for piece in code.inner if piece.is_text), form)
+                first = next((piece.format for piece in code.inner or () if piece.is_text), form)
                 inner = self._built(tag, first)
                 if code.field:
                     start, end = code.field

@@ -1,6 +1,8 @@
 """XML of any kind: a unit for each outermost element that has text of its own."""
 
+import functools
 import re
+from collections.abc import Callable
 from pathlib import Path
 from xml.sax.saxutils import escape, unescape
 
@@ -37,8 +39,8 @@ class XmlDocument(SpanDocument):
         self._open.append(_Open(len(self._texts), is_silent))
         source, target = map(main_language, self.languages)
         place = _LANGUAGE.search(element.tag)
-        names_source = place and source and target and main_language(place[2]) == source
-        if names_source and source != target and not is_silent:
+        names_source = place and source and main_language(place[2]) == source
+        if place and names_source and target not in ("", source) and not is_silent:
             start, end = (element.start + at for at in place.span(2))
             self.add_changes([(start, end, self.languages[1])])
 
@@ -58,6 +60,7 @@ class XmlDocument(SpanDocument):
         stripped = raw.strip(" \t\r\n")
         start += raw.index(stripped)
         cdata = _CDATA.fullmatch(stripped) if stripped.count("]]>") == 1 else None
+        write: Callable[[str], str]
         if cdata:
             unit = Unit(cdata[1], format=markup_of(cdata[1]))
             write = self._as_cdata
@@ -68,10 +71,7 @@ class XmlDocument(SpanDocument):
         else:
             codes = codes_in(stripped)
             unit = Unit(codes.text, format="xml")
-
-            def write(text: str) -> str:
-                return codes.restored(text, str(self.path))
-
+            write = functools.partial(codes.restored, name=str(self.path))
         self.add(start, start + len(stripped), unit, write)
 
     def _as_cdata(self, text: str) -> str:
