@@ -16,8 +16,8 @@ from t2t_keras.io.flags import Flags
 from t2t_keras.recipes.running import example
 from t2t_keras.recipes.student.plan import Plan
 from t2t_keras.training.run_config import RunConfig
-from t2t_keras.workbench.documents.memory import TranslationMemory
-from t2t_keras.workbench.documents.reading import read_document
+from t2t_keras.workbench.documents.document import read_document
+from t2t_keras.workbench.documents.translating import TranslationMemory
 
 PROBLEM = "algorithmic_identity_binary40"
 TEXT = "source_language=en,target_language=de"

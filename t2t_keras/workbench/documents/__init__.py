@@ -1,9 +1,13 @@
 """Documents of many formats: what is in them to translate, translated, and written back."""
 
-from t2t_keras.workbench.documents.document import Document, Unit
-from t2t_keras.workbench.documents.memory import TranslationMemory
-from t2t_keras.workbench.documents.reading import EXTENSIONS, read_document, translated_name
-from t2t_keras.workbench.documents.translating import Report, translate_document
+from t2t_keras.workbench.documents.document import (
+    EXTENSIONS,
+    Document,
+    Unit,
+    read_document,
+    translated_name,
+)
+from t2t_keras.workbench.documents.translating import Report, TranslationMemory, translate_document
 
 __all__ = [
     "EXTENSIONS",

@@ -1,14 +1,19 @@
-"""`Document` and `Unit`: what every format has in common."""
+"""Documents: what every format has in common, and `read_document` for a file of any format."""
 
+import codecs
 import collections
+import contextlib
 import dataclasses
+import pkgutil
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import AnyStr, NamedTuple
 
-from t2t_keras.errors import UserError
+from t2t_keras.environment import expanded
+from t2t_keras.errors import UserError, nearest
 from t2t_keras.io.files import check_outputs, write_atomically
+from t2t_keras.text.files import MAX_LINE_BYTES
 
 MATCHES = ("machine", "exact")
 # More than documents have, unless they are made to fill the memory.
@@ -194,3 +199,220 @@ def checked_languages(
 def main_language(code: str) -> str:
     """Returns the language of a code without region and script: "en" of "en-GB"."""
     return re.split(r"[-_@.]", code.lower())[0]
+
+
+_UTF16_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+_NO_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
+
+Span = tuple[int, int]
+# What replaces the characters from a position to another.
+Change = tuple[int, int, str]
+
+
+class Text(NamedTuple):
+    """The text of a file, and what it takes to write it again."""
+
+    text: str
+    mark: bytes  # the byte order mark, b"" = none
+    encoding: str
+
+    def encoded(self, text: str, errors: str = "strict") -> bytes:
+        """Returns the bytes of a file with another text; `errors` as of `str.encode`."""
+        return self.mark + text.encode(self.encoding, errors)
+
+
+def decoded(path: Path, content: bytes, encoding: str = "utf-8") -> Text:
+    """Returns the text of a file; a byte order mark tells its encoding, whatever was expected."""
+    mark = b""
+    for known, name in (*_UTF16_MARKS.items(), (codecs.BOM_UTF8, "utf-8")):
+        if content.startswith(known):
+            mark, encoding = known, name
+    try:
+        text = Text(content[len(mark) :].decode(encoding), mark, encoding)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, len(mark) + error.start) + 1
+        raise UserError(
+            f"{path}:{line} is not valid {encoding.upper()}. Convert it, as by iconv -f LATIN1 "
+            f"-t UTF-8.",
+            code="not_utf8",
+        ) from error
+    check_counts(path, text.text)
+    return text
+
+
+def is_charset(name: str) -> bool:
+    """Returns whether Python can read and write text of this encoding."""
+    try:
+        # Some of its codecs, as punycode, are for other things than the characters of a file.
+        return codecs.lookup(name).name not in _NO_CHARSETS and "".encode(name) is not None
+    except (LookupError, UnicodeError):
+        return False
+
+
+class SpanDocument(Document):
+    """A document that is its text with some spans replaced.
+
+    Args:
+      path: the file.
+      languages: codes of source and target.
+      read: its text.
+      errors: what becomes of characters that its encoding does not have, as of `str.encode`; by
+        default they are a `UserError`.
+    """
+
+    def __init__(self, path: Path, languages: tuple[str, str], read: Text, errors: str = "strict"):
+        super().__init__(path, languages)
+        self.read, self.errors = read, errors
+        self._units: list[tuple[Unit, Sequence[Span], Callable[[str], Sequence[str]]]] = []
+        self._others: list[Change] = []
+
+    def add(
+        self, start: int, end: int, unit: Unit, written: Callable[[str], str] = lambda text: text
+    ) -> None:
+        """Adds a unit; `written` of its translation replaces the text from `start` to `end`."""
+        self.add_parts(unit, [(start, end)], lambda text: [written(text)])
+
+    def add_parts(
+        self, unit: Unit, spans: Sequence[Span], written: Callable[[str], Sequence[str]]
+    ) -> None:
+        """Adds a unit of several spans; `written` of its translation has the text of each."""
+        self._units.append((unit, spans, written))
+        self.add_units([unit])
+
+    def add_changes(self, changes: Iterable[Change]) -> None:
+        """Adds spans that are replaced if any unit is translated."""
+        self._others += changes
+
+    def changes(self) -> list[Change]:
+        """Returns what the translations change in the text."""
+        changes = [
+            (start, end, new)
+            for unit, spans, written in self._units
+            if unit.match and unit.target != unit.source
+            for (start, end), new in zip(spans, written(unit.target), strict=True)
+        ]
+        if self._others and any(unit.match for unit in self.units):
+            changes = without_overlaps([*changes, *self._others])
+        return changes
+
+    def content(self) -> bytes:
+        """See `Document`."""
+        text = replaced(self.read.text, self.changes())
+        try:
+            return self.read.encoded(text, self.errors)
+        except UnicodeEncodeError as error:
+            raise UserError(
+                f"{self.path}: its encoding {self.read.encoding} does not have "
+                f"{error.object[error.start]!a}, which translations need. Convert it to UTF-8.",
+                code="not_encodable",
+            ) from error
+
+
+def without_overlaps(changes: Sequence[Change]) -> list[Change]:
+    """Returns changes in rising order, without those that overlap an earlier one."""
+    separate: list[Change] = []
+    for change in sorted(changes):
+        if not separate or change[0] >= separate[-1][1]:
+            separate.append(change)
+    return separate
+
+
+def replaced(text: str, changes: Iterable[Change]) -> str:
+    """Returns a text with changes made; those at the same place in the order that they have."""
+    parts, position = [], 0
+    for start, end, new in sorted(changes, key=lambda change: change[:2]):
+        parts += [text[position:start], new]
+        position = end
+    return "".join([*parts, text[position:]])
+
+
+# What reads each format, in its module.
+EXTENSIONS = {
+    ".docx": "word:WordDocument",
+    ".htm": "html_and_xml:read_html",
+    ".html": "html_and_xml:read_html",
+    ".md": "markdown:read_markdown",
+    ".po": "po:read_po",
+    ".pot": "po:read_po",
+    ".txt": "layout:read_plain_text",
+    ".xlf": "bilingual:XliffDocument",
+    ".xml": "html_and_xml:XmlDocument",
+    ".xliff": "bilingual:XliffDocument",
+    ".srt": "subtitles:read_subtitles",
+    ".tmx": "bilingual:TmxDocument",
+    ".vtt": "subtitles:read_subtitles",
+}
+_BINARY = (".docx",)
+MAX_BYTES = 1 << 26
+_LONG_LINE = re.compile(rb"[^\r\n]{%d}" % MAX_LINE_BYTES)
+
+
+@contextlib.contextmanager
+def needed_for(what: str) -> Iterator[None]:
+    """Raises `UserError` if a package imported in the block is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.startswith("t2t_keras"):
+            raise
+        raise UserError(
+            f"{what} needs {error.name}, which is not installed: "
+            f"pip install 't2t-keras[documents]'",
+            code="missing_package",
+        ) from error
+
+
+def read_document(path: str | Path, source: str = "", target: str = "") -> Document:
+    """Returns the document in a file; the extension tells the format.
+
+    Args:
+      path: the file.
+      source: code of the language it is in, "" = what the file says.
+      target: code of the language it is translated to, "" = what the file says.
+
+    Raises:
+      UserError: the format is unknown, the file cannot be read, is no such format, is for other
+        languages, is larger than 64 MB, has a line of over 16 MB, or attacks its reader; or a
+        package is not installed.
+    """
+    path = Path(expanded(path))
+    extension = path.suffix.lower()
+    if extension not in EXTENSIONS:
+        raise UserError(
+            f"{path}: expected the extension of a format that can be translated, one of "
+            f"{', '.join(EXTENSIONS)}; got '{extension}'.{nearest(extension, EXTENSIONS)}",
+            code="unknown_extension",
+        )
+    content = _bounded(path, extension not in _BINARY)
+    with needed_for(f"{path}: reading {extension}"):
+        read = pkgutil.resolve_name(f"t2t_keras.workbench.documents.{EXTENSIONS[extension]}")
+    return read(path, (source, target), content)
+
+
+def translated_name(name: str | Path) -> Path:
+    """Returns the name for a document's translation: what is translated is no template (.pot)."""
+    path = Path(name)
+    return path.with_suffix(".po") if path.suffix.lower() == ".pot" else path
+
+
+def _bounded(path: Path, has_lines: bool) -> bytes:
+    """Returns the bytes of a file, of bounded size and lines."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.", code="not_read") from error
+    if len(content) > MAX_BYTES:
+        raise UserError(
+            f"{path}: expected at most {MAX_BYTES:,} bytes, got more. Split it.",
+            code="file_too_large",
+        )
+    if has_lines and (found := _LONG_LINE.search(content)):
+        number = content.count(b"\n", 0, found.start()) + 1
+        raise UserError(
+            f"{path}:{number}: expected lines of less than "
+            f"{MAX_LINE_BYTES:,} bytes, got a longer one. Is this text?",
+            code="too_long",
+        )
+    return content

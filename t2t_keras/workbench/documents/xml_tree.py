@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from t2t_keras.errors import UserError
-from t2t_keras.workbench.documents.spans import Text, decoded, is_charset
+from t2t_keras.workbench.documents.document import Text, decoded, is_charset
 
 _DECLARATION = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]+)""")
 _TAG = re.compile(r"""<[^<>"']*(?:"[^"]*"[^<>"']*|'[^']*'[^<>"']*)*>""")

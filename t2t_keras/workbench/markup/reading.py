@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Sequence
 
 from t2t_keras.errors import UserError
 from t2t_keras.text.sentences import ends_sentence
-from t2t_keras.workbench.markup.characters import NO_TAGS, Characters, read_characters
 from t2t_keras.workbench.markup.segments import (
     CLOSE,
     KEPT,
@@ -22,10 +21,12 @@ from t2t_keras.workbench.markup.tokens import CLOSE as CLOSING
 from t2t_keras.workbench.markup.tokens import (
     HTML_BLOCKS,
     HTML_KEPT,
+    NO_TAGS,
     OTHER,
     SVG_TEXTS,
     TEXT,
     XML_KEPT,
+    Characters,
     Token,
     html_tokens,
     is_for_looks,
@@ -35,6 +36,7 @@ from t2t_keras.workbench.markup.tokens import (
     match_xml,
     parts_words,
     preserves_space,
+    read_characters,
     xml_tokens,
 )
 from t2t_keras.workbench.markup.tokens import OPEN as OPENING

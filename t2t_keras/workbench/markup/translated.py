@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from t2t_keras.workbench.markup.characters import reference_at, write_again
 from t2t_keras.workbench.markup.placing import Placement, Placer, tree_of
-from t2t_keras.workbench.markup.segments import CLOSE, KEPT, LONE, OPEN, Mark
+from t2t_keras.workbench.markup.segments import CLOSE, KEPT, LONE, OPEN, Mark, Span
+from t2t_keras.workbench.markup.tokens import reference_at, write_again
 from t2t_keras.workbench.placeholders import find
 from t2t_keras.workbench.placeholders.finding import ALONE, SYMBOLS, key
-
-Span = tuple[int, int]
 
 _UNIT = re.compile(rf"[{ALONE}]|[^\W{ALONE}]+(?:['\u2019\u2010-][^\W{ALONE}]+)*|[^\w\s]")
 # Of signs that languages exchange for each other.

@@ -13,11 +13,17 @@ from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.text.alignment import span_weights
 from t2t_keras.text.files import normalized
 from t2t_keras.text.sentences import sentences
-from t2t_keras.workbench.markup.characters import write_characters
 from t2t_keras.workbench.markup.reading import Fragment, read_fragment
-from t2t_keras.workbench.markup.segments import Segment
-from t2t_keras.workbench.markup.sentences import Sentence, divide, join_markup, kept_in
-from t2t_keras.workbench.markup.translated import Span, Translated
+from t2t_keras.workbench.markup.segments import (
+    Segment,
+    Sentence,
+    Span,
+    divide,
+    join_markup,
+    kept_in,
+)
+from t2t_keras.workbench.markup.tokens import write_characters
+from t2t_keras.workbench.markup.translated import Translated
 from t2t_keras.workbench.placeholders.stage import Placeholders, has_symbols
 from t2t_keras.workbench.placeholders.symbols import Shield
 from t2t_keras.workbench.terms.hints import places_with_hints, without_hints

@@ -8,7 +8,7 @@ import pytest
 from refusals import refused
 
 from t2t_keras.io import terminal
-from t2t_keras.workbench.documents.reading import needed_for
+from t2t_keras.workbench.documents.document import needed_for
 from t2t_keras.workbench.documents.translating import planned, translate_files
 
 

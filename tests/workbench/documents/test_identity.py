@@ -9,7 +9,7 @@ from echo import echo, upper_case
 from lxml import etree
 
 from t2t_keras.workbench.documents import read_document, translate_document
-from t2t_keras.workbench.documents.exchange.po_entries import entries_of, field_lines
+from t2t_keras.workbench.documents.po import entries_of, field_lines
 
 PIECES = {
     ".html": (

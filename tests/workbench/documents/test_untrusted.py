@@ -14,8 +14,9 @@ from refusals import refused
 
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import MAX_LINE_BYTES
-from t2t_keras.workbench.documents import EXTENSIONS, read_document, reading
+from t2t_keras.workbench.documents import EXTENSIONS, read_document
 from t2t_keras.workbench.documents.document import (
+    MAX_BYTES,
     MAX_LINES,
     MAX_TAGS,
     MAX_UNITS,
@@ -249,7 +250,9 @@ def test_bad_archives_are_refused(written, content, code, named):
     ],
 )
 def test_little_does_not_become_much(written, monkeypatch, extension, content):
-    monkeypatch.setattr(reading, "MAX_BYTES", 1 << 20)  # So much is set aside at once.
+    monkeypatch.setattr(
+        f"{Document.__module__}.MAX_BYTES", 1 << 20
+    )  # So much is set aside at once.
     path = written(f"a{extension}", content)
     with contextlib.suppress(UserError):
         read_document(written(f"b{extension}", content[:1]))  # It imports packages.
@@ -299,14 +302,14 @@ MOST = {
 @pytest.mark.parametrize("more", [0, 1])
 @pytest.mark.parametrize("what", MOST)
 def test_what_is_read_has_limits(written, monkeypatch, what, more):
-    assert reading.MAX_BYTES == 1 << 26
+    assert MAX_BYTES == 1 << 26
     with refused(*MOST[what]) if more else contextlib.nullcontext():
         if what in LIMITS:
             LIMITS[what](more)
         elif what in FILES:
             assert len(read_document(written(what, FILES[what](more))).units) == 1
         else:
-            monkeypatch.setattr(reading, "MAX_BYTES", 10)
+            monkeypatch.setattr(f"{Document.__module__}.MAX_BYTES", 10)
             read_document(written("a.txt", "a" * (10 + more)))
 
 

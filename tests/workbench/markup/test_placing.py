@@ -9,10 +9,9 @@ import pytest
 from counted_work import work_of
 
 from t2t_keras.workbench.markup import read_fragment
-from t2t_keras.workbench.markup.characters import write_characters
 from t2t_keras.workbench.markup.placing import Placer, tree_of
-from t2t_keras.workbench.markup.segments import CLOSE, OPEN, Mark
-from t2t_keras.workbench.markup.sentences import divide
+from t2t_keras.workbench.markup.segments import CLOSE, OPEN, Mark, divide
+from t2t_keras.workbench.markup.tokens import write_characters
 from t2t_keras.workbench.markup.translated import Translated
 
 # Where marks would come otherwise than in the source, with as good a score.

@@ -6,9 +6,9 @@ from refusals import refused
 
 from t2t_keras.text.sentences import sentences
 from t2t_keras.workbench.markup import read_fragment
-from t2t_keras.workbench.markup.characters import NO_TAGS, read_characters, write_characters
 from t2t_keras.workbench.markup.reading import MOST_CHARACTERS
-from t2t_keras.workbench.markup.sentences import divide, join_markup
+from t2t_keras.workbench.markup.segments import divide, join_markup
+from t2t_keras.workbench.markup.tokens import NO_TAGS, read_characters, write_characters
 from t2t_keras.workbench.markup.translated import Translated
 
 

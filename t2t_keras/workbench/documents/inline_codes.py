@@ -1,4 +1,4 @@
-"""Inline codes of XLIFF and TMX as plain tags: <g i="1">around text</g>, and <x i="2"/> alone.
+"""Inline codes as plain tags: <g i="1">around text</g>, and <x i="2"/> alone.
 
 Translators and memories see no native code, namespaces or attributes, only where a code stands.
 """
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from t2t_keras.errors import UserError
-from t2t_keras.workbench.documents.exchange.messages import has_branches
+from t2t_keras.workbench.documents.messages import has_branches
 from t2t_keras.workbench.documents.xml_tree import Element
 from t2t_keras.workbench.markup.tokens import is_note, parts_words, xml_tokens
 

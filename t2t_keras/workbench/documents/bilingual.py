@@ -1,22 +1,134 @@
-"""XLIFF 1.0 to 1.2 and 2.0 to 2.2: targets with their states, and what is like them."""
+"""XLIFF 1.0 to 1.2 and 2.0 to 2.2, and TMX: sources and targets with inline codes in one file."""
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 from t2t_keras.errors import UserError
-from t2t_keras.workbench.documents.document import checked_languages
-from t2t_keras.workbench.documents.exchange.bilingual import (
-    BilingualDocument,
-    Segment,
-    space_before,
-    tag_change,
-    with_attributes,
-    with_prefix,
+from t2t_keras.text.formats import in_language, normalised
+from t2t_keras.workbench.documents.document import Change, SpanDocument, Unit, checked_languages
+from t2t_keras.workbench.documents.inline_codes import AROUND, Codes, codes_of
+from t2t_keras.workbench.documents.messages import (
+    find_accelerators,
+    markup_of_message,
+    with_branches,
 )
-from t2t_keras.workbench.documents.exchange.inline_codes import AROUND
-from t2t_keras.workbench.documents.exchange.messages import find_accelerators
-from t2t_keras.workbench.documents.spans import Change
-from t2t_keras.workbench.documents.xml_tree import Element, walk
+from t2t_keras.workbench.documents.xml_tree import Element, read_xml, walk
+
+_ATTRIBUTE = re.compile(r"""(?<!\s)\s++([^\s=<>/"']+)\s*=\s*(?:"[^"]*"|'[^']*')""")
+
+
+class Segment:
+    """A source and its target in the file, and the unit of them.
+
+    Attributes:
+      unit: what is translated.
+      owner: the element that has both.
+      source: the element of the source.
+      target: that of the target, None = there is none.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        owner: Element,
+        source: Element,
+        target: Element | None,
+        name: str,
+        native: Mapping[str, str] | None = None,
+    ):
+        self._path, self.owner, self.source, self.target = path, owner, source, target
+        self.codes: Codes = codes_of(source, native)
+        text = codes_of(target).text if target else ""
+        kind = self.codes.format if self.codes.tags else markup_of_message(self.codes.text)
+        self.unit = Unit(self.codes.text, text if text.strip() else "", kind, context=name or None)
+        # Line ends in HTML of a message are not indentation of the file.
+        self.unit.keeps_lines = kind == "html"
+
+    def restored(self) -> str:
+        """Returns the XML of the unit's translation."""
+        name = f"{self._path}, {self.unit.context or 'a unit'}"
+        return self.codes.restored(self.unit.target, name)
+
+    @property
+    def machine_quality(self) -> float | None:
+        """How good a machine's new translation is likely to be; None = unknown, or no machine's."""
+        return self.unit.quality if self.unit.match == "machine" else None
+
+    def tag_name(self, name: str) -> str:
+        """Returns a tag's name with the prefix of the source's."""
+        return with_prefix(self.source, name)
+
+
+class BilingualDocument(SpanDocument):
+    """A document in which translations change XML, each format in its own way.
+
+    Attributes:
+      segments: those of each of the elements that have them, in order.
+    """
+
+    def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
+        super().__init__(path, languages, read_xml(path, content), "xmlcharrefreplace")
+        self.segments: list[tuple[Element, list[Segment]]] = []
+
+    def add_segments(self, element: Element, segments: list[Segment]) -> None:
+        """Adds the segments of an element that have text."""
+        segments = [segment for segment in segments if segment.source.text().strip()]
+        if segments:
+            self.segments.append((element, segments))
+            self.add_units(with_branches(self, [segment.unit for segment in segments]))
+
+    def changes(self) -> list[Change]:
+        """See `SpanDocument`."""
+        changes: list[Change] = []
+        for element, segments in self.segments:
+            if any(segment.unit.match for segment in segments):
+                changes += self.changes_of(element, segments)
+        return changes + self.header_changes() if changes else []
+
+    def changes_of(self, element: Element, segments: list[Segment]) -> list[Change]:
+        """Returns what the translations of an element change."""
+        raise NotImplementedError
+
+    def header_changes(self) -> list[Change]:
+        """Returns what else changes in a document with translations."""
+        return []
+
+
+def tag_change(element: Element, **attributes: str) -> Change:
+    """Returns the change that sets attributes of an element."""
+    return element.start, element.inner_start, with_attributes(element.tag, **attributes)
+
+
+def with_attributes(tag: str, **attributes: str) -> str:
+    """Returns an opening tag with attributes set, or without them where they are "".
+
+    In their names _ stands for -.
+    """
+    for name, value in attributes.items():
+        name = name.replace("_", "-")
+        old = next((match for match in _ATTRIBUTE.finditer(tag) if match[1] == name), None)
+        if old:
+            tag = tag[: old.start()] + tag[old.end() :]
+        if value:
+            end = "/>" if tag.endswith("/>") else ">"
+            tag = f"{tag.removesuffix(end).rstrip()} {name}={quoteattr(value)}{end}"
+    return tag
+
+
+def with_prefix(element: Element, name: str) -> str:
+    """Returns the name of a tag with the prefix that an element has."""
+    prefix, colon, _ = re.split(r"[\s/>]", element.tag[1:], maxsplit=1)[0].rpartition(":")
+    return f"{prefix}{colon}{name}"
+
+
+def space_before(element: Element) -> str:
+    """Returns the line feed and the indentation of an element that begins a line, else ""."""
+    before = element.file[max(element.start - 200, 0) : element.start]
+    space = re.search(r"\r?\n[ \t]*$", before)
+    return space[0] if space else ""
+
 
 _SPACE = "http://www.w3.org/XML/1998/namespace space"
 _MATCHES = "urn:oasis:names:tc:xliff:matches:2.0"
@@ -30,13 +142,12 @@ _UNTRANSLATED = {"new", "needs-translation", "needs-adaptation", "needs-l10n"}
 _UNREVIEWED = "t2t:machine"
 
 
-def read(path: Path, languages: tuple[str, str], content: bytes) -> "XliffDocument":
-    """Returns a document with a unit for each segment that may be translated."""
-    return XliffDocument(path, languages, content)
-
-
 class XliffDocument(BilingualDocument):
-    """An XLIFF file; `version` is what its root element says."""
+    """An XLIFF file with a unit for each segment that may be translated.
+
+    Attributes:
+      version: what its root element says.
+    """
 
     def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
         super().__init__(path, languages, content)
@@ -294,3 +405,82 @@ def _matches_for(segment: Segment, prefix: str, reference: str) -> list[str]:
             f"</{prefix}:match>"
         )
     return matches
+
+
+_ALL = "*all*"
+
+
+class TmxDocument(BilingualDocument):
+    """A TMX file with a unit for each translation unit that has the source language.
+
+    Its source language is the header's, unless it is given.
+
+    Without a target language all its units have no translation, and can be given none.
+    """
+
+    def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
+        super().__init__(path, languages, content)
+        self._is_tmx = False
+        walk(path, self.read.text, {"tu"}, self._opened, self._closed)
+        if not self._is_tmx:
+            raise UserError(
+                f"{path}: expected TMX, got XML with another root element.", code="other_format"
+            )
+
+    def _opened(self, element: Element) -> None:
+        self._is_tmx |= element.name == "tmx"
+        if element.name == "header":
+            named = element.attributes.get("srclang", "")
+            source, target = self.languages
+            found = named if not source and named.lower() != _ALL else ""
+            self.languages = checked_languages(self.path, (found, ""), (source, target))
+            if not self.languages[0]:
+                raise self._without_languages()
+
+    def _without_languages(self) -> UserError:
+        return UserError(
+            f"{self.path}: expected two languages, got '{self.languages[0]}' as the source and "
+            f"'{self.languages[1]}' as the target. Name them.",
+            code="unknown_language",
+        )
+
+    def _closed(self, element: Element) -> None:
+        if element.name != "tu":
+            return
+        # The first where a language comes twice.
+        variants = {normalised(each.language): each for each in element.children("tuv")[::-1]}
+        source, target = (
+            in_language(variants, language) if language else None for language in self.languages
+        )
+        segment = source.child("seg") if source else None
+        if not source or not segment:
+            self.left_out[f"units without {self.languages[0]}"] += 1
+            return
+        found = target.child("seg") if target else None
+        name = element.attributes.get("tuid", "")
+        each = Segment(self.path, target or source, segment, found, name)
+        each.unit.is_translated = bool(each.unit.target)
+        self.add_segments(element, [each])
+
+    def changes_of(self, element: Element, segments: list[Segment]) -> list[Change]:
+        """See `BilingualDocument`."""
+        if not self.languages[1]:
+            raise self._without_languages()
+        [segment] = segments
+        owner, name = segment.owner, segment.tag_name("seg")
+        text = f"<{name}>{segment.restored()}</{name}>"
+        if segment.target:
+            return [(segment.target.start, segment.target.end, text)]
+        variant = with_prefix(owner, "tuv")
+        if owner.child("seg") is not segment.source:
+            # The variant of the target language has no segment yet: put it after the notes.
+            if owner.is_empty_tag:
+                tag = owner.tag[:-2].rstrip()
+                return [(owner.start, owner.end, f"{tag}>{text}</{variant}>")]
+            return [(owner.inner_end, owner.inner_end, text)]
+        text = (
+            f"{space_before(owner)}<{variant} "
+            f'xml:lang={quoteattr(self.languages[1])} creationid="t2t_keras">'
+            f"{space_before(segment.source)}{text}{space_before(owner)}</{variant}>"
+        )
+        return [(owner.end, owner.end, text)]

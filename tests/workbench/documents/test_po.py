@@ -11,7 +11,7 @@ from refusals import refused
 
 from t2t_keras.workbench.documents import TranslationMemory, read_document, translate_document
 from t2t_keras.workbench.documents.document import Suggestion
-from t2t_keras.workbench.documents.exchange.po import default_header, plural_forms
+from t2t_keras.workbench.documents.po import default_header, plural_forms
 
 HEADER = """msgid ""
 msgstr ""

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import INVISIBLE, has_letters
-from t2t_keras.workbench.documents.document import Unit, markup_of
-from t2t_keras.workbench.documents.segments import divided, ends_line, unwrapped
-from t2t_keras.workbench.documents.spans import SpanDocument, decoded
+from t2t_keras.workbench.documents.document import SpanDocument, Unit, decoded, markup_of
+from t2t_keras.workbench.documents.layout import divided, ends_line, unwrapped
 from t2t_keras.workbench.markup.reading import Reader
 
 _HOURS = r"(?:(\d{1,3})[:.,](?=\d{1,2}[:.,]\d{1,2}(?!\d)))?"
@@ -53,7 +52,7 @@ class _Text(NamedTuple):
     ends: float  # likewise, where it cannot go on in another
 
 
-def read(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
+def read_subtitles(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
     """Returns a document with a unit for each speaker, or for a sentence of several subtitles."""
     document = SpanDocument(path, languages, decoded(path, content))
     text = document.read.text

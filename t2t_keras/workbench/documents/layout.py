@@ -4,10 +4,25 @@ import bisect
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from t2t_keras.text.sentences import ends_sentence, join_sentences, sentence_splitter
-from t2t_keras.workbench.markup.characters import read_characters, write_characters
+from t2t_keras.workbench.documents.document import SpanDocument, Unit, decoded
+from t2t_keras.workbench.markup.tokens import read_characters, write_characters
+
+# From the first character of a paragraph that is no white space to the end of its last line.
+_PARAGRAPH = re.compile(r"\S[^\r\n]*(?:(?:\r\n|\r|\n)[^\S\r\n]*\S[^\r\n]*)*")
+
+
+def read_plain_text(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
+    """Returns a document with a unit for each paragraph."""
+    document = SpanDocument(path, languages, decoded(path, content))
+    for match in _PARAGRAPH.finditer(document.read.text):
+        paragraph = match[0].rstrip()
+        document.add(match.start(), match.start() + len(paragraph), Unit(paragraph))
+    return document
+
 
 # It begins only where white space does, so that a long run of it is not tried from each place.
 _BREAK = re.compile(r"(?<![^\S\r\n])[^\S\r\n]*+(?:\r\n|\r|\n)\s*")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from t2t_keras.workbench.documents.segments import (
+from t2t_keras.workbench.documents.layout import (
     Segment,
     divided,
     is_spaced,

@@ -1,1 +1,0 @@
-"""Files in one language. Each module of a format has a function `read`."""
