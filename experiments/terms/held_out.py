@@ -16,8 +16,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.files import write_atomically, write_json
 from t2t_keras.text.files import read_text
 from t2t_keras.workbench.terms.glossary import Glossary, folded, tokens_of
-from t2t_keras.workbench.terms.lexicon import Lexicon
-from t2t_keras.workbench.terms.pair_transform import Terms
+from t2t_keras.workbench.terms.pair_transform import Lexicon, Terms
 from t2t_keras.workbench.terms.uses import EXACT, INFLECTED, MISSING, find_uses, same_stem
 
 

@@ -37,16 +37,15 @@ from t2t_keras.workbench.documents import EXTENSIONS, read_document, translate_d
 from t2t_keras.workbench.markup.reading import read_fragment
 from t2t_keras.workbench.markup.translator import MarkupTranslator, translate_markup
 from t2t_keras.workbench.placeholders.finding import find, missing
-from t2t_keras.workbench.placeholders.repair import number_broken, repaired
+from t2t_keras.workbench.placeholders.stage import number_broken, repaired
 from t2t_keras.workbench.placeholders.symbols import shield
 from t2t_keras.workbench.server.app import make_app
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.glossaries import read_entries
 from t2t_keras.workbench.server.languages import detect
-from t2t_keras.workbench.server.messages import ApiError
-from t2t_keras.workbench.server.passages import read_passages
-from t2t_keras.workbench.terms.glossary import Glossary
-from t2t_keras.workbench.terms.hints import with_hints, without_hints
+from t2t_keras.workbench.server.requests import ApiError
+from t2t_keras.workbench.server.service import read_passages
+from t2t_keras.workbench.terms.glossary import Glossary, with_hints, without_hints
 from t2t_keras.workbench.terms.stage import with_terms
 from t2t_keras.workbench.terms.uses import find_uses
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from t2t_keras.workbench.documents.document import Document, Piece, Unit, markup_of
 from t2t_keras.workbench.markup.tokens import CLOSE, EMPTY, OPEN, Token, html_tokens, match_html
 from t2t_keras.workbench.placeholders import has_words
-from t2t_keras.workbench.placeholders.accelerators import Accelerator, with_mark, without_mark
+from t2t_keras.workbench.placeholders.symbols import Accelerator, with_mark, without_mark
 
 _BRANCHED = re.compile(r"\{\s*[\w.\-]+\s*,\s*(plural|selectordinal|select|choice)\s*,")
 _OFFSET = re.compile(r"\s*offset\s*:\s*\d+")

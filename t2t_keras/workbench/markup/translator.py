@@ -26,7 +26,7 @@ from t2t_keras.workbench.markup.tokens import write_characters
 from t2t_keras.workbench.markup.translated import Translated
 from t2t_keras.workbench.placeholders.stage import Placeholders, has_symbols
 from t2t_keras.workbench.placeholders.symbols import Shield
-from t2t_keras.workbench.terms.hints import places_with_hints, without_hints
+from t2t_keras.workbench.terms.glossary import places_with_hints, without_hints
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator

@@ -1,16 +1,196 @@
-"""Placeholders as a stage of a translator: symbols for them, and those that are lost repaired."""
+"""Placeholders as a stage of a translator: symbols for them, and repair of those that are lost."""
 
 import functools
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.lines import LineStage, Part, Prepared, Searcher, StageContext
-from t2t_keras.text.alignment import Alignment, restored_words
-from t2t_keras.workbench.placeholders.repair import number_broken, repaired
+from t2t_keras.text.alignment import Alignment, count_words, restored_words
+from t2t_keras.workbench.placeholders.finding import (
+    Placeholder,
+    as_word,
+    find,
+    is_reordered,
+    missing,
+    unmatched,
+    unnumbered,
+)
 from t2t_keras.workbench.placeholders.symbols import Shield, shield
+
+# Inserting or removing a text may create a placeholder together with its neighbours.
+_MOST_ROUNDS = 4
+# Each takes time in proportion to the text; further ones are put at the end together.
+_MOST_PLACED = 64
+_PUNCTUATION = ".,:;!?…\u3002\uff0c\uff1a\uff1b\uff01\uff1f"
+
+_Edit = tuple[int, int, str]  # start, end, what is there afterwards
+
+
+def number_broken(source: str, target: str, verbatim: Sequence[str] = ()) -> int:
+    """Returns how many placeholders of a source are not as they should be in its translation."""
+    broken = max(map(len, missing(source, target, verbatim)))
+    return broken or int(is_reordered(source, target))
+
+
+def repaired(
+    source: str, target: str, alignment: Alignment = (), verbatim: Sequence[str] = ()
+) -> str:
+    """Returns a translation with the placeholders of its source.
+
+    A lost one takes the place of one that was added or misspelled. Else it is put next to what its
+    neighbours are aligned with, or at the end; what else was added is taken out. Takes time in
+    proportion to the text, whatever is lost.
+
+    Args:
+      source: text.
+      target: its translation.
+      alignment: pairs (source word, target word) of `word_numbers`.
+      verbatim: as of `find`.
+    """
+    for _ in range(_MOST_ROUNDS):
+        found = find(source, verbatim), find(target, verbatim)
+        lost, added = unmatched(*found)
+        if not (lost or added):
+            break
+        edits: list[_Edit] = [
+            (old.start, old.end, new.text) for old, new in zip(added, lost, strict=False)
+        ]
+        edits += [_taken_out(target, each) for each in added[len(lost) :]]
+        edits += _placed(source, target, lost[len(added) :], found[1], alignment, set(verbatim))
+        target, alignment = _edited(target, edits), ()
+    if is_reordered(source, target):
+        sides = [unnumbered(find(text)) for text in (source, target)]
+        pairs = zip(*sides, strict=True)
+        target = _edited(target, [(old.start, old.end, new.text) for new, old in pairs])
+    if number_broken(source, target, verbatim):
+        return _plainly(source, target, verbatim)
+    return target
+
+
+def _placed(
+    source: str,
+    target: str,
+    lost: Sequence[Placeholder],
+    present: Sequence[Placeholder],
+    alignment: Alignment,
+    verbatim: Collection[str],
+) -> list[_Edit]:
+    """Returns the edits that insert lost placeholders into a translation."""
+    taken = bytearray(len(target))
+    for start, end, _ in present:
+        taken[start:end] = b"\1" * (end - start)
+    edits: list[_Edit] = []
+    for placeholder in lost[:_MOST_PLACED]:
+        place = _misspelled(placeholder.text, target, taken, placeholder.text in verbatim)
+        if not place and placeholder.text in verbatim:
+            place = _translated(source, target, placeholder, alignment)
+        if place:
+            start, end = place
+            taken[start:end] = b"\1" * (end - start)
+            edits.append((start, end, placeholder.text))
+        else:
+            edits.append(_put_in(source, target, placeholder, alignment))
+    if further := " ".join(placeholder.text for placeholder in lost[_MOST_PLACED:]):
+        edits.append((len(target), len(target), f" {further}"))
+    return edits
+
+
+def _plainly(source: str, target: str, verbatim: Sequence[str]) -> str:
+    """Returns what is plain text of a translation, with all placeholders at its end."""
+    plain = [word for word in target.split() if not re.search(r"[^\w'.,:;!?\-]|[\d_]", word)]
+    return " ".join([*plain, *(each.text for each in find(source, verbatim))])
+
+
+def _misspelled(
+    text: str, target: str, taken: Sequence[int], is_verbatim: bool
+) -> tuple[int, int] | None:
+    """Returns where a placeholder stands with other capitals or with spaces inside."""
+    pattern = r"\s*".join(re.escape(character) for character in text if not character.isspace())
+    pattern = as_word(text, pattern) if is_verbatim else pattern
+    for match in re.finditer(pattern, target, re.IGNORECASE):
+        start, end = match.span()
+        # "% s" may have been found as something shorter.
+        if not any(taken[start:end]):
+            return start, end
+    return None
+
+
+def _translated(
+    source: str, target: str, lost: Placeholder, alignment: Alignment
+) -> tuple[int, int] | None:
+    """Returns where the words stand that a piece was translated to, which had to stay."""
+    first, last = (count_words(source[: place + 1]) - 1 for place in (lost.start, lost.end - 1))
+    words_of_piece = sorted({t for s, t in alignment if first <= s <= last})
+    spans = [word.span() for word in re.finditer(r"[^ \t-\r]+", target)]
+    if (
+        not words_of_piece
+        or words_of_piece[-1] >= len(spans)
+        or words_of_piece[-1] - words_of_piece[0] > last - first + 1
+    ):
+        return None
+    start, end = spans[words_of_piece[0]][0], spans[words_of_piece[-1]][1]
+    words = target[start:end]
+    if find(words):
+        return None
+    # Signs around them stay.
+    inside = re.search(r"\w(?:.*\w)?", words, re.DOTALL)
+    return inside and (start + inside.start(), start + inside.end())
+
+
+def _taken_out(target: str, added: Placeholder) -> _Edit:
+    start, end = added.start, added.end
+    if target[start - 1 : start] == " " and target[end : end + 1] in ("", " ", *_PUNCTUATION):
+        start -= 1
+    return start, end, ""
+
+
+def _put_in(source: str, target: str, lost: Placeholder, alignment: Alignment) -> _Edit:
+    """Returns the edit that puts a lost placeholder next to what its neighbours align with."""
+    word = count_words(source[: lost.start + 1]) - 1
+    spans = [found.span() for found in re.finditer(r"[^ \t-\r]+", target)]
+    pairs = [(s, t) for s, t in alignment if t < len(spans)]
+    place, before = len(target), False
+    if pairs:
+        nearest, other = min(
+            pairs, key=lambda pair: (abs(pair[0] - word), pair[0] > word, -pair[1])
+        )
+        before = nearest > word
+        place = spans[other][0] if before else spans[other][1]
+    if not before:
+        # "file %s." has it inside of the sentence, "file: %s" after the colon.
+        begins = source[: lost.start].rstrip()[-1:] in ("", *_PUNCTUATION)
+        place = place if begins else len(target[:place].rstrip(_PUNCTUATION))
+    left = "" if target[place - 1 : place] in ("", " ") or not place else " "
+    right = "" if target[place : place + 1] in ("", " ", *_PUNCTUATION) else " "
+    return place, place, f"{left}{lost.text}{right}"
+
+
+def _edited(text: str, edits: Iterable[_Edit]) -> str:
+    parts, position = [""], 0
+    for start, end, new in sorted(edits, key=lambda edit: edit[:2]):
+        if start > position:
+            parts.append(text[position:start])
+        position = max(end, position)
+        if not new:
+            continue
+        if _clash(parts[-1][-1:] or " ", new[0]):
+            new = f" {new}"
+        # An address goes on to the next space.
+        after = text[position : position + 1]
+        if after and (_clash(new[-1], after) or ("://" in new and after != " ")):
+            new = f"{new} "
+        parts.append(new)
+    return "".join([*parts, text[position:]])
+
+
+def _clash(before: str, after: str) -> bool:
+    """Returns whether the placeholder that one of two signs is of may not end between them."""
+    signs = "%_$&\\@{(:/-+#"
+    return (before.isalnum() or before in signs) and (after.isalnum() or after in signs)
 
 
 class ShieldedLine(Prepared):

@@ -15,7 +15,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.files import read_json, write_json
 from t2t_keras.settings import convert
 from t2t_keras.text.files import decoded, is_blank, lines_of, reading
-from t2t_keras.workbench.server.messages import ApiError
+from t2t_keras.workbench.server.requests import ApiError
 
 _LOG = logging.getLogger("t2t_keras.server")
 

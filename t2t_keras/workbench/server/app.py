@@ -1,31 +1,278 @@
-"""The server as an ASGI application."""
+"""The server as an ASGI application; the outermost layer limits, measures and logs every request.
 
+Bodies are checked for a key before they are parsed or stored, and limited in size.
+"""
+
+import collections
 import contextlib
+import itertools
+import json
 import logging
+import re
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote_plus
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from t2t_keras.errors import UserError
-from t2t_keras.workbench.server.access import Access, ApiKeys
-from t2t_keras.workbench.server.apis import deepl, deepl_glossaries, libretranslate, page
-from t2t_keras.workbench.server.config import ServerConfig
-from t2t_keras.workbench.server.context import Context
-from t2t_keras.workbench.server.endpoints import Call, Endpoint
-from t2t_keras.workbench.server.front.gate import Bodies, Gate, error_response, route_of
-from t2t_keras.workbench.server.messages import ApiError, read_parameters, where
-from t2t_keras.workbench.server.metrics import Metrics
+from t2t_keras.workbench.server import deepl, libretranslate, page_api
+from t2t_keras.workbench.server.access import Access, ApiKeys, network_of
+from t2t_keras.workbench.server.batching import QueueFullError
+from t2t_keras.workbench.server.config import MEBIBYTE, ServerConfig
+from t2t_keras.workbench.server.endpoints import Call, Context, Endpoint
 from t2t_keras.workbench.server.models import ModelSource
-from t2t_keras.workbench.server.service import TranslationService
-from t2t_keras.workbench.server.work.batching import QueueFullError
-from t2t_keras.workbench.server.work.shares import JobEndedError
+from t2t_keras.workbench.server.requests import (
+    MOST_FIELDS,
+    ApiError,
+    JobEndedError,
+    content_kind,
+    form_text,
+    key_of_head,
+    read_parameters,
+    where,
+)
+from t2t_keras.workbench.server.service import Metrics, TranslationService
+
+_FILE_ROUTES = ("/translate_file", "/v2/document")
+# A form with a file must have its key in this many first bytes, if the head has none.
+_MOST_BEFORE_KEY = MEBIBYTE
+# Bytes of unanswered requests, of all addresses and of one.
+_MOST_HELD, _MOST_HELD_OF_ADDRESS = 1 << 30, 256 * MEBIBYTE
+
+# Keys in bodies. Every repetition is bounded, so that a search takes linear time.
+_IN_FORM = re.compile(rb"(?:^|&)(?:api_key|auth_key)=([^&]{1,1000})")
+_IN_JSON = re.compile(
+    rb'"(?:api_key|auth_key)"\s{0,16}:\s{0,16}("(?:[^"\\\x00-\x1f]|\\.){1,1000}")'
+)
+_IN_MULTIPART = re.compile(
+    rb'name="?(?:api_key|auth_key)"?[^\r\n]{0,200}\r\n(?:[^\r\n]{1,200}\r\n){0,4}\r\n'
+    rb"([^\r\n]{1,1000})\r\n"
+)
+_MOST_CANDIDATES = 16
+
+_DEEPL = ("/v2/", "/v3/")
+
+
+class Bodies:
+    """Limits the bytes of all bodies whose requests are not answered yet.
+
+    Args:
+      access: knows the keys.
+      config: says how large a body may be.
+    """
+
+    def __init__(self, access: Access, config: ServerConfig):
+        self.access, self.config = access, config
+        self._held: collections.Counter[str] = collections.Counter()
+
+    def hold(self, address: str, size: int) -> None:
+        """Counts bytes from an address; raises `ApiError` if it, or all together, sent too many."""
+        self._held[address] += size
+        if self._held[address] > _MOST_HELD_OF_ADDRESS:
+            raise ApiError(429, "Too many requests: too much is being sent at once", 5)
+        if self._held.total() > _MOST_HELD:
+            raise ApiError(503, "The server is receiving too much at once", 5)
+
+    def release(self, address: str, size: int) -> None:
+        """Takes back what `hold` counted, when a request is answered."""
+        self._held[address] -= size
+        if self._held[address] <= 0:
+            del self._held[address]
+
+
+class Body:
+    """The body of a request, as ASGI's `receive`.
+
+    Raises:
+      ApiError: while receiving: the body is too large, or neither it nor the head has a valid key
+        where one is required.
+    """
+
+    def __init__(self, bodies: Bodies, scope: Scope, receive: Receive):
+        self._bodies, self._scope, self._receive = bodies, scope, receive
+        self._headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        self._address = network_of(scope["client"][0]) if scope.get("client") else ""
+        self._most = self._left = _most_bytes(scope["path"], bodies.config)
+        length = self._headers.get(b"content-length", "0")
+        if length.isdigit() and (len(length) > 18 or int(length) > self._most):
+            self._left = -1
+        self._held = 0
+        self._is_proven = not bodies.access.needs_key
+        self._replayed: collections.deque[Message] = collections.deque()
+
+    def close(self) -> None:
+        """Releases the bytes of the body."""
+        self._bodies.release(self._address, self._held)
+        self._held = 0
+
+    async def __call__(self) -> Message:
+        """Returns the next message of ASGI."""
+        if self._left < 0:
+            raise _too_large(self._most)
+        if not self._is_proven:
+            await self._prove()
+        return self._replayed.popleft() if self._replayed else await self._next()
+
+    async def _next(self) -> Message:
+        message = await self._receive()
+        size = len(message.get("body", b""))
+        self._left -= size
+        if self._left < 0:
+            raise _too_large(self._most)
+        if size:
+            self._held += size
+            self._bodies.hold(self._address, size)
+        return message
+
+    async def _prove(self) -> None:
+        """Reads until there is a key; raises `ApiError` if the request has no valid one."""
+        access = self._bodies.access
+        query = self._scope.get("query_string", b"")
+        key = key_of_head(self._headers.get(b"authorization", ""))
+        keys = [key] if key else [*_keys(_IN_FORM, query)]
+        if not keys:
+            body = await self._first_bytes()
+            if not body:
+                # There is no body to parse: the route itself asks for a key if it needs one.
+                self._is_proven = True
+                return
+            kind = content_kind(self._headers.get(b"content-type", ""))
+            keys = list(_keys(_pattern(kind), body))
+        if not any(map(access.recognizes, keys)):
+            self._replayed.clear()
+            # Raises the error, and counts the request.
+            access.client(next(iter(keys), ""), self._address)
+        self._is_proven = True
+
+    async def _first_bytes(self) -> bytes:
+        """Returns the body, or the beginning of a file, to look for a key; it is replayed later."""
+        most = _MOST_BEFORE_KEY if self._scope["path"] in _FILE_ROUTES else self._most
+        body, more = bytearray(), True
+        while more and len(body) < most:
+            message = await self._next()
+            if message["type"] != "http.request":
+                self._replayed.append(message)
+                return bytes(body)
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        whole = bytes(body)
+        self._replayed.append({"type": "http.request", "body": whole, "more_body": more})
+        return whole
+
+
+def _pattern(kind: str) -> re.Pattern[bytes]:
+    if kind == "multipart/form-data":
+        return _IN_MULTIPART
+    return _IN_FORM if kind == "application/x-www-form-urlencoded" else _IN_JSON
+
+
+def _keys(pattern: re.Pattern[bytes], body: bytes) -> Iterator[str]:
+    """Yields possible keys in an unparsed body."""
+    for match in itertools.islice(pattern.finditer(body), _MOST_CANDIDATES):
+        if pattern is _IN_FORM:
+            yield unquote_plus(form_text(match[1]))
+        elif pattern is _IN_MULTIPART:
+            yield match[1].decode("utf-8", "replace")
+        else:
+            try:
+                yield json.loads(match[1])
+            except ValueError:
+                continue
+
+
+def _most_bytes(path: str, config: ServerConfig) -> int:
+    if path in _FILE_ROUTES:
+        return config.max_file_bytes + MEBIBYTE
+    if "/glossaries" in path:
+        return 11 * MEBIBYTE
+    # A character is 12 bytes at most, as two escapes in JSON or four of a form.
+    return 12 * config.max_characters + MEBIBYTE
+
+
+def _too_large(most: int) -> ApiError:
+    return ApiError(413, f"Request entity too large: expected at most {most:,} bytes")
+
+
+def error_response(
+    request: Request, status: int, message: str, retry_after: int = 0, detail: str = ""
+) -> Response:
+    """Returns an error in the form of the API that the request is for."""
+    headers = {"Retry-After": str(retry_after)} if retry_after else None
+    if request.url.path.startswith(_DEEPL):
+        content = {"message": message} | ({"detail": detail} if detail else {})
+        return JSONResponse(content, status, headers)
+    if status == 429:
+        message = f"Slowdown: {message}"
+    return JSONResponse({"error": message}, status, headers)
+
+
+def route_of(scope: Scope) -> str:
+    """Returns the route of a request, which unlike its address reveals no content."""
+    return getattr(scope.get("route"), "path", "none")
+
+
+class Gate:
+    """Measures, logs and limits every request.
+
+    A log line has the route, not the address: addresses may contain file names and text.
+    """
+
+    def __init__(self, app: ASGIApp, bodies: Bodies, metrics: Metrics):
+        self._app, self._bodies, self._metrics = app, bodies, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, begun, status = time.perf_counter(), False, 500
+
+        async def observed(message: Message) -> None:
+            nonlocal begun, status
+            if message["type"] == "http.response.start":
+                begun, status = True, message["status"]
+                message["headers"] = [
+                    *message["headers"],
+                    (b"x-content-type-options", b"nosniff"),
+                    (b"referrer-policy", b"no-referrer"),
+                    *[(b"connection", b"close")] * scope["app"].state.stopping,
+                ]
+            await send(message)
+
+        self._metrics.in_flight.inc()
+        body = Body(self._bodies, scope, receive)
+        try:
+            if scope.get("query_string", b"").count(b"&") >= MOST_FIELDS:
+                message = f"Invalid request: expected at most {MOST_FIELDS:,} parameters"
+                await error_response(Request(scope), 414, message)(scope, receive, observed)
+            else:
+                await self._app(scope, body, observed)
+        except Exception as error:
+            # uvicorn would log its message, which may contain text.
+            _LOG.error("%s\n%s", route_of(scope), where(error))
+            if not begun:
+                failed = error_response(Request(scope), 500, "Internal server error")
+                await failed(scope, receive, observed)
+        finally:
+            body.close()
+            self._metrics.in_flight.dec()
+            if form := scope.get("state", {}).get("form"):
+                await form.close()
+            seconds = time.perf_counter() - began
+            route = route_of(scope)
+            self._metrics.requests.labels(scope["method"], route, status).inc()
+            self._metrics.seconds.labels(route).observe(seconds)
+            client = scope.get("state", {}).get("client", "")
+            _LOG.info("%s %s %d %.0f ms %s", scope["method"], route, status, 1000 * seconds, client)
+
 
 _LOG = logging.getLogger("t2t_keras.server")
 
@@ -90,10 +337,8 @@ _ROUTES = (
     Endpoint("/metrics", _metrics, ("GET",), is_open=True),  # It asks for a key itself.
     *libretranslate.ROUTES,
     *deepl.ROUTES,
-    *deepl_glossaries.ROUTES,
-    *page.ROUTES,
-    *deepl.LAST_ROUTES,
-    *page.FILE_ROUTES,
+    *page_api.ROUTES,
+    *page_api.FILE_ROUTES,
 )
 
 

@@ -1,8 +1,10 @@
-"""Routes of the APIs, and the requests that they answer."""
+"""Routes of the APIs, and what they share: access, limits, languages, the charged translation."""
 
 import asyncio
 import contextlib
 import dataclasses
+import logging
+import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -11,11 +13,194 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from t2t_keras.errors import UserError
-from t2t_keras.workbench.server.access import ANYONE, Client, network_of
-from t2t_keras.workbench.server.context import Context
-from t2t_keras.workbench.server.messages import ApiError, Parameters, read_parameters, unless_gone
-from t2t_keras.workbench.server.service import Options, Pair, Splitting, Translated
-from t2t_keras.workbench.server.work.shares import Budget, JobEndedError, in_own_thread
+from t2t_keras.workbench.server.access import ANYONE, Access, Client, network_of
+from t2t_keras.workbench.server.config import ServerConfig
+from t2t_keras.workbench.server.files import TranslatedFiles
+from t2t_keras.workbench.server.glossaries import Glossaries
+from t2t_keras.workbench.server.languages import (
+    Detected,
+    base_language,
+    canonical,
+    detect,
+    language_name,
+    nearest_code,
+    nearest_pair,
+)
+from t2t_keras.workbench.server.requests import (
+    ApiError,
+    Budget,
+    JobEndedError,
+    Parameters,
+    Places,
+    in_own_thread,
+    key_of_head,
+    read_parameters,
+    unless_gone,
+)
+from t2t_keras.workbench.server.service import (
+    Metrics,
+    Options,
+    Pair,
+    Splitting,
+    Translated,
+    TranslationService,
+)
+
+LOG = logging.getLogger("t2t_keras.server")
+
+# Numbers, names without dots and those of localhost: no site can have its own name lead here.
+_LOCAL_HOST = re.compile(r"(\[[\da-f:.]+\]|[\d.]+|[^.:]*|[^:]*\.localhost)(:\d+)?", re.IGNORECASE)
+_AT_ONCE = 4
+_LOOPBACK = ("127.", "::1", "::ffff:127.")
+_FORWARDING = ("x-forwarded-for", "x-real-ip", "forwarded")
+# A text stays untranslated only if it is in the target language with this probability.
+_SURE = 0.9
+
+
+class Context:
+    """A server's parts, for its routes.
+
+    Attributes:
+      service: translates.
+      config: the settings.
+      access: lets clients in.
+      metrics: count requests and texts.
+      glossaries: that clients have made.
+      files: that clients have sent.
+      places: for slow work of clients besides translation.
+    """
+
+    def __init__(
+        self, service: TranslationService, config: ServerConfig, access: Access, metrics: Metrics
+    ):
+        self.service, self.config = service, config
+        self.access, self.metrics = access, metrics
+        folder = config.storage
+        self.glossaries = Glossaries(folder / "glossaries" if folder else None)
+        self.places = Places(_AT_ONCE, 1)
+        self.files = TranslatedFiles(service, config, access.refund)
+
+    def admit(self, request: Request, parameters: Parameters) -> Client:
+        """Returns who sends a request, by its header Authorization or its parameter api_key.
+
+        Raises:
+          ApiError: it may not, or not so often.
+        """
+        self._check_site(request)
+        key = key_of_head(request.headers.get("authorization", ""))
+        for name in ("api_key", "auth_key"):
+            if not key:
+                key = parameters.text(name)
+        address = request.client.host if request.client else ""
+        client = self.access.client(key, address)
+        request.state.client = client.name
+        return client
+
+    def admit_to_metrics(self, request: Request, parameters: Parameters) -> None:
+        """Raises `ApiError` unless a request has a key, or comes from this machine itself."""
+        self._check_site(request)
+        address = request.client.host if request.client else ""
+        is_forwarded = any(name in request.headers for name in _FORWARDING)
+        if not address.startswith(_LOOPBACK) or is_forwarded:
+            if not self.access.needs_key:
+                raise ApiError(403, "Without --api_keys_file, metrics are for this machine only.")
+            self.admit(request, parameters)
+
+    def _check_site(self, request: Request) -> None:
+        """Raises `ApiError` for requests of another site's page."""
+        headers, address = request.headers, request.client.host if request.client else ""
+        host, origin, allowed = headers.get("host", ""), headers.get("origin"), self.config.cors
+        if "*" in allowed:
+            return
+        # A proxy may change the host; this a browser says itself, and no page can.
+        is_own = headers.get("sec-fetch-site") in ("same-origin", "none")
+        if origin and origin not in allowed and not is_own and origin.partition("://")[2] != host:
+            raise ApiError(403, f"Origin {origin} not allowed; add it to --cors.")
+        known = _LOCAL_HOST.fullmatch(host) or host in [
+            each.partition("://")[2] for each in allowed
+        ]
+        if address.startswith(_LOOPBACK) and not known:
+            raise ApiError(
+                403,
+                f"Host {host} not allowed; add a proxy to --trusted_proxies, or another name of "
+                f"this server to --cors.",
+            )
+
+    def languages(self) -> list[str]:
+        """Returns the codes of all sources and targets."""
+        return sorted({code for pair in self.service.models for code in pair})
+
+    def targets(self, source: str) -> list[str]:
+        """Returns the codes of what a language is translated to."""
+        return sorted(target for code, target in self.service.models if code == source)
+
+    def pair(self, source: str, target: str, may_be_same: bool = False) -> Pair:
+        """Returns the pair of a model for what a request calls its languages.
+
+        Where they `may_be_same`, and are, it is that language twice.
+
+        Raises:
+          ApiError: there is none.
+        """
+        known = self.languages()
+        for code in (source, target):
+            if not nearest_code(code, known):
+                raise ApiError(400, f"{code} is not supported")
+        if pair := nearest_pair(source, target, self.service.models):
+            return pair
+        if may_be_same and (
+            target in (source, base_language(source)) or target.startswith(f"{source}-")
+        ):
+            return source, source
+        names = [f"{language_name(code)} ({code})" for code in (target, source)]
+        raise ApiError(400, f"{names[0]} is not available as a target language from {names[1]}")
+
+    async def detect(self, texts: Sequence[str], kind: str = "text") -> list[Detected]:
+        """Returns the source languages of the models that texts of a format may be in."""
+        sources = {source for source, _ in self.service.models}
+        try:
+            return await asyncio.to_thread(detect, texts, sources, kind)
+        except UserError as error:
+            raise ApiError(501, str(error)) from error
+
+    async def detect_source(
+        self, texts: Sequence[str], target: str, kind: str = "text"
+    ) -> Detected:
+        """Returns the likeliest language of texts that are to be translated to another.
+
+        If they are too short to tell, it is the likeliest one that has a model for the target. If
+        they have no letters, it is any that has one, with confidence 0.
+        """
+        found = await self.detect(texts, kind)
+        served, target = self.service.models, canonical(target)
+        if 0 < found[0].confidence < _SURE:
+            able = (each for each in found if nearest_pair(each.language, target, served))
+            return next(able, found[0])
+        if not found[0].confidence and base_language(found[0].language) != base_language(target):
+            sources = [found[0].language, *sorted(source for source, _ in served)]
+            able = (Detected(each, 0.0) for each in sources if nearest_pair(each, target, served))
+            return next(able, found[0])
+        return found[0]
+
+    def check_size(self, texts: Sequence[str]) -> None:
+        """Raises `ApiError` for more text than a request may have."""
+        config = self.config
+        for size, limit, what in (
+            (len(texts), config.max_texts, "texts"),
+            (sum(map(len, texts)), config.max_characters, "characters"),
+        ):
+            if size > limit:
+                raise ApiError(
+                    413,
+                    f"Invalid request: request ({size:,} {what}) exceeds text limit ({limit:,})",
+                )
+
+    def log_texts(self, sources: Sequence[str], targets: Sequence[str]) -> None:
+        """Logs what was translated, if the settings ask for it."""
+        if self.config.log_text:
+            for source, target in zip(sources, targets, strict=True):
+                LOG.info("%r -> %r", source, target)
+
 
 Result = TypeVar("Result")
 

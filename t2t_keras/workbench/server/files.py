@@ -17,9 +17,15 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.files import read_json, write_json
 from t2t_keras.settings import typed
 from t2t_keras.workbench.server.config import ServerConfig
-from t2t_keras.workbench.server.messages import ApiError, where
+from t2t_keras.workbench.server.requests import (
+    ApiError,
+    Budget,
+    JobEndedError,
+    Places,
+    in_own_thread,
+    where,
+)
 from t2t_keras.workbench.server.service import BatchedTranslator, Pair, TranslationService
-from t2t_keras.workbench.server.work.shares import Budget, JobEndedError, Places, in_own_thread
 from t2t_keras.workbench.terms.glossary import Glossary
 
 ADVICE = "Remove its folder."

@@ -16,7 +16,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.files import read_json, write_json
 from t2t_keras.text.files import is_blank, normalized, split_lines, trimmed
 from t2t_keras.workbench.server.languages import base_language, canonical
-from t2t_keras.workbench.server.messages import ApiError
+from t2t_keras.workbench.server.requests import ApiError
 from t2t_keras.workbench.terms.glossary import Glossary
 
 FORMATS = ("tsv", "csv")

@@ -19,8 +19,8 @@ from t2t_keras.io.files import check_regular, not_a_run
 from t2t_keras.registry import ENGINES
 from t2t_keras.training.checkpoint_files import SUFFIX
 from t2t_keras.training.run_config import RunConfig
+from t2t_keras.workbench.server.batching import Batch, EngineInTurns
 from t2t_keras.workbench.server.languages import base_language, parse_pair
-from t2t_keras.workbench.server.work.batching import Batch, EngineInTurns
 
 Result = TypeVar("Result")
 

@@ -3,24 +3,144 @@
 import abc
 import asyncio
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from t2t_keras.decoding.translation import Translation
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from t2t_keras.decoding.translation import Translation, one_line
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.text.sentences import sentence_splitter
+from t2t_keras.text.files import has_letters
+from t2t_keras.text.sentences import join_sentences, sentence_splitter
 from t2t_keras.workbench.markup.reading import read_fragment
 from t2t_keras.workbench.markup.translator import translate_markup
+from t2t_keras.workbench.server.batching import Batch, Batcher
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.languages import base_language
-from t2t_keras.workbench.server.metrics import Metrics
 from t2t_keras.workbench.server.models import AT_ONCE, ModelSource, ServedModel, Watcher
-from t2t_keras.workbench.server.passages import Passages, joined_texts, read_passages
-from t2t_keras.workbench.server.work.batching import Batch, Batcher
-from t2t_keras.workbench.server.work.shares import Budget, in_own_thread
+from t2t_keras.workbench.server.requests import Budget, in_own_thread
 from t2t_keras.workbench.terms.glossary import Glossary
 from t2t_keras.workbench.terms.stage import with_terms
+
+Metric = TypeVar("Metric", Counter, Gauge, Histogram)
+
+_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_LINES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+
+class Metrics:
+    """Counts of one server; none reveals translated text.
+
+    Attributes:
+      requests: by method, route and status.
+      seconds: of a request, by route.
+      in_flight: requests that are being answered.
+      lines, characters: that were translated, by model.
+      batch_lines, batch_seconds: of each batch, by model.
+      broken: placeholders that no hypothesis had right and that were repaired, by model.
+      queued: lines that wait, by model.
+      reloads: attempts to load a newer version, by model and outcome.
+      model_info: 1 for the version that a model has.
+    """
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+
+        def make(
+            kind: type[Metric], name: str, meaning: str, *labels: str, **options: Any
+        ) -> Metric:
+            return kind(f"t2t_serve_{name}", meaning, labels, registry=self._registry, **options)
+
+        self.requests = make(Counter, "requests", "Requests", "method", "route", "status")
+        self.seconds = make(Histogram, "request_seconds", "Time", "route", buckets=_SECONDS)
+        self.in_flight = make(Gauge, "requests_in_flight", "Requests that are being answered")
+        self.lines = make(Counter, "lines", "Translated lines", "model")
+        self.characters = make(Counter, "characters", "Translated characters", "model")
+        self.batch_lines = make(
+            Histogram, "batch_lines", "Lines of a batch", "model", buckets=_LINES
+        )
+        self.batch_seconds = make(
+            Histogram, "batch_seconds", "Time of a batch", "model", buckets=_SECONDS
+        )
+        self.broken = make(Counter, "broken_placeholders", "Repaired placeholders", "model")
+        self.queued = make(Gauge, "queued_lines", "Lines that wait", "model")
+        self.reloads = make(Counter, "reloads", "Attempts to load newer models", "model", "outcome")
+        self.model_info = make(Gauge, "model_info", "Loaded version", "model", "version")
+
+    def text(self) -> bytes:
+        """Returns all of them in Prometheus's text format."""
+        return generate_latest(self._registry)
+
+
+# Ends of lines of every system; they are kept.
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|[\r\n])?")
+_SPACES = re.compile(r"[ \t\r\n]+")
+
+
+class Passages(NamedTuple):
+    """A text as sentences.
+
+    Attributes:
+      sentences: to translate.
+      between: the white space before, between and after them, together with sentences that have
+        no letters, as "42", and stay.
+    """
+
+    sentences: list[str]
+    between: list[str]
+
+    def joined(self, sentences: Sequence[str]) -> str:
+        """Returns the text with its sentences replaced."""
+        if not sentences:
+            return self.between[0]
+        begin, *gaps, end = self.between
+        return begin + join_sentences(sentences, gaps) + end
+
+
+def read_passages(
+    text: str, split_lines: bool = True, split: Callable[[str], list[str]] | None = None
+) -> Passages:
+    """Reads a text; joining the unchanged sentences restores it exactly.
+
+    Args:
+      text: of any number of lines.
+      split_lines: whether each line is translated by itself; else line ends are spaces.
+      split: returns the sentences of a line with the white space after them; None = no splitting.
+    """
+    sentences, between, space = [], [], ""
+    for line in _LINE.findall(text) if split_lines else [text]:
+        for part in split(line) if split and line.strip() else [line]:
+            # Not by a regular expression, which takes quadratic time for long white space.
+            sentence = part.strip()
+            if not has_letters(sentence):
+                space += part
+                continue
+            begun = part.lstrip()
+            sentences.append(sentence if split_lines else _SPACES.sub(" ", sentence))
+            between.append(space + part[: len(part) - len(begun)])
+            space = begun[len(sentence) :]
+    return Passages(sentences, [*between, space])
+
+
+def hypothesis_texts(translation: Translation) -> list[str]:
+    """Returns the distinct hypotheses of a translation, best first."""
+    best = one_line(translation.postprocessed or translation.text)
+    others = [one_line(each.text) for each in translation.hypotheses[1:]]
+    return list(dict.fromkeys([best, *others]))
+
+
+def joined_texts(passages: Passages, translations: Sequence[Translation]) -> list[str]:
+    """Returns the translations of a text, best first: the best of all sentences, and so on."""
+    ranked = [hypothesis_texts(each) for each in translations]
+    count = max(map(len, ranked), default=1)
+    texts = (
+        passages.joined([each[min(rank, len(each) - 1)] for each in ranked])
+        for rank in range(count)
+    )
+    return list(dict.fromkeys(texts))
+
 
 Pair = tuple[str, str]
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from t2t_keras.decoding.lines import Draft, LineStage, Part, Prepared, Searcher, StageContext
 from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import Alignment, split_words
-from t2t_keras.workbench.placeholders.repair import number_broken
-from t2t_keras.workbench.terms.glossary import Glossary, Match
-from t2t_keras.workbench.terms.hints import (
+from t2t_keras.workbench.placeholders.stage import number_broken
+from t2t_keras.workbench.terms.glossary import (
+    Glossary,
+    Match,
     has_marks,
     of_words_without_hints,
     with_hints,

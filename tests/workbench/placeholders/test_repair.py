@@ -6,7 +6,7 @@ import pytest
 from counted_work import work_of
 
 from t2t_keras.workbench.placeholders import is_reordered, missing
-from t2t_keras.workbench.placeholders.repair import number_broken, repaired
+from t2t_keras.workbench.placeholders.stage import number_broken, repaired
 
 PIECES = (
     "%s %d %1 %2 {0} {name} %% $x ${y} &nbsp; \\n http://a.b/c. x@y.de Wort, haus . ( ) { } % $ &"

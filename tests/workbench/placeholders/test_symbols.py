@@ -5,9 +5,8 @@ import random
 import pytest
 
 from t2t_keras.workbench.placeholders import find
-from t2t_keras.workbench.placeholders.accelerators import with_mark, without_mark
 from t2t_keras.workbench.placeholders.finding import SYMBOLS
-from t2t_keras.workbench.placeholders.symbols import shield, shield_pair
+from t2t_keras.workbench.placeholders.symbols import shield, shield_pair, with_mark, without_mark
 
 PIECES = ["%s", "{a}", " ", "word", "5 MB", "_A", "&B", "$", "\U0010ff01", "x@y.de", "."]
 

@@ -9,7 +9,7 @@ from refusals import refused
 from upper_case import Clock
 
 from t2t_keras.workbench.server.access import Access, ApiKeys
-from t2t_keras.workbench.server.messages import ApiError
+from t2t_keras.workbench.server.requests import ApiError
 
 
 @pytest.fixture

@@ -27,9 +27,8 @@ from upper_case import Endless, Gated, Source
 
 from t2t_keras.workbench.server import run
 from t2t_keras.workbench.server.config import ServerConfig
-from t2t_keras.workbench.server.metrics import Metrics
 from t2t_keras.workbench.server.run import Address
-from t2t_keras.workbench.server.service import Options, TranslationService
+from t2t_keras.workbench.server.service import Metrics, Options, TranslationService
 
 ASKED = {"source": "en", "target": "de"}
 

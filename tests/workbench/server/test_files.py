@@ -17,9 +17,8 @@ from upper_case import Endless, Gated, Source, UpperCase
 from t2t_keras.errors import UserError
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.files import TranslatedFiles
-from t2t_keras.workbench.server.messages import ApiError
-from t2t_keras.workbench.server.metrics import Metrics
-from t2t_keras.workbench.server.service import TranslationService
+from t2t_keras.workbench.server.requests import ApiError
+from t2t_keras.workbench.server.service import Metrics, TranslationService
 from t2t_keras.workbench.terms.glossary import Glossary
 
 

@@ -5,7 +5,7 @@ import pytest
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.text.sentences import ends_sentence
 from t2t_keras.workbench.documents.layout import sentence_splitter
-from t2t_keras.workbench.server.passages import Passages, joined_texts, read_passages
+from t2t_keras.workbench.server.service import Passages, joined_texts, read_passages
 
 TEXTS = [
     "",

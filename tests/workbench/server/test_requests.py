@@ -13,16 +13,23 @@ from starlette.testclient import TestClient
 from upper_case import Endless, Source, UpperCase
 
 from t2t_keras.errors import UserError
-from t2t_keras.workbench.server import context, files, glossaries, messages, run
-from t2t_keras.workbench.server.apis import deepl, deepl_glossaries, libretranslate, page
-from t2t_keras.workbench.server.apis.libretranslate import specification
+from t2t_keras.workbench.server import (
+    app,
+    deepl,
+    endpoints,
+    files,
+    glossaries,
+    libretranslate,
+    page_api,
+    requests,
+    run,
+)
 from t2t_keras.workbench.server.app import make_app
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.endpoints import Call
-from t2t_keras.workbench.server.front import gate
-from t2t_keras.workbench.server.messages import Parameters
-from t2t_keras.workbench.server.words import PREFIX_TOO_LONG, OtherWords, WordByWord
-from t2t_keras.workbench.server.work import shares
+from t2t_keras.workbench.server.libretranslate import specification
+from t2t_keras.workbench.server.page_api import PREFIX_TOO_LONG, OtherWords, WordByWord
+from t2t_keras.workbench.server.requests import Parameters
 
 ASKED = {"source": "en", "target": "de"}
 
@@ -136,12 +143,13 @@ def test_the_time_to_stop_begins_with_the_signal():
 
 # All others need a key where there are any; /suggest is refused anyway.
 OPEN = {"/languages", "/frontend/settings", "/download_file/{file_id}/{name}", "/spec"}
+OPEN |= {"/v2/{rest:path}", "/v3/{rest:path}"}  # They answer 404.
 
 
 def test_which_routes_need_a_key(client_of, tmp_path):
     (tmp_path / "keys").write_text("secret\n")
     client = client_of(api_keys_file=tmp_path / "keys")
-    apis = deepl, deepl_glossaries, libretranslate, page
+    apis = deepl, libretranslate, page_api
     routes = {
         (route.path, method) for api in apis for route in api.ROUTES for method in route.methods
     }
@@ -163,17 +171,18 @@ def test_limits_are_those_of_the_documents(root):
         f" {glossaries._MOST_BYTES_OF_ALL >> 30} GiB for all",
         f"stored files: {files._MOST_FILES:,} with {files._MOST_BYTES >> 30} GiB in all, ",
         f" {files._MOST_OF_OWNER} with {files._MOST_BYTES_OF_OWNER >> 30} GiB for each key",
-        f"bodies being received: {gate._MOST_HELD >> 30} GiB in all, ",
-        f" {gate._MOST_HELD_OF_ADDRESS >> 20} MiB of an address",
-        f"{messages.MOST_FIELDS:,} parameters; {messages._MOST_CONTAINERS:,} lists and objects",
-        f"{page._MOST_TERMS:,} terms of {page._MOST_CHARACTERS_OF_TERMS:,} characters in all; ",
-        f"; {page._MOST_LINE:,} characters each of `q` and `prefix`",
-        f"lines ({page._MOST_LINES:,} at most)",
+        f"bodies being received: {app._MOST_HELD >> 30} GiB in all, ",
+        f" {app._MOST_HELD_OF_ADDRESS >> 20} MiB of an address",
+        f"{requests.MOST_FIELDS:,} parameters; {requests._MOST_CONTAINERS:,} lists and objects",
+        f"{page_api._MOST_TERMS:,} terms of ",
+        f" {page_api._MOST_CHARACTERS_OF_TERMS:,} characters in all; ",
+        f"; {page_api._MOST_LINE:,} characters each of `q` and `prefix`",
+        f"lines ({page_api._MOST_LINES:,} at most)",
         f"{run.SECONDS_OF_HEAD:g} seconds for a head of 64 KiB",
         f"{run.SECONDS_OF_BODY:g} seconds for a body, or {slow:g} minutes if it comes",
         f"{kib} KiB a second or more; {run.SECONDS_OF_READING:g} seconds without",
-        f"a probability of {100 * context._SURE:g} % or more",
+        f"a probability of {100 * endpoints._SURE:g} % or more",
         f"After {100 * files._SHARE_OF_STOP:g} % of",
-        f"{shares._SEARCHES}, and {['', 'one', 'two'][shares._SEARCHES_A_CHARACTER]} for each",
+        f"{requests._SEARCHES}, and {['', 'one', 'two'][requests._SEARCHES_A_CHARACTER]} for each",
     ):
         assert phrase in text

@@ -30,7 +30,7 @@ from t2t_keras.training.checkpoints import Checkpoints
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.workbench.markup.translator import translate_markup
 from t2t_keras.workbench.server.models import ModelSource
-from t2t_keras.workbench.server.passages import hypothesis_texts
+from t2t_keras.workbench.server.service import hypothesis_texts
 from t2t_keras.workbench.terms.glossary import Glossary
 from t2t_keras.workbench.terms.stage import with_terms
 

@@ -6,7 +6,7 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.text.sentences import sentence_splitter
-from t2t_keras.workbench.server.words import WordByWord, continuations
+from t2t_keras.workbench.server.page_api import WordByWord, continuations
 
 
 def test_words_of_which_nothing_is_known(aligning):

@@ -8,8 +8,7 @@ import pytest
 from refusals import refused
 
 from t2t_keras.data.dataset import MANIFEST_FILE
-from t2t_keras.workbench.terms.lexicon import Lexicon, learn_lexicon
-from t2t_keras.workbench.terms.pair_transform import Terms
+from t2t_keras.workbench.terms.pair_transform import Lexicon, Terms, learn_lexicon
 
 WORDS = {"house": "maison", "horse": "cheval", "window": "fenêtre", "table": "bureau"}
 

@@ -1,6 +1,6 @@
 import pytest
 
-from t2t_keras.workbench.terms.hints import (
+from t2t_keras.workbench.terms.glossary import (
     has_marks,
     of_words_without_hints,
     original_words,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t2t_keras.workbench.terms.glossary import tokens_of
-from t2t_keras.workbench.terms.lexicon import Lexicon, affordable_pairs, learn_lexicon
+from t2t_keras.workbench.terms.pair_transform import Lexicon, affordable_pairs, learn_lexicon
 
 WORDS = {
     "the": "le",
@@ -58,7 +58,7 @@ def pairs():
 
 
 def test_probabilities_are_those_of_the_model(pairs, monkeypatch):
-    monkeypatch.setattr("t2t_keras.workbench.terms.lexicon._CELLS_AT_ONCE", 50)
+    monkeypatch.setattr("t2t_keras.workbench.terms.pair_transform._CELLS_AT_ONCE", 50)
     some = pairs[:40]
     lexicon = learn_lexicon(some)
     words = [[side.casefold().split() for side in pair] for pair in some]
@@ -121,7 +121,7 @@ def test_little_text():
 
 
 def test_so_many_pairs_as_memory_holds(pairs, monkeypatch):
-    monkeypatch.setattr("t2t_keras.workbench.terms.lexicon._MOST_CELLS", 400)
+    monkeypatch.setattr("t2t_keras.workbench.terms.pair_transform._MOST_CELLS", 400)
     cells = np.cumsum([len(source.split()) * len(target.split()) for source, target in pairs])
     fit = int((cells <= 400).sum())
     assert learn_lexicon(pairs).to_bytes() == learn_lexicon(pairs[:fit]).to_bytes()

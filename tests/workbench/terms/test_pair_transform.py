@@ -11,9 +11,8 @@ from t2t_keras.data.augmentation import Augmentation, Variation
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import make_problem
-from t2t_keras.workbench.terms.hints import MARKS, without_hints
-from t2t_keras.workbench.terms.lexicon import learn_lexicon
-from t2t_keras.workbench.terms.pair_transform import HintDrawer
+from t2t_keras.workbench.terms.glossary import MARKS, without_hints
+from t2t_keras.workbench.terms.pair_transform import HintDrawer, learn_lexicon
 
 PAIRS = [
     ("The dog sees the red house.", "Der Hund sieht das rote Haus."),

@@ -16,7 +16,7 @@ from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.text.sentences import sentence_splitter
 from t2t_keras.text.tokenizer import SentencePieceTokenizer
-from t2t_keras.workbench.server.words import PREFIX_TOO_LONG, OtherWords
+from t2t_keras.workbench.server.page_api import PREFIX_TOO_LONG, OtherWords
 
 WORDS = "the a small big dog cat man woman sees sleeps eats house tree red green"
 CATALOGUE = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
@@ -79,7 +79,7 @@ def test_of_an_alternative_is_known_what_is_known_of_a_translation(real):
 def test_the_beginning_is_divided_as_its_own_language_is(translator, monkeypatch):
     asked = []
     found = lambda *arguments: asked.append(arguments[1:]) or []  # noqa: E731
-    monkeypatch.setattr("t2t_keras.workbench.server.words.continuations", found)
+    monkeypatch.setattr("t2t_keras.workbench.server.page_api.continuations", found)
     source, target = map(sentence_splitter, ("en", "de"))
     OtherWords("bzw. Haus", 3, source, target)(translator, ["A big dog sleeps. A man."])
     assert asked == [("A big dog sleeps.", "bzw. Haus", 3)]

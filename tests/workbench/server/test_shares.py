@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from t2t_keras.workbench.server.work.batching import EngineInTurns
-from t2t_keras.workbench.server.work.shares import Places, Shares, Turns, in_own_thread
+from t2t_keras.workbench.server.batching import EngineInTurns, Shares, Turns
+from t2t_keras.workbench.server.requests import Places, in_own_thread
 
 
 class FewRows:

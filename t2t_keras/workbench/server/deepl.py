@@ -1,4 +1,4 @@
-"""DeepL's API for text and documents, as https://developers.deepl.com/docs describes it."""
+"""DeepL's API, as https://developers.deepl.com/docs describes it: text, documents, glossaries."""
 
 import contextlib
 import time
@@ -7,16 +7,27 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from starlette.background import BackgroundTask
-from starlette.responses import FileResponse
+from starlette.responses import FileResponse, Response
 
-from t2t_keras.workbench.server.apis.deepl_glossaries import requested_glossary
 from t2t_keras.workbench.server.endpoints import Call, Endpoint
 from t2t_keras.workbench.server.files import TranslatedFile
+from t2t_keras.workbench.server.glossaries import (
+    FORMATS,
+    StoredGlossary,
+    Terms,
+    as_tsv,
+    dictionary,
+    glossary_pair,
+    read_entries,
+)
 from t2t_keras.workbench.server.languages import canonical, language_name, nearest_code
-from t2t_keras.workbench.server.messages import ApiError, Parameters
+from t2t_keras.workbench.server.requests import ApiError, Budget, Parameters, json_response
 from t2t_keras.workbench.server.service import Options, Pair, Splitting
-from t2t_keras.workbench.server.work.shares import Budget
 from t2t_keras.workbench.terms.glossary import Glossary
+
+_TSV = "text/tab-separated-values"
+_MOST_IDS, _MOST_DICTIONARIES = 5, 1_000
+
 
 # What its clients do not take as a target, and take instead.
 _TARGET_VARIANTS = {"en": ("en-GB", "en-US"), "pt": ("pt-PT", "pt-BR")}
@@ -195,7 +206,7 @@ async def upload(call: Call) -> dict[str, str]:
 
 async def status(call: Call) -> dict[str, Any]:
     """Tells how far the translation of a document is."""
-    file = _find(call)
+    file = _find_document(call)
     answer: dict[str, Any] = {"document_id": file.file_id, "status": file.status}
     if file.status == "translating":
         # As long again as it has taken so far: a client looks ever less often.
@@ -209,7 +220,7 @@ async def status(call: Call) -> dict[str, Any]:
 
 async def result(call: Call) -> FileResponse:
     """Returns a translated document, once."""
-    file, files = _find(call), call.context.files
+    file, files = _find_document(call), call.context.files
     if file.status != "done":
         raise ApiError(503, "Document translation is not done")
     # As DeepL's, it can be fetched once; what is fetched only in part is removed later.
@@ -228,11 +239,163 @@ def _check_format(parameters: Parameters, name: str, known: Sequence[str]) -> No
         raise ApiError(400, "output_format not supported.")
 
 
-def _find(call: Call) -> TranslatedFile:
+def _find_document(call: Call) -> TranslatedFile:
     file = call.context.files.find(call.request.path_params["document_id"])
     if (file.secret, file.owner) != (call.parameters.text("document_key"), call.client.identity):
         raise ApiError(404, "Not found")
     return file
+
+
+async def requested_glossary(call: Call, pair: Pair) -> Glossary | None:
+    """Returns the terms that a request for a translation names; None = it names none.
+
+    Raises:
+      ApiError: there is no such glossary, or it is not for these languages.
+    """
+    parameters, store = call.parameters, call.context.glossaries
+    ids = [each for text in parameters.texts("glossary_ids") for each in text.split(",") if each]
+    single = parameters.text("glossary_id")
+    if not ids and not single:
+        return None
+    if single and ids:
+        raise ApiError(400, "'glossary_id' and 'glossary_ids' exclude each other.")
+    if len(ids) > _MOST_IDS:
+        raise ApiError(400, f"'glossary_ids' must not contain more than {_MOST_IDS} entries.")
+    if not parameters.text("source_lang"):
+        raise ApiError(400, "Use of a glossary requires the source_lang parameter to be specified")
+    named = [store.find(name, call.client.identity) for name in ids or [single]]
+    return await call.beside(store.terms, named, pair)
+
+
+async def language_pairs(call: Call) -> dict[str, Any]:
+    """Lists the pairs of languages that a glossary may be for."""
+    pairs = sorted({glossary_pair(*pair) for pair in call.context.service.models})
+    return {"supported_languages": [_language_pair(pair) for pair in pairs]}
+
+
+async def create_glossary(call: Call) -> dict[str, Any]:
+    """Makes a glossary: of one dictionary in v2, of several in v3."""
+    if _is_v2(call):
+        dictionaries = dict([await _dictionary(call, call.parameters)])
+    elif not (dictionaries := await _dictionaries(call)):
+        raise ApiError(400, "Glossary dictionaries must be provided")
+    create, name = call.context.glossaries.create, call.parameters.text("name")
+    return _described(call, await call.beside(create, call.client.identity, name, dictionaries))
+
+
+async def list_glossaries(call: Call) -> dict[str, Any]:
+    """Lists the client's glossaries: in v2, those of one dictionary."""
+    glossaries = call.context.glossaries.of(call.client.identity)
+    return {"glossaries": [_described(call, each) for each in glossaries if _is_known(call, each)]}
+
+
+async def describe_glossary(call: Call) -> dict[str, Any]:
+    """Returns what there is to know of a glossary, but its terms."""
+    return _described(call, _find_glossary(call))
+
+
+async def delete_glossary(call: Call) -> None:
+    """Removes a glossary."""
+    await call.beside(call.context.glossaries.remove, _find_glossary(call))
+
+
+async def entries_as_text(call: Call) -> Response:
+    """Returns the terms of a glossary of v2."""
+    [terms] = _find_glossary(call).dictionaries.values()
+    accepted = call.request.headers.get("accept", "*/*")
+    if not any(kind in accepted for kind in (_TSV, "*/*", "text/*")):
+        raise ApiError(415, "No supported media type specified in Accept header")
+    return Response(await call.beside(as_tsv, terms), media_type=_TSV)
+
+
+async def entries(call: Call) -> Response:
+    """Returns the terms of a dictionary."""
+    pair = _pair(call.parameters)
+    text = await call.beside(as_tsv, dictionary(_find_glossary(call), pair))
+    content = {"entries_format": "tsv", "entries": text}
+    return await json_response({"dictionaries": [_language_pair(pair) | content]})
+
+
+async def change_glossary(call: Call) -> dict[str, Any]:
+    """Renames a glossary, and adds terms to its dictionaries."""
+    stored, added = _find_glossary(call), await _dictionaries(call)
+    merged = {pair: stored.dictionaries.get(pair, {}) | terms for pair, terms in added.items()}
+    name = call.parameters.text("name", stored.name)
+    return _described(call, await call.beside(call.context.glossaries.change, stored, name, merged))
+
+
+async def replace_dictionary(call: Call) -> dict[str, Any]:
+    """Gives a glossary a dictionary instead of the one that it may have for a pair."""
+    stored = _find_glossary(call)
+    pair, terms = await _dictionary(call, call.parameters)
+    await call.beside(call.context.glossaries.change, stored, stored.name, {pair: terms})
+    return _language_pair(pair) | {"entry_count": len(terms)}
+
+
+async def delete_dictionary(call: Call) -> None:
+    """Removes the dictionary of a pair."""
+    await call.beside(call.context.glossaries.remove, _find_glossary(call), _pair(call.parameters))
+
+
+def _is_v2(call: Call) -> bool:
+    return call.request.url.path.startswith("/v2/")
+
+
+def _is_known(call: Call, stored: StoredGlossary) -> bool:
+    """Returns whether the version of the API has such glossaries: v2's are of one pair."""
+    return len(stored.dictionaries) == 1 or not _is_v2(call)
+
+
+def _find_glossary(call: Call) -> StoredGlossary:
+    name = call.request.path_params["glossary_id"]
+    stored = call.context.glossaries.find(name, call.client.identity)
+    if not _is_known(call, stored):
+        raise ApiError(404, "Glossary not found")
+    return stored
+
+
+def _pair(parameters: Parameters) -> Pair:
+    for name in ("source_lang", "target_lang"):
+        if not parameters.text(name):
+            raise ApiError(400, f"Parameter '{name}' not specified.")
+    return glossary_pair(parameters.text("source_lang"), parameters.text("target_lang"))
+
+
+async def _dictionary(call: Call, parameters: Parameters) -> tuple[Pair, Terms]:
+    pair = _pair(parameters)
+    if pair not in {glossary_pair(*each) for each in call.context.service.models}:
+        raise ApiError(400, "Unsupported glossary source and target language pair")
+    kind = parameters.choice("entries_format", FORMATS)
+    return pair, await call.beside(read_entries, parameters.text("entries"), kind, pair)
+
+
+async def _dictionaries(call: Call) -> dict[Pair, Terms]:
+    contents: Any = call.parameters.any("dictionaries") or []
+    if not isinstance(contents, list) or not all(isinstance(each, dict) for each in contents):
+        raise ApiError(400, "Missing or invalid argument: dictionaries")
+    if len(contents) > _MOST_DICTIONARIES:
+        raise ApiError(413, f"dictionaries: expected at most {_MOST_DICTIONARIES:,}.")
+    return dict([await _dictionary(call, Parameters(each)) for each in contents])
+
+
+def _described(call: Call, stored: StoredGlossary) -> dict[str, Any]:
+    """Returns what the version of the API tells of a glossary."""
+    content: dict[str, Any] = {
+        "glossary_id": stored.glossary_id,
+        "name": stored.name,
+        "creation_time": stored.created,
+    }
+    dictionaries = [
+        _language_pair(pair) | {"entry_count": len(terms)}
+        for pair, terms in stored.dictionaries.items()
+    ]
+    if _is_v2(call):
+        return content | {"ready": True} | dictionaries[0]
+    return content | {"dictionaries": dictionaries}
+
+
+def _language_pair(pair: Sequence[str]) -> dict[str, str]:
+    return dict(zip(("source_lang", "target_lang"), pair, strict=True))
 
 
 ROUTES = (
@@ -244,9 +407,26 @@ ROUTES = (
     Endpoint("/v2/document", upload),
     Endpoint("/v2/document/{document_id}", status, ("GET", "POST")),
     Endpoint("/v2/document/{document_id}/result", result, ("GET", "POST")),
-)
-# They must come after those of glossaries.
-LAST_ROUTES = tuple(
-    Endpoint(path, missing, ("GET", "POST", "PUT", "PATCH", "DELETE"), is_open=True)
-    for path in ("/v2/{rest:path}", "/v3/{rest:path}")
+    Endpoint("/v2/glossary-language-pairs", language_pairs, ("GET",)),
+    *(
+        endpoint
+        for path in ("/v2/glossaries", "/v3/glossaries")
+        for endpoint in (
+            Endpoint(path, create_glossary, status=201),
+            Endpoint(path, list_glossaries, ("GET",)),
+            Endpoint(f"{path}/{{glossary_id}}", describe_glossary, ("GET",)),
+            Endpoint(f"{path}/{{glossary_id}}", delete_glossary, ("DELETE",), status=204),
+        )
+    ),
+    Endpoint("/v2/glossaries/{glossary_id}/entries", entries_as_text, ("GET",)),
+    Endpoint("/v3/glossaries/{glossary_id}/entries", entries, ("GET",)),
+    Endpoint("/v3/glossaries/{glossary_id}", change_glossary, ("PATCH",)),
+    Endpoint("/v3/glossaries/{glossary_id}/dictionaries", replace_dictionary, ("PUT",)),
+    Endpoint(
+        "/v3/glossaries/{glossary_id}/dictionaries", delete_dictionary, ("DELETE",), status=204
+    ),
+    *(
+        Endpoint(path, missing, ("GET", "POST", "PUT", "PATCH", "DELETE"), is_open=True)
+        for path in ("/v2/{rest:path}", "/v3/{rest:path}")
+    ),
 )

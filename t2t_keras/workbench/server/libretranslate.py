@@ -7,13 +7,11 @@ from urllib.parse import quote
 from starlette.responses import FileResponse
 
 import t2t_keras
-from t2t_keras.workbench.server.context import Context
-from t2t_keras.workbench.server.endpoints import Call, Endpoint
+from t2t_keras.workbench.server.endpoints import Call, Context, Endpoint
 from t2t_keras.workbench.server.files import TranslatedFile
 from t2t_keras.workbench.server.languages import Detected, canonical, language_name
-from t2t_keras.workbench.server.messages import ApiError, Parameters, unless_gone
+from t2t_keras.workbench.server.requests import ApiError, Budget, Parameters, unless_gone
 from t2t_keras.workbench.server.service import Options
-from t2t_keras.workbench.server.work.shares import Budget
 
 _FORMATS = ("text", "html")
 _LANGUAGE = "Code of a language, as /languages lists them"

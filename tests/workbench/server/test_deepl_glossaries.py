@@ -10,7 +10,7 @@ from refusals import refused
 from upper_case import Source
 
 from t2t_keras.workbench.server.glossaries import Glossaries, read_entries
-from t2t_keras.workbench.server.messages import ApiError
+from t2t_keras.workbench.server.requests import ApiError
 from t2t_keras.workbench.terms.glossary import Glossary
 
 TERMS = {"house": "Hütte", "dog": "Dackel"}
@@ -317,7 +317,7 @@ def test_the_largest_dictionary(more):
 
 @pytest.mark.parametrize(("count", "status"), [(3, 201), (4, 413)])
 def test_the_most_dictionaries_of_a_glossary(client_of, monkeypatch, count, status):
-    monkeypatch.setattr("t2t_keras.workbench.server.apis.deepl_glossaries._MOST_DICTIONARIES", 3)
+    monkeypatch.setattr("t2t_keras.workbench.server.deepl._MOST_DICTIONARIES", 3)
     both = ASKED_BY_GLOSSARIES | {"entries": "a\tb", "entries_format": "tsv"}
     asked = {"name": "n", "dictionaries": [both] * count}
     assert client_of().post("/v3/glossaries", json=asked).status_code == status

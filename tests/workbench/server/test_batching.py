@@ -9,11 +9,10 @@ import pytest
 from refusals import refused
 from upper_case import Clock, Source, UpperCase, UpperCaseEngine
 
+from t2t_keras.workbench.server.batching import Batcher, QueueFullError
 from t2t_keras.workbench.server.config import ServerConfig
-from t2t_keras.workbench.server.metrics import Metrics
-from t2t_keras.workbench.server.service import Options, TranslationService
-from t2t_keras.workbench.server.work.batching import Batcher, QueueFullError
-from t2t_keras.workbench.server.work.shares import Budget, JobEndedError
+from t2t_keras.workbench.server.requests import Budget, JobEndedError
+from t2t_keras.workbench.server.service import Metrics, Options, TranslationService
 
 
 class Recorder:

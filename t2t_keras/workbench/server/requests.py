@@ -1,10 +1,23 @@
-"""What comes in a request, and what goes wrong with it."""
+"""A request: what comes in it, what it may cost, and how it is refused."""
 
 import asyncio
+import concurrent.futures
+import contextlib
 import json
+import threading
+import time
 import traceback
 import urllib.parse
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+import weakref
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any, TypeVar
 
 from python_multipart.multipart import parse_options_header
@@ -12,12 +25,11 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 
+from t2t_keras.errors import UserError
 from t2t_keras.text.files import is_text
 from t2t_keras.workbench.server.config import MEBIBYTE
-from t2t_keras.workbench.server.work.shares import Budget
 
-Result = TypeVar("Result")
-
+_KEY_SCHEMES = ("deepl-auth-key", "bearer")
 MOST_FIELDS = 2_000
 _MOST_BYTES = 16 * MEBIBYTE  # of a field; the body as a whole is limited before
 # Lists and objects in a body: no request needs more, and they take long to build.
@@ -108,6 +120,12 @@ class Parameters:
         """Returns an uploaded file; None where there is none."""
         value = self._values.get(name)
         return value if isinstance(value, UploadFile) else None
+
+
+def key_of_head(authorization: str) -> str:
+    """Returns the key in an Authorization header; "" = none."""
+    scheme, _, key = authorization.strip().partition(" ")
+    return key.strip() if scheme.lower() in _KEY_SCHEMES else ""
 
 
 def content_kind(content_type: str) -> str:
@@ -210,6 +228,160 @@ async def json_response(content: Any) -> Response:
 
 def _as_json(content: Any) -> bytes:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+
+
+Result = TypeVar("Result")
+# Limit on the searches of a job: a sentence has at least one character, and some sentences are
+# searched again for their placeholders or terms.
+_SEARCHES, _SEARCHES_A_CHARACTER = 256, 2
+
+
+class Places:
+    """Limits how much work is done at a time, in all and for each client.
+
+    Args:
+      most: places in all.
+      of_client: places of a client.
+    """
+
+    def __init__(self, most: int, of_client: int):
+        self._all, self._of_client = asyncio.Semaphore(most), of_client
+        # A client is forgotten once nobody has or awaits a place of it.
+        self._clients: weakref.WeakValueDictionary[str, asyncio.Semaphore]
+        self._clients = weakref.WeakValueDictionary()
+
+    @contextlib.asynccontextmanager
+    async def place(self, client: str) -> AsyncIterator[None]:
+        """Waits for a place for a client, and keeps it."""
+        of_client = self._clients.setdefault(client, asyncio.Semaphore(self._of_client))
+        async with of_client, self._all:
+            yield
+
+
+async def in_own_thread(function: Callable[..., Result], *arguments: Any) -> Result:
+    """Returns a function's result, from a thread that ends with the process.
+
+    The threads of `asyncio.to_thread` are few, and the process waits for them at its end.
+    """
+    future: concurrent.futures.Future[Result] = concurrent.futures.Future()
+
+    def run() -> None:
+        try:
+            result = function(*arguments)
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    # Cancelling the waiting must not keep the thread from ending.
+    future.set_running_or_notify_cancel()
+    threading.Thread(target=run, name="work", daemon=True).start()
+    return await asyncio.wrap_future(future)
+
+
+class JobEndedError(UserError):
+    """A job was ended: its client has left, its budget is used up, or the server is stopping.
+
+    Attributes:
+      code: "client_gone", "job_too_long" or "server_stops".
+    """
+
+
+class Budget:
+    """Limits on the seconds and searches of a request or a file.
+
+    Seconds count while its lines are translated; in a batch with other jobs, in proportion to its
+    size. Waiting is free.
+
+    Args:
+      client: whose share of the machine it uses.
+      seconds: most seconds of work.
+      characters: of the text; they determine the limit on searches.
+      clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        client: str = "",
+        seconds: float = 60.0,
+        characters: int = 1_000_000,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self.client, self._seconds, self._clock = client, seconds, clock
+        self._searches: float = _SEARCHES + characters * _SEARCHES_A_CHARACTER
+        self._lock = threading.Lock()
+        self._used, self._since, self._share, self._running = 0.0, 0.0, 1.0, 0
+        self._ended: JobEndedError | None = None
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[None]:
+        """Counts seconds."""
+        self.begin(1.0)
+        try:
+            yield
+        finally:
+            self.pause()
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Pauses the count during `working`."""
+        self.pause()
+        try:
+            yield
+        finally:
+            self.begin(1.0)
+
+    def begin(self, share: float) -> None:
+        """Counts seconds from now, times this share."""
+        with self._lock:
+            self._settle()
+            self._running += 1
+            self._share = share
+
+    def pause(self) -> None:
+        """Stops counting seconds."""
+        with self._lock:
+            self._settle()
+            self._running -= 1
+
+    def _settle(self) -> None:
+        now = self._clock()
+        if self._running:
+            self._used += (now - self._since) * self._share
+        self._since = now
+
+    @property
+    def seconds(self) -> float:
+        """The seconds that the job has cost."""
+        with self._lock:
+            self._settle()
+            return self._used
+
+    def count_searches(self, searches: float) -> None:
+        """Takes searches off the budget."""
+        with self._lock:
+            self._searches -= searches
+
+    def end(self, code: str, text: str) -> None:
+        """Ends the job: before it begins, or at its next search."""
+        with self._lock:
+            self._ended = self._ended or JobEndedError(text, code=code)
+
+    @property
+    def ended(self) -> JobEndedError | None:
+        """Why the job has ended, such as a used-up budget; None = it may go on."""
+        if self.seconds > self._seconds or self._searches < 0:
+            self.end(
+                "job_too_long",
+                f"This takes longer than a request may: at most {self._seconds:g} seconds of work, "
+                f"and a limited number of searches. Send less text at once, or fewer terms.",
+            )
+        return self._ended
+
+    def check(self) -> None:
+        """Raises `JobEndedError` if the job has ended or its budget is used up."""
+        if error := self.ended:
+            raise error
 
 
 async def unless_gone(request: Request, work: Awaitable[Result], budget: Budget) -> Result:

@@ -1,1 +1,0 @@
-"""Connections and bodies of requests, bounded before anything is read of them."""

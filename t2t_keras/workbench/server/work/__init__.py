@@ -1,1 +1,0 @@
-"""Scheduling of work for clients: fair shares, budgets, turns."""
