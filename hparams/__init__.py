@@ -2,14 +2,19 @@
 
 import sys
 import types
+from collections.abc import Mapping
+from typing import Any
 
 from t2t_keras import registry
+from t2t_keras.hyperparameters import HParams
 
 
 class _CallableModule(types.ModuleType):
     """Python stores a subpackage in its package: in the place of the function of that name."""
 
-    def __call__(self, name, overrides="", **changes):
+    def __call__(
+        self, name: str, overrides: str | Mapping[str, Any] = "", **changes: Any
+    ) -> HParams:
         """See `t2t_keras.registry.hparams`."""
         return registry.hparams(name, overrides, **changes)
 

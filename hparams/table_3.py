@@ -6,7 +6,7 @@ t2t-datagen has made.
 """
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from t2t_keras.hparams.transformer import transformer_base
 from t2t_keras.hyperparameters import HParams
@@ -24,7 +24,15 @@ class Variation(NamedTuple):
     steps: int | None = None
 
 
-def _variation(row, name, perplexity, bleu, millions, summary, **changes) -> Variation:
+def _variation(
+    row: str,
+    name: str,
+    perplexity: float,
+    bleu: float,
+    millions: int | None,
+    summary: str,
+    **changes: Any,
+) -> Variation:
     """Registers a set that changes the base model, with its figures and command as docstring."""
 
     def hparams_set() -> HParams:

@@ -7,7 +7,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.problems.parallel_text import ParallelText
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import as_text, setting
-from t2t_keras.text.sources import OfCorpus, ParallelFiles
+from t2t_keras.text.sources import CorpusInfo, ParallelFiles, PreparedText
 
 
 @register_problem
@@ -46,11 +46,11 @@ class MultilingualText(ParallelText):
             )
         return self._files(tmp_dir, _languages)
 
-    def of_corpus(self, text: ParallelFiles) -> OfCorpus:
+    def corpus_info(self, text: ParallelFiles | PreparedText) -> CorpusInfo:
         """See `Problem`."""
-        shared = super().of_corpus(text)
+        shared = super().corpus_info(text)
         words = f"<2{text.languages[1]}> {shared.prefix}".strip()
-        return OfCorpus(corpus=shared.corpus, prefix=words, languages=text.languages)
+        return CorpusInfo(corpus=shared.corpus, prefix=words, languages=text.languages)
 
     def preprocess(self, source: str) -> str:
         """Returns a line with the language to write in front."""

@@ -10,7 +10,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import as_text, setting
 from t2t_keras.text.formats import PACKED
-from t2t_keras.text.sources import OfCorpus, ParallelFiles, SourceFile
+from t2t_keras.text.sources import CorpusInfo, ParallelFiles, PreparedText, SourceFile
 
 
 @register_problem
@@ -80,10 +80,10 @@ class ParallelText(Problem):
                 ]
         return splits
 
-    def of_corpus(self, text: ParallelFiles) -> OfCorpus:
+    def corpus_info(self, text: ParallelFiles | PreparedText) -> CorpusInfo:
         """See `Problem`."""
         prefix = self.source_tokens.get(text.corpus_name, "")
-        return OfCorpus(corpus=text.corpus_name, prefix=prefix)
+        return CorpusInfo(corpus=text.corpus_name, prefix=prefix)
 
     def text_name(self, split: str, lines: int) -> str:
         """Returns the names of the files that are the split, where they say more than it does."""
@@ -97,7 +97,7 @@ def _names(stem: str, languages: tuple[str, str], tmp_dir: Path) -> tuple[str, s
     def present(name: str) -> list[str]:
         return [each for each in (name, name + PACKED) if (tmp_dir / each).exists()]
 
-    complete, halves = [], []
+    complete, halves = list[tuple[str, str]](), list[tuple[str, str]]()
     for pairs in _formats(stem, *languages):
         found = [(present(source), present(target)) for source, target in pairs]
         complete += next((itertools.product(*sides) for sides in found if all(sides)), [])
@@ -131,7 +131,7 @@ def _formats(stem: str, source: str, target: str) -> list[list[tuple[str, str]]]
 def _parallel(
     stem: str, names: tuple[str, str] | None, languages: tuple[str, str]
 ) -> ParallelFiles:
-    names = names or tuple(f"{stem}.{code}" for code in languages)
+    source, target = names or (f"{stem}.{languages[0]}", f"{stem}.{languages[1]}")
     # As in news-commentary-v14.de-en.tsv: the name tells the order of the columns.
-    swapped = ".{1}-{0}.tsv".format(*languages) in names[0]
-    return ParallelFiles(*map(SourceFile, names), languages, swapped, stem)
+    swapped = ".{1}-{0}.tsv".format(*languages) in source
+    return ParallelFiles(SourceFile(source), SourceFile(target), languages, swapped, stem)

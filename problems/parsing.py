@@ -6,11 +6,11 @@ A target is a tree as symbols (`t2t_keras.parsing.trees`), each one piece of the
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from t2t_keras.data.problem import Problem
+from t2t_keras.data.problem import Problem, Score
 from t2t_keras.errors import UserError
 from t2t_keras.parsing.score import reference_trees, score_parses
 from t2t_keras.parsing.trees import (
@@ -49,7 +49,7 @@ class _Parsing(Problem):
     # The pieces of symbols begin with a space, which "char" vocabularies do not have in pieces.
     vocab_kind: str = setting("bpe", "how the vocabulary is learned", choices=("bpe", "unigram"))
     # F1 is the one score of trees.
-    metrics: str = ""
+    metrics: tuple[str, ...] = ()
     # The symbols of the vocabulary; none without a vocabulary.
     known: frozenset[str] = frozenset()
 
@@ -84,10 +84,6 @@ class _Parsing(Problem):
             for split, files in self.tree_files(tmp_dir).items()
         }
 
-    def symbols(self, chunks: Sequence[TreeChunk]) -> list[str]:
-        """Returns the brackets and tags of the training trees."""
-        return sorted(frozenset().union(*(chunk.symbols for chunk in chunks)))
-
     def preprocess(self, source: str) -> str:
         """Returns the words of a line, joined by spaces, with brackets as -LRB- and -RRB-."""
         return " ".join(words_of(source))
@@ -110,11 +106,17 @@ class _Parsing(Problem):
         trees = reference_trees(references, map(words_of, sources))
         return [bracketed(tree) if tree.children else "" for tree in trees]
 
-    def with_vocabulary(self, tokenizer: Tokenizer) -> Problem:
+    def with_vocabulary(self, tokenizer: Tokenizer) -> Self:
         """Returns the problem that knows which symbols the vocabulary has."""
         return dataclasses.replace(self, known=symbols_among(tokenizer.vocabulary()))
 
-    def score(self, hypotheses, references, sources=(), alignments=None):
+    def score(
+        self,
+        hypotheses: Sequence[str],
+        references: Sequence[str],
+        sources: Sequence[str] = (),
+        alignments: Sequence[Alignment | None] | None = None,
+    ) -> Score:
         """Returns F1 of the trees; a reference that is none over its source is a `UserError`."""
         return score_parses(hypotheses, references, sources, self.known, alignments)
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
@@ -43,7 +43,7 @@ class _Multi30k(Problem):
         files = (_RAW.get(name, SourceFile(name)) for name in names)
         return {split: [ParallelFiles(next(files), next(files))] for split in _SPLITS}
 
-    def resolved(self, tmp_dir: Path) -> Problem:
+    def resolved(self, tmp_dir: Path) -> Self:
         """Decides the text form by the files that are there; raw ones can be downloaded."""
         if self.text_form != "auto":
             return self

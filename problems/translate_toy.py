@@ -31,7 +31,7 @@ class TranslateEndeToy(Problem):
     def examples(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields the distinct pairs of a split."""
         grammar = Grammar(self.seeds[split])
-        seen = set()
+        seen: set[str] = set()
         while len(seen) < self.sizes[split]:
             english, german = grammar.sentence()
             if english not in seen and split_of(german) == split:

@@ -1,9 +1,9 @@
 """The paper's translation tasks, WMT 2014 (section 5.1): English to German and to French."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.registry import register_problem
@@ -27,8 +27,8 @@ _GIGA = _FILES["training-giga-fren.tar"]
 _DEV, _TEST_FULL = _FILES["dev.tgz"], _FILES["test-full.tgz"]
 _TEST_FILTERED = _FILES["test-filtered.tgz"]
 
-# An archive, and the name of its two members with "{}" for the language.
-_Corpora = ClassVar[tuple[tuple[SourceFile, str], ...]]
+# Archives, each with the name of its two members, "{}" for the language.
+Corpora = tuple[tuple[SourceFile, str], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,13 +54,11 @@ class _Wmt14(Problem):
         choices=("auto", "archives", "tfds"),
     )
 
-    corpora: _Corpora = ()
-    # The edition of newstest2014, "" = the only one.
-    newstest2014: ClassVar[str] = ""
-    # In which papers report the task, besides sacreBLEU's.
+    corpora: ClassVar[Corpora] = ()
+    newstest2014: str = ""  # The edition of the test set, "" = the only one.
     conventions: ClassVar[tuple[str, ...]] = ("tokenised",)
 
-    def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles | PreparedText]]:
+    def files(self, tmp_dir: Path) -> dict[str, Sequence[ParallelFiles | PreparedText]]:
         """Returns the archives' members, or the splits of tensorflow-datasets."""
         if self.resolved(tmp_dir).text_source == "archives":
             training = [self._members(archive, [name], [name]) for archive, name in self.corpora]
@@ -70,15 +68,20 @@ class _Wmt14(Problem):
         if archive.exists():
             # In the official order, which tensorflow-datasets does not keep.
             official = dataclasses.replace(_DEV, name=str(archive))
-            dev, test = self._dev(official), self._test(tmp_dir, official)
+            return {
+                "train": [prepared],
+                "dev": [self._dev(official)],
+                "test": [self._test(tmp_dir, official)],
+            }
+        test: ParallelFiles | PreparedText
+        if self.newstest2014 == "filtered":
+            test = self._test(tmp_dir)  # That of tensorflow-datasets is the full edition.
         else:
-            dev = dataclasses.replace(prepared, split="validation")
             test = dataclasses.replace(prepared, split="test", has_entities=True)
-            if self.newstest2014 == "filtered":
-                test = self._test(tmp_dir)  # That of tensorflow-datasets is the full edition.
+        dev = dataclasses.replace(prepared, split="validation")
         return {"train": [prepared], "dev": [dev], "test": [test]}
 
-    def resolved(self, tmp_dir: Path) -> Problem:
+    def resolved(self, tmp_dir: Path) -> Self:
         """Decides by the files that are there where the text comes from."""
         if self.text_source != "auto":
             return self
@@ -99,15 +102,6 @@ class _Wmt14(Problem):
         stated = "" if lines == expected else f"; as published it has {expected:,}"
         return f"{name} ({lines:,} lines{stated})"
 
-    def score(self, hypotheses, references, sources=(), alignments=None):
-        """Returns the score, with BLEU under each convention in which papers report this task."""
-        from t2t_keras.metrics import bleu, with_metrics
-
-        found = bleu(
-            hypotheses, references, conventions=self.conventions, language=self.languages()[1]
-        )
-        return with_metrics(found, self.metrics, hypotheses, references, sources)
-
     def _dev(self, archive: SourceFile = _DEV) -> ParallelFiles:
         endings = (".{}", "-src.{}.sgm", "-ref.{}.sgm")
         plain, source, reference = (f"newstest2013{ending}" for ending in endings)
@@ -126,14 +120,15 @@ class _Wmt14(Problem):
         # In dev.tgz neither was: where it has one direction only, the other's text is the same.
         return self._members(archive, names, names[::-1])
 
-    def _members(self, archive: SourceFile, *names: Iterable[str]) -> ParallelFiles:
-        """Returns a pair in an archive: of each side's names, "{}" for the language, any one."""
-        return ParallelFiles(
-            *(
-                dataclasses.replace(archive, members=tuple(name.format(code) for name in of_side))
-                for code, of_side in zip(self._codes(), names, strict=True)
-            )
+    def _members(
+        self, archive: SourceFile, sources: Iterable[str], targets: Iterable[str]
+    ) -> ParallelFiles:
+        """Returns a pair of members: for each side any of some names, "{}" for its language."""
+        source, target = (
+            dataclasses.replace(archive, members=tuple(name.format(code) for name in names))
+            for code, names in zip(self._codes(), (sources, targets), strict=True)
         )
+        return ParallelFiles(source, target)
 
     def _prepared(self) -> PreparedText:
         """Returns the training set as tensorflow-datasets has it."""
@@ -159,7 +154,7 @@ class TranslateEnde(_Wmt14):
         of_test_set=True,
     )
 
-    corpora: _Corpora = (
+    corpora: ClassVar[Corpora] = (
         (_EUROPARL, "europarl-v7.de-en.{}"),
         (_COMMON_CRAWL, "commoncrawl.de-en.{}"),
         (_NEWS_COMMENTARY, "news-commentary-v9.de-en.{}"),
@@ -188,7 +183,7 @@ class TranslateEnfr(_Wmt14):
     vocab_size: int = setting(32_000, "ids of the shared vocabulary (section 5.1)", minimum=4)
     vocab_kind: str = "unigram"  # SentencePiece's; the paper's were word pieces.
 
-    corpora: _Corpora = (
+    corpora: ClassVar[Corpora] = (
         (_EUROPARL, "europarl-v7.fr-en.{}"),
         (_COMMON_CRAWL, "commoncrawl.fr-en.{}"),
         (_UNITED_NATIONS, "undoc.2000.fr-en.{}"),

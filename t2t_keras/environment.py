@@ -10,9 +10,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
-from importlib.machinery import PathFinder
+from collections.abc import Iterator, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from t2t_keras._version import __version__
 from t2t_keras.errors import UserError
@@ -67,7 +69,7 @@ def _missing(package: str) -> Iterator[None]:
     """Lets a package that is not imported yet seem not to be installed."""
     hidden = package not in sys.modules
     if hidden:
-        sys.modules[package] = None
+        sys.modules[package] = None  # type: ignore[assignment]
     try:
         yield
     finally:
@@ -92,7 +94,9 @@ class _QuickFinder(PathFinder):
     """Finds TensorFlow as Python does, and has it imported quickly and in silence."""
 
     @classmethod
-    def find_spec(cls, fullname, path=None, target=None):
+    def find_spec(
+        cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if fullname in _UNUSED:
             contexts = [_missing(_UNUSED[fullname])]
         elif fullname in {"tensorflow", "tensorflow_text"}:
@@ -101,8 +105,9 @@ class _QuickFinder(PathFinder):
             return None
         spec = super().find_spec(fullname, path, target)
         if spec is not None:
+            loader: Any = spec.loader
             for context in contexts:
-                spec.loader.exec_module = context(spec.loader.exec_module)
+                loader.exec_module = context(loader.exec_module)
         return spec
 
 

@@ -6,7 +6,7 @@ A clause is a set of slots, filled in both languages at once and read out in the
 import dataclasses
 
 from t2t_keras.problems.toy import words
-from t2t_keras.problems.toy.words import TABLES, agree
+from t2t_keras.problems.toy.words import TABLES, Complement, Entry, agree
 
 Pair = tuple[str, str]  # English and German.
 
@@ -32,7 +32,9 @@ PRONOUNS = {
 }
 
 
-def noun_phrase(noun, determiner: str = "bare", adjective=None, plural: bool = False) -> Phrase:
+def noun_phrase(
+    noun: Entry, determiner: str = "bare", adjective: Entry | None = None, plural: bool = False
+) -> Phrase:
     """Builds determiner, given by its name, adjective and noun in every case."""
     opening, gender = words.DETERMINERS[determiner], "plural" if plural else noun.gender
     # What is not counted has "any", as plurals have.
@@ -67,7 +69,13 @@ class Clause:
     """
 
     def __init__(
-        self, subject: Phrase, verb, past=False, modal=None, negative=False, question=False
+        self,
+        subject: Phrase,
+        verb: Entry,
+        past: bool = False,
+        modal: Entry | None = None,
+        negative: bool = False,
+        question: bool = False,
     ):
         self.subject, self.verb = subject, verb
         self.past, self.modal, self.negative = past, modal, negative
@@ -98,7 +106,7 @@ class Clause:
         """Puts a phrase into the slot of that name in both languages."""
         self.english[slot], self.german[slot] = pair
 
-    def add(self, complement, phrase: Phrase, slot: str = "complement") -> None:
+    def add(self, complement: Complement, phrase: Phrase, slot: str = "complement") -> None:
         """Puts a noun phrase into the case and the slot that its complement asks for."""
         german = phrase.german[complement.case]
         if complement.german_preposition:
@@ -117,11 +125,15 @@ class Clause:
 
     def read(self, english: str, german: str) -> Pair:
         """Reads the clause out in two orders, named as in the table of orders."""
-        sides = (self.english, english), (self.german, german)
-        return tuple(spaced(*map(slots.get, _ORDERS[order])) for slots, order in sides)
+        return (
+            spaced(*map(self.english.get, _ORDERS[english])),
+            spaced(*map(self.german.get, _ORDERS[german])),
+        )
 
 
-def _english_verbs(verb, past: bool, modal, subject: Phrase, needs_do: bool) -> Pair:
+def _english_verbs(
+    verb: Entry, past: bool, modal: Entry | None, subject: Phrase, needs_do: bool
+) -> Pair:
     """Returns the auxiliary, "" where there is none, and the verb."""
     forms, base = verb.past if past else verb.english, verb.english.split("/")[0]
     if verb.german == "sein":
@@ -135,7 +147,7 @@ def _english_verbs(verb, past: bool, modal, subject: Phrase, needs_do: bool) -> 
     return ("did", base) if past else (agree("do/does", subject.agrees), agree(forms, "first"))
 
 
-def _german_verbs(verb, past: bool, modal, subject: Phrase) -> tuple[str, str]:
+def _german_verbs(verb: Entry, past: bool, modal: Entry | None, subject: Phrase) -> tuple[str, str]:
     """Returns the finite verb, and what stands at the end of the clause."""
     if modal and modal.german:
         return agree(modal.german, subject.agrees), verb.german

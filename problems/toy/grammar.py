@@ -11,7 +11,7 @@ from typing import Any
 
 from t2t_keras.problems.toy import clauses
 from t2t_keras.problems.toy.clauses import PRONOUNS, Clause, Pair, Phrase
-from t2t_keras.problems.toy.words import TABLES
+from t2t_keras.problems.toy.words import TABLES, Complement, Entry
 
 _SUBJECTS = [PRONOUNS[each] for each in ("I", "I", "he", "she", "we", "they")]
 _OBJECTS = [PRONOUNS[each] for each in ("he", "she", "they")]  # "I see me" would be reflexive.
@@ -56,18 +56,19 @@ class Grammar:
         pattern = self._pick(_weighted("sentences", "weight"))
         past = pattern.tense == "past" or (not pattern.tense and self._chance(0.4))
         verbs = [verb for verb in TABLES["verbs"] if verb.german in pattern.verbs.split()]
-        english, german, clause = pattern.english, pattern.german, None
+        english, german = pattern.english, pattern.german
+        subject: Phrase | None = None
         orders = (re.findall("[A-Z]{2,}[:a-z]*", side) for side in (english, german))
         for english_order, german_order in zip(*orders, strict=True):
             order, _, option = english_order.partition(":")
             interrogative = PRONOUNS.get(option)
             if order == "INFINITIVE":
-                clause = self._clause(False, "infinitive", subject=clause.subject)
+                clause = self._clause(False, "infinitive", subject=subject)
             elif interrogative and order == "QUESTION":
                 clause = self._clause_without_object(past, interrogative, question=True)
             else:
                 clause = self._clause(past, option or order.lower(), verbs, interrogative)
-            verbs = ()
+            verbs, subject = [], clause.subject
             pair = clause.read(order, german_order)
             english = english.replace(english_order, pair[0], 1)
             german = german.replace(german_order, pair[1], 1)
@@ -104,17 +105,17 @@ class Grammar:
         if kind == "fronted" or (happens and kind != "question" and self._chance(0.35)):
             self._say_when(clause, kind == "fronted")
         elif is_free and clause.object and not (plain or negative) and self._chance(0.2):
-            self._describe_object(clause)
+            self._describe_object(clause, clause.object)
         return clause
 
-    def _verb(self, verbs: Sequence, past: bool, happens: bool = False):
+    def _verb(self, verbs: Sequence[Entry], past: bool, happens: bool = False) -> Entry:
         """Draws a verb whose past can be told from the present; "know" happens at no time."""
         while True:
             verb = self._pick(verbs)
             if not ((past and verb.english.startswith(verb.past)) or (happens and verb.preterite)):
                 return verb
 
-    def _add(self, clause: Clause, complement, slot: str = "complement") -> None:
+    def _add(self, clause: Clause, complement: Complement, slot: str = "complement") -> None:
         """Adds what a verb takes, or where or with whom something happens."""
         if complement.case == "adjective":
             adjective = self._pick(_of_classes("adjectives", clause.subject.classes))
@@ -143,9 +144,9 @@ class Grammar:
         clause.english["object"] = complement.preposition
         return clause
 
-    def _describe_object(self, clause: Clause) -> None:
+    def _describe_object(self, clause: Clause, phrase: Phrase) -> None:
         """Adds a relative clause at the end: (he sees the man) who sleeps, or whom she helps."""
-        pronoun = clauses.relative_pronoun(clause.object)
+        pronoun = clauses.relative_pronoun(phrase)
         if self._chance(0.5):
             relative = self._clause_without_object(clause.past, pronoun)
         else:

@@ -5,9 +5,12 @@ Classes (person, food ...), which a verb names for its subject and complements, 
 
 import collections
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 CASES = ("nominative", "accusative", "dative")
+
+
+Entry = Any  # A named tuple, with the columns of its table as attributes.
 
 
 class Complement(NamedTuple):
@@ -19,17 +22,20 @@ class Complement(NamedTuple):
     classes: frozenset[str]
 
 
-def _value(column: str, cell: str):
+def _value(column: str, cell: str) -> str | frozenset[str] | tuple[Complement, ...]:
     cell = "" if cell == "-" else cell
     if column in ("classes", "subjects", "fits"):
         return frozenset(cell.split())
     if column == "complements":  # "for:auf:accusative:person animal + ..."
-        fields = [each.split(":") for each in cell.split(" + ") if each]
-        return tuple(Complement(*each[:3], frozenset(each[3].split())) for each in fields)
+        parts = [complement.split(":") for complement in cell.split(" + ") if complement]
+        return tuple(
+            Complement(english, german, case, frozenset(classes.split()))
+            for english, german, case, classes in parts
+        )
     return cell
 
 
-def _read_tables(path: Path) -> dict[str, tuple]:
+def _read_tables(path: Path) -> dict[str, tuple[Entry, ...]]:
     """Returns the tables of a file: entries are named tuples, whose fields are the columns.
 
     A table is its name, the names of its columns, and an entry a line; "-" is an empty cell. Three
@@ -39,7 +45,7 @@ def _read_tables(path: Path) -> dict[str, tuple]:
     for block in path.read_text(encoding="utf-8").strip().split("\n\n"):
         title, header, *lines = block.split("\n")
         columns = header.split("\t")
-        entry = collections.namedtuple("Entry", columns)
+        entry: Any = collections.namedtuple("Entry", columns)  # type: ignore[misc]
         tables[title.removeprefix("# ")] = tuple(
             entry(*map(_value, columns, line.split("\t"))) for line in lines
         )
@@ -47,7 +53,7 @@ def _read_tables(path: Path) -> dict[str, tuple]:
 
 
 TABLES = _read_tables(Path(__file__).with_name("words.tsv"))
-DETERMINERS = {each.name: each for each in TABLES["determiners"]}
+DETERMINERS = {entry.name: entry for entry in TABLES["determiners"]}
 
 
 def _paradigm(*rows: str) -> dict[tuple[str, str], str]:
@@ -66,12 +72,12 @@ _ENDINGS = {"der": _DER, "dieser": _DIESER, "ein": _EIN, "": dict.fromkeys(_DER,
 RELATIVE_PRONOUN = _DER | {("dative", "plural"): "denen"}
 
 
-def determiner_form(determiner, case: str, gender: str) -> str:
+def determiner_form(determiner: Entry, case: str, gender: str) -> str:
     """Returns the German form of a determiner, e.g. "einem"."""
     return determiner.german + _ENDINGS[determiner.endings][case, gender]
 
 
-def adjective_form(adjective, determiner, case: str, gender: str) -> str:
+def adjective_form(adjective: Entry, determiner: Entry, case: str, gender: str) -> str:
     """Returns an adjective with its ending: strong where the determiner does not show the case."""
     if not _ENDINGS[determiner.endings][case, gender]:
         return adjective.stem + _DIESER[case, gender]
@@ -79,7 +85,7 @@ def adjective_form(adjective, determiner, case: str, gender: str) -> str:
     return adjective.stem + ("e" if is_direct and gender != "plural" else "en")
 
 
-def noun_form(noun, case: str, plural: bool) -> str:
+def noun_form(noun: Entry, case: str, plural: bool) -> str:
     """Returns a German noun: Hund, Hunde, Hunden; a weak one is "den Jungen"."""
     if plural:
         takes_n = case == "dative" and noun.german_plural[-1] not in "ns"

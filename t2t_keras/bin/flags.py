@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import t2t_keras
 from t2t_keras import registry
@@ -27,6 +28,10 @@ from t2t_keras.io.flags import HIDDEN, Flags
 from t2t_keras.io.terminal import abandon, guarded_streams, printable
 from t2t_keras.settings import describe
 from t2t_keras.text.files import read_text
+
+if TYPE_CHECKING:
+    from t2t_keras.training.averaging import PollPolicy
+    from t2t_keras.training.run_config import RunConfig
 
 SIGPIPE_STATUS = 141  # As a shell reports a process that SIGPIPE ended.
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -239,7 +244,7 @@ def define_engine(flags: Flags) -> None:
     flags.named("engine", meaning, registry.ENGINES, "keras")
 
 
-def split_text(flags: Flags, record) -> tuple[str, Path, Path]:
+def split_text(flags: Flags, record: "RunConfig") -> tuple[str, Path, Path]:
     """Returns "test" or "dev", as --eval_use_test_set says, and its source and reference."""
     from t2t_keras.data.dataset import open_generated
 
@@ -254,7 +259,7 @@ def define_following(flags: Flags, what: str) -> None:
     flags.number("wait_minutes", f"Minutes to wait for more {what}; 0 = use those there are", 0)
 
 
-def poll_policy(flags: Flags):
+def poll_policy(flags: Flags) -> "PollPolicy":
     """Returns the `PollPolicy` that --wait_minutes requests."""
     from t2t_keras.training.averaging import PollPolicy
 
@@ -275,7 +280,11 @@ def define_run(flags: Flags) -> None:
     define_common(flags, *(name for name in ABOUT_THE_RUN if name not in flags))
 
 
-def recorded_run(flags: Flags, policy=None, load=None):
+def recorded_run(
+    flags: Flags,
+    policy: "PollPolicy | None" = None,
+    load: "Callable[[str], RunConfig] | None" = None,
+) -> "RunConfig":
     """Returns the `RunConfig` of the run in --output_dir, with the test set that the flags name.
 
     For one that is about to begin it waits as `policy`, a `PollPolicy`, says; None = not at all.

@@ -1,23 +1,24 @@
-"""Training examples drawn anew each time they are read: sampled subwords, and disturbed text.
+"""Online augmentation: training reads sampled subwords and disturbed text, new at each step.
 
-`augment={upper: 0.05, typos: 0.1}` changes five of a hundred training pairs to capitals, ten others
-to what is typed in a hurry, and leaves the rest. The changes, by name:
+`augment={upper: 0.05, typos: 0.1}` capitalises five of a hundred training pairs, puts typing errors
+into ten others, and leaves the rest. The changes, by name:
 
 | name | of the source | of the target |
 |---|---|---|
 | `upper` | IN CAPITALS | likewise |
 | `title` | Every Word With A Capital | likewise |
-| `typos` | letters swapped, doubled, left out or added in some words | as it is |
-| `diacritics` | a for ä and ç as c | as it is |
+| `typos` | letters swapped, doubled, left out or added in some words | unchanged |
+| `diacritics` | a for ä, c for ç | unchanged |
 | `punctuation` | without punctuation at its end | likewise |
 | `noise` | a number, a code or an emoji at its beginning or end | the same one there |
 
-and those that are registered (`registry.register_augmentation`), or that a `PairTransform` adds.
+Others come from `registry.register_augmentation` or from a `PairTransform`.
 
-What a step reads is a pure function of seed and step, so that a training that was interrupted goes
-on as if it had not been. Dev and test sets are never varied.
+A step's examples are a pure function of seed and step, so an interrupted training continues with
+the same ones. Dev and test sets are never augmented.
 """
 
+import functools
 import itertools
 import random
 import re
@@ -27,7 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from t2t_keras.data.batches import TokenBatchSampler, even_parts
+from t2t_keras.data.batches import TokenBatchSampler, split_by_tokens
 from t2t_keras.data.dataset import SIDES, ExampleStore
 from t2t_keras.data.problem import Change, Pair
 from t2t_keras.errors import UserError
@@ -36,65 +37,200 @@ from t2t_keras.special_ids import UNKNOWN_ID
 from t2t_keras.text.sentences import PRIVATE
 from t2t_keras.text.tokenizer import Tokenizer
 
-# Of the words with more letters than two; of shorter ones little would be left.
+# Share of the words of three or more letters that get a typing error.
 _TYPOS = 0.15
-# Words in front that are for the model, as <2de> and <BT>.
-_TOKENS = re.compile(r"(<[^\s<>]+>\s)*")
+# Control tokens in front of a source, as <2de> and <BT>.
+_CONTROL_TOKENS = re.compile(r"(<[^\s<>]+>\s)+")
 _EMOJIS = "😀😂😊😍🤔😭👍🙏🎉🔥❤⭐✅🚀"
 
 
-class Augmentation:
-    """The changes of some pairs, drawn by seeds.
+# Steps that are divided into batches together: 16 have 15 % of padding (Multi30k), one has 45 %.
+_STEPS_IN_GROUP = 16
+
+
+class OnlineAugmentation:
+    """Draws the examples of each step: a pure function of (seed, step, example, its occurrence).
 
     Args:
-      augment: `Problem.augment`: names with shares of the pairs.
-      more: others by name.
+      tokenizer: the vocabulary.
+      seed: of all draws.
+      sampling: `HParams.subword_sampling`; 0 = no sampling.
+      nbest: `HParams.subword_nbest`.
+      augment: `Problem.augment`; {} = no changes.
+      transform_changes: changes of `augment` that are not registered: `Generated.augmentations`.
+
+    Raises:
+      UserError: the vocabulary cannot sample subwords, or does not support `nbest`.
     """
 
-    def __init__(self, augment: Mapping[str, float], more: Mapping[str, Change] | None = None):
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        seed: int,
+        sampling: float = 0.0,
+        nbest: int = 0,
+        augment: Mapping[str, float] | None = None,
+        transform_changes: Mapping[str, Change] | None = None,
+    ):
+        self._tokenizers, self._seed = (tokenizer.source, tokenizer), seed
+        augment, own = augment or {}, transform_changes or {}
         names = sorted(augment)  # Another order of the same shares draws the same changes.
-        changes = [(more or {}).get(name) or AUGMENTATIONS[name] for name in names]
         ends = itertools.accumulate(augment[name] for name in names)
-        self._changes = list(zip(ends, changes, strict=True))
+        self._changes = [
+            (end, own.get(name) or AUGMENTATIONS[name])
+            for end, name in zip(ends, names, strict=True)
+        ]
+        self._samplers = [side.sampler(sampling, nbest) for side in self._tokenizers if sampling]
+        if nbest and self._samplers and all(sampler.is_bpe for sampler in self._samplers):
+            raise UserError(
+                f"subword_nbest={nbest} has no effect with a bpe vocabulary: set subword_nbest=0.",
+                code="conflicting_settings",
+            )
 
     def __bool__(self) -> bool:
-        return bool(self._changes)
+        return bool(self._samplers or self._changes)
 
-    def drawn(self, seed: str) -> Callable[[str, str], Pair] | None:
-        """Returns what a seed makes of a source and its target, None for nothing."""
-        if not self._changes:
-            return None
-        # The change draws on: a second generator of this seed would begin with the same number.
-        number = (generator := random.Random(seed)).random()
-        change = next((change for below, change in self._changes if number < below), None)
-        return change and (lambda *pair: changed(change, *pair, generator))
+    def examples(self, store: ExampleStore, numbers: np.ndarray, step: int) -> ExampleStore:
+        """Returns the examples with these numbers as a step reads them, in this order."""
+        sides = [store.rows(numbers, side) for side in SIDES]
+        seeds, occurrences = [], Counter[int]()
+        for number in numbers.tolist():
+            # A mixture may read a pair of a small corpus several times in a step.
+            times = f" {occurrences[number]}" * (occurrences[number] > 0)
+            seeds.append(f"{self._seed} {step} {number}{times}")
+            occurrences[number] += 1
+        changes = [choose_change(self._changes, seed) for seed in seeds]
+        # The text of an unknown id is lost.
+        redrawn = [
+            i
+            for i, pair in enumerate(zip(*sides, strict=True))
+            if (changes[i] or self._samplers) and not any((ids == UNKNOWN_ID).any() for ids in pair)
+        ]
+        decoders = zip(self._tokenizers, sides, strict=True)
+        texts = [decoder.decode([rows[i] for i in redrawn]) for decoder, rows in decoders]
+        pairs: list[Pair] = list(zip(*texts, strict=True))
+        for row, i in enumerate(redrawn):
+            if change := changes[i]:
+                pairs[row] = change(*pairs[row])
+        for side, rows in enumerate(sides):
+            lines = [pair[side] for pair in pairs]
+            if self._samplers:
+                line_seeds = [f"{seeds[i]} {SIDES[side]}" for i in redrawn]
+                encoded = self._samplers[side].sample(lines, line_seeds)
+            else:
+                encoded = self._tokenizers[side].encode(lines)
+            for i, ids in zip(redrawn, encoded, strict=True):
+                rows[i] = ids
+        lengths = np.array([list(map(len, pair)) for pair in zip(*sides, strict=True)], np.int32)
+        tokens = [ids for pair in zip(*sides, strict=True) for ids in pair]
+        return ExampleStore([np.concatenate(tokens)], [lengths])
+
+    def token_expansion(self, store: ExampleStore) -> float:
+        """Returns the factor by which tokens increase, on the side that grows more; at least 1."""
+        if not self:
+            return 1.0
+        numbers = np.linspace(0, len(store) - 1, min(1000, len(store))).astype(np.int64)
+        drawn = self.examples(store, numbers, 0).lengths.sum(axis=0)
+        return max(1.0, float((drawn / store.lengths[numbers].sum(axis=0)).max()))
 
 
-def changed(change: Change, source: str, target: str, random: random.Random) -> Pair:
-    """Returns a changed pair; words in front of the source that are for the model stay."""
-    tokens = _TOKENS.match(source)[0]
-    source, target = change(source.removeprefix(tokens), target, random)
-    return tokens + source, target
+class AugmentedSteps:
+    """The augmented examples of each step.
+
+    Pairs of the same length may differ much once they are augmented, and a planned batch of them
+    would be one third padding. So a few planned steps are augmented together, sorted by length, and
+    divided into as many batches of about equally many tokens, in random order.
+
+    Args:
+      store: the examples as they are stored.
+      sampler: plans the steps by the stored lengths.
+      augmentation: draws the examples.
+      seed: of the order.
+    """
+
+    def __init__(
+        self,
+        store: ExampleStore,
+        sampler: TokenBatchSampler,
+        augmentation: OnlineAugmentation,
+        seed: int,
+    ):
+        self._store, self._sampler, self._seed = store, sampler, seed
+        self._augmentation = augmentation
+        self._drawn: dict[int, ExampleStore] = {}  # By planned step.
+        self._steps, self._group = range(0), ExampleStore([], [])
+        self._batches: list[np.ndarray] = []
+
+    def at(self, step: int) -> tuple[ExampleStore, np.ndarray]:
+        """Returns the examples of a step, counted from 0, as a store and their numbers there."""
+        if step not in self._steps:
+            self._begin_group(self._sampler.step_group(step, _STEPS_IN_GROUP))
+        # One step of the next group at a time, so that no step waits for a whole group.
+        self._draw(step + len(self._steps))
+        return self._group, self._batches[step - self._steps.start]
+
+    def _draw(self, step: int) -> ExampleStore:
+        if step not in self._drawn:
+            numbers = self._sampler.at(step)
+            self._drawn[step] = self._augmentation.examples(self._store, numbers, step)
+        return self._drawn[step]
+
+    def _begin_group(self, steps: range) -> None:
+        self._steps, self._group = steps, ExampleStore.joined(list(map(self._draw, steps)))
+        self._drawn = {step: drawn for step, drawn in self._drawn.items() if step >= steps.stop}
+        longest = self._group.lengths.max(axis=1)
+        order = np.argsort(longest, kind="stable")
+        ends = np.array([end for _, end in split_by_tokens(longest[order], len(steps))])
+        # No batch is empty, even if one pair is longer than all others together.
+        numbers = np.arange(1, len(steps) + 1)
+        spare = np.maximum.accumulate(ends - numbers).clip(0, len(order) - len(steps))
+        batches = np.split(order, (spare + numbers)[:-1])
+        random = np.random.default_rng([self._seed, steps.start])
+        self._batches = [batches[i] for i in random.permutation(len(batches))]
+
+
+def choose_change(
+    changes: Sequence[tuple[float, Change]], seed: str
+) -> Callable[[str, str], Pair] | None:
+    """Returns the change that a seed draws for a pair, None for none.
+
+    Args:
+      changes: each with the sum of the shares up to its own.
+      seed: of the choice and of the change.
+    """
+    if not changes:
+        return None
+    # The change continues with this generator: a new one would begin with the same number.
+    generator = random.Random(seed)
+    number = generator.random()
+    change = next((change for end, change in changes if number < end), None)
+    return change and functools.partial(apply_change, change, random=generator)
+
+
+def apply_change(change: Change, source: str, target: str, random: random.Random) -> Pair:
+    """Returns a changed pair; control tokens in front of the source stay."""
+    tokens = _CONTROL_TOKENS.match(source)
+    start = tokens.end() if tokens else 0
+    changed, target = change(source[start:], target, random)
+    return source[:start] + changed, target
 
 
 def disturbed(
     kind: str, sources: Sequence[str], targets: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Returns a text all of whose lines are changed: a function of kind, line and its number.
+    """Returns a text whose lines are all changed: a function of kind, line and its number.
 
     Raises:
       UserError: there is no such kind, or it makes two lines of one.
     """
-    change, pairs = AUGMENTATIONS[kind], zip(sources, targets, strict=True)
-    found = [
-        changed(change, *pair, random.Random(f"{kind} {i}")) for i, pair in enumerate(pairs, 1)
-    ]
-    for i, pair in enumerate(found, 1):
-        if "\n" in "".join(pair):
+    change, pairs = AUGMENTATIONS[kind], []
+    for number, pair in enumerate(zip(sources, targets, strict=True), 1):
+        pairs.append(apply_change(change, *pair, random.Random(f"{kind} {number}")))
+        if "\n" in "".join(pairs[-1]):
             raise UserError(
-                f"The augmentation {kind} puts a line break into line {i}.", code="line_break"
+                f"The augmentation {kind} puts a line break into line {number}.", code="line_break"
             )
-    return [source for source, _ in found], [target for _, target in found]
+    return [source for source, _ in pairs], [target for _, target in pairs]
 
 
 @register_augmentation
@@ -106,8 +242,11 @@ def upper(source: str, target: str, random: random.Random) -> Pair:
 @register_augmentation
 def title(source: str, target: str, random: random.Random) -> Pair:
     """Both sides with a capital at the beginning of every word."""
-    sides = (re.sub(r"(?<!\S)\w", lambda found: found[0].upper(), s) for s in (source, target))
-    return tuple(sides)
+
+    def capitalised(text: str) -> str:
+        return re.sub(r"(?<!\S)\w", lambda letter: letter[0].upper(), text)
+
+    return capitalised(source), capitalised(target)
 
 
 @register_augmentation
@@ -148,9 +287,9 @@ def diacritics(source: str, target: str, random: random.Random) -> Pair:
 
 @register_augmentation
 def punctuation(source: str, target: str, random: random.Random) -> Pair:
-    """Both sides without the punctuation at their ends; what is nothing else stays."""
-    sides = (re.sub(rf"(?<=\w)[^\w\s{PRIVATE}]+\s*$", "", side) for side in (source, target))
-    return tuple(sides)
+    """Both sides without the punctuation at their ends, unless they have no words."""
+    ending = re.compile(rf"(?<=\w)[^\w\s{PRIVATE}]+\s*$")
+    return ending.sub("", source), ending.sub("", target)
 
 
 @register_augmentation
@@ -159,144 +298,6 @@ def noise(source: str, target: str, random: random.Random) -> Pair:
     digits = str(random.randrange(10 ** random.randint(1, 6)))
     letters = "".join(random.choices("ABCDEFGHIJKLMNOPQRSTUVWXYZ", k=3))
     word = random.choice([digits, f"{letters}-{digits}", f"#{digits}", random.choice(_EMOJIS)])
-    first = random.random() < 0.5
-    sides = (f"{word} {side}" if first else f"{side} {word}" for side in (source, target))
-    return tuple(sides)
-
-
-# Planned steps that are cut anew together: 16 have 15 % of padding (Multi30k), one has 45 %.
-_STEPS_BESIDE = 16
-
-
-class Variation:
-    """Draws the examples of each step: a pure function of (seed, step, example, its occurrence).
-
-    Args:
-      tokenizer: the vocabulary.
-      seed: of what is drawn.
-      sampling: `HParams.subword_sampling`; 0 = text is divided as ever.
-      nbest: `HParams.subword_nbest`.
-      augment: `Problem.augment`; {} = text stays as it is.
-      more: kinds of `augment` that are not registered, as of `Generated.augmentations`.
-
-    Raises:
-      UserError: the vocabulary cannot sample, or not of `nbest`.
-    """
-
-    def __init__(
-        self,
-        tokenizer: Tokenizer,
-        seed: int,
-        sampling: float = 0.0,
-        nbest: int = 0,
-        augment: Mapping[str, float] | None = None,
-        more: Mapping[str, Change] | None = None,
-    ):
-        self._tokenizers, self._seed = (tokenizer.source, tokenizer), seed
-        self._augmentation = Augmentation(augment or {}, more)
-        self._samplers = [each.sampler(sampling, nbest) for each in self._tokenizers if sampling]
-        if nbest and self._samplers and all(each.is_bpe for each in self._samplers):
-            raise UserError(
-                f"subword_nbest={nbest} has no effect with a bpe vocabulary: set subword_nbest=0.",
-                code="conflicting_settings",
-            )
-
-    def __bool__(self) -> bool:
-        return bool(self._samplers or self._augmentation)
-
-    def examples(self, store: ExampleStore, numbers: np.ndarray, step: int) -> ExampleStore:
-        """Returns the examples with these numbers as a step reads them, in this order."""
-        padded = [store.padded(numbers, side) for side in SIDES]
-        lengths = zip(padded, store.lengths[numbers].T, strict=True)
-        sides = [[row[:size] for row, size in zip(*side, strict=True)] for side in lengths]
-        seeds = [f"{self._seed} {step} {example}" for example in _named(numbers.tolist())]
-        # Of what became the unknown id, the text is lost.
-        known = ~np.logical_or(*((ids == UNKNOWN_ID).any(axis=1) for ids in padded))
-        changes = [self._augmentation.drawn(seed) for seed in seeds]
-        varied = [i for i, change in enumerate(changes) if known[i] and (change or self._samplers)]
-        decoders = zip(self._tokenizers, sides, strict=True)
-        texts = [each.decode([rows[i] for i in varied]) for each, rows in decoders]
-        pairs = list(zip(*texts, strict=True))
-        for row, i in enumerate(varied):
-            if changes[i]:
-                pairs[row] = changes[i](*pairs[row])
-        for side, rows in enumerate(sides):
-            lines = [pair[side] for pair in pairs]
-            if self._samplers:
-                drawn = [f"{seeds[i]} {SIDES[side]}" for i in varied]
-                encoded = self._samplers[side].sample(lines, drawn)
-            else:
-                encoded = self._tokenizers[side].encode(lines)
-            for i, ids in zip(varied, encoded, strict=True):
-                rows[i] = ids
-        lengths = np.array([list(map(len, pair)) for pair in zip(*sides, strict=True)], np.int32)
-        tokens = [ids for pair in zip(*sides, strict=True) for ids in pair]
-        return ExampleStore([np.concatenate(tokens)], [lengths])
-
-    def growth(self, store: ExampleStore) -> float:
-        """Returns how many tokens one becomes, on the side where it is more; never less than 1."""
-        if not self:
-            return 1.0
-        numbers = np.linspace(0, len(store) - 1, min(1000, len(store))).astype(np.int64)
-        drawn = self.examples(store, numbers, 0).lengths.sum(axis=0)
-        return max(1.0, float((drawn / store.lengths[numbers].sum(axis=0)).max()))
-
-
-def _named(numbers: Sequence[int]) -> list[str]:
-    """Returns a name for each: a mixture has a pair of a small corpus several times in a step."""
-    times: Counter[int] = Counter()
-    names = []
-    for number in numbers:
-        names.append(f"{number} {times[number]}" if times[number] else str(number))
-        times[number] += 1
-    return names
-
-
-class VariedSteps:
-    """The examples of each step as they are drawn.
-
-    Pairs of the same length may differ much once they are drawn, and a planned batch of them would
-    hold a third of padding. So a few planned steps are drawn together, sorted by length, and cut
-    into as many of about equally many tokens, in random order.
-
-    Args:
-      store: the examples as they are stored.
-      sampler: plans the steps by their usual lengths.
-      variation: draws.
-      seed: of the order.
-    """
-
-    def __init__(
-        self, store: ExampleStore, sampler: TokenBatchSampler, variation: Variation, seed: int
-    ):
-        self._store, self._sampler, self._variation, self._seed = store, sampler, variation, seed
-        self._drawn: dict[int, ExampleStore] = {}  # of planned steps
-        self._steps, self._together = range(0), ExampleStore([], [])
-        self._parts: list[np.ndarray] = []
-
-    def at(self, step: int) -> tuple[ExampleStore, np.ndarray]:
-        """Returns the examples of a step, counted from 0, as a store and their numbers there."""
-        if step not in self._steps:
-            self._cut(self._sampler.steps_beside(step, _STEPS_BESIDE))
-        # A step of those that come next, so that drawing them takes no time at once.
-        self._draw(step + len(self._steps))
-        return self._together, self._parts[step - self._steps.start]
-
-    def _draw(self, step: int) -> ExampleStore:
-        if step not in self._drawn:
-            numbers = self._sampler.at(step)
-            self._drawn[step] = self._variation.examples(self._store, numbers, step)
-        return self._drawn[step]
-
-    def _cut(self, steps: range) -> None:
-        self._steps, self._together = steps, ExampleStore.joined(list(map(self._draw, steps)))
-        self._drawn = {step: each for step, each in self._drawn.items() if step >= steps.stop}
-        longest = self._together.lengths.max(axis=1)
-        order = np.argsort(longest, kind="stable")
-        ends = np.array([end for _, end in even_parts(longest[order], len(steps))])
-        # None is empty, not even beside a pair that is longer than all others together.
-        numbers = np.arange(1, len(steps) + 1)
-        more = np.maximum.accumulate(ends - numbers).clip(0, len(order) - len(steps))
-        parts = np.split(order, (more + numbers)[:-1])
-        random = np.random.default_rng([self._seed, steps.start])
-        self._parts = [parts[i] for i in random.permutation(len(parts))]
+    if random.random() < 0.5:
+        return f"{word} {source}", f"{word} {target}"
+    return f"{source} {word}", f"{target} {word}"

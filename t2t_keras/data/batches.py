@@ -6,10 +6,11 @@ A step's examples do not depend on replicas or microbatches: a run's position is
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
-from t2t_keras.data.dataset import SIDES
+from t2t_keras.data.dataset import SIDES, ExampleStore
 from t2t_keras.data.mixing import Mixture
 from t2t_keras.errors import UserError
 
@@ -50,7 +51,7 @@ class TokenBatchSampler:
         seed: int,
         mix: Sequence[Mapping[str, float]] = (),
         until: Sequence[Mapping[str, float]] = (),
-        corpora: Mapping[str, int] | None = None,
+        corpora: Mapping[str, int] = {},
     ):
         longest = lengths.max(axis=1) if len(lengths) else np.zeros(0, np.int32)
         self._kept = np.flatnonzero(longest <= max_length)
@@ -95,12 +96,12 @@ class TokenBatchSampler:
         epoch = self._epoch_of(step)
         return self.epoch(epoch)[step - self._first_steps[epoch]]
 
-    def steps_beside(self, step: int, most: int) -> range:
-        """Returns the steps of that part of an epoch, of `most` or fewer, that has this one."""
+    def step_group(self, step: int, size: int) -> range:
+        """Returns the group of a step: an epoch's steps in groups of `size`, the last smaller."""
         epoch = self._epoch_of(step)
         first, following = self._first_steps[epoch : epoch + 2]
-        start = step - (step - first) % most
-        return range(start, min(start + most, following))
+        start = step - (step - first) % size
+        return range(start, min(start + size, following))
 
     def _epoch_of(self, step: int) -> int:
         while step >= self._first_steps[-1]:
@@ -108,22 +109,22 @@ class TokenBatchSampler:
             self._first_steps.append(self._first_steps[-1] + len(self.epoch(epoch)))
         return int(np.searchsorted(self._first_steps, step, side="right")) - 1
 
-    def fill(self) -> tuple[float, float]:
+    def fill_ratio(self) -> tuple[float, float]:
         """Returns the average source and target tokens of a step as shares of `batch_tokens`."""
         batches = self.epoch(0)
         tokens = self._lengths[np.concatenate(batches)].sum(axis=0, dtype=np.int64)
         source, target = tokens / (len(batches) * self._batch_tokens)
         return float(source), float(target)
 
-    def most_padded(self, replicas: int, fixed_shapes: bool) -> int:
-        """Returns the microbatch with which `split_batch` splits no step of the first epoch.
+    def max_padded_tokens(self, replicas: int, fixed_shapes: bool) -> int:
+        """Returns the smallest microbatch with which no step of the first epoch is accumulated.
 
-        It is the most tokens a side, padding counted, that a replica gets of a step.
+        That is the largest number of tokens per side, padding included, of a replica.
         """
         most = 0
         for batch in self.epoch(0):
             longest = _padded_lengths(np.sort(self._lengths[batch].max(axis=1)), fixed_shapes)
-            for start, end in even_parts(longest, replicas):
+            for start, end in split_by_tokens(longest, replicas):
                 most = max(most, (end - start) * int(longest[end - 1]))
         return most
 
@@ -157,7 +158,7 @@ def split_batch(
     order = np.argsort(longest, kind="stable")
     indices, longest = indices[order], _padded_lengths(longest[order], fixed_shapes)
     for rounds in itertools.count(1):
-        parts = even_parts(longest, rounds * replicas)
+        parts = split_by_tokens(longest, rounds * replicas)
         if all(
             end - start <= 1 or (end - start) * longest[end - 1] <= microbatch_tokens
             for start, end in parts
@@ -170,7 +171,7 @@ def split_batch(
     ]
 
 
-def even_parts(longest: np.ndarray, count: int) -> list[tuple[int, int]]:
+def split_by_tokens(longest: np.ndarray, count: int) -> list[tuple[int, int]]:
     """Cuts sorted lengths into `count` runs of about equally many tokens: where each is."""
     totals = np.cumsum(longest, dtype=np.int64)
     goals = totals[-1] * np.arange(1, count) / count
@@ -200,27 +201,40 @@ class RemoteBatch:
     target_tokens: int
 
 
-def replica_batches(
-    store, indices: np.ndarray, microbatch_tokens: int, step
-) -> Iterator[list[Batch | RemoteBatch]]:
-    """Yields what each replica holds at once of a step's examples, microbatch by microbatch.
+class Replicas(Protocol):
+    """The replicas of a training, as a backend's `Step` has them.
 
-    Of the examples of other workers only the lengths are read; those that are drawn anew in each
-    step (`data.variation`) every worker has drawn before. `step` is a backend's `Step`.
+    Attributes:
+      num_replicas: number of replicas in all workers.
+      local_replicas: numbers of those of this process.
+      fixed_shapes: whether each new shape is compiled, so that only a few may occur.
     """
-    fixed_tokens = microbatch_tokens if step.fixed_shapes else 0
+
+    num_replicas: int
+    local_replicas: range
+    fixed_shapes: bool
+
+
+def replica_batches(
+    store: ExampleStore, indices: np.ndarray, microbatch_tokens: int, replicas: Replicas
+) -> Iterator[list[Batch | RemoteBatch]]:
+    """Yields the batch of each replica for each microbatch of a step's examples.
+
+    Only the lengths of other workers' examples are read.
+    """
+    fixed_tokens = microbatch_tokens if replicas.fixed_shapes else 0
     for parts in split_batch(
-        store.lengths, indices, microbatch_tokens, step.num_replicas, step.fixed_shapes
+        store.lengths, indices, microbatch_tokens, replicas.num_replicas, replicas.fixed_shapes
     ):
         yield [
             make_batch(store, part, fixed_tokens)
-            if replica in step.local_replicas
+            if replica in replicas.local_replicas
             else RemoteBatch(int(store.lengths[part, 1].sum()))
             for replica, part in enumerate(parts)
         ]
 
 
-def make_batch(store, indices: np.ndarray, fixed_tokens: int = 0) -> Batch:
+def make_batch(store: ExampleStore, indices: np.ndarray, fixed_tokens: int = 0) -> Batch:
     """Reads and pads examples; where there are none, one row of padding stands for them.
 
     With `fixed_tokens` a side, lengths are rounded up to one of a few, and rows filled up to
@@ -230,7 +244,8 @@ def make_batch(store, indices: np.ndarray, fixed_tokens: int = 0) -> Batch:
     if len(indices):
         sides = [store.padded(indices, side) for side in SIDES]
     if fixed_tokens:
-        length = int(_padded_lengths(max(side.shape[1] for side in sides), fixed_shapes=True))
+        longest = np.array(max(side.shape[1] for side in sides))
+        length = int(_padded_lengths(longest, fixed_shapes=True))
         rows = max(len(sides[0]), fixed_tokens // length)
         sides = [
             np.pad(side, [(0, rows - side.shape[0]), (0, length - side.shape[1])]) for side in sides
@@ -238,18 +253,18 @@ def make_batch(store, indices: np.ndarray, fixed_tokens: int = 0) -> Batch:
     return Batch(*sides)
 
 
-def largest_microbatch(tokens: int, longest: int, fixed_shapes: bool = False) -> Batch:
+def worst_case_batch(tokens: int, longest: int, fixed_shapes: bool = False) -> Batch:
     """Returns made-up arrays that take as much memory as any microbatch of so many tokens a side.
 
     All sentences are as long as the longest, since attention grows with the square of the length.
     """
-    length = int(_padded_lengths(longest, fixed_shapes))
+    length = int(_padded_lengths(np.array(longest), fixed_shapes))
     ids = np.ones((-(-tokens // length), length), np.int32)
     return Batch(ids, ids)
 
 
-def _padded_lengths(lengths, fixed_shapes: bool):
-    """Returns the lengths themselves, or the fixed ones that hold them."""
+def _padded_lengths(lengths: np.ndarray, fixed_shapes: bool) -> np.ndarray:
+    """Rounds lengths up to the next of `_FIXED_LENGTHS` if shapes are fixed."""
     if not fixed_shapes:
         return lengths
     return np.take(_FIXED_LENGTHS, np.searchsorted(_FIXED_LENGTHS, lengths))

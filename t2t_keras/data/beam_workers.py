@@ -82,7 +82,7 @@ def check_beam(runner: str, options: Sequence[str]) -> None:
     _pipeline(runner, options)
 
 
-def _pipeline(runner: str, options: Sequence[str]):
+def _pipeline(runner: str, options: Sequence[str]) -> Any:
     try:
         import apache_beam
         from apache_beam.options.pipeline_options import PipelineOptions

@@ -4,17 +4,17 @@ import contextlib
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from t2t_keras.data.problem import Problem
+from t2t_keras.data.problem import Chunk, Problem
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import line_name, line_offsets, normalized, read_span
-from t2t_keras.text.sources import OfCorpus, plain_text
+from t2t_keras.text.sources import CorpusInfo, plain_text
 
 
 @dataclasses.dataclass(frozen=True)
-class FileChunk(OfCorpus):
+class FileChunk(CorpusInfo):
     """Some lines of two parallel files."""
 
     paths: tuple[Path, Path]
@@ -43,7 +43,7 @@ class FileChunk(OfCorpus):
 
 
 @dataclasses.dataclass(frozen=True)
-class ExampleChunk(OfCorpus):
+class ExampleChunk(CorpusInfo):
     """Some pairs that a problem made; see `FileChunk`."""
 
     examples: tuple[tuple[str, str], ...]
@@ -59,18 +59,17 @@ class ExampleChunk(OfCorpus):
         """See `FileChunk`."""
         for pair in self.examples[skip::every]:
             # A lone surrogate is counted as invalid UTF-8, like any.
-            yield tuple(text.encode("utf-8", "surrogatepass") for text in pair)
+            source, target = (text.encode("utf-8", "surrogatepass") for text in pair)
+            yield source, target
 
     def location(self, index: int, side: int) -> str:
         """See `FileChunk`."""
         return f"example:{self.first_line + index}"
 
 
-# A problem that reads a format of its own has another such class.
-Chunk = FileChunk | ExampleChunk
-
-
-def split_chunks(problem: Problem, tmp_dir: str | Path, chunk_pairs: int) -> dict[str, list[Chunk]]:
+def split_chunks(
+    problem: Problem, tmp_dir: str | Path, chunk_pairs: int
+) -> Mapping[str, Sequence[Chunk]]:
     """Returns the chunks of each split of a resolved problem, of so many pairs.
 
     Source files in `tmp_dir` are downloaded and turned into plain text; text that the problem makes
@@ -78,28 +77,26 @@ def split_chunks(problem: Problem, tmp_dir: str | Path, chunk_pairs: int) -> dic
     """
     if chunks := problem.chunks(Path(tmp_dir), chunk_pairs):
         return chunks
-    order = -1 if problem.reverse else 1
-    splits = problem.files(Path(tmp_dir))
-    if not splits:
-        texts = {
-            split: [pair[::order] for pair in problem.examples(split)] for split in problem.splits
-        }
-        return {
-            split: [
+    splits: dict[str, Sequence[Chunk]] = {}
+    files = problem.files(Path(tmp_dir))
+    if not files:
+        for split in problem.splits:
+            pairs = list(problem.examples(split))
+            if problem.reverse:
+                pairs = [(target, source) for source, target in pairs]
+            splits[split] = [
                 ExampleChunk(tuple(pairs[first : first + chunk_pairs]), first + 1)
                 for first in range(0, len(pairs), chunk_pairs)
             ]
-            for split, pairs in texts.items()
-        }
-    plain = iter(plain_text([*itertools.chain(*splits.values())], Path(tmp_dir)))
-    return {
-        split: [
-            chunk
-            for text in some
-            for chunk in _file_chunks(next(plain)[::order], chunk_pairs, problem.of_corpus(text))
-        ]
-        for split, some in splits.items()
-    }
+        return splits
+    plain = iter(plain_text([*itertools.chain(*files.values())], Path(tmp_dir)))
+    for split, texts in files.items():
+        splits[split] = of_split = list[Chunk]()
+        for text in texts:
+            source, target = next(plain)
+            paths = (target, source) if problem.reverse else (source, target)
+            of_split += _file_chunks(paths, chunk_pairs, problem.corpus_info(text))
+    return splits
 
 
 def evenly_spread(
@@ -117,7 +114,7 @@ def evenly_spread(
         if prepare:
             with contextlib.suppress(UnicodeDecodeError):
                 prepared = prepare(*(normalized(line.decode("utf-8")) for line in pair))
-                pair = [line.encode("utf-8") for line in prepared]
+                pair = prepared[0].encode("utf-8"), prepared[1].encode("utf-8")
         for line in (pair[side] for side in sides):
             if b"\0" not in line:
                 with contextlib.suppress(UnicodeDecodeError):
@@ -140,7 +137,7 @@ def _spread(chunks: Sequence[Chunk], limit: int) -> Iterator[tuple[bytes, bytes]
 
 
 def _file_chunks(
-    paths: tuple[Path, Path], chunk_pairs: int, shared: OfCorpus
+    paths: tuple[Path, Path], chunk_pairs: int, shared: CorpusInfo
 ) -> Iterator[FileChunk]:
     (count, source_offsets), (other, target_offsets) = (
         line_offsets(path, chunk_pairs) for path in paths

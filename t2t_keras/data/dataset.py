@@ -81,24 +81,28 @@ class ExampleStore:
     def joined(cls, stores: "Sequence[ExampleStore]") -> "ExampleStore":
         """Returns the examples of several stores, one store behind the other."""
         return cls(
-            [each for store in stores for each in store._tokens],
+            [tokens for store in stores for tokens in store._tokens],
             [store.lengths for store in stores],
         )
 
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def padded(self, indices: Sequence[int], side: str) -> np.ndarray:
-        """Returns the "source" or "target" of examples, padded with 0: int32 [rows, longest]."""
-        indices = np.asarray(indices, np.int64)
+    def rows(self, numbers: np.ndarray, side: str) -> list[np.ndarray]:
+        """Returns the ids of the "source" or "target" of each example."""
         column = SIDES.index(side)
-        lengths = self.lengths[indices, column]
-        starts = self._starts[indices] + column * self.lengths[indices, 0]
-        shards = np.searchsorted(self._firsts, indices, side="right") - 1
-        padded = np.zeros((len(indices), lengths.max(initial=0)), np.int32)
-        spans = zip(shards.tolist(), starts.tolist(), lengths.tolist(), strict=True)
-        for row, (shard, start, length) in enumerate(spans):
-            padded[row, :length] = self._tokens[shard][start : start + length]
+        starts = self._starts[numbers] + column * self.lengths[numbers, 0]
+        ends = starts + self.lengths[numbers, column]
+        shards = np.searchsorted(self._firsts, numbers, side="right") - 1
+        spans = zip(shards.tolist(), starts.tolist(), ends.tolist(), strict=True)
+        return [self._tokens[shard][start:end] for shard, start, end in spans]
+
+    def padded(self, numbers: np.ndarray, side: str) -> np.ndarray:
+        """Returns the "source" or "target" of examples, padded with 0: int32 [rows, longest]."""
+        rows = self.rows(numbers, side)
+        padded = np.zeros((len(rows), max(map(len, rows), default=0)), np.int32)
+        for row, ids in zip(padded, rows, strict=True):
+            row[: len(ids)] = ids
         return padded
 
 
@@ -205,9 +209,10 @@ class BackgroundCheck(threading.Thread):
     """Compares the checksums of all files of some data in a thread, while they are used."""
 
     def __init__(self, generated: Generated):
-        # A process that ends does not wait for it.
+        # A daemon: the process does not wait for it at its end.
         super().__init__(name="t2t_keras compares checksums", daemon=True)
-        self._generated, self._error = generated, None
+        self._generated = generated
+        self._error: UserError | None = None
         self.start()
 
     def run(self) -> None:

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from t2t_keras import registry
-from t2t_keras.data.chunks import Chunk
 from t2t_keras.data.dataset import write_shard
 from t2t_keras.data.filters import BUILT_IN, in_other_language, versions_with
-from t2t_keras.data.problem import Problem
+from t2t_keras.data.problem import Chunk, Pair, Problem
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import write_json
 from t2t_keras.registry import FILTERS
@@ -44,7 +44,7 @@ def workers(count: int) -> Iterator[Call]:
         count,
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_start_worker,
-        initargs=registry.user_directories,
+        initargs=tuple(registry.user_directories),
     )
 
     def call(function: Callable, arguments: Iterable[tuple]) -> Iterator:
@@ -61,7 +61,7 @@ def workers(count: int) -> Iterator[Call]:
     except BrokenProcessPool as error:
         if sys.version_info < (3, 11, 5):
             # Python would wait until somebody has read what the workers should have (gh-94777).
-            pool._call_queue._reader.close()
+            pool._call_queue._reader.close()  # type: ignore[attr-defined]
         raise UserError(
             "A worker process ended unexpectedly, perhaps because memory ran out. Run the same "
             "command again with fewer --num_workers.",
@@ -79,7 +79,9 @@ def _start_worker(*user_directories: str) -> None:
 
 
 def _end_with_parent() -> None:
-    multiprocessing.connection.wait([multiprocessing.parent_process().sentinel])
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    multiprocessing.connection.wait([parent.sentinel])
     os._exit(1)
 
 
@@ -89,8 +91,8 @@ _LOCATIONS = 5
 # Raise it when a change of the code makes different shards from the same text.
 _ENCODER_VERSION = 3
 
-# A shard's record, and for dev and test its sources and targets.
-Encoded = tuple[dict[str, Any], list[list[str]]]
+# A shard's record, and the texts of its pairs if it is of dev or test.
+Encoded = tuple[dict[str, Any], list[Pair]]
 
 
 def encode_chunk(
@@ -112,29 +114,29 @@ def encode_chunk(
     train = split == "train"
     if train:
         _filter_text(pairs, problem, chunk.languages or problem.languages(), duplicates)
-    prepared = [problem.prepare_pair(*pair) for pair in zip(*pairs.columns, strict=True)]
-    if chunk.prefix:
-        pairs.columns[0] = [f"{chunk.prefix} {source}" for source in pairs.columns[0]]
-        prepared = [(f"{chunk.prefix} {source}", target) for source, target in prepared]
-    encoders = tokenizer.source, tokenizer
-    pairs.columns += [
-        encoder.encode([pair[side] for pair in prepared]) for side, encoder in enumerate(encoders)
-    ]
+    front = f"{chunk.prefix} " if chunk.prefix else ""
+    prepared = [problem.prepare_pair(*pair) for pair in pairs.texts]
+    sources = tokenizer.source.encode([front + source for source, _ in prepared])
+    targets = tokenizer.encode([target for _, target in prepared])
     if train:
-        _filter_lengths(pairs, problem)
-    *text, sources, targets = pairs.columns
-    most_ids = max(encoder.vocab_size for encoder in encoders)
+        sources, targets = _filter_lengths(pairs, problem, sources, targets)
     record = {
         "stem": stem,
         "corpus": chunk.corpus,
-        "files": write_shard(directory, stem, sources, targets, most_ids),
+        "files": write_shard(
+            directory,
+            stem,
+            sources,
+            targets,
+            max(tokenizer.source.vocab_size, tokenizer.vocab_size),
+        ),
         "examples": len(sources),
         "source_tokens": sum(map(len, sources)),
         "target_tokens": sum(map(len, targets)),
         "left_out": pairs.left_out,
     }
     write_json(directory / f"{stem}.json", record)
-    return record, ([[], []] if train else text)
+    return record, ([] if train else [(front + source, target) for source, target in pairs.texts])
 
 
 def add_left_out(total: dict[str, Any], reason: str, count: int, first: Sequence[str]) -> None:
@@ -172,50 +174,62 @@ def digest_of(made_from: Mapping[str, Any]) -> str:
 
 
 class _Pairs:
-    """The pairs of a chunk that are not left out."""
+    """The pairs of a chunk that are not left out.
+
+    Attributes:
+      texts: source and target of each pair.
+      left_out: {reason: {"count": pairs, "first": locations}}.
+    """
 
     def __init__(self, chunk: Chunk):
         self._chunk = chunk
-        self.left_out: dict[str, Any] = {}  # {reason: {"count": pairs, "first": locations}}
-        indices, sources, targets = [], [], []
-        for index, (source, target) in enumerate(chunk.pairs()):
+        self._numbers: list[int] = []  # Of each pair in the chunk.
+        self.texts: list[Pair] = []
+        self.left_out: dict[str, Any] = {}
+        for number, (source, target) in enumerate(chunk.pairs()):
             try:
                 pair = normalized(source.decode("utf-8")), normalized(target.decode("utf-8"))
                 fault = _fault(pair)
             except UnicodeDecodeError as error:
                 fault = "with invalid UTF-8", int(error.object != source)
-            if fault is None:
-                indices.append(index)
-                sources.append(pair[0])
-                targets.append(pair[1])
-            else:
+            if fault:
                 reason, side = fault
-                add_left_out(self.left_out, reason, 1, [chunk.location(index, side)])
-        self.indices = np.array(indices, np.int64)  # of each pair in the chunk
-        # A value for each pair: sources, targets, and then their ids.
-        self.columns = [sources, targets]
+                add_left_out(self.left_out, reason, 1, [chunk.location(number, side)])
+            else:
+                self._numbers.append(number)
+                self.texts.append(pair)
 
-    def lengths(self) -> np.ndarray:
-        """Returns the tokens of sources and of targets, EOS included: int64 [2, pairs]."""
-        return np.array([list(map(len, side)) for side in self.columns[2:]], np.int64)
+    @property
+    def numbers(self) -> np.ndarray:
+        """The number of each pair in the chunk."""
+        return np.array(self._numbers, np.int64)
 
-    def leave_out(self, reason: str, faulty: Sequence[bool], at_target: np.ndarray | None = None):
-        """Leaves out the `faulty` pairs; `at_target`: whether to show a target's location."""
-        faulty = np.asarray(faulty, bool)
-        rows = np.flatnonzero(faulty)
+    def leave_out(
+        self, reason: str, faulty: ArrayLike, at_target: ArrayLike | None = None
+    ) -> np.ndarray:
+        """Leaves out the `faulty` pairs; returns the indices of the others.
+
+        Args:
+          reason: why, for the report.
+          faulty: bool, for each pair.
+          at_target: whether the report shows the location of the target instead of the source.
+        """
+        mask = np.asarray(faulty, bool).reshape(-1)
+        sides = np.zeros(len(mask), bool) if at_target is None else np.asarray(at_target)
+        rows, rest = np.flatnonzero(mask), np.flatnonzero(~mask)
         if len(rows):
-            sides = np.zeros(len(faulty), int) if at_target is None else at_target
             first = [
-                self._chunk.location(int(self.indices[row]), int(sides[row]))
+                self._chunk.location(self._numbers[row], int(sides[row]))
                 for row in rows[:_LOCATIONS]
             ]
             add_left_out(self.left_out, reason, len(rows), first)
-            self.indices = self.indices[~faulty]
-            self.columns = [list(itertools.compress(side, ~faulty)) for side in self.columns]
+            self._numbers = [self._numbers[row] for row in rest]
+            self.texts = [self.texts[row] for row in rest]
+        return rest
 
 
-def _fault(pair: tuple[str, str]) -> tuple[str, int] | None:
-    """Returns why a pair cannot be used and the side at fault (0 source, 1 target), if it is."""
+def _fault(pair: Pair) -> tuple[str, int] | None:
+    """Returns why a pair cannot be used and the side at fault (0 source, 1 target), or None."""
     for side, text in enumerate(pair):
         if is_blank(text):
             return "with an empty side", side
@@ -232,26 +246,34 @@ def _filter_text(
     names = problem.filters
     if "duplicates" in names:
         repeated = np.unpackbits(np.frombuffer(duplicates, np.uint8))
-        pairs.leave_out("that came before", repeated[pairs.indices])
+        pairs.leave_out("that came before", repeated[pairs.numbers])
     if "identical" in names:
-        stripped = ([text.strip() for text in side] for side in pairs.columns)
-        pairs.leave_out("with identical sides", list(map(str.__eq__, *stripped)))
+        identical = [source.strip() == target.strip() for source, target in pairs.texts]
+        pairs.leave_out("with identical sides", identical)
     if "language" in names:
-        sides = map(in_other_language, pairs.columns, languages)
-        pairs.leave_out("in another language", np.logical_or(*sides))
+        sources, targets = (
+            np.array(in_other_language((pair[side] for pair in pairs.texts), language), bool)
+            for side, language in enumerate(languages)
+        )
+        pairs.leave_out("in another language", sources | targets)
     for name in names:
         if name not in BUILT_IN:
-            pairs.leave_out(f"by {name}", list(map(FILTERS[name], *pairs.columns)))
+            judge = FILTERS[name]
+            pairs.leave_out(f"by {name}", [judge(*pair) for pair in pairs.texts])
 
 
-def _filter_lengths(pairs: _Pairs, problem: Problem) -> None:
+def _filter_lengths(
+    pairs: _Pairs, problem: Problem, sources: list[np.ndarray], targets: list[np.ndarray]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Leaves out pairs by the numbers of their ids; returns the ids of the others."""
     most = problem.max_pair_length
-    lengths = pairs.lengths()
+    lengths = np.array([list(map(len, side)) for side in (sources, targets)], np.int64)
     reason = f"longer than max_pair_length={most} tokens"
-    pairs.leave_out(reason, lengths.max(axis=0) > most, lengths[0] <= most)
+    rest = pairs.leave_out(reason, lengths.max(axis=0) > most, lengths[0] <= most)
     if "length_ratio" in problem.filters:
-        lengths = pairs.lengths() - 1  # Without EOS.
+        lengths = lengths[:, rest] - 1  # Without EOS.
         shortest, longest = np.sort(lengths, axis=0)
         reason = f"with a side over {problem.max_length_ratio:g} times as long as the other"
         uneven = longest > problem.max_length_ratio * shortest
-        pairs.leave_out(reason, uneven, lengths[1] > lengths[0])
+        rest = rest[pairs.leave_out(reason, uneven, lengths[1] > lengths[0])]
+    return [sources[row] for row in rest], [targets[row] for row in rest]

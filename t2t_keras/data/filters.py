@@ -16,10 +16,11 @@ import hashlib
 import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from t2t_keras.data.chunks import Chunk
+from t2t_keras.data.problem import Chunk
 from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError, nearest
 from t2t_keras.registry import FILTERS
@@ -144,7 +145,7 @@ def _base_language(code: str) -> str:
 
 
 @functools.cache
-def _identifier():
+def _identifier() -> Any:
     try:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError as error:

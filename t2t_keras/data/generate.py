@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from t2t_keras.data.beam_workers import beam_workers, check_beam
-from t2t_keras.data.chunks import Chunk, evenly_spread, split_chunks
+from t2t_keras.data.chunks import evenly_spread, split_chunks
 from t2t_keras.data.dataset import MANIFEST_FILE, SIDES, describe, open_generated
 from t2t_keras.data.encode import (
     Call,
@@ -35,7 +35,7 @@ from t2t_keras.data.filters import (
     versions_with,
 )
 from t2t_keras.data.mixing import stages_of
-from t2t_keras.data.problem import Problem, make_problem
+from t2t_keras.data.problem import Chunk, Pair, Problem, make_problem
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import (
@@ -155,15 +155,15 @@ def generate(
 
 def _checked_plan(
     problem: Problem, tmp_dir: str | Path, chunk_pairs: int
-) -> dict[str, list[Chunk]]:
+) -> dict[str, Sequence[Chunk]]:
     """Returns the chunks of each split; raises `UserError` where a setting does not suit them."""
     names, languages = problem.filters, problem.languages()
     # "" where each text has languages of its own, or none.
     check_filters(names, filter(None, languages))
-    plan = split_chunks(problem, tmp_dir, chunk_pairs)
+    plan = dict(split_chunks(problem, tmp_dir, chunk_pairs))
     # A mixture reads each corpus as a run of examples, so its texts stand side by side.
     corpora = list(dict.fromkeys(chunk.corpus for chunk in plan["train"]))
-    plan["train"].sort(key=lambda chunk: corpora.index(chunk.corpus))
+    plan["train"] = sorted(plan["train"], key=lambda chunk: corpora.index(chunk.corpus))
     check_filters(names, {code for chunk in plan["train"] for code in chunk.languages or languages})
     for chunks in plan.values():
         check_direction(chunks, languages)
@@ -296,8 +296,9 @@ def _learned_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer:
 
 def _symbols(problem: Problem, chunks: Sequence[Chunk]) -> list[str]:
     """Returns the words that are one piece of the vocabulary."""
-    symbols = {*problem.symbols(chunks), *problem.vocab_symbols}
-    return sorted(symbols.union(*(each.symbols() for each in problem.pair_transforms.values())))
+    of_transforms = [transform.symbols() for transform in problem.pair_transforms.values()]
+    of_chunks = [chunk.symbols for chunk in chunks]
+    return sorted({*problem.vocab_symbols}.union(*of_transforms, *of_chunks))
 
 
 def _own_files() -> str:
@@ -357,7 +358,7 @@ def _encoded(
     total = sum(chunk.count for chunk in chunks)
     with ProgressBar(total=total, desc=split, unit=" pairs") as progress:
         for stem, chunk in zip(_stems(split, chunks), chunks, strict=True):
-            yield (finished[stem], [[], []]) if stem in finished else next(made)
+            yield (finished[stem], []) if stem in finished else next(made)
             progress.update(chunk.count)
 
 
@@ -368,8 +369,8 @@ def _finish_split(
     corpora: dict[str, int] = {}
     summary: dict[str, Any] = {"examples": 0, "source_tokens": 0, "target_tokens": 0}
     summary |= {"shards": [], "left_out": {}, "corpora": corpora}
-    text: tuple[list[str], list[str]] = ([], [])
-    for record, sides in shards:
+    text: list[Pair] = []
+    for record, pairs in shards:
         corpora[record["corpus"]] = corpora.get(record["corpus"], 0) + record["examples"]
         for name in ("examples", "source_tokens", "target_tokens"):
             summary[name] += record[name]
@@ -377,8 +378,7 @@ def _finish_split(
         files.update(record["files"])
         for reason, entry in record["left_out"].items():
             add_left_out(summary["left_out"], reason, **entry)
-        for lines, more in zip(text, sides, strict=True):
-            lines.extend(more)
+        text += pairs
     if not summary["examples"]:
         reasons = (f"{entry['count']:,} {reason}" for reason, entry in summary["left_out"].items())
         raise UserError(
@@ -387,8 +387,8 @@ def _finish_split(
             code="nothing_left",
         )
     if split != "train":
-        for side, lines in zip(SIDES, text, strict=True):
+        for number, side in enumerate(SIDES):
             path = directory / f"{split}.{side}.txt"
-            content = "".join(f"{line}\n" for line in lines).encode("utf-8")
+            content = "".join(f"{pair[number]}\n" for pair in text).encode("utf-8")
             files[path.name] = write_atomically(path, content)
     return summary

@@ -146,7 +146,8 @@ class Mixture:
         """Yields what each round reads of each corpus: from where in its epochs, and to where."""
         at = dict.fromkeys(self._corpora, 0)
         for stage in self._stages:
-            begin, done = dict(at), 0
+            begin = dict(at)
+            done: float = 0
             size = min(sum(len(self._corpora[name]) for name in stage.shares), _MOST_IN_ROUND)
             while done < stage.pairs:
                 done = min(done + size, stage.pairs)

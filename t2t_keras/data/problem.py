@@ -5,7 +5,7 @@ import functools
 import random
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -13,11 +13,45 @@ from t2t_keras.errors import UserError
 from t2t_keras.registry import AUGMENTATIONS, METRICS, PAIR_TRANSFORMS, PROBLEMS
 from t2t_keras.settings import as_text, override, plain, setting
 from t2t_keras.text.alignment import Alignment, most_attended
-from t2t_keras.text.sources import OfCorpus, ParallelFiles, PreparedText
+from t2t_keras.text.sources import CorpusInfo, ParallelFiles, PreparedText
 from t2t_keras.text.tokenizer import VOCABULARY_KINDS, Tokenizer
 
 Pair = tuple[str, str]
 Change = Callable[[str, str, random.Random], Pair]
+
+
+class Chunk(Protocol):
+    """Some pairs of a split, which one worker encodes at a time; see also `CorpusInfo`."""
+
+    @property
+    def corpus(self) -> str:
+        """What `mix` calls the corpus."""
+
+    @property
+    def prefix(self) -> str:
+        """Words before each source."""
+
+    @property
+    def languages(self) -> tuple[str, str] | None:
+        """Of source and target; None = the problem's."""
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """Words that must be single pieces of the vocabulary."""
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files that it reads."""
+
+    @property
+    def count(self) -> int:
+        """Number of pairs, maybe estimated."""
+
+    def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
+        """Yields the source and target lines of every `every`-th pair, from pair `skip` on."""
+
+    def location(self, index: int, side: int) -> str:
+        """Returns "folder/file:line" of a side (0 source, 1 target) of the pair at an index."""
 
 
 class PairTransform:
@@ -47,7 +81,7 @@ class PairTransform:
         """
         return source, target
 
-    def learn(self, chunks: Sequence) -> bytes:
+    def learn(self, chunks: Sequence[Chunk]) -> bytes:
         """Returns the content of the artifact, learned from the training set's chunks."""
         return b""
 
@@ -180,8 +214,8 @@ class Problem:
     postprocess_by_alignment: ClassVar[bool] = False
     # Whether both sides are text, of which the vocabulary may be another one; else of symbols.
     is_plain_text: ClassVar[bool] = True
-    # Tokenisation of sacreBLEU for this text; "none" where the text is tokenised.
-    tokenize: ClassVar[str] = "13a"
+    # Conventions of BLEU, besides sacreBLEU's, in which papers report the task.
+    conventions: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         if self.reverse and not self.reversible:
@@ -200,7 +234,7 @@ class Problem:
             )
         check_augment(self.augment, self.pair_transforms)
 
-    def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles | PreparedText]]:
+    def files(self, tmp_dir: Path) -> Mapping[str, Sequence[ParallelFiles | PreparedText]]:
         """Returns the files of each split ("train", "dev" and, where there is one, "test").
 
         Source and target are those of the problem without `_rev`.
@@ -211,20 +245,13 @@ class Problem:
         """Yields the (source, target) lines of a split, the same at every call."""
         raise NotImplementedError(f"{type(self).__name__} overrides neither files nor examples.")
 
-    def chunks(self, tmp_dir: Path, chunk_pairs: int) -> dict[str, list]:
-        """Returns each split's chunks of at most `chunk_pairs`, where a format needs its own.
-
-        They have the attributes and methods of `t2t_keras.data.chunks.FileChunk`.
-        """
+    def chunks(self, tmp_dir: Path, chunk_pairs: int) -> Mapping[str, Sequence[Chunk]]:
+        """Returns each split's chunks of at most `chunk_pairs`, where a format needs its own."""
         return {}
 
-    def of_corpus(self, text: ParallelFiles | PreparedText) -> OfCorpus:
+    def corpus_info(self, text: ParallelFiles | PreparedText) -> CorpusInfo:
         """Returns what is said of all pairs of a text in files."""
-        return OfCorpus(corpus=text.corpus_name)
-
-    def symbols(self, chunks: Sequence) -> list[str]:
-        """Returns the words of the training set's chunks that are one piece of the vocabulary."""
-        return sorted({word for chunk in chunks for word in chunk.prefix.split()})
+        return CorpusInfo(corpus=text.corpus_name)
 
     def preprocess(self, source: str) -> str:
         """Returns a line that a user gives as the model is to see it."""
@@ -287,17 +314,22 @@ class Problem:
             )
         return Tokenizer.load(self.vocab_file, self.source_vocab_file) if self.vocab_file else None
 
-    def with_vocabulary(self, tokenizer: Tokenizer) -> "Problem":
+    def with_vocabulary(self, tokenizer: Tokenizer) -> Self:
         """Returns the problem as it finishes and scores what is written with a vocabulary."""
         return self
 
-    def resolved(self, tmp_dir: Path) -> "Problem":
+    def resolved(self, tmp_dir: Path) -> Self:
         """Returns the problem with settings that depend on the files in `tmp_dir` decided."""
         return self
 
     def text_name(self, split: str, lines: int) -> str:
         """Returns the name of a dev or test set of so many lines, "" for that of its split."""
         return ""
+
+    @property
+    def tokenize(self) -> str:
+        """Tokenisation of sacreBLEU for this text; "none" where the text is tokenised."""
+        return "13a"
 
     def languages(self) -> tuple[str, str]:
         """Returns (source, target) language, swapped by `_rev`."""
@@ -329,8 +361,9 @@ class Problem:
         """
         from t2t_keras.metrics import bleu, with_metrics
 
-        found = bleu(hypotheses, references, tokenize=self.tokenize)
-        return with_metrics(found, self.metrics, hypotheses, references, sources)
+        language = self.languages()[1]
+        score = bleu(hypotheses, references, self.tokenize, False, self.conventions, language)
+        return with_metrics(score, self.metrics, hypotheses, references, sources)
 
 
 def make_problem(name: str, config: str | Mapping[str, Any] = "") -> Problem:

@@ -57,16 +57,17 @@ class _Joined(absl_flags.Flag):
     """Takes parts separated by commas; giving the flag again adds parts."""
 
     def parse(self, argument: Any) -> None:
-        earlier = self.value if self.present else None
+        earlier: Any = self.value if self.present else None
         super().parse(argument)
+        parsed: Any = self.value
         if isinstance(earlier, dict):
-            if twice := earlier.keys() & self.value.keys():
+            if twice := earlier.keys() & parsed.keys():
                 raise UserError(
                     f"--{self.name}: '{min(twice)}' is given twice.", code="given_twice"
                 )
-            self.value = earlier | self.value
+            self.value = earlier | parsed
         elif earlier:
-            self.value = earlier + self.value
+            self.value = earlier + parsed
 
 
 class Flags(absl_flags.FlagValues):
@@ -75,7 +76,7 @@ class Flags(absl_flags.FlagValues):
     Each command makes its own, so that several can be called in one process.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         # absl takes every other attribute for a flag.
         self.__dict__["groups"] = {}
@@ -150,7 +151,8 @@ class Flags(absl_flags.FlagValues):
         """Defines flags for fields of a settings class, with their meanings and bounds."""
         fields = {field.name: field for field in dataclasses.fields(kind)}
         for name in names:
-            default, metadata = fields[name].default, fields[name].metadata
+            default: Any = fields[name].default
+            metadata = fields[name].metadata
             meaning = f"{metadata['meaning'][0].upper()}{metadata['meaning'][1:]}"
             if isinstance(default, bool):
                 self.switch(name, meaning, default)

@@ -8,12 +8,13 @@ such as translations on standard output, goes to `product()`, which raises error
 import contextlib
 import errno
 import importlib
+import io
 import os
 import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TextIO
 
 from tqdm import tqdm
@@ -44,7 +45,8 @@ def interactive_lines(prompt: str) -> Iterator[str]:
     """
     with contextlib.suppress(ImportError):
         importlib.import_module("readline")
-    sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
     if sys.stdin.isatty():
         print("Type a sentence and press Enter; Ctrl-D ends.")
     else:
@@ -78,14 +80,15 @@ class Report:
 
     def __init__(self, stream: Any, is_escaped: bool = False):
         self.stream, self._is_escaped = stream, is_escaped
-        self.error, self.is_product = None, False
+        self.error: OSError | None = None
+        self.is_product = False
 
     def write(self, text: str) -> int:
         """Writes text, like `TextIO`."""
         self._attempt(self.stream.write, printable(text) if self._is_escaped else text)
         return len(text)
 
-    def writelines(self, lines) -> None:
+    def writelines(self, lines: Iterable[str]) -> None:
         """Writes lines, like `TextIO`."""
         for line in lines:
             self.write(line)
@@ -94,7 +97,7 @@ class Report:
         """Writes what is in the buffer."""
         self._attempt(self.stream.flush)
 
-    def _attempt(self, call, *arguments) -> None:
+    def _attempt(self, call: Callable[..., Any], *arguments: str) -> None:
         if self.error:
             return
         try:
@@ -117,7 +120,7 @@ class _Closed:
     def __init__(self, name: str):
         self.name = name
 
-    def _fail(self, *_) -> Any:
+    def _fail(self, *_: object) -> Any:
         raise OSError(errno.EBADF, "it is closed", self.name)
 
     read = readline = write = writelines = fileno = __iter__ = _fail
@@ -150,18 +153,17 @@ def guarded_streams(is_process: bool) -> Iterator[tuple[Report, Report]]:
     before = {name: getattr(sys, name) for name in _NAMES}
     streams = {name: stream or _Closed(_NAMES[name]) for name, stream in before.items()}
     # Bars on standard error move the cursor.
-    streams["stdout"] = Report(streams["stdout"], is_escaped=True)
-    streams["stderr"] = Report(streams["stderr"])
-    for name, stream in streams.items():
+    output, errors = Report(streams["stdout"], is_escaped=True), Report(streams["stderr"])
+    for name, stream in (streams | {"stdout": output, "stderr": errors}).items():
         setattr(sys, name, stream)
     # Not every locale has every character; standard error escapes them by itself.
-    if hasattr(streams["stdout"], "reconfigure"):
-        streams["stdout"].reconfigure(errors="backslashreplace")
+    if hasattr(output, "reconfigure"):
+        output.reconfigure(errors="backslashreplace")
     try:
-        yield streams["stdout"], streams["stderr"]
+        yield output, errors
     finally:
-        for stream in (streams["stdout"], streams["stderr"]):
-            stream.flush()
+        output.flush()
+        errors.flush()
         if not is_process:
             for name, stream in before.items():
                 setattr(sys, name, stream)
@@ -193,7 +195,7 @@ _SECONDS_BETWEEN = 60.0
 class ProgressBar(tqdm):
     """A tqdm bar, quiet where standard error is not a terminal."""
 
-    def __init__(self, *iterable, **arguments):
+    def __init__(self, *iterable: Iterable, **arguments: Any):
         # None: tqdm shows it on a terminal only.
         disable = True if _has_no_columns() else None
         super().__init__(*iterable, disable=disable, dynamic_ncols=True, **arguments)
@@ -209,7 +211,7 @@ def _has_no_columns() -> bool:
     return False
 
 
-def show_reading(stream, total: int | None, desc: str):
+def show_reading(stream: Any, total: int | None, desc: str) -> Any:
     """Returns a context whose value reads from `stream`, with a bar of `total` bytes."""
     return tqdm.wrapattr(stream, "read", total=total, desc=printable(desc), disable=None)
 
@@ -259,15 +261,15 @@ def caught_signals() -> Iterator[list[int]]:
 
     The first one only adds its number; a second one acts at once.
     """
-    caught, handlers = [0], {}
+    caught, handlers = [0], dict[int, Any]()
 
-    def catch(number, _frame):
+    def catch(number: int, _frame: object) -> None:
         caught.append(number)
         signal.signal(number, handlers[number])
 
     with contextlib.suppress(ValueError):  # Only the main thread may take signals.
-        for number in (signal.SIGTERM, signal.SIGINT):
-            handlers[number] = signal.signal(number, catch)
+        for caught_signal in (signal.SIGTERM, signal.SIGINT):
+            handlers[caught_signal] = signal.signal(caught_signal, catch)
     try:
         yield caught
     finally:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import line_name, reading
-from t2t_keras.text.sources import OfCorpus
+from t2t_keras.text.sources import CorpusInfo
 
 # The label above a whole sentence, as in (TOP (S ...)).
 ROOT = "TOP"
@@ -476,11 +476,16 @@ class Span(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class TreeChunk(OfCorpus):
+class TreeChunk(CorpusInfo):
     """Some trees, of one file or of several."""
 
     spans: tuple[Span, ...]
-    symbols: frozenset[str]  # What they are written in.
+    written_in: frozenset[str]
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """The brackets and tags that the trees are written in."""
+        return self.written_in
 
     @property
     def count(self) -> int:

@@ -95,15 +95,11 @@ def span_weights(
       of the words that they are in.
     """
     attention = attention[: len(target) - 1, : len(source) - 1]
-    sides = [
-        _shares(pieces[: attention.shape[axis]], text, spans)
-        for axis, (pieces, (text, spans)) in enumerate(
-            ((target, target_spans), (source, source_spans))
-        )
-    ]
-    rows = sides[0].sum(axis=0)
-    of_target = np.divide(sides[0], rows, out=np.zeros_like(sides[0]), where=rows > 0)
-    return of_target.T @ attention @ sides[1]
+    of_target = _shares(target[: attention.shape[0]], *target_spans)
+    of_source = _shares(source[: attention.shape[1]], *source_spans)
+    totals = of_target.sum(axis=0)
+    of_target = np.divide(of_target, totals, out=np.zeros_like(of_target), where=totals > 0)
+    return of_target.T @ attention @ of_source
 
 
 def _shares(pieces: Sequence[str], text: str, spans: Sequence[tuple[int, int]]) -> np.ndarray:
@@ -117,9 +113,9 @@ def _shares(pieces: Sequence[str], text: str, spans: Sequence[tuple[int, int]]) 
     if begin < 0:
         words = _pieces_of_words(pieces)
         before = max(max(words, default=0) + 1 - count_words(text), 0)
-        starts = [start for start, _ in word_spans(text)]
+        word_starts = [start for start, _ in word_spans(text)]
         for column, (start, _) in enumerate(spans):
-            word = before + bisect.bisect_right(starts, start) - 1
+            word = before + bisect.bisect_right(word_starts, start) - 1
             shares[words.get(word, []), column] = 1.0
         return shares
     sizes = np.array([len(each) for each in spelled], np.float64)

@@ -16,7 +16,7 @@ import unicodedata
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from t2t_keras.errors import UserError
 
@@ -94,12 +94,13 @@ def lines_of(stream: BinaryIO, name: Path | str = "the input") -> Iterator[bytes
 
 def raw_lines(stream: BinaryIO, name: Path | str) -> Iterator[bytes]:
     r"""Yields lines with their "\n" and byte order mark, UTF-16 as UTF-8; see `lines_of`."""
-    stream = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
-    if not _is_utf16(stream, name):
-        yield from _bounded(stream.readline, name)
+    reader: Any = stream  # `BinaryIO` has neither `peek` nor `readinto`.
+    buffered: io.BufferedReader = reader if hasattr(reader, "peek") else io.BufferedReader(reader)
+    if not _is_utf16(buffered, name):
+        yield from _bounded(buffered.readline, name)
         return
     # A lone surrogate becomes invalid UTF-8, which is counted or named like any.
-    text = io.TextIOWrapper(stream, "utf-16", errors="surrogatepass", newline="\n")
+    text = io.TextIOWrapper(buffered, "utf-16", errors="surrogatepass", newline="\n")
     try:
         yield from _bounded(
             lambda limit: text.readline(limit).encode("utf-8", "surrogatepass"), name
@@ -202,8 +203,9 @@ def reading(path: Path, unpacks: bool = True) -> Iterator[io.BufferedReader]:
     try:
         with Path(path).open("rb") as file:
             if unpacks and file.peek(2).startswith(_GZIP):
-                with gzip.GzipFile(fileobj=file) as unpacked, io.BufferedReader(unpacked) as text:
-                    yield text
+                with gzip.GzipFile(fileobj=file) as unpacked:
+                    buffered: io.BufferedReader = io.BufferedReader(unpacked)
+                    yield buffered
             else:
                 yield file
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:

@@ -13,7 +13,7 @@ import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 from xml.etree.ElementTree import ParseError
 
 from t2t_keras.errors import UserError
@@ -41,18 +41,19 @@ def plain_name(name: str) -> str:
 
 
 def read_text_file(
-    stream: BinaryIO, name: str, languages: tuple[str, str] = ("", "")
+    stream: IO[bytes], name: str, languages: tuple[str, str] = ("", "")
 ) -> Iterator[tuple[bytes, ...]]:
     """Yields the lines of a file: (text,) of one language, or (source, target).
 
     The name tells the format; TMX needs the codes of both languages. A fault of the format is a
     `UserError` with its line.
     """
+    content: Any = stream
     if name.endswith(PACKED):
-        stream, name = gzip.GzipFile(fileobj=stream), name.removesuffix(PACKED)
+        content, name = gzip.GzipFile(fileobj=content), name.removesuffix(PACKED)
     if name.endswith(".tmx"):
-        return translation_units(stream, name, languages)
-    lines = raw_lines(stream, name)
+        return translation_units(content, name, languages)
+    lines = raw_lines(content, name)
     if name.endswith(".tsv"):
         return _columns(lines, name)
     if name.endswith(_SGML):
@@ -110,7 +111,8 @@ def _segments(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
         line = content.count(b"\n", 0, position) + 1
         return f"{name}:{line}"
 
-    tag = start = None  # `start` begins the open segment
+    tag: re.Match[bytes] | None = None
+    start: re.Match[bytes] | None = None  # The tag that begins the open segment.
     for tag in _TAG.finditer(content):
         if not tag["end"] and start:
             reason = f"another one begins in {location(tag.start())}"
@@ -122,7 +124,7 @@ def _segments(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
                 f"{location(tag.start())}: a segment ends here that does not begin.",
                 code="malformed_sgml",
             )
-        if tag["end"]:
+        if tag["end"] and start:
             yield segment_text(content[start.end() : tag.start()])
             start = None
         elif tag["rest"].rstrip().endswith(b"/"):
@@ -140,7 +142,7 @@ def _segments(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
         )
 
 
-def segment_text(content: bytes) -> bytes:
+def segment_text(content: bytes | bytearray) -> bytes:
     """Returns the content of a segment as one line, with entities replaced."""
     # Bytes that are not UTF-8 pass through, to be counted with those of other formats.
     text = content.decode("utf-8", "surrogateescape")
@@ -218,9 +220,12 @@ def translation_units(
                 )
             for texts in units.complete:
                 found.update(texts)
-                pair = tuple(in_language(texts, language) or "" for language in languages)
-                complete += all(pair)
-                yield tuple(text.encode("utf-8", "surrogatepass") for text in pair)
+                source, target = (in_language(texts, language) or "" for language in languages)
+                complete += bool(source and target)
+                yield (
+                    source.encode("utf-8", "surrogatepass"),
+                    target.encode("utf-8", "surrogatepass"),
+                )
             units.complete.clear()
         parser.close()
     except ParseError as error:
@@ -233,7 +238,7 @@ def translation_units(
         raise UserError(
             f"{name} declares entities, which could attack the reader: {error}",
             code="unsafe_xml",
-        ) from (error)
+        ) from error
     except (ValueError, LookupError) as error:  # Of the parser: an encoding it does not know.
         raise UserError(
             f"{name} cannot be read: {error}. Convert it to UTF-8 and change its first line.",

@@ -1,6 +1,7 @@
 """Tokenizers in a TensorFlow graph, for exports: the same ids and texts as in Python."""
 
 import hashlib
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_text
@@ -64,7 +65,7 @@ class GraphSentencePieces(GraphTokenizer):
         return tf.where(ids == PADDING_ID, "", self._tokenizer.id_to_string(ids))
 
 
-def graph_processor(model_bytes: bytes, **options) -> tensorflow_text.SentencepieceTokenizer:
+def graph_processor(model_bytes: bytes, **options: Any) -> tensorflow_text.SentencepieceTokenizer:
     """Returns TensorFlow Text's tokenizer of a SentencePiece model."""
     # Once saved and loaded, those of one name would be one: each model has a name of its own.
     name = f"model_{hashlib.sha256(model_bytes).hexdigest()}"

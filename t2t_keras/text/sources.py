@@ -67,10 +67,13 @@ class SourceFile:
 def downloads(table: Path) -> dict[str, SourceFile]:
     """Returns the files in a table, tab-separated with the names of fields as heading, by name."""
     with table.open(encoding="utf-8", newline="") as lines:
-        return {
-            row["name"]: SourceFile(**row | {"size": int(row["size"] or 0) or None})
-            for row in csv.DictReader(lines, delimiter="\t")
-        }
+        rows = list(csv.DictReader(lines, delimiter="\t"))
+    return {
+        row["name"]: SourceFile(
+            row["name"], row["url"], int(row["size"] or 0) or None, row["sha256"], row["md5"]
+        )
+        for row in rows
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,12 +94,17 @@ class ParallelFiles:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OfCorpus:
-    """What is said of all pairs of a text."""
+class CorpusInfo:
+    """What all pairs of a corpus have in common."""
 
     corpus: str = "train"  # What `mix` calls it.
     prefix: str = ""  # Words before each source, which are pieces of the vocabulary.
     languages: tuple[str, str] | None = None  # Of source and target; None = the problem's.
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """Words that must be single pieces of the vocabulary."""
+        return frozenset(self.prefix.split())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,6 +164,7 @@ def plain_text(
 
 def _plain_pair(corpus: ParallelFiles | PreparedText, tmp_dir: Path) -> tuple[Path, Path]:
     order = 1
+    lines: Iterator[tuple[bytes, ...]]
     if isinstance(corpus, PreparedText):
         path, lines = dataset_directory(corpus) / "dataset_info.json", prepared_lines(corpus)
         name, stem = corpus.dataset, corpus.split
@@ -222,7 +231,9 @@ def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
                     found[names] = names.index(name)
                     output.seek(0)
                     output.truncate()
-                    with archive.extractfile(member) as stream:
+                    stream = archive.extractfile(member)
+                    assert stream is not None  # `isfile()` says that it has content.
+                    with stream:
                         _write(read_text_file(stream, f"{path.name}/{name}"), [output])
                     break
             if not any(found.values()):
@@ -290,7 +301,7 @@ def fetch(files: Iterable[SourceFile], tmp_dir: Path) -> None:
         except (OSError, http.client.HTTPException, EOFError, zlib.error) as error:
             if isinstance(error, urllib.error.HTTPError):
                 error.close()  # It holds the connection.
-            if getattr(error, "errno", None) in _DISK_ERRORS:
+            if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
                 raise UserError(
                     f"{tmp_dir / file.name} cannot be written: {error.strerror}. Make room or give "
                     f"another --tmp_dir, then run the same command again.",
@@ -353,7 +364,7 @@ def manual_directory(data_dir: Path) -> Path:
 
 def dataset_directory(text: PreparedText) -> Path:
     """Returns the directory of the prepared data set, which is prepared first where it is not."""
-    if text.prepared() is None:
+    if not (directory := text.prepared()):
         missing = text.missing_archives()
         if missing or not text.archives:
             raise UserError(
@@ -364,7 +375,9 @@ def dataset_directory(text: PreparedText) -> Path:
             )
         with _faults_of(text) as builder:
             builder.download_and_prepare()
-    return text.prepared()
+        directory = text.prepared()
+        assert directory is not None
+    return directory
 
 
 def prepared_lines(text: PreparedText) -> Iterator[tuple[bytes, bytes]]:
@@ -373,11 +386,11 @@ def prepared_lines(text: PreparedText) -> Iterator[tuple[bytes, bytes]]:
     with _faults_of(text) as builder:
         dataset = builder.as_dataset(split=text.split, shuffle_files=False)
         for example in dataset.as_numpy_iterator():
-            sides = (example[language] for language in text.languages)
+            source, target = (example[language] for language in text.languages)
             if text.has_entities:
-                yield tuple(map(segment_text, sides))
+                yield segment_text(source), segment_text(target)
             else:
-                yield tuple(side.replace(b"\n", b" ") for side in sides)
+                yield source.replace(b"\n", b" "), target.replace(b"\n", b" ")
     reason = "tensorflow-datasets has left out pairs with an empty side, and does not tell how many"
     print(f"{text.dataset}, {text.split}: {reason}{order}.", flush=True)
 

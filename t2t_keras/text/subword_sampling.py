@@ -11,6 +11,7 @@ import math
 import random
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,9 @@ class SubwordSampler:
       is_bpe: whether the model is of kind bpe, which does not use `nbest`.
     """
 
-    def __init__(self, model, processor, ids: Mapping[str, int], sampling: float, nbest: int):
+    def __init__(
+        self, model: Any, processor: Any, ids: Mapping[str, int], sampling: float, nbest: int
+    ):
         self._processor, self._ids = processor, ids
         self._sampling, self._nbest = sampling, nbest
         pieces = [each for each in model.pieces if each.type in (each.NORMAL, each.UNUSED)]
@@ -117,10 +120,12 @@ class SubwordSampler:
         before = tries()
         for word in words:
             if len(word) > _LONG_WORD:
-                left_out = {i for i in range(3 * len(word)) if draw() < self._sampling}
-                ids += self._merge(word, left_out)[0]
+                ids += self._merge(
+                    word, {i for i in range(3 * len(word)) if draw() < self._sampling}
+                )[0]
                 continue
-            left_out, done = (), 0
+            left_out: tuple[int, ...] = ()
+            done = 0
             divided, tried = self._merged(word, left_out)
             while before < tried - done:
                 left_out += (done + before,)
@@ -172,7 +177,8 @@ class SubwordSampler:
 
     def _find_paths(self, word: str) -> list[tuple[list[float], list[int], list[array.array]]]:
         """Returns, for each end, the last pieces before it: sums of weights, starts, ids."""
-        best, paths = [0.0], [([], [], [])]
+        best = [0.0]
+        paths: list[tuple[list[float], list[int], list[array.array]]] = [([], [], [])]
         for end in range(1, len(word) + 1):
             weights, starts, pieces = [], [], []
             for start in range(max(end - self._longest, 0), end):

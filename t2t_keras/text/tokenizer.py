@@ -4,12 +4,13 @@ import abc
 import array
 import functools
 import hashlib
+import importlib
 import io
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import sentencepiece
@@ -20,6 +21,9 @@ from t2t_keras.settings import Registry
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID
 from t2t_keras.text.sentences import PRIVATE
 from t2t_keras.text.subword_sampling import SubwordSampler
+
+if TYPE_CHECKING:
+    from t2t_keras.text.in_graph import GraphTokenizer
 
 # By the end of their files' names.
 TOKENIZERS = Registry("tokenizer", "t2t_keras.text.tokenizer")
@@ -55,7 +59,7 @@ class Tokenizer(abc.ABC):
         self.source = source or self
         self._read(origin)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         own_source = None if self.source is self else self.source
         return _unpickled, (type(self), self.model_bytes, own_source)
 
@@ -163,7 +167,7 @@ class Tokenizer(abc.ABC):
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
         """Returns one int32 [length] array of ids a line, read-only, each with EOS at its end."""
 
-    def sampler(self, sampling: float, nbest: int = 0):
+    def sampler(self, sampling: float, nbest: int = 0) -> SubwordSampler:
         """Returns what draws divisions, with a method `sample(lines, seeds)` as of `encode`.
 
         Args:
@@ -180,7 +184,7 @@ class Tokenizer(abc.ABC):
         )
 
     @abc.abstractmethod
-    def decode(self, sequences: Iterable[Sequence[int]]) -> list[str]:
+    def decode(self, sequences: Iterable[Iterable[int]]) -> list[str]:
         """Returns the text of each sequence of ids, up to its first EOS; padding is ignored."""
 
     @abc.abstractmethod
@@ -188,7 +192,7 @@ class Tokenizer(abc.ABC):
         """Returns what each id adds to the text; a space at its start is U+2581."""
 
     @abc.abstractmethod
-    def graph_tokenizer(self):
+    def graph_tokenizer(self) -> "GraphTokenizer":
         """Returns a `t2t_keras.text.in_graph.GraphTokenizer`, which does the same in a graph."""
 
     def vocabulary(self) -> dict[str, int]:
@@ -243,10 +247,10 @@ _LINES_AT_ONCE = 1000
 _LONGEST_WORD = 65_535
 
 
-def parsed_model(model_bytes: bytes):
+def parsed_model(model_bytes: bytes) -> Any:
     """Returns a SentencePiece model as a message of protobuf."""
-    from sentencepiece import sentencepiece_model_pb2  # A machine that only trains may lack it.
-
+    # A machine that only trains may lack it; its classes are made at run time.
+    sentencepiece_model_pb2: Any = importlib.import_module("sentencepiece.sentencepiece_model_pb2")
     return sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
 
 
@@ -408,7 +412,7 @@ class SentencePieceTokenizer(Tokenizer):
             ids = b"".join(map(known.__getitem__, words))
             yield np.frombuffer(ids + _packed([EOS_ID]), np.int32)
 
-    def decode(self, sequences: Iterable[Sequence[int]]) -> list[str]:
+    def decode(self, sequences: Iterable[Iterable[int]]) -> list[str]:
         """See `Tokenizer`."""
         return [self._processor.decode(self._until_end(ids)) for ids in sequences]
 
@@ -439,7 +443,7 @@ class SentencePieceTokenizer(Tokenizer):
             spelled.append(ids)
         return spelled, shared
 
-    def graph_tokenizer(self):
+    def graph_tokenizer(self) -> "GraphTokenizer":
         """See `Tokenizer`."""
         from t2t_keras.text.in_graph import GraphSentencePieces
 

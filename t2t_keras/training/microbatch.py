@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t_keras.data.batches import TokenBatchSampler, largest_microbatch
+from t2t_keras.data.batches import TokenBatchSampler, worst_case_batch
 from t2t_keras.data.dataset import Generated, open_generated
 from t2t_keras.errors import TRY_AGAIN, UserError
 from t2t_keras.hyperparameters import HParams
@@ -127,8 +127,8 @@ def microbatch_of_run(
     if microbatch.tokens or not find:
         return microbatch
     batches, fewest = _batches(generated, hparams), hparams.max_length
-    growth = config.variation(generated).growth(generated.store("train"))
-    whole = round(growth * batches.most_padded(step.num_replicas, step.fixed_shapes))
+    expansion = config.augmentation(generated).token_expansion(generated.store("train"))
+    whole = round(expansion * batches.max_padded_tokens(step.num_replicas, step.fixed_shapes))
     tokens, how = max(whole, fewest), f"a whole step on {hardware_name(gpus)}"
     if not gpus:
         tokens, how = _fitting_on_a_cpu(step, config, batches, tokens, cluster)
@@ -159,7 +159,7 @@ def _fitting_on_a_cpu(
         trained = sum(math.prod(weight.shape) for weight in step.model.trainable_weights)
 
     def needed(tokens: int) -> int:
-        rows, length = largest_microbatch(tokens, batches.longest, step.fixed_shapes).source.shape
+        rows, length = worst_case_batch(tokens, batches.longest, step.fixed_shapes).source.shape
         memory = step_memory_with(hparams, config.tokenizer, rows * length, length, True, trained)
         # Weights and moments are there already.
         passing = memory["at most"] - memory["weights"] - memory["optimizer"]
@@ -183,12 +183,12 @@ def dry_run(
     cluster, hparams = cluster_from_environment(), config.hparams
     devices = backend.plan_devices(worker_gpu, options.xla, cluster, options.cpu_replicas)
     fixed = devices.fixed_shapes
-    batches, growth, sizes = _batches_and_vocabularies(config, devices.replicas)
+    batches, expansion, sizes = _batches_and_vocabularies(config, devices.replicas)
     given = Microbatch(output_dir, hparams, devices.gpus, devices.replicas, cluster).tokens
-    most = round(growth * batches.most_padded(devices.replicas, fixed))
+    most = round(expansion * batches.max_padded_tokens(devices.replicas, fixed))
     # Fixed shapes are filled up to the microbatch, however little there is.
     held = given if given and fixed else min(given or most, most)
-    rows, length = largest_microbatch(held, batches.longest, fixed).source.shape
+    rows, length = worst_case_batch(held, batches.longest, fixed).source.shape
     accumulates = devices.accumulates or 0 < given < most
     memory = step_memory(hparams, sizes[0], rows * length, length, accumulates, sizes[1])
     weights = FLOAT32 * count_weights(hparams, *sizes)
@@ -216,10 +216,10 @@ def _batches_and_vocabularies(
     hparams, problem = config.hparams, config.problem
     if config.data_dir:
         generated = open_generated(problem, config.data_dir)
-        growth = config.variation(generated).growth(generated.store("train"))
+        expansion = config.augmentation(generated).token_expansion(generated.store("train"))
         tokenizer = generated.tokenizer
         sizes = tokenizer.vocab_size, tokenizer.source_vocab_size
-        return _batches(generated, hparams), growth, sizes
+        return _batches(generated, hparams), expansion, sizes
     rows = -(-hparams.batch_tokens // hparams.max_length) * replicas
     lengths = np.full((rows, 2), hparams.max_length, np.int32)
     batches = TokenBatchSampler(lengths, hparams.batch_tokens, hparams.max_length, seed=0)

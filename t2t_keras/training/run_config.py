@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t_keras import registry
-from t2t_keras.data.augmentation import Variation
+from t2t_keras.data.augmentation import OnlineAugmentation
 from t2t_keras.data.dataset import Generated
 from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.environment import installed_versions
@@ -223,10 +223,12 @@ class RunConfig:
             tokenizer=generated.tokenizer,
         )
 
-    def variation(self, generated: Generated) -> Variation:
+    def augmentation(self, generated: Generated) -> OnlineAugmentation:
         """Returns what draws the examples of training anew, where that is set."""
         drawn = self.hparams.subword_sampling, self.hparams.subword_nbest, self.problem.augment
-        return Variation(generated.tokenizer, self.random_seed, *drawn, generated.augmentations)
+        return OnlineAugmentation(
+            generated.tokenizer, self.random_seed, *drawn, generated.augmentations
+        )
 
     def make_model(self, weights_dtype: str = "float32", loaded: bool = False) -> "keras.Model":
         """Returns the model that the run trains, with fresh weights in `weights_dtype`.

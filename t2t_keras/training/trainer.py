@@ -15,7 +15,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from t2t_keras.data.augmentation import VariedSteps
+from t2t_keras.data.augmentation import AugmentedSteps
 from t2t_keras.data.batches import Batch, TokenBatchSampler, replica_batches
 from t2t_keras.data.dataset import BackgroundCheck, ExampleStore, Generated
 from t2t_keras.errors import OutOfMemoryError, UserError
@@ -57,7 +57,7 @@ class Prefetcher:
         sampler: TokenBatchSampler,
         step: Step,
         microbatch: Microbatch,
-        varied: VariedSteps | None = None,
+        varied: AugmentedSteps | None = None,
     ):
         self._store, self._sampler, self._step = store, sampler, step
         self._microbatch, self._varied = microbatch, varied
@@ -208,7 +208,7 @@ class _Trainer:
         self._options, self._workers, self._clock = options, workers, clock
         self._checkpoints, self._microbatch = checkpoints, microbatch
         self._evaluator, self._callbacks, self._saved_path = evaluator, callbacks, saved_path
-        self._variation = config.variation(generated)
+        self._augmentation = config.augmentation(generated)
         self._generated, self._store = generated, generated.store("train")
         self._first = self._done = step.steps_done()
         self._last = max(config.hparams.train_steps, self._first)
@@ -230,11 +230,11 @@ class _Trainer:
         config, is_chief = self._config, self._workers.is_chief
         if is_chief:
             config.save(self._output_dir)
-        store, seed, variation = self._store, config.random_seed, self._variation
+        store, seed, augmentation = self._store, config.random_seed, self._augmentation
         limits = config.hparams.batch_tokens, config.hparams.max_length
         mixed = config.problem.mix, config.problem.mix_until, self._generated.corpora
         sampler = TokenBatchSampler(store.lengths, *limits, seed, *mixed)
-        varied = VariedSteps(store, sampler, variation, seed) if variation else None
+        varied = AugmentedSteps(store, sampler, augmentation, seed) if augmentation else None
         self._arrays = Prefetcher(store, sampler, self._step, self._microbatch, varied)
         self._data_check = BackgroundCheck(self._generated) if is_chief else None
         hardware = hardware_name(self._step.gpus, self._workers.count)
@@ -281,7 +281,7 @@ class _Trainer:
         return TrainResult(self._done, path, self._evaluation, stopped, history, model)
 
     def _describe(self, sampler: TokenBatchSampler) -> None:
-        source, target = sampler.fill()
+        source, target = sampler.fill_ratio()
         hparams = self._config.hparams
         self._warn(hparams)
         weights = f"{self._step.model.count_params():,} weights"

@@ -91,7 +91,7 @@ class SubwordTokenizer(Tokenizer):
             start = end
         return tuple(ids)
 
-    def decode(self, sequences: Iterable[Sequence[int]]) -> list[str]:
+    def decode(self, sequences: Iterable[Iterable[int]]) -> list[str]:
         """See `Tokenizer`."""
         return [self._text(self._until_end(ids)) for ids in sequences]
 

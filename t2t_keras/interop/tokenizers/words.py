@@ -52,7 +52,7 @@ class WordTokenizer(Tokenizer):
             for words in split
         ]
 
-    def decode(self, sequences: Iterable[Sequence[int]]) -> list[str]:
+    def decode(self, sequences: Iterable[Iterable[int]]) -> list[str]:
         """See `Tokenizer`."""
         return [" ".join(self._words[i] for i in self._until_end(ids)) for ids in sequences]
 

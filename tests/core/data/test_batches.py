@@ -10,11 +10,11 @@ from refusals import refused
 from t2t_keras.data.batches import (
     RemoteBatch,
     TokenBatchSampler,
-    even_parts,
-    largest_microbatch,
     make_batch,
     replica_batches,
     split_batch,
+    split_by_tokens,
+    worst_case_batch,
 )
 from t2t_keras.data.dataset import ExampleStore
 
@@ -74,7 +74,7 @@ def test_steps_that_are_planned_together_are_of_one_epoch(sampler):
         for step in range(0, count, 16):
             parts.append(range(first + step, first + min(step + 16, count)))
         first += count
-    assert [sampler.steps_beside(step, 16) for part in parts for step in part] == [
+    assert [sampler.step_group(step, 16) for part in parts for step in part] == [
         part for part in parts for _ in part
     ]
 
@@ -83,8 +83,8 @@ def test_no_step_holds_more_than_batch_tokens_on_either_side(lengths, sampler):
     for batch in sampler.epoch(0) + sampler.epoch(1):
         assert lengths[batch].sum(axis=0).max() <= BATCH_TOKENS
     shares = np.mean([lengths[batch].sum(axis=0) for batch in sampler.epoch(0)], axis=0)
-    assert sampler.fill() == pytest.approx(tuple(shares / BATCH_TOKENS), abs=1e-6)
-    assert min(sampler.fill()) > 0.95
+    assert sampler.fill_ratio() == pytest.approx(tuple(shares / BATCH_TOKENS), abs=1e-6)
+    assert min(sampler.fill_ratio()) > 0.95
     # Batches are as large as they may be.
     assert len(TokenBatchSampler(np.array([[10, 1]] * 50), 30, 10, seed=0).epoch(0)) == 17
 
@@ -148,8 +148,8 @@ def test_a_pair_longer_than_a_microbatch_is_a_part_of_its_own(fixed_shapes):
 
 
 def test_parts_end_at_the_nearest_pair():
-    assert even_parts(np.array([1, 10, 10]), 2) == [(0, 2), (2, 3)]
-    assert even_parts(np.array([3] * 7), 3) == [(0, 2), (2, 5), (5, 7)]
+    assert split_by_tokens(np.array([1, 10, 10]), 2) == [(0, 2), (2, 3)]
+    assert split_by_tokens(np.array([3] * 7), 3) == [(0, 2), (2, 5), (5, 7)]
 
 
 def test_replicas_may_have_no_example(lengths):
@@ -209,7 +209,7 @@ def test_a_worker_pads_only_its_replicas_examples(lengths, sampler):
 @pytest.mark.parametrize("fixed_shapes", [False, True])
 @pytest.mark.parametrize("tokens", [64, 700, 5000])
 def test_no_microbatch_takes_more_than_the_largest(lengths, sampler, tokens, fixed_shapes):
-    largest = largest_microbatch(tokens, sampler.longest, fixed_shapes)
+    largest = worst_case_batch(tokens, sampler.longest, fixed_shapes)
     rows, length = largest.source.shape
     assert largest.source.all()
     assert largest.target.shape == (rows, length)
@@ -227,10 +227,10 @@ def test_no_microbatch_takes_more_than_the_largest(lengths, sampler, tokens, fix
 def test_most_padded_is_what_no_replica_s_share_of_a_step_exceeds(
     lengths, sampler, replicas, fixed
 ):
-    most = sampler.most_padded(replicas, fixed)
+    most = sampler.max_padded_tokens(replicas, fixed)
     # The shortest, of 2 tokens, become 8.
     assert BATCH_TOKENS < replicas * most < (4 if fixed else 1.5) * BATCH_TOKENS
-    assert (most > sampler.most_padded(replicas, False)) == fixed
+    assert (most > sampler.max_padded_tokens(replicas, False)) == fixed
     for microbatch_tokens, parts in ((most, 1), (most - 1, 2)):
         split = (
             split_batch(lengths, batch, microbatch_tokens, replicas, fixed)

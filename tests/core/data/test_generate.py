@@ -13,7 +13,7 @@ from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import Problem
 from t2t_keras.io.files import locked_directory
-from t2t_keras.text.sources import OfCorpus
+from t2t_keras.text.sources import CorpusInfo
 from t2t_keras.text.tokenizer import SentencePieceTokenizer, same_vocabulary
 
 SIZES = {"train": 230, "dev": 25, "test": 12}
@@ -52,11 +52,11 @@ def test_what_is_written_is_what_was_read(
 
 
 def test_corpora_are_told_apart(problem, tmp_dir, tmp_path, pairs_of, monkeypatch, capsys):
-    def of_corpus(self, text):
+    def corpus_info(self, text):
         # As problems name them that say nothing of corpora.
-        return OfCorpus(corpus=text.corpus_name.partition(".")[0])
+        return CorpusInfo(corpus=text.corpus_name.partition(".")[0])
 
-    monkeypatch.setattr(type(problem), "of_corpus", of_corpus)
+    monkeypatch.setattr(type(problem), "corpus_info", corpus_info)
     for code in ("en", "de"):
         lines = (tmp_dir / f"train.{code}").read_bytes().splitlines(keepends=True)
         (tmp_dir / f"web.1.{code}").write_bytes(b"".join(lines[:60]))

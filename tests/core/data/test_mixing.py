@@ -79,7 +79,7 @@ def test_stages_end_after_epochs_and_a_corpus_is_read_in_epochs_throughout():
 def test_no_stage_is_empty(stage, largest):
     sampler = TokenBatchSampler(LENGTHS, 500, 20, 1, [stage, {"web": 1}], [{"old": 0.01}], SIZES)
     read = [sampler.at(number) for number in range(21)]
-    assert sampler.fill() == (10 / 500, 10 / 500), "of the first epoch"
+    assert sampler.fill_ratio() == (10 / 500, 10 / 500), "of the first epoch"
     assert [len(step) for step in read] == [1, *[50] * 20]
     assert corpus_of(read[0][0]) == largest, "or the first of several"
     assert {corpus_of(pair) for step in read[1:] for pair in step} == {"web"}

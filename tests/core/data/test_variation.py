@@ -8,7 +8,12 @@ import pytest
 from refusals import refused
 from words import Words
 
-from t2t_keras.data.augmentation import Augmentation, Variation, VariedSteps, changed
+from t2t_keras.data.augmentation import (
+    AugmentedSteps,
+    OnlineAugmentation,
+    apply_change,
+    choose_change,
+)
 from t2t_keras.data.augmentation import disturbed as disturbed_text
 from t2t_keras.data.batches import TokenBatchSampler
 from t2t_keras.data.dataset import ExampleStore
@@ -56,27 +61,27 @@ def ids(examples):
 
 def test_sampled_subwords_spell_the_same_text_in_the_order_asked_for(tokenizer, store):
     numbers = np.array([7, 3, 190, 3])
-    found = Variation(tokenizer, 1, sampling=0.1).examples(store, numbers, step=0)
+    found = OnlineAugmentation(tokenizer, 1, sampling=0.1).examples(store, numbers, step=0)
     assert texts(tokenizer, found) == [PAIRS[number] for number in numbers]
     assert found.lengths.sum() > store.lengths[numbers].sum()
-    assert not Variation(tokenizer, 1), "nothing to draw"
+    assert not OnlineAugmentation(tokenizer, 1), "nothing to draw"
 
 
 def test_a_step_reads_what_seed_step_and_example_say(tokenizer, store):
-    numbers, vary = np.arange(200), Variation(tokenizer, 1, 0.3, augment={"typos": 0.5})
+    numbers, vary = np.arange(200), OnlineAugmentation(tokenizer, 1, 0.3, augment={"typos": 0.5})
     first = ids(vary.examples(store, numbers, 5))
     assert ids(vary.examples(store, numbers, 5)) == first
     alone = vary.examples(store, numbers[60:61], 5).padded([0], "source")[0]
     assert first[0][60][: len(alone)] == alone.tolist(), "whatever stands beside it"
     for other in (
         vary.examples(store, numbers, 6),
-        Variation(tokenizer, 2, 0.3, augment={"typos": 0.5}).examples(store, numbers, 5),
+        OnlineAugmentation(tokenizer, 2, 0.3, augment={"typos": 0.5}).examples(store, numbers, 5),
     ):
         assert ids(other) != first
 
 
 def test_a_pair_that_a_step_has_several_times_is_drawn_anew_each_time(tokenizer, store):
-    vary = Variation(tokenizer, 1, 0.3, augment={"typos": 0.5})
+    vary = OnlineAugmentation(tokenizer, 1, 0.3, augment={"typos": 0.5})
 
     def drawn(numbers):
         found = vary.examples(store, np.array(numbers), 5)
@@ -97,9 +102,9 @@ def test_steps_hold_what_was_planned_in_batches_of_similar_drawn_length(
 ):
     def made(variation):
         sampler = TokenBatchSampler(store.lengths, batch_tokens, 100, seed=1)
-        return sampler, VariedSteps(store, sampler, variation, seed=1)
+        return sampler, AugmentedSteps(store, sampler, variation, seed=1)
 
-    vary = Variation(tokenizer, 1, 0.1)
+    vary = OnlineAugmentation(tokenizer, 1, 0.1)
     sampler, steps = made(vary)
     count = len(sampler.epoch(0))
     assert (count > 16) == (batch_tokens == 100)
@@ -123,9 +128,9 @@ def test_steps_hold_what_was_planned_in_batches_of_similar_drawn_length(
         as_planned += sum(len(each) * each.max() for each in planned)
     assert padded < as_planned * (1 if batch_tokens == 100 else 0.97)
     drawn = vary.examples(store, np.arange(200), 0).lengths.sum(axis=0)
-    assert vary.growth(store) == max(drawn / store.lengths.sum(axis=0))
-    assert 1.05 < vary.growth(store) < 3
-    assert Variation(tokenizer, 1).growth(store) == 1
+    assert vary.token_expansion(store) == max(drawn / store.lengths.sum(axis=0))
+    assert 1.05 < vary.token_expansion(store) < 3
+    assert OnlineAugmentation(tokenizer, 1).token_expansion(store) == 1
 
 
 @pytest.mark.parametrize(
@@ -149,12 +154,12 @@ def test_no_step_is_empty(planned, drawn, parts):
 
     draws = types.SimpleNamespace(examples=lambda _, numbers, step: pairs(np.take(drawn, numbers)))
     store = pairs(planned)
-    found = VariedSteps(store, TokenBatchSampler(store.lengths, 40, 40, seed=1), draws, seed=1)
+    found = AugmentedSteps(store, TokenBatchSampler(store.lengths, 40, 40, seed=1), draws, seed=1)
     assert sorted(len(found.at(step)[1]) for step in range(len(parts))) == parts
 
 
 def test_shares_of_changes(tokenizer, store):
-    vary = Variation(tokenizer, 3, augment={"upper": 0.25, "punctuation": 0.5})
+    vary = OnlineAugmentation(tokenizer, 3, augment={"upper": 0.25, "punctuation": 0.5})
     read = [
         (pair, PAIRS[number])
         for step in range(20)
@@ -189,9 +194,9 @@ def test_changes(name, pair, expected):
 def test_words_for_the_model_stay_in_front():
     upper = AUGMENTATIONS["upper"]
     for tokens in ("", "<2de> ", "<2de> <bt> "):
-        pair = changed(upper, f"{tokens}see <b>x</b> <i>", "ja", None)
+        pair = apply_change(upper, f"{tokens}see <b>x</b> <i>", "ja", None)
         assert pair == (f"{tokens}SEE <B>X</B> <I>", "JA")
-    assert changed(upper, "<b>x</b> y", "ja", None)[0] == "<B>X</B> Y"
+    assert apply_change(upper, "<b>x</b> y", "ja", None)[0] == "<B>X</B> Y"
 
 
 def test_whole_texts_are_changed_by_line_and_number(own_registry):
@@ -225,8 +230,8 @@ def test_typos_and_noise_differ_from_pair_to_pair():
 
 
 def test_a_change_does_not_go_on_with_the_number_that_chose_it():
-    number = Augmentation({"noise": 0.01}).drawn
-    chosen = [change for i in range(20_000) if (change := number(str(i)))]
+    shares = [(0.01, AUGMENTATIONS["noise"])]
+    chosen = [change for i in range(20_000) if (change := choose_change(shares, str(i)))]
     added = [change("x", "x")[0].replace("x", "").strip() for change in chosen]
     assert {len(each) for each in added if each.isdigit()} >= {1, 2, 3, 4, 5}
 
@@ -241,18 +246,18 @@ def test_what_cannot_be_drawn_is_named(tokenizer):
         make_problem("parallel_text", "augment={uper: 0.1}")
     bpe = SentencePieceTokenizer.train(["abc abc", "cab cab"], 264)
     with refused("conflicting_settings", "subword_nbest=5"):
-        Variation(bpe, 1, sampling=0.1, nbest=5)
+        OnlineAugmentation(bpe, 1, sampling=0.1, nbest=5)
     characters = SentencePieceTokenizer.train(["abc", "cab"], 9, "char")
     for other in (characters, Words.of("abc"), tokenizer.with_source(characters)):
         with refused("other_vocabulary_kind", "subword_sampling"):
-            Variation(other, 1, sampling=0.1)
+            OnlineAugmentation(other, 1, sampling=0.1)
 
 
 def test_text_that_its_ids_do_not_tell_stays(store):
     characters = SentencePieceTokenizer.train(["abc", "cab"], 9, "char")
     rows = characters.encode(["xa", "ab", "ab", "xb", "ab", "ab"])
     pairs = ExampleStore([np.concatenate(rows)], [np.full((3, 2), 3, np.int32)])
-    found = Variation(characters, 1, augment={"noise": 1}).examples(pairs, np.arange(3), 0)
+    found = OnlineAugmentation(characters, 1, augment={"noise": 1}).examples(pairs, np.arange(3), 0)
     for number in (0, 1):
         sides = [found.padded([number], side)[0].tolist() for side in ("source", "target")]
         assert sides == [row.tolist() for row in rows[2 * number : 2 * number + 2]]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras.data.augmentation import Augmentation, Variation
+from t2t_keras.data.augmentation import OnlineAugmentation
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import make_problem
@@ -83,8 +83,6 @@ def test_data_has_the_marks_and_a_lexicon(generated):
     assert all(f"▁{mark}" in pieces for mark in MARKS)
     hinted, _ = generated.augmentations["terms"]("The dog", "Der Hund", random.Random(0))
     assert "dog ⟪ Hund ⟫" in hinted
-    upper = Augmentation({"upper": 1}, generated.augmentations).drawn("a")
-    assert upper("dog", "Hund") == ("DOG", "HUND")
     hinted = "The ⟪ dog ⟪ Hund ⟫, too"
     [ids] = generated.tokenizer.encode([hinted])
     assert generated.tokenizer.decode([ids]) == [hinted]
@@ -94,8 +92,12 @@ def test_data_has_the_marks_and_a_lexicon(generated):
 @pytest.mark.parametrize("sampling", [0, 0.2])
 def test_a_training_reads_hints(generated, sampling):
     store, numbers = generated.store("train"), np.arange(120)
-    vary = Variation(
-        generated.tokenizer, 1, sampling, augment={"terms": 0.4}, more=generated.augmentations
+    vary = OnlineAugmentation(
+        generated.tokenizer,
+        1,
+        sampling,
+        augment={"terms": 0.4},
+        transform_changes=generated.augmentations,
     )
     found = vary.examples(store, numbers, 3)
     sources = generated.tokenizer.decode(found.padded(np.arange(120), "source"))

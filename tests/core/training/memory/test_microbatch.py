@@ -81,7 +81,7 @@ def find(generated, make_record, tmp_path):
 def whole(generated):
     """The tokens a side that one of two replicas gets of the fullest step."""
     lengths = generated.store("train").lengths
-    return TokenBatchSampler(lengths, 3000, 32, seed=0).most_padded(2, False)
+    return TokenBatchSampler(lengths, 3000, 32, seed=0).max_padded_tokens(2, False)
 
 
 @pytest.fixture
