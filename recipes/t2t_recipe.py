@@ -43,9 +43,10 @@ def run(flags: Flags) -> None:
     if not files:
         print(example(name), end="")
     elif flags.dry_run:
-        if given := given_flags(flags, "cores", "profile"):
+        if excluded := given_flags(flags, "cores", "profile"):
             raise UserError(
-                f"--dry_run estimates for this machine alone: leave out --{' and --'.join(given)}.",
+                f"--dry_run estimates for this machine alone: leave out "
+                f"--{' and --'.join(excluded)}.",
                 code="conflicting_settings",
             )
         print(describe(name, files[0]))

@@ -108,7 +108,7 @@ def _cell(value: Any, markdown: bool) -> str:
     if value is None:
         return ""
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}={_short(each)}" for name, each in value.items())
+        return ", ".join(f"{name}={_short(part)}" for name, part in value.items())
     if isinstance(value, float):
         # Two decimals, or one where the second is 0; costs as powers of ten.
         large = abs(value) >= 1e12
@@ -174,12 +174,12 @@ def _is_of_papers_text(result: Result) -> bool:
 def _is_decoded_as_usual(result: Result) -> bool:
     usual = vars(decode_config(defaults=make_problem(result.problem).decoding))
     # A setting that an older line does not have yet was not there to be changed.
-    found = {name: value for name, value in result.decode.items() if name in usual}
-    return result.is_of_the_model_alone and _agree(found, usual)
+    settings = {name: value for name, value in result.decode.items() if name in usual}
+    return result.is_of_the_model_alone and _agree(settings, usual)
 
 
-def _agree(found: dict, usual: dict) -> bool:
-    return all(usual.get(name) == found[name] for name in found.keys() - _FREE_SETTINGS)
+def _agree(settings: dict, usual: dict) -> bool:
+    return all(usual.get(name) == settings[name] for name in settings.keys() - _FREE_SETTINGS)
 
 
 _TABLE_1_COLUMNS = {
@@ -358,7 +358,9 @@ def cost_table(results: Sequence[Result] = (), requested: dict[str, Any] | None 
     rows = [_paper_row(model, results) for model in _TABLE_2_PAPER]
     for name, (hours, step_seconds) in _TRAININGS.items():
         rows += [cost_row(name, hours=hours), cost_row(name, step_seconds=step_seconds)]
-    shown = [each for each in results if each.undisturbed_split != "dev" and not each.is_parsing]
+    shown = [
+        result for result in results if result.undisturbed_split != "dev" and not result.is_parsing
+    ]
     rows += [row for row in (*map(_measured, shown), requested) if row]
     title = "Table 2: BLEU on newstest2014 and training cost in floating point operations"
     return Table(title, _TABLE_2_COLUMNS, rows, _TABLE_2_NOTES, shown)
@@ -427,7 +429,9 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> T
         scored, alike = find(results, name), results
         if scored:  # A row is of one checkpoint.
             checkpoint = scored.steps, scored.checkpoint
-            alike = [each for each in results if (each.steps, each.checkpoint) == checkpoint]
+            alike = [
+                result for result in results if (result.steps, result.checkpoint) == checkpoint
+            ]
         measured = find(alike, name, score="perplexity")
         ours = scored or measured
         row = {
@@ -446,7 +450,9 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> T
         }
         rows.append(row)
     title = "Table 3: variations of the base model, EN-DE newstest2013, without averaging"
-    shown = [each for each in results if each.undisturbed_split == "dev" and not each.is_parsing]
+    shown = [
+        result for result in results if result.undisturbed_split == "dev" and not result.is_parsing
+    ]
     return Table(title, _TABLE_3_COLUMNS, rows, _TABLE_3_NOTES.format(vocab_size=vocab_size), shown)
 
 

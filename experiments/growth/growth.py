@@ -176,7 +176,7 @@ def _drawn(panels: Mapping[_Panel, tuple[float, ...]]):
 
 def main(_) -> None:
     """Measures, prints and draws."""
-    from t2t_keras.lab.figures import save_figure
+    from t2t_keras.lab.drawing import save_figure
 
     print("| | by | exponent | expected | seconds, smallest to largest |\n|---|---|---|---|---|")
     for name, panels in _PICTURES.items():

@@ -97,8 +97,7 @@ def _prepare(work: Path) -> None:
 
 
 def _compared(kind: str, work: Path, data: str, folder: Path) -> str:
-    from t2t_keras.interop.importers.imported import make_run
-    from t2t_keras.interop.importers.readers import read_model
+    from t2t_keras.interop.importers.imported import make_run, read_model
 
     checkpoint, run, answers = folder / "checkpoint_last.pt", folder / "run", folder / "answers.npz"
     lines, segmented = comparing.lines(), work / "lines.en"

@@ -29,8 +29,7 @@ from absl import app, flags
 
 from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.interop.importers.imported import make_run
-from t2t_keras.interop.importers.readers import read_model
+from t2t_keras.interop.importers.imported import make_run, read_model
 from t2t_keras.layers.embedding import sinusoids
 from t2t_keras.text.tokenizer import Tokenizer
 

@@ -110,8 +110,7 @@ def _write_training(folder: Path, work: Path, arguments: list[str], end: bool, s
 
 
 def _compared(kind: str, work: Path, folder: Path) -> str:
-    from t2t_keras.interop.importers.imported import make_run
-    from t2t_keras.interop.importers.readers import read_model
+    from t2t_keras.interop.importers.imported import make_run, read_model
 
     run, answers, source = folder / "run", folder / "answers.npz", work / "lines.en"
     lines, config = comparing.lines(), folder / "data.yml"

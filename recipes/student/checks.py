@@ -1,4 +1,4 @@
-"""What of a recipe's configuration would else be seen to be wrong only when much is done."""
+"""Validates a recipe's configuration before any work starts."""
 
 import dataclasses
 import subprocess
@@ -15,8 +15,6 @@ from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.interop.engines.ctranslate2 import check_settings, positions_needed
-from t2t_keras.interop.exporters.ctranslate2 import check_model_config
 from t2t_keras.io.flags import Flags
 from t2t_keras.recipes.student.plan import PROBLEM, Plan
 from t2t_keras.text.files import decoded, read_lines
@@ -33,7 +31,7 @@ _OWN_FLAGS = (
     *("save_checkpoints_secs", "keep_checkpoint_max", "t2t_usr_dir", "config"),
 )
 # With these the trainer does something else, and succeeds.
-_INSTEAD = ("dry_run", "help", "helpfull", "registry_help", "version")
+_FLAGS_WITHOUT_TRAINING = ("dry_run", "help", "helpfull", "registry_help", "version")
 
 
 def check(plan: Plan) -> None:
@@ -49,6 +47,7 @@ def check(plan: Plan) -> None:
         problem = make_problem(PROBLEM, plan.problem_config(name))
         check_filters(problem.filters, problem.languages())
     _check_models(plan)
+    _check_decoding(plan)
     _check_trainer_flags(plan)
     _check_pairs(plan)
     if plan.config["mix"]:
@@ -57,67 +56,73 @@ def check(plan: Plan) -> None:
 
 
 def _check_models(plan: Plan) -> None:
+    export_format = registry.EXPORT_FORMATS["ctranslate2"]()
     for name, model in plan.models.items():
         hparams = plan.hparams(name)
-        check_model_config(hparams)
+        export_format.check_model(hparams)
         if hparams.lora_rank and not model.begins_with:
             raise UserError(
-                f"{name}: lora_rank={hparams.lora_rank} trains what is added to the weights of "
-                f"another model: leave it out, or give the student from_teacher: true.",
+                f"{name}: lora_rank={hparams.lora_rank} trains additions to the weights of another "
+                f"model: leave it out, or give the student from_teacher: true.",
                 code="conflicting_settings",
             )
         if hparams.trainable:
             _check_trainable(hparams)
     if plan.models["student"].begins_with:
-        _check_first_weights(plan)
-    for part in ("back_translation", "distillation"):
-        config = plan.decoding(part)
-        where = f"{part}: decode_hparams"
-        if config.return_beams or config.write_beam_scores:
-            raise UserError(
-                f"{where}: expected one translation a line, and nothing else.", code="bad_value"
-            )
-        if part == "distillation" and len(plan.teachers) > 1:
-            continue
-        check_settings(config)
-        most, needed = positions_needed(DecodeConfig()), positions_needed(config)
-        if needed > most:
-            raise UserError(
-                f"{where}: the exports are for {most:,} tokens, and these settings need "
-                f"{needed:,}. Lower max_input_length, extra_length or max_length.",
-                code="bad_value",
-            )
+        _check_warm_start(plan.hparams("student"), plan.hparams(plan.teachers[0]))
 
 
 def _check_trainable(hparams: HParams) -> None:
-    """Raises `UserError` where a pattern matches no weight; of any width, they have these names."""
+    """Raises `UserError` if a pattern matches no weight; their names are the same in any width."""
     small = dataclasses.replace(
         hparams, d_model=2, num_heads=1, d_k=0, d_v=0, d_ff=1, max_positions=1, start_id=0
     )
     choose_trained(registry.model("transformer").from_hparams(small, vocab_size=4), small)
 
 
-def _check_first_weights(plan: Plan) -> None:
-    student, teacher = plan.hparams("student"), plan.hparams(plan.teachers[0])
-    less = all(
-        ours <= theirs for ours, theirs in zip(student.depths(), teacher.depths(), strict=True)
-    )
+def _check_warm_start(student: HParams, teacher: HParams) -> None:
+    """Raises `UserError` unless the student has the teacher's shape, with some of its layers."""
     encoders, decoders = teacher.depths()
-    deep = dataclasses.replace(student, num_encoder_layers=encoders, num_decoder_layers=decoders)
-    vocab_size = plan.config["vocab_size"]
-    if not less or count_weights(deep, vocab_size) != count_weights(teacher, vocab_size):
+    as_deep = dataclasses.replace(student, num_encoder_layers=encoders, num_decoder_layers=decoders)
+    student_encoders, student_decoders = student.depths()
+    if (
+        student_encoders > encoders
+        or student_decoders > decoders
+        or count_weights(as_deep, 4) != count_weights(teacher, 4)
+    ):
         raise UserError(
             "student: from_teacher: expected the teachers' hyperparameters with as many or "
             "fewer layers. Change the student's, or leave from_teacher out.",
             code="other_settings",
         )
-    if differ := other_meanings(student, teacher):
-        given, needed = differ
+    if difference := other_meanings(student, teacher):
+        students, teachers = difference
         raise UserError(
-            f"student: from_teacher: the teachers' weights have another meaning with {given}. "
-            f"Give the student {needed}, or leave from_teacher out.",
+            f"student: from_teacher: the teachers' weights have another meaning with {students}. "
+            f"Give the student {teachers}, or leave from_teacher out.",
             code="other_settings",
         )
+
+
+def _check_decoding(plan: Plan) -> None:
+    exported = DecodeConfig().max_positions
+    for part in ("back_translation", "distillation"):
+        config = plan.decoding(part)
+        if config.return_beams or config.write_beam_scores:
+            raise UserError(
+                f"{part}: decode_hparams: expected one translation a line, and nothing else.",
+                code="bad_value",
+            )
+        if part == "distillation" and len(plan.teachers) > 1:
+            continue  # Several translate together with Keras.
+        registry.EXPORT_FORMATS["ctranslate2"]().check_decoding(config)
+        if config.max_positions > exported:
+            raise UserError(
+                f"{part}: decode_hparams: exports translate {exported:,} tokens, and these "
+                f"settings need {config.max_positions:,}. Lower max_input_length, extra_length or "
+                f"max_length.",
+                code="bad_value",
+            )
 
 
 def _check_trainer_flags(plan: Plan) -> None:
@@ -128,41 +133,39 @@ def _check_trainer_flags(plan: Plan) -> None:
         _check_options(plan, flags)
     except UserError as error:
         raise UserError(f"trainer_flags: {error}", code=error.code) from error
-    # It reads all its flags before it says which version it is.
+    # It reads all its flags before it prints its version.
     command = [sys.executable, "-m", "t2t_keras.bin.t2t_trainer", *flags, "--version"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        said = done.stderr.strip().removeprefix("t2t-trainer: ")
-        raise UserError(f"trainer_flags: {said}", code="bad_flags")
+        message = done.stderr.strip().removeprefix("t2t-trainer: ")
+        raise UserError(f"trainer_flags: {message}", code="bad_flags")
 
 
-def _check_options(plan: Plan, given: Sequence[str]) -> None:
+def _check_options(plan: Plan, trainer_flags: Sequence[str]) -> None:
     """Checks that no flag is the recipe's own, that they fit together, and that they train."""
-    flags, names = Flags(), vars(TrainOptions())
-    flags.fields(TrainOptions, *names)
-    for name in (each for each in _OWN_FLAGS if each not in flags):
-        flags.string(name, "")
-    for name in _INSTEAD:
+    flags, options = Flags(), vars(TrainOptions())
+    flags.fields(TrainOptions, *options)
+    for name in _OWN_FLAGS:
+        if name not in flags:
+            flags.string(name, "")
+    for name in _FLAGS_WITHOUT_TRAINING:
         flags.switch(name, "")
-    # Others are for the trainer to check.
-    flags.parse(["t2t-trainer", *given], known_only=True)
+    # The trainer checks the others.
+    flags.parse(["t2t-trainer", *trainer_flags], known_only=True)
     for name in _OWN_FLAGS:
         if flags[name].present:
             raise UserError(
-                f"expected what the recipe does not decide, got --{name}. Leave it out, and change "
-                f"the other settings instead.",
+                f"the recipe itself decides --{name}. Leave it out, and change the other settings "
+                f"instead.",
                 code="bad_flags",
             )
-    instead = [name for name in _INSTEAD if getattr(flags, name)]
-    if flags.schedule == "evaluate" or instead:
-        raise UserError(
-            f"expected a training, got --{instead[0] if instead else 'schedule=evaluate'}. Leave "
-            f"it out.",
-            code="bad_flags",
-        )
-    options = train_options(given_flags(flags, *names))
+    without = [f"--{name}" for name in _FLAGS_WITHOUT_TRAINING if getattr(flags, name)]
+    without += ["--schedule=evaluate"] * (flags.schedule == "evaluate")
+    if without:
+        raise UserError(f"{without[0]} does not train a model. Leave it out.", code="bad_flags")
     problem = make_problem(PROBLEM, plan.problem_config("forward"))
-    deciding(problem.score(["a"], ["a"], ["a"]), options.best_by)
+    best_by = train_options(given_flags(flags, *options)).best_by
+    deciding(problem.score(["a"], ["a"], ["a"]), best_by)
 
 
 def _check_pairs(plan: Plan) -> None:
@@ -185,7 +188,7 @@ def _check_pairs(plan: Plan) -> None:
 
 
 def _count_lines(file: Path) -> int:
-    """Returns the number of lines; raises `UserError` where one is not UTF-8, or all are blank."""
+    """Returns the number of lines; raises `UserError` if one is not UTF-8, or all are blank."""
     count, has_text = 0, False
     for count, line in enumerate(read_lines(file), 1):
         has_text |= bool(decoded(line, file, count).strip())

@@ -227,22 +227,22 @@ class Plan:
         return bool(self.back_translated) or self.judge == "backward"
 
     def _data(self) -> dict[str, Data]:
-        there = self.source, self.target
+        forward = self.source, self.target
         corpora, back = tuple(self.config["corpora"]), tuple(self.back_translated)
         tag = self.config["back_translation"]["tag"]
         taught = self.authentic * self.config["distillation"]["with_corpora"] + self.distilled
         data = {
-            "forward": Data(there, tuple(self.authentic)),
-            "student": Data(there, tuple(taught), "forward"),
+            "forward": Data(forward, tuple(self.authentic)),
+            "student": Data(forward, tuple(taught), "forward"),
         }
         if self._needs_backward:
-            data["backward"] = Data(there[::-1], tuple(self.authentic), "forward")
+            data["backward"] = Data(forward[::-1], tuple(self.authentic), "forward")
         if back:
             tags = {name: tag for name in back if tag}
-            data["teacher"] = Data(there, (*self.authentic, *back), "forward", tags)
+            data["teacher"] = Data(forward, (*self.authentic, *back), "forward", tags)
         if self.noisy:
-            data["filter.forward"] = Data(there, corpora)
-            data["filter.backward"] = Data(there[::-1], corpora, "filter.forward")
+            data["filter.forward"] = Data(forward, corpora)
+            data["filter.backward"] = Data(forward[::-1], corpora, "filter.forward")
         return data
 
     def _models(self) -> dict[str, Model]:
@@ -300,8 +300,8 @@ class Plan:
         for name, (count, tokens) in weights.items():
             products[f"{self.work}/runs/{name}.trained"] = _PRODUCTS_OF_TRAINING * count * tokens
         for name in self.back_translated:
-            each = self._ways("back_translation") * weights["backward"][0]
-            products[self.text(name, self.source)] = each * self._tokens(name)
+            products_of_a_token = self._ways("back_translation") * weights["backward"][0]
+            products[self.text(name, self.source)] = products_of_a_token * self._tokens(name)
         teachers = sum(weights[name][0] for name in self.teachers)
         for name in self.authentic:
             length = self._tokens(name.removeprefix("clean."))
@@ -317,12 +317,12 @@ class Plan:
         """Returns the number of weights of each model, and of the tokens that it is trained on."""
         from t2t_keras.training.memory import count_weights
 
-        found = {}
+        sizes = {}
         for name, model in self.models.items():
             hparams = self.hparams(name)
             tokens = hparams.batch_tokens * model.settings["train_steps"]
-            found[name] = count_weights(hparams, self.config["vocab_size"]), tokens
-        return found
+            sizes[name] = count_weights(hparams, self.config["vocab_size"]), tokens
+        return sizes
 
     def hparams(self, model: str) -> Any:
         """Returns the hyperparameters of a model."""
@@ -384,15 +384,15 @@ def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
         validate(checked, str(_SCHEMA))
     except WorkflowError as error:
         lines = str(error).split("\n")
-        what = next((line for line in lines if "ValidationError: " in line), lines[0])
+        message = next((line for line in lines if "ValidationError: " in line), lines[0])
         where = next((line for line in lines if line.startswith("On instance[")), "")
         where = where.removeprefix("On instance").rstrip(":")
-        what = what.partition(": ")[2] or what
-        if len(what) > _MOST_SHOWN:
-            what = f"{what[: _MOST_SHOWN // 2]} ... {what[-_MOST_SHOWN // 2 :]}"
+        message = message.partition(": ")[2] or message
+        if len(message) > _MOST_SHOWN:
+            message = f"{message[: _MOST_SHOWN // 2]} ... {message[-_MOST_SHOWN // 2 :]}"
         # YAML's no is not Norwegian.
-        advice = " Put it into quotes." * what.endswith("is not of type 'string'")
+        advice = " Put it into quotes." * message.endswith("is not of type 'string'")
         raise UserError(
-            f"The configuration{where}: {what}.{advice}", code="bad_configuration"
+            f"The configuration{where}: {message}.{advice}", code="bad_configuration"
         ) from error
     return checked

@@ -47,10 +47,10 @@ def run(flags: Flags) -> None:
     """Prints the table."""
     required(flags, "table")
     for title, names in flags.groups.items():
-        given = [f"--{name}" for name in names if flags[name].present]
-        if given and title.startswith("Table") and flags.table not in title:
+        unused = [f"--{name}" for name in names if flags[name].present]
+        if unused and title.startswith("Table") and flags.table not in title:
             raise UserError(
-                f"--table={flags.table} takes no {given[0]}, which is for {title}.",
+                f"--table={flags.table} takes no {unused[0]}, which is for {title}.",
                 code="conflicting_settings",
             )
     from t2t_keras.tables import render

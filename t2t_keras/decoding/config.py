@@ -121,6 +121,11 @@ class DecodeConfig:
         longest = source_length + self.extra_length
         return min(longest, self.max_length) if self.max_length else longest
 
+    @property
+    def max_positions(self) -> int:
+        """Most tokens that a source or an output may have, with its end of sentence."""
+        return max(self.max_input_length, self.longest_output(self.max_input_length))
+
 
 def length_penalty(length: Any, alpha: Any) -> Any:
     """Returns ((5 + length) / 6)^alpha (Wu et al., 2016, equation 14), of numbers or tensors.

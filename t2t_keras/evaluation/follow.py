@@ -127,12 +127,12 @@ def evaluate_all(
         return result, points, f"{report}\n{score}" if score else report
 
     with locked_directory(directory, "t2t-eval"):
-        like = run_result(config, output_dir, split, None, settings, text)
-        before = _scored_before(files, like)
-        watcher = follow_run(output_dir, policy, min_steps, done=before)
-        found = watcher.loaded(lambda path: load_weights(step.model, path))
-        scored = itertools.starmap(score_checkpoint, found)
-        return _add_scores(files, before, scored, f"checkpoint in {output_dir}")
+        template = run_result(config, output_dir, split, None, settings, text)
+        earlier_steps = _scored_before(files, template)
+        watcher = follow_run(output_dir, policy, min_steps, done=earlier_steps)
+        checkpoints = watcher.loaded(lambda path: load_weights(step.model, path))
+        scored = itertools.starmap(score_checkpoint, checkpoints)
+        return _add_scores(files, earlier_steps, scored, f"checkpoint in {output_dir}")
 
 
 def score_all(
@@ -172,35 +172,35 @@ def score_all(
         "provenance": json.dumps(provenance, sort_keys=True),
     }
     digests = {
-        each: hashlib.sha256(content.encode("utf-8")).hexdigest()
-        for each, content in made_with.items()
+        part: hashlib.sha256(content.encode("utf-8")).hexdigest()
+        for part, content in made_with.items()
     }
-    like = Result("", "", printable(name), text=text, decode={**scored_by, **digests})
+    template = Result("", "", printable(name), text=text, decode={**scored_by, **digests})
 
     def score_file(step: int, path: str) -> _Scored:
         found = score(first_hypotheses(path, provenance), references)
-        result = dataclasses.replace(like, steps=step, **score_fields(found))
+        result = dataclasses.replace(template, steps=step, **score_fields(found))
         label = f"{path}, {text}" if text else path
         return result, {"bleu": found.bleu, "chrf": found.chrf}, f"{label}:\n{found}"
 
     files = _results_files(Path(event_dir or translations_dir))
-    before = _scored_before(files, like)
+    earlier_steps = _scored_before(files, template)
     watcher = CheckpointWatcher(
         lambda: files_by_name_and_step(translations_dir).get(name, {}),
         policy,
         what="translation",
         min_steps=min_steps,
-        done=before,
+        done=earlier_steps,
     )
     scored = itertools.starmap(score_file, watcher)
-    return _add_scores(files, before, scored, f"translation {translations}")
+    return _add_scores(files, earlier_steps, scored, f"translation {translations}")
 
 
 def _name_of_text(directory: str | Path, name: str, policy: PollPolicy) -> str:
     """Returns the name of the one text whose translations are there, or are waited for."""
 
     def find() -> list[str]:
-        return sorted(each for each in files_by_name_and_step(directory) if each == (name or each))
+        return sorted(text for text in files_by_name_and_step(directory) if text == (name or text))
 
     names = first_found(find, policy, "translation")
     if not names:
@@ -244,21 +244,23 @@ def _results_files(directory: Path, results_file: str | Path = "") -> list[Path]
 _Scored = tuple[Result, Mapping[str, float], str]
 
 
-def _scored_before(files: Sequence[Path], like: Result) -> set[int]:
+def _scored_before(files: Sequence[Path], template: Result) -> set[int]:
     """Returns the steps in the first file that were scored like a result; gives them to others."""
-    known = [each for each in read_results(files[0]) if _kind(each) == _kind(like)]
+    known = [result for result in read_results(files[0]) if _kind(result) == _kind(template)]
     for file in files[1:]:
-        there = read_results(file)
+        recorded = read_results(file)
         for result in known:
-            if result not in there:
+            if result not in recorded:
                 append_result(file, result)
     if known:
-        print(f"{files[-1]}: {len({each.steps for each in known}):,} already scored.", flush=True)
+        print(
+            f"{files[-1]}: {len({result.steps for result in known}):,} already scored.", flush=True
+        )
     return {result.steps for result in known if result.steps is not None}
 
 
 def _add_scores(
-    files: Sequence[Path], before: set[int], scored: Iterable[_Scored], what: str
+    files: Sequence[Path], earlier_steps: set[int], scored: Iterable[_Scored], what: str
 ) -> list[int]:
     """Adds each score to the files and the curves as it comes, prints it, and returns the steps."""
     directory, curves = files[0].parent, None
@@ -276,12 +278,12 @@ def _add_scores(
     finally:
         if curves:
             curves.close()
-    if not steps and not before:
+    if not steps and not earlier_steps:
         raise UserError(
             f"There is no {what} that could be scored. --wait_minutes waits for one.",
             code="nothing_to_score",
         )
-    print(f"{files[-1]}: {len(steps) + len(before):,} scored.", flush=True)
+    print(f"{files[-1]}: {len(steps) + len(earlier_steps):,} scored.", flush=True)
     return steps
 
 

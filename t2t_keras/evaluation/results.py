@@ -194,7 +194,7 @@ def _is_valid(value: Any, levels: int) -> bool:
     if isinstance(value, dict):
         value = [*value, *value.values()]
     if isinstance(value, list):
-        return levels > 0 and all(_is_valid(each, levels - 1) for each in value)
+        return levels > 0 and all(_is_valid(part, levels - 1) for part in value)
     # NaN and Infinity, which Python reads and writes, are no JSON and no scores.
     return value is None or math.isfinite(value)
 
@@ -259,8 +259,8 @@ def score_fields(score: Any) -> dict[str, Any]:
         **{name: round(getattr(score, name), 3) for name in _SCORES if hasattr(score, name)},
         "main": {name: round(value, 3) for name, value in ([score.main] if score else ())},
         "conventions": {
-            name: {"bleu": round(each.bleu, 3), "signature": each.signature}
-            for name, each in getattr(score, "conventions", {}).items()
+            name: {"bleu": round(convention_score.bleu, 3), "signature": convention_score.signature}
+            for name, convention_score in getattr(score, "conventions", {}).items()
         },
         "metrics": dict(getattr(score, "metrics", {})),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),

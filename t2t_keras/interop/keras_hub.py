@@ -7,6 +7,7 @@ translator = keras_hub.models.Seq2SeqLM.from_preset("runs/averaged/keras_hub")
 translator.generate(["A man sleeps."])
 """
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,16 @@ import keras_hub
 import numpy as np
 from keras import ops, tree
 
+from t2t_keras.data.problem import PairTransform, Problem
+from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import config_arguments
-from t2t_keras.interop.tokenizers.pieces import BEYOND, dividing_model
+from t2t_keras.interop.exporters.exported import supported_model
+from t2t_keras.interop.tokenizers import BEYOND, dividing_model
 from t2t_keras.models.transformer import Transformer
+from t2t_keras.settings import as_text
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
+from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer
 
 Tensors = dict[str, Any]  # by their names
 # A source is padded to this length, doubled as often as needed: each is compiled once.
@@ -139,8 +145,8 @@ class TransformerTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
         if isinstance(pieces, list):
 
             def id_of(piece: str) -> int:
-                found = self.token_to_id(piece)
-                return found if UNKNOWN_ID < found < beyond else UNKNOWN_ID
+                number = self.token_to_id(piece)
+                return number if UNKNOWN_ID < number < beyond else UNKNOWN_ID
 
             ids = tree.map_structure(id_of, pieces)
             is_batch = ids and isinstance(ids[0], list)
@@ -215,11 +221,11 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
         while length < longest:
             length *= 2
         length = min(length, encoder_sequence_length or self.encoder_sequence_length)
-        given = decoder_sequence_length or sequence_length or self.decoder_sequence_length
+        limit = decoder_sequence_length or sequence_length or self.decoder_sequence_length
         packed = super().generate_preprocess(
             x,
             encoder_sequence_length=length,
-            decoder_sequence_length=min(given, length + self.extra_length + 1),
+            decoder_sequence_length=min(limit, length + self.extra_length + 1),
         )
         return self._with_own_source(packed, text, length)
 
@@ -294,7 +300,10 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         Returns:
           {"decoder_token_ids": integers, "decoder_padding_mask": boolean}, [batch, target length].
         """
-        ids, given = inputs["decoder_token_ids"], ops.cast(inputs["decoder_padding_mask"], "bool")
+        ids, in_prompt = (
+            inputs["decoder_token_ids"],
+            ops.cast(inputs["decoder_padding_mask"], "bool"),
+        )
         memory, mask = self.backbone.encode(inputs, training=False)
         # Samplers copy and choose the rows of all that is in a cache.
         cache = self.backbone.transformer.start_cache(memory, mask, ops.shape(ids)[1])
@@ -309,22 +318,22 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
             logits = self.backbone.transformer.embedding.logits(states, projection)[:, 0]
             return _possible(logits, cache, index, stop_token_ids), states[:, 0], cache
 
-        first = ops.min(ops.sum(ops.cast(given, "int32"), axis=1))
+        first = ops.min(ops.sum(ops.cast(in_prompt, "int32"), axis=1))
         cache, states = self._read(ids, cache, first)
         ids = self.sampler(
             next=score,
             prompt=ids,
             cache=cache,
             index=first,
-            mask=given,
+            mask=in_prompt,
             stop_token_ids=stop_token_ids,
             hidden_states=states,
             model=self,
         )
         if not stop_token_ids:
-            return {"decoder_token_ids": ids, "decoder_padding_mask": ops.ones_like(given)}
+            return {"decoder_token_ids": ids, "decoder_padding_mask": ops.ones_like(in_prompt)}
         ends = ops.any(ops.equal(ids[:, :, None], ops.array(stop_token_ids)), axis=2)
-        ends = ops.cast(ops.logical_and(ends, ops.logical_not(given)), "int32")
+        ends = ops.cast(ops.logical_and(ends, ops.logical_not(in_prompt)), "int32")
         real = ops.equal(ops.cumsum(ends, axis=1) - ends, 0)
         ids = ops.where(real, ids, PADDING_ID)
         return {"decoder_token_ids": ids, "decoder_padding_mask": real}
@@ -363,3 +372,72 @@ def _possible(logits: Any, cache: Tensors, index: Any, stop_token_ids: Sequence[
         is_end = ops.equal(vocabulary, stop_token_ids[0])
         possible = ops.where((index >= cache["longest"])[:, None], is_end, possible)
     return ops.where(possible, logits, -float("inf"))
+
+
+# The beam, or how to sample, and the type to compute in are chosen where a preset is used.
+_UNSUPPORTED = (
+    *("coverage_penalty", "min_length", "split_long", "samples", "terms", "weights_dtype"),
+    *("check_placeholders", "xla", "xla_for_one"),
+)
+
+
+def write(translator: Translator, folder: Path, dtype: str) -> None:
+    """Writes the preset.
+
+    Args:
+      translator: the model, the vocabulary, and how long inputs and outputs may be.
+      folder: where it is written.
+      dtype: of the stored weights: "float32", "bfloat16", or "int8", as `quantize` makes them.
+
+    Raises:
+      UserError: it has what KerasHub cannot represent, which is named.
+    """
+    _check(translator)
+    [model], tokenizer, config = translator.models, translator.tokenizer, translator.config
+    stored = "bfloat16" if dtype == "bfloat16" else "float32"
+    sizes = dict(vocab_size=model.vocab_size, source_vocab_size=model.source_vocab_size)
+    backbone = TransformerBackbone(**sizes, dtype=stored, **config_arguments(model.config))
+    backbone.transformer.set_weights(model.get_weights())
+    longest = config.max_length or config.max_input_length + config.extra_length
+    preprocessor = TransformerSeq2SeqLMPreprocessor(
+        TransformerTokenizer(tokenizer.model_bytes),
+        config.max_input_length,
+        1 + longest,
+        source_tokenizer=_own(tokenizer.source) if tokenizer.source is not tokenizer else None,
+        extra_length=config.extra_length,
+    )
+    task = TransformerSeq2SeqLM(backbone, preprocessor)
+    if dtype == "int8":
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Layer .* does not have a `quantize` method")
+            task.quantize("int8")
+    task.save_to_preset(str(folder))
+
+
+def _own(source: Tokenizer) -> TransformerTokenizer:
+    # KerasHub names the tokenizer's file, and the folder of its vocabulary, after this.
+    return TransformerTokenizer(source.model_bytes, config_file="source_tokenizer.json")
+
+
+def _check(translator: Translator) -> None:
+    problem, tokenizer = translator.problem, translator.tokenizer
+    supported_model(translator, "keras_hub", _UNSUPPORTED)
+    for side in (tokenizer, tokenizer.source):
+        if not isinstance(side, SentencePieceTokenizer):
+            raise UserError(
+                f"--format=keras_hub: expected SentencePiece's vocabularies (.model), got "
+                f"tensor2tensor's (*{side.suffix}), which KerasHub cannot read.",
+                code="other_vocabulary_kind",
+            )
+    kind = type(problem)
+    if (kind.preprocess, kind.postprocess) != (Problem.preprocess, Problem.postprocess):
+        raise UserError(
+            f"--format=keras_hub: expected text to text, got {problem.name}.", code="not_supported"
+        )
+    if any(type(t).prepare is not PairTransform.prepare for t in problem.pair_transforms.values()):
+        raise UserError(
+            f"--format=keras_hub: the model reads and writes what transforms="
+            f"{as_text(problem.transforms)} makes of text, which KerasHub does not do. Export for "
+            f"CTranslate2, or train without.",
+            code="not_supported",
+        )

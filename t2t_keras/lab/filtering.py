@@ -1,4 +1,4 @@
-"""Learned filters: the pairs of a text that models find likely, of a noisy corpus or a teacher."""
+"""Learned filters: keep the pairs of a noisy corpus, or of a teacher, that models find likely."""
 
 import itertools
 from collections import Counter
@@ -16,22 +16,22 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.files import as_json, is_stream, sha256_of
 from t2t_keras.text.files import count_lines, is_blank, read_lines, read_text
 
-# What stands in place of the scores of a pair that has none.
+# Written in place of the scores of a pair that has none.
 _BLANK, _LONG = "blank", "too long"
 _LINES_AT_ONCE = 100_000
-# By which the languages of the sides are judged.
+# To check the languages of the sides.
 _LINES_SAMPLED = 1000
 
 
 class Filtered(NamedTuple):
-    """What a filter did.
+    """The result of a filter.
 
     Attributes:
-      files: what is written, source before target.
+      files: the written files, source before target.
       pairs: number of pairs of the text.
-      kept: of those that are written.
-      left_out: of pairs without a score, by reason; they are never kept.
-      lowest: score of the worst pair that is kept.
+      kept: number of pairs written.
+      left_out: number of pairs without a score, by reason; they are never kept.
+      lowest: score of the worst pair kept.
     """
 
     files: tuple[Path, Path]
@@ -43,7 +43,7 @@ class Filtered(NamedTuple):
     def __str__(self) -> str:
         unlikely = self.pairs - self.kept - sum(self.left_out.values())
         reasons = {"less likely": unlikely, **self.left_out}
-        dropped = ", ".join(f"{count:,} {why}" for why, count in reasons.items() if count)
+        dropped = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
         return (
             f"{self.files[0]}, {self.files[1]}: {self.kept:,} of {self.pairs:,} pairs, with scores "
             f"of {self.lowest:.4f} and more; dropped: {dropped or 'none'}."
@@ -51,7 +51,7 @@ class Filtered(NamedTuple):
 
 
 def dual_scores(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
-    """Returns how good pairs are by dual conditional cross-entropy (Junczys-Dowmunt, 2018).
+    """Returns scores of pairs by dual conditional cross-entropy (Junczys-Dowmunt, 2018).
 
     Both models must find a pair likely, and equally so: -|H_f - H_b| - (H_f + H_b) / 2.
 
@@ -75,10 +75,9 @@ def filter_pairs(
 ) -> Filtered:
     """Writes the pairs of a text that models find likely, in their order.
 
-    By one model, the score of a pair is the log-probability per token that the model finds; by
-    two, that of `dual_scores`. What they find stays in `<output>.scores`, a line for each pair,
-    forward before backward, with a tab between. It is used again for another `keep`; an interrupted
-    job continues.
+    The score of a pair is one model's log-probability per token, or `dual_scores` of two models.
+    The log-probabilities stay in `<output>.scores`, a line for each pair, forward before backward,
+    with a tab between. Another `keep` uses them again; an interrupted job continues.
 
     Args:
       source: UTF-8 text, one sentence a line.
@@ -89,8 +88,8 @@ def filter_pairs(
       keep: share of the scored pairs to keep, the best.
 
     Raises:
-      UserError: no model is given, or one of several pairs of languages; the models' languages do
-        not fit each other, the names of the files or the text; the files are empty or differ in
+      UserError: there is no model, or one of several pairs of languages; the models' languages do
+        not match each other, the names of the files or the text; the files are empty or differ in
         length, or one cannot be read or written; no pair would be kept.
     """
     both = {"forward": forward, "backward": backward}
@@ -111,35 +110,45 @@ def filter_pairs(
                 f"The text must be in regular files, got {path}: it is read twice.",
                 code="not_a_file",
             )
-    named = {"scores": Path(f"{output}.scores")}
-    named |= {side: Path(f"{output}.{code}") for side, code in languages.items()}
-    paths = resolve_outputs([source, target], named)
-    scores_file = paths.pop("scores")
-    lines = _checked_lines(source, target, languages)
+    outputs = {"scores": Path(f"{output}.scores")}
+    outputs |= {side: Path(f"{output}.{code}") for side, code in languages.items()}
+    outputs = resolve_outputs([source, target], outputs)
+    scores_file = outputs.pop("scores")
+    pairs = _checked_lines(source, target, languages)
     _score(models, source, target, scores_file)
-    found, left_out = _read_scores(scores_file, len(models))
-    scores = dual_scores(*found.T) if len(models) == 2 else found[:, 0]
-    kept = _kept(scores, keep)
-    if not kept.any():
-        without = ", ".join(f"{count:,} {why}" for why, count in left_out.items() if count)
+    scores, left_out = _read_scores(scores_file, len(models))
+    selected = _best(scores, keep)
+    if not selected.any():
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count)
         raise UserError(
-            f"keep={keep} keeps none of {lines:,} pairs (without a score: {without or 'none'}). "
+            f"keep={keep} keeps none of {pairs:,} pairs (without a score: {reasons or 'none'}). "
             f"Give more text, a larger keep, or a larger max_input_length.",
             code="nothing_left",
         )
+    _write_selected(
+        source, target, outputs, selected, {"keep": keep, "scores": sha256_of(scores_file)}
+    )
+    files = outputs["source"], outputs["target"]
+    return Filtered(files, pairs, int(selected.sum()), left_out, float(scores[selected].min()))
+
+
+def _write_selected(
+    source: str | Path,
+    target: str | Path,
+    outputs: Mapping[str, Path],
+    selected: np.ndarray,
+    provenance: Mapping[str, Any],
+) -> None:
+    """Writes the pairs that `selected`, boolean [pairs], marks."""
     targets = read_text(Path(target))
 
-    def select(some: Sequence[str], number: int, _: object) -> tuple[dict, Counter]:
-        span = slice(number, number + len(some))
-        sides = {"source": some, "target": targets[span]}
-        return {
-            side: itertools.compress(text, kept[span]) for side, text in sides.items()
-        }, Counter()
+    def select(sources: Sequence[str], number: int, _: object) -> tuple[dict, Counter]:
+        span = slice(number, number + len(sources))
+        sides = {"source": sources, "target": targets[span]}
+        written = {side: itertools.compress(text, selected[span]) for side, text in sides.items()}
+        return written, Counter()
 
-    made_from = {"keep": keep, "scores": sha256_of(scores_file)}
-    run_line_job(source, paths, made_from, select, _LINES_AT_ONCE)
-    lowest = float(scores[kept].min())
-    return Filtered((paths["source"], paths["target"]), lines, int(kept.sum()), left_out, lowest)
+    run_line_job(source, outputs, provenance, select, _LINES_AT_ONCE)
 
 
 def _languages(
@@ -206,7 +215,7 @@ def _checked_lines(source: str | Path, target: str | Path, languages: Mapping[st
 def _score(
     models: Mapping[str, Translator], source: str | Path, target: str | Path, output: Path
 ) -> None:
-    """Writes what the models find, unless it is there already."""
+    """Writes the models' log-probabilities, unless the file already has them."""
     provenance = as_json(
         {
             "source": sha256_of(Path(source)),
@@ -224,9 +233,9 @@ def _score(
     def score(
         lines: Sequence[str], number: int, progress: Callable[[int], object]
     ) -> tuple[dict, Counter]:
-        found = _scored(models, lines, targets[number : number + len(lines)])
+        scores = _scored(models, lines, targets[number : number + len(lines)])
         progress(len(lines))
-        return {"scores": found}, Counter()
+        return {"scores": scores}, Counter()
 
     first = next(iter(models.values()))
     at_once = first.config.lines_at_once
@@ -234,7 +243,7 @@ def _score(
 
 
 def _made_by(model: Translator) -> dict[str, Any]:
-    """Returns what the scores of a model depend on."""
+    """Returns everything that a model's scores depend on."""
     settings = {name: getattr(model.config, name) for name in ("max_input_length", "weights_dtype")}
     return {"checkpoint": model.checkpoint, "engine": model.engine.name, **settings}
 
@@ -242,36 +251,38 @@ def _made_by(model: Translator) -> dict[str, Any]:
 def _scored(
     models: Mapping[str, Translator], sources: Sequence[str], targets: Sequence[str]
 ) -> list[str]:
-    """Returns what models find of pairs, or why they find nothing, as `_read_scores` reads it."""
+    """Returns a line for each pair, as `_read_scores` reads it: its scores, or why it has none."""
     sides = {"forward": (sources, targets), "backward": (targets, sources)}
-    found = []
-    fit = [model.fits(*sides[name]) for name, model in models.items()]
-    for source, target, *fits in zip(sources, targets, *fit, strict=True):
+    fits = [model.fits(*sides[name]) for name, model in models.items()]
+    lines = []
+    for source, target, *pair_fits in zip(sources, targets, *fits, strict=True):
         blank = is_blank(source) or is_blank(target)
-        found.append(_BLANK if blank else "" if all(fits) else _LONG)
-    scored = [number for number, reason in enumerate(found) if not reason]
+        lines.append(_BLANK if blank else "" if all(pair_fits) else _LONG)
+    scored = [number for number, reason in enumerate(lines) if not reason]
     columns = []
     for name, model in models.items():
         pairs = ([side[number] for number in scored] for side in sides[name])
-        columns.append([each.log_prob / len(each.token_log_probs) for each in model.score(*pairs)])
+        scores = model.score(*pairs)
+        columns.append([score.log_prob / len(score.token_log_probs) for score in scores])
     for number, values in zip(scored, zip(*columns, strict=True), strict=True):
-        found[number] = "\t".join(f"{value:.6f}" for value in values)
-    return found
+        lines[number] = "\t".join(f"{value:.6f}" for value in values)
+    return lines
 
 
-def _read_scores(path: Path, columns: int) -> tuple[np.ndarray, dict[str, int]]:
-    """Returns the scores, [pairs, columns], NaN where there is none; and how often why."""
+def _read_scores(path: Path, num_models: int) -> tuple[np.ndarray, dict[str, int]]:
+    """Returns the scores, [pairs], NaN where there is none; and how many lack one, by reason."""
     lines = read_text(path)
-    missing = [np.nan] * columns
-    found = [missing if line in (_BLANK, _LONG) else line.split("\t") for line in lines]
-    left_out = {reason: lines.count(reason) for reason in (_BLANK, _LONG)}
-    return np.array(found, np.float64).reshape(-1, columns), left_out
+    missing = [np.nan] * num_models
+    rows = [missing if line in (_BLANK, _LONG) else line.split("\t") for line in lines]
+    log_probs = np.array(rows, np.float64).reshape(-1, num_models)
+    scores = dual_scores(*log_probs.T) if num_models == 2 else log_probs[:, 0]
+    return scores, {reason: lines.count(reason) for reason in (_BLANK, _LONG)}
 
 
-def _kept(scores: np.ndarray, keep: float) -> np.ndarray:
-    """Returns which pairs are kept, boolean [pairs]; of equal ones, the earlier is better."""
+def _best(scores: np.ndarray, keep: float) -> np.ndarray:
+    """Returns which pairs are the best share, boolean [pairs]; of equal ones, the earlier wins."""
     known = np.flatnonzero(~np.isnan(scores))
-    best = known[np.argsort(-scores[known], kind="stable")]
-    kept = np.zeros(len(scores), bool)
-    kept[best[: round(keep * len(best))]] = True
-    return kept
+    ranked = known[np.argsort(-scores[known], kind="stable")]
+    best = np.zeros(len(scores), bool)
+    best[ranked[: round(keep * len(ranked))]] = True
+    return best

@@ -12,7 +12,7 @@ import numpy as np
 from t2t_keras.errors import UserError, nearest
 from t2t_keras.io.files import check_outputs, check_parent
 from t2t_keras.io.terminal import printable
-from t2t_keras.lab.figures import check_format, need_matplotlib, save_figure
+from t2t_keras.lab.drawing import check_format, need_matplotlib, save_figure
 from t2t_keras.training.cost import read_costs
 from t2t_keras.training.curves import read_curves
 from t2t_keras.training.run_config import RunConfig
@@ -86,43 +86,48 @@ def run_curves(
         known how long a run was trained.
     """
     folders = list(dict.fromkeys(map(str, runs)))
-    found: dict[str, list[Curve]] = collections.defaultdict(list)
     labels = [Path(folder).resolve().name for folder in folders]
     if len(set(labels)) < len(labels):
         labels = folders
-    for run, label in zip(folders, labels, strict=True):
-        if not RunConfig.exists(run):
-            raise UserError(
-                f"There is no run in {run}: expected the --output_dir of t2t-trainer.",
-                code="no_run",
-            )
-        try:
-            kinds = {each.name: read_curves(each) for each in sorted(Path(run).iterdir())}
-        except OSError as error:
-            raise UserError(
-                f"{error.filename} cannot be read: {error.strerror}.", code="not_read"
-            ) from error
-        if not any(kinds.values()):
-            raise UserError(
-                f"The run in {run} has no curves yet: the first points come after 100 steps "
-                f"or an evaluation of t2t-trainer.",
-                code="no_curves",
-            )
-        hours = _hours(run, kinds) if over == "hours" else None
-        for kind, curves in kinds.items():
-            for name, points in curves.items():
+    curves: dict[str, list[Curve]] = collections.defaultdict(list)
+    for folder, label in zip(folders, labels, strict=True):
+        kinds = _read_kinds(folder)
+        hours = _hours(folder, kinds) if over == "hours" else None
+        for kind, points_by_name in kinds.items():
+            for name, points in points_by_name.items():
                 x, y = np.array(list(points.items()), np.float64).T
-                found[name].append(Curve(label, kind, hours(x) if hours else x, y))
+                curves[name].append(Curve(label, kind, hours(x) if hours else x, y))
     for name in names:
-        if name not in found:
-            known = sorted(found)
+        if name not in curves:
+            known = sorted(curves)
             raise UserError(
                 f"There is no curve '{name}' in {' or '.join(folders)}.{nearest(name, known)} "
                 f"There are: {', '.join(known)}.",
                 code="unknown_name",
             )
-    shown = names or [name for name in _USUAL if name in found] or found
-    return {name: found[name] for name in shown}
+    shown = names or [name for name in _USUAL if name in curves] or curves
+    return {name: curves[name] for name in shown}
+
+
+def _read_kinds(run: str) -> dict[str, dict[str, dict[int, float]]]:
+    """Returns the values of a run's curves by folder, such as "train", name and step."""
+    if not RunConfig.exists(run):
+        raise UserError(
+            f"There is no run in {run}: expected the --output_dir of t2t-trainer.", code="no_run"
+        )
+    try:
+        kinds = {folder.name: read_curves(folder) for folder in sorted(Path(run).iterdir())}
+    except OSError as error:
+        raise UserError(
+            f"{error.filename} cannot be read: {error.strerror}.", code="not_read"
+        ) from error
+    if not any(kinds.values()):
+        raise UserError(
+            f"The run in {run} has no curves yet: the first points come after 100 steps or an "
+            f"evaluation of t2t-trainer.",
+            code="no_curves",
+        )
+    return kinds
 
 
 def _hours(

@@ -160,22 +160,25 @@ def compare(
     gold: Sequence[Tree], test: Sequence[Tree], parameters: Parameters
 ) -> tuple[Score, str]:
     """Returns the score of a sentence's parse, and the error if the words differ, otherwise ""."""
-    right, found = _Parse(gold, parameters), _Parse(test, parameters)
-    score = Score(right.length, sentences=1)
-    if not found.words:
+    gold_parse, test_parse = _Parse(gold, parameters), _Parse(test, parameters)
+    score = Score(gold_parse.length, sentences=1)
+    if not test_parse.words:
         return dataclasses.replace(score, skipped=1), ""
-    if len(right.words) != len(found.words):
-        in_gold, in_test = _misread_quotes(right, found)
-        right, found = _Parse(gold, parameters, in_gold), _Parse(test, parameters, in_test)
-    if right.words != found.words:
-        error = f"Length unmatch ({len(right.words)}|{len(found.words)})"
-        if len(right.words) == len(found.words):
-            pairs = zip(right.words, found.words, strict=True)
+    if len(gold_parse.words) != len(test_parse.words):
+        in_gold, in_test = _misread_quotes(gold_parse, test_parse)
+        gold_parse, test_parse = (
+            _Parse(gold, parameters, in_gold),
+            _Parse(test, parameters, in_test),
+        )
+    if gold_parse.words != test_parse.words:
+        error = f"Length unmatch ({len(gold_parse.words)}|{len(test_parse.words)})"
+        if len(gold_parse.words) == len(test_parse.words):
+            pairs = zip(gold_parse.words, test_parse.words, strict=True)
             error = "Words unmatch ({}|{})".format(*next(p for p in pairs if len(set(p)) > 1))
         return dataclasses.replace(score, errors=1), error
-    in_both = (Counter(right.brackets) & Counter(found.brackets)).total()
-    brackets = in_both, len(right.brackets), len(found.brackets)
-    return Score(right.length, 1, 0, 0, *brackets, complete=len(set(brackets)) == 1), ""
+    in_both = (Counter(gold_parse.brackets) & Counter(test_parse.brackets)).total()
+    brackets = in_both, len(gold_parse.brackets), len(test_parse.brackets)
+    return Score(gold_parse.length, 1, 0, 0, *brackets, complete=len(set(brackets)) == 1), ""
 
 
 def evalb(
@@ -278,7 +281,9 @@ class ParsingScore:
 
     def __str__(self) -> str:
         total, count = self.brackets, self.brackets.sentences
-        rows = [f"{row} {each.f1:.2f} ({each.sentences:,})" for row, each in self.by_length.items()]
+        rows = [
+            f"{row} {score.f1:.2f} ({score.sentences:,})" for row, score in self.by_length.items()
+        ]
         report = (
             f"F1 = {total.f1:.2f} (recall {total.recall:.2f}, precision {total.precision:.2f}; "
             f"evalb's COLLINS, punctuation as in the references, {count:,} sentences)\n"
@@ -333,7 +338,7 @@ def score_parses(
         tree, repairs_here = rebuilt(symbols_of(hypothesis), sentence, known, alignment)
         repairs += repairs_here
         repaired += bool(repairs_here)
-        gold_tags, tags = ([leaf.label for leaf in leaves(each)] for each in (gold, tree))
+        gold_tags, tags = ([leaf.label for leaf in leaves(parse)] for parse in (gold, tree))
         right_tags += sum(map(str.__eq__, gold_tags, tags))
         punctuation += any(
             (right in _PUNCTUATION) != (tag in _PUNCTUATION)

@@ -131,8 +131,8 @@ _ESCAPES = str.maketrans({"(": "-LRB-", ")": "-RRB-"})
 
 def symbols(tree: Tree) -> list[str]:
     """Returns a tree as symbols, its root left out if that is TOP."""
-    found = [_SPELLING[step].format(node.label) for step, node in walk(tree)]
-    return found[1:-1] if tree.label == ROOT and not tree.word else found
+    spelled = [_SPELLING[step].format(node.label) for step, node in walk(tree)]
+    return spelled[1:-1] if tree.label == ROOT and not tree.word else spelled
 
 
 def is_tag(symbol: str, known: Collection[str] = ()) -> bool:
@@ -191,7 +191,7 @@ def rebuilt(
     """
     builder, repairs = TreeBuilder(), Counter[str]()
     builder.open(ROOT)
-    kinds = [_kind(each) if not known or each in known else (None, "") for each in output]
+    kinds = [_kind(symbol) if not known or symbol in known else (None, "") for symbol in output]
     if alignment is None:
         tags = (number for number, (kind, _) in enumerate(kinds) if kind is Step.WORD)
         alignment = list(enumerate(tags))

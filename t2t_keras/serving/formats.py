@@ -4,8 +4,10 @@ import abc
 import tempfile
 from pathlib import Path
 
+from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
+from t2t_keras.hyperparameters import ModelConfig
 from t2t_keras.registry import EXPORT_FORMATS
 
 # Of the weights in a SavedModel.
@@ -22,6 +24,12 @@ class ExportFormat(abc.ABC):
 
     install: str = ""
     dtypes: tuple[str, ...] = ("float32",)
+
+    def check_model(self, config: ModelConfig) -> None:  # noqa: B027
+        """Raises `UserError` unless the format can represent such a Transformer."""
+
+    def check_decoding(self, config: DecodeConfig) -> None:  # noqa: B027
+        """Raises `UserError` for a decoding setting that the format lacks."""
 
     @abc.abstractmethod
     def write(self, translator: Translator, folder: Path, dtype: str) -> None:

@@ -464,7 +464,7 @@ def test_flags_that_trainings_do_not_take(configured, monkeypatch, own_registry)
     values = dict.fromkeys(own.split(), 1) | dict.fromkeys(switches.split(), True)
     for name, value in values.items():
         plan.config["trainer_flags"] = {name: value}
-        with refused("bad_flags", "trainer_flags:", f" --{name}."):
+        with refused("bad_flags", "trainer_flags:", f"--{name}"):
             check(plan)
 
 

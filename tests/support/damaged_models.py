@@ -22,10 +22,8 @@ import sentencepiece
 from t2t_keras import registry
 from t2t_keras.data.problem import make_problem
 from t2t_keras.errors import UserError
-from t2t_keras.interop.importers.files import read_yaml
-from t2t_keras.interop.importers.imported import make_run
-from t2t_keras.interop.importers.readers import read_model
-from t2t_keras.interop.importers.tensors import read_pytorch
+from t2t_keras.interop.importers.files import read_pytorch, read_yaml
+from t2t_keras.interop.importers.imported import make_run, read_model
 from t2t_keras.io.terminal import printable
 from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer
 from t2t_keras.training.run_config import RunConfig

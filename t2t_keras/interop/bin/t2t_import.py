@@ -8,7 +8,7 @@ t2t-import --from=opennmt_tf --model=run --vocabulary=data.yml ...
 
 from t2t_keras.bin.flags import command, define_common, required
 from t2t_keras.data.problem import make_problem
-from t2t_keras.interop.importers.readers import IMPORTERS
+from t2t_keras.interop.importers import IMPORTERS
 from t2t_keras.io.flags import Flags
 
 
@@ -28,8 +28,7 @@ def define_flags(flags: Flags) -> None:
 def run(flags: Flags) -> None:
     """Imports as the flags say."""
     required(flags, "from", "model", "output_dir", "problem")
-    from t2t_keras.interop.importers.imported import make_run
-    from t2t_keras.interop.importers.readers import read_model
+    from t2t_keras.interop.importers.imported import make_run, read_model
 
     problem = make_problem(flags.problem, flags.problem_config)
     imported = read_model(

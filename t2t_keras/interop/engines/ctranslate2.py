@@ -69,7 +69,7 @@ class CTranslate2Engine(Engine):
 
     def __init__(self, folder: Path, config: DecodeConfig, dtype: str, positions: int):
         check_settings(config)
-        if 0 < positions < (needed := positions_needed(config)):
+        if 0 < positions < (needed := config.max_positions):
             raise UserError(
                 f"{folder} has tables of {positions:,} positions, the settings need "
                 f"{needed:,}. Lower max_input_length, extra_length or max_length; or export "
@@ -88,7 +88,7 @@ class CTranslate2Engine(Engine):
                 inter_threads=self.batches_at_once,
                 intra_threads=max(usable_cores() // self.batches_at_once, 1),
             )
-            self._source_names, self._names = (_names(folder, each) for each in _SIDES)
+            self._source_names, self._names = (_names(folder, side) for side in _SIDES)
         except ModuleNotFoundError as error:
             raise UserError(
                 f"The engine ctranslate2 needs {error.name}, which is not installed: "
@@ -124,37 +124,46 @@ class CTranslate2Engine(Engine):
         """See `Engine`."""
         if self.config.returns_all:
             return self
-        found = copy.copy(self)
-        found.config = dataclasses.replace(self.config, return_beams=True)
-        return found
+        engine = copy.copy(self)
+        engine.config = dataclasses.replace(self.config, return_beams=True)
+        return engine
 
     def outputs(
         self, sources: Sequence[np.ndarray], prefixes: Sequence[np.ndarray], numbers: Sequence[int]
     ) -> list[list[Output]]:
         """See `Engine`."""
         longest = [self.config.longest_output(len(ids)) for ids in sources]
-        found = self._search(sources, prefixes, max(longest))
+        hypotheses = self._search(sources, prefixes, max(longest))
         for row, most in enumerate(longest):
             # A batch has one limit. Padding is not suppressed in it: that would add its
             # probability, however small, to that of all others.
             padding = self._names[PADDING_ID]
-            if any(len(each.tokens) >= most or padding in each.tokens for each in found[row]):
-                [found[row]] = self._search([sources[row]], [prefixes[row]], most, [[padding]])
+            if any(
+                len(hypothesis.tokens) >= most or padding in hypothesis.tokens
+                for hypothesis in hypotheses[row]
+            ):
+                [hypotheses[row]] = self._search([sources[row]], [prefixes[row]], most, [[padding]])
         if any(map(len, prefixes)) or self.config.min_length > 1:
-            self._complete(sources, found)  # Which is best, their whole probabilities tell.
+            self._complete(sources, hypotheses)  # Which is best, their whole probabilities tell.
         if not self.config.samples:
-            found = [sorted(row, key=self._score, reverse=True) for row in found]
-        found = [row[: self.config.num_hypotheses] for row in found]
-        self._complete(sources, found)
-        if not all(row and all(math.isfinite(each.log_prob) for each in row) for row in found):
+            hypotheses = [sorted(row, key=self._score, reverse=True) for row in hypotheses]
+        hypotheses = [row[: self.config.num_hypotheses] for row in hypotheses]
+        self._complete(sources, hypotheses)
+        if not all(
+            row and all(math.isfinite(hypothesis.log_prob) for hypothesis in row)
+            for row in hypotheses
+        ):
             raise UserError(
                 "No translation is possible: the model computes NaN. Its weights are damaged, or "
                 "its training diverged: export another checkpoint.",
                 code="not_finite",
             )
         return [
-            [Output([self._ids[name] for name in each.tokens], self._score(each)) for each in row]
-            for row in found
+            [
+                Output([self._ids[name] for name in hypothesis.tokens], self._score(hypothesis))
+                for hypothesis in row
+            ]
+            for row in hypotheses
         ]
 
     def _search(
@@ -177,7 +186,7 @@ class CTranslate2Engine(Engine):
             min_decoding_length=shortest - 1,
             **self._options,
         )
-        found: list[list[_Hypothesis]] = [[] for _ in sources]
+        hypotheses: list[list[_Hypothesis]] = [[] for _ in sources]
         for row, result in zip(rows, results, strict=True):
             for tokens, score in zip(result.hypotheses, result.scores, strict=True):
                 if score < _IMPOSSIBLE:
@@ -186,8 +195,10 @@ class CTranslate2Engine(Engine):
                 # It gives no token, and no end, for a source without pieces.
                 ended = bool(tokens) and tokens[-1] == self._names[EOS_ID]
                 whole = ended and not (begins[row] or suppressed or shortest > 1)
-                found[row].append(_Hypothesis(tokens[:-1] if ended else tokens, log_prob, whole))
-        return found
+                hypotheses[row].append(
+                    _Hypothesis(tokens[:-1] if ended else tokens, log_prob, whole)
+                )
+        return hypotheses
 
     def _score(self, hypothesis: _Hypothesis) -> float:
         return hypothesis.log_prob / length_penalty(1 + len(hypothesis.tokens), self.config.alpha)
@@ -198,8 +209,8 @@ class CTranslate2Engine(Engine):
         partial = [
             (row, rank)
             for row, hypotheses in enumerate(rows)
-            for rank, each in enumerate(hypotheses)
-            if not each.whole
+            for rank, hypothesis in enumerate(hypotheses)
+            if not hypothesis.whole
         ]
         scored = self._scored([(names[row], rows[row][rank].tokens) for row, rank in partial])
         for (row, rank), log_probs in zip(partial, scored, strict=True):
@@ -213,13 +224,13 @@ class CTranslate2Engine(Engine):
         """Returns log-probabilities of targets with their ends, given with their sources."""
         if not pairs:
             return []
-        found = self._translator.score_batch(
+        results = self._translator.score_batch(
             *zip(*pairs, strict=True),
             max_input_length=0,
             max_batch_size=self.config.batch_tokens,
             batch_type="tokens",
         )
-        return [np.asarray(each.log_probs, np.float32) for each in found]
+        return [np.asarray(result.log_probs, np.float32) for result in results]
 
     def log_probs(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
@@ -229,10 +240,10 @@ class CTranslate2Engine(Engine):
 
     def next_symbols(self, source: np.ndarray, prefix: np.ndarray, count: int) -> list[int]:
         """See `Engine`."""
-        ends = [[self._names[each]] for each in (PADDING_ID, EOS_ID)]
+        ends = [[self._names[symbol]] for symbol in (PADDING_ID, EOS_ID)]
         count = min(count, len(self._names) - len(ends))
         # The first step of a search: `return_alternatives` gives others than the likeliest.
-        [found] = self._translator.translate_batch(
+        [result] = self._translator.translate_batch(
             self._named_sources([source]),
             [[self._names[i] for i in prefix]],
             beam_size=count,
@@ -241,7 +252,7 @@ class CTranslate2Engine(Engine):
             max_input_length=0,
             max_decoding_length=len(prefix) + 1,
         )
-        return [self._ids[tokens[len(prefix)]] for tokens in found.hypotheses]
+        return [self._ids[tokens[len(prefix)]] for tokens in result.hypotheses]
 
     def cross_attention(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
@@ -251,15 +262,15 @@ class CTranslate2Engine(Engine):
 
         def attention(pairs: Sequence[tuple[list[str], list[str]]]) -> Iterator[np.ndarray]:
             # What it makes after the target, which it takes for a prefix, is left out.
-            found = self._translator.translate_batch(
+            results = self._translator.translate_batch(
                 *map(list, zip(*pairs, strict=True)),
                 beam_size=1,
                 return_attention=True,
                 max_input_length=0,
                 max_decoding_length=max(1, *(len(target) for _, target in pairs)),
             )
-            for (source, target), each in zip(pairs, found, strict=True):
-                rows = np.float32(each.attention[0][: len(target)])
+            for (source, target), result in zip(pairs, results, strict=True):
+                rows = np.float32(result.attention[0][: len(target)])
                 yield rows.reshape(len(target), len(source))
 
         return self._in_batches(attention, sources, targets)
@@ -283,8 +294,8 @@ class CTranslate2Engine(Engine):
 
         at_once = self.batches_at_once
         batches = shared_batches(dict(enumerate(lengths)), self.config, at_once)
-        for batch, found in parallel_batches(computed, batches, at_once):
-            yield from zip(batch, found, strict=True)
+        for batch, arrays in parallel_batches(computed, batches, at_once):
+            yield from zip(batch, arrays, strict=True)
 
     def check_attention(self) -> NoReturn:
         """Raises `UserError`: CTranslate2 has the attention of one layer only."""
@@ -325,11 +336,6 @@ def check_settings(config: DecodeConfig) -> None:
             f"without CTranslate2.",
             code="not_supported",
         )
-
-
-def positions_needed(config: DecodeConfig) -> int:
-    """Returns the most tokens that a source or an output may have, with the end."""
-    return max(config.max_input_length, config.longest_output(config.max_input_length))
 
 
 _SIDES = ("source", "target")

@@ -109,11 +109,11 @@ class CTranslate2Export(StoredModel):
         newest = checkpoint_paths(run)
         if newest and not _is_of(self.checkpoint, newest[-1]):
             known = self.checkpoint
-            made = Path(known["checkpoint"]).name if known else "another model"
+            exported = Path(known["checkpoint"]).name if known else "another model"
             raise UserError(
-                f"{self.version} was made of {made}, and is not of {newest[-1]}, the run's newest "
+                f"{self.version} is an export of {exported}, not of {newest[-1]}, the run's newest "
                 f"checkpoint. Use it as it is by --output_dir={self.version}, or remove it and "
-                f"make it again:{command_for_ctranslate2(run)}",
+                f"export again:{command_for_ctranslate2(run)}",
                 code="outdated_export",
             )
 

@@ -16,9 +16,9 @@ from t2t_keras.decoding.keras_engine import alignment_layer
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams, ModelConfig
-from t2t_keras.interop.engines.ctranslate2 import check_settings, positions_needed
+from t2t_keras.interop.engines.ctranslate2 import check_settings
 from t2t_keras.interop.engines.ctranslate2_export import RECORD_FILE
-from t2t_keras.interop.exporters.supports import check_config, supported_model
+from t2t_keras.interop.exporters.exported import check_config, supported_model
 from t2t_keras.io.files import write_json
 from t2t_keras.layers.embedding import sinusoids
 from t2t_keras.models.transformer import Transformer
@@ -53,7 +53,7 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
     check_settings(translator.config)
     model = supported_model(translator, "ctranslate2")
     check_model_config(model.config)
-    positions, tokenizer = positions_needed(translator.config), translator.tokenizer
+    positions, tokenizer = translator.config.max_positions, translator.tokenizer
     names = unique_pieces(tokenizer.source), unique_pieces(tokenizer)
     write_model(model, names, folder, dtype, positions)
     tokenizer.save(folder)
@@ -153,8 +153,8 @@ def _round(spec: specs.TransformerSpec, dtype: str) -> None:
         return
     for name, variable in spec.variables().items():
         # Names of others with the same values are strings.
-        kept = isinstance(variable, str) or variable.is_scalar() or name.endswith("_scale")
-        if not kept and variable.dtype == "float32":
+        is_exact = isinstance(variable, str) or variable.is_scalar() or name.endswith("_scale")
+        if not is_exact and variable.dtype == "float32":
             variable.array = variable.array.astype(tf.bfloat16.as_numpy_dtype)
 
 
@@ -175,7 +175,7 @@ def _table(layer: Any, config: ModelConfig, positions: int) -> np.ndarray:
 def _set_attention(spec: Any, layer: Any, residual: Any, fused: int) -> None:
     """Sets an attention; of query, key and value it has the last `fused` in one product."""
     projections = [layer.query_projection, layer.key_projection, layer.value_projection]
-    groups = [*([each] for each in projections[:-fused]), projections[-fused:]]
+    groups = [*([projection] for projection in projections[:-fused]), projections[-fused:]]
     for linear, group in zip(spec.linear, [*groups, [layer.output_projection]], strict=True):
         _set_linear(linear, group)
     _set_norm(spec.layer_norm, residual.norm)
@@ -188,9 +188,9 @@ def _set_feed_forward(spec: Any, layer: Any, residual: Any) -> None:
 
 
 def _set_linear(spec: Any, layers: Sequence) -> None:
-    spec.weight = np.concatenate([_array(each.kernel).T for each in layers])
+    spec.weight = np.concatenate([_array(layer.kernel).T for layer in layers])
     if layers[0].use_bias:
-        spec.bias = np.concatenate([_array(each.bias) for each in layers])
+        spec.bias = np.concatenate([_array(layer.bias) for layer in layers])
 
 
 def _set_norm(spec: Any, layer: Any) -> None:
@@ -221,10 +221,12 @@ def _write_record(translator: Translator, folder: Path, dtype: str, positions: i
     if record is None:
         fields = dataclasses.fields(HParams)
         shape = {
-            each.name: getattr(config, each.name) for each in fields if hasattr(config, each.name)
+            field.name: getattr(config, field.name)
+            for field in fields
+            if hasattr(config, field.name)
         }
         record = RunConfig(problem, HParams(**shape), tokenizer=translator.tokenizer)
     decoding = dataclasses.asdict(translator.config)
-    own = dict(dtype=dtype, positions=positions, decoding=decoding)
-    content = {**record.content(), **own, "checkpoint": translator.checkpoint}
+    export = dict(dtype=dtype, positions=positions, decoding=decoding)
+    content = {**record.content(), **export, "checkpoint": translator.checkpoint}
     write_json(folder / RECORD_FILE, content)

@@ -4,33 +4,46 @@ import importlib
 from pathlib import Path
 from typing import ClassVar
 
+from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
+from t2t_keras.hyperparameters import ModelConfig
 from t2t_keras.serving.formats import ExportFormat
 
 
 class _Format(ExportFormat):
-    """A format that a module of this package writes."""
+    """A format that the function `write` of a module writes."""
 
     module: ClassVar[str]
 
     def write(self, translator: Translator, folder: Path, dtype: str) -> None:
         """See `ExportFormat`."""
-        module = importlib.import_module(f"t2t_keras.interop.exporters.{self.module}")
-        module.write(translator, folder, dtype)
+        importlib.import_module(self.module).write(translator, folder, dtype)
 
 
 class CTranslate2(_Format):
     """CTranslate2, a fast engine for CPUs and GPUs."""
 
-    module = "ctranslate2"
+    module = "t2t_keras.interop.exporters.ctranslate2"
     install = "t2t-keras[ctranslate2]"
     dtypes = ("float32", "bfloat16", "float16", "int8", "int8_float32", "int8_bfloat16")
+
+    def check_model(self, config: ModelConfig) -> None:
+        """See `ExportFormat`."""
+        from t2t_keras.interop.exporters.ctranslate2 import check_model_config
+
+        check_model_config(config)
+
+    def check_decoding(self, config: DecodeConfig) -> None:
+        """See `ExportFormat`."""
+        from t2t_keras.interop.engines.ctranslate2 import check_settings
+
+        check_settings(config)
 
 
 class KerasHub(_Format):
     """A preset of KerasHub."""
 
-    module = "keras_hub"
+    module = "t2t_keras.interop.keras_hub"
     install = "t2t-keras[keras-hub]"
     dtypes = ("float32", "bfloat16", "int8")
 
@@ -38,7 +51,7 @@ class KerasHub(_Format):
 class LiteRT(_Format):
     """LiteRT, for phones and browsers: greedy search."""
 
-    module = "litert"
+    module = "t2t_keras.interop.exporters.litert"
     install = "t2t-keras[litert]"
     dtypes = ("float32", "float16", "int8")
 
@@ -46,6 +59,6 @@ class LiteRT(_Format):
 class Onnx(_Format):
     """ONNX: greedy search."""
 
-    module = "onnx"
+    module = "t2t_keras.interop.exporters.onnx"
     install = "t2t-keras[onnx]"
     dtypes = ("float32", "int8")

@@ -21,8 +21,11 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime import quantization
 
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.interop.exporters.greedy import greedy_model, longest_output, write_files_beside
-from t2t_keras.interop.exporters.supports import check_config
+from t2t_keras.interop.exporters.exported import (
+    check_config,
+    greedy_model,
+    write_files_beside,
+)
 from t2t_keras.layers.attention import MultiHeadAttention
 from t2t_keras.layers.embedding import sinusoids
 from t2t_keras.models.transformer import Transformer
@@ -65,19 +68,22 @@ def onnx_model(translator: Translator) -> onnx.ModelProto:
     """
     model, config = greedy_model(translator, "onnx"), translator.config
     check_config(model.config, "onnx", _ALLOWED)
+    longest = config.longest_output(config.max_input_length)
     g = _Layers(model, config.max_input_length)
     ids = g.checked("ids", model.source_embedding.vocab_size)
     real = g("Greater", ids, PADDING_ID)
     lengths = g("ReduceSum", g("Cast", real, to=_INT), [1], keepdims=1)
-    last = g("Min", g("Add", lengths, config.extra_length - 1), longest_output(translator) - 1)
+    last = g("Min", g("Add", lengths, config.extra_length - 1), longest - 1)
     # A row of EOS alone, or of padding, is a blank sentence and ends at once.
     words = g("ReduceSum", g("Cast", g("Greater", ids, EOS_ID), to=_INT), [1], keepdims=1)
     last = g("Mul", last, g("Min", words, 1))
 
     memory, hidden = g.encode(ids, real)
     attentions = [layer.memory_attention for layer in model.decoder]
-    memories = [(g.keys(each, memory), g.values(each, memory)) for each in attentions]
-    step = _Layers(model, longest_output(translator), outer=g)
+    memories = [
+        (g.keys(attention, memory), g.values(attention, memory)) for attention in attentions
+    ]
+    step = _Layers(model, longest, outer=g)
     body = _step(step, memories, hidden, last, config.min_length)
 
     batch, (d_k, d_v) = g("Shape", ids, end=1), model.config.head_widths()
@@ -122,27 +128,31 @@ def _step(
     if model.config.embedding_norm:
         x = g.norm(model.target_norm, x)
     for number, (layer, memory) in enumerate(zip(model.decoder, memories, strict=True)):
-        own, cross = layer.self_attention, layer.memory_attention
+        self_attention, memory_attention = layer.self_attention, layer.memory_attention
         past = f"keys_{number}", f"values_{number}"
         caches += past
 
         def look_back(
-            read: str, own: MultiHeadAttention = own, past: tuple[str, str] = past
+            read: str,
+            self_attention: MultiHeadAttention = self_attention,
+            past: tuple[str, str] = past,
         ) -> str:
-            new = g.keys(own, read), g.values(own, read)
-            for cache, each, axis in zip(past, new, (3, 2), strict=True):
-                seen = g("Concat", cache, each, axis=axis)
+            new = g.keys(self_attention, read), g.values(self_attention, read)
+            for cache, latest, axis in zip(past, new, (3, 2), strict=True):
+                seen = g("Concat", cache, latest, axis=axis)
                 if radius := model.config.self_attention_radius:
                     seen = g("Slice", seen, [-radius - 1], [_NO_END], [axis])
                 written.append(seen)
             keys, values = written[-2:]
-            return g.attention(own, read, keys, values)
+            return g.attention(self_attention, read, keys, values)
 
         def look_at_memory(
-            read: str, cross: MultiHeadAttention = cross, memory: tuple[str, str] = memory
+            read: str,
+            memory_attention: MultiHeadAttention = memory_attention,
+            memory: tuple[str, str] = memory,
         ) -> str:
             keys, values = memory
-            return g.attention(cross, read, keys, values, hidden)
+            return g.attention(memory_attention, read, keys, values, hidden)
 
         x = g.residual(layer.residual_1, x, look_back)
         x = g.residual(layer.residual_2, x, look_at_memory)
@@ -152,12 +162,12 @@ def _step(
     best = g("Where", g("GreaterOrEqual", "index", last), EOS_ID, best)
     chosen = g("Where", "live", best, PADDING_ID)
     live = g("And", "live", g("Not", g("Equal", chosen, EOS_ID)))
-    some = g("ReduceMax", g("Cast", live, to=TensorProto.INT32), keepdims=0)
-    some = g("Cast", some, to=_BOOL)
+    any_live = g("ReduceMax", g("Cast", live, to=TensorProto.INT32), keepdims=0)
+    any_live = g("Cast", any_live, to=_BOOL)
     embedded = g.embedded(model.embedding, chosen)
     kinds = [_BOOL, TensorProto.FLOAT, _BOOL, *[TensorProto.FLOAT] * len(caches)]
     names = zip(["going_on", "embedded", "live", *caches], kinds, strict=True)
-    results = zip([some, embedded, live, *written, chosen], [*kinds, _INT], strict=True)
+    results = zip([any_live, embedded, live, *written, chosen], [*kinds, _INT], strict=True)
     value = functools.partial(helper.make_tensor_value_info, shape=None)
     return helper.make_graph(
         g.nodes,
@@ -192,7 +202,7 @@ class _Layers:
 
     def __call__(self, operator: str, *inputs: Any, output: str = "", **attributes: Any) -> str:
         output = output or f"{operator}_{next(self._numbers)}"
-        names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
+        names = [value if isinstance(value, str) else self.constant(value) for value in inputs]
         self.nodes.append(helper.make_node(operator, names, [output], **attributes))
         return output
 
@@ -237,8 +247,10 @@ class _Layers:
             near = self("Where", self("LessOrEqual", ahead, radius), hidden, _HIDDEN)
         for layer in model.encoder:
 
-            def attend(read: str, own: MultiHeadAttention = layer.self_attention) -> str:
-                return self.attention(own, read, self.keys(own, read), self.values(own, read), near)
+            def attend(read: str, attention: MultiHeadAttention = layer.self_attention) -> str:
+                return self.attention(
+                    attention, read, self.keys(attention, read), self.values(attention, read), near
+                )
 
             transform = functools.partial(self.feed_forward, layer.feed_forward)
             x = self.residual(layer.residual_1, x, attend)

@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 
 from t2t_keras.errors import UserError, brief
-from t2t_keras.interop.importers.files import read_text
+from t2t_keras.interop.importers.files import named_tensors, read_pytorch, read_text
 from t2t_keras.interop.importers.imported import Imported, Settings
 from t2t_keras.interop.importers.pickles import plain
-from t2t_keras.interop.importers.tensors import named_tensors, read_pytorch
-from t2t_keras.interop.importers.vocabularies import listed_pieces, named_files
-from t2t_keras.interop.importers.weights import check_size, embedding_weights, pytorch_names
+from t2t_keras.interop.importers.weights import (
+    check_size,
+    embedding_weights,
+    listed_pieces,
+    named_files,
+    pytorch_names,
+)
 
 # fairseq's ids: its dictionaries begin behind them.
 _BEGIN, _PADDING, _END, _UNKNOWN, _FIRST = range(5)
@@ -98,7 +102,7 @@ def read_fairseq(
     projection = weights.pop("decoder.output_projection.weight", target)
     projection = weights.pop("decoder.embed_out", projection)  # Its name before 2020.
     all_shared = bool(values.get("share_all_embeddings"))
-    hparams["share_embeddings"], found = embedding_weights(
+    hparams["share_embeddings"], our_weights = embedding_weights(
         _in_our_order(source),
         _in_our_order(target),
         _in_our_order(projection),
@@ -106,15 +110,17 @@ def read_fairseq(
         tied=all_shared or bool(values.get("share_decoder_input_output_embed")),
     )
     others = {name: weight for name, weight in weights.items() if not _IGNORED.fullmatch(name)}
-    found |= _NAMES.weights(_with_new_names(others), path)
-    positions = {n: table for n, table in found.items() if n.endswith("_positions/table")}
+    our_weights |= _NAMES.weights(_with_new_names(others), path)
+    positions = {n: table for n, table in our_weights.items() if n.endswith("_positions/table")}
     if positions:
         # One table may be shorter: what lies behind its last row cannot have been trained.
         rows = hparams["max_positions"] = max(map(len, positions.values()))
         for name, table in positions.items():
-            found[name] = np.pad(table, [(0, rows - len(table)), (0, 0)], "edge")
+            our_weights[name] = np.pad(table, [(0, rows - len(table)), (0, 0)], "edge")
     origin = " and ".join(sorted({str(file) for file in files}))
-    return Imported(hparams, found, listed_pieces(pieces[0], pieces[1], models, origin), steps)
+    return Imported(
+        hparams, our_weights, listed_pieces(pieces[0], pieces[1], models, origin), steps
+    )
 
 
 def hyperparameters(settings: Settings) -> dict[str, Any]:
@@ -153,8 +159,8 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
     positions = {"sinusoids": "tensor2tensor"}
     if settings.get("encoder_learned_pos"):
         positions = {"positions": "learned"}
-    found = {ours: settings.needed(theirs) for ours, theirs in sizes.items()} | positions
-    return found | {
+    hparams = {ours: settings.needed(name) for ours, name in sizes.items()} | positions
+    return hparams | {
         "dropout": settings.get("dropout", 0.1),
         "attention_dropout": settings.get("attention_dropout", 0.0),
         "relu_dropout": settings.get("activation_dropout") or settings.get("relu_dropout") or 0.0,
@@ -170,12 +176,12 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _dictionary_files(given: Sequence[Path], languages: tuple[str, str]) -> tuple[Path, Path]:
+def _dictionary_files(paths: Sequence[Path], languages: tuple[str, str]) -> tuple[Path, Path]:
     """Returns those of source and target."""
-    if given[0].is_dir():
-        source, target = (given[0] / f"dict.{language}.txt" for language in languages)
+    if paths[0].is_dir():
+        source, target = (paths[0] / f"dict.{language}.txt" for language in languages)
         return source, target
-    return given[0], given[-1]
+    return paths[0], paths[-1]
 
 
 def _pieces(path: Path) -> list[str]:

@@ -1,6 +1,7 @@
-"""What an importer finds in another toolkit's model, and the run that is made of it."""
+"""Reading another toolkit's model, and the run that is made of it."""
 
 import dataclasses
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,59 @@ import numpy as np
 from t2t_keras import registry
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError, brief
+from t2t_keras.interop.importers import IMPORTERS
 from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
 from t2t_keras.training.checkpoints import assign_weights, write_run
 from t2t_keras.training.run_config import RunConfig
+
+_DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+
+
+def read_model(
+    toolkit: str,
+    model: str | Path,
+    languages: tuple[str, str],
+    vocabulary: str | Path = "",
+    target_space: int | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> "Imported":
+    """Reads the model of a toolkit; see the reader of each for what it needs.
+
+    Args:
+      toolkit: a registered importer, such as "tensor2tensor".
+      model: its folder or checkpoint.
+      languages: of source and target.
+      vocabulary: a file, or several with a comma between, as the reader says; "" = those beside
+        the model.
+      target_space: see `read_tensor2tensor`.
+      changes: hyperparameters that replace what was found, or that the files do not tell.
+
+    Raises:
+      UserError: a file is missing or damaged, the model cannot be represented, or something is
+        given that its reader does not take.
+    """
+    read = IMPORTERS[toolkit]
+    taken = inspect.signature(read).parameters
+    for name, value in {"vocabulary": vocabulary, "target_space": target_space}.items():
+        if name not in taken and value not in ("", None):
+            raise UserError(
+                f"{toolkit} takes no {name}, and {value} would have no effect. Leave it out.",
+                code="bad_flags",
+            )
+    options = dict(
+        languages=languages, vocabulary=vocabulary, target_space=target_space, changes=changes
+    )
+    try:
+        imported = read(model, **{name: options[name] for name in options if name in taken})
+    except _DAMAGE as error:
+        # Shapes and values that no toolkit writes fail anywhere.
+        reason = f"{type(error).__name__}: {brief(error)}"
+        raise UserError(
+            f"{model} is not as {toolkit} writes it ({reason}). Copy the model again, or save it "
+            f"again with {toolkit}.",
+            code="damaged_model",
+        ) from error
+    return dataclasses.replace(imported, hparams={**imported.hparams, **(changes or {})})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,14 +105,14 @@ def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origi
     model = config.make_model(loaded=True)
     assign_weights(model, imported.weights, origin)
     weights = {name: array.astype(np.float32) for name, array in imported.weights.items()}
-    made = write_run("t2t-import", config, output_dir, weights, imported.steps)
-    print(f"{made} has the {model.count_params():,} weights of {origin}.")
+    checkpoint = write_run("t2t-import", config, output_dir, weights, imported.steps)
+    print(f"{checkpoint} has the {model.count_params():,} weights of {origin}.")
     print(
         f"To train it further, make data with --problem_config="
         f"{same_vocabulary(output_dir, imported.tokenizer)}, then train with "
         f"--warm_start_from={output_dir} --hparams_set=auto"
     )
-    return made
+    return checkpoint
 
 
 def _check_depths(weights: Mapping[str, np.ndarray], depths: tuple[int, int], origin: str) -> None:

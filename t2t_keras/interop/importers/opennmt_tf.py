@@ -12,13 +12,18 @@ from t2t_keras.errors import UserError, brief
 from t2t_keras.interop.importers.files import (
     named_beside,
     read_file,
+    read_tensorflow,
     read_text,
     read_yaml,
 )
 from t2t_keras.interop.importers.imported import Imported
-from t2t_keras.interop.importers.tensors import read_tensorflow
-from t2t_keras.interop.importers.vocabularies import listed_pieces, named_files
-from t2t_keras.interop.importers.weights import WeightNames, check_size, embedding_weights
+from t2t_keras.interop.importers.weights import (
+    WeightNames,
+    check_size,
+    embedding_weights,
+    listed_pieces,
+    named_files,
+)
 
 # OpenNMT-tf's ids; the unknown id is behind all words of the vocabulary.
 _PADDING, _BEGIN, _END, _FIRST = range(4)
@@ -100,27 +105,27 @@ def read_opennmt_tf(
     places = [folder / "model_description.py" for folder in prefix.parents[:2]]
     described = _described(next(filter(Path.exists, places), places[0]), changes or {})
     hparams = _FIXED | described | data | dict(changes or {})
-    found = _embeddings(weights, names, files, pieces, hparams)
+    our_weights = _embeddings(weights, names, files, pieces, hparams)
     hparams["pre_norm"] = "model/encoder/layer_norm/gamma" in weights
     hparams["attention_bias"] = any(name.endswith("/linear_keys/bias") for name in weights)
     for side, stack in (("source", "encoder"), ("target", "decoder")):
         table = weights.pop(names.get(f"model/{stack}/position_encoder/embedding", ""), None)
         if table is not None:
             hparams |= {"positions": "learned", "max_positions": len(table)}
-            found[f"{side}_positions/table"] = table
+            our_weights[f"{side}_positions/table"] = table
         elif f"model/{stack}/position_encoder" not in names:
             hparams["positions"] = "none"
             hparams.pop("first_position", None)
     if "positions" in hparams:
         hparams.pop("sinusoids", None)
-    found |= _NAMES.weights(weights, path)
+    our_weights |= _NAMES.weights(weights, path)
     for side in ("encoder", "decoder"):
-        layers = {name.split("/")[0] for name in found if name.startswith(f"{side}_")}
+        layers = {name.split("/")[0] for name in our_weights if name.startswith(f"{side}_")}
         hparams[f"num_{side}_layers"] = len(layers - {f"{side}_norm"})
-    hparams["d_ff"] = len(found.get("encoder_0/feed_forward/outer/kernel", ()))
+    hparams["d_ff"] = len(our_weights.get("encoder_0/feed_forward/outer/kernel", ()))
     steps = re.search(r"-(\d+)$", prefix.name)
     tokenizer = listed_pieces(pieces[0], pieces[1], models, f"{files[0]} and {files[1]}")
-    return Imported(hparams, found, tokenizer, int(steps[1]) if steps else 0)
+    return Imported(hparams, our_weights, tokenizer, int(steps[1]) if steps else 0)
 
 
 def _read_checkpoint(path: Path) -> tuple[Path, tuple[dict[str, np.ndarray], dict[str, str]]]:
@@ -154,7 +159,9 @@ def _stored_names(graph: Any) -> dict[str, str]:
         for child in graph.nodes[node].children:
             name = f"{path}/{child.local_name}".removeprefix("/")
             if name.startswith("model") and name.count("/") < 4:
-                stored = [each.checkpoint_key for each in graph.nodes[child.node_id].attributes]
+                stored = [
+                    attribute.checkpoint_key for attribute in graph.nodes[child.node_id].attributes
+                ]
                 names[name] = "".join(stored[:1]).removesuffix(_VALUE)
                 left.append((child.node_id, name))
     return names
@@ -162,7 +169,7 @@ def _stored_names(graph: Any) -> dict[str, str]:
 
 def _described(path: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what the description of a model says, which is parsed and not run."""
-    said: list[dict[str, Any]] = []
+    descriptions: list[dict[str, Any]] = []
     if path.exists():
         try:
             tree = ast.parse(read_file(path, most=_MOST_PROGRAM))
@@ -171,15 +178,15 @@ def _described(path: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
                 f"{path} is not a description of a model ({brief(error)}).",
                 code="bad_configuration",
             ) from error
-        said = [_DEFAULTS | _CATALOG[name] | _arguments(call) for name, call in _made(tree)]
-    found: dict[str, Any] = {"num_heads": None}
-    for name in sorted(set().union(*said)):
-        values = {each.get(name) for each in said}
+        descriptions = [_DEFAULTS | _CATALOG[name] | _arguments(call) for name, call in _made(tree)]
+    settings: dict[str, Any] = {"num_heads": None}
+    for name in sorted(set().union(*descriptions)):
+        values = {description.get(name) for description in descriptions}
         # Which of several models it is, is not known.
-        found[name] = values.pop() if len(values) == 1 else None
-    if "ffn_dropout" in found:
-        found["relu_dropout"] = found.pop("ffn_dropout")
-    missing = [name for name, value in found.items() if value is None and name not in changes]
+        settings[name] = values.pop() if len(values) == 1 else None
+    if "ffn_dropout" in settings:
+        settings["relu_dropout"] = settings.pop("ffn_dropout")
+    missing = [name for name, value in settings.items() if value is None and name not in changes]
     if missing:
         raise UserError(
             f"The checkpoint does not say what {' and '.join(missing)} of the model is, and {path} "
@@ -187,7 +194,7 @@ def _described(path: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
             f'--hparams="num_heads=8,activation=relu".',
             code="missing_setting",
         )
-    return found
+    return settings
 
 
 def _made(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
@@ -215,17 +222,17 @@ def _last_name(node: ast.AST) -> str:
 
 def _arguments(call: ast.Call) -> dict[str, Any]:
     """Returns the arguments in a call that the weights do not tell; None = no plain value."""
-    found: dict[str, Any] = dict.fromkeys(_DEFAULTS) if call.args else {}
+    arguments: dict[str, Any] = dict.fromkeys(_DEFAULTS) if call.args else {}
     for argument in call.keywords:
         if argument.arg is None:
-            found |= dict.fromkeys(_DEFAULTS)
+            arguments |= dict.fromkeys(_DEFAULTS)
         elif argument.arg == "ffn_activation":
             name = ".".join(ast.unparse(argument.value).split(".")[-2:])
-            found["activation"] = _ACTIVATIONS.get(name)
+            arguments["activation"] = _ACTIVATIONS.get(name)
         elif argument.arg in _DEFAULTS:
             value = argument.value
-            found[argument.arg] = value.value if isinstance(value, ast.Constant) else None
-    return found
+            arguments[argument.arg] = value.value if isinstance(value, ast.Constant) else None
+    return arguments
 
 
 def _data(vocabulary: str | Path, folder: Path) -> tuple[list[Path], list[Path], dict[str, bool]]:
@@ -260,8 +267,8 @@ def _configured(path: Path, folder: Path) -> tuple[list[Path], list[Path], dict[
         _settings(data.get(name), f"{path}: {name}", folders) for name in names
     )
     models = [
-        _segmenting_model(each, f"{path}: {name}", folders)
-        for name, each in zip(names, tokenizations, strict=False)
+        _segmenting_model(tokenization, f"{path}: {name}", folders)
+        for name, tokenization in zip(names, tokenizations, strict=False)
     ]
     if models.count(None) == 1:
         raise UserError(
@@ -346,7 +353,7 @@ def _embeddings(
     bias = weights.pop(_BIAS, None)
     hparams |= {"d_model": source.shape[1], "softmax_bias": bias is not None}
     tied = stored[1] == stored[2]
-    hparams["share_embeddings"], found = embedding_weights(
+    hparams["share_embeddings"], our_weights = embedding_weights(
         _in_our_order(source),
         _in_our_order(target),
         _in_our_order(target if tied else projection.T),
@@ -354,7 +361,7 @@ def _embeddings(
         same_inputs=stored[0] == stored[1],
         tied=tied,
     )
-    return found
+    return our_weights
 
 
 def _in_our_order(rows: np.ndarray) -> np.ndarray:

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from t2t_keras.errors import UserError
-from t2t_keras.interop.importers.files import read_file
+from t2t_keras.interop.importers.files import read_file, read_tensorflow
 from t2t_keras.interop.importers.imported import Imported, Settings
-from t2t_keras.interop.importers.tensors import read_tensorflow
 from t2t_keras.interop.importers.weights import WeightNames, embedding_weights
-from t2t_keras.interop.tokenizers.subwords import SubwordTokenizer
+from t2t_keras.interop.tokenizers import SubwordTokenizer
 from t2t_keras.io.files import read_json
 from t2t_keras.text.tokenizer import Tokenizer
 
@@ -63,7 +62,7 @@ def read_tensor2tensor(
     folder = prefix.parent
     path = folder / "hparams.json"
     hparams = hyperparameters(Settings(read_json(path, "tensor2tensor wrote it there."), str(path)))
-    found, others, spaces = {}, {}, None
+    our_weights, others, spaces = {}, {}, None
     shards: dict[tuple[str, str], dict[int, np.ndarray]] = {}
     for name, value in weights.items():
         short = name.removeprefix(_MODEL).removeprefix("body/")
@@ -72,35 +71,35 @@ def read_tensor2tensor(
         elif short == _SPACES:
             spaces = value
         elif match := _POSITIONS.fullmatch(short):
-            found[f"{_SIDES[match[1]]}_positions/table"] = value
+            our_weights[f"{_SIDES[match[1]]}_positions/table"] = value
             hparams["max_positions"] = len(value)
         else:
             others[short] = value
-    found |= _NAMES.weights(others, model)
-    given = [Path(name) for name in str(vocabulary).split(",") if name]
-    tables = _tables(shards, given, model)
-    found |= _embeddings(tables, hparams, model)
+    our_weights |= _NAMES.weights(others, model)
+    files = [Path(name) for name in str(vocabulary).split(",") if name]
+    tables = _tables(shards, files, model)
+    our_weights |= _embeddings(tables, hparams, model)
     if spaces is not None:
         hparams["source_bias"] = True
-        found["source_bias"] = spaces[_space(target_space, trained, len(spaces), model)]
+        our_weights["source_bias"] = spaces[_space(target_space, trained, len(spaces), model)]
     source, target = (tables[side if side in tables else "shared"] for side in _KINDS)
-    tokenizer = _vocabulary(folder, given, len(source), len(target))
-    return Imported(hparams, found, tokenizer, steps)
+    tokenizer = _vocabulary(folder, files, len(source), len(target))
+    return Imported(hparams, our_weights, tokenizer, steps)
 
 
-def _space(given: int | None, trained: Sequence[int], count: int, model: str | Path) -> int:
+def _space(requested: int | None, trained: Sequence[int], count: int, model: str | Path) -> int:
     """Returns the number of the embedding that is added to the source."""
-    if given is None and len(trained) == 1:
+    if requested is None and len(trained) == 1:
         print(f"{model} was trained to write what has tensor2tensor's SpaceID {trained[0]}.")
         return trained[0]
-    if given is None or not 0 <= given < count:
+    if requested is None or not 0 <= requested < count:
         raise UserError(
             f"{model} adds an embedding of what it writes. Give tensor2tensor's SpaceID of it as "
-            f"--target_space, 0 to {count - 1}; got {given}. For translation it is 0 since "
+            f"--target_space, 0 to {count - 1}; got {requested}. For translation it is 0 since "
             f"tensor2tensor 1.5.2, and was that of the target's language before, as 8 of German.",
             code="bad_value",
         )
-    return given
+    return requested
 
 
 def hyperparameters(settings: Settings) -> dict[str, Any]:
@@ -143,14 +142,14 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
     if settings.get("learning_rate_schedule", "legacy") != "legacy":
         # Versions before that of `learning_rate_constant` have schedules too.
         learning_rate = settings.get("learning_rate_constant", learning_rate)
-    found = {
-        ours: settings.get(theirs)
-        for theirs, ours in _HPARAMS.items()
-        if settings.get(theirs) is not None
+    hparams = {
+        ours: settings.get(name)
+        for name, ours in _HPARAMS.items()
+        if settings.get(name) is not None
     }
     if position == "timing":
-        found["sinusoids"] = "tensor2tensor"
-    return found | {
+        hparams["sinusoids"] = "tensor2tensor"
+    return hparams | {
         "d_k": (settings.get("attention_key_channels") or 0) // heads,
         "d_v": (settings.get("attention_value_channels") or 0) // heads,
         "pre_norm": _PRE_NORM[sequences],
@@ -187,7 +186,7 @@ def _tables(
     vocabularies: Sequence[Path],
     model: str | Path,
 ) -> dict[str, np.ndarray]:
-    """Returns the tables by kind; two that are shared, of two vocabularies, are those of sides."""
+    """Returns the tables by kind; two shared ones, of two vocabularies, are source and target."""
     tables: dict[str, dict[str, np.ndarray]] = {}
     for (scope, kind), parts in shards.items():
         table = np.concatenate([parts[i] for i in sorted(parts)])
@@ -195,23 +194,23 @@ def _tables(
     shared = tables.get("shared", {})
     if len(shared) == 2:
         sizes = sorted(len(table) for table in shared.values())
-        given = [_load(file).vocab_size for file in vocabularies]
-        if sorted(given) != sizes:
+        vocab_sizes = [_load(file).vocab_size for file in vocabularies]
+        if sorted(vocab_sizes) != sizes:
             raise UserError(
                 f"{model} has two vocabularies, of {sizes[0]:,} and {sizes[1]:,} subwords. Give "
                 f"those of source and target as --vocabulary=SOURCE,TARGET; got "
-                f"{' and '.join(f'{size:,}' for size in given) or 'none'}.",
+                f"{' and '.join(f'{size:,}' for size in vocab_sizes) or 'none'}.",
                 code="other_vocabulary",
             )
         del tables["shared"]
-        for kind, size in zip(_KINDS, given, strict=True):
-            tables[kind] = {scope: each for scope, each in shared.items() if len(each) == size}
-    if several := [kind for kind, each in tables.items() if len(each) > 1]:
+        for kind, size in zip(_KINDS, vocab_sizes, strict=True):
+            tables[kind] = {scope: table for scope, table in shared.items() if len(table) == size}
+    if several := [kind for kind, scopes in tables.items() if len(scopes) > 1]:
         raise UserError(
             f"{model} has {len(tables[several[0]])} tables {several[0]}: expected one.",
             code="not_supported",
         )
-    return {kind: table for kind, each in tables.items() for table in each.values()}
+    return {kind: table for kind, scopes in tables.items() for table in scopes.values()}
 
 
 def _embeddings(

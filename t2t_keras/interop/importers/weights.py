@@ -1,14 +1,19 @@
-"""Weights of other toolkits by our names, and embeddings in the order of our ids."""
+"""Another toolkit's weights and vocabularies under our names and ids."""
 
 import dataclasses
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from t2t_keras.errors import UserError, brief
+from t2t_keras.interop.importers.files import read_file
+from t2t_keras.interop.tokenizers import BEYOND, LookedUpPieces, WordTokenizer
+from t2t_keras.special_ids import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID
+from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer, parsed_model
 
 # The logit of what is never written: its probability is 0 in float32, and label smoothing, which
 # takes the mean of all logits, still works.
@@ -52,9 +57,9 @@ class IdOrder:
 
     def bias(self, bias: np.ndarray) -> np.ndarray:
         """Returns the bias of logits, likewise; padding and the start are never written."""
-        found = self.rows(bias)
-        found[[0, *[-1] * self.start]] = NEVER
-        return found
+        reordered = self.rows(bias)
+        reordered[[0, *[-1] * self.start]] = NEVER
+        return reordered
 
 
 def pieces_by_id(ids: Mapping[str, int], origin: str) -> list[str]:
@@ -249,3 +254,132 @@ def pytorch_names(side: str, others: Mapping[str, str]) -> WeightNames:
         norm=("weight", "bias"),
         outputs_first=True,
     )
+
+
+def named_files(vocabulary: str | Path) -> tuple[list[Path], list[Path]]:
+    """Returns the SentencePiece models, and the others, of files with a comma between."""
+    return by_kind([Path(file.strip()) for file in str(vocabulary).split(",") if file.strip()])
+
+
+def by_kind(files: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """Returns the SentencePiece models among files, and the others."""
+    models = [file for file in files if file.suffix in (".model", ".spm")]
+    return models, [file for file in files if file not in models]
+
+
+def listed_pieces(
+    source: Sequence[str], target: Sequence[str], models: Sequence[Path], origin: str | Path
+) -> Tokenizer:
+    """Returns the vocabulary of a toolkit whose users segment text before they give it.
+
+    Args:
+      source: the pieces by id, after those of padding, end and unknown at 0, 1 and 2.
+      target: those of the target; equal ones are one vocabulary.
+      models: SentencePiece models that segment text, one, or those of source and target; none =
+        the text is segmented already, and pieces are words.
+      origin: where the pieces are from, for errors.
+
+    Raises:
+      UserError: the pieces are SentencePiece's, and there is no model; or it cannot be read.
+    """
+    if not models and any(piece.startswith(SPACE) for piece in (*source, *target)):
+        raise UserError(
+            f"{origin} has pieces of SentencePiece: give the .model file that makes them as well, "
+            f"with --vocabulary.",
+            code="no_vocabulary",
+        )
+
+    def made(pieces: Sequence[str], model: Path | None) -> Tokenizer:
+        if model is None:
+            return WordTokenizer.of(pieces)
+        return joint_pieces(read_file(model), pieces, model)
+
+    first, last = (models[0], models[-1]) if models else (None, None)
+    tokenizer = made(target, last)
+    same = list(source) == list(target) and first == last
+    return tokenizer if same else tokenizer.with_source(made(source, first))
+
+
+def joint_pieces(
+    model_bytes: bytes, pieces: Sequence[str], origin: str | Path
+) -> SentencePieceTokenizer:
+    """Returns a SentencePiece model that divides texts as another, into pieces with given ids.
+
+    What the other divides off is looked up, whether it is a piece of it or characters that it does
+    not know; what is not found becomes the unknown id. All given pieces are decoded.
+
+    Args:
+      model_bytes: the other's `.model` or `.spm` file.
+      pieces: the pieces by id, after those of padding, end and unknown at 0, 1 and 2.
+      origin: the file, for errors.
+
+    Raises:
+      UserError: it is no such file, or has other pieces than those given.
+    """
+    try:
+        model = parsed_model(model_bytes)
+    except Exception as error:
+        raise UserError(
+            f"{origin} is not a SentencePiece model: {brief(error)}.", code="not_sentencepiece"
+        ) from error
+    normal = {piece.piece for piece in model.pieces if piece.type == piece.NORMAL}
+    _check_pieces(normal, pieces[UNKNOWN_ID + 1 :], origin)
+    kinds = type(model).SentencePiece
+    known = {piece.piece: piece for piece in model.pieces}
+    lowest = min((piece.score for piece in model.pieces), default=0.0)
+    del model.pieces[:]
+    special = {PADDING_ID: kinds.CONTROL, EOS_ID: kinds.CONTROL, UNKNOWN_ID: kinds.UNKNOWN}
+    taken = set()
+    for i, text in enumerate(pieces):
+        # As "<unk>" that is also in the text.
+        text = f"{text}#{i}" if text in taken else text
+        taken.add(text)
+        known_piece = known.pop(text, None)
+        if i in special:
+            model.pieces.add(piece=text, score=0.0, type=special[i])
+        elif text.startswith(">>") and text.endswith("<<"):
+            # The language to translate to, in front of a text.
+            model.pieces.add(piece=f"\u2581{text}", score=0.0, type=kinds.USER_DEFINED)
+        elif known_piece is not None and known_piece.type != kinds.UNKNOWN:
+            model.pieces.add().CopyFrom(known_piece)
+        else:
+            model.pieces.add(piece=text, score=lowest, type=kinds.UNUSED)
+    beyond = [piece for piece in known.values() if piece.type not in (kinds.CONTROL, kinds.UNKNOWN)]
+    kind: type[SentencePieceTokenizer] = SentencePieceTokenizer
+    if beyond or any(piece.type == kinds.UNUSED for piece in model.pieces):
+        kind = LookedUpPieces
+        model.pieces.add(piece=BEYOND, score=0.0, type=kinds.CONTROL)
+        for piece in beyond:
+            model.pieces.add().CopyFrom(piece)
+    _set_ids(model, pieces)
+    return kind(model.SerializeToString(), origin=str(origin))
+
+
+def _check_pieces(model_pieces: Iterable[str], listed: Iterable[str], origin: str | Path) -> None:
+    """Refuses another model than the one that made given pieces.
+
+    The vocabulary of two languages has another model's pieces as well, and that of one language a
+    part of a joint model's: the fewer are among the more. In 8,000 pieces of Europarl all are, of
+    models of other lines or kinds 58% at most. Single characters are in most models.
+    """
+    if not model_pieces:
+        raise UserError(
+            f"{origin} is not a SentencePiece model: it has no pieces.", code="not_sentencepiece"
+        )
+    model_pieces, listed = (
+        {piece for piece in side if len(piece) > 1} for side in (model_pieces, listed)
+    )
+    fewer, known = min(len(model_pieces), len(listed)), len(model_pieces & listed)
+    if known < 0.75 * fewer:
+        raise UserError(
+            f"{origin} is not the model that made these pieces: it has {len(model_pieces):,}, the "
+            f"list {len(listed):,} of more than one character, and only {known:,} are the same.",
+            code="other_vocabulary",
+        )
+
+
+def _set_ids(model: Any, pieces: Sequence[str]) -> None:
+    spec = model.trainer_spec
+    spec.pad_id, spec.eos_id, spec.unk_id, spec.bos_id = PADDING_ID, EOS_ID, UNKNOWN_ID, -1
+    spec.pad_piece, spec.eos_piece, spec.unk_piece = pieces[:3]
+    spec.vocab_size = len(model.pieces)

@@ -26,20 +26,23 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.files import check_outputs, check_parent, is_stream, write_atomically
 from t2t_keras.io.flags import HIDDEN, Flags
 from t2t_keras.io.terminal import printable, product
-from t2t_keras.lab.comparison.comet import CometModel
 from t2t_keras.lab.comparison.comparison import as_json, compare
-from t2t_keras.lab.comparison.page import comparison_page
-from t2t_keras.lab.comparison.report import text_report
-from t2t_keras.lab.comparison.runs import read_runs
-from t2t_keras.lab.comparison.scores import DEFAULT_METRICS, TESTS, Significance, check_metrics
-from t2t_keras.lab.comparison.systems import read_files
+from t2t_keras.lab.comparison.report import comparison_page, text_report
+from t2t_keras.lab.comparison.scores import (
+    DEFAULT_METRICS,
+    TESTS,
+    CometModel,
+    Significance,
+    check_metrics,
+)
+from t2t_keras.lab.comparison.systems import read_files, read_runs
 from t2t_keras.text.files import check_readable
 
 _OF_FILES = ("reference", "translations", "source")
 _OF_RUNS = ("split", "data_dir", "decode_hparams", "problem_config")
 _FORMATS = {
-    "text": lambda found: printable(text_report(found)),
-    "json": lambda found: json.dumps(as_json(found), indent=2, ensure_ascii=False),
+    "text": lambda comparison: printable(text_report(comparison)),
+    "json": lambda comparison: json.dumps(as_json(comparison), indent=2, ensure_ascii=False),
     "html": comparison_page,
 }
 
@@ -99,7 +102,7 @@ def run(flags: Flags) -> None:
         text = read_runs(flags.runs, names=flags.names or (), translations=others, **settings)
     else:
         text = read_files(flags.reference, flags.translations, flags.source, flags.names or ())
-    found = compare(
+    comparison = compare(
         text,
         metrics,
         tokenize=tokenize,
@@ -108,7 +111,7 @@ def run(flags: Flags) -> None:
         comet=comet,
         training_text=flags.training_text,
     )
-    content = _FORMATS[flags.format](found)
+    content = _FORMATS[flags.format](comparison)
     if not flags.output:
         print(content, file=sys.stdout if flags.format == "text" else product())
         return

@@ -41,7 +41,7 @@ def define_flags(flags: Flags) -> None:
 def run(flags: Flags) -> None:
     """Translates and shows as the flags say."""
     from t2t_keras.decoding.translator import Translator
-    from t2t_keras.lab.insights.page import attention_page, attention_view, sentence_insights
+    from t2t_keras.lab.insights import attention_page, attention_view, sentence_insights
 
     record = recorded_run(flags)
     sentences = _sentences(flags)
@@ -63,7 +63,7 @@ def run(flags: Flags) -> None:
     plural = "s" if len(sentences) > 1 else ""
     print(f"{page}: {len(sentences):,} sentence{plural}, {len(content) / 1e6:.2f} MB")
     if figure:
-        from t2t_keras.lab.insights.figures import write_figure
+        from t2t_keras.lab.insights import write_figure
 
         layer, heads = figure
         view = attention_view(first.attention, flags.figure_kind)
@@ -105,7 +105,7 @@ def _figure(
             f"{len(sentences):,}.",
             code="conflicting_settings",
         )
-    from t2t_keras.lab.insights.figures import check_figure
+    from t2t_keras.lab.insights import check_figure
 
     encoder, decoder = hparams.depths()
     shape = encoder if flags.figure_kind == "encoder" else decoder, hparams.num_heads

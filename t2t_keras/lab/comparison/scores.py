@@ -1,20 +1,28 @@
-"""Scores of several systems, and how likely chance alone makes them differ so, by sacreBLEU.
+"""Scores of several systems, and how likely chance alone makes them differ so, by sacreBLEU..
 
 The tests are those of `sacrebleu --paired-bs` (Koehn, 2004) and `--paired-ar` (Riezler and Maxwell,
 2005): with the same seed and number of samples they give the same p-values.
+
+The package needs NumPy 1 and protobuf 4, which TensorFlow does not go with: it may stand in an
+environment of its own, whose Python computes the scores.
 """
 
 import contextlib
 import dataclasses
+import json
 import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from sacrebleu.metrics import BLEU, CHRF, TER
-from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.base import Metric, Score, Signature
 from sacrebleu.significance import PairedTest, Result
 
 from t2t_keras.errors import UserError, nearest
-from t2t_keras.lab.comparison.comet import Comet, CometModel
 from t2t_keras.lab.comparison.systems import TranslatedText
 from t2t_keras.metrics import check_tokenization
 from t2t_keras.registry import METRICS
@@ -115,7 +123,56 @@ class MetricScores:
     @property
     def digits(self) -> int:
         """Decimals that are worth showing: COMET's scores are of the order of 1."""
-        return 2 if max(abs(each.score) for each in self.scores) >= 2 else 4
+        return 2 if max(abs(score.score) for score in self.scores) >= 2 else 4
+
+
+_MODEL_IN_FOLDER = Path("checkpoints") / "model.ckpt"
+
+
+_FIND = "import importlib.util, sys; sys.exit(importlib.util.find_spec('comet') is None)"
+
+
+_SCRIPT = Path(__file__).with_name("comet_script.py")
+
+
+class CometModel(NamedTuple):
+    """What computes the scores.
+
+    Attributes:
+      path: the model's checkpoint, or the folder that has it as `checkpoints/model.ckpt`;
+        `hparams.yaml` stands in that folder.
+      python: of the environment that has unbabel-comet; "" = this one.
+    """
+
+    path: str | Path
+    python: str | Path = ""
+
+    def check(self) -> tuple[Path, str]:
+        """Returns checkpoint and interpreter; raises `UserError` where one cannot be used."""
+        checkpoint = Path(self.path)
+        checkpoint = (
+            checkpoint / _MODEL_IN_FOLDER if checkpoint.is_dir() else checkpoint
+        ).absolute()
+        if not checkpoint.is_file() or not (checkpoint.parents[1] / "hparams.yaml").is_file():
+            raise UserError(
+                f"There is no COMET model in {self.path}: expected checkpoints/model.ckpt and "
+                f"hparams.yaml in it. Models are not downloaded.",
+                code="no_model",
+            )
+        python = str(self.python or sys.executable)
+        try:
+            missing = subprocess.run([python, "-I", "-c", _FIND], check=False).returncode
+        except OSError as error:
+            raise UserError(
+                f"{python} cannot be started: {error.strerror}.", code="other_program_failed"
+            ) from error
+        if missing:
+            raise UserError(
+                f"COMET needs a package that {python} does not have: pip install unbabel-comet, in "
+                f"an environment of its own, and give its Python as --comet_python.",
+                code="missing_package",
+            )
+        return checkpoint, python
 
 
 def check_metrics(
@@ -171,8 +228,8 @@ def score_systems(
     if comet:
         metrics[COMET] = Comet(comet, text)
         names.append(COMET)
-    found = _tested(text, metrics, significance or Significance()) if metrics else {}
-    return [found[name] if name in found else _registered(name, text) for name in names]
+    tested = _tested(text, metrics, significance or Significance()) if metrics else {}
+    return [tested[name] if name in tested else _registered(name, text) for name in names]
 
 
 def _makers(tokenize: str, lowercase: bool) -> dict[str, Callable[[Sequence], Metric]]:
@@ -228,14 +285,14 @@ def _system_score(result: Result, baseline: Result | None = None) -> SystemScore
 @contextlib.contextmanager
 def _seeded(seed: int | None) -> Iterator[None]:
     """Gives sacreBLEU a seed, which it takes from the environment alone."""
-    before = os.environ.get(_SEED)
+    earlier = os.environ.get(_SEED)
     os.environ[_SEED] = str(seed).lower()
     try:
         yield
     finally:
         del os.environ[_SEED]
-        if before is not None:
-            os.environ[_SEED] = before
+        if earlier is not None:
+            os.environ[_SEED] = earlier
 
 
 def _registered(name: str, text: TranslatedText) -> MetricScores:
@@ -246,3 +303,80 @@ def _registered(name: str, text: TranslatedText) -> MetricScores:
     scores = [SystemScore(first)]
     scores += [SystemScore(value, difference=value - first) for value in others]
     return MetricScores(name, name, "", None, scores)
+
+
+class Comet(Metric):
+    """COMET as sacreBLEU's tests take a metric: the mean over the sentences.
+
+    Raises `UserError` where the model cannot be loaded or fails.
+    """
+
+    class _SIGNATURE_TYPE(Signature):  # noqa: N801
+        def __init__(self, args: dict[str, Any]) -> None:
+            super().__init__(args)
+            self.info |= {"model": args["model"], "comet": args["comet"]}
+            self._abbr |= {"model": "model", "comet": "comet"}
+
+    def __init__(self, model: CometModel, text: TranslatedText):
+        super().__init__()
+        path, python = model.check()
+        systems = [system.translations for system in text.systems]
+        output = _computed(path, python, text.sources, text.references, systems)
+        self.num_refs, self.model, self.comet = 1, path.parents[1].name, output["version"]
+        self._scores = dict(zip(map(tuple, systems), output["scores"], strict=True))
+
+    def _extract_corpus_statistics(
+        self, hypotheses: Sequence[str], references: object
+    ) -> list[list[float]]:
+        return [[score, 1.0] for score in self._scores[tuple(hypotheses)]]
+
+    def _aggregate_and_compute(self, stats: list[list[float]]) -> Score:
+        return self._compute_score_from_stats([sum(column) for column in zip(*stats, strict=True)])
+
+    def _compute_score_from_stats(self, stats: list[float]) -> Score:
+        total, count = map(float, stats)
+        return Score("COMET", total / count)
+
+    # Abstract in sacreBLEU, and only for statistics of single sentences.
+    _preprocess_segment = _extract_reference_info = None  # type: ignore[assignment]
+    _compute_segment_statistics = None  # type: ignore[assignment]
+
+
+def _computed(
+    model: Path,
+    python: str,
+    sources: Sequence[str],
+    references: Sequence[str],
+    systems: Sequence[Sequence[str]],
+) -> dict[str, Any]:
+    """Returns {"scores": [systems][sentences], "version": of the package}."""
+    samples = [
+        [
+            {"src": source, "mt": line, "ref": reference}
+            for source, line, reference in zip(sources, lines, references, strict=True)
+        ]
+        for lines in systems
+    ]
+    # The encoder's configuration and vocabulary are looked up by name: in the cache alone.
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        samples_file, scores_file = Path(folder) / "samples.json", Path(folder) / "scores.json"
+        samples_file.write_text(json.dumps(samples), "utf-8")
+        done = subprocess.run(
+            # Without this folder on its path, whose comet.py would be found for the package.
+            [python, "-I", _SCRIPT, model, samples_file, scores_file],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        if done.returncode:
+            last = done.stderr.strip().rpartition("\n")[2] or "no message"
+            raise UserError(
+                f"COMET failed with {model}: {last} Nothing is downloaded: the encoder that the "
+                f"model names must be in the cache of Hugging Face.",
+                code="other_program_failed",
+            )
+        return json.loads(scores_file.read_text("utf-8"))

@@ -1,25 +1,43 @@
-"""What is compared: several translations of one text, with its reference."""
+"""What is compared: translations of one text, from files or made by runs."""
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from t2t_keras.data.dataset import open_generated
+from t2t_keras.decoding.config import DecodeConfig, decode_config
+from t2t_keras.decoding.engine import KERAS
+from t2t_keras.decoding.file_job import (
+    decodes_name,
+    first_hypotheses,
+    translate_file,
+)
+from t2t_keras.decoding.line_job import stated_of
+from t2t_keras.decoding.lines import line_stages, stage_settings
+from t2t_keras.decoding.stored_model import StoredModel, stored_model
 from t2t_keras.errors import UserError
+from t2t_keras.io.files import as_json, is_stream, not_a_run, read_json, sha256_of
 from t2t_keras.text.files import is_blank, read_text
+from t2t_keras.training.checkpoint_files import step_of
+from t2t_keras.training.cost import TrainingCost, read_cost
+from t2t_keras.training.run_config import RunConfig, merge_flags
 
 
 @dataclasses.dataclass(frozen=True)
 class System:
-    """What one system made of the text.
+    """One system's translations, with its costs.
 
     Attributes:
-      name: what it is called beside the others.
+      name: distinguishes it from the other systems.
       translations: one for each line.
       file: where they are.
-      training_seconds: what its training took; None = unknown, here and below.
-      training_hardware: what it was trained on, "" = unknown.
-      decoding_seconds: what translating the text took, after loading the model.
-      decoding_hardware: what it was translated on, "" = unknown.
+      training_seconds: duration of its training; None = unknown, here and below.
+      training_hardware: of its training, "" = unknown.
+      decoding_seconds: time to translate the text, after loading the model.
+      decoding_hardware: of that, "" = unknown.
       megabytes: of its checkpoint, or of the export that translated; 10^6 bytes.
     """
 
@@ -35,17 +53,17 @@ class System:
 
 @dataclasses.dataclass(frozen=True)
 class TranslatedText:
-    """A text with its reference and what several systems made of it, line by line.
+    """A text with its reference and several systems' translations, line by line.
 
-    Raises `UserError` where it has no lines or files have different numbers of them, where there
+    Raises `UserError` if it has no lines, if files have different numbers of lines, or if there
     are fewer than two systems, or two of the same name.
 
     Attributes:
       systems: the first is the baseline.
       references: one for each line.
       reference_file: where they are.
-      sources: one for each line; empty if they are not known.
-      source_file: where they are, "" if they are not known.
+      sources: one for each line; () = unknown.
+      source_file: where they are, "" = unknown.
       tokenize: sacreBLEU's tokenisation for this text.
     """
 
@@ -84,9 +102,9 @@ class TranslatedText:
                 code="blank",
             )
         if len({count for _, count in counts}) > 1:
-            found = ", ".join(f"{file} has {count:,}" for file, count in counts)
+            line_counts = ", ".join(f"{file} has {count:,}" for file, count in counts)
             raise UserError(
-                f"Expected as many lines in each file, got: {found}.", code="unequal_counts"
+                f"Expected as many lines in each file, got: {line_counts}.", code="unequal_counts"
             )
 
 
@@ -96,7 +114,7 @@ def read_files(
     source: str | Path = "",
     names: Sequence[str] = (),
 ) -> TranslatedText:
-    """Returns what files hold; the first of the translations is the baseline's.
+    """Returns the text in files; the first translations are the baseline's.
 
     Raises:
       UserError: a file cannot be read or is not UTF-8, or they do not fit together.
@@ -111,7 +129,7 @@ def read_files(
 
 
 def system_names(paths: Sequence[str | Path], names: Sequence[str] = ()) -> list[str]:
-    """Returns a name for each path: those given, or as much of its end as tells it apart.
+    """Returns a name for each path: those given, or the shortest ends of the paths that differ.
 
     Raises:
       UserError: there is not one name for each.
@@ -126,7 +144,222 @@ def system_names(paths: Sequence[str | Path], names: Sequence[str] = ()) -> list
         return list(names)
     parts = [Path(path).parts or Path(path).absolute().parts for path in paths]
     for count in range(1, max(map(len, parts), default=0)):
-        short = ["/".join(each[-count:]) for each in parts]
+        short = ["/".join(names_of_folders[-count:]) for names_of_folders in parts]
         if len(set(short)) == len(short):
             return short
     return list(map(str, paths))
+
+
+_ADVICE = "Remove it."
+
+
+class _Run(NamedTuple):
+    """A run, or an export for another engine, with the settings to translate."""
+
+    path: Path
+    record: RunConfig  # With the requested test set.
+    stored: StoredModel
+    config: DecodeConfig
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine with its type; "" = Keras's."""
+        return "" if self.stored.name == KERAS else self.stored.name
+
+    @property
+    def written(self) -> float:
+        """Time when its weights were written, in seconds."""
+        return max(file.stat().st_mtime for file in self.stored.files())
+
+
+def read_runs(
+    runs: Sequence[str | Path],
+    split: str = "dev",
+    *,
+    data_dir: str | Path = "",
+    problem_config: Mapping[str, Any] | None = None,
+    decode_hparams: str | Mapping[str, Any] = "",
+    names: Sequence[str] = (),
+    source: str | Path = "",
+    reference: str | Path = "",
+    translations: Sequence[str | Path] = (),
+) -> TranslatedText:
+    """Returns runs' translations of a text, or of the dev or test set that they share.
+
+    Uses the translations of the newest checkpoint that t2t-decoder or t2t-translate-all has stored;
+    without them, the run translates and stores its translations as t2t-decoder does. A run may also
+    be the folder of an export for CTranslate2.
+
+    Args:
+      runs: their folders; the first is the baseline.
+      split: which set, "dev" or "test".
+      data_dir: directory of the generated data; "" = the one that each run records.
+      problem_config: settings of the test set that differ from the runs'.
+      decode_hparams: decoding settings that differ from those of the runs' problems.
+      names: of the systems; by default from the paths.
+      source: file of another text to translate; "" = the set.
+      reference: file of its reference.
+      translations: files with other systems' translations of it, which follow the runs.
+
+    Raises:
+      UserError: there is no such run, checkpoint or set, the sets differ, the problem is not
+        translation, or a file cannot be read.
+    """
+    if len(runs) + len(translations) < 2:
+        raise UserError(
+            f"Expected at least two runs to compare, the first of them the baseline; got "
+            f"{', '.join(map(str, runs))}.",
+            code="too_few",
+        )
+    names = system_names([*runs, *translations], names)
+    for path in (source, reference):
+        if path and is_stream(path):
+            raise UserError(
+                f"The text must be in regular files, got {path}: each run reads it.",
+                code="not_a_file",
+            )
+    opened = [_opened(Path(path), problem_config, decode_hparams) for path in runs]
+    texts = [(Path(source), Path(reference))] * len(runs)
+    if not source:
+        texts = [_split_files(run.record, data_dir, split) for run in opened]
+    references = _shared_references(opened, [file for _, file in texts], split)
+    # Everything is checked before a run translates: as if each had written the references.
+    lines = [references] * len(runs) + [read_text(Path(path)) for path in translations]
+    systems = list(map(System, names, lines, map(str, (*runs, *translations))))
+    source_file, reference_file = texts[0]
+    text = TranslatedText(
+        systems,
+        references,
+        str(reference_file),
+        read_text(source_file),
+        str(source_file),
+        opened[0].record.problem.tokenize,
+    )
+    for number, (run, (run_source, _)) in enumerate(zip(opened, texts, strict=True)):
+        # The checksum tells apart other texts of the same name.
+        text_name = f"{run.record.problem.name}.{split}"
+        if source:
+            text_name = f"{Path(source).name}.{sha256_of(Path(source))[:8]}"
+        systems[number] = _system(names[number], run, text_name, run_source)
+    return dataclasses.replace(text, systems=systems)
+
+
+def _split_files(record: RunConfig, data_dir: str | Path, split: str) -> tuple[Path, Path]:
+    """Returns source and reference of a run's dev or test set."""
+    generated = open_generated(record.problem, data_dir or record.data_dir, True)
+    return generated.text_paths(split)
+
+
+def _shared_references(runs: Sequence[_Run], files: Sequence[Path], split: str) -> list[str]:
+    """Returns the references that all files hold; raises `UserError` if two differ."""
+    references = read_text(files[0])
+    for run, file in zip(runs, files, strict=True):
+        others = read_text(file)
+        if others == references:
+            continue
+        difference = f"{len(references):,} and {len(others):,} lines"
+        if len(references) == len(others):
+            pairs = enumerate(zip(references, others, strict=True), 1)
+            difference = f"line {next(n for n, (a, b) in pairs if a != b):,} differs"
+        raise UserError(
+            f"The references of the {split} set of {run.path} are not those of {runs[0].path}: "
+            f"{difference}. Only translations of one text can be compared; --data_dir names the "
+            f"data of all runs.",
+            code="other_text",
+        )
+    return references
+
+
+def _opened(
+    path: Path, problem_config: Mapping[str, Any] | None, decode_hparams: str | Mapping[str, Any]
+) -> _Run:
+    stored = stored_model(path)
+    if not stored:
+        raise UserError(
+            f"There is neither a run nor an export for another engine in {path}. {not_a_run(path)}",
+            code="no_run",
+        )
+    record = _with_test_set(stored.record, problem_config, path)
+    return _Run(path, record, stored, decode_config(decode_hparams, stored.defaults))
+
+
+def _with_test_set(
+    record: RunConfig, problem_config: Mapping[str, Any] | None, path: Path
+) -> RunConfig:
+    if problem_config:
+        requested = merge_flags(record, {"problem_config": problem_config})
+        record.check_unchanged(requested, path)
+        record = dataclasses.replace(record, problem=requested.problem)
+    if record.problem.postprocessed_suffix:
+        raise UserError(
+            f"{path} is a run of {record.problem.name}, whose outputs are no translations: "
+            f"t2t-evalb scores trees.",
+            code="not_text",
+        )
+    return record
+
+
+def _system(name: str, run: _Run, text: str, source: Path) -> System:
+    output = run.path / "decodes" / decodes_name(text, run.config, run.engine)
+    stored, cost = _stored(run, text, source, output), _training_cost(run)
+    if stored is None:
+        _translate(run, source, output)
+        stored = output
+    stated = stated_of(stored)
+    return System(
+        name,
+        first_hypotheses(stored, dataclasses.asdict(run.config)),
+        str(stored),
+        cost.seconds if cost else None,
+        cost.hardware if cost else "",
+        stated.get("seconds"),
+        stated.get("hardware", "") if stated.get("seconds") else "",
+        sum(file.stat().st_size for file in run.stored.files()) / 1e6,
+    )
+
+
+def _stored(run: _Run, text: str, source: Path, output: Path) -> Path | None:
+    """Returns the file with the newest checkpoint's translations in these settings, or None."""
+    stages = stage_settings(line_stages(run.config, run.record.problem))
+    wanted = as_json(dataclasses.asdict(run.config) | {"stages": stages, "prefixes": ""})
+    wanted |= {"ensemble": [], "forbidden": [], "source": sha256_of(source)}
+    stated = stated_of(output)
+    is_newest = _of_checkpoint(stated, run) and output.stat().st_mtime >= run.written
+    if is_newest and stated.items() >= wanted.items():
+        return output
+    step = step_of((run.stored.checkpoint or {}).get("checkpoint", ""))
+    folder = run.path / "translations"
+    settings, translations = folder / f"{text}.json", folder / f"{text}-{step}"
+    if run.engine or not (settings.is_file() and translations.is_file()):
+        return None
+    is_newest = translations.stat().st_mtime >= run.written
+    is_alike = is_newest and read_json(settings, _ADVICE).items() >= wanted.items()
+    return translations if is_alike else None
+
+
+def _of_checkpoint(stated: Mapping[str, Any], run: _Run) -> bool:
+    """Returns whether a run's checkpoint made translations, even if the run has moved."""
+    identities = stated, run.stored.checkpoint or {}
+    one, other = (
+        (Path(identity.get("checkpoint", "")).name, identity.get("digest"))
+        for identity in identities
+    )
+    return one == other and stated.get("engine", "") == run.engine
+
+
+def _translate(run: _Run, source: Path, output: Path) -> None:
+    """Translates as t2t-decoder does."""
+    from t2t_keras.decoding.translator import Translator
+
+    print(f"{run.path} has no translations of {source}: translating.", file=sys.stderr, flush=True)
+    run.stored.share_cores(run.config)
+    translator = Translator.from_stored(run.stored, run.config)
+    provenance = run.stored.provenance()
+    with contextlib.redirect_stdout(sys.stderr):  # The report is what standard output is for.
+        translate_file(translator, source, output, provenance, reads=[run.path], states=True)
+
+
+def _training_cost(run: _Run) -> TrainingCost | None:
+    """Returns the cost of training up to the checkpoint, None if it is not recorded."""
+    checkpoint = run.stored.checkpoint
+    return read_cost(checkpoint["checkpoint"]) if checkpoint else None

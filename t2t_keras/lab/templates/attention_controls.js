@@ -1,4 +1,4 @@
-// What can be chosen: sentence, kind, layer, heads and words, by pointer and by keyboard.
+// Chooses sentence, kind, layer, heads and words, by pointer and by keyboard.
 "use strict";
 
 function drawSentence() {

@@ -1,4 +1,4 @@
-// What is drawn: the words, their lines, and what is reported of a word.
+// Draws the words and their lines, and reports the weights of a word.
 "use strict";
 
 const at = (id) => document.getElementById(id);
@@ -28,7 +28,7 @@ const LEAST_WEIGHT = 0.02;
 const THICKEST = 5; // pixels of a weight of 1
 const SIDES = ["reads", "read"];
 
-// What is looked at. A word is {side, index}: one that is pointed at goes before a chosen one.
+// What is shown. A word is {side, index}: a hovered one overrides a chosen one.
 const state = { sentence: 0, kind: "cross", layer: 0, heads: [], hovered: null, chosen: null };
 
 const views = new Map();

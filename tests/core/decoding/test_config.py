@@ -38,6 +38,19 @@ def test_the_longest_output(settings, length):
     assert decode_config(settings).longest_output(5) == length
 
 
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (dict(extra_length=0), 30),
+        (dict(extra_length=9), 39),
+        (dict(extra_length=9, max_length=29), 30),
+        (dict(extra_length=9, max_length=31), 31),
+    ],
+)
+def test_positions_are_for_the_longer_side(settings, expected):
+    assert DecodeConfig(max_input_length=30, **settings).max_positions == expected
+
+
 NUMBERS = [each.name for each in dataclasses.fields(DecodeConfig) if each.type in (int, float)]
 
 

@@ -12,7 +12,6 @@ from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.interop.engines.ctranslate2 import positions_needed
 from t2t_keras.serving.formats import write_format
 
 LINES = ["the small dog sleeps", "", "the woman sees the dog and the red tree", "a man", "  "]
@@ -191,19 +190,6 @@ def test_what_an_engine_searches_at_once(load):
 def test_what_it_has_not(folder, settings, others, code, named):
     with refused(code, *named):
         Translator.from_run(folder, decode_hparams=settings, **dict(engine="ctranslate2") | others)
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        (dict(extra_length=0), 30),
-        (dict(extra_length=9), 39),
-        (dict(extra_length=9, max_length=29), 30),
-        (dict(extra_length=9, max_length=31), 31),
-    ],
-)
-def test_positions_are_for_the_longer_side(settings, expected):
-    assert positions_needed(DecodeConfig(max_input_length=30, **settings)) == expected
 
 
 def test_attention(load):

@@ -17,7 +17,7 @@ from t2t_keras.environment import usable_cores
 from t2t_keras.hyperparameters import ModelConfig
 from t2t_keras.interop.engines.ctranslate2_export import CTranslate2Export
 from t2t_keras.interop.exporters.ctranslate2 import unique_pieces
-from t2t_keras.interop.tokenizers.subwords import SubwordTokenizer
+from t2t_keras.interop.tokenizers import SubwordTokenizer
 from t2t_keras.layers.feed_forward import ACTIVATIONS
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.formats import write_format

@@ -13,8 +13,8 @@ from torch_files import save_as_torch
 
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.interop.importers.fairseq import read_fairseq
+from t2t_keras.interop.importers.files import read_pytorch
 from t2t_keras.interop.importers.pickles import plain
-from t2t_keras.interop.importers.tensors import read_pytorch
 from t2t_keras.special_ids import SPACE
 from t2t_keras.text.tokenizer import same_vocabulary
 from t2t_keras.training.checkpoints import load_model

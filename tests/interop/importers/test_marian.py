@@ -19,13 +19,15 @@ from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.experiment import train
 from t2t_keras.interop.bin import t2t_import
-from t2t_keras.interop.importers.imported import make_run
-from t2t_keras.interop.importers.marian import read_huggingface
-from t2t_keras.interop.importers.marian_npz import read_marian, read_vocabulary
-from t2t_keras.interop.importers.readers import read_model
-from t2t_keras.interop.importers.tensors import read_weights
-from t2t_keras.interop.importers.vocabularies import joint_pieces
-from t2t_keras.interop.importers.weights import IdOrder, equal_embeddings, pieces_by_id
+from t2t_keras.interop.importers.files import read_weights
+from t2t_keras.interop.importers.imported import make_run, read_model
+from t2t_keras.interop.importers.marian import read_huggingface, read_marian, read_vocabulary
+from t2t_keras.interop.importers.weights import (
+    IdOrder,
+    equal_embeddings,
+    joint_pieces,
+    pieces_by_id,
+)
 from t2t_keras.layers.embedding import sinusoids
 from t2t_keras.serving.signatures import TranslationModule
 from t2t_keras.text.tokenizer import SentencePieceTokenizer

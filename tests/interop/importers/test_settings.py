@@ -8,11 +8,10 @@ import pytest
 import yaml
 from refusals import refused
 
-from t2t_keras.interop.importers import fairseq, marian, marian_npz, tensor2tensor
-from t2t_keras.interop.importers.files import read_yaml
+from t2t_keras.interop.importers import fairseq, marian, tensor2tensor
+from t2t_keras.interop.importers.files import read_pytorch, read_yaml
 from t2t_keras.interop.importers.imported import Settings
 from t2t_keras.interop.importers.pickles import plain
-from t2t_keras.interop.importers.tensors import read_pytorch
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -38,8 +37,8 @@ def tensor2tensor_settings():
 
 TOOLKITS = {
     "fairseq": (fairseq.hyperparameters, fairseq_settings),
-    "huggingface": (marian.hyperparameters, huggingface_settings),
-    "marian": (marian_npz.hyperparameters, marian_settings),
+    "huggingface": (marian.huggingface_hyperparameters, huggingface_settings),
+    "marian": (marian.hyperparameters, marian_settings),
     "tensor2tensor": (tensor2tensor.hyperparameters, tensor2tensor_settings),
 }
 

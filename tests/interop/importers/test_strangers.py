@@ -17,10 +17,15 @@ import numpy as np
 import pytest
 
 from t2t_keras.errors import UserError
-from t2t_keras.interop.importers.files import checkpoint_prefix, named_beside, read_file, read_yaml
+from t2t_keras.interop.importers.files import (
+    checkpoint_prefix,
+    named_beside,
+    read_file,
+    read_pytorch,
+    read_yaml,
+)
+from t2t_keras.interop.importers.imported import read_model
 from t2t_keras.interop.importers.pickles import plain
-from t2t_keras.interop.importers.readers import read_model
-from t2t_keras.interop.importers.tensors import read_pytorch
 from t2t_keras.text.tokenizer import Tokenizer
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -16,8 +16,7 @@ from t2t_keras import registry
 from t2t_keras.data.problem import make_problem
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams, override_hparams
-from t2t_keras.interop.importers.imported import Settings, make_run
-from t2t_keras.interop.importers.readers import read_model
+from t2t_keras.interop.importers.imported import Settings, make_run, read_model
 from t2t_keras.interop.importers.tensor2tensor import hyperparameters, read_tensor2tensor
 from t2t_keras.training.checkpoints import load_model
 

@@ -1,7 +1,7 @@
 from refusals import refused
 
-from t2t_keras.interop.importers.vocabularies import joint_pieces
-from t2t_keras.interop.tokenizers.pieces import LookedUpPieces
+from t2t_keras.interop.importers.weights import joint_pieces
+from t2t_keras.interop.tokenizers import LookedUpPieces
 from t2t_keras.special_ids import UNKNOWN_ID
 from t2t_keras.text.tokenizer import Tokenizer
 

@@ -12,7 +12,7 @@ from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.interop.tokenizers.subwords import SubwordTokenizer
+from t2t_keras.interop.tokenizers import SubwordTokenizer
 from t2t_keras.text.tokenizer import Tokenizer
 
 LINES = [

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from refusals import refused
 
-from t2t_keras.interop.tokenizers.words import WordTokenizer
+from t2t_keras.interop.tokenizers import WordTokenizer
 from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
 
 WORDS = ["<blank>", "</s>", "<unk>", "a", "b@@", "c", "\u2028", "x\u00a0y"]

@@ -247,7 +247,7 @@ def test_another_text_is_told_from_those_of_its_name(runs, tmp_path, capsys, mon
         shutil.copy(source, output)
 
     translated, translator = [], SimpleNamespace(checkpoint=None)
-    monkeypatch.setattr("t2t_keras.lab.comparison.runs.translate_file", translate_file)
+    monkeypatch.setattr("t2t_keras.lab.comparison.systems.translate_file", translate_file)
     monkeypatch.setattr(Translator, "from_run", lambda *arguments, **options: translator)
     # The problem says how its text is divided into words.
     monkeypatch.setattr(type(make_problem("parallel_text")), "tokenize", "char")

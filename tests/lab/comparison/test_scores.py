@@ -9,9 +9,9 @@ import pytest
 from refusals import refused
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from t2t_keras.lab.comparison.comet import CometModel
 from t2t_keras.lab.comparison.scores import (
     TESTS,
+    CometModel,
     MetricScores,
     Significance,
     SystemScore,

@@ -5,7 +5,7 @@ import pytest
 from browser import chromium, opening  # noqa: F401
 
 from t2t_keras.decoding.translation import AttentionWeights, Hypothesis
-from t2t_keras.lab.insights.page import SentenceInsights, attention_page
+from t2t_keras.lab.insights import SentenceInsights, attention_page
 
 SOURCE = ("▁two", "▁dogs", "▁play", "ing", "▁.", "</s>")
 TARGET = ("▁zwei", "▁spielen", "de", "▁hunde", "</s>")

@@ -2,7 +2,7 @@ import json
 import re
 
 from t2t_keras.decoding.translation import Hypothesis
-from t2t_keras.lab.insights.page import SentenceInsights, attention_page
+from t2t_keras.lab.insights import SentenceInsights, attention_page
 
 
 def test_what_the_page_holds_of_a_sentence(sentences):

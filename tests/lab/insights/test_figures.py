@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras.lab.figures import save_figure
-from t2t_keras.lab.insights.figures import check_figure, write_figure
-from t2t_keras.lab.insights.page import attention_view, head_color
+from t2t_keras.lab.drawing import save_figure
+from t2t_keras.lab.insights import attention_view, check_figure, head_color, write_figure
 
 pytest.importorskip("matplotlib", reason="needs matplotlib")
 from matplotlib.figure import Figure

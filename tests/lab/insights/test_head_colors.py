@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from contrast import linear
 
-from t2t_keras.lab.insights.page import head_color, head_dashes
-from t2t_keras.lab.pages import ON_DARK, ON_LIGHT
+from t2t_keras.lab.drawing import ON_DARK, ON_LIGHT
+from t2t_keras.lab.insights import head_color, head_dashes
 
 # Their matrices for linear RGB at severity 1.0.
 VISION = {

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from contrast import text_contrasts
 
-from t2t_keras.lab.insights.page import head_dashes
-from t2t_keras.lab.pages import ON_DARK, ON_LIGHT
+from t2t_keras.lab.drawing import ON_DARK, ON_LIGHT
+from t2t_keras.lab.insights import head_dashes
 
 
 def lines(page):

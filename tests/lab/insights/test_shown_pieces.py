@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from t2t_keras.lab.insights.page import END, START, attention_view, shown_pieces
+from t2t_keras.lab.insights import END, START, attention_view, shown_pieces
 
 SOURCE = ["two", "dogs", "play", "ing", ".", "</s>"]
 TARGET = ["zwei", "spielen", "de", "hunde", "</s>"]

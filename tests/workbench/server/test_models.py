@@ -25,7 +25,7 @@ from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.interop.importers.vocabularies import joint_pieces
+from t2t_keras.interop.importers.weights import joint_pieces
 from t2t_keras.serving.formats import write_format
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.workbench.server.models import ModelSource, ServedModel, Watcher

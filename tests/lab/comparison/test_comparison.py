@@ -3,8 +3,12 @@ import dataclasses
 import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
-from t2t_keras.lab.comparison.breakdown import by_frequency, by_length, sentence_differences
-from t2t_keras.lab.comparison.comparison import compare
+from t2t_keras.lab.comparison.comparison import (
+    by_frequency,
+    by_length,
+    compare,
+    sentence_differences,
+)
 from t2t_keras.lab.comparison.report import shown_score
 from t2t_keras.lab.comparison.scores import Significance, score_systems
 from t2t_keras.lab.comparison.systems import System, TranslatedText

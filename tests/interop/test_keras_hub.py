@@ -15,8 +15,8 @@ from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engine import padded
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.interop.importers.vocabularies import joint_pieces
-from t2t_keras.interop.tokenizers.subwords import SubwordTokenizer
+from t2t_keras.interop.importers.weights import joint_pieces
+from t2t_keras.interop.tokenizers import SubwordTokenizer
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.formats import write_format
 from t2t_keras.special_ids import EOS_ID, UNKNOWN_ID

@@ -1,16 +1,59 @@
-"""What exports that decode greedily share: what they can be of, and the files beside the model."""
+"""What exports share: the models they can represent, and the files beside a model."""
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
+from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.environment import installed_versions
-from t2t_keras.interop.exporters.supports import supported_model
-from t2t_keras.interop.tokenizers.pieces import LookedUpPieces
+from t2t_keras.errors import UserError
+from t2t_keras.hyperparameters import ModelConfig
+from t2t_keras.interop.tokenizers import LookedUpPieces
 from t2t_keras.io.files import write_json
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.serving.signatures import export_settings
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
 from t2t_keras.text.tokenizer import SentencePieceTokenizer
+
+
+def supported_model(
+    translator: Translator, name: str, refused_settings: Collection[str] = ()
+) -> Transformer:
+    """Returns the model of a translator for a format, which takes one Transformer.
+
+    Raises:
+      UserError: it has other models, forbids phrases, or has another value than the default of a
+        setting that the format refuses.
+    """
+    kinds = [type(model) for model in translator.models]
+    if kinds != [Transformer]:
+        names = ", ".join(kind.__name__ for kind in kinds) or translator.engine.name
+        raise UserError(
+            f"--format={name}: expected one Transformer, got {names}.", code="not_supported"
+        )
+    settings, default = vars(translator.config), vars(DecodeConfig())
+    changed = [f"{n}={settings[n]}" for n in refused_settings if settings[n] != default[n]]
+    changed += [f"forbidden={', '.join(translator.forbidden)}"] * bool(translator.forbidden)
+    if changed:
+        raise UserError(
+            f"--format={name} cannot have {' and '.join(changed)}: leave it out.",
+            code="not_supported",
+        )
+    return translator.models[0]
+
+
+def check_config(config: ModelConfig, name: str, allowed: Mapping[str, Collection[Any]]) -> None:
+    """Raises `UserError` where a model's settings are not among the values that a format allows."""
+    refused = {n: values for n, values in allowed.items() if getattr(config, n) not in values}
+    if refused:
+        actual = " and ".join(f"{n}={getattr(config, n)}" for n in refused)
+        expected = "; ".join(f"{n} in {', '.join(map(str, refused[n]))}" for n in refused)
+        raise UserError(
+            f"--format={name} cannot represent {actual}: expected {expected}. Use "
+            f"--format=saved_model, or litert for greedy decoding.",
+            code="not_supported",
+        )
+
 
 _README = """# A translation model for {program}
 
@@ -53,6 +96,8 @@ def greedy_model(translator: Translator, name: str) -> Transformer:
       UserError: it has several models, one of another kind, or a setting that such an export cannot
         have. A beam's width and its penalties have no meaning for it.
     """
+    from t2t_keras.serving.signatures import export_settings  # Needs TensorFlow.
+
     model = supported_model(translator, name, ["samples"])
     export_settings(translator, "float32")
     if model.compute_dtype == "float32":
@@ -61,13 +106,6 @@ def greedy_model(translator: Translator, name: str) -> Transformer:
     same.build()
     same.set_weights(model.get_weights())
     return same
-
-
-def longest_output(translator: Translator) -> int:
-    """Returns the most tokens of any output with its end."""
-    config = translator.config
-    longest = config.max_input_length + config.extra_length
-    return min(longest, config.max_length or longest)
 
 
 def write_files_beside(

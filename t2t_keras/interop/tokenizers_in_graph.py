@@ -57,7 +57,7 @@ class GraphSubwords(GraphTokenizer):
         # The longest subword at the start of what is left, as WordPiece has it, but the same ones
         # at the start of a token and inside.
         both = [
-            (before + subword, i) for before in ("", _CONTINUES) for subword, i in usable.items()
+            (prefix + subword, i) for prefix in ("", _CONTINUES) for subword, i in usable.items()
         ]
         keys, values = zip(*both, (_UNDIVIDED, len(self._subwords)), strict=True)
         self._ids = tensorflow_text.WordpieceTokenizer(
@@ -163,7 +163,9 @@ class GraphWords(GraphTokenizer):
 
 
 def _characters(characters: Sequence[str]) -> tf.lookup.StaticHashTable:
-    return _table(np.array([ord(each) for each in characters], np.int64), [1] * len(characters))
+    return _table(
+        np.array([ord(character) for character in characters], np.int64), [1] * len(characters)
+    )
 
 
 def _table(

@@ -1,4 +1,4 @@
-"""Vocabularies of tensor2tensor, its `SubwordTextEncoder`, so that its models can be used here."""
+"""Tokenizers with the vocabularies of other toolkits."""
 
 import functools
 import itertools
@@ -9,13 +9,77 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+import sentencepiece
 
 from t2t_keras.errors import UserError
-from t2t_keras.special_ids import EOS_ID, SPACE
-from t2t_keras.text.tokenizer import Tokenizer
+from t2t_keras.special_ids import EOS_ID, SPACE, UNKNOWN_ID
+from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer, parsed_model
 
 if TYPE_CHECKING:
     from t2t_keras.text.in_graph import GraphTokenizer
+
+
+# Pieces after this one have no id, and characters that are no piece may have one.
+BEYOND = "<beyond>"
+
+
+def dividing_model(model_bytes: bytes) -> bytes:
+    """Returns a model with `BEYOND` without the pieces that it only has for their ids."""
+    model = parsed_model(model_bytes)
+    dividing = [piece for piece in model.pieces if piece.type != piece.UNUSED]
+    del model.pieces[:]
+    model.pieces.extend(dividing)
+    return model.SerializeToString()
+
+
+class LookedUpPieces(SentencePieceTokenizer):
+    """A `.pieces` file: a SentencePiece model whose pieces have the ids of a list.
+
+    The pieces before `BEYOND` are the list, in the order of their ids. All that are used divide
+    text; what they divide off and the list does not have is unknown.
+
+    Bytes that are no such file are a `UserError`, which names their `origin`.
+    """
+
+    suffix: ClassVar[str] = ".pieces"
+
+    def _read(self, origin: str) -> None:
+        super()._read(origin)
+        self._vocab_size = self._processor.piece_to_id(BEYOND)
+        if self._vocab_size == UNKNOWN_ID:
+            raise UserError(
+                f"{origin}: expected a model with the piece {BEYOND}. Call one without it .model.",
+                code="not_a_vocabulary",
+            )
+
+    @property
+    def vocab_size(self) -> int:
+        """See `Tokenizer`."""
+        return self._vocab_size
+
+    def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
+        """See `Tokenizer`."""
+        known = self._ids_of_pieces
+        return [
+            np.array([*(known.get(piece, UNKNOWN_ID) for piece in pieces), EOS_ID], np.int32)
+            for pieces in self._dividing.encode(list(lines), out_type=str, num_threads=1)
+        ]
+
+    @functools.cached_property
+    def dividing_model(self) -> bytes:
+        """See `SentencePieceTokenizer`."""
+        return dividing_model(self.model_bytes)
+
+    @functools.cached_property
+    def _dividing(self) -> sentencepiece.SentencePieceProcessor:
+        return sentencepiece.SentencePieceProcessor(model_proto=self.dividing_model)
+
+    def graph_tokenizer(self) -> "GraphTokenizer":
+        """See `Tokenizer`."""
+        from t2t_keras.interop.tokenizers_in_graph import GraphLookedUpPieces
+
+        return GraphLookedUpPieces(self.model_bytes, self.dividing_model, self._ids_of_pieces)
+
 
 # A token's end, and what escapes it and characters that no piece has.
 _END = "_"
@@ -113,7 +177,7 @@ class SubwordTokenizer(Tokenizer):
 
     def graph_tokenizer(self) -> "GraphTokenizer":
         """See `Tokenizer`."""
-        from t2t_keras.interop.tokenizers.in_graph import GraphSubwords
+        from t2t_keras.interop.tokenizers_in_graph import GraphSubwords
 
         return GraphSubwords(self._subwords, sorted(self._alphabet), sorted(self._spelled))
 
@@ -131,8 +195,8 @@ def tokens(text: str) -> list[str]:
 def joined(tokens: Sequence[str]) -> str:
     """Returns the text of tokens: with a space between two that are words."""
     between = (
-        " " if is_word(before[0]) and is_word(token[0]) else ""
-        for before, token in itertools.pairwise(tokens)
+        " " if is_word(previous[0]) and is_word(token[0]) else ""
+        for previous, token in itertools.pairwise(tokens)
     )
     return "".join(itertools.chain(*zip(["", *between], tokens, strict=False)))
 
@@ -167,3 +231,57 @@ def _unquoted(line: str) -> str:
     # Like tensor2tensor, which takes a single quote sign for both quotes.
     quoted = line and line[0] == line[-1] and line[0] in "'\""
     return line[1:-1] if quoted else line
+
+
+class WordTokenizer(Tokenizer):
+    """A `.words` file, a word a line: those of padding, end and unknown, then those of text.
+
+    Words are what stands between ASCII's white space; a text comes back with single spaces.
+
+    Bytes that are no such file are a `UserError`, which names their `origin`.
+    """
+
+    suffix: ClassVar[str] = ".words"
+
+    def _read(self, origin: str) -> None:
+        self._words = self._lines(origin)
+        if len(self._words) <= UNKNOWN_ID:
+            raise UserError(
+                f"{origin}: expected lines for padding, end and unknown first, got "
+                f"{len(self._words)} lines.",
+                code="not_a_vocabulary",
+            )
+        self._ids = {word: i for i, word in enumerate(self._words) if i > UNKNOWN_ID}
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> "WordTokenizer":
+        """Returns the vocabulary of words by id, from that of padding on."""
+        return cls("".join(f"{word}\n" for word in words).encode())
+
+    @property
+    def vocab_size(self) -> int:
+        """See `Tokenizer`."""
+        return len(self._words)
+
+    def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
+        """See `Tokenizer`."""
+        # As bytes, which split as in TensorFlow.
+        split = ([word.decode() for word in line.encode().split()] for line in lines)
+        return [
+            np.array([*(self._ids.get(word, UNKNOWN_ID) for word in words), EOS_ID], np.int32)
+            for words in split
+        ]
+
+    def decode(self, sequences: Iterable[Iterable[int]]) -> list[str]:
+        """See `Tokenizer`."""
+        return [" ".join(self._words[i] for i in self._until_end(ids)) for ids in sequences]
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """See `Tokenizer`."""
+        return [SPACE * (i > EOS_ID) + self._words[i] for i in self._checked(ids)]
+
+    def graph_tokenizer(self) -> "GraphTokenizer":
+        """See `Tokenizer`."""
+        from t2t_keras.interop.tokenizers_in_graph import GraphWords
+
+        return GraphWords(self._words, self.pieces(range(self.vocab_size)), self._ids)

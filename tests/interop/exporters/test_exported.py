@@ -13,9 +13,8 @@ from refusals import refused
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.environment import installed_versions
-from t2t_keras.interop.exporters.greedy import longest_output
-from t2t_keras.interop.importers.vocabularies import joint_pieces
-from t2t_keras.interop.tokenizers.subwords import SubwordTokenizer
+from t2t_keras.interop.importers.weights import joint_pieces
+from t2t_keras.interop.tokenizers import SubwordTokenizer
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.formats import write_format
 from t2t_keras.text.tokenizer import SentencePieceTokenizer
@@ -32,15 +31,6 @@ def run_readme(folder, capsys, monkeypatch):
     [program] = re.findall("```python\n(.*?)\n```", (folder / "README.md").read_text("utf-8"), re.S)
     exec(program, {})
     return capsys.readouterr().out.rstrip("\n")
-
-
-@pytest.mark.parametrize(
-    ("settings", "most"),
-    [({}, 16), ({"max_length": 16}, 16), ({"max_length": 15}, 15), ({"max_length": 17}, 16)],
-)
-def test_the_longest_output(translator, settings, most):
-    config = DecodeConfig(max_input_length=10, extra_length=6, **settings)
-    assert longest_output(Translator(translator.models, translator.tokenizer, config)) == most
 
 
 @pytest.mark.parametrize("name", ["litert", "onnx"])

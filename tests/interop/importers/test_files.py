@@ -10,7 +10,7 @@ import pytest
 from refusals import refused
 from torch_files import save_as_torch
 
-from t2t_keras.interop.importers.tensors import read_pytorch, read_weights
+from t2t_keras.interop.importers.files import read_pytorch, read_weights
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

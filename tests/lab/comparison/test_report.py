@@ -7,11 +7,10 @@ import pytest
 from browser import opening
 
 from t2t_keras.lab.comparison.comparison import as_json, compare
-from t2t_keras.lab.comparison.page import Scale, comparison_page, dots
-from t2t_keras.lab.comparison.report import text_report
+from t2t_keras.lab.comparison.report import Scale, comparison_page, dots, text_report
 from t2t_keras.lab.comparison.scores import Significance
 from t2t_keras.lab.comparison.systems import System, TranslatedText
-from t2t_keras.lab.pages import ON_DARK, ON_LIGHT
+from t2t_keras.lab.drawing import ON_DARK, ON_LIGHT
 
 HOSTILE = '</dd></main><script>alert(1)</script>{{content}} & "q" <img src=//x onerror=alert(1)>'
 

@@ -1,1 +1,0 @@
-"""Vocabularies of other toolkits' models, by the ends of their files' names."""
