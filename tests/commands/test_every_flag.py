@@ -79,7 +79,7 @@ STUBS = {
     "check_format": ("serving.formats", None),
     "write_format": ("serving.formats", "written"),
     "filter_pairs": ("lab.filtering", "filtered"),
-    "read_model": ("interop.importers.readers", None),
+    "read_model": ("interop.importers.imported", None),
     "make_run": ("interop.importers.imported", None),
     "sentence_insights": ("lab.insights", [SimpleNamespace(attention=None)]),
     "attention_page": ("lab.insights", "page"),
