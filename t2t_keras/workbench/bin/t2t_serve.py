@@ -71,7 +71,7 @@ def run(flags: Flags) -> None:
             code="conflicting_settings",
         )
     sources = [
-        ModelSource.parse(each, flags.engine or "", flags.decode_hparams) for each in flags.model
+        ModelSource.parse(text, flags.engine or "", flags.decode_hparams) for text in flags.model
     ]
     fields = [
         field.name for field in dataclasses.fields(ServerConfig) if "meaning" in field.metadata
@@ -102,17 +102,17 @@ def _glossaries(texts: Iterable[str]) -> "dict[tuple[str, str] | None, Glossary]
     from t2t_keras.workbench.server.languages import parse_pair
     from t2t_keras.workbench.terms.glossary import Glossary
 
-    found: dict[tuple[str, str] | None, Glossary] = {}
+    glossaries: dict[tuple[str, str] | None, Glossary] = {}
     for text in texts:
         name, equals, path = text.rpartition("=")
         pair = parse_pair(name) if equals else None
-        if pair in found:
+        if pair in glossaries:
             raise UserError(
                 f"--glossary={text}: {name or 'all pairs'} has one. Join the files.",
                 code="given_twice",
             )
-        found[pair] = Glossary.read(path)
-    return found
+        glossaries[pair] = Glossary.read(path)
+    return glossaries
 
 
 def _path(text: str) -> Path | None:

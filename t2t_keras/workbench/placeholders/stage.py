@@ -52,15 +52,15 @@ def repaired(
       verbatim: as of `find`.
     """
     for _ in range(_MOST_ROUNDS):
-        found = find(source, verbatim), find(target, verbatim)
-        lost, added = unmatched(*found)
+        present = find(target, verbatim)
+        lost, added = unmatched(find(source, verbatim), present)
         if not (lost or added):
             break
         edits: list[_Edit] = [
             (old.start, old.end, new.text) for old, new in zip(added, lost, strict=False)
         ]
-        edits += [_taken_out(target, each) for each in added[len(lost) :]]
-        edits += _placed(source, target, lost[len(added) :], found[1], alignment, set(verbatim))
+        edits += [_taken_out(target, placeholder) for placeholder in added[len(lost) :]]
+        edits += _placed(source, target, lost[len(added) :], present, alignment, set(verbatim))
         target, alignment = _edited(target, edits), ()
     if is_reordered(source, target):
         sides = [unnumbered(find(text)) for text in (source, target)]
@@ -102,7 +102,7 @@ def _placed(
 def _plainly(source: str, target: str, verbatim: Sequence[str]) -> str:
     """Returns what is plain text of a translation, with all placeholders at its end."""
     plain = [word for word in target.split() if not re.search(r"[^\w'.,:;!?\-]|[\d_]", word)]
-    return " ".join([*plain, *(each.text for each in find(source, verbatim))])
+    return " ".join([*plain, *(placeholder.text for placeholder in find(source, verbatim))])
 
 
 def _misspelled(
@@ -151,7 +151,7 @@ def _taken_out(target: str, added: Placeholder) -> _Edit:
 def _put_in(source: str, target: str, lost: Placeholder, alignment: Alignment) -> _Edit:
     """Returns the edit that puts a lost placeholder next to what its neighbours align with."""
     word = count_words(source[: lost.start + 1]) - 1
-    spans = [found.span() for found in re.finditer(r"[^ \t-\r]+", target)]
+    spans = [match.span() for match in re.finditer(r"[^ \t-\r]+", target)]
     pairs = [(s, t) for s, t in alignment if t < len(spans)]
     place, before = len(target), False
     if pairs:

@@ -156,7 +156,7 @@ def shield(line: str, verbatim: Sequence[str] = (), symbols: bool = False) -> Sh
         return Shield(line, tuple(verbatim))
     placeholders = find(line, verbatim)
     names = _names(placeholders, _symbols(line))
-    others = {each.text for each in placeholders if each not in names}
+    others = {placeholder.text for placeholder in placeholders if placeholder not in names}
     verbatim = tuple(piece for piece in verbatim if piece in others)
     places = tuple((start, end, 1) for start, end, _ in names)
     originals = {symbol: placeholder.text for placeholder, symbol in names.items()}
@@ -184,17 +184,16 @@ def shield_pair(source: str, target: str) -> tuple[str, str]:
     return source, _replaced(target, _paired(of_target, shared))
 
 
-def _names(found: Sequence[Placeholder], symbols: Sequence[str]) -> dict[Placeholder, str]:
+def _names(placeholders: Sequence[Placeholder], symbols: Sequence[str]) -> dict[Placeholder, str]:
     """Gives placeholders symbols: one to each, in order, as far as they go.
 
     Before all others, a character that is itself a symbol gets one, wherever it stands.
     """
     unused = iter(symbols)
-    of_symbols = {
-        text: next(unused) for text in dict.fromkeys(each.text for each in found) if text in SYMBOLS
-    }
-    named = ((each, of_symbols.get(each.text) or next(unused, None)) for each in found)
-    return {each: name for each, name in named if name}
+    literal = dict.fromkeys(text for _, _, text in placeholders if text in SYMBOLS)
+    of_symbols = {text: next(unused) for text in literal}
+    names = {each: of_symbols.get(each.text) or next(unused, None) for each in placeholders}
+    return {placeholder: name for placeholder, name in names.items() if name}
 
 
 def _symbols(line: str) -> tuple[str, ...]:
@@ -203,15 +202,15 @@ def _symbols(line: str) -> tuple[str, ...]:
 
 
 def _paired(
-    found: Iterable[Placeholder], symbols: Mapping[str, Sequence[str]]
+    placeholders: Iterable[Placeholder], symbols: Mapping[str, Sequence[str]]
 ) -> dict[Placeholder, str]:
     """Gives each placeholder the next of the symbols of its text."""
     unused = {
         text: itertools.cycle(names) if text in SYMBOLS else iter(names)
         for text, names in symbols.items()
     }
-    paired = ((each, next(unused.get(each.text, iter(())), None)) for each in found)
-    return {each: name for each, name in paired if name}
+    names = {each: next(unused.get(each.text, iter(())), None) for each in placeholders}
+    return {placeholder: name for placeholder, name in names.items() if name}
 
 
 def _replaced(text: str, names: Mapping[Placeholder, str]) -> str:

@@ -253,7 +253,7 @@ async def requested_glossary(call: Call, pair: Pair) -> Glossary | None:
       ApiError: there is no such glossary, or it is not for these languages.
     """
     parameters, store = call.parameters, call.context.glossaries
-    ids = [each for text in parameters.texts("glossary_ids") for each in text.split(",") if each]
+    ids = [name for text in parameters.texts("glossary_ids") for name in text.split(",") if name]
     single = parameters.text("glossary_id")
     if not ids and not single:
         return None
@@ -286,7 +286,8 @@ async def create_glossary(call: Call) -> dict[str, Any]:
 async def list_glossaries(call: Call) -> dict[str, Any]:
     """Lists the client's glossaries: in v2, those of one dictionary."""
     glossaries = call.context.glossaries.of(call.client.identity)
-    return {"glossaries": [_described(call, each) for each in glossaries if _is_known(call, each)]}
+    known = [stored for stored in glossaries if _is_known(call, stored)]
+    return {"glossaries": [_described(call, stored) for stored in known]}
 
 
 async def describe_glossary(call: Call) -> dict[str, Any]:
@@ -363,7 +364,7 @@ def _pair(parameters: Parameters) -> Pair:
 
 async def _dictionary(call: Call, parameters: Parameters) -> tuple[Pair, Terms]:
     pair = _pair(parameters)
-    if pair not in {glossary_pair(*each) for each in call.context.service.models}:
+    if pair not in {glossary_pair(*served) for served in call.context.service.models}:
         raise ApiError(400, "Unsupported glossary source and target language pair")
     kind = parameters.choice("entries_format", FORMATS)
     return pair, await call.beside(read_entries, parameters.text("entries"), kind, pair)
@@ -371,11 +372,11 @@ async def _dictionary(call: Call, parameters: Parameters) -> tuple[Pair, Terms]:
 
 async def _dictionaries(call: Call) -> dict[Pair, Terms]:
     contents: Any = call.parameters.any("dictionaries") or []
-    if not isinstance(contents, list) or not all(isinstance(each, dict) for each in contents):
+    if not isinstance(contents, list) or not all(isinstance(content, dict) for content in contents):
         raise ApiError(400, "Missing or invalid argument: dictionaries")
     if len(contents) > _MOST_DICTIONARIES:
         raise ApiError(413, f"dictionaries: expected at most {_MOST_DICTIONARIES:,}.")
-    return dict([await _dictionary(call, Parameters(each)) for each in contents])
+    return dict([await _dictionary(call, Parameters(content)) for content in contents])
 
 
 def _described(call: Call, stored: StoredGlossary) -> dict[str, Any]:

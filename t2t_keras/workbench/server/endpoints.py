@@ -117,7 +117,7 @@ class Context:
         if origin and origin not in allowed and not is_own and origin.partition("://")[2] != host:
             raise ApiError(403, f"Origin {origin} not allowed; add it to --cors.")
         known = _LOCAL_HOST.fullmatch(host) or host in [
-            each.partition("://")[2] for each in allowed
+            origin.partition("://")[2] for origin in allowed
         ]
         if address.startswith(_LOOPBACK) and not known:
             raise ApiError(
@@ -152,8 +152,11 @@ class Context:
             target in (source, base_language(source)) or target.startswith(f"{source}-")
         ):
             return source, source
-        names = [f"{language_name(code)} ({code})" for code in (target, source)]
-        raise ApiError(400, f"{names[0]} is not available as a target language from {names[1]}")
+        raise ApiError(
+            400,
+            f"{language_name(target)} ({target}) is not available as a target language from "
+            f"{language_name(source)} ({source})",
+        )
 
     async def detect(self, texts: Sequence[str], kind: str = "text") -> list[Detected]:
         """Returns the source languages of the models that texts of a format may be in."""
@@ -171,16 +174,14 @@ class Context:
         If they are too short to tell, it is the likeliest one that has a model for the target. If
         they have no letters, it is any that has one, with confidence 0.
         """
-        found = await self.detect(texts, kind)
-        served, target = self.service.models, canonical(target)
-        if 0 < found[0].confidence < _SURE:
-            able = (each for each in found if nearest_pair(each.language, target, served))
-            return next(able, found[0])
-        if not found[0].confidence and base_language(found[0].language) != base_language(target):
-            sources = [found[0].language, *sorted(source for source, _ in served)]
-            able = (Detected(each, 0.0) for each in sources if nearest_pair(each, target, served))
-            return next(able, found[0])
-        return found[0]
+        candidates = await self.detect(texts, kind)
+        best, served, target = candidates[0], self.service.models, canonical(target)
+        if not best.confidence and base_language(best.language) != base_language(target):
+            candidates = [best, *(Detected(source, 0.0) for source, _ in sorted(served))]
+        elif not 0 < best.confidence < _SURE:
+            return best
+        able = (each for each in candidates if nearest_pair(each.language, target, served))
+        return next(able, best)
 
     def check_size(self, texts: Sequence[str]) -> None:
         """Raises `ApiError` for more text than a request may have."""

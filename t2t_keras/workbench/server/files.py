@@ -238,8 +238,8 @@ class TranslatedFiles:
             raise
 
     def _check_room(self, owner: str, size: int) -> None:
-        of_owner = [each.size for each in self._files.values() if each.owner == owner]
-        of_all = [each.size for each in self._files.values()]
+        of_owner = [file.size for file in self._files.values() if file.owner == owner]
+        of_all = [file.size for file in self._files.values()]
         is_full = len(of_all) >= _MOST_FILES or len(of_owner) >= _MOST_OF_OWNER
         of_owner_bytes, of_all_bytes = sum(of_owner) + size, sum(of_all) + size
         if is_full or of_owner_bytes > _MOST_BYTES_OF_OWNER or of_all_bytes > _MOST_BYTES:

@@ -83,18 +83,18 @@ class Glossaries:
     def of(self, owner: str) -> list[StoredGlossary]:
         """Returns a client's glossaries, the first one first."""
         with self._lock:
-            found = [each for each in self._stored.values() if each.owner == owner]
-        return sorted(found, key=lambda each: each.created)
+            own = [stored for stored in self._stored.values() if stored.owner == owner]
+        return sorted(own, key=lambda stored: stored.created)
 
     def find(self, glossary_id: str, owner: str) -> StoredGlossary:
         """Returns a client's glossary; an `ApiError` says that there is no such one."""
         try:
-            found = self._stored.get(str(uuid.UUID(glossary_id)))
+            stored = self._stored.get(str(uuid.UUID(glossary_id)))
         except ValueError as error:
             raise ApiError(400, "Value for 'glossary_id' not supported.") from error
-        if found is None or found.owner != owner:
+        if stored is None or stored.owner != owner:
             raise ApiError(404, "Glossary not found")
-        return found
+        return stored
 
     def create(self, owner: str, name: str, dictionaries: Mapping[Pair, Terms]) -> StoredGlossary:
         """Makes a glossary.
@@ -141,7 +141,7 @@ class Glossaries:
         """Raises `ApiError` if a glossary would have too many bytes besides the others."""
         with self._lock:
             more = size - self._bytes.get(stored.glossary_id, 0)
-            of_owner = sum(self._bytes[each.glossary_id] for each in self.of(stored.owner))
+            of_owner = sum(self._bytes[other.glossary_id] for other in self.of(stored.owner))
             of_all = sum(self._bytes.values())
         is_full = of_owner + more > _MOST_BYTES_PER_OWNER or of_all + more > _MOST_BYTES_OF_ALL
         if more > 0 and is_full:
@@ -150,9 +150,9 @@ class Glossaries:
     def remove(self, stored: StoredGlossary, pair: Pair | None = None) -> None:
         """Removes a glossary, or its dictionary for a pair."""
         with self._lock:
-            for each in [pair] if pair else list(stored.dictionaries):
-                dictionary(stored, each)
-                del stored.dictionaries[each]
+            for name in [pair] if pair else list(stored.dictionaries):
+                dictionary(stored, name)
+                del stored.dictionaries[name]
             if pair:
                 self.change(stored, stored.name, {})
                 return
@@ -168,7 +168,7 @@ class Glossaries:
           ApiError: one has no dictionary for the pair.
         """
         pair = glossary_pair(*pair)
-        return _compiled(tuple(term for each in stored for term in dictionary(each, pair).items()))
+        return _compiled(tuple(term for one in stored for term in dictionary(one, pair).items()))
 
 
 def _read(path: Path) -> StoredGlossary:
@@ -177,7 +177,7 @@ def _read(path: Path) -> StoredGlossary:
     content = read_json(path, _ADVICE, names)
     texts = {name: content[name] for name in names if name != "dictionaries"}
     try:
-        terms = {tuple(each["pair"]): each["terms"] for each in content["dictionaries"]}
+        terms = {tuple(entry["pair"]): entry["terms"] for entry in content["dictionaries"]}
         is_right = all(isinstance(text, str) for text in texts.values()) and all(
             isinstance(text, str)
             for (source, target), pairs in terms.items()

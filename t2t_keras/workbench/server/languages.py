@@ -145,9 +145,9 @@ def nearest_pair(
     source: str, target: str, served: Mapping[tuple[str, str], Served]
 ) -> tuple[str, str] | None:
     """Returns the pair of codes, of those that are served, that is meant; None = there is none."""
-    for found in _near_codes(source, {pair[0] for pair in served}):
-        if near := nearest_code(target, {pair[1] for pair in served if pair[0] == found}):
-            return found, near
+    for code in _near_codes(source, {pair[0] for pair in served}):
+        if near := nearest_code(target, {pair[1] for pair in served if pair[0] == code}):
+            return code, near
     return None
 
 
@@ -185,9 +185,11 @@ def detect(
     if not any(map(str.isalpha, text)):
         return [Detected("en" if "en" in codes else codes[0], 0.0)]
     labels = {code: _label(code) for code in codes}
-    found = dict(_identifier(frozenset(labels.values())).rank(text))
-    ranked = [Detected(code, float(found.get(label, 0.0))) for code, label in labels.items()]
-    return sorted(ranked, key=lambda each: -each.confidence)
+    probabilities = dict(_identifier(frozenset(labels.values())).rank(text))
+    ranked = [
+        Detected(code, float(probabilities.get(label, 0.0))) for code, label in labels.items()
+    ]
+    return sorted(ranked, key=lambda language: -language.confidence)
 
 
 def _visible(texts: Sequence[str], format: str) -> Iterator[str]:  # noqa: A002

@@ -59,11 +59,13 @@ async def translate(call: Call) -> dict[str, Any]:
         source = detected.language
     pair = context.pair(source, target, may_be_same=True)
     translations = await call.translate([pair] * len(texts), texts, Options(format=kind))
-    answer: dict[str, Any] = {"translatedText": [each.text for each in translations]}
+    answer: dict[str, Any] = {"translatedText": [translation.text for translation in translations]}
     if detected:
         answer["detectedLanguage"] = [_as_json(detected)] * len(texts)
     if alternatives:
-        answer["alternatives"] = [each.alternatives[:alternatives] for each in translations]
+        answer["alternatives"] = [
+            translation.alternatives[:alternatives] for translation in translations
+        ]
     return answer if several else {name: values[0] for name, values in answer.items()}
 
 
@@ -150,9 +152,9 @@ def _saved_name(file: TranslatedFile) -> str:
 
 def required(parameters: Parameters, name: str) -> str:
     """Returns a parameter; raises `ApiError` if it is missing."""
-    if not (found := parameters.text(name)):
+    if not (text := parameters.text(name)):
         raise ApiError(400, f"Invalid request: missing {name} parameter")
-    return found if found == "auto" else canonical(found)
+    return text if text == "auto" else canonical(text)
 
 
 def _required_texts(parameters: Parameters) -> list[str]:

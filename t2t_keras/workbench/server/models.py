@@ -68,9 +68,9 @@ class ModelSource:
                 f"--model: expected PAIR=PATH, as en-de=runs/averaged, got {text!r}.",
                 code="bad_value",
             )
-        found = cls(*parse_pair(pair), Path(path), engine, decode_hparams)
-        found.newest()
-        return found
+        source = cls(*parse_pair(pair), Path(path), engine, decode_hparams)
+        source.newest()
+        return source
 
     @property
     def pair(self) -> tuple[str, str]:
@@ -109,7 +109,7 @@ class ModelSource:
 
         if has_model(self.path) or not self.path.is_dir():
             return self.path
-        folders = [each for each in self.path.iterdir() if each.name.isdecimal()]
+        folders = [folder for folder in self.path.iterdir() if folder.name.isdecimal()]
         versions = sorted(filter(has_model, folders), key=lambda folder: int(folder.name))
         return versions[-1] if versions else self.path
 
@@ -147,7 +147,7 @@ class ModelSource:
         model = record.make_model(translator.config.weights_dtype, loaded=True)
         load_weights(model, str(stored.version))
         weights = model.get_weights()
-        if not all(np.isfinite(each).all() for each in weights):
+        if not all(np.isfinite(array).all() for array in weights):
             raise UserError(
                 f"{stored.version} has weights that are not finite: its training diverged.",
                 code="not_finite",

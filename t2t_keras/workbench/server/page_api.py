@@ -86,15 +86,15 @@ def continuations(translator: Translator, line: str, prefix: str, count: int) ->
     begins = [[*begin, int(symbol)] for symbol in symbols]
     begins = [ids for ids in begins if _begins_word(tokenizer.pieces(ids), len(words))]
     texts = list(dict.fromkeys(tokenizer.decode(begins[: _SYMBOLS_A_WORD * count])))
-    found: dict[str, Continuation] = {}
+    by_word: dict[str, Continuation] = {}
     lines = [line] * len(texts)
-    for each in translator.translate(lines, texts) if texts else ():
-        text = each.postprocessed
+    for translation in translator.translate(lines, texts) if texts else ():
+        text = translation.postprocessed
         theirs = split_words(text)
         if theirs[: len(words)] == words and len(theirs) > len(words):
             word = theirs[len(words)]
-            found.setdefault(word, Continuation(word, text, each))
-    return list(found.values())[:count]
+            by_word.setdefault(word, Continuation(word, text, translation))
+    return list(by_word.values())[:count]
 
 
 def _begins_word(pieces: Sequence[str], words: int) -> bool:
@@ -116,13 +116,13 @@ class WordByWord(Work):
     def __call__(self, translator: Translator, lines: Sequence[str]) -> list[dict[str, Any]]:
         """Returns the page's data for each line, see docs/server.md."""
         passages = [read_passages(line, split=self.split) for line in lines]
-        sentences = [sentence for each in passages for sentence in each.sentences]
+        sentences = [sentence for text in passages for sentence in text.sentences]
         translator = with_terms(translator, self.glossary)
         translations = translator.translate(sentences)
         known = iter(_known(translator, sentences, translations))
         return [
-            _line(line, each, [next(known) for _ in each.sentences])
-            for line, each in zip(lines, passages, strict=True)
+            _line(line, text, [next(known) for _ in text.sentences])
+            for line, text in zip(lines, passages, strict=True)
         ]
 
 
@@ -145,33 +145,34 @@ def _known(
     translator: Translator, sentences: Sequence[str], translations: Sequence[Translation]
 ) -> list[_Sentence]:
     alignments = translator.align(sentences, translations)
-    sure = confidences(translator, sentences, translations)
-    found = zip(sentences, translations, alignments, sure, strict=True)
+    confidence = confidences(translator, sentences, translations)
+    known = zip(sentences, translations, alignments, confidence, strict=True)
     return [
-        _Sentence(source, translation, alignment, each.words, each.whole)
-        for source, translation, alignment, each in found
+        _Sentence(source, translation, alignment, sure.words, sure.whole)
+        for source, translation, alignment, sure in known
     ]
 
 
 def _line(line: str, passages: Passages, sentences: Sequence[_Sentence]) -> dict[str, Any]:
-    best, *others = joined_texts(passages, [each.translation for each in sentences])
+    best, *others = joined_texts(passages, [sentence.translation for sentence in sentences])
     words: list[dict[str, Any]] = []
     alignment: list[list[int]] = []
     source_words: list[str] = []
-    tokens = sum(len(each.words) for each in sentences)
+    tokens = sum(len(sentence.words) for sentence in sentences)
     whole = 1.0
-    for each in sentences:
+    for sentence in sentences:
         # Some words have no confidence, such as those after the model's longest input.
-        known = [round(found, 4) for found in each.confidences]
+        known = [round(confidence, 4) for confidence in sentence.confidences]
         alignment += [
-            [len(source_words) + source, len(words) + target] for source, target in each.alignment
+            [len(source_words) + source, len(words) + target]
+            for source, target in sentence.alignment
         ]
         words += [
             {"text": word, "confidence": known[number] if number < len(known) else None}
-            for number, word in enumerate(each.words)
+            for number, word in enumerate(sentence.words)
         ]
-        source_words += split_words(each.source)
-        whole *= each.whole ** (len(each.words) / max(tokens, 1))
+        source_words += split_words(sentence.source)
+        whole *= sentence.whole ** (len(sentence.words) / max(tokens, 1))
     return {
         "source": line,
         "text": best,
@@ -217,20 +218,20 @@ class OtherWords(Work):
         if not passages.sentences:
             return []
         begun = read_passages(self.prefix, split=self.split_target).sentences
-        finished = [each for each in begun if ends_sentence(each)]
+        finished = [beginning for beginning in begun if ends_sentence(beginning)]
         number = min(len(finished), len(passages.sentences) - 1)
         done, current = begun[:number], " ".join(begun[number:])
         _check_lengths(translator, passages.sentences, [*done, current])
         rest = translator.translate(passages.sentences[number + 1 :])
         sentence = passages.sentences[number]
-        found = continuations(translator, sentence, current, self.count)
+        options = continuations(translator, sentence, current, self.count)
         begin, end = passages.sentences[:number], passages.sentences[number + 1 :]
         around = [*map(_given, translator.read(begin), done), *rest]
-        sources = [*begin, *end, *[sentence] * len(found)]
-        known = _known(translator, sources, [*around, *(each.translation for each in found)])
+        sources = [*begin, *end, *[sentence] * len(options)]
+        known = _known(translator, sources, [*around, *(option.translation for option in options)])
         first, last, new = known[:number], known[number : len(around)], known[len(around) :]
         place = len(split_words(current))
-        pairs = sorted(zip(found, new, strict=True), key=lambda pair: -_sureness(pair[1], place))
+        pairs = sorted(zip(options, new, strict=True), key=lambda pair: -_sureness(pair[1], place))
         names = "text", "words", "alignment"
         answers = []
         for continuation, translated in pairs:

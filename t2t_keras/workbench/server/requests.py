@@ -59,11 +59,11 @@ class ApiError(Exception):
 def where(error: BaseException) -> str:
     """Returns the types and stacks of an error and its causes; messages may have clients' text."""
     parts: list[str] = []
-    each: BaseException | None = error
-    while each:
-        stack = "".join(traceback.format_tb(each.__traceback__))
-        parts.insert(0, f"{stack}{type(each).__qualname__}")
-        each = each.__cause__ or each.__context__
+    cause: BaseException | None = error
+    while cause:
+        stack = "".join(traceback.format_tb(cause.__traceback__))
+        parts.insert(0, f"{stack}{type(cause).__qualname__}")
+        cause = cause.__cause__ or cause.__context__
     return "\n".join(parts)
 
 
@@ -96,14 +96,14 @@ class Parameters:
         """Returns strings, of one that comes alone too; [] where there are none."""
         value = self._values.get(name)
         values = value if isinstance(value, list) else [] if value is None else [value]
-        return [_checked_text(name, each) for each in values]
+        return [_checked_text(name, text) for text in values]
 
     def switch(self, name: str, default: bool = False) -> bool:
         """Returns whether a parameter is on: true, "true", 1 or "1"."""
-        found = self.text(name).lower()
-        if found not in ("", "0", "1", "true", "false"):
+        text = self.text(name).lower()
+        if text not in ("", "0", "1", "true", "false"):
             raise ApiError(400, f"Value for '{name}' not supported.")
-        return found in ("1", "true") if found else default
+        return text in ("1", "true") if text else default
 
     def choice(self, name: str, allowed: Sequence[str], default: str = "") -> str:
         """Returns a parameter that is one of some words.
@@ -111,10 +111,10 @@ class Parameters:
         Raises:
           ApiError: it is another.
         """
-        found = self.text(name)
-        if found and found not in allowed:
+        text = self.text(name)
+        if text and text not in allowed:
             raise ApiError(400, f"Value for '{name}' not supported.")
-        return found or default
+        return text or default
 
     def file(self, name: str) -> UploadFile | None:
         """Returns an uploaded file; None where there is none."""

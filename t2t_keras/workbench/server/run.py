@@ -304,7 +304,7 @@ class BoundedConnection(H11Protocol):
 
 def bounded(connections: Iterable[object]) -> list[BoundedConnection]:
     """Returns uvicorn's connections, which are all of this kind."""
-    return [each for each in connections if isinstance(each, BoundedConnection)]
+    return [connection for connection in connections if isinstance(connection, BoundedConnection)]
 
 
 class LateConnections:

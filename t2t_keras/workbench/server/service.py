@@ -127,16 +127,16 @@ def read_passages(
 def hypothesis_texts(translation: Translation) -> list[str]:
     """Returns the distinct hypotheses of a translation, best first."""
     best = one_line(translation.postprocessed or translation.text)
-    others = [one_line(each.text) for each in translation.hypotheses[1:]]
+    others = [one_line(hypothesis.text) for hypothesis in translation.hypotheses[1:]]
     return list(dict.fromkeys([best, *others]))
 
 
 def joined_texts(passages: Passages, translations: Sequence[Translation]) -> list[str]:
     """Returns the translations of a text, best first: the best of all sentences, and so on."""
-    ranked = [hypothesis_texts(each) for each in translations]
+    ranked = [hypothesis_texts(translation) for translation in translations]
     count = max(map(len, ranked), default=1)
     texts = (
-        passages.joined([each[min(rank, len(each) - 1)] for each in ranked])
+        passages.joined([texts[min(rank, len(texts) - 1)] for texts in ranked])
         for rank in range(count)
     )
     return list(dict.fromkeys(texts))
@@ -266,8 +266,8 @@ class TranslationService:
         def observe_reload(outcome: str) -> None:
             metrics.reloads.labels(name, outcome).inc()
             metrics.model_info.clear()
-            for pair, each in self.models.items():
-                metrics.model_info.labels("-".join(pair), each.name).set(1)
+            for pair, served in self.models.items():
+                metrics.model_info.labels("-".join(pair), served.name).set(1)
 
         def observe_batch(lines: int, seconds: float) -> None:
             metrics.lines.labels(name).inc(lines)
@@ -276,9 +276,9 @@ class TranslationService:
 
         def translate(lines: list[str], work: Work, batch: Batch) -> Sequence[Any]:
             metrics.characters.labels(name).inc(sum(map(len, lines)))
-            found = model.use(work, lines, batch)
-            metrics.broken.labels(name).inc(sum(_repaired(each) for each in found))
-            return found
+            results = model.use(work, lines, batch)
+            metrics.broken.labels(name).inc(sum(_repaired(result) for result in results))
+            return results
 
         model.observe_reload = observe_reload
         self.models[source.pair] = model
@@ -303,7 +303,7 @@ class TranslationService:
     @property
     def most_alternatives(self) -> int:
         """The most alternatives that every model gives."""
-        return min(each.translator.config.num_hypotheses for each in self.models.values()) - 1
+        return min(model.translator.config.num_hypotheses for model in self.models.values()) - 1
 
     async def translate(
         self,
@@ -331,8 +331,8 @@ class TranslationService:
             if options.format == "xml":
                 # In a batch, malformed XML would have all other requests' texts done again.
                 await asyncio.to_thread(lambda: [read_fragment(text, "xml") for text in texts])
-            found = await self.run(pair, texts, options, budget)
-            return [Translated(each.text, []) for each in found]
+            translations = await self.run(pair, texts, options, budget)
+            return [Translated(translation.text, []) for translation in translations]
         split = self.splitter(pair[0]) if splitting.sentences else None
 
         def read() -> list[Passages]:
@@ -341,12 +341,12 @@ class TranslationService:
         # Of a short text, a thread would cost more than it saves.
         is_short = sum(map(len, texts)) < _SHORT
         passages = read() if is_short else await asyncio.to_thread(read)
-        sentences = [sentence for each in passages for sentence in each.sentences]
+        sentences = [sentence for text in passages for sentence in text.sentences]
         translations = await self.run(pair, sentences, options, budget)
 
         def write() -> list[Translated]:
             rest = iter(translations)
-            texts = (joined_texts(each, [next(rest) for _ in each.sentences]) for each in passages)
+            texts = (joined_texts(text, [next(rest) for _ in text.sentences]) for text in passages)
             return [Translated(best, others) for best, *others in texts]
 
         return write() if is_short else await asyncio.to_thread(write)
@@ -376,8 +376,8 @@ class TranslationService:
     def _with_terms(self, pair: Pair, work: Work) -> Work:
         """Returns work with the server's glossary where it has none of its own."""
         known = self._config.glossaries
-        found = known.get(pair, known.get(None))
-        return dataclasses.replace(work, glossary=found) if found and not work.glossary else work
+        own = known.get(pair, known.get(None))
+        return dataclasses.replace(work, glossary=own) if own and not work.glossary else work
 
     def translate_now(
         self, pair: Pair, lines: Sequence[str], options: Options, budget: Budget | None = None

@@ -85,18 +85,18 @@ def _places(hinted: str) -> Iterator[tuple[int, int, bool]]:
     A mark before a term is at its beginning, and a hint at its last character.
     """
     begin = place = 0
-    for found in [*_HINT.finditer(hinted), None]:
-        start = found.start() if found else len(hinted)
+    for hint in [*_HINT.finditer(hinted), None]:
+        start = hint.start() if hint else len(hinted)
         yield from zip(range(begin, start), itertools.count(place), itertools.repeat(True))
-        if not found:
+        if not hint:
             break
         place += start - begin
-        first, last = found.span(1)
-        yield from ((each, place, False) for each in range(start, first))
+        first, last = hint.span(1)
+        yield from ((own, place, False) for own in range(start, first))
         yield from zip(range(first, last), itertools.count(place), itertools.repeat(True))
         place += last - first
-        begin = found.end()
-        yield from ((each, max(place - 1, 0), False) for each in range(last, begin))
+        begin = hint.end()
+        yield from ((own, max(place - 1, 0), False) for own in range(last, begin))
 
 
 def of_words_without_hints(alignment: Alignment, hinted: str) -> list[tuple[int, int]]:
@@ -233,16 +233,16 @@ class Glossary:
         keys, candidates = _keys(tokens), []
         first_keys = [(key, False) for key, _ in keys]
         for first, end, [terms] in self._trie.find(keys, first_keys):
-            exact = () if terms.keys() == {()} else tuple(each.text for each in tokens[first:end])
+            exact = () if terms.keys() == {()} else tuple(token.text for token in tokens[first:end])
             for key in dict.fromkeys([exact, ()]):
                 if term := terms.get(key):
                     candidates.append(Match(tokens[first].start, tokens[end - 1].end, term))
         if candidates:
-            for each in find_placeholders(text):
-                taken[each.start : each.end] = b"\1" * (each.end - each.start)
+            for start, end, _ in find_placeholders(text):
+                taken[start:end] = b"\1" * (end - start)
         # Of several as long, what has capitals, then the first.
         candidates.sort(
-            key=lambda each: (each.start - each.end, not has_capitals(each.term.source))
+            key=lambda match: (match.start - match.end, not has_capitals(match.term.source))
         )
         chosen = []
         for match in candidates:
@@ -276,7 +276,7 @@ def _terms(rows: Iterable[tuple[str, Sequence[str]]], first_counts: bool = False
 
 
 def _term(name: str, columns: Sequence[str]) -> Term:
-    if isinstance(columns, str) or not all(isinstance(each, str) for each in columns):
+    if isinstance(columns, str) or not all(isinstance(column, str) for column in columns):
         raise UserError(
             f"{name}: expected source and target as strings, got {columns!r:.80}.", code="bad_value"
         )
@@ -354,4 +354,4 @@ def has_capitals(text: str) -> bool:
 
 def _exact(term: Term, tokens: Sequence[Token]) -> tuple[str, ...]:
     """Returns the words of a term if their capitals count."""
-    return tuple(each.text for each in tokens) if has_capitals(term.source) else ()
+    return tuple(token.text for token in tokens) if has_capitals(term.source) else ()

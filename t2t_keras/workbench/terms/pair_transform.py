@@ -92,12 +92,12 @@ class Lexicon:
 
     def without(self, sources: Iterable[str], targets: Iterable[str] = ()) -> "Lexicon":
         """Returns a lexicon without what it says of some words."""
-        kept = np.ones(len(self), bool)
+        stays = np.ones(len(self), bool)
         for numbers, words, of_side in zip(
             self._numbers, (sources, targets), (self._keys >> _BITS, self._keys & _LOW), strict=True
         ):
-            kept &= ~np.isin(of_side, [numbers.get(folded(word), -1) for word in words])
-        arrays = self._keys[kept], self._scores[kept], self._counts
+            stays &= ~np.isin(of_side, [numbers.get(folded(word), -1) for word in words])
+        arrays = self._keys[stays], self._scores[stays], self._counts
         return Lexicon(self.sources, self.targets, *arrays)
 
     def count(self, source: str) -> int:
@@ -161,11 +161,11 @@ def learn_lexicon(pairs: Iterable[tuple[str, str]]) -> Lexicon:
     if not rows:
         none = np.zeros(0, np.int64)
         return Lexicon([], [], none, none.astype(np.float32), none)
-    found = _Cells(rows)
-    forward, backward = found.probabilities(0), found.probabilities(1)
-    kept = np.minimum(forward, backward) >= _LEAST
-    scores = (forward * backward)[kept].astype(np.float32)
-    return Lexicon(sources, targets, found.keys[kept], scores, np.bincount(found.words[0]))
+    table = _Cells(rows)
+    forward, backward = table.probabilities(0), table.probabilities(1)
+    likely = np.minimum(forward, backward) >= _LEAST
+    scores = (forward * backward)[likely].astype(np.float32)
+    return Lexicon(sources, targets, table.keys[likely], scores, np.bincount(table.words[0]))
 
 
 def _words(pair: Sequence[str]) -> list[list[str]]:
@@ -198,21 +198,21 @@ class _Cells:
         """Returns of each key how likely its word of a side becomes the one of the other side."""
         other = 1 - side
         makers = self.keys >> _BITS if side == 0 else self.keys & _LOW
-        made = self.words[other]
-        found, of_none = np.ones(len(self.keys)), np.ones(made.max() + 1)
+        generated = self.words[other]
+        probabilities, of_none = np.ones(len(self.keys)), np.ones(generated.max() + 1)
         for _ in range(_ITERATIONS):
             counts, left = np.zeros(len(self.keys)), np.zeros(len(of_none))
             for block in self._blocks:
                 first, end = block.first[other], block.end[other]
-                likely = found[block.keys] * block.priors[side] * (1 - _OF_NONE)
-                none = _OF_NONE * of_none[made[first:end]]
+                likely = probabilities[block.keys] * block.priors[side] * (1 - _OF_NONE)
+                none = _OF_NONE * of_none[generated[first:end]]
                 total = np.bincount(block.tokens[other], likely, end - first) + none
                 likely /= total[block.tokens[other]]
                 np.add.at(counts, block.keys, likely)
-                np.add.at(left, made[first:end], none / total)
-            found = counts / np.bincount(makers, counts)[makers]
+                np.add.at(left, generated[first:end], none / total)
+            probabilities = counts / np.bincount(makers, counts)[makers]
             of_none = left / left.sum()
-        return found
+        return probabilities
 
 
 class _Block(NamedTuple):
@@ -371,6 +371,6 @@ def _is_word(text: str, token: Token) -> bool:
     """Returns whether a token is a word of the language, not part of markup or a placeholder."""
     around = f" {text} "[token.start], f" {text} "[token.end + 1]
     return token.text[0].isalpha() and all(
-        each.isspace() or (unicodedata.category(each)[0] == "P" and each not in _OF_PROGRAMS)
-        for each in around
+        sign.isspace() or (unicodedata.category(sign)[0] == "P" and sign not in _OF_PROGRAMS)
+        for sign in around
     )

@@ -66,12 +66,12 @@ def put_term(match: Match, source: str, target: str, alignment: Alignment) -> Fo
       alignment: of their words.
     """
     words = split_words(target)
-    found = [
+    versions = [
         _put_in(words, *place, match.term.target)
         for place in _places(match, source, len(words), alignment)
     ]
-    beginnings = [begin for free, closed, _ in found for begin in (free, closed)]
-    wholes = [whole for _, _, whole in found]
+    beginnings = [begin for free, closed, _ in versions for begin in (free, closed)]
+    wholes = [whole for _, _, whole in versions]
     return Forced(*(list(dict.fromkeys(map(" ".join, some))) for some in (beginnings, wholes)))
 
 
@@ -134,7 +134,7 @@ class HintedLine(Prepared):
         text = without_hints(source)
         matches = self.matches(text)
         uses = (find_uses(text, matches, output, anywhere=True) for output in outputs)
-        return [_num_missing(each) for each in uses]
+        return list(map(_num_missing, uses))
 
     def align(self, source: str, output: str, pairs: Alignment) -> Alignment:
         """See `Prepared`: words of a hint count as the word that it stands after."""
@@ -173,7 +173,9 @@ class Terms(LineStage):
         text = line
         if self._hints and not has_marks(line):
             matches = self.glossary.matches(line)
-            text = with_hints(line, ((each.start, each.end, each.term.target) for each in matches))
+            text = with_hints(
+                line, ((match.start, match.end, match.term.target) for match in matches)
+            )
         return HintedLine(text, self.glossary)
 
     def mend(self, parts: Sequence[Part], translator: Searcher) -> None:
@@ -298,18 +300,20 @@ def _num_missing(uses: Iterable[Use]) -> int:
 
 def _alignments(sentences: Sequence[_Sentence], model: StageContext) -> list[Alignment]:
     drafts = [sentence.draft for sentence in sentences]
-    found = model.align(drafts, [sentence.output for sentence in sentences])
-    return [sentence.aligned(pairs) for sentence, pairs in zip(sentences, found, strict=True)]
+    alignments = model.align(drafts, [sentence.output for sentence in sentences])
+    return [sentence.aligned(pairs) for sentence, pairs in zip(sentences, alignments, strict=True)]
 
 
 def _find_uses(sentences: Sequence[_Sentence], model: StageContext) -> None:
     """Sets what became of the terms of sentences; the alignment confirms inflected forms."""
-    for each in sentences:
-        each.uses = find_uses(each.text, each.matches, each.output, anywhere=True)
-    unsure = [each for each in sentences if any(use.kind == INFLECTED for use in each.uses)]
+    for sentence in sentences:
+        sentence.uses = find_uses(sentence.text, sentence.matches, sentence.output, anywhere=True)
+    unsure = [
+        sentence for sentence in sentences if any(use.kind == INFLECTED for use in sentence.uses)
+    ]
     if unsure:
-        for each, alignment in zip(unsure, _alignments(unsure, model), strict=True):
-            each.uses = find_uses(each.text, each.matches, each.output, alignment)
+        for sentence, alignment in zip(unsure, _alignments(unsure, model), strict=True):
+            sentence.uses = find_uses(sentence.text, sentence.matches, sentence.output, alignment)
 
 
 def _force(sentences: Sequence[_Sentence], model: StageContext) -> None:
@@ -319,23 +323,25 @@ def _force(sentences: Sequence[_Sentence], model: StageContext) -> None:
     only, what keeps most terms is taken, and of this the likeliest.
     """
     for _ in range(_MOST_ROUNDS):
-        incomplete = [each for each in sentences if each.next_missing() >= 0]
+        incomplete = [sentence for sentence in sentences if sentence.next_missing() >= 0]
         if not incomplete:
             break
         begun: list[tuple[_Sentence, str]] = []
         whole: list[tuple[_Sentence, str]] = []
-        for each, alignment in zip(incomplete, _alignments(incomplete, model), strict=True):
-            number = each.next_missing()
-            each.tried.add(number)
-            forced = put_term(each.uses[number].match, each.text, each.output, alignment)
-            prefix = model.prefix(each.draft)
-            begun += [(each, text) for text in forced.beginnings if text.startswith(prefix)]
-            whole += [(each, text) for text in forced.wholes if text.startswith(prefix)]
+        for sentence, alignment in zip(incomplete, _alignments(incomplete, model), strict=True):
+            number = sentence.next_missing()
+            sentence.tried.add(number)
+            forced = put_term(
+                sentence.uses[number].match, sentence.text, sentence.output, alignment
+            )
+            prefix = model.prefix(sentence.draft)
+            begun += [(sentence, text) for text in forced.beginnings if text.startswith(prefix)]
+            whole += [(sentence, text) for text in forced.wholes if text.startswith(prefix)]
         drafts = [
-            *model.search([each.draft for each, _ in begun], [text for _, text in begun]),
-            *model.score([each.draft for each, _ in whole], [text for _, text in whole]),
+            *model.search([sentence.draft for sentence, _ in begun], [text for _, text in begun]),
+            *model.score([sentence.draft for sentence, _ in whole], [text for _, text in whole]),
         ]
-        owners = [each for each, _ in (*begun, *whole)]
+        owners = [sentence for sentence, _ in (*begun, *whole)]
         pairs = [
             (owner, _Sentence(draft)) for owner, draft in zip(owners, drafts, strict=True) if draft
         ]
@@ -343,15 +349,19 @@ def _force(sentences: Sequence[_Sentence], model: StageContext) -> None:
         candidates: dict[int, list[_Sentence]] = {}
         for owner, candidate in pairs:
             candidates.setdefault(id(owner), []).append(candidate)
-        for each in incomplete:
-            _take_best(each, candidates.get(id(each), ()))
+        for sentence in incomplete:
+            _take_best(sentence, candidates.get(id(sentence), ()))
 
 
 def _take_best(sentence: _Sentence, candidates: Sequence[_Sentence]) -> None:
     """Takes the best candidate that has more terms and costs the stages before no more."""
     most = sentence.costs()
-    fit = [each for each in candidates if each.costs() <= most]
-    best = min(fit, key=lambda each: (_num_missing(each.uses), -each.draft.score), default=sentence)
+    fit = [candidate for candidate in candidates if candidate.costs() <= most]
+    best = min(
+        fit,
+        key=lambda candidate: (_num_missing(candidate.uses), -candidate.draft.score),
+        default=sentence,
+    )
     if _num_missing(best.uses) < _num_missing(sentence.uses):
         sentence.draft.take(best.draft)
         sentence.uses = best.uses

@@ -60,7 +60,7 @@ def _is_form(word: str, target: str, untranslated: Sequence[str]) -> bool:
 @functools.lru_cache(1 << 16)
 def _bare(word: str) -> str:
     letters = unicodedata.normalize("NFD", word.casefold())
-    return "".join(each for each in letters if not unicodedata.combining(each))
+    return "".join(sign for sign in letters if not unicodedata.combining(sign))
 
 
 def find_uses(
@@ -114,11 +114,11 @@ class _Words:
         self._next: Counter = Counter()  # how many of a term's starts are taken from the left
         trie = Trie()
         for term, tokens in self._terms.items():
-            trie.add([folded(each.text) for each in tokens], term)
-        for start, end, found in trie.find([folded(each.text) for each in self.tokens]):
-            for term in found:
-                exact = (each.text for each in self._terms[term])
-                there = (each.text for each in self.tokens[start:end])
+            trie.add([folded(token.text) for token in tokens], term)
+        for start, end, terms in trie.find([folded(token.text) for token in self.tokens]):
+            for term in terms:
+                exact = (token.text for token in self._terms[term])
+                there = (token.text for token in self.tokens[start:end])
                 if not has_capitals(term) or list(exact) == list(there):
                     self._starts[term].append(start)
 
@@ -139,7 +139,7 @@ class _Words:
 
     def take_form(self, term: str, source: str, near: Sequence[int], anywhere: bool) -> bool:
         """Takes an inflected form of a term near the alignment; returns whether there is one."""
-        words = [each.text for each in self._terms[term]]
+        words = [token.text for token in self._terms[term]]
         if not words or len(words) > _LONGEST_FORM:
             return False
         if anywhere:
@@ -147,11 +147,11 @@ class _Words:
         else:
             starts = (range(place - len(words) + 1, place + 1) for place in near)
             candidates = sorted(set(itertools.chain.from_iterable(starts)))
-        untranslated = [each.text for each in tokens_of(source)][:_LONGEST_FORM]
+        untranslated = [token.text for token in tokens_of(source)][:_LONGEST_FORM]
         for start in itertools.islice(candidates, _MOST_TRIED):
             if self._is_free(start, len(words)) and all(
-                _is_form(each.text, word, untranslated)
-                for each, word in zip(self.tokens[start : start + len(words)], words, strict=True)
+                _is_form(token.text, word, untranslated)
+                for token, word in zip(self.tokens[start : start + len(words)], words, strict=True)
             ):
                 return self._take(start, len(words))
         return False
