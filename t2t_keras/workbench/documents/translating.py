@@ -9,8 +9,10 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from t2t_keras.decoding.translation import Translation
+from t2t_keras.decoding.translator import Translator
 from t2t_keras.environment import expanded
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import check_outputs, check_parent
@@ -34,6 +36,21 @@ from t2t_keras.workbench.placeholders import has_words
 
 # Longer texts are not compared, which would take long and seldom find anything.
 _LONGEST = 1000
+
+
+class TextTranslator(Protocol):
+    """Translates the texts of documents: `MarkupTranslator`, or a server's model."""
+
+    @property
+    def translator(self) -> Translator:
+        """Translates lines of text."""
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        format: str = "text",  # noqa: A002
+    ) -> list[Translation]:
+        """As `MarkupTranslator.translate`."""
 
 
 class TranslationMemory:
@@ -212,7 +229,7 @@ _Translations = dict[tuple[str, str], _Translation]
 
 def translate_document(
     document: Document,
-    translator: MarkupTranslator,
+    translator: TextTranslator,
     everything: bool = False,
     memory: TranslationMemory | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
@@ -320,7 +337,7 @@ def _letters(markup: str) -> str:
 
 def _translate(
     missing: Collection[tuple[str, str]],
-    translator: MarkupTranslator,
+    translator: TextTranslator,
     confidence: bool,
     progress: Callable[[int, int], object],
 ) -> _Translations:

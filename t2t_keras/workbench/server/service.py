@@ -415,6 +415,11 @@ class BatchedTranslator:
         self._glossary = glossary
         self.characters = 0
 
+    @property
+    def translator(self) -> Translator:
+        """The model that is loaded now."""
+        return self._service.models[self._pair].translator
+
     def translate(
         self,
         texts: Sequence[str],
