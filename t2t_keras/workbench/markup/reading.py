@@ -28,12 +28,12 @@ from t2t_keras.workbench.markup.tokens import (
     XML_KEPT,
     Characters,
     Token,
+    check_xml,
     html_tokens,
     is_for_looks,
     is_kept,
     is_note,
     match_html,
-    match_xml,
     parts_words,
     preserves_space,
     read_characters,
@@ -139,12 +139,14 @@ class Reader:
         keep: Collection[str] = (),
     ):
         self._is_html = is_html
+        if not is_html:
+            check_xml(text)
         self.tokens = list(html_tokens(text) if is_html else xml_tokens(text))
         if is_html:
             blocks, keep = (frozenset(map(str.lower, names)) for names in (blocks, keep))
             self._partners, self.ends = match_html(self.tokens, to_end=True)
         else:
-            self._partners, self.ends = match_xml(self.tokens, text)
+            self._partners, self.ends = match_html(self.tokens, ended_by={})
         self._blocks = HTML_BLOCKS.union(blocks) if is_html else frozenset(blocks)
         self._keep = (HTML_KEPT if is_html else XML_KEPT).union(keep)
         self._dividing = list(map(self._divides, self.tokens))

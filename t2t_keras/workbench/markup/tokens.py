@@ -11,12 +11,14 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, MutableMapping, Sequence
 from typing import NamedTuple
+from xml.parsers import expat
 
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import normalized
 
 # A run of these spaces means a single space; other spaces stay.
 _PARTS = re.compile(r"(?P<space>[ \t\n\r\f]+)|(?P<other>\s)|(?P<reference>&)|[^\s&]+")
+_XML_REFERENCE = re.compile(r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[^\W\d][\w.\-:]{0,63});")
 _HTML_REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[A-Za-z][A-Za-z0-9]{0,63};?)")
 # A character and its combining accents.
 _COMPOSABLE = re.compile(
@@ -187,12 +189,18 @@ BREAKS_OUT = frozenset(
     "table tt u ul var".split()
 )
 
-_NAME = r"[^\W\d][\w.\-]*(?::[^\W\d][\w.\-]*)?"
-_ATTRIBUTE = rf"""\s+{_NAME}\s*=\s*(?:"[^<"]*"|'[^<']*')"""
-_XML_OPEN = re.compile(rf"<({_NAME})((?:{_ATTRIBUTE})*+)\s*(/?)>")
-_XML_CLOSE = re.compile(rf"</({_NAME})\s*>")
-_XML_ATTRIBUTE = re.compile(rf"""({_NAME})\s*=\s*(?:"([^"]*)"|'([^']*)')""")
-_XML_REFERENCE = re.compile(rf"&(?:{_NAME}|#0*[0-9]{{1,7}}|#x0*[0-9a-fA-F]{{1,6}});")
+# The tokens of XML; what it has besides is malformed.
+_XML_TOKEN = re.compile(
+    r"""<(?P<comment>!--).*?--> | <(?P<cdata>!\[CDATA\[).*?\]\]> | <(?P<instruction>\?).*?\?>
+    | <(?P<doctype>!DOCTYPE)(?:
+        [^\[\]<>"'] | "[^"]*" | '[^']*'
+        | \[(?: <!--.*?--> | <\?.*?\?> | "[^"]*" | '[^']*' | [^\]<"'] | <(?!!--|\?))*+ \]
+      )*+>
+    | </(?P<close>[^\s/<>]+)\s*>
+    | <(?P<open>[^\s/<>!?]+)[^<>"']*+(?: (?:"[^"]*"|'[^']*') [^<>"']*+)*+>
+    | [^<]+ | <""",
+    re.DOTALL | re.VERBOSE,
+)
 _HTML_NAME = re.compile(r"</?([A-Za-z][^\s/>]*)")
 _IN_TAG = re.compile("[\"'>]")
 # Elements of HTML that stand between pieces of running text, not in it; and of KDE's messages.
@@ -333,113 +341,52 @@ def _tag_end(text: str, position: int) -> int:
 
 
 def xml_tokens(text: str) -> Iterator[Token]:
-    """Yields the tokens of XML: a document, or the content of an element.
+    """Yields the tokens of XML that `check_xml` accepts."""
+    for match in _XML_TOKEN.finditer(text):
+        kind = match.lastgroup
+        if kind == "close":
+            yield Token(CLOSE, match[0], match[kind])
+        elif kind == "open":
+            yield Token(EMPTY if match[0].endswith("/>") else OPEN, match[0], match[kind])
+        elif kind:
+            yield Token(OTHER, match[0], match[kind])
+        else:
+            yield Token(TEXT, match[0])
 
-    Raises:
-      UserError: it is malformed; where. Whether tags match is not looked at.
+
+def check_xml(text: str) -> None:
+    """Raises `UserError` if a text is no XML: neither a document nor the content of an element.
+
+    Nothing is fetched, and entities are not expanded; they need not be declared.
     """
     if wrong := NOT_XML.search(text):
-        raise malformed(text, wrong.start(), f"a character that XML has not, {wrong[0]!a}")
-    position = 0
-    while position < len(text):
-        begin = text.find("<", position)
-        begin = len(text) if begin < 0 else begin
-        if position < begin:
-            _check_text(text, position, begin)
-            yield Token(TEXT, text[position:begin])
-        if begin < len(text):
-            token = _xml_token(text, begin)
-            yield token
-            position = begin + len(token.raw)
-        else:
-            position = begin
-
-
-def malformed(text: str, position: int, reason: str) -> UserError:
-    """Returns the error of a place in XML."""
-    line = text.count("\n", 0, position) + 1
-    shown = text[position : position + 40]
-    return UserError(
-        f"Malformed XML in line {line}: {reason}, at {shown!a}. Repair it.", code="malformed_xml"
-    )
-
-
-def _check_text(text: str, start: int, end: int) -> None:
-    if (wrong := text.find("]]>", start, end)) >= 0:
-        raise malformed(text, wrong, "]]> in text")
-    _check_references(text, start, end)
-
-
-def _check_references(text: str, start: int, end: int) -> None:
-    while (start := text.find("&", start, end)) >= 0:
-        found = _XML_REFERENCE.match(text, start, end)
-        if not found or not _is_valid(found[0]):
-            raise malformed(text, start, "expected &name; or, for the sign itself, &amp;")
-        start = found.end()
-
-
-def _is_valid(reference: str) -> bool:
-    if reference[1] != "#":
-        return True
-    digits = reference[2:-1]
-    code = int(digits[1:], 16) if digits[0] == "x" else int(digits)
-    return code <= 0x10FFFF and not NOT_XML.match(chr(code))
-
-
-def _xml_token(text: str, start: int) -> Token:
-    if text.startswith("</", start):
-        found = _XML_CLOSE.match(text, start)
-        if not found:
-            raise malformed(text, start, "a closing tag that is none")
-        return Token(CLOSE, found[0], found[1])
-    for begin, end in (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>")):
-        if text.startswith(begin, start):
-            stop = text.find(end, start + len(begin))
-            if stop < 0:
-                raise malformed(text, start, f"{begin} without {end}")
-            content = text[start + len(begin) : stop]
-            if begin == "<!--" and ("--" in content or content.endswith("-")):
-                raise malformed(text, start, "-- in a comment")
-            if begin == "<?":
-                target = re.match(_NAME, content)
-                if not target or (start and target[0].lower() == "xml"):
-                    raise malformed(text, start, "invalid processing instruction")
-            return Token(OTHER, text[start : stop + len(end)], begin[1:])
-    if text.startswith("<!DOCTYPE", start):
-        return Token(OTHER, text[start : _doctype_end(text, start)], "!DOCTYPE")
-    found = _XML_OPEN.match(text, start)
-    if not found:
-        raise malformed(text, start, "a tag that is none, or &lt; is missing")
-    names = []
-    for attribute in _XML_ATTRIBUTE.finditer(found[2]):
-        names.append(attribute[1])
-        _check_references(text, *(found.start(2) + place for place in attribute.span()))
-    if len(set(names)) < len(names):
-        raise malformed(text, start, "an attribute twice")
-    return Token(EMPTY if found[3] else OPEN, found[0], found[1])
-
-
-def _doctype_end(text: str, start: int) -> int:
-    """Returns where a document type ends; what it declares stays as it is and is not used."""
-    depth, position = 0, start + 2
-    pattern = re.compile("[\"'\\[\\]<>]")
-    while found := pattern.search(text, position):
-        sign, position = found[0], found.end()
-        if sign in "\"'":
-            position = text.find(sign, position) + 1
-        elif text.startswith("<!--", found.start()):
-            position = text.find("-->", position) + 3
-            if position == 2:
-                break
-        elif sign in "[<":
-            depth += 1
-        elif depth:
-            depth -= 1
-        elif sign == ">":
-            return position
-        if not position:
+        line = text.count("\n", 0, wrong.start()) + 1
+        raise _malformed(line, f"a character that XML does not have, {wrong[0]!a}")
+    # An element is put around all that follows the declaration and the document type.
+    start = position = 0
+    for token in xml_tokens(text):
+        if token.kind != OTHER and token.raw.strip():
             break
-    raise malformed(text, start, "<!DOCTYPE without its end")
+        position += len(token.raw)
+        if token.name == "!DOCTYPE" or token.raw.startswith("<?xml"):
+            start = position
+    data = f"{text[:start]}<t>{text[start:]}".encode()
+    parser = expat.ParserCreate("utf-8")
+    parser.UseForeignDTD(True)
+    parser.ExternalEntityRefHandler = lambda *names: 1
+    parser.DefaultHandler = lambda data: None
+    try:
+        parser.Parse(data, False)
+        parser.Parse("</t>", True)
+    except expat.ExpatError as error:
+        place = parser.ErrorByteIndex
+        near = data[max(place - 10, 0) : place + 30].decode("utf-8", "ignore")
+        reason = f"{expat.ErrorString(error.code)} near {near!a}"
+        raise _malformed(error.lineno, reason) from error
+
+
+def _malformed(line: int, reason: str) -> UserError:
+    return UserError(f"Malformed XML in line {line}: {reason}. Repair it.", code="malformed_xml")
 
 
 def match_html(
@@ -484,22 +431,6 @@ def match_html(
             partners[number], partners[partner], ends[partner] = partner, number, number + 1
     while opened and to_end:
         ended(len(tokens))
-    return partners, ends
-
-
-def match_xml(tokens: Sequence[Token], text: str) -> tuple[list[int | None], list[int]]:
-    """Returns what `match_html` does; a `UserError` where tags do not match."""
-    partners, ends = match_html(tokens, ended_by={})
-    position, begun = 0, False
-    for token, partner in zip(tokens, partners, strict=True):
-        if token.name == "!DOCTYPE" and begun:
-            raise malformed(text, position, "<!DOCTYPE after the first tag, or twice")
-        if token.kind in (OPEN, CLOSE) and partner is None:
-            tags = f"<{token.name}>", f"</{token.name}>"
-            here, other = tags if token.kind == OPEN else reversed(tags)
-            raise malformed(text, position, f"{here} without its {other}")
-        begun = begun or token.kind in (OPEN, EMPTY) or token.name == "!DOCTYPE"
-        position += len(token.raw)
     return partners, ends
 
 

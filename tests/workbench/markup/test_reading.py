@@ -193,5 +193,5 @@ def test_what_is_refused():
     assert segments("x" * MOST_CHARACTERS) == ["x" * MOST_CHARACTERS]
     with refused("too_long", " 4,000,000 ", " 4,000,001."):
         read_fragment("x" * (MOST_CHARACTERS + 1), "html")
-    with refused("malformed_xml", "line 2: ", "</b>"):
+    with refused("malformed_xml", " 2: ", "</a>"):
         read_fragment("<a>\n<b></a>", "xml")
