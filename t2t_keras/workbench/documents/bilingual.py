@@ -19,12 +19,12 @@ from t2t_keras.workbench.documents.xml_tree import Element, read_xml, walk
 _ATTRIBUTE = re.compile(r"""(?<!\s)\s++([^\s=<>/"']+)\s*=\s*(?:"[^"]*"|'[^']*')""")
 
 
-class Segment:
-    """A source and its target in the file, and the unit of them.
+class BilingualSegment:
+    """A source and its target in the file, and their unit.
 
     Attributes:
       unit: what is translated.
-      owner: the element that has both.
+      owner: the element that contains both.
       source: the element of the source.
       target: that of the target, None = there is none.
     """
@@ -65,15 +65,15 @@ class BilingualDocument(SpanDocument):
     """A document in which translations change XML, each format in its own way.
 
     Attributes:
-      segments: those of each of the elements that have them, in order.
+      segments: elements with their segments, in order.
     """
 
     def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
         super().__init__(path, languages, read_xml(path, content), "xmlcharrefreplace")
-        self.segments: list[tuple[Element, list[Segment]]] = []
+        self.segments: list[tuple[Element, list[BilingualSegment]]] = []
 
-    def add_segments(self, element: Element, segments: list[Segment]) -> None:
-        """Adds the segments of an element that have text."""
+    def add_segments(self, element: Element, segments: list[BilingualSegment]) -> None:
+        """Adds those segments of an element that have text."""
         segments = [segment for segment in segments if segment.source.text().strip()]
         if segments:
             self.segments.append((element, segments))
@@ -87,12 +87,12 @@ class BilingualDocument(SpanDocument):
                 changes += self.changes_of(element, segments)
         return changes + self.header_changes() if changes else []
 
-    def changes_of(self, element: Element, segments: list[Segment]) -> list[Change]:
-        """Returns what the translations of an element change."""
+    def changes_of(self, element: Element, segments: list[BilingualSegment]) -> list[Change]:
+        """Returns the changes for the translations of an element."""
         raise NotImplementedError
 
     def header_changes(self) -> list[Change]:
-        """Returns what else changes in a document with translations."""
+        """Returns the other changes of a document with translations."""
         return []
 
 
@@ -102,10 +102,7 @@ def tag_change(element: Element, **attributes: str) -> Change:
 
 
 def with_attributes(tag: str, **attributes: str) -> str:
-    """Returns an opening tag with attributes set, or without them where they are "".
-
-    In their names _ stands for -.
-    """
+    """Returns an opening tag with attributes set, or removed where they are ""; _ stands for -."""
     for name, value in attributes.items():
         name = name.replace("_", "-")
         old = next((match for match in _ATTRIBUTE.finditer(tag) if match[1] == name), None)
@@ -118,7 +115,7 @@ def with_attributes(tag: str, **attributes: str) -> str:
 
 
 def with_prefix(element: Element, name: str) -> str:
-    """Returns the name of a tag with the prefix that an element has."""
+    """Returns a tag name with the namespace prefix of an element."""
     prefix, colon, _ = re.split(r"[\s/>]", element.tag[1:], maxsplit=1)[0].rpartition(":")
     return f"{prefix}{colon}{name}"
 
@@ -153,7 +150,7 @@ class XliffDocument(BilingualDocument):
         super().__init__(path, languages, content)
         self.version = ""
         self._without_language: list[Element] = []
-        # The open elements that say what to translate, or what to do with white space.
+        # The open elements with attributes that elements inside them inherit.
         self._outer: list[Element] = []
         walk(path, self.read.text, {"trans-unit", "unit"}, self._opened, self._closed)
         if not self.version:
@@ -163,8 +160,8 @@ class XliffDocument(BilingualDocument):
         find_accelerators(self.units)
 
     @property
-    def is_second(self) -> bool:
-        """Whether the version is 2."""
+    def is_version_2(self) -> bool:
+        """Whether it is XLIFF 2."""
         return self.version.startswith("2")
 
     def _opened(self, element: Element) -> None:
@@ -172,7 +169,7 @@ class XliffDocument(BilingualDocument):
             self.version = element.attributes.get("version", "1.2")
         if element.attributes.get("translate") or element.attributes.get(_SPACE):
             self._outer.append(element)
-        if element.name == ("xliff" if self.is_second else "file"):
+        if element.name == ("xliff" if self.is_version_2 else "file"):
             source, target = (element.attributes.get(name, "") for name in _LANGUAGES[element.name])
             self.languages = checked_languages(self.path, (source, target), self.languages)
             if not target:
@@ -183,80 +180,80 @@ class XliffDocument(BilingualDocument):
             self._outer.pop()
         if element.name not in ("trans-unit", "unit"):
             return
-        if self._said("translate", element) == "no":
+        if self._inherited("translate", element) == "no":
             self.left_out["not to be translated, as the file says"] += 1
         elif element.attributes.get("restype") == "x-gettext-domain-header":
             self.left_out["headers"] += 1
         else:
-            segments = (_segments_of_2 if self.is_second else _segments_of_1)(self.path, element)
-            for each in segments:
-                space = self._said(_SPACE, each.source, each.owner, element)
-                each.unit.keeps_lines = space == "preserve" if space else each.unit.keeps_lines
+            segments_of = _segments_of_2 if self.is_version_2 else _segments_of_1
+            segments = segments_of(self.path, element)
+            for segment in segments:
+                if space := self._inherited(_SPACE, segment.source, segment.owner, element):
+                    segment.unit.keeps_lines = space == "preserve"
             self.add_segments(element, segments)
 
-    def _said(self, attribute: str, *inner: Element) -> str:
-        """Returns what the innermost element says that has an attribute, "" = none has it."""
+    def _inherited(self, attribute: str, *inner: Element) -> str:
+        """Returns an attribute of the innermost element that has it; "" = none has it."""
         elements = (*inner, *reversed(self._outer))
-        return next(filter(None, (each.attributes.get(attribute) for each in elements)), "")
+        return next(filter(None, (element.attributes.get(attribute) for element in elements)), "")
 
-    def changes_of(self, element: Element, segments: list[Segment]) -> list[Change]:
+    def changes_of(self, element: Element, segments: list[BilingualSegment]) -> list[Change]:
         """See `BilingualDocument`."""
-        if self.is_second:
+        if self.is_version_2:
             return _changes_of_2(element, segments)
         return _changes_of_1(element, segments, self.version != "1.0")
 
     def header_changes(self) -> list[Change]:
         """See `BilingualDocument`."""
-        name = "trgLang" if self.is_second else "target_language"
-        language = {name: self.languages[1]}
-        return [tag_change(each, **language) for each in self._without_language]
+        language = {"trgLang" if self.is_version_2 else "target_language": self.languages[1]}
+        return [tag_change(element, **language) for element in self._without_language]
 
 
-def _segments_of_1(path: Path, element: Element) -> list[Segment]:
+def _segments_of_1(path: Path, element: Element) -> list[BilingualSegment]:
     """Returns the segments of a trans-unit: the whole, or those of its seg-source."""
     source, target = element.child("source"), element.child("target")
     if not source:
         raise UserError(f"{path}: a trans-unit has no source.", code="incomplete_document")
     name = element.attributes.get("resname") or element.attributes.get("id", "")
-    targets = {each.attributes.get("mid"): each for each in _marked(target)}
+    targets = {mark.attributes.get("mid"): mark for mark in _marked(target)}
     segments = [
-        Segment(path, element, each, targets.get(each.attributes.get("mid")), name)
-        for each in _marked(element.child("seg-source"))
+        BilingualSegment(path, element, mark, targets.get(mark.attributes.get("mid")), name)
+        for mark in _marked(element.child("seg-source"))
     ]
     state = target.attributes.get("state", "") if target else ""
-    if not segments or (state not in _UNTRANSLATED and _has_others(target, segments)):
-        segments = [Segment(path, element, source, target, name)]
-    for each in segments:
-        each.unit.is_translated = bool(each.unit.target) and state not in _UNTRANSLATED
-        each.unit.is_reviewed = not state.startswith("needs-review")
+    is_translated = state not in _UNTRANSLATED
+    letters = sum(_count_letters(segment.target) for segment in segments)
+    # A translation with text outside of the segments is one of the whole.
+    if not segments or (is_translated and _count_letters(target) > letters):
+        segments = [BilingualSegment(path, element, source, target, name)]
+    for segment in segments:
+        segment.unit.is_translated = bool(segment.unit.target) and is_translated
+        segment.unit.is_reviewed = not state.startswith("needs-review")
     return segments
 
 
 def _marked(element: Element | None) -> list[Element]:
-    """Returns the segments within a seg-source or its target."""
-    found: list[Element] = []
-    for each in element.items if element else ():
-        if isinstance(each, Element):
-            is_segment = each.name == "mrk" and each.attributes.get("mtype") == "seg"
-            found += [each] if is_segment else _marked(each)
-    return found
+    """Returns the elements of the segments within a seg-source or its target."""
+    segments: list[Element] = []
+    for item in element.items if element else ():
+        if isinstance(item, Element):
+            is_segment = item.name == "mrk" and item.attributes.get("mtype") == "seg"
+            segments += [item] if is_segment else _marked(item)
+    return segments
 
 
-def _has_others(target: Element | None, segments: list[Segment]) -> bool:
-    """Returns whether a target has text that is of none of the segments."""
-    return _letters(target) > sum(_letters(each.target) for each in segments)
-
-
-def _letters(element: Element | None) -> int:
-    """Returns how many letters an element has outside of codes."""
+def _count_letters(element: Element | None) -> int:
+    """Returns the number of letters that an element has outside of codes."""
     items = element.items if element else ()
     texts = "".join(item for item in items if isinstance(item, str))
     inner = (item for item in items if isinstance(item, Element) and item.name in AROUND)
-    return sum(map(str.isalpha, texts)) + sum(map(_letters, inner))
+    return sum(map(str.isalpha, texts)) + sum(map(_count_letters, inner))
 
 
-def _changes_of_1(element: Element, segments: list[Segment], has_qualifiers: bool) -> list[Change]:
-    """Returns what the translations of a trans-unit change."""
+def _changes_of_1(
+    element: Element, segments: list[BilingualSegment], has_qualifiers: bool
+) -> list[Change]:
+    """Returns the changes for the translations of a trans-unit."""
     source, target = element.children("source")[0], element.child("target")
     segmented = None if segments[0].source is source else element.child("seg-source")
     inner = _joined(segmented, segments) if segmented else segments[0].restored()
@@ -264,8 +261,8 @@ def _changes_of_1(element: Element, segments: list[Segment], has_qualifiers: boo
     tag = f"<{name}>"
     if target:
         tag = f"{target.tag[:-2].rstrip()}>" if target.is_empty_tag else target.tag
-    needs_review = any(each.unit.needs_review for each in segments)
-    is_exact = all(each.unit.match != "machine" for each in segments)
+    needs_review = any(segment.unit.needs_review for segment in segments)
+    is_exact = all(segment.unit.match != "machine" for segment in segments)
     tag = with_attributes(
         tag,
         state="needs-review-translation" if needs_review else "translated",
@@ -273,7 +270,7 @@ def _changes_of_1(element: Element, segments: list[Segment], has_qualifiers: boo
     )
     space = space_before(source)
     text = f"{tag}{inner}</{name}>"
-    text += "".join(space + each for segment in segments for each in _alternatives_of_1(segment))
+    text += "".join(space + other for segment in segments for other in _alternatives_of_1(segment))
     if target:
         changes = [(target.start, target.end, text)]
     else:
@@ -284,7 +281,7 @@ def _changes_of_1(element: Element, segments: list[Segment], has_qualifiers: boo
     return changes
 
 
-def _joined(segmented: Element, segments: list[Segment]) -> str:
+def _joined(segmented: Element, segments: list[BilingualSegment]) -> str:
     """Returns the content of a target: that of seg-source with its segments translated."""
     pieces, position = [], segmented.inner_start
     for segment in segments:
@@ -296,18 +293,18 @@ def _joined(segmented: Element, segments: list[Segment]) -> str:
     return "".join([*pieces, segmented.file[position : segmented.inner_end]])
 
 
-def _alternatives_of_1(segment: Segment) -> list[str]:
-    """Returns what the memory has like the source, and how good the machine finds its own."""
+def _alternatives_of_1(segment: BilingualSegment) -> list[str]:
+    """Returns an alt-trans for each suggestion of the memory, and for the machine's confidence."""
     unit = segment.unit
     name, source, target = map(segment.tag_name, ("alt-trans", "source", "target"))
     mid = segment.source.attributes.get("mid") if segment.source.name == "mrk" else ""
-    # Which segment they are for; without it, they are for the whole.
+    # The segment that they are for; without it, they are for the whole.
     of = f" mid={quoteattr(mid)}" if mid else ""
     alternatives = [
-        f'<{name} match-quality="{each.ratio:.0%}" origin="memory"{of}>'
-        f"<{source}>{escape(each.source)}</{source}>"
-        f"<{target}>{escape(each.target)}</{target}></{name}>"
-        for each in unit.suggestions
+        f'<{name} match-quality="{similar.ratio:.0%}" origin="memory"{of}>'
+        f"<{source}>{escape(similar.source)}</{source}>"
+        f"<{target}>{escape(similar.target)}</{target}></{name}>"
+        for similar in unit.suggestions
     ]
     if (quality := segment.machine_quality) is not None:
         alternatives.append(
@@ -317,7 +314,7 @@ def _alternatives_of_1(segment: Segment) -> list[str]:
     return alternatives
 
 
-def _segments_of_2(path: Path, element: Element) -> list[Segment]:
+def _segments_of_2(path: Path, element: Element) -> list[BilingualSegment]:
     """Returns the segments of a unit."""
     name = element.attributes.get("name") or element.attributes.get("id", "")
     native = {
@@ -329,7 +326,7 @@ def _segments_of_2(path: Path, element: Element) -> list[Segment]:
     for owner in element.children("segment"):
         if not (source := owner.child("source")):
             continue
-        segment = Segment(path, owner, source, owner.child("target"), name, native)
+        segment = BilingualSegment(path, owner, source, owner.child("target"), name, native)
         # A target without a state is one, as many tools write it.
         is_initial = owner.attributes.get("state") == "initial"
         segment.unit.is_translated = bool(segment.unit.target) and not is_initial
@@ -338,12 +335,12 @@ def _segments_of_2(path: Path, element: Element) -> list[Segment]:
     return segments
 
 
-def _changes_of_2(element: Element, segments: list[Segment]) -> list[Change]:
-    """Returns what the translations of a unit change."""
+def _changes_of_2(element: Element, segments: list[BilingualSegment]) -> list[Change]:
+    """Returns the changes for the translations of a unit."""
     changes: list[Change] = []
     matches: list[str] = []
     prefix, existing = _matches_of(element)
-    taken = {each.attributes.get("id") for each in element.children("segment", "ignorable")}
+    taken = {part.attributes.get("id") for part in element.children("segment", "ignorable")}
     for number, segment in enumerate(segments):
         if not segment.unit.match:
             continue
@@ -370,7 +367,7 @@ def _changes_of_2(element: Element, segments: list[Segment]) -> list[Change]:
 
 
 def _matches_of(element: Element) -> tuple[str, Element | None]:
-    """Returns the prefix for matches, and the element of those that are there."""
+    """Returns the namespace prefix for matches, and the element of the matches in the file."""
     for child in element.children("matches"):
         name = with_prefix(child, "")
         if child.namespace == _MATCHES and not child.is_empty_tag and name:
@@ -378,7 +375,7 @@ def _matches_of(element: Element) -> tuple[str, Element | None]:
     return "mtc", None
 
 
-def _target_change(segment: Segment) -> Change:
+def _target_change(segment: BilingualSegment) -> Change:
     name, target, source = segment.tag_name("target"), segment.target, segment.source
     if target and not target.is_empty_tag:
         return target.inner_start, target.inner_end, segment.restored()
@@ -388,15 +385,14 @@ def _target_change(segment: Segment) -> Change:
     return source.end, source.end, space_before(source) + text
 
 
-def _matches_for(segment: Segment, prefix: str, reference: str) -> list[str]:
-    """Returns what the memory has like the source, and how good the machine finds its own."""
-    unit = segment.unit
+def _matches_for(segment: BilingualSegment, prefix: str, reference: str) -> list[str]:
+    """Returns a match for each suggestion of the memory, and for the machine's confidence."""
     source, target = map(segment.tag_name, ("source", "target"))
     matches = [
-        f'<{prefix}:match ref={reference} type="tm" similarity="{100 * each.ratio:.1f}">'
-        f"<{source}>{escape(each.source)}</{source}>"
-        f"<{target}>{escape(each.target)}</{target}></{prefix}:match>"
-        for each in unit.suggestions
+        f'<{prefix}:match ref={reference} type="tm" similarity="{100 * similar.ratio:.1f}">'
+        f"<{source}>{escape(similar.source)}</{source}>"
+        f"<{target}>{escape(similar.target)}</{target}></{prefix}:match>"
+        for similar in segment.unit.suggestions
     ]
     if (quality := segment.machine_quality) is not None:
         matches.append(
@@ -432,8 +428,8 @@ class TmxDocument(BilingualDocument):
         if element.name == "header":
             named = element.attributes.get("srclang", "")
             source, target = self.languages
-            found = named if not source and named.lower() != _ALL else ""
-            self.languages = checked_languages(self.path, (found, ""), (source, target))
+            declared = named if not source and named.lower() != _ALL else ""
+            self.languages = checked_languages(self.path, (declared, ""), (source, target))
             if not self.languages[0]:
                 raise self._without_languages()
 
@@ -448,7 +444,9 @@ class TmxDocument(BilingualDocument):
         if element.name != "tu":
             return
         # The first where a language comes twice.
-        variants = {normalised(each.language): each for each in element.children("tuv")[::-1]}
+        variants = {
+            normalised(variant.language): variant for variant in element.children("tuv")[::-1]
+        }
         source, target = (
             in_language(variants, language) if language else None for language in self.languages
         )
@@ -456,13 +454,13 @@ class TmxDocument(BilingualDocument):
         if not source or not segment:
             self.left_out[f"units without {self.languages[0]}"] += 1
             return
-        found = target.child("seg") if target else None
+        translation = target.child("seg") if target else None
         name = element.attributes.get("tuid", "")
-        each = Segment(self.path, target or source, segment, found, name)
-        each.unit.is_translated = bool(each.unit.target)
-        self.add_segments(element, [each])
+        pair = BilingualSegment(self.path, target or source, segment, translation, name)
+        pair.unit.is_translated = bool(pair.unit.target)
+        self.add_segments(element, [pair])
 
-    def changes_of(self, element: Element, segments: list[Segment]) -> list[Change]:
+    def changes_of(self, element: Element, segments: list[BilingualSegment]) -> list[Change]:
         """See `BilingualDocument`."""
         if not self.languages[1]:
             raise self._without_languages()

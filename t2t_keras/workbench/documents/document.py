@@ -408,8 +408,8 @@ def _bounded(path: Path, has_lines: bool) -> bytes:
             f"{path}: expected at most {MAX_BYTES:,} bytes, got more. Split it.",
             code="file_too_large",
         )
-    if has_lines and (found := _LONG_LINE.search(content)):
-        number = content.count(b"\n", 0, found.start()) + 1
+    if has_lines and (long_line := _LONG_LINE.search(content)):
+        number = content.count(b"\n", 0, long_line.start()) + 1
         raise UserError(
             f"{path}:{number}: expected lines of less than "
             f"{MAX_LINE_BYTES:,} bytes, got a longer one. Is this text?",

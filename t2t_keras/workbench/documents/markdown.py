@@ -148,7 +148,7 @@ class Block:
         if list(map(_kind, words)) == list(map(_kind, of_source)):
             rest = iter(words)
             return "".join(piece if piece.isspace() else next(rest) for piece in pieces)
-        source_letters, letters_of_text = (_SPACE_AND_TAGS.sub("", each) for each in (source, text))
+        source_letters, letters_of_text = (_SPACE_AND_TAGS.sub("", side) for side in (source, text))
         if (
             len(source_letters) == len(letters_of_text)
             and source_letters.casefold() == letters_of_text.casefold()

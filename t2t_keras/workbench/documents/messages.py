@@ -139,25 +139,23 @@ def _branch(text: str, is_counted: bool) -> Piece:
     signs = {sign[0][:2] for sign in _SIGN.finditer(text)}
     has_quotes = any(sign[0] == "'" and sign != "''" for sign in signs)
     if has_quotes:
-        return Piece(text, lambda found: found if _is_like(text, found) else text)
+        return Piece(text, lambda translation: _if_like(text, translation))
     doubles = "''" in signs and "'" not in text.replace("''", "")
     seen = text.replace("''", "'") if doubles else text
     if is_counted:
         seen = seen.replace("#", "{#}")
 
-    def written(found: str) -> str:
+    def written(translation: str) -> str:
         # Double the apostrophes if the message does, and those that would quote.
-        found = re.sub("'" if doubles else "'(?=[{}#])", "''", found)
-        if is_counted:
-            found = found.replace("{#}", "#")
-        return found if _is_like(text, found) else text
+        translation = re.sub("'" if doubles else "'(?=[{}#])", "''", translation)
+        return _if_like(text, translation.replace("{#}", "#") if is_counted else translation)
 
     return Piece(seen, written)
 
 
-def _is_like(text: str, other: str) -> bool:
-    """Returns whether a program reads the same arguments in two branches."""
-    return _arguments(text) == _arguments(other) is not None
+def _if_like(text: str, translation: str) -> str:
+    """Returns a translation where a program reads the same arguments in it, else the text."""
+    return translation if _arguments(text) == _arguments(translation) is not None else text
 
 
 def _arguments(text: str) -> list[str] | None:
@@ -240,22 +238,17 @@ def markup_of_message(text: str) -> str:
     # A script or a title that is not closed has all that follows as its content.
     swallowing = {token.name for token in tokens if token.kind not in _TAGS}
     empty = {token.name for token in tokens if token.kind == EMPTY}
-    found = [
+    befores = ["", *(token.raw[-20:] for token in tokens)]
+    matches = [
         partner is not None
         or end > 0  # HTML ends it there.
         or (token.kind == CLOSE and token.name in empty)
-        or (token.name in _LEFT_OPEN and _begins_block(before, token))
+        or (token.kind == OPEN and token.name in _LEFT_OPEN and _BEFORE_BLOCK.search(before))
         or (_is_empty(token) and token.name not in swallowing)
-        for before, token, partner, end in zip(
-            [None, *tokens], tokens, partners, ends, strict=False
-        )
+        for before, token, partner, end in zip(befores, tokens, partners, ends, strict=False)
         if token.kind in _TAGS
     ]
-    return "html" if found and all(found) else "text"
-
-
-def _begins_block(before: Token | None, token: Token) -> bool:
-    return token.kind == OPEN and bool(_BEFORE_BLOCK.search(before.raw[-20:] if before else ""))
+    return "html" if matches and all(matches) else "text"
 
 
 def _is_empty(token: Token) -> bool:

@@ -90,11 +90,6 @@ class Entry:
         """Whether it is the entry of the empty message."""
         return not self.source and self.context is None
 
-    @property
-    def is_fuzzy(self) -> bool:
-        """Whether its translations are not to be used."""
-        return "fuzzy" in self.flags
-
     def fields(self) -> dict[str, str]:
         """Returns the fields of a header by name, the first where one comes twice."""
         pairs = (line.partition(":") for line in self.targets.get(None, "").split("\n"))
@@ -466,7 +461,7 @@ def _unit(entry: Entry, source: str, target: str, form: int | None) -> Unit:
         source,
         target,
         markup_of_message(source),
-        bool(target) and not entry.is_fuzzy,
+        bool(target) and "fuzzy" not in entry.flags,
         entry.context,
         keeps_lines=True,
         is_safe=functools.partial(_is_safe, source, pattern),
@@ -484,13 +479,13 @@ def _is_safe(source: str, directive: re.Pattern | None, target: str) -> bool:
             return False
     if not directive:
         return True
-    found = [directive.findall(text) for text in (source, target)]
-    tags = [sorted(each for each in side if each[0] == "<") for side in found]
-    found = [[each for each in side if each[0] != "<"] for side in found]
+    directives: list[list[str]] = [directive.findall(text) for text in (source, target)]
+    tags = [sorted(sign for sign in side if sign[0] == "<") for side in directives]
+    directives = [[sign for sign in side if sign[0] != "<"] for side in directives]
     # Directives that are numbered or named can change places.
-    if all(map(_HAS_NAME.match, found[0])):
-        found = list(map(sorted, found))
-    return found[0] == found[1] and tags[0] == tags[1]
+    if all(map(_HAS_NAME.match, directives[0])):
+        directives = list(map(sorted, directives))
+    return directives[0] == directives[1] and tags[0] == tags[1]
 
 
 def _changes(text: str, entry: Entry, units: list[tuple[str, Unit]], newline: str) -> list[Change]:

@@ -166,10 +166,10 @@ class TranslationMemory:
         shortest = len(text) * least / (2 - least)
         start = bisect.bisect_left(self._lengths, int(shortest))
         end = bisect.bisect_right(self._lengths, len(text) * (2 - least) / least + 1)
-        found = process.extractOne(
+        similar = process.extractOne(
             text, self._sources[start:end], scorer=fuzz.ratio, score_cutoff=100 * least
         )
-        return found and (found[0], self._targets[found[0]], found[1] / 100)
+        return similar and (similar[0], self._targets[similar[0]], similar[1] / 100)
 
 
 def _is_comparable(text: str) -> bool:
@@ -405,7 +405,7 @@ def planned(paths: Sequence[str | Path], reads: Sequence[str | Path] = ()) -> Pl
     others = 0
     for path in inputs:
         if path.is_dir():
-            for file in sorted(each for each in path.rglob("*") if each.is_file()):
+            for file in sorted(filter(Path.is_file, path.rglob("*"))):
                 if file.suffix.lower() in EXTENSIONS:
                     files.append((file, output / file.relative_to(path)))
                 else:

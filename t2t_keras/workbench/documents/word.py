@@ -89,9 +89,9 @@ class Paragraph:
         pieces = pieces[first:last]
         sizes: collections.Counter[str] = collections.Counter()
         formats: dict[str, etree._Element | None] = {}
-        for each in pieces:
-            sizes[each.key] += len(each.text)
-            formats.setdefault(each.key, each.format)
+        for piece in pieces:
+            sizes[piece.key] += len(piece.text)
+            formats.setdefault(piece.key, piece.format)
         # What most of the text looks like needs no code.
         self._key = max(sizes, key=sizes.__getitem__, default="")
         self._format = formats.get(self._key)
@@ -216,7 +216,7 @@ class Paragraph:
             raise UserError(
                 f"{self._path}: {text!a} is not well-formed: {error.msg}.", code="malformed_xml"
             ) from error
-        numbers = sorted(int(each.get("i", "-1")) for each in root.iter("g", "sup", "x"))
+        numbers = sorted(int(tag.get("i", "-1")) for tag in root.iter("g", "sup", "x"))
         if numbers != list(range(len(self._codes))):
             raise UserError(
                 f"{self._path}: expected {len(self._codes)} inline codes once each, got {text!a}.",
@@ -315,7 +315,7 @@ def _inside(around: etree._Element) -> etree._Element:
 
 def _field_signs(element: etree._Element) -> list[str | None]:
     """Returns what begins, divides and ends fields in an element."""
-    return [each.get(f"{_W}fldCharType") for each in element.iter(_FIELD_SIGN)]
+    return [sign.get(f"{_W}fldCharType") for sign in element.iter(_FIELD_SIGN)]
 
 
 def _is_link(code: str) -> bool:
@@ -337,8 +337,8 @@ def _link_bounds(field: Sequence[etree._Element]) -> tuple[int, int] | None:
             break
         depth -= kinds.count("end")
     around = [*field[:start], field[-1]]
-    code = "".join(text.text or "" for each in around for text in each.iter(_FIELD_CODE))
-    has_text = any(each.find(f".//{_TEXT}") is not None for each in around)
+    code = "".join(text.text or "" for element in around for text in element.iter(_FIELD_CODE))
+    has_text = any(element.find(f".//{_TEXT}") is not None for element in around)
     if not start or has_text or not _is_link(code) or _field_signs(field[-1]) != ["end"]:
         return None
     return start, len(field) - 1

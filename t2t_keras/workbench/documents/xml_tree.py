@@ -35,12 +35,12 @@ class Element:
 
     @property
     def is_empty_tag(self) -> bool:
-        """Whether one tag is all of it."""
+        """Whether the element is self-closing."""
         return self.inner_end < self.inner_start
 
     @property
     def raw(self) -> str:
-        """The element as it stands in the file."""
+        """The element as written in the file."""
         return self.file[self.start : self.end]
 
     @property
@@ -50,12 +50,12 @@ class Element:
 
     @property
     def inner(self) -> str:
-        """What stands between its tags."""
+        """The markup between its tags."""
         return self.file[self.inner_start : self.inner_end]
 
     @property
     def language(self) -> str:
-        """What xml:lang says, or lang, as TMX had it."""
+        """The value of xml:lang, or of lang in old TMX."""
         return self.attributes.get(_LANGUAGE) or self.attributes.get("lang", "")
 
     def text(self) -> str:
@@ -64,7 +64,7 @@ class Element:
 
     def children(self, *names: str) -> list["Element"]:
         """Returns the elements of these names that are directly in it."""
-        return [each for each in self.items if isinstance(each, Element) and each.name in names]
+        return [item for item in self.items if isinstance(item, Element) and item.name in names]
 
     def child(self, name: str) -> "Element | None":
         """Returns the first of `children`."""
