@@ -40,7 +40,7 @@ _OWN_LINES = re.compile(r"<(?:pre|code|kbd|samp|tt|script|style|textarea|xmp)\b"
 _PART_END = re.compile(r"[:;♪][^\w\s]*$")
 
 
-class Segment(NamedTuple):
+class SentenceGroup(NamedTuple):
     """Sentences in one or more lines: what is between them, and where their lines break."""
 
     sentences: list[str]
@@ -58,7 +58,7 @@ class Segment(NamedTuple):
 
 def segmented(
     text: str, language: str = "", is_plain: bool = True, keeps_lines: bool = False
-) -> list[str | Segment]:
+) -> list[str | SentenceGroup]:
     """Returns segments, and the white space before, between and after them as strings.
 
     Lines are segments of their own, unless they look like those of a wrapped sentence. A text that
@@ -72,8 +72,8 @@ def segmented(
         core = text[start:end]
         if keeps_lines and re.search(r"[\n\r\t]", core):
             core = _with_kept_lines(core)
-        return [text[:start], Segment([core], [""], [], []), text[end:]]
-    parts: list[str | Segment] = [text[:start]]
+        return [text[:start], SentenceGroup([core], [""], [], []), text[end:]]
+    parts: list[str | SentenceGroup] = [text[:start]]
     lines, breaks = _lines(text[start:end])
     group, inner = [lines[0]], []
     for line, between in zip(lines[1:], breaks, strict=True):
@@ -105,12 +105,12 @@ def ends_line(text: str) -> bool:
     return ends_sentence(text) or bool(_PART_END.search(text[-10:]))
 
 
-def laid_out(parts: Sequence[str | Segment], translations: Mapping[str, str]) -> str:
+def laid_out(parts: Sequence[str | SentenceGroup], translations: Mapping[str, str]) -> str:
     """Returns the text with lines or sentences replaced by their translations, where there are."""
     return "".join(part if isinstance(part, str) else _of(part, translations) for part in parts)
 
 
-def _of(segment: Segment, translations: Mapping[str, str]) -> str:
+def _of(segment: SentenceGroup, translations: Mapping[str, str]) -> str:
     text = translations.get(segment.line)
     if text is None:
         *gaps, end = segment.gaps
@@ -141,11 +141,11 @@ def _is_wrapped(line: str, following: str, between: str) -> bool:
     )
 
 
-def _segment(lines: Sequence[str], breaks: Sequence[str], language: str) -> Segment:
+def _segment(lines: Sequence[str], breaks: Sequence[str], language: str) -> SentenceGroup:
     pieces = sentence_splitter(language)(" ".join(lines))
     sentences = [sentence.rstrip() for sentence in pieces]
     gaps = [raw[len(text) :] for raw, text in zip(pieces, sentences, strict=True)]
-    return Segment(sentences, gaps, list(breaks), list(map(len, lines)))
+    return SentenceGroup(sentences, gaps, list(breaks), list(map(len, lines)))
 
 
 def is_spaced(text: str) -> bool:

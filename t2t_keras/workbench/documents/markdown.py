@@ -21,8 +21,8 @@ from t2t_keras.workbench.documents.layout import wrapped
 from t2t_keras.workbench.documents.markdown_inline import (
     STAND_INS,
     Inline,
-    Mark,
     References,
+    SyntaxMark,
     inline_of,
     mark_of,
     parser,
@@ -85,10 +85,10 @@ class Block:
         line = max(bisect.bisect_right(self._firsts, at) - 1, 0)
         return self._places[line][1] + max(at - self._firsts[line], 0)
 
-    def _in_content(self, mark: Mark) -> str:
+    def _in_content(self, mark: SyntaxMark) -> str:
         return self._content[mark.start : mark.end]
 
-    def _in_file(self, mark: Mark) -> str:
+    def _in_file(self, mark: SyntaxMark) -> str:
         return self._context.text[self._place(mark.start) : self._place(mark.end)]
 
     def written(self, translation: str) -> str:
@@ -160,7 +160,7 @@ class Block:
         text = re.sub(r"\s*\n\s*", " ", text)
         return wrapped(text, ["\n"] * (len(lines) - 1), list(map(len, lines)))
 
-    def _pieces(self, text: str, escaped: Collection[int]) -> Iterator[str | Mark]:
+    def _pieces(self, text: str, escaped: Collection[int]) -> Iterator[str | SyntaxMark]:
         """Yields the marks of a text, and its characters as Markdown."""
         spellings = {key: iter(raws) for key, raws in self._inline.spellings.items()}
         breaks = iter(self._inline.breaks)
@@ -168,7 +168,7 @@ class Block:
         written: list[str] = []  # As the parser would have it.
         for number, character in enumerate(text):
             mark = mark_of(character, self._inline.codes)
-            piece: str | Mark = mark or character
+            piece: str | SyntaxMark = mark or character
             if character == "\n":
                 piece = next(breaks)
             elif not mark:
@@ -186,15 +186,15 @@ class Block:
             written.append(piece if isinstance(piece, str) else self._in_content(piece))
             yield piece
 
-    def _named(self, mark: Mark, label: str) -> str | Mark:
+    def _named(self, mark: SyntaxMark, label: str) -> str | SyntaxMark:
         """Returns the end of a link; with its old name if its text has changed."""
         name = self._content[self._openings[mark].end : mark.start]
         if normalizeReference(label) == normalizeReference(name):
             return mark
         return f"][{' '.join(name.split())}]"
 
-    def _is_delimiter(self, piece: str | Mark | None) -> TypeGuard[Mark]:
-        return isinstance(piece, Mark) and not self._in_content(piece).strip("*_~")
+    def _is_delimiter(self, piece: str | SyntaxMark | None) -> TypeGuard[SyntaxMark]:
+        return isinstance(piece, SyntaxMark) and not self._in_content(piece).strip("*_~")
 
     def _spaced(self, text: str) -> str:
         """Returns a text with spaces outside of delimiters, and none inside."""
@@ -216,10 +216,10 @@ class Block:
             parts.append(piece)
         return "".join(parts)
 
-    def _is_opening(self, mark: Mark | None) -> bool:
+    def _is_opening(self, mark: SyntaxMark | None) -> bool:
         return self._is_delimiter(mark) and mark.kind == "open"
 
-    def _is_read_as(self, pieces: Sequence[str | Mark], text: str) -> bool:
+    def _is_read_as(self, pieces: Sequence[str | SyntaxMark], text: str) -> bool:
         """Returns whether the parser reads the text and its codes back from the pieces."""
         context = self._context
         content = _joined(pieces, self._in_content)
@@ -254,8 +254,8 @@ def _kind(piece: str) -> str:
     return piece if tags_in(piece[0]) else ""
 
 
-def _joined(pieces: Iterable[str | Mark], raw: Callable[[Mark], str]) -> str:
-    return "".join(raw(piece) if isinstance(piece, Mark) else piece for piece in pieces)
+def _joined(pieces: Iterable[str | SyntaxMark], raw: Callable[[SyntaxMark], str]) -> str:
+    return "".join(raw(piece) if isinstance(piece, SyntaxMark) else piece for piece in pieces)
 
 
 def _flat(inline: Inline, content: str) -> str:

@@ -61,7 +61,7 @@ _CODES = {"autolink", "backticks", "entity", "extension", "html_inline", "image"
 _DELIMITERS = {"emphasis", "strikethrough"}
 
 
-class Mark(NamedTuple):
+class SyntaxMark(NamedTuple):
     """Characters of a block that are no text, or are written in another way than they look.
 
     The kind is "code", "open" or "close", "name" of a close after text by which something is
@@ -75,7 +75,7 @@ class Mark(NamedTuple):
 
 
 def parser() -> MarkdownIt:
-    """Returns a parser that notes the `Mark`s of a block in the environment's "marks"."""
+    """Returns a parser that notes the `SyntaxMark`s of a block in the environment's "marks"."""
     markdown = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     for name, rule in (("mark", _mark_line), ("math", _math), ("indented", _indented)):
         markdown.block.ruler.before("fence", name, rule, {"alt": _ENDS})
@@ -195,7 +195,7 @@ def _noting(name: str, rule: Callable) -> Callable:
                 text = html.unescape(raw) if name == "entity" else ""
                 # The character that an entity stands for is text.
                 is_seen = len(text) == 1 and text.isprintable()
-                marks.append(Mark(start, state.pos, "character" if is_seen else "code"))
+                marks.append(SyntaxMark(start, state.pos, "character" if is_seen else "code"))
             elif name in ("newline", "escape"):
                 marks += _of_break(state, start)
         return is_match
@@ -203,12 +203,15 @@ def _noting(name: str, rule: Callable) -> Callable:
     return noted
 
 
-def _of_link(state: StateInline, start: int) -> list[Mark]:
+def _of_link(state: StateInline, start: int) -> list[SyntaxMark]:
     end = state.pos
     label_end = state.md.helpers.parseLinkLabel(state, start, True)
     # [a] and [a][] name what they refer to by their text, which is translated.
     is_name = state.src[label_end:end] in ("]", "][]")
-    return [Mark(start, start + 1, "open"), Mark(label_end, end, "name" if is_name else "close")]
+    return [
+        SyntaxMark(start, start + 1, "open"),
+        SyntaxMark(label_end, end, "name" if is_name else "close"),
+    ]
 
 
 def _number(state: StateInline, count: int, start: int) -> None:
@@ -218,7 +221,7 @@ def _number(state: StateInline, count: int, start: int) -> None:
         start += len(token.content)
 
 
-def _of_break(state: StateInline, start: int) -> Iterator[Mark]:
+def _of_break(state: StateInline, start: int) -> Iterator[SyntaxMark]:
     """Yields the mark of a line end, or of a character after a backslash."""
     token = state.tokens[-1] if state.tokens and not state.pending else None
     if "\n" in state.src[start : state.pos]:
@@ -226,9 +229,9 @@ def _of_break(state: StateInline, start: int) -> Iterator[Mark]:
         while begin and state.src[begin - 1] == " ":
             begin -= 1
         is_space = token and token.type == "softbreak"
-        yield Mark(begin, state.pos, "break" if is_space else "hard")
+        yield SyntaxMark(begin, state.pos, "break" if is_space else "hard")
     elif token and token.content != token.markup:
-        yield Mark(start, state.pos, "character")
+        yield SyntaxMark(start, state.pos, "character")
 
 
 # Where the characters of a delimiter begin and end, from the one that the parser names.
@@ -263,8 +266,8 @@ class Inline(NamedTuple):
 
     lines: str
     format: str
-    codes: list[tuple[Mark, Mark | None]]
-    breaks: list[Mark]
+    codes: list[tuple[SyntaxMark, SyntaxMark | None]]
+    breaks: list[SyntaxMark]
     spellings: dict[str, list[str]]
 
     @property
@@ -313,7 +316,7 @@ def inline_of(markdown: MarkdownIt, content: str, references: References) -> Inl
     """Returns the text of a block's content."""
     marks = _marks(markdown, content, references)
     parts: list[str] = []
-    codes: list[tuple[Mark, Mark | None]] = []
+    codes: list[tuple[SyntaxMark, SyntaxMark | None]] = []
     open_codes: list[int] = []
     position = 0
     for mark in marks:
@@ -348,12 +351,12 @@ def _seen(raw: str) -> str:
     return raw[1] if raw[0] == "\\" else html.unescape(raw)
 
 
-def _spellings(content: str, marks: Sequence[Mark]) -> dict[str, list[str]]:
+def _spellings(content: str, marks: Sequence[SyntaxMark]) -> dict[str, list[str]]:
     """See `Inline`."""
     special = {_seen(content[mark.start : mark.end]) for mark in marks if mark.kind == "character"}
     spellings: dict[str, list[str]] = collections.defaultdict(list)
     position = 0
-    for mark in (*marks, Mark(len(content), len(content), "code")) if special else ():
+    for mark in (*marks, SyntaxMark(len(content), len(content), "code")) if special else ():
         for character in content[position : mark.start]:
             if character in special:
                 spellings[character].append(character)
@@ -364,7 +367,7 @@ def _spellings(content: str, marks: Sequence[Mark]) -> dict[str, list[str]]:
     return dict(spellings)
 
 
-def _marks(markdown: MarkdownIt, content: str, references: References) -> list[Mark]:
+def _marks(markdown: MarkdownIt, content: str, references: References) -> list[SyntaxMark]:
     environment: dict = {"marks": [], "references": references}
     tokens = markdown.parseInline(content, environment)
     marks = environment["marks"]
@@ -372,19 +375,19 @@ def _marks(markdown: MarkdownIt, content: str, references: References) -> list[M
         if token.type in _AROUND and "at" in token.meta:
             first, last = _AROUND[token.type]
             at, kind = token.meta["at"], token.type.rpartition("_")[2]
-            marks.append(Mark(at + first, at + last, kind))
+            marks.append(SyntaxMark(at + first, at + last, kind))
     marks = _without_text(content, _with_elements(content, sorted(marks)))
     if not _STAND_IN.search(content):
         return marks
     return _with_private(content, marks)
 
 
-def _with_elements(content: str, marks: list[Mark]) -> list[Mark]:
+def _with_elements(content: str, marks: list[SyntaxMark]) -> list[SyntaxMark]:
     """Returns marks in which the tags of HTML open and close, where they nest with all others.
 
     An element whose content is not translated is one code. Tags of blocks divide the text.
     """
-    paired: list[Mark] = []
+    paired: list[SyntaxMark] = []
     # Open elements inside each open mark of Markdown: name, place in `paired`, whether it is kept.
     levels: list[tuple[list[tuple[str, int, bool]], Counter]] = [([], Counter())]
     for mark in marks:
@@ -414,12 +417,12 @@ def _with_elements(content: str, marks: list[Mark]) -> list[Mark]:
     return paired
 
 
-def _without_text(content: str, marks: Sequence[Mark]) -> list[Mark]:
+def _without_text(content: str, marks: Sequence[SyntaxMark]) -> list[SyntaxMark]:
     """Returns marks in which each element without words is one code.
 
     That is one around codes alone, or around a number that follows a word without a space.
     """
-    merged: list[Mark] = []
+    merged: list[SyntaxMark] = []
     opened: list[_Opened] = []
     position = 0
     for mark in marks:
@@ -442,19 +445,19 @@ def _without_text(content: str, marks: Sequence[Mark]) -> list[Mark]:
                 opened[-1].has_codes |= inner.has_codes or is_code
             if is_code:
                 del merged[inner.number + 1 :]
-                merged[inner.number] = Mark(start, mark.end, "code")
+                merged[inner.number] = SyntaxMark(start, mark.end, "code")
                 continue
         merged.append(mark)
     return merged
 
 
-def _with_private(content: str, marks: Sequence[Mark]) -> list[Mark]:
+def _with_private(content: str, marks: Sequence[SyntaxMark]) -> list[SyntaxMark]:
     """Returns marks with codes for characters that stand for tags elsewhere."""
-    more: list[Mark] = []
+    more: list[SyntaxMark] = []
     position = 0
-    for mark in (*marks, Mark(len(content), len(content), "")):
+    for mark in (*marks, SyntaxMark(len(content), len(content), "")):
         for match in _STAND_IN.finditer(content, position, max(mark.start, position)):
-            more.append(Mark(match.start(), match.end(), "code"))
+            more.append(SyntaxMark(match.start(), match.end(), "code"))
         more.append(mark)
         position = mark.end
     return more[:-1]
@@ -478,7 +481,9 @@ def stand_in_of(number: int, is_close: bool) -> str:
     return chr(min(_FIRST + 2 * number + is_close, 0x10FEFF))
 
 
-def mark_of(character: str, codes: Sequence[tuple[Mark, Mark | None]]) -> Mark | None:
+def mark_of(
+    character: str, codes: Sequence[tuple[SyntaxMark, SyntaxMark | None]]
+) -> SyntaxMark | None:
     """Returns what a character stands for; None = it is text."""
     number, is_close = divmod(ord(character) - _FIRST, 2)
     return codes[number][is_close] if 0 <= number < len(codes) else None
@@ -489,7 +494,7 @@ def tags_in(text: str) -> list[str]:
     return _STAND_IN.findall(text)
 
 
-def tags_of(codes: Sequence[tuple[Mark, Mark | None]]) -> list[str]:
+def tags_of(codes: Sequence[tuple[SyntaxMark, SyntaxMark | None]]) -> list[str]:
     """Returns the characters that stand for the tags of codes, in order."""
     return [
         stand_in_of(number, bool(is_close))

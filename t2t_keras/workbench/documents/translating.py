@@ -30,7 +30,7 @@ from t2t_keras.workbench.documents.document import (
     read_document,
     translated_name,
 )
-from t2t_keras.workbench.documents.layout import Segment, laid_out, segmented
+from t2t_keras.workbench.documents.layout import SentenceGroup, laid_out, segmented
 from t2t_keras.workbench.markup.translator import MarkupTranslator
 from t2t_keras.workbench.placeholders import has_words
 
@@ -277,7 +277,7 @@ class _Job:
         self.unit = unit
         self.known: dict[str, str] = {}
         # The parts of each piece, and what its translation becomes in the unit's.
-        self.pieces: list[tuple[Sequence[str | Segment], Callable[[str], str]]] = []
+        self.pieces: list[tuple[Sequence[str | SentenceGroup], Callable[[str], str]]] = []
         text = unit.source.strip()
         # The tags of a masked text stand for different codes in each text.
         place = unit.context, unit.form
@@ -298,9 +298,9 @@ class _Job:
                             self.known[source] = target
         self.missing = list(self._missing())
 
-    def segments(self) -> Iterator[Segment]:
+    def segments(self) -> Iterator[SentenceGroup]:
         parts = itertools.chain.from_iterable(parts for parts, _ in self.pieces)
-        return (part for part in parts if isinstance(part, Segment))
+        return (part for part in parts if isinstance(part, SentenceGroup))
 
     def _missing(self) -> Iterator[str]:
         is_text = has_words if self.unit.format == "text" else has_letters

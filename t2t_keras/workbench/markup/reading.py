@@ -321,13 +321,11 @@ class Reader:
 
     def _flush(self, raw: str = "") -> Iterator[Segment | str]:
         if self._atoms:
-            piece = segment_of(self._atoms, self._spelled, self._is_html)
-            if isinstance(piece, str):
-                yield from self._taken_out(piece)
-            else:
-                yield from self._taken_out(piece.before)
-                yield dataclasses.replace(piece, before="", after="")
-                yield from self._taken_out(piece.after)
+            before, segment, after = segment_of(self._atoms, self._spelled, self._is_html)
+            yield from self._taken_out(before)
+            if segment:
+                yield segment
+            yield from self._taken_out(after)
         if raw:
             yield raw
         self._atoms, self._spelled, self._last = [], {}, ""

@@ -84,19 +84,15 @@ class Segment:
     """A piece of running text.
 
     Attributes:
-      before: markup and white space in front of its first word, if it was not taken out.
-      after: the same, after its last one.
       text: what is translated, white space as single spaces.
       marks: the marks in it, in order.
       spelled: how characters are written there, where it is otherwise than usual.
       raws: for places in the text, where the characters that begin there end, and how they stand in
         the markup, where that is otherwise; and for " ", the white space in front of what follows.
-      raw: all of it but `before` and `after`, as it stands there.
+      raw: its markup.
       is_html: whether it is of HTML.
     """
 
-    before: str
-    after: str
     text: str
     marks: tuple[Mark, ...]
     spelled: Mapping[str, str]
@@ -105,19 +101,21 @@ class Segment:
     is_html: bool
 
 
-def segment_of(atoms: Sequence[Atom], spelled: Mapping[str, str], is_html: bool) -> Segment | str:
-    """Returns a segment of atoms, or their markup if it has no letters."""
+def segment_of(
+    atoms: Sequence[Atom], spelled: Mapping[str, str], is_html: bool
+) -> tuple[str, Segment | None, str]:
+    """Returns the segment of atoms, None = they have no letters, and the markup around it."""
     if not any(not atom.mark and any(map(str.isalpha, atom.text)) for atom in atoms):
-        return "".join(atom.raw for atom in atoms)
+        return "".join(atom.raw for atom in atoms), None, ""
     atoms = _with_formulas(atoms)
     first, last = _core(atoms)
     text, marks, raws = _text_and_marks(_with_divisions(atoms[first:last]))
     marks = _with_kept_placeholders(text, marks, raws)
     before, raw, after = (
-        "".join(atom.raw for atom in some)
-        for some in (atoms[:first], atoms[first:last], atoms[last:])
+        "".join(atom.raw for atom in part)
+        for part in (atoms[:first], atoms[first:last], atoms[last:])
     )
-    return Segment(before, after, text, tuple(marks), spelled, raws, raw, is_html)
+    return before, Segment(text, tuple(marks), spelled, raws, raw, is_html), after
 
 
 def _with_divisions(atoms: Sequence[Atom]) -> list[Atom]:
@@ -321,13 +319,10 @@ class Sentence:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The texts of its kept pieces, which its translation has to have."""
-        return kept_in(self.text, self.marks)
-
-
-def kept_in(text: str, marks: Sequence[Mark]) -> tuple[str, ...]:
-    """Returns the texts of kept pieces, as `t2t_keras.workbench.placeholders.find` takes them."""
-    return tuple(piece_at(text, mark.start, mark.end) for mark in marks if mark.kind == KEPT)
+        """The texts of its kept pieces, as `t2t_keras.workbench.placeholders.find` takes them."""
+        return tuple(
+            piece_at(self.text, mark.start, mark.end) for mark in self.marks if mark.kind == KEPT
+        )
 
 
 def divide(segment: Segment, split: Callable[[str], Sequence[str]]) -> list[Sentence]:

@@ -10,8 +10,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from t2t_keras.workbench.markup.placing import Placement, Placer, tree_of
-from t2t_keras.workbench.markup.segments import CLOSE, KEPT, LONE, OPEN, Mark, Span
-from t2t_keras.workbench.markup.tokens import reference_at, write_again
+from t2t_keras.workbench.markup.segments import (
+    CLOSE,
+    KEPT,
+    LONE,
+    OPEN,
+    Mark,
+    Segment,
+    Sentence,
+    Span,
+)
+from t2t_keras.workbench.markup.tokens import reference_at, write_again, write_characters
 from t2t_keras.workbench.placeholders import find
 from t2t_keras.workbench.placeholders.finding import ALONE, SYMBOLS, key
 
@@ -98,36 +107,31 @@ def _expected_place(row: int, shares: np.ndarray, columns: int) -> float:
     return (row + 0.5) / len(shares) * columns
 
 
-class Translated:
+class TranslatedSentence:
     """A sentence and its translation, as the model reads and writes them.
 
     Args:
-      text: the sentence, with symbols for placeholders if the model has symbols.
-      marks: of the sentence, with places in `text`.
-      translation: of `text`.
-      kept: the text of each kept piece in the translation.
-      write: returns a piece of the translation as markup, given what follows it.
-      raws: see `Sentence`, with places in `text`.
-      is_html: whether it is of HTML.
+      sentence: with symbols for placeholders if the model has symbols.
+      segment: that the sentence is of.
+      translation: of the sentence.
+      restore: returns a piece of the translation with placeholders for symbols.
     """
 
     def __init__(
         self,
-        text: str,
-        marks: Sequence[Mark],
+        sentence: Sentence,
+        segment: Segment,
         translation: str,
-        kept: Sequence[str],
-        write: Callable[[str, str], str],
-        raws: Mapping[int, tuple[int, str]] | None = None,
-        is_html: bool = True,
+        restore: Callable[[str], str] = str,
     ):
-        self.text, self.translation = text, translation
-        self._marks, self._write, self._raws = marks, write, raws or {}
-        self._is_html = is_html
-        names = [mark for mark in marks if mark.kind == KEPT]
-        self._kept = dict(zip(map(id, names), kept, strict=True))
-        self.source_units = units(text, kept)
-        self.target_units = units(translation, kept)
+        self.text, self.translation = sentence.text, translation
+        self._marks, self._raws = sentence.marks, sentence.raws
+        self._segment, self._restore = segment, restore
+        kept_marks = [mark for mark in sentence.marks if mark.kind == KEPT]
+        # The text of each kept piece, also in the translation.
+        self._kept = dict(zip(map(id, kept_marks), sentence.kept, strict=True))
+        self.source_units = units(self.text, sentence.kept)
+        self.target_units = units(translation, sentence.kept)
         # Units of the translation -> units of the source that are equal except for case.
         self._same = self._with_words_divided(self._same_units())
 
@@ -139,6 +143,10 @@ class Translated:
     def texts_with_units(self) -> tuple[tuple[str, list[Span]], tuple[str, list[Span]]]:
         """Returns both texts, each with its units."""
         return (self.text, self.source_units), (self.translation, self.target_units)
+
+    def _write(self, text: str, after: str) -> str:
+        """Returns a piece of the translation as markup, given what follows it."""
+        return write_characters(self._restore(text), self._segment.spelled, after)
 
     def markup(self, weights: np.ndarray | None) -> str:
         """Returns the translation with its marks.
@@ -295,8 +303,9 @@ class Translated:
                 raws.append(raw)
                 place = following
             if place == last and "".join(raws) != text:
-                return "".join([*raws[:-1], write_again(raws[-1], after, self._is_html)])
-        if text == ">" and not self._is_html and self.translation.endswith("]]", 0, start):
+                is_html = self._segment.is_html
+                return "".join([*raws[:-1], write_again(raws[-1], after, is_html)])
+        if text == ">" and not self._segment.is_html and self.translation.endswith("]]", 0, start):
             return "&gt;"  # XML's text must not have "]]>".
         if not is_same:
             return self._write(text, after)
@@ -304,7 +313,7 @@ class Translated:
         goes_on = self.text[last : last + 1].casefold() == after[:1].casefold()
         means_same = {
             "<": goes_on,
-            "&": not reference_at(f"&{after}", 0, self._is_html),
+            "&": not reference_at(f"&{after}", 0, self._segment.is_html),
         }
         if means_same.get(text, "&" not in text and text not in SYMBOLS):
             return text

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,10 +20,8 @@ from t2t_keras.workbench.markup.segments import (
     Span,
     divide,
     join_markup,
-    kept_in,
 )
-from t2t_keras.workbench.markup.tokens import write_characters
-from t2t_keras.workbench.markup.translated import Translated
+from t2t_keras.workbench.markup.translated import TranslatedSentence
 from t2t_keras.workbench.placeholders.stage import Placeholders, has_symbols
 from t2t_keras.workbench.placeholders.symbols import Shield
 from t2t_keras.workbench.terms.glossary import places_with_hints, without_hints
@@ -138,21 +136,38 @@ class _Job:
         return self.fragment.write(list(texts))
 
 
+class _Item(NamedTuple):
+    """A sentence on its way through the translator.
+
+    Attributes:
+      sentence: with symbols for placeholders if the model has symbols.
+      segment: that the sentence is of.
+      shield: the placeholders of the sentence.
+      line: the sentence as the translator has it.
+    """
+
+    sentence: Sentence
+    segment: Segment
+    shield: Shield
+    line: Line
+
+
 def _translated(
     translator: "Translator", placeholders: Placeholders, jobs: Sequence[_Job], first_number: int
 ) -> Iterator[Translation]:
     """Yields the translations of jobs; `placeholders` is the translator's first stage."""
-    pairs = [pair for job in jobs for pair in job.sentences]
-    lines, shields = [], []
-    for sentence, _ in pairs:
+    items: list[_Item] = []
+    for sentence, segment in (pair for job in jobs for pair in job.sentences):
         shielded = placeholders.prepare(normalized(sentence.text), sentence.kept)
         rest = prepare(shielded.text, translator.stages[1:])
-        lines.append(Line(sentence.text, [shielded, *rest.steps]))
-        shields.append(shielded.shield)
+        line = Line(sentence.text, [shielded, *rest.steps])
+        shield = shielded.shield
+        items.append(_Item(_with_symbols(sentence, shield), segment, shield, line))
+    lines = [item.line for item in items]
     translator.encode(lines, (), first_number)
     translator.search_lines(lines)
     num_ranks = max((len(part.hypotheses) for line in lines for part in line.parts), default=1)
-    ranks = [_of_rank(translator, rank, pairs, lines, shields) for rank in range(num_ranks)]
+    ranks = [_of_rank(translator, rank, items) for rank in range(num_ranks)]
     first = 0
     for job in jobs:
         rows = slice(first, first + len(job.sentences))
@@ -173,41 +188,37 @@ def _translated(
 
 
 def _of_rank(
-    translator: "Translator",
-    rank: int,
-    pairs: Sequence[tuple[Sentence, Segment]],
-    lines: Sequence[Line],
-    shields: Sequence[Shield],
+    translator: "Translator", rank: int, items: Sequence[_Item]
 ) -> tuple[list[str], list[float]]:
     """Returns the hypothesis of a rank of each sentence as markup, or its last one; and scores."""
-    chosen = [
-        [part.hypotheses[min(rank, len(part.hypotheses) - 1)] for part in line.parts]
-        for line in lines
+    hypotheses = [
+        [part.hypotheses[min(rank, len(part.hypotheses) - 1)] for part in item.line.parts]
+        for item in items
     ]
-    outputs = [" ".join(each.text for each in some) for some in chosen]
-    restored = [line.restore(output, after=0) for line, output in zip(lines, outputs, strict=True)]
-    translated = [
+    translated: list[TranslatedSentence] = []
+    aligned: list[int] = []  # The sentences whose marks are placed by attention.
+    for number, (item, drafts) in enumerate(zip(items, hypotheses, strict=True)):
+        output = " ".join(draft.text for draft in drafts)
+        restored = item.line.restore(output, after=0)
         # A blank sentence has no parts and is copied.
-        _with_marks(*pair, shield, text if some or text else shield.text)
-        for pair, shield, text, some in zip(pairs, shields, restored, chosen, strict=True)
-    ]
-    weights: list[np.ndarray | None] = [None] * len(translated)
-    aligned = [
-        number
-        for number, (each, line) in enumerate(zip(translated, lines, strict=True))
-        if each.has_marks
-        and len(line.parts) == 1
-        # Where another stage changed more than hints, the marks stand in proportion.
-        and without_hints(line.parts[0].source) == shields[number].text
-        and restored[number] == outputs[number]
-        and len(each.source_units) * len(each.target_units) <= _MOST_WEIGHTS
-    ]
-    parts = [lines[number].parts[0] for number in aligned]
+        text = restored if drafts or restored else item.shield.text
+        new = TranslatedSentence(item.sentence, item.segment, text, item.shield.restore)
+        translated.append(new)
+        parts = item.line.parts
+        if (
+            new.has_marks
+            and len(parts) == 1
+            # Where another stage changed more than hints, the marks stand in proportion.
+            and without_hints(parts[0].source) == item.shield.text
+            and restored == output
+            and len(new.source_units) * len(new.target_units) <= _MOST_WEIGHTS
+        ):
+            aligned.append(number)
+    parts = [items[number].line.parts[0] for number in aligned]
     spans = [_seen(translated[number], part) for number, part in zip(aligned, parts, strict=True)]
-    for number, each in zip(aligned, _spans_of_pairs(translator, parts, spans), strict=True):
-        weights[number] = each
-    markup = [each.markup(some) for each, some in zip(translated, weights, strict=True)]
-    return markup, [sum(each.score for each in some) for some in chosen]
+    weights = dict(zip(aligned, _spans_of_pairs(translator, parts, spans), strict=True))
+    markup = [new.markup(weights.get(number)) for number, new in enumerate(translated)]
+    return markup, [sum(draft.score for draft in drafts) for drafts in hypotheses]
 
 
 def _spans_of_pairs(
@@ -235,29 +246,22 @@ def _spans_of_pairs(
     return weights
 
 
-def _seen(translated: Translated, part: Part) -> tuple[_TextWithUnits, _TextWithUnits]:
+def _seen(translated: TranslatedSentence, part: Part) -> tuple[_TextWithUnits, _TextWithUnits]:
     """Returns both texts as the model has them, each with its units; a hint is of its word."""
     (text, units), of_target = translated.texts_with_units()
     places = places_with_hints(part.source, len(text))
     return (part.source, [(places[start], places[end]) for start, end in units]), of_target
 
 
-def _with_marks(
-    sentence: Sentence, segment: Segment, shield: Shield, translation: str
-) -> Translated:
-    marks = [
+def _with_symbols(sentence: Sentence, shield: Shield) -> Sentence:
+    """Returns a sentence as the model reads it."""
+    marks = tuple(
         dataclasses.replace(mark, start=shield.offset(mark.start), end=shield.offset(mark.end))
         for mark in sentence.marks
-    ]
-    kept = kept_in(shield.text, marks)
-
+    )
     raws = {}
     for place, (end, raw) in sentence.raws.items():
         # Parts inside a replaced placeholder are gone.
         if not any(start < end and place < stop for start, stop, _ in shield.places):
             raws[shield.offset(place) if place > 0 else place] = shield.offset(end), raw
-
-    def write(text: str, after: str) -> str:
-        return write_characters(shield.restore(text), segment.spelled, after)
-
-    return Translated(shield.text, marks, translation, kept, write, raws, segment.is_html)
+    return dataclasses.replace(sentence, text=shield.text, marks=marks, raws=raws)

@@ -3,7 +3,7 @@
 import pytest
 
 from t2t_keras.workbench.documents.layout import (
-    Segment,
+    SentenceGroup,
     divided,
     is_spaced,
     laid_out,
@@ -14,7 +14,7 @@ from t2t_keras.workbench.documents.layout import (
 
 
 def sentences_of(text):
-    return [part.sentences for part in segmented(text, "en") if isinstance(part, Segment)]
+    return [part.sentences for part in segmented(text, "en") if isinstance(part, SentenceGroup)]
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from counted_work import work_of
 from t2t_keras.workbench.markup import read_fragment
 from t2t_keras.workbench.markup.placing import Placer, tree_of
 from t2t_keras.workbench.markup.segments import CLOSE, OPEN, Mark, divide
-from t2t_keras.workbench.markup.tokens import write_characters
-from t2t_keras.workbench.markup.translated import Translated
+from t2t_keras.workbench.markup.translated import TranslatedSentence
 
 # Where marks would come otherwise than in the source, with as good a score.
 TOLERANCE = 0.02 * 3
@@ -87,19 +86,11 @@ def translated(markup, translation, pairs, form="html"):
     fragment = read_fragment(markup, form)
     [segment] = fragment.segments
     [sentence] = divide(segment, lambda text: [text])
-    source = sentence.text, sentence.marks
-    found = Translated(
-        *source,
-        translation,
-        sentence.kept,
-        lambda text, after: write_characters(text, segment.spelled, after),
-        sentence.raws,
-        form == "html",
-    )
-    weights = np.zeros([len(found.target_units), len(found.source_units)])
+    new = TranslatedSentence(sentence, segment, translation)
+    weights = np.zeros([len(new.target_units), len(new.source_units)])
     for source, target in pairs:
         weights[target, source] = 1.0
-    return fragment.write([found.markup(weights)])
+    return fragment.write([new.markup(weights)])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from t2t_keras.workbench.markup import read_fragment
 from t2t_keras.workbench.markup.reading import MOST_CHARACTERS
 from t2t_keras.workbench.markup.segments import divide, join_markup
 from t2t_keras.workbench.markup.tokens import NO_TAGS, read_characters, write_characters
-from t2t_keras.workbench.markup.translated import Translated
+from t2t_keras.workbench.markup.translated import TranslatedSentence
 
 
 def segments(markup, form="html", **options):
@@ -120,13 +120,12 @@ def test_a_sentence_translated_by_itself_comes_back(markup):
 
 
 def _by_itself(segment):
-    found = divide(segment, lambda text: sentences(text, "en"))
+    divided = divide(segment, lambda text: sentences(text, "en"))
     texts = []
-    for each in found:
-        parts = each.text, each.marks, each.text, each.kept, lambda text, behind: text, each.raws
-        same = Translated(*parts)
+    for sentence in divided:
+        same = TranslatedSentence(sentence, segment, sentence.text)
         texts.append(same.markup(np.eye(len(same.source_units))))
-    return join_markup(found, texts)
+    return join_markup(divided, texts)
 
 
 def test_an_outline_of_xml():
