@@ -111,9 +111,9 @@ class ModelFlags:
 
     def hparams(self):
         """Returns the hyperparameters that the flags name."""
-        from t2t_keras import registry
+        from t2t_keras import hyperparameters
 
-        return registry.hparams(self._set.value, self._changes.value)
+        return hyperparameters.hparams(self._set.value, self._changes.value)
 
     def random_ids(self, *shape: int):
         """Returns random ids of ordinary pieces."""

@@ -82,11 +82,11 @@ def _megabytes(case: _Case) -> tuple[float, float, float]:
     import numpy as np
     import tensorflow as tf
 
-    from t2t_keras import registry
+    from t2t_keras import hyperparameters
     from t2t_keras.data.batches import Batch
     from t2t_keras.training.memory import step_memory
 
-    hparams = registry.hparams(case.hparams_set, case.changes)
+    hparams = hyperparameters.hparams(case.hparams_set, case.changes)
     step = new_step(hparams, case.vocab_size, xla=case.xla)
     shape = case.tokens // case.length, case.length
     ids = np.random.default_rng(0).integers(3, case.vocab_size, shape, np.int32)
@@ -105,7 +105,7 @@ def _megabytes(case: _Case) -> tuple[float, float, float]:
 
 
 def _megabytes_to_translate(lines: int, run: str) -> float:
-    from t2t_keras import registry
+    from t2t_keras import hyperparameters
     from t2t_keras.data.problem import make_problem
     from t2t_keras.decoding.file_job import translate_file
     from t2t_keras.decoding.translator import Translator
@@ -118,7 +118,7 @@ def _megabytes_to_translate(lines: int, run: str) -> float:
         tokenizer = SentencePieceTokenizer.train(toy[:500], 500)
         sizes = dict(num_layers=2, d_model=16, d_ff=16, num_heads=2)
         settings = dict(tokenizer=tokenizer, beam_size=2, extra_length=2)
-        hparams = registry.hparams("transformer_tiny", sizes)
+        hparams = hyperparameters.hparams("transformer_tiny", sizes)
         translator = random_translator(hparams, tokenizer.vocab_size, **settings)
     with tempfile.TemporaryDirectory() as folder:
         source, target, alignments = (Path(folder) / name for name in "abc")

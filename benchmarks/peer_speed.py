@@ -40,11 +40,11 @@ def main(_) -> None:
     import tensorflow as tf
     import workload
 
-    from t2t_keras import registry
+    from t2t_keras import hyperparameters
 
     tf.config.threading.set_intra_op_parallelism_threads(workload.THREADS)
     size = workload.config(_CONFIG.value)
-    hparams = registry.hparams(
+    hparams = hyperparameters.hparams(
         "transformer_base",
         num_layers=size["layers"],
         d_model=size["d"],

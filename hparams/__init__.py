@@ -5,7 +5,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.hyperparameters import HParams
 
 
@@ -15,8 +15,8 @@ class _CallableModule(types.ModuleType):
     def __call__(
         self, name: str, overrides: str | Mapping[str, Any] = "", **changes: Any
     ) -> HParams:
-        """See `t2t_keras.registry.hparams`."""
-        return registry.hparams(name, overrides, **changes)
+        """See `t2t_keras.hyperparameters.hparams`."""
+        return hyperparameters.hparams(name, overrides, **changes)
 
 
 sys.modules[__name__].__class__ = _CallableModule

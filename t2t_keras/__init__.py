@@ -55,7 +55,7 @@ __all__ = [
 ]
 _HOMES = {
     "problem": ("t2t_keras.data.problem", "make_problem"),
-    "hparams": ("t2t_keras.registry", "hparams"),
+    "hparams": ("t2t_keras.hyperparameters", "hparams"),
     "HParams": ("t2t_keras.hyperparameters", "HParams"),
     "Problem": ("t2t_keras.data.problem", "Problem"),
     "setting": ("t2t_keras.settings", "setting"),
@@ -85,10 +85,9 @@ if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.errors import UserError
     from t2t_keras.experiment import train
-    from t2t_keras.hyperparameters import HParams
+    from t2t_keras.hyperparameters import HParams, hparams
     from t2t_keras.metrics import bleu
     from t2t_keras.registry import (
-        hparams,
         import_user_directory,
         register_activation,
         register_augmentation,

@@ -9,7 +9,7 @@ from typing import Any
 
 from keras.callbacks import Callback
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters, registry
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.environment import expanded
@@ -114,7 +114,7 @@ def train(
         generated, source = open_generated(problem, data_dir), options.get("warm_start_from", "")
         hparams = recommended_hparams(generated, worker_gpu, source)
     elif isinstance(hparams, str):
-        hparams = registry.hparams(hparams)
+        hparams = hyperparameters.hparams(hparams)
     if type(hparams) is not HParams and hparams.set_name not in registry.HPARAMS_SETS:
         raise UserError(
             f"{type(hparams).__name__} has hyperparameters of its own: register a set that returns "

@@ -13,13 +13,19 @@ from typing import Any, TypeVar
 
 from t2t_keras import settings
 from t2t_keras.errors import UserError
-from t2t_keras.settings import Registry, plain, setting
+from t2t_keras.registry import (
+    ACTIVATIONS,
+    FEED_FORWARDS,
+    HPARAMS_SETS,
+    LOSSES,
+    OPTIMIZERS,
+    POSITION_ENCODINGS,
+    SCHEDULES,
+)
+from t2t_keras.settings import plain, setting
 
 Config = TypeVar("Config", bound="LayerConfig")
 
-ACTIVATIONS = Registry("activation", "t2t_keras.layers")
-FEED_FORWARDS = Registry("feed-forward layer", "t2t_keras.layers")
-POSITION_ENCODINGS = Registry("position encoding", "t2t_keras.layers")
 # All classes of configs by their full names, for models that are loaded from files.
 _CLASSES: dict[str, type["LayerConfig"]] = {}
 
@@ -234,10 +240,6 @@ def _is_ours(config: LayerConfig) -> bool:
     return type(config).__module__ in (__name__, f"{__package__}.hyperparameters")
 
 
-OPTIMIZERS = Registry("optimizer", "t2t_keras.training.optimizer")
-SCHEDULES = Registry("learning rate schedule", "t2t_keras.training.optimizer")
-LOSSES = Registry("loss", "t2t_keras.training.optimizer")
-
 # tensor2tensor's names, for users who come from there.
 TENSOR2TENSOR_NAMES = {
     "hidden_size": "d_model",
@@ -448,3 +450,22 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
             code="conflicting_settings",
         )
     return changed
+
+
+def hparams(name: str, overrides: str | Mapping[str, Any] = "", **changes: Any) -> HParams:
+    """Returns the hyperparameter set called `name`, with some values changed.
+
+    Raises:
+      UserError: no such set, no such hyperparameter, a wrong type or a value out of range.
+    """
+    chosen = override_hparams(override_hparams(HPARAMS_SETS[name](), overrides), changes)
+    return dataclasses.replace(chosen, set_name=name)
+
+
+def changed_hparams(hparams: HParams, hparams_set: str = "transformer_base") -> dict[str, Any]:
+    """Returns the values that differ from a set's, or from base if it is not registered."""
+    # A user's own set need not be there: its directory may not have been imported.
+    known = hparams_set in HPARAMS_SETS
+    reference = (HPARAMS_SETS[hparams_set]() if known else HParams()).config()
+    # A set that is not registered may have hyperparameters of its own.
+    return {n: value for n, value in hparams.config().items() if value != reference.get(n)}

@@ -23,32 +23,127 @@ the model's `ModelConfig`, or from a user's own subclass of `HParams`.
 """
 
 import dataclasses
+import functools
+import importlib.metadata
 import importlib.util
 import inspect
+import pkgutil
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from t2t_keras.environment import expanded
-from t2t_keras.errors import UserError
-from t2t_keras.hyperparameters import (
-    ACTIVATIONS,
-    FEED_FORWARDS,
-    LOSSES,
-    OPTIMIZERS,
-    POSITION_ENCODINGS,
-    SCHEDULES,
-    HParams,
-    override_hparams,
-)
-from t2t_keras.settings import Registry
+from t2t_keras.errors import UserError, nearest
 
+Entry = TypeVar("Entry", bound=Callable[..., Any])
 ProblemClass = TypeVar("ProblemClass", bound=type)
+
+
+class Registry(Mapping[str, Any]):
+    """The registered things of one kind, by name.
+
+    Packages add entries through the entry-point group named after the kind, such as
+    `t2t_keras.line_stages`; an entry is imported on first use.
+
+    Args:
+      kind: what they are, in the singular.
+      home: the module, or the package of modules, that registers those of the core; "" = none.
+    """
+
+    def __init__(self, kind: str, home: str = ""):
+        self.kind, self._home = kind, home
+        plural = f"{kind}es" if kind.endswith("s") else f"{kind}s"
+        self.group = f"t2t_keras.{re.sub('[ -]', '_', plural)}"
+        self.entries: dict[str, Any] = {}
+
+    def add(self, entry: Entry, name: str = "") -> Entry:
+        """Registers a function under its name, a class under its name in snake case; a decorator.
+
+        In a notebook, running a cell again replaces what it has registered.
+
+        Raises:
+          UserError: the name is taken.
+        """
+        name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", entry.__name__).lower()
+        earlier = self.entries.get(name)
+        if earlier and not earlier.__module__ == entry.__module__ == "__main__":
+            raise UserError(
+                f"The {self.kind} '{name}' is registered twice: in {earlier.__module__} and in "
+                f"{entry.__module__}. Rename one of them.",
+                code="name_taken",
+            )
+        self.entries[name] = entry
+        return entry
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._own(), *sorted(self._entry_points().keys() - self.entries.keys())])
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        return name in [*self]
+
+    def __getitem__(self, name: str) -> Any:
+        """Returns the entry called `name`; raises `UserError` if there is none."""
+        own = self._own()
+        if name not in own and (point := self._entry_points().get(name)):
+            try:
+                own.setdefault(name, point.load())  # A decorator may have added it.
+            except (AttributeError, ImportError) as error:
+                package = f" of the package {point.dist.name}" if point.dist else ""
+                raise UserError(
+                    f"'{name}'{package} cannot be imported: {error}. Install the package again, "
+                    f"or remove it.",
+                    code="import_failed",
+                ) from error
+        if name not in own:
+            raise UserError(
+                f"There is no {self.kind} '{name}'. If it is your own, give the --t2t_usr_dir that "
+                f"registers it, or install the package that provides it."
+                f"{nearest(name, [*self])} --registry_help lists all of them.",
+                code="unknown_name",
+            )
+        return own[name]
+
+    def _own(self) -> dict[str, Any]:
+        """Returns the entries that the core and modules of users have registered."""
+        if self._home:
+            home = importlib.import_module(self._home)
+            for module in pkgutil.iter_modules(getattr(home, "__path__", ())):
+                importlib.import_module(f"{self._home}.{module.name}")
+        return self.entries
+
+    def _entry_points(self) -> dict[str, importlib.metadata.EntryPoint]:
+        points: dict[str, importlib.metadata.EntryPoint] = {}
+        for point in _installed(self.group, tuple(sys.path)):
+            earlier = points.setdefault(point.name, point)
+            if earlier.value != point.value:
+                raise UserError(
+                    f"The {self.kind} '{point.name}' is registered twice: by {earlier.value} and "
+                    f"by {point.value}. Remove one of the packages.",
+                    code="name_taken",
+                )
+        return points
+
+
+@functools.cache
+def _installed(group: str, path: tuple[str, ...]) -> importlib.metadata.EntryPoints:
+    """Returns a group's entry points; searching all packages on `path`, sys.path, is slow."""
+    return importlib.metadata.entry_points(group=group)
+
 
 PROBLEMS = Registry("problem", "t2t_keras.problems")
 HPARAMS_SETS = Registry("hyperparameter set", "t2t_keras.hparams")
 MODELS = Registry("model", "t2t_keras.models")
+ACTIVATIONS = Registry("activation", "t2t_keras.layers")
+FEED_FORWARDS = Registry("feed-forward layer", "t2t_keras.layers")
+POSITION_ENCODINGS = Registry("position encoding", "t2t_keras.layers")
+OPTIMIZERS = Registry("optimizer", "t2t_keras.training.optimizer")
+SCHEDULES = Registry("learning rate schedule", "t2t_keras.training.optimizer")
+LOSSES = Registry("loss", "t2t_keras.training.optimizer")
 FILTERS = Registry("filter", "t2t_keras.data.filters")
 AUGMENTATIONS = Registry("augmentation", "t2t_keras.data.augmentation")
 PAIR_TRANSFORMS = Registry("pair transform")
@@ -95,30 +190,6 @@ def register_problem(problem_class: ProblemClass) -> ProblemClass:
     return PROBLEMS.add(problem_class)
 
 
-def hparams(name: str, overrides: str | Mapping[str, Any] = "", **changes: Any) -> HParams:
-    """Returns the hyperparameter set called `name`, with some values changed.
-
-    Raises:
-      UserError: no such set, no such hyperparameter, a wrong type or a value out of range.
-    """
-    chosen = override_hparams(override_hparams(HPARAMS_SETS[name](), overrides), changes)
-    return dataclasses.replace(chosen, set_name=name)
-
-
-def changed_hparams(hparams: HParams, hparams_set: str = "transformer_base") -> dict[str, Any]:
-    """Returns the values that differ from a set's, or from base if it is not registered."""
-    # A user's own set need not be there: its directory may not have been imported.
-    known = hparams_set in HPARAMS_SETS
-    reference = (HPARAMS_SETS[hparams_set]() if known else HParams()).config()
-    # A set that is not registered may have hyperparameters of its own.
-    return {n: value for n, value in hparams.config().items() if value != reference.get(n)}
-
-
-def model(name: str) -> type[Any]:
-    """Returns the model class called `name`."""
-    return MODELS[name]
-
-
 def summary(entry: Any) -> str:
     """Returns the first line of an entry's docstring."""
     return (entry.__doc__ or "").strip().partition("\n")[0]
@@ -147,7 +218,7 @@ def registry_help() -> str:
         (METRICS, "Metrics"),
     ):
         lines.append(f"{title}:")
-        for name, entry in sorted(registry.load().items()):
+        for name, entry in sorted(registry.items()):
             lines.append(f"  {name:<34} {summary(entry)}".rstrip())
     return "\n".join(lines)
 

@@ -7,17 +7,12 @@ YAML's flow style, as `filters=[length_ratio, duplicates]` and `augment={upper: 
 
 import contextlib
 import dataclasses
-import functools
-import importlib
-import importlib.metadata
 import json
 import math
 import numbers
-import pkgutil
 import re
-import sys
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
@@ -29,109 +24,11 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Settings = TypeVar("Settings", bound="DataclassInstance")
-Entry = TypeVar("Entry", bound=Callable[..., Any])
 
 _BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
 # A value that begins with one of these is YAML; plain values contain only these characters.
 _YAML_STARTS, _PLAIN = tuple("[{\"'"), re.compile(r"[\w<./][\w<>./+*-]*")
-
-
-class Registry:
-    """The registered things of one kind, by name; it is iterable, over the names.
-
-    Packages add entries through the entry-point group named after the kind, such as
-    `t2t_keras.line_stages`; an entry is imported on first use.
-
-    Args:
-      kind: what they are, in the singular.
-      home: the module, or the package of modules, in which those of the core are registered; "" =
-        it has none.
-    """
-
-    def __init__(self, kind: str, home: str = ""):
-        self.kind, self._home = kind, home
-        plural = f"{kind}es" if kind.endswith("s") else f"{kind}s"
-        self.group = f"t2t_keras.{re.sub('[ -]', '_', plural)}"
-        self.entries: dict[str, Any] = {}
-
-    def add(self, entry: Entry, name: str = "") -> Entry:
-        """Registers a function under its name, a class under its name in snake case; a decorator.
-
-        In a notebook, running a cell again replaces what it has registered.
-
-        Raises:
-          UserError: the name is taken.
-        """
-        name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", entry.__name__).lower()
-        earlier = self.entries.get(name)
-        if earlier and not earlier.__module__ == entry.__module__ == "__main__":
-            raise UserError(
-                f"The {self.kind} '{name}' is registered twice: in {earlier.__module__} and in "
-                f"{entry.__module__}. Rename one of them.",
-                code="name_taken",
-            )
-        self.entries[name] = entry
-        return entry
-
-    def load(self) -> dict[str, Any]:
-        """Returns all entries by name, those of other packages included."""
-        return {name: self[name] for name in self}
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([*self._own(), *sorted(self._entry_points().keys() - self.entries.keys())])
-
-    def __getitem__(self, name: str) -> Any:
-        """Returns the entry called `name`; raises `UserError` if there is none."""
-        own = self._own()
-        if name not in own and (point := self._entry_points().get(name)):
-            own.setdefault(name, _imported(point))  # A decorator may have added it.
-        if name not in own:
-            raise UserError(
-                f"There is no {self.kind} '{name}'. If it is your own, give the --t2t_usr_dir that "
-                f"registers it, or install the package that provides it."
-                f"{nearest(name, [*self])} --registry_help lists all of them.",
-                code="unknown_name",
-            )
-        return own[name]
-
-    def _own(self) -> dict[str, Any]:
-        """Returns the entries that the core and modules of users have registered."""
-        if self._home:
-            home = importlib.import_module(self._home)
-            for module in pkgutil.iter_modules(getattr(home, "__path__", ())):
-                importlib.import_module(f"{self._home}.{module.name}")
-        return self.entries
-
-    def _entry_points(self) -> dict[str, importlib.metadata.EntryPoint]:
-        points: dict[str, importlib.metadata.EntryPoint] = {}
-        for point in _installed(self.group, tuple(sys.path)):
-            earlier = points.setdefault(point.name, point)
-            if earlier.value != point.value:
-                raise UserError(
-                    f"The {self.kind} '{point.name}' is registered twice: by {earlier.value} and "
-                    f"by {point.value}. Remove one of the packages.",
-                    code="name_taken",
-                )
-        return points
-
-
-@functools.cache
-def _installed(group: str, path: tuple[str, ...]) -> importlib.metadata.EntryPoints:
-    """Returns a group's entry points; a look through all packages on `path`, sys.path, is slow."""
-    return importlib.metadata.entry_points(group=group)
-
-
-def _imported(point: importlib.metadata.EntryPoint) -> Any:
-    try:
-        return point.load()
-    except (AttributeError, ImportError) as error:
-        package = f" of the package {point.dist.name}" if point.dist else ""
-        raise UserError(
-            f"'{point.name}'{package} cannot be imported: {error}. Install the package again, "
-            f"or remove it.",
-            code="import_failed",
-        ) from error
 
 
 def setting(

@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.config import decode_config
 from t2t_keras.errors import UserError
@@ -325,7 +325,7 @@ def cost_row(
                 "--step_seconds needs --hparams_set, which has the number of steps.",
                 code="conflicting_settings",
             )
-        steps = registry.hparams(hparams_set).train_steps
+        steps = hyperparameters.hparams(hparams_set).train_steps
         seconds, time = step_seconds * steps, f"{steps:,} steps of {step_seconds:g} s"
     gpu, tflops = _gpu(hardware)
     return {
@@ -425,7 +425,7 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> T
     # Table 3 is "without checkpoint averaging".
     find = functools.partial(newest_result, split="dev", problem="translate_ende", averaged=1)
     for variation in (*TABLE_3, *PARAMETER_ATTENTION):
-        name, hparams = variation.hparams_set, registry.hparams(variation.hparams_set)
+        name, hparams = variation.hparams_set, hyperparameters.hparams(variation.hparams_set)
         scored, alike = find(results, name), results
         if scored:  # A row is of one checkpoint.
             checkpoint = scored.steps, scored.checkpoint
@@ -437,7 +437,7 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> T
         row = {
             "set": name,
             "row": variation.row,
-            "changed": registry.changed_hparams(hparams),
+            "changed": hyperparameters.changed_hparams(hparams),
             "paper_steps": variation.steps,
             "paper_perplexity": variation.perplexity,
             "paper_bleu": variation.bleu,
@@ -505,13 +505,13 @@ def parsing_table(results: Sequence[Result] = ()) -> Table:
         row = {"parser": parser, "training": training, "paper_f1": f1, "set": None}
         if parser == _TRANSFORMER:
             name, problems, vocab_size = _TABLE_4_OURS[training]
-            hparams = registry.hparams(name)
+            hparams = hyperparameters.hparams(name)
             alike = [result for result in shown if result.problem in problems]
             ours = newest_result(alike, name, "test", score="f1")
             row |= {
                 "set": name,
                 "our_f1": ours and ours.f1,
-                "changed": registry.changed_hparams(hparams),
+                "changed": hyperparameters.changed_hparams(hparams),
                 "vocab_size": vocab_size,
                 "weights": count_weights(hparams, vocab_size),
             }

@@ -99,7 +99,7 @@ def own_registry(monkeypatch):
 
     for names in vars(registry).values():
         if isinstance(names, registry.Registry):
-            monkeypatch.setattr(names, "entries", dict(names.load()))
+            monkeypatch.setattr(names, "entries", dict(names))
     directories = registry.user_directories  # The list itself: others have it, too.
     before = directories.copy()
     directories.clear()

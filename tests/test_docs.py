@@ -11,7 +11,7 @@ import tensorflow as tf
 import yaml
 from upper_case import UpperCase
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters, registry
 from t2t_keras.decoding.line_job import Shard
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.problems.translate_toy import TranslateEndeToy
@@ -130,14 +130,14 @@ def test_the_docs_hold_the_estimate_as_computed(root):
     text = (root / "experiments" / "scaling" / "README.md").read_text()
     assert "\n".join(scaling["expected_rows"]()) in text
     for name, weights in scaling["WEIGHTS"].items():
-        assert count_weights(registry.hparams(f"transformer_{name}"), 37_000) == weights
+        assert count_weights(hyperparameters.hparams(f"transformer_{name}"), 37_000) == weights
 
 
 @pytest.fixture
 def small(own_registry, monkeypatch):
     """What the examples name is small, and an export has one signature."""
     sizes = dict(num_layers=1, d_model=8, d_ff=8, num_heads=2)
-    tiny = registry.hparams("transformer_tiny", sizes)
+    tiny = hyperparameters.hparams("transformer_tiny", sizes)
     registry.HPARAMS_SETS.entries["transformer_tiny"] = lambda: tiny
     monkeypatch.setattr(TranslateEndeToy, "sizes", {"train": 400, "dev": 5, "test": 5})
     signatures = TranslationModule.signatures

@@ -54,21 +54,21 @@ class _Panel(NamedTuple):
 
 def _step(sentences=32, length=32, vocab_size=_VOCAB_SIZE, layers=2) -> Callable[[], object]:
     """Returns what does one training step."""
-    from t2t_keras import registry
+    from t2t_keras import hyperparameters
     from t2t_keras.data.batches import Batch
 
     sizes = dict(num_layers=layers, microbatch_tokens=1 << 20)
-    step = new_step(registry.hparams("transformer_small", sizes), vocab_size)
+    step = new_step(hyperparameters.hparams("transformer_small", sizes), vocab_size)
     ids = np.random.default_rng(0).integers(3, vocab_size, (sentences, length), np.int32)
     return lambda: float(step.update(step.steps_done(), [[Batch(ids, ids)]])["loss"])
 
 
 def _translation(beam_size=4, length=32, sentences=16) -> Callable[[], object]:
     """Returns what translates a batch into outputs of such a length."""
-    from t2t_keras import registry
+    from t2t_keras import hyperparameters
 
     lengths = dict(min_length=length, max_length=length, extra_length=length)
-    hparams = registry.hparams("transformer_small", "")
+    hparams = hyperparameters.hparams("transformer_small", "")
     translator = random_translator(
         hparams, _VOCAB_SIZE, beam_size=beam_size, batches_at_once=1, **lengths
     )

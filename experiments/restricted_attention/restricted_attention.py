@@ -78,11 +78,11 @@ def _decoding(radius: int, length: int) -> Callable[[], object]:
     """Returns a function that translates a short sentence into so many symbols."""
     import numpy as np
 
-    from t2t_keras import registry
+    from t2t_keras import hyperparameters
 
     changes = dict(num_layers=1, d_ff=_D_MODEL, self_attention_radius=radius)
     translator = random_translator(
-        registry.hparams("transformer_base", changes),
+        hyperparameters.hparams("transformer_base", changes),
         vocab_size=64,
         beam_size=1,
         min_length=length,

@@ -58,14 +58,14 @@ def _worker_environments(count: int) -> list[dict[str, str]]:
 def _worker() -> None:
     import tensorflow as tf
 
-    from t2t_keras import registry
+    from t2t_keras import hyperparameters
     from t2t_keras.data.batches import Batch, RemoteBatch
     from t2t_keras.training.backends.cluster import cluster_from_environment
     from t2t_keras.training.backends.tensorflow import multi_worker_strategy
 
     cluster = cluster_from_environment()
     strategy = multi_worker_strategy(cluster, 0)
-    hparams = registry.hparams("transformer_small", {"reduction_dtype": _REDUCTION.value})
+    hparams = hyperparameters.hparams("transformer_small", {"reduction_dtype": _REDUCTION.value})
     step = new_step(hparams, 8000, cluster)
     dtype = tf.as_dtype(_REDUCTION.value)
     gradients = [tf.zeros(weight.shape, dtype) for weight in step.model.trainable_variables]

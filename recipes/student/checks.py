@@ -77,7 +77,7 @@ def _check_trainable(hparams: HParams) -> None:
     small = dataclasses.replace(
         hparams, d_model=2, num_heads=1, d_k=0, d_v=0, d_ff=1, max_positions=1, start_id=0
     )
-    choose_trained(registry.model("transformer").from_hparams(small, vocab_size=4), small)
+    choose_trained(registry.MODELS["transformer"].from_hparams(small, vocab_size=4), small)
 
 
 def _check_warm_start(student: HParams, teacher: HParams) -> None:

@@ -326,10 +326,10 @@ class Plan:
 
     def hparams(self, model: str) -> Any:
         """Returns the hyperparameters of a model."""
-        from t2t_keras import registry  # Takes seconds, and the Snakefile does not need it.
-
         settings = self.models[model].settings
-        return registry.hparams(settings["hparams_set"], settings["hparams"])
+        from t2t_keras import hyperparameters  # Takes seconds, and the Snakefile does not need it.
+
+        return hyperparameters.hparams(settings["hparams_set"], settings["hparams"])
 
     def decoding_flag(self, part: str) -> str:
         """Returns the flag of `t2t-decoder` that has the settings of a part of the recipe."""

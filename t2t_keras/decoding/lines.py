@@ -125,7 +125,7 @@ def line_stages(config: DecodeConfig, problem: Problem) -> list[LineStage]:
     """Returns the registered stages that have something to do for settings and a problem."""
     # This library's come first, whatever was imported before.
     makers = sorted(
-        LINE_STAGES.load().values(), key=lambda make: not make.__module__.startswith("t2t_keras.")
+        LINE_STAGES.values(), key=lambda make: not make.__module__.startswith("t2t_keras.")
     )
     return [stage for make in makers if (stage := make(config, problem))]
 

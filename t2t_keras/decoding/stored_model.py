@@ -92,7 +92,7 @@ class StoredModel(abc.ABC):
 
 def stored_model(folder: Path) -> StoredModel | None:
     """Returns the model in a folder, of the first kind that has one there, or None."""
-    kinds = (kind for kind in ENGINES.load().values() if kind.find(folder))
+    kinds = (kind for kind in ENGINES.values() if kind.find(folder))
     return next((kind(folder) for kind in kinds), None)
 
 

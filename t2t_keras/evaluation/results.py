@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.environment import source_version
 from t2t_keras.errors import UserError
 from t2t_keras.io.terminal import printable
@@ -233,7 +233,7 @@ def run_result(
         problem_config=record.problem.config(),
         split=split,
         text=text,
-        hparams=registry.changed_hparams(record.hparams, record.hparams_set),
+        hparams=hyperparameters.changed_hparams(record.hparams, record.hparams_set),
         random_seed=record.random_seed,
         steps=steps,
         checkpoint=checkpoint_checksum(checkpoint),

@@ -7,13 +7,14 @@ import numpy as np
 from keras import ops
 
 from t2t_keras.errors import UserError
-from t2t_keras.hyperparameters import POSITION_ENCODINGS, ModelConfig
+from t2t_keras.hyperparameters import ModelConfig
 from t2t_keras.layers.base import (
     ShapePreservingLayer,
     check_sizes,
     normal_initializer,
     refuse_other_names,
 )
+from t2t_keras.registry import POSITION_ENCODINGS
 from t2t_keras.special_ids import PADDING_ID
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t_keras.hyperparameters import ACTIVATIONS, FEED_FORWARDS, LayerConfig
+from t2t_keras.hyperparameters import LayerConfig
 from t2t_keras.layers.attention import scaled_dot_product_attention
 from t2t_keras.layers.base import (
     Dropout,
@@ -15,6 +15,7 @@ from t2t_keras.layers.base import (
     check_sizes,
     normal_initializer,
 )
+from t2t_keras.registry import ACTIVATIONS, FEED_FORWARDS
 
 # Keras's activations are all that keep the width and need no further argument.
 _NOT_ACTIVATIONS = {"deserialize", "get", "glu", "serialize", "threshold"}

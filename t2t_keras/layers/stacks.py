@@ -6,12 +6,13 @@ import keras
 from keras import ops
 
 from t2t_keras.errors import UserError
-from t2t_keras.hyperparameters import FEED_FORWARDS, LayerConfig, config_arguments, take_config
+from t2t_keras.hyperparameters import LayerConfig, config_arguments, take_config
 from t2t_keras.layers.attention import (
     MultiHeadAttention,
     RestrictedSelfAttention,
 )
 from t2t_keras.layers.base import AS_IS, Dropout, ShapePreservingLayer, build, seed_states
+from t2t_keras.registry import FEED_FORWARDS
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")

@@ -17,7 +17,7 @@ import sentencepiece
 
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import inside, read_bounded, write_atomically
-from t2t_keras.settings import Registry
+from t2t_keras.registry import Registry
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID
 from t2t_keras.text.sentences import PRIVATE
 from t2t_keras.text.subword_sampling import SubwordSampler

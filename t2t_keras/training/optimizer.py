@@ -11,7 +11,8 @@ from keras.optimizers import Optimizer
 from keras.optimizers.schedules import LearningRateSchedule
 
 from t2t_keras.errors import UserError
-from t2t_keras.hyperparameters import LOSSES, OPTIMIZERS, SCHEDULES, HParams
+from t2t_keras.hyperparameters import HParams
+from t2t_keras.registry import LOSSES, OPTIMIZERS, SCHEDULES
 from t2t_keras.special_ids import PADDING_ID
 
 

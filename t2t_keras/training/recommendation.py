@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.data.batches import TokenBatchSampler, replica_batches
 from t2t_keras.data.dataset import Generated
 from t2t_keras.errors import UserError, command_line
@@ -68,10 +68,10 @@ def recommended_hparams(
             hparams, trainable=(), lora_rank=0, lora_alpha=0.0, ema_decay=0.0
         )
     elif problem.hparams_set:
-        return registry.hparams(problem.hparams_set, changes)
+        return hyperparameters.hparams(problem.hparams_set, changes)
     else:
         devices = devices or backend.plan_devices(worker_gpu)
-        hparams = registry.hparams(on_gpu if devices.gpus else on_cpu, changes)
+        hparams = hyperparameters.hparams(on_gpu if devices.gpus else on_cpu, changes)
     limits = hparams.batch_tokens, hparams.max_length
     batches = len(TokenBatchSampler(store.lengths, *limits, seed=0).epoch(0))
     steps = max(round(epochs * batches, -2), _FEWEST_STEPS)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters, registry
 from t2t_keras.data.augmentation import OnlineAugmentation
 from t2t_keras.data.dataset import Generated
 from t2t_keras.data.problem import Problem, make_problem
@@ -240,7 +240,7 @@ class RunConfig:
         with _named_directories(self.user_directories):
             size, of_source = self.vocabulary.vocab_size, self.vocabulary.source_vocab_size
             sizes = {"source_vocab_size": of_source} if of_source else {}
-            model = registry.model(self.model)
+            model = registry.MODELS[self.model]
             return model.from_hparams(self.hparams, size, weights_dtype, **sizes)
 
     def _check_size(self) -> None:
@@ -439,7 +439,7 @@ def merge_flags(
     elif recommend and hparams_set == AUTO:
         hparams = override_hparams(recommend(problem, given["data_dir"]), changes)
     else:
-        hparams = registry.hparams(hparams_set, changes)
+        hparams = hyperparameters.hparams(hparams_set, changes)
     fields = {key: given[key] for key in ("model", "random_seed", "data_dir") if key in given}
     if not recorded:
         return RunConfig(problem, hparams, **fields)

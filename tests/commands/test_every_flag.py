@@ -19,7 +19,7 @@ import yaml
 from absl.flags import ArgumentParser, ListParser
 from commands import module_of, modules_of_commands
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters, registry
 from t2t_keras.bin.flags import ABOUT_THE_RUN
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engine import Engine
@@ -55,7 +55,7 @@ STUBS = {
     "recommendation": ("training.recommendation", "recommended"),
     "recommended_hparams": (
         "training.recommendation",
-        lambda: registry.hparams("transformer_tiny"),
+        lambda: hyperparameters.hparams("transformer_tiny"),
     ),
     "from_run": ("decoding.translator.Translator", TRANSLATOR),
     "from_stored": ("decoding.translator.Translator", TRANSLATOR),

@@ -5,10 +5,11 @@ import sys
 import pytest
 from refusals import refused
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters, registry
 from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.settings import Registry, setting
+from t2t_keras.registry import Registry
+from t2t_keras.settings import setting
 
 
 @pytest.fixture(autouse=True)
@@ -103,10 +104,10 @@ def problem_with_metric(name):
     [
         (make_problem, "translate_tea_to_cofee2_go", "'translate_tea_to_coffee2_go'"),
         (make_problem, "translate_tea_to_cofee2_go_rev", "'translate_tea_to_coffee2_go'"),
-        (registry.hparams, "transformer_bsae", "'transformer_base'"),
-        (registry.model, "transfromer", "'transformer'"),
+        (hyperparameters.hparams, "transformer_bsae", "'transformer_base'"),
+        (registry.MODELS.__getitem__, "transfromer", "'transformer'"),
         (problem_with_metric, "comet", ""),
-        (registry.hparams, "zzzzzz", ""),
+        (hyperparameters.hparams, "zzzzzz", ""),
     ],
 )
 def test_an_unknown_name_gets_the_nearest(tea_problem, look_up, name, hint):
@@ -127,7 +128,7 @@ def test_an_entry_of_a_package_is_imported_when_it_is_asked_for(installed):
     assert "tea_shop" not in sys.modules
     assert teas["green"]() == "sencha"
     assert "tea_shop" in sys.modules
-    assert {name: entry() for name, entry in teas.load().items()} == {
+    assert {name: entry() for name, entry in teas.items()} == {
         "green": "sencha",
         "black": "assam",
     }
@@ -154,17 +155,17 @@ def test_an_entry_of_a_package_that_cannot_be_imported(installed, source, name):
 
 
 def test_a_set_takes_changes_as_text_and_as_keywords():
-    changed = registry.hparams("transformer_tiny", "dropout=0.2,train_steps=1e3", d_ff=64)
+    changed = hyperparameters.hparams("transformer_tiny", "dropout=0.2,train_steps=1e3", d_ff=64)
     expected = dict(dropout=0.2, train_steps=1000, d_ff=64)
-    assert registry.changed_hparams(changed, "transformer_tiny") == expected
+    assert hyperparameters.changed_hparams(changed, "transformer_tiny") == expected
     # Of a set that is not registered, all that differs from the base model.
-    of_base = registry.changed_hparams(changed, "transformer_base")
-    assert registry.changed_hparams(changed, "of_my_own") == of_base
+    of_base = hyperparameters.changed_hparams(changed, "transformer_base")
+    assert hyperparameters.changed_hparams(changed, "of_my_own") == of_base
     assert of_base.items() > expected.items()
     with refused("unknown_name", "'hidden_size'", "'d_model'"):
-        registry.hparams("transformer_tiny", "hidden_size=64")
+        hyperparameters.hparams("transformer_tiny", "hidden_size=64")
     with refused("unknown_name", "'drop'"):
-        registry.hparams("transformer_tiny", drop=0.1)
+        hyperparameters.hparams("transformer_tiny", drop=0.1)
 
 
 def test_registry_help_lists_every_name_once_with_its_first_line(tea_problem):
@@ -176,7 +177,7 @@ def test_registry_help_lists_every_name_once_with_its_first_line(tea_problem):
     assert ["without_docstring"] in listed
     assert ["no_docstring"] in listed
     registries = [each for each in vars(registry).values() if isinstance(each, Registry)]
-    assert sorted(each[0] for each in listed) == sorted(n for r in registries for n in r.load())
+    assert sorted(each[0] for each in listed) == sorted(n for r in registries for n in r)
     for kind in re.split(r"^\w.*:$", registry.registry_help(), flags=re.MULTILINE):
         names = re.findall(r"^  (\S+)", kind, re.MULTILINE)
         assert names == sorted(names)
@@ -187,14 +188,14 @@ def test_a_user_s_single_files_are_imported_once(user_directory, monkeypatch):
     monkeypatch.setenv("HOME", str(directory.parent))
     for path in (f"{directory}/", "~/my_problems"):
         registry.import_user_directory(path)
-    assert [registry.hparams(name).d_ff for name in ("first", "second")] == [3, 5]
+    assert [hyperparameters.hparams(name).d_ff for name in ("first", "second")] == [3, 5]
     assert registry.user_directories == [str(directory)]
 
 
 def test_a_user_s_package_imports_its_own_modules(user_directory):
     sources = dict(inner=set_source("inner", 7), not_imported="raise RuntimeError")
     registry.import_user_directory(user_directory(__init__="from . import inner", **sources))
-    assert registry.hparams("inner").d_ff == 7
+    assert hyperparameters.hparams("inner").d_ff == 7
 
 
 @pytest.mark.parametrize(
@@ -207,7 +208,7 @@ def test_a_user_s_package_imports_its_own_modules(user_directory):
         ),
         ({"faulty": "def broken(:"}, "import_failed", ["/faulty.py", "SyntaxError"]),
         (
-            {"faulty": "from t2t_keras import registry; registry.model('mine')"},
+            {"faulty": "from t2t_keras import registry; registry.MODELS['mine']"},
             "unknown_name",
             ["'mine'"],
         ),
@@ -226,10 +227,10 @@ def test_before_any_look_up_neither_tensorflow_nor_a_taken_name_is_imported(user
     directory = user_directory(takes=set_source("transformer_base", 3))
     program = f"""
 import sys
-from t2t_keras import registry
+from t2t_keras import hyperparameters, registry
 registry.import_user_directory("{directory}")
 print([name for name in ("tensorflow", "keras") if name in sys.modules], flush=True)
-registry.hparams("transformer_base")
+hyperparameters.hparams("transformer_base")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "[]\n"

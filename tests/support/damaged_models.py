@@ -19,7 +19,7 @@ from pathlib import Path
 
 import sentencepiece
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters, registry
 from t2t_keras.data.problem import make_problem
 from t2t_keras.errors import UserError
 from t2t_keras.interop.importers.files import read_pytorch, read_yaml
@@ -182,7 +182,7 @@ def make_fixtures(folder: Path) -> None:
         (folder / "recipe" / "text" / name).write_text("Some text.\n")
     tokenizer = SentencePieceTokenizer.train(["the house stands near a green tree"] * 9, 275)
     problem = make_problem("parallel_text", "source_language=en,target_language=de")
-    hparams = registry.hparams("transformer_tiny", "")
+    hparams = hyperparameters.hparams("transformer_tiny", "")
     RunConfig(problem, hparams, tokenizer=tokenizer).save(folder / "run")
     with io.BytesIO() as model:
         sentencepiece.SentencePieceTrainer.train(

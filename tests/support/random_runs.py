@@ -3,7 +3,7 @@
 import keras
 import pytest
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import make_problem
@@ -42,7 +42,7 @@ def save_random_run():
         record = RunConfig(
             problem=problem,
             model="transformer",
-            hparams=registry.hparams("transformer_tiny", HPARAMS),
+            hparams=hyperparameters.hparams("transformer_tiny", HPARAMS),
             random_seed=1,
             data_dir=str(folder / "data"),
         ).with_data(open_generated(problem, folder / "data"))

@@ -2,7 +2,7 @@
 
 import keras
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import make_problem
@@ -33,7 +33,7 @@ class TinyRun:
         config = "source_language=en,target_language=de,vocab_size=300"
         problem = make_problem("parallel_text", config)
         generate(problem, folder / "data", folder)
-        hparams = registry.hparams(
+        hparams = hyperparameters.hparams(
             "transformer_tiny", "num_layers=1,d_model=16,d_ff=16,num_heads=2"
         )
         self._record = RunConfig(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError, brief
 from t2t_keras.interop.importers import IMPORTERS
@@ -99,7 +99,7 @@ def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origi
     Raises:
       UserError: a weight is missing, has another shape or is not used, or `output_dir` has a run.
     """
-    hparams = registry.hparams("transformer_base", imported.hparams)
+    hparams = hyperparameters.hparams("transformer_base", imported.hparams)
     config = RunConfig(problem, hparams, tokenizer=imported.tokenizer, averaged=None)
     _check_depths(imported.weights, hparams.depths(), origin)
     model = config.make_model(loaded=True)

@@ -93,7 +93,7 @@ class ModelSource:
             folder = self._folder([kind])
             # An export in a run that is trained further is served until it is replaced.
             return _checked(kind(kind.find(folder) or folder))
-        if stored := stored_model(self._folder([*ENGINES.load().values()])):
+        if stored := stored_model(self._folder([*ENGINES.values()])):
             return _checked(stored)
         raise UserError(
             f"There is no model in {self.path}: expected a run or an export for another engine. "

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.text.tokenizer import SentencePieceTokenizer
 from t2t_keras.training.checkpoints import Checkpoints
@@ -28,7 +28,9 @@ def save_other(random_run, tmp_path):
 
 
 def test_an_ensemble_with_another_set(random_run, save_other):
-    hparams = registry.hparams("transformer_small", "num_layers=2,d_model=32,d_ff=24,num_heads=4")
+    hparams = hyperparameters.hparams(
+        "transformer_small", "num_layers=2,d_model=32,d_ff=24,num_heads=4"
+    )
     other, expected = save_other(hparams=hparams)
     first, second = Translator.from_run(random_run, ensemble=[other]).models
     assert (first.config.d_model, second.config.d_model) == (16, 32)

@@ -8,7 +8,7 @@ import types
 import numpy as np
 import pytest
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.data.problem import make_problem
 from t2t_keras.environment import source_version
 from t2t_keras.evaluation.results import run_result
@@ -18,7 +18,7 @@ from t2t_keras.training.run_config import RunConfig
 
 CONFIG = RunConfig(
     make_problem("translate_ende", "newstest2014=filtered"),
-    registry.hparams("transformer_h1", "dropout=0.2"),
+    hyperparameters.hparams("transformer_h1", "dropout=0.2"),
     random_seed=7,
 )
 

@@ -5,21 +5,21 @@ import types
 
 import pytest
 
-from t2t_keras import experiment, registry
+from t2t_keras import experiment, hyperparameters, registry
 from t2t_keras.bin import t2t_trainer
 from t2t_keras.data import dataset
 
 SETS = sorted(
     name
-    for name, entry in registry.HPARAMS_SETS.load().items()
+    for name, entry in registry.HPARAMS_SETS.items()
     if entry.__module__.startswith("t2t_keras.hparams.")
 )
 
 
 def test_the_base_model_is_the_paper_s():
     """Sections 5.1, 5.3 and 5.4; sizes are in Table 3."""
-    hparams = registry.hparams("transformer_base")
-    assert registry.changed_hparams(hparams) == {}
+    hparams = hyperparameters.hparams("transformer_base")
+    assert hyperparameters.changed_hparams(hparams) == {}
     stated = dict(batch_tokens=25_000, warmup_steps=4000, learning_rate=1.0)
     stated |= dict(adam_beta1=0.9, adam_beta2=0.98, adam_epsilon=1e-9)
     stated |= dict(attention_dropout=0.0, relu_dropout=0.0, clip_norm=0.0)
@@ -88,7 +88,7 @@ def test_the_base_model_is_the_paper_s():
     ],
 )
 def test_sets_differ_from_their_parent_in_what_is_stated(name, parent, changes):
-    assert registry.changed_hparams(registry.hparams(name), parent) == changes
+    assert hyperparameters.changed_hparams(hyperparameters.hparams(name), parent) == changes
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -107,5 +107,5 @@ def test_the_docstring_has_a_command_that_runs_as_it_stands(name, monkeypatch, t
     t2t_trainer.run(command.replace("\\\n", " ").split())
     [(config, output_dir)] = runs
     assert (config.hparams_set, config.data_dir) == (name, "data")
-    assert config.hparams == registry.hparams(name)
+    assert config.hparams == hyperparameters.hparams(name)
     assert output_dir.startswith("runs/")

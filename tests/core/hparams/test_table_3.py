@@ -1,6 +1,6 @@
 """The sets of Table 3 against the paper's print of it."""
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.hparams.table_3 import PARAMETER_ATTENTION, TABLE_3
 
 COLUMNS = "row num_layers d_model d_ff num_heads d_k d_v dropout label_smoothing train_steps"
@@ -33,7 +33,7 @@ def test_the_sets_are_the_rows_of_the_paper():
     rows = [line.split() for line in PRINTED.split("\n") if line]
     assert [row[0] for row in rows] == [variation.row for variation in TABLE_3]
     for row, variation in zip(rows, TABLE_3, strict=True):
-        hparams = registry.hparams(variation.hparams_set)
+        hparams = hyperparameters.hparams(variation.hparams_set)
         values = hparams.config() | dict(zip(("d_k", "d_v"), hparams.head_widths(), strict=True))
         printed = [base if cell == "." else cell for cell, base in zip(row, rows[0], strict=True)]
         names = COLUMNS.split()
@@ -41,7 +41,7 @@ def test_the_sets_are_the_rows_of_the_paper():
             assert values[name] == float(cell), (variation.hparams_set, name)
         # Nothing but what is printed differs; learned positions reach as far as sentences.
         others = {"positions": "learned"} if variation.row == "E" else {}
-        changed = registry.changed_hparams(hparams).items()
+        changed = hyperparameters.changed_hparams(hparams).items()
         assert {name: value for name, value in changed if name not in names} == others
         figures = [variation.perplexity, variation.bleu, variation.millions]
         assert figures == [None if cell == "." else float(cell) for cell in row[len(names) :]]
@@ -51,11 +51,13 @@ def test_the_sets_are_the_rows_of_the_paper():
 
 def test_attention_over_parameters_is_the_paper_s_source():
     found = {
-        (row.perplexity, row.bleu, row.millions): registry.hparams(row.hparams_set)
+        (row.perplexity, row.bleu, row.millions): hyperparameters.hparams(row.hparams_set)
         for row in PARAMETER_ATTENTION
     }
     aop = {"feed_forward": "parameter_attention"}
-    assert {figures: registry.changed_hparams(hparams) for figures, hparams in found.items()} == {
+    assert {
+        figures: hyperparameters.changed_hparams(hparams) for figures, hparams in found.items()
+    } == {
         (4.92, 25.5, 65): aop | {"d_ff": 1536},
         (4.86, 25.9, 65): aop | {"parameter_attention_heads": 16, "d_ff": 512},
     }

@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from t2t_keras import SmoothedCrossEntropy, TransformerSchedule
 from t2t_keras.errors import UserError
-from t2t_keras.hyperparameters import ACTIVATIONS
 from t2t_keras.layers import (
     DecoderLayer,
     EncoderLayer,
@@ -20,6 +19,7 @@ from t2t_keras.layers import (
     SharedEmbedding,
     SinusoidalPositions,
 )
+from t2t_keras.registry import ACTIVATIONS
 
 SMALL = dict(num_heads=2, d_ff=4)
 ATTENTION, LOCAL = MultiHeadAttention(2, 3), RestrictedSelfAttention(1, 2, 3)

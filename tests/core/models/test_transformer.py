@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 from refusals import refused
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters, registry
 from t2t_keras.layers.base import layout_of
 from t2t_keras.models.transformer import Transformer
 
@@ -134,7 +134,7 @@ def test_a_model_of_a_user_s_need_not_know_of_two_vocabularies():
         def __init__(self, vocab_size, config=None, **kwargs):
             super().__init__(vocab_size, config, **kwargs)
 
-    hparams = registry.hparams("transformer_tiny", "d_model=8,num_layers=1")
+    hparams = hyperparameters.hparams("transformer_tiny", "d_model=8,num_layers=1")
     assert Own.from_hparams(hparams, 13).vocab_size == 13
 
 
@@ -154,15 +154,15 @@ def test_what_does_not_fit_together_is_named(make_model, changes, code, names):
 def test_from_hparams():
     changes = dict(num_layers=3, d_model=10, d_ff=7, num_heads=2, d_k=3, dropout=0.2)
     changes |= dict(attention_dropout=0.3, compute_dtype="bfloat16")
-    model = Transformer.from_hparams(registry.hparams("transformer_tiny", changes), 13)
+    model = Transformer.from_hparams(hyperparameters.hparams("transformer_tiny", changes), 13)
     assert model.dtype_policy.name == "mixed_bfloat16"
-    hparams = registry.hparams("transformer_tiny", changes)
+    hparams = hyperparameters.hparams("transformer_tiny", changes)
     assert Transformer.from_hparams(hparams, 13, "bfloat16").dtype_policy.name == "bfloat16"
     del changes["compute_dtype"]
     config = model.get_config()
     assert {name: config[name] for name in changes} == changes
     assert (model.config.head_widths(), config["vocab_size"], model.built) == ((3, 5), 13, True)
-    assert registry.model("transformer") is Transformer
+    assert registry.MODELS["transformer"] is Transformer
 
 
 def test_saved_and_loaded(model, batch, tmp_path):

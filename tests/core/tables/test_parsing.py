@@ -1,6 +1,6 @@
 """Table 4: parsers, and our two models."""
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.tables import parsing_table
 from t2t_keras.training.memory import count_weights
 
@@ -23,7 +23,7 @@ def test_rows_with_weights_and_results(make_result):
     assert list(table.results) == shown
     figures = [row["paper_f1"] for row in table.rows]
     assert figures == [88.3, 90.4, 90.4, 91.7, 91.3, 91.3, 91.3, 92.1, 92.1, 92.7, 93.0, 93.3]
-    base, big = (registry.hparams(f"transformer_parsing_{size}") for size in ("base", "big"))
+    base, big = (hyperparameters.hparams(f"transformer_parsing_{size}") for size in ("base", "big"))
     names = "set", "paper_f1", "our_f1", "vocab_size", "weights"
     assert [tuple(row[name] for name in names) for row in table.rows if row["set"]] == [
         ("transformer_parsing_base", 91.3, 90.5, 16_000, count_weights(base, 16_000)),

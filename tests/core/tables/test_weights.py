@@ -2,7 +2,7 @@
 
 import pytest
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.hparams.table_3 import PARAMETER_ATTENTION, TABLE_3
 from t2t_keras.tables import weights_table
 
@@ -36,7 +36,7 @@ def test_every_row_has_its_exact_weights():
     assert by_set["transformer_big"] == 214_171_648
     assert by_set["transformer_parameter_attention_a"] == 63_014_912
     for name, count in by_set.items():
-        assert count == sum_of_parts(registry.hparams(name), 37_000)
+        assert count == sum_of_parts(hyperparameters.hparams(name), 37_000)
     assert weights_table(vocab_size=1000).rows[0]["weights"] == 63_045_632 - 36_000 * 512
     for row in rows:
         # The paper counted some other way, but the same model.

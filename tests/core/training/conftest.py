@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from training_runs import TrainerProcess, flags_of
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import make_problem
@@ -44,7 +44,7 @@ def make_record(generated):
         hparams |= dict(max_length=32, batch_tokens=300, microbatch_tokens=512, train_steps=8)
         return RunConfig(
             problem=generated.problem,
-            hparams=registry.hparams("transformer_tiny", hparams | changes),
+            hparams=hyperparameters.hparams("transformer_tiny", hparams | changes),
             data_dir=str(generated.directory.parent),
         ).with_data(generated)
 

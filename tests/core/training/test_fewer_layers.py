@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.data.problem import make_problem
 from t2t_keras.text.tokenizer import SentencePieceTokenizer
 from t2t_keras.training.checkpoints import Checkpoints
@@ -15,7 +15,7 @@ SIZES = dict(num_layers=4, num_decoder_layers=3, d_model=8, d_ff=8, num_heads=2)
 
 
 def run_with(**hparams):
-    hparams = registry.hparams("transformer_tiny", SIZES | hparams)
+    hparams = hyperparameters.hparams("transformer_tiny", SIZES | hparams)
     tokenizer = SentencePieceTokenizer.train(["ab"], 9, "char")
     return RunConfig(make_problem("parallel_text"), hparams, tokenizer=tokenizer)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from training_runs import newest_step, numbers_in
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.data.batches import TokenBatchSampler
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
@@ -48,7 +48,7 @@ def record(tmp_path):
     hparams |= dict(subword_sampling=0.3)
     return RunConfig(
         problem=problem,
-        hparams=registry.hparams("transformer_tiny", hparams),
+        hparams=hyperparameters.hparams("transformer_tiny", hparams),
         data_dir=str(tmp_path / "data"),
     ).with_data(generated)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.training.backends.tensorflow import update_by_adam
 from t2t_keras.training.optimizer import (
     Adam,
@@ -112,7 +112,7 @@ def test_schedule(d_model, warmup_steps, step):
 
 @pytest.mark.parametrize(("name", "peak"), [("base", 6.98771e-4), ("big", 4.94106e-4)])
 def test_peak_of_the_paper_s_sets(name, peak):
-    schedule = make_schedule(registry.hparams(f"transformer_{name}"))
+    schedule = make_schedule(hyperparameters.hparams(f"transformer_{name}"))
     assert float(schedule(3999)) == pytest.approx(peak, rel=1e-6)
 
 
@@ -220,7 +220,7 @@ def test_other_optimizers_decay_matrices_and_nothing_else(name):
     values |= dict.fromkeys(("bias", "beta", "gamma"), np.float32([1, -2]))
     gradients = [np.float32([[0.5, 1], [-1, 2]]), *[np.float32([0.5, -1])] * 3]
     weights = [keras.Variable(value, name=name) for name, value in values.items()]
-    optimizer = make_optimizer(registry.hparams("transformer_tiny", changes), weights)
+    optimizer = make_optimizer(hyperparameters.hparams("transformer_tiny", changes), weights)
     # The first step has no learning rate, the second the whole.
     for share in (0, 1):
         optimizer.apply([tf.constant(share * each) for each in gradients], weights)
@@ -242,7 +242,7 @@ def test_other_optimizers_decay_matrices_and_nothing_else(name):
 def test_schedules_reach_the_rate_at_the_end_of_the_warm_up():
     changes = dict(d_model=64, learning_rate=0.3, warmup_steps=10, train_steps=110)
     root, half = (
-        make_schedule(registry.hparams("transformer_tiny", changes | dict(schedule=name)))
+        make_schedule(hyperparameters.hparams("transformer_tiny", changes | dict(schedule=name)))
         for name in ("inverse_square_root", "cosine")
     )
     np.testing.assert_allclose([root(4), root(9), root(39)], [0.15, 0.3, 0.15], rtol=1e-5)

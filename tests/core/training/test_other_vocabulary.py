@@ -9,7 +9,7 @@ import pytest
 from refusals import refused
 from words import Words
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.data.problem import make_problem
 from t2t_keras.text.tokenizer import SentencePieceTokenizer
 from t2t_keras.training.checkpoints import Checkpoints
@@ -83,7 +83,7 @@ def save_first(tmp_path, randomised):
 
 
 def run_with(tokenizer, problem="parallel_text", **hparams):
-    hparams = registry.hparams("transformer_tiny", SIZES | hparams)
+    hparams = hyperparameters.hparams("transformer_tiny", SIZES | hparams)
     return RunConfig(make_problem(problem), hparams, tokenizer=tokenizer)
 
 

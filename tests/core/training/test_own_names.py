@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters, registry
 from t2t_keras.data.augmentation import Augmentation
 from t2t_keras.data.batches import make_batch
 from t2t_keras.data.chunks import ExampleChunk
@@ -97,7 +97,7 @@ def test_what_a_model_is_made_of(make_step, generated, changes):
 
 
 def test_an_own_hyperparameter_is_checked_recorded_and_reaches_the_layer(make_record, tmp_path):
-    hparams = registry.hparams("transformer_multiple", "num_layers=1,d_model=16,num_heads=2")
+    hparams = hyperparameters.hparams("transformer_multiple", "num_layers=1,d_model=16,num_heads=2")
     with refused("unknown_name", "'inner_multipl'", "'inner_multiple'"):
         override_hparams(hparams, "inner_multipl=2")
     with refused("bad_value", "'inner_multiple'", 9, 10):
@@ -131,7 +131,7 @@ def test_own_training_is_the_same_on_two_replicas_and_resumed(
 
 
 def test_the_learning_rate_and_the_loss(examples):
-    hparams = registry.hparams("transformer_tiny", "train_steps=100,warmup_steps=10")
+    hparams = hyperparameters.hparams("transformer_tiny", "train_steps=100,warmup_steps=10")
     schedule = examples["A learning rate"].linear(hparams)
     rates = [float(schedule(step)) for step in (0, 5, 10, 55, 100)]
     np.testing.assert_allclose(rates, [0.01, 0.0095, 0.009, 0.0045, 0], atol=1e-8)
@@ -145,7 +145,7 @@ def test_the_learning_rate_and_the_loss(examples):
 
 def test_own_optimizers_need_no_loss_scale():
     with refused("conflicting_settings", "compute_dtype=float16", "optimizer=nesterov"):
-        registry.hparams("transformer_tiny", "optimizer=nesterov,compute_dtype=float16")
+        hyperparameters.hparams("transformer_tiny", "optimizer=nesterov,compute_dtype=float16")
 
 
 def test_an_augmentation_disturbs_text():
@@ -239,7 +239,7 @@ def test_a_problem_a_set_and_a_layer(examples, tmp_path):
     assert (problem.languages(), problem.vocab_size) == (("de", "en"), 500)
     names = {split: pair.source.name for split, (pair,) in problem.files(tmp_path).items()}
     assert names == {split: f"{split}.en" for split in ("train", "dev", "test")}
-    assert registry.hparams("transformer_more_dropout") == HParams(dropout=0.2)
+    assert hyperparameters.hparams("transformer_more_dropout") == HParams(dropout=0.2)
     layer = examples["A layer in this repository"].Scale(3.0)
     again = type(layer).from_config(layer.get_config())
     x = np.arange(6.0, dtype="float32").reshape(2, 3)

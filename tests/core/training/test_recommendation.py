@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters, registry
 from t2t_keras.bin import t2t_datagen, t2t_trainer
 from t2t_keras.data.dataset import ExampleStore
 from t2t_keras.data.problem import make_problem
@@ -56,7 +56,7 @@ def recommend(monkeypatch):
     ],
 )
 def test_the_size_of_the_data_and_a_gpu_decide(recommend, pairs, gpus, hparams_set):
-    hparams, named = recommend("parallel_text", pairs, gpus), registry.hparams(hparams_set)
+    hparams, named = recommend("parallel_text", pairs, gpus), hyperparameters.hparams(hparams_set)
     assert hparams.set_name == hparams_set
     assert hparams == dataclasses.replace(named, train_steps=hparams.train_steps)
     assert 1000 <= hparams.train_steps <= named.train_steps
@@ -77,7 +77,7 @@ def test_small_data_is_not_seen_forever(recommend):
     ],
 )
 def test_a_problem_may_name_its_set(recommend, problem, hparams_set):
-    assert recommend(problem, 5_000_000) == registry.hparams(hparams_set)
+    assert recommend(problem, 5_000_000) == hyperparameters.hparams(hparams_set)
 
 
 @pytest.mark.parametrize("problem", ["parallel_text", "translate_ende_toy"])

@@ -6,7 +6,7 @@ import json
 import pytest
 from refusals import refused
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters, registry
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams, override_hparams
 from t2t_keras.settings import setting
@@ -62,11 +62,11 @@ def test_a_set_that_needs_no_class_of_its_own_is_not_missed(save, make_record):
 
 def test_a_set_with_fields_of_its_own_is_loaded_as_its_class(save, own_registry):
     registry.register_hparams(my_set)
-    hparams = registry.hparams("my_set", "sharpness=2.5")
+    hparams = hyperparameters.hparams("my_set", "sharpness=2.5")
     record = RunConfig.load(save(hparams=hparams))
     assert record.hparams == hparams
     assert override_hparams(record.hparams, "sharpness=3").sharpness == 3.0
-    assert registry.changed_hparams(hparams)["sharpness"] == 2.5
+    assert hyperparameters.changed_hparams(hparams)["sharpness"] == 2.5
 
 
 def test_a_cosine_keeps_its_last_step(make_record):
@@ -95,7 +95,7 @@ def test_flags_count_more_than_what_is_recorded(make_record):
     assert found.hparams == override_hparams(recorded.hparams, "dropout=0.5,train_steps=0")
     assert (found.random_seed, found.data_dir) == (0, "here")
     assert merge_flags(recorded, {"hparams_set": "transformer_big"}).hparams == (
-        registry.hparams("transformer_big")
+        hyperparameters.hparams("transformer_big")
     )
     auto = dict(problem="parallel_text", hparams_set="auto", hparams="dropout=0.5", data_dir="d")
     found = merge_flags(None, auto, lambda problem, data_dir: recorded.hparams)

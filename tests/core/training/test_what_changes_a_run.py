@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import make_problem
@@ -134,7 +134,7 @@ def first_difference(one, other):
 
 @pytest.mark.parametrize("name", TRIED)
 def test_each_hyperparameter_acts(observe, name):
-    hparams = registry.hparams(name, TINY)
+    hparams = hyperparameters.hparams(name, TINY)
     before = observe(hparams)
     for kind, changes in TRIED[name].items():
         for field, value in changes.items():
@@ -144,7 +144,7 @@ def test_each_hyperparameter_acts(observe, name):
 
 
 def test_recompute_alone_changes_nothing_but_the_last_bits(observe):
-    hparams = registry.hparams("transformer_base", TINY)
+    hparams = hyperparameters.hparams("transformer_base", TINY)
     tried = [changes for kinds in TRIED.values() for changes in kinds.values()]
     others = {"recompute", "optimizer", "schedule", "loss"}  # Those are tried in test_own_names.py.
     others |= {"subword_sampling", "subword_nbest"}  # And those below.
@@ -158,7 +158,7 @@ def test_recompute_alone_changes_nothing_but_the_last_bits(observe):
 
 
 def test_training_examples_are_drawn_anew_and_the_dev_set_never(observe, words):
-    hparams = registry.hparams("transformer_base", TINY)
+    hparams = hyperparameters.hparams("transformer_base", TINY)
     sampling = override_hparams(hparams, {"subword_sampling": 0.1})
     of_few = override_hparams(sampling, {"subword_nbest": 2})
     before, changed = observe(hparams, data=words), observe(sampling, data=words)
@@ -182,7 +182,7 @@ def test_training_examples_are_drawn_anew_and_the_dev_set_never(observe, words):
 
 def test_the_same_seed_gives_the_same_run_and_another_another(observe):
     # With everything random that a set has.
-    hparams = registry.hparams("transformer_base_v3", TINY | dict(dropout=0.3))
+    hparams = hyperparameters.hparams("transformer_base_v3", TINY | dict(dropout=0.3))
     first = observe(hparams)
     assert first_difference(first, observe(hparams)) == "nothing"
     other = observe(hparams, seed=2, before=first)

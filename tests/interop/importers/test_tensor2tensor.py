@@ -12,7 +12,6 @@ import pytest
 import tensorflow as tf
 from refusals import refused
 
-from t2t_keras import registry
 from t2t_keras.data.problem import make_problem
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams, override_hparams
@@ -361,7 +360,7 @@ def imported(values):
     ],
 )
 def test_sets_are_those_of_the_same_name_here(theirs, ours):
-    expected = dataclasses.replace(registry.hparams(ours), sinusoids="tensor2tensor")
+    expected = dataclasses.replace(hyperparameters.hparams(ours), sinusoids="tensor2tensor")
     assert imported(values_of(theirs)) == expected
 
 

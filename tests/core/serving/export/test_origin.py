@@ -8,7 +8,7 @@ import pytest
 import sacrebleu
 from refusals import refused
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translation import Translation
@@ -22,7 +22,7 @@ TREE = "(S (NP (NNP) /NP) (VP (VBZ) /VP) /S)"
 
 def run_of(problem, config=""):
     fields = dict(hparams_set="transformer_base", random_seed=1, data="d")
-    hparams = registry.hparams("transformer_base")
+    hparams = hyperparameters.hparams("transformer_base")
     return types.SimpleNamespace(problem=make_problem(problem, config), hparams=hparams, **fields)
 
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from refusals import refused
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.training.checkpoint_files import checkpoint_paths, newest_checkpoint, read, step_of
 from t2t_keras.training.checkpoints import Checkpoints, load_weights
 from t2t_keras.training.optimizer import make_optimizer
@@ -69,7 +69,7 @@ def test_arrays_are_named_by_layer(model, tmp_path):
     assert set(arrays) == {"model/dense/kernel", "model/dense/bias", "optimizer/iterations"}
     assert (arrays["optimizer/iterations"], head["step"], head["cost"]) == (7, 7, 5)
     for name in ("adam", "adamw", "lion", "adafactor"):
-        hparams = registry.hparams("transformer_tiny", {"optimizer": name, "ema_decay": 0.5})
+        hparams = hyperparameters.hparams("transformer_tiny", {"optimizer": name, "ema_decay": 0.5})
         optimizer = make_optimizer(hparams, model.trainable_variables)
         state = {"model": model, "optimizer": optimizer}
         arrays, _ = read(Checkpoints(tmp_path / name, state, 1).save(1))
@@ -80,7 +80,7 @@ def test_arrays_are_named_by_layer(model, tmp_path):
 def test_a_state_on_several_devices(tmp_path):
     """What is the same on all replicas is saved once, and restored on each."""
     devices = [f"/cpu:{number}" for number in range(2)]
-    hparams = registry.hparams("transformer_tiny", {"ema_decay": 0.5})
+    hparams = hyperparameters.hparams("transformer_tiny", {"ema_decay": 0.5})
     with tf.distribute.MirroredStrategy(devices).scope():
         one, other = make_model(), make_model()
         optimizers = [make_optimizer(hparams, each.trainable_variables) for each in (one, other)]
@@ -116,7 +116,7 @@ def halve(path):
 
 
 def test_damaged_moments_do_not_keep_weights_from_being_loaded(model, tmp_path):
-    hparams = registry.hparams("transformer_tiny")
+    hparams = hyperparameters.hparams("transformer_tiny")
     optimizer = make_optimizer(hparams, model.trainable_variables)
     run = Checkpoints(tmp_path, {"model": model, "optimizer": optimizer}, 1)
     model.set_weights([np.full(weight.shape, 7) for weight in model.weights])
@@ -278,7 +278,7 @@ def test_layers_without_a_name(tmp_path):
         layers = [keras.layers.Dense(4, use_bias=False) for _ in range(12)]
         return keras.Sequential([keras.Input((4,)), *layers])
 
-    one, other, hparams = make(), make(), registry.hparams("transformer_tiny")
+    one, other, hparams = make(), make(), hyperparameters.hparams("transformer_tiny")
     assert one.weights[0].path != other.weights[0].path
     one.set_weights([np.full((4, 4), number) for number in range(12)])
     state = {

@@ -6,7 +6,7 @@ import pytest
 from refusals import refused
 from words import Words
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.data.problem import make_problem
 from t2t_keras.training.backends.base import make_step, plan_devices
 from t2t_keras.training.backends.cluster import Cluster, cluster_from_environment, require_free_port
@@ -105,7 +105,7 @@ def test_one_process_trains_whatever_tf_config_holds(monkeypatch, content):
     monkeypatch.setenv("TF_CONFIG", content)
     record = RunConfig(
         make_problem("algorithmic_identity_binary40"),
-        registry.hparams("transformer_tiny", "num_layers=1,d_model=8,d_ff=8,num_heads=2"),
+        hyperparameters.hparams("transformer_tiny", "num_layers=1,d_model=8,d_ff=8,num_heads=2"),
         tokenizer=Words.of(["<pad>", "</s>", "<unk>", "a"]),
     )
     step = make_step(record, plan_devices(0))

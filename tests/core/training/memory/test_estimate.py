@@ -5,7 +5,7 @@ import math
 import pytest
 from training_runs import allocated_in_a_step
 
-from t2t_keras import registry
+from t2t_keras import hyperparameters
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.training.memory import count_weights, free_memory, step_memory
@@ -28,7 +28,7 @@ KB = 1024
 )
 def test_a_step_allocates_what_was_estimated(changes, tokens, length):
     size = dict(num_layers=1, d_model=64, d_ff=256, num_heads=4, batch_tokens=5000)
-    hparams = registry.hparams("transformer_base", size | changes)
+    hparams = hyperparameters.hparams("transformer_base", size | changes)
     memory = step_memory(hparams, VOCAB_SIZE, tokens, length)
     passing = memory["at most"] - memory["weights"] - memory["optimizer"]
     found = allocated_in_a_step(hparams, VOCAB_SIZE, tokens, length)
@@ -52,7 +52,7 @@ def test_a_step_allocates_what_was_estimated(changes, tokens, length):
     ],
 )
 def test_weights_are_counted_as_the_model_has_them(name, changes):
-    hparams = registry.hparams(name, changes)
+    hparams = hyperparameters.hparams(name, changes)
     sources = 12 if hparams.share_embeddings == "none" else None
     model = Transformer.from_hparams(hparams, 10, source_vocab_size=sources)
     assert count_weights(hparams, 10, sources) == model.count_params()
@@ -60,14 +60,14 @@ def test_weights_are_counted_as_the_model_has_them(name, changes):
 
 @pytest.mark.parametrize("name", ["adam", "adamw", "lion", "adafactor"])
 def test_moments_are_as_large_as_those_of_keras(name):
-    hparams = registry.hparams("transformer_tiny", {"optimizer": name})
+    hparams = hyperparameters.hparams("transformer_tiny", {"optimizer": name})
     model = Transformer.from_hparams(hparams, VOCAB_SIZE)
     optimizer = make_optimizer(hparams, model.trainable_variables)
     kept = 4 * sum(math.prod(each.shape) for each in optimizer.variables)
     found = step_memory(hparams, VOCAB_SIZE, 10, 10)["optimizer"]
     assert found == pytest.approx(kept, rel=0.05)
     averaged = step_memory(
-        registry.hparams("transformer_tiny", {"optimizer": name, "ema_decay": 0.9}),
+        hyperparameters.hparams("transformer_tiny", {"optimizer": name, "ema_decay": 0.9}),
         VOCAB_SIZE,
         10,
         10,
