@@ -12,7 +12,6 @@ import pytest
 from refusals import refused
 
 from t2t_keras import hyperparameters, registry
-from t2t_keras.data.augmentation import Augmentation
 from t2t_keras.data.batches import make_batch
 from t2t_keras.data.chunks import ExampleChunk
 from t2t_keras.data.dataset import open_generated
@@ -153,7 +152,7 @@ def test_an_augmentation_disturbs_text():
     changed = [change("a man sleeps", "x", random.Random(seed)) for seed in range(20)]
     sources = {source for source, target in changed if target == "x"}
     assert sources == {"a man sleeps", "aman sleeps", "a mansleeps"}
-    assert Augmentation({"run_together": 0.5})
+    assert make_problem("parallel_text", "augment={run_together: 0.5}").augment
 
 
 def test_a_filter_leaves_pairs_out_and_counts_them(tmp_path):
