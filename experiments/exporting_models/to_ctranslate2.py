@@ -81,7 +81,7 @@ def _outputs(translator, lines: list[str]) -> list[tuple[tuple[int, ...], float]
     from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
     engine, found = translator.engine, {}
-    parts = [source.parts[0] for source in translator.read(lines)]
+    parts = [source.parts[0] for source in translator.prepare(lines)]
 
     def search(batch):
         return engine.outputs([parts[n] for n in batch], [parts[0][:0]] * len(batch), batch)
@@ -119,7 +119,7 @@ def _explain(lines: list[str], ours: list, its: list) -> None:
     translator = _keras("beam_size=1,alpha=0")
     for line, (one, _), (other, _) in zip(lines, ours, its, strict=True):
         if one != other:
-            [source] = [each.parts[0] for each in translator.read([line])]
+            [source] = [each.parts[0] for each in translator.prepare([line])]
             targets = [np.int32([*ids, 1]) for ids in (one, other)]
             first = next(
                 n for n, pair in enumerate(zip(*targets, strict=False)) if len(set(pair)) > 1

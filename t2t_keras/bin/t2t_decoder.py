@@ -16,7 +16,7 @@ Give the same command again to continue an interrupted job.
 import dataclasses
 import functools
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from t2t_keras.bin.flags import (
     command,
@@ -40,6 +40,11 @@ from t2t_keras.io.terminal import interactive_lines, product
 from t2t_keras.registry import AUGMENTATIONS, ENGINES, LINE_STAGE_FILES, summary
 from t2t_keras.text.files import check_readable, read_text
 from t2t_keras.training.checkpoint_files import checkpoint_at
+
+if TYPE_CHECKING:
+    from t2t_keras.data.problem import Score
+    from t2t_keras.decoding.translator import Translator
+    from t2t_keras.training.run_config import RunConfig
 
 
 def define_flags(flags: Flags) -> None:
@@ -72,8 +77,9 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> None:
     """Translates or scores as the flags say."""
+    shard = Shard.parse(flags.shard) if flags.shard else None
     _check_combination(flags)
-    texts = _given_texts(flags)
+    texts = _readable_texts(flags)
     required(flags, "output_dir")
     stored = ENGINES[flags.engine](flags.output_dir, flags.checkpoint_path or None)
     record = recorded_run(flags, load=lambda _: stored.record)
@@ -83,7 +89,7 @@ def run(flags: Flags) -> None:
         )
     stage_files = _stage_files(flags)
     stages = [LINE_STAGE_FILES[name](path) for name, path in stage_files.items()]
-    # What no output may replace, beside the text.
+    # Paths that no output may replace, beside the texts.
     folders = [flags.output_dir, Path(record.data_dir) / record.problem.name]
     reads = [path for path in folders if Path(path).is_dir()]
     reads += filter(None, [flags.forbidden_file, *stage_files.values()])
@@ -92,24 +98,25 @@ def run(flags: Flags) -> None:
     text = None if flags.decode_interactive or flags.score_file else _text(flags, record)
     # Looked up once: a training may write another one meanwhile.
     ensemble = [checkpoint_at(path) for path in flags.ensemble or ()]
-    usual = {**stored.defaults, **(stored.interactive if flags.decode_interactive else {})}
-    config = decode_config(flags.decode_hparams, usual)
-    excluded = forbidden(flags)
+    defaults = {**stored.defaults, **(stored.interactive if flags.decode_interactive else {})}
+    config = decode_config(flags.decode_hparams, defaults)
+    phrases = forbidden(flags)
     if not flags.decode_interactive:
         stored.share_cores(config)
-    # What is wrong above is told before TensorFlow is imported.
+    # Errors above come before the seconds that importing TensorFlow takes.
     from t2t_keras.decoding.file_job import score_file, translate_interactively
     from t2t_keras.decoding.translator import Translator
 
-    translator = Translator.from_stored(stored, config, ensemble, excluded)
+    translator = Translator.from_stored(stored, config, ensemble, phrases)
     for add_stage in stages:
         translator = add_stage(translator)
     provenance = stored.provenance(ensemble)
-    used = [each["checkpoint"] for each in (provenance, *provenance["ensemble"])]
-    used = [Path(each).parent for each in used if each]  # An export may be of no checkpoint.
-    reads += [path for path in used if path.is_dir()]
+    checkpoints = [model["checkpoint"] for model in (provenance, *provenance["ensemble"])]
+    # That of an export may be unknown.
+    runs = [Path(checkpoint).parent for checkpoint in checkpoints if checkpoint]
+    reads += [path for path in runs if path.is_dir()]
     if text:
-        _translate(flags, record, text, translator, provenance, reads)
+        _translate(flags, record, text, shard, translator, provenance, reads)
     elif flags.score_file:
         output = _output(flags, flags.score_file, f"{flags.score_file}.scores")
         score_file(translator, flags.score_file, output, provenance, reads)
@@ -124,9 +131,15 @@ def _stage_files(flags: Flags) -> dict[str, str]:
 
 
 def _translate(
-    flags: Flags, record, text: tuple, translator, provenance: dict[str, Any], reads: list
+    flags: Flags,
+    record: "RunConfig",
+    text: "_Text",
+    shard: Shard | None,
+    translator: "Translator",
+    provenance: dict[str, Any],
+    reads: list[str | Path],
 ) -> None:
-    """Translates a `_text`, and scores it where it has a reference."""
+    """Translates a text, and scores it where it has a reference."""
     from t2t_keras.decoding.disturbed import translate_disturbed
     from t2t_keras.decoding.file_job import decodes_name, translate_file
 
@@ -138,7 +151,6 @@ def _translate(
     name += "".join(f".{Path(path).stem}" for path in _stage_files(flags).values())
     output = _output(flags, source, decodes_name(name, translator.config, engine))
     alignments, attention = flags.alignment_file, flags.attention_file
-    shard = Shard.parse(flags.shard) if flags.shard else None
     if shard:
         output, alignments, attention = (
             shard.path(path) if path and not is_stream(path) else path
@@ -154,11 +166,11 @@ def _translate(
     if appends:
         check_outputs([source, reference, *reads], [output], appends)
     score = functools.partial(_score, flags, record, split, provenance, settings)
-    # What is stored in the run is for t2t-compare, too.
-    states = not (flags.decode_from_file or flags.decode_to_file)
+    # t2t-compare reads the manifests of translations stored in the run.
+    write_manifest = not (flags.decode_from_file or flags.decode_to_file)
     if kinds:
         scores = {}
-        texts = source, reference, output, provenance, kinds, reads, states, appends
+        texts = source, reference, output, provenance, kinds, reads, write_manifest, appends
         for files in translate_disturbed(translator, *texts):
             scores[files.kind or split] = score(
                 files.source, files.reference, files.output, "", files.kind, files.is_new
@@ -176,7 +188,7 @@ def _translate(
         reference,
         reads,
         shard,
-        states,
+        write_manifest,
     )
     if reference:
         score(source, reference, output, alignments)
@@ -184,7 +196,7 @@ def _translate(
 
 def _score(
     flags: Flags,
-    record,
+    record: "RunConfig",
     split: str,
     provenance: dict[str, Any],
     settings: dict[str, Any],
@@ -194,7 +206,7 @@ def _score(
     alignments: str,
     disturb: str = "",
     is_new: bool = True,
-):
+) -> "Score":
     """Scores translations, and adds the result to --results_file if it is new."""
     from t2t_keras.decoding.file_job import first_hypotheses
     from t2t_keras.evaluation.results import append_result, run_result
@@ -213,9 +225,13 @@ def _score(
     print(f"{text}:\n{score}" if text else score, flush=True)
     if not flags.results_file or not is_new:
         return score
-    settings = settings | {"ensemble": [each["checkpoint"] for each in provenance["ensemble"]]}
-    settings |= {"forbidden": flags.forbidden_file, "prefixes": flags.prefix_file}
-    settings |= _stage_files(flags)
+    settings = {
+        **settings,
+        "ensemble": [model["checkpoint"] for model in provenance["ensemble"]],
+        "forbidden": flags.forbidden_file,
+        "prefixes": flags.prefix_file,
+        **_stage_files(flags),
+    }
     result = run_result(record, provenance["checkpoint"], split, score, settings, text)
     try:
         append_result(flags.results_file, result)
@@ -253,8 +269,6 @@ def _check_combination(flags: Flags) -> None:
         },
     )
     refuse_alone(flags, dict.fromkeys(("decode_reference", "shard"), "decode_from_file"))
-    if flags.shard:
-        Shard.parse(flags.shard)
     for name in ("results_file", "disturb"):
         if getattr(flags, name) and flags.decode_from_file and not flags.decode_reference:
             raise UserError(
@@ -273,23 +287,32 @@ def _check_combination(flags: Flags) -> None:
                 )
 
 
-def _given_texts(flags: Flags) -> list[str]:
+def _readable_texts(flags: Flags) -> list[str]:
     """Returns the texts that flags name; raises `UserError` for one that cannot be read."""
     named = flags.decode_from_file, flags.decode_reference, flags.score_file, flags.prefix_file
     texts = [path for path in named if path]
     for path in texts:
         if not is_stream(path):
-            check_readable(path)
+            check_readable(Path(path))
     return texts
 
 
-def _text(flags: Flags, record) -> tuple[str, str, str, str]:
-    """Returns source, reference or "", output without suffix; and dev, test or the file's name."""
+class _Text(NamedTuple):
+    """A text to translate."""
+
+    source: str
+    reference: str  # "" = none
+    name: str  # of the output, without a suffix
+    split: str  # dev, test, or the name of a file
+
+
+def _text(flags: Flags, record: "RunConfig") -> _Text:
+    """Returns the text that the flags name; a reference has as many lines as its source."""
     source, reference = flags.decode_from_file, flags.decode_reference
     if not source:
         split, *paths = split_text(flags, record)
-        name = Path(flags.output_dir) / "decodes" / f"{record.problem.name}.{split}"
-        return *map(str, paths), str(name), split
+        decodes = Path(flags.output_dir) / "decodes" / f"{record.problem.name}.{split}"
+        return _Text(str(paths[0]), str(paths[1]), str(decodes), split)
     if reference:
         # Before the work, not after it.
         counts = [len(read_text(Path(path))) for path in (source, reference)]
@@ -300,7 +323,7 @@ def _text(flags: Flags, record) -> tuple[str, str, str, str]:
                 code="unequal_counts",
             )
     name = ".".join([source, record.model, record.hparams_set, record.problem.name])
-    return source, reference, name, Path(source).name
+    return _Text(source, reference, name, Path(source).name)
 
 
 def _output(flags: Flags, source: str, name: str) -> str:

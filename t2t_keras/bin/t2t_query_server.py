@@ -9,6 +9,7 @@ import contextlib
 import logging
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from t2t_keras.bin.flags import command, required
 from t2t_keras.errors import UserError
@@ -16,6 +17,9 @@ from t2t_keras.io.files import STANDARD_STREAM, check_outputs
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.terminal import interactive_lines, printable, product
 from t2t_keras.text.files import check_readable
+
+if TYPE_CHECKING:
+    from t2t_keras.serving.client import Client
 
 
 def define_flags(flags: Flags) -> None:
@@ -62,15 +66,13 @@ def run(flags: Flags) -> None:
             _stream(flags, client)
 
 
-def _client(flags: Flags):
+def _client(flags: Flags) -> "Client":
     """Returns a client for the model that the flags name."""
-    if flags.protocol == "grpc":
-        from t2t_keras.serving.client import GrpcClient as Client
-    else:
-        from t2t_keras.serving.client import RestClient as Client
+    from t2t_keras.serving.client import GrpcClient, RestClient
 
-        logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # it warns of each attempt
-    return Client(
+    logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # it warns of each attempt
+    kind = GrpcClient if flags.protocol == "grpc" else RestClient
+    return kind(
         address=flags.server,
         name=flags.servable_name,
         signature=flags.signature_name,
@@ -85,17 +87,17 @@ def _client(flags: Flags):
     )
 
 
-def _print_translation(source: str, client) -> None:
+def _print_translation(source: str, client: "Client") -> None:
     """Prints a translation as tensor2tensor does."""
-    (found,) = client.translate([source])
-    text = printable(found.text)
-    lines = f"\nInput:\n{source}\n\nOutput (Score {found.score:.3f}):\n{text}\n"
+    [translation] = client.translate([source])
+    text = printable(translation.text)
+    lines = f"\nInput:\n{source}\n\nOutput (Score {translation.score:.3f}):\n{text}\n"
     print(lines, file=product(), flush=True)
-    if found.cut:
-        print(f"(The input was too long: {found.cut:,} tokens were left out.)")
+    if translation.cut:
+        print(f"(The input was too long: {translation.cut:,} tokens were left out.)")
 
 
-def _interactive(client) -> None:
+def _interactive(client: "Client") -> None:
     """Translates interactive lines."""
     with contextlib.suppress(KeyboardInterrupt):
         for line in filter(str.strip, interactive_lines(">> ")):
@@ -105,7 +107,7 @@ def _interactive(client) -> None:
                 print(f"({error})")  # the server may be back for the next line
 
 
-def _stream(flags: Flags, client) -> None:
+def _stream(flags: Flags, client: "Client") -> None:
     """Translates --input_file or standard input."""
     from t2t_keras.serving.client import translate_stream
 

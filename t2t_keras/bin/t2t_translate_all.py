@@ -57,36 +57,32 @@ def run(flags: Flags) -> None:
             )
     refuse_together(flags, {"source": ["eval_use_test_set"]})
     record = recorded_run(flags, poll_policy(flags))
-    source, name, text = flags.source, Path(flags.source).name, ""
-    if not source:
+    source, name, text = Path(flags.source), Path(flags.source).name, ""
+    if not flags.source:
         split, source, _ = split_text(flags, record)
         name = f"{record.problem.name}.{split}"
         text = record.problem.text_name(split, len(read_text(source)))
     # Looked up once: a training may write another one meanwhile.
     others = [checkpoint_at(path) for path in flags.ensemble or ()]
     config = decode_config(flags.decode_hparams, record.problem.decoding_defaults)
-    excluded = forbidden(flags)
+    phrases = forbidden(flags)
     from t2t_keras.decoding.all_checkpoints import translate_all
     from t2t_keras.decoding.keras_engine import share_cores
-    from t2t_keras.decoding.stored_model import unloaded_engine
-    from t2t_keras.decoding.translator import Translator
 
     share_cores(config)
-    engine = unloaded_engine(record, config, others, excluded)
-    translator = Translator(engine, record.vocabulary, config, excluded, record.problem)
-    translator.record = record
     directory = Path(flags.translations_dir or Path(flags.output_dir) / "translations")
     translate_all(
         flags.output_dir,
         record,
-        translator,
         source,
         directory / name,
+        config,
         policy=poll_policy(flags),
         min_steps=flags.min_steps,
         text=text,
         prefixes=flags.prefix_file,
-        ensemble=tuple(others),
+        ensemble=others,
+        forbidden=phrases,
         reads=[flags.forbidden_file] * bool(flags.forbidden_file),
     )
 

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.file_job import translate_file, translation_settings
+from t2t_keras.decoding.stored_model import unloaded_engine
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import (
@@ -33,34 +35,51 @@ from t2t_keras.training.run_config import RunConfig
 def translate_all(
     output_dir: str | Path,
     record: RunConfig,
-    translator: Translator,
     source: str | Path,
     output: str | Path,
+    config: DecodeConfig,
     *,
     policy: PollPolicy = NO_WAIT,
     min_steps: int = 0,
     text: str = "",
     prefixes: str | Path = "",
     ensemble: Sequence[str] = (),
+    forbidden: Sequence[str] = (),
     reads: Sequence[str | Path] = (),
 ) -> None:
     """Translates a file with every checkpoint of a run, in the order of their steps.
 
     The translations of step N are in `<output>-N`, which appears when it is complete; a step that
-    has its file, or has not reached `min_steps`, is not translated. `<output>.json` states what
-    they are made with: among others `text`, the source's name for those who score it ("" = that of
-    the file). Prints each step, and at last what was skipped.
+    has its file, or is below `min_steps`, is not translated. `<output>.json` states the settings
+    of all of them. Prints each step, and at the end the skipped ones.
 
-    The translator's engine is an `unloaded_engine` of the run and the `ensemble` of paths;
-    its first model gets each checkpoint's weights. `source`, `prefixes` and `reads` are as of
-    `translate_file`; the runs themselves are among what is read.
+    Args:
+      output_dir: of the run, whose files no output may replace.
+      record: of the run.
+      source: as of `translate_file`.
+      output: name of the translations, without a step.
+      config: decoding settings.
+      policy: how long to wait for more checkpoints.
+      min_steps: of the checkpoints to translate with.
+      text: name of the source in scores of it; "" = that of the file.
+      prefixes: as of `translate_file`.
+      ensemble: checkpoints that translate together with each.
+      forbidden: words or phrases that no translation may contain.
+      reads: as of `translate_file`.
 
     Raises:
       UserError: there is no checkpoint, a file cannot be read or must not be written, or the
         translations there were made from another source, by another run or with other settings.
     """
     output = Path(output)
-    texts = [Path(each) for each in (source, prefixes) if each]
+    translator = Translator(
+        unloaded_engine(record, config, ensemble, forbidden),
+        record.vocabulary,
+        config,
+        forbidden,
+        record.problem,
+    )
+    texts = [Path(path) for path in (source, prefixes) if path]
     for file in texts:
         check_readable(file)
     reads = [output_dir, *(Path(checkpoint).parent for checkpoint in ensemble), *reads]
@@ -82,10 +101,10 @@ def translate_all(
     watcher = follow_run(output_dir, policy, min_steps, done=before)
     if before:
         print(f"{output}-*: {len(before):,} already translated", flush=True)
-    loaded = {}
+    loaded: dict[str, str] = {}
 
     def load(path: str) -> None:
-        # Before it is read: it may be removed or replaced as soon as it was.
+        # The identity first: the checkpoint may be replaced once it is read.
         loaded.update(identity(path), checkpoint=Path(path).name)
         load_weights(translator.models[0], path)
 

@@ -45,10 +45,10 @@ def confidences(
       UserError: the numbers of translations and lines differ, or the model computes NaN.
     """
     check_one_each(lines, translations, "translation")
-    read = translator.read(lines)
+    prepared = translator.prepare(lines)
     parts = [
         (number, ids, text)
-        for number, pair in enumerate(zip(read, translations, strict=True))
+        for number, pair in enumerate(zip(prepared, translations, strict=True))
         for ids, text in _parts(*pair)
     ]
     if not parts:
@@ -62,7 +62,7 @@ def confidences(
         log_probs = found[index].astype(np.float64)
         of_words = _of_words(translator.tokenizer.pieces(targets[index][:-1]), log_probs)
         # A symbol may stand for several words, or for none.
-        restored = restored_words(texts[index], read[number].restore)
+        restored = restored_words(texts[index], prepared[number].restore)
         probability = 1.0
         for word, numbers in enumerate(restored):
             # In a piece of tensor2tensor's, words may stand after the one that it begins in.

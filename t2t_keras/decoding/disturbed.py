@@ -1,4 +1,4 @@
-"""A text with references, translated as it is and then disturbed in several ways."""
+"""A text with references, translated undisturbed and then disturbed in several ways."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,11 +21,11 @@ from t2t_keras.text.files import read_text
 class TranslatedFiles(NamedTuple):
     """A translated text."""
 
-    kind: str  # How it was disturbed; "" = as it is.
+    kind: str  # of its disturbance; "" = none
     source: str
     reference: str
     output: str
-    is_new: bool  # Whether no interrupted job had yielded it.
+    is_new: bool  # whether no earlier, interrupted job had yielded it
 
 
 def translate_disturbed(
@@ -36,23 +36,24 @@ def translate_disturbed(
     provenance: Mapping[str, Any],
     kinds: Sequence[str],
     reads: Sequence[str | Path] = (),
-    states: bool = False,
+    write_manifest: bool = False,
     appends: Sequence[str | Path] = (),
 ) -> Iterator[TranslatedFiles]:
     """Translates a text, then disturbed by each kind of augmentation; yields each when complete.
 
-    Of a kind, OUTPUT.KIND are the translations, and OUTPUT.KIND.source and OUTPUT.KIND.reference
-    the disturbed text. The same call after an interruption translates only what is missing.
+    For each kind, OUTPUT.KIND has the translations, and OUTPUT.KIND.source and
+    OUTPUT.KIND.reference the disturbed text. The same call after an interruption translates only
+    the missing ones.
 
     Args:
       translator: translates.
-      source: as it is.
-      reference: for each of its lines.
-      output: file for the translations of the text as it is.
+      source: the undisturbed text.
+      reference: with a line for each of its lines.
+      output: file for the translations of the undisturbed text.
       provenance: as of `translate_file`.
       kinds: of `t2t_keras.data.augmentation`.
       reads: as of `translate_file`.
-      states: as of `translate_file`, of the text as it is.
+      write_manifest: as of `translate_file`, for the undisturbed text.
       appends: files that the caller adds results to, which no output may replace.
 
     Raises:
@@ -76,8 +77,15 @@ def translate_disturbed(
                 write_atomically(Path(path), "".join(f"{line}\n" for line in side).encode())
         is_new = kind not in before or not Path(paths[-1]).exists()
         if is_new:
-            others = dict(references=paths[1], reads=reads, states=states and not kind)
-            translate_file(translator, paths[0], paths[2], provenance, **others)
+            translate_file(
+                translator,
+                paths[0],
+                paths[2],
+                provenance,
+                references=paths[1],
+                reads=reads,
+                write_manifest=write_manifest and not kind,
+            )
         yield TranslatedFiles(kind, *paths, is_new)
         done.append(kind)
         write_json(record, {"made_from": made_from, "done": done})

@@ -13,6 +13,7 @@ from t2t_keras.decoding.config import DecodeConfig, length_penalty
 from t2t_keras.environment import usable_cores
 from t2t_keras.special_ids import PADDING_ID
 
+Ids = Sequence[np.ndarray]  # int32 [length] each
 Key = TypeVar("Key")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -51,9 +52,7 @@ class Engine(abc.ABC):
     batches_at_once: int = 1
 
     @abc.abstractmethod
-    def outputs(
-        self, sources: Sequence[np.ndarray], prefixes: Sequence[np.ndarray], numbers: Sequence[int]
-    ) -> list[list[Output]]:
+    def outputs(self, sources: Ids, prefixes: Ids, numbers: Sequence[int]) -> list[list[Output]]:
         """Returns the outputs for each source of a batch, best first.
 
         Args:
@@ -70,14 +69,10 @@ class Engine(abc.ABC):
         return self
 
     @abc.abstractmethod
-    def log_probs(
-        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[int, np.ndarray]]:
+    def log_probs(self, sources: Ids, targets: Ids) -> Iterator[tuple[int, np.ndarray]]:
         """Yields log-probabilities of the symbols of each target, float32 [target]."""
 
-    def scores(
-        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[int, float]]:
+    def scores(self, sources: Ids, targets: Ids) -> Iterator[tuple[int, float]]:
         """Yields the score of each target, as of `Output`."""
         for number, log_probs in self.log_probs(sources, targets):
             penalty = length_penalty(len(targets[number]), self.config.alpha)
@@ -96,9 +91,7 @@ class Engine(abc.ABC):
         """
 
     @abc.abstractmethod
-    def cross_attention(
-        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[int, np.ndarray]]:
+    def cross_attention(self, sources: Ids, targets: Ids) -> Iterator[tuple[int, np.ndarray]]:
         """Yields the attention that aligns, float32 [target, source].
 
         It is the mean over the heads of `alignment_layer`, and over models. It may lack the
@@ -110,9 +103,7 @@ class Engine(abc.ABC):
         """Raises `UserError` where there is no `attention`."""
 
     @abc.abstractmethod
-    def attention(
-        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+    def attention(self, sources: Ids, targets: Ids) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
         """Yields "encoder", "decoder" and "cross" of `AttentionWeights`."""
 
 
@@ -178,7 +169,7 @@ def parallel_batches(
             pool.shutdown(cancel_futures=True)
 
 
-def padded(rows: Sequence[np.ndarray], count: int = 0, multiple: int = 1) -> np.ndarray:
+def padded(rows: Ids, count: int = 0, multiple: int = 1) -> np.ndarray:
     """Returns int32 [at least `count`, longest], the longest rounded up to a multiple."""
     longest = _rounded_up(max(map(len, rows)), multiple)
     ids = np.full([max(count, len(rows)), longest], PADDING_ID, np.int32)
@@ -187,7 +178,7 @@ def padded(rows: Sequence[np.ndarray], count: int = 0, multiple: int = 1) -> np.
     return ids
 
 
-def few_shapes(rows: Sequence[np.ndarray], batch_tokens: int) -> tuple[int, int]:
+def few_shapes(rows: Ids, batch_tokens: int) -> tuple[int, int]:
     """Returns the count and the multiple by which `padded` gives batches one of few shapes.
 
     There is one shape for full batches of each multiple of 16 tokens, and one for each power of 2

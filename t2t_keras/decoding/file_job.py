@@ -42,15 +42,15 @@ def translate_file(
     references: str | Path = "",
     reads: Sequence[str | Path] = (),
     shard: Shard | None = None,
-    states: bool = False,
+    write_manifest: bool = False,
 ) -> JobSummary:
-    """Translates a file line by line into another; returns what the job was.
+    """Translates a file line by line into another.
 
     An output has one line for each of the source's: the translation; with `return_beams` all
     hypotheses, separated by tabs; with `write_beam_scores` each followed by a tab and its score.
-    Where the translator's problem postprocesses translations, what it makes of them, and of the
-    references, goes to files beside `output`. Prints the number of lines, of blank and of cut ones,
-    and the time, and what the translator's stages have to report.
+    If the translator's problem postprocesses translations, files beside `output` get the
+    postprocessed translations and references. Prints the number of lines, of blank and of cut ones,
+    the time, and the reports of the translator's stages.
 
     Args:
       translator: translates.
@@ -58,7 +58,7 @@ def translate_file(
       output: file to write, "-" is standard output. It appears when it is complete; until then it
         grows beside its name, and the same call after an interruption continues it. Streams, such
         as a named pipe, are written to at once.
-      provenance: what else the translations depend on, such as the checkpoints.
+      provenance: the origin of the translations, such as the checkpoints.
       prefixes: a file with a line for each of the source's, with which its translation must begin;
         "" = none, as for the next three.
       alignments: file for the word alignments, "0-0 1-2" a line (see `Translator.align`).
@@ -66,27 +66,28 @@ def translate_file(
       references: a file with a reference for each of the source's lines.
       reads: more files that are read, and folders, such as runs, whose own files must stay.
       shard: the part of the source to translate; None = the whole. Outputs are named as given.
-      states: whether `<output>.json` is to say what the translations were made from, for
+      write_manifest: whether to write `<output>.json`, the origin of the translations, for
         t2t-compare.
 
     Raises:
       UserError: a file cannot be read or must not be written, a line is not UTF-8, another process
         or an interrupted job writes the same output, attention is requested of an ensemble or with
-        split lines, or postprocessed references or a shard of a stream. What is translated so far
-        is kept.
+        split lines, or postprocessed references or a shard of a stream. Finished lines are kept.
     """
     makers = _makers(translator, output, alignments, attention)
-    named = {name: path for name, (path, _) in makers.items()}
-    if references and "postprocessed" in named:
-        named["postprocessed references"] = _references_path(translator, source, output)
-    read = [source, *reads, *filter(None, (prefixes, references))]
-    outputs = resolve_outputs(read, named)
+    paths = {name: path for name, (path, _) in makers.items()}
+    if references and "postprocessed" in paths:
+        paths["postprocessed references"] = _references_path(translator, source, output)
+    inputs = [source, *reads, *(path for path in (prefixes, references) if path)]
+    outputs = resolve_outputs(inputs, paths)
     postprocessed_references = outputs.pop("postprocessed references", None)
-    begins = _read_prefixes(prefixes, source) if prefixes else []
+    prefix_lines = _read_prefixes(prefixes, source) if prefixes else []
 
-    def translate(lines: Sequence[str], number: int, progress) -> tuple[dict, Counter]:
-        some = begins[number : number + len(lines)] if prefixes else None
-        translations = list(translator.translate_stream(lines, some, number, progress))
+    def translate(
+        lines: Sequence[str], number: int, progress: Callable[[int], object]
+    ) -> tuple[dict[str, Iterable[str | bytes]], Counter[str]]:
+        some_prefixes = prefix_lines[number : number + len(lines)] if prefixes else None
+        translations = list(translator.translate_stream(lines, some_prefixes, number, progress))
         made = {name: make(lines, translations) for name, (_, make) in makers.items()}
         return made, _counts(translator, lines, translations)
 
@@ -94,15 +95,13 @@ def translate_file(
     if shard:
         settings["shard"] = str(shard)
     at_once = translator.config.lines_at_once
-    statement = None
-    if states:
-        statement = {"source": sha256_of(Path(source)), "hardware": hardware_name()}
-    done = run_line_job(source, outputs, settings, translate, at_once, shard, statement)
-    _report(output, translator.config, done, provenance.get("checkpoint", ""))
-    for text in (text for stage in translator.stages for text in stage.report(done.counts)):
-        _say(output, text)
-    # Those of a file are as many as its lines.
-    if (surplus := len(begins) - done.lines) > 0 and is_stream(source):
+    manifest = None
+    if write_manifest:
+        manifest = {"source": sha256_of(Path(source)), "hardware": hardware_name()}
+    done = run_line_job(source, outputs, settings, translate, at_once, shard, manifest)
+    _report(output, translator, done, provenance.get("checkpoint", ""))
+    # The prefixes for a file were counted before.
+    if (surplus := len(prefix_lines) - done.lines) > 0 and is_stream(source):
         _say(output, f"{prefixes} has {surplus:,} lines more than {source}: they were not used.")
     if postprocessed_references:
         _postprocess_references(translator, source, references, postprocessed_references)
@@ -124,9 +123,10 @@ def _references_path(translator: Translator, source: str | Path, output: str | P
 def _postprocess_references(
     translator: Translator, source: str | Path, references: str | Path, output: Path
 ) -> None:
-    texts = (read_text(Path(path)) for path in (source, references))
-    found = translator.problem.postprocess_references(*texts)
-    write_atomically(output, "".join(f"{each}\n" for each in found).encode("utf-8"))
+    lines = translator.problem.postprocess_references(
+        read_text(Path(source)), read_text(Path(references))
+    )
+    write_atomically(output, "".join(f"{line}\n" for line in lines).encode("utf-8"))
 
 
 # Returns the lines of an output, from those of the source and their translations.
@@ -136,16 +136,19 @@ _Maker = Callable[[Sequence[str], Sequence[Translation]], Iterable[str | bytes]]
 def _makers(
     translator: Translator, output: str | Path, alignments: str | Path, attention: str | Path
 ) -> dict[str, tuple[str | Path, _Maker]]:
-    """Returns the path of each output of `translate_file`, and what makes its lines, by name."""
+    """Returns the path of each output of `translate_file` and the maker of its lines, by name."""
     config, problem = translator.config, translator.problem
 
-    def aligned(lines: Sequence[str], found: Sequence[Translation]) -> Iterable[str]:
-        known = [each.alignment for each in found]
-        return map(pharaoh, translator.align(lines, found) if None in known else known)
+    def translated(_: Sequence[str], translations: Sequence[Translation]) -> list[str]:
+        return [_output_line(translation, config) for translation in translations]
 
-    makers: dict[str, tuple[str | Path, _Maker]] = {
-        "translations": (output, lambda _, found: [_output_line(each, config) for each in found])
-    }
+    def aligned(lines: Sequence[str], translations: Sequence[Translation]) -> Iterable[str]:
+        known = [each.alignment for each in translations if each.alignment is not None]
+        if len(known) < len(translations):
+            return map(pharaoh, translator.align(lines, translations))
+        return map(pharaoh, known)
+
+    makers: dict[str, tuple[str | Path, _Maker]] = {"translations": (output, translated)}
     if alignments:
         makers["alignments"] = alignments, aligned
     if attention:
@@ -164,7 +167,7 @@ def _makers(
 
 
 def translation_settings(translator: Translator, prefixes: str | Path = "") -> dict[str, Any]:
-    """Returns what translations depend on besides the model and the source, as JSON can hold it."""
+    """Returns the settings that translations depend on, besides model and source, for JSON."""
     return {
         "forbidden": list(translator.forbidden),
         "prefixes": sha256_of(Path(prefixes)) if prefixes else "",
@@ -206,30 +209,36 @@ def score_file(
     `translate_file`.
     """
 
-    def score(lines: Sequence[str], number: int, progress) -> tuple[dict, Counter]:
-        names = [f"{pairs}:{each}" for each in range(number + 1, number + len(lines) + 1)]
+    def score(
+        lines: Sequence[str], number: int, progress: Callable[[int], object]
+    ) -> tuple[dict[str, Iterable[str]], Counter[str]]:
+        names = [f"{pairs}:{at}" for at in range(number + 1, number + len(lines) + 1)]
         for name, line in zip(names, lines, strict=True):
             if line.count("\t") != 1:
                 raise UserError(
                     f"{name}: expected source<tab>translation, got {line.count(chr(9))} tabs.",
                     code="bad_line",
                 )
-        scores = translator.score(*zip(*(line.split("\t") for line in lines), strict=True), names)
+        sources, targets = zip(*(line.split("\t") for line in lines), strict=True)
+        scores = translator.score(sources, targets, names)
         progress(len(lines))
-        counts = Counter(tokens=sum(len(each.token_log_probs) for each in scores))
+        counts = Counter(tokens=sum(len(score.token_log_probs) for score in scores))
         # Integers, in millionths: the sum is the same however often the job was interrupted.
-        counts["log_prob_e6"] = sum(round(each.log_prob * 1e6) for each in scores)
+        counts["log_prob_e6"] = sum(round(score.log_prob * 1e6) for score in scores)
         return {"scores": map(_score_line, scores)}, counts
 
     outputs = resolve_outputs([pairs, *reads], {"scores": output})
-    # No other setting changes a score, and max_input_length may be raised where it was too low.
-    everything = {**provenance, "weights_dtype": translator.config.weights_dtype}
-    done = run_line_job(pairs, outputs, everything, score, translator.config.lines_at_once)
+    # No other setting changes a score; max_input_length may be raised to continue.
+    settings = {**provenance, "weights_dtype": translator.config.weights_dtype}
+    done = run_line_job(pairs, outputs, settings, score, translator.config.lines_at_once)
     tokens, checkpoint = done.counts["tokens"], provenance.get("checkpoint", "")
     per_token = done.counts["log_prob_e6"] / 1e6 / max(tokens, 1)
-    found = f"log-probability per token {per_token:.4f}, perplexity {perplexity(per_token):.3f}"
-    summary = f"{done.lines:,} pairs, {tokens:,} tokens, {found}, in {done.seconds:.1f} s"
-    _say(output, f"{output}: {summary}" + (f", by {checkpoint}" if checkpoint else ""))
+    _say(
+        output,
+        f"{output}: {done.lines:,} pairs, {tokens:,} tokens, log-probability per token "
+        f"{per_token:.4f}, perplexity {perplexity(per_token):.3f}, in {done.seconds:.1f} s"
+        + (f", by {checkpoint}" if checkpoint else ""),
+    )
 
 
 def decodes_name(text: str, config: DecodeConfig, engine: str = "") -> str:
@@ -256,8 +265,8 @@ def translate_interactively(
     """Translates line after line until there are no more or Ctrl-C is pressed.
 
     Behind a tab, a line has the prefix with which its translation must begin. With `return_beams`
-    or `write_beam_scores`, all hypotheses are shown, and then what the translator's stages remark.
-    No characters that control a terminal are shown.
+    or `write_beam_scores`, all hypotheses are shown; then the remarks of the translator's stages.
+    Characters that control a terminal are not shown.
     """
     config = translator.config
     with contextlib.suppress(KeyboardInterrupt):
@@ -286,9 +295,9 @@ def attention_records(
 ) -> Iterator[bytes]:
     """Yields for each line five NumPy arrays, the attention for its best translation.
 
-    They are the pieces of the source, as it was preprocessed and cut; the pieces of its
-    translation; and the weights `encoder`, `decoder` and `cross` of `AttentionWeights`. A blank
-    line has the ends of sentence alone. A file of such records is read by
+    They are the pieces of the preprocessed and cut source; the pieces of its translation; and the
+    weights `encoder`, `decoder` and `cross` of `AttentionWeights`. A blank line has the ends of
+    sentence alone. A file of such records is read by
 
         source, target, encoder, decoder, cross = (np.load(file) for _ in range(5))
 
@@ -296,23 +305,24 @@ def attention_records(
     """
     for start in range(0, len(lines), _ATTENTION_LINES):
         some = slice(start, start + _ATTENTION_LINES)
-        read = translator.read(lines[some])
-        ids = [line.parts[0].ids if line.parts else _BLANK for line in read]
-        targets = [
-            line.hide(each.text) for line, each in zip(read, translations[some], strict=True)
+        prepared = translator.prepare(lines[some])
+        sources = [line.parts[0].ids if line.parts else _BLANK for line in prepared]
+        outputs = [
+            line.hide(translation.text)
+            for line, translation in zip(prepared, translations[some], strict=True)
         ]
-        targets = encode_text(targets, translator.tokenizer)
-        for found in translator.attention_of_ids(ids, targets):
+        targets = encode_text(outputs, translator.tokenizer)
+        for weights in translator.attention_of_ids(sources, targets):
             record = io.BytesIO()
-            pieces = np.array(found.source), np.array(found.target)
-            for array in (*pieces, found.encoder, found.decoder, found.cross):
+            pieces = np.array(weights.source), np.array(weights.target)
+            for array in (*pieces, weights.encoder, weights.decoder, weights.cross):
                 np.save(record, array, allow_pickle=False)
             yield record.getvalue()
 
 
 def _counts(
     translator: Translator, lines: Sequence[str], translations: Sequence[Translation]
-) -> Counter:
+) -> Counter[str]:
     counts = Counter(
         blank=sum(map(is_blank, lines)),
         cut=sum(each.cut > 0 for each in translations),
@@ -328,16 +338,14 @@ def _counts(
     return counts
 
 
-def _report(
-    output: str | Path, config: DecodeConfig, done: JobSummary, checkpoint: str | Path
-) -> None:
-    """Prints what was translated, and what was changed on the way."""
+def _report(output: str | Path, translator: Translator, done: JobSummary, checkpoint: str) -> None:
+    """Prints the size and time of a job, its irregular lines, and the reports of the stages."""
     counts, speed = done.counts, done.new_lines / done.seconds
     lines = f"{output}: {done.lines:,} lines, {counts['blank']:,} of them blank"
     made_by = f", by {checkpoint}" if checkpoint else ""
     _say(output, f"{lines}, in {done.seconds:.1f} s ({speed:.1f} lines/s){made_by}")
     for name, changed in {
-        "cut": f"lines had more than max_input_length={config.max_input_length} tokens; "
+        "cut": f"lines had more than max_input_length={translator.config.max_input_length} tokens; "
         f"{counts['tokens_cut']:,} tokens were cut off. --decode_hparams=split_long=true "
         f"translates such lines by sentences.",
         "prefixes_cut": "prefixes were longer than their translations may be, and were cut. "
@@ -347,12 +355,15 @@ def _report(
     }.items():
         if counts[name]:
             _say(output, f"{counts[name]:,} {changed}")
+    for stage in translator.stages:
+        for text in stage.report(counts):
+            _say(output, text)
 
 
 def _output_line(translation: Translation, config: DecodeConfig) -> str:
-    found = translation.hypotheses or (Hypothesis("", 0.0),)
     columns = []
-    for hypothesis in found[: config.num_hypotheses]:
+    hypotheses = translation.hypotheses or (Hypothesis("", 0.0),)
+    for hypothesis in hypotheses[: config.num_hypotheses]:
         columns.append(one_line(hypothesis.text))
         if config.write_beam_scores:
             columns.append(f"{hypothesis.score:.4f}")
@@ -360,7 +371,7 @@ def _output_line(translation: Translation, config: DecodeConfig) -> str:
 
 
 def _score_line(score: PairScore) -> str:
-    of_tokens = " ".join(f"{each:.4f}" for each in score.token_log_probs)
+    of_tokens = " ".join(f"{log_prob:.4f}" for log_prob in score.token_log_probs)
     tokens = len(score.token_log_probs)
     return f"{score.log_prob:.4f}\t{tokens}\t{score.perplexity:.3f}\t{of_tokens}"
 

@@ -21,6 +21,7 @@ from t2t_keras.decoding.beam import (
 from t2t_keras.decoding.config import OF_SAMPLING, DecodeConfig
 from t2t_keras.decoding.engine import (
     Engine,
+    Ids,
     Output,
     batches_at_once,
     few_shapes,
@@ -49,13 +50,299 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 LONGEST = 64
 
 
-def alignment_layer(layers: int) -> int:
-    """Returns the decoder layer, from 0, that aligns words as people do.
+class KerasEngine(Engine):
+    """Searches, and force-decodes pairs, with Keras's models, whose weights are read at every call.
 
-    That is the last but one (Garg et al., 2019), but not the first of two: it has not yet looked at
-    the source when it asks (experiments/nested_markup/nested_fragments.py).
+    Args:
+      models: a model, or several that search together.
+      tokenizer: of their outputs.
+      config: how to search.
+      forbidden: words or phrases that no output may contain, see `forbidden_sequences`.
+
+    Attributes:
+      search: the `Search` of outputs for ids.
+      single_sentence_search: a `BackgroundXlaSearch` for single sentences, or None.
+
+    Raises:
+      UserError: the models do not fit together.
     """
-    return layers - 2 if layers > 2 else layers - 1
+
+    def __init__(
+        self,
+        models: Any,
+        tokenizer: Tokenizer,
+        config: DecodeConfig,
+        forbidden: Sequence[str] = (),
+    ):
+        ensemble = self._ensemble = Ensemble(
+            models if isinstance(models, Sequence) else [models],
+            with_coverage=config.coverage_penalty > 0,
+        )
+        self._constraints = Constraints(config.min_length)
+        if forbidden:
+            sequences = forbidden_sequences(forbidden, tokenizer)
+            self._constraints = Constraints(
+                config.min_length, sequences, word_boundaries(tokenizer)
+            )
+        self.models = ensemble.models
+        self.batches_at_once = _batches_at_once(config)
+        self._set_config(config)
+        # One graph each for all shapes; it keeps only the attention that it returns.
+        pair_graph = functools.partial(tf.function, input_signature=[_IDS, _IDS], autograph=False)
+        self._log_probs = pair_graph(ensemble.log_probs)
+        self._coverage_penalties = pair_graph(ensemble.coverage_penalties)
+        self._next_logits = pair_graph(ensemble.next_logits)
+        self._cross_attention = pair_graph(ensemble.cross_attention)
+        self._attention = pair_graph(ensemble.attention)
+        self._with_all: KerasEngine | None = None
+        self._making = threading.Lock()
+
+    def _set_config(self, config: DecodeConfig) -> None:
+        self.config, searched = config, (self._ensemble, config, self._constraints)
+        self.search = Search(*searched)
+        compiles = config.xla_for_one and not config.xla
+        self.single_sentence_search = BackgroundXlaSearch(*searched) if compiles else None
+
+    def with_all_hypotheses(self) -> "KerasEngine":
+        """See `Engine`."""
+        if self.config.returns_all:
+            return self
+        with self._making:
+            if self._with_all is None:
+                other = copy.copy(self)
+                other._set_config(dataclasses.replace(self.config, return_beams=True))
+                self._with_all = other
+            return self._with_all
+
+    def outputs(self, sources: Ids, prefixes: Ids, numbers: Sequence[int]) -> list[list[Output]]:
+        """See `Engine`."""
+        config, count = self.config, len(sources)
+        background = self.single_sentence_search if count == 1 else None
+        shape = few_shapes(sources, config.batch_tokens) if config.xla or background else ()
+        source, prefix = padded(sources, *shape), padded(prefixes, *shape)
+        line_ids = np.pad(np.array(numbers, np.int32), (0, len(source) - count))
+        found = background(source, prefix, line_ids) if background else None
+        ids, scores = (
+            array.numpy()[:count] for array in found or self.search(source, prefix, line_ids)
+        )
+        if np.isnan(scores).any() or not np.isfinite(scores[:, 0]).all():
+            raise UserError(
+                "No translation is possible: each one contains a forbidden phrase, or the model "
+                "computes NaN. Forbid less; or, if nothing is forbidden, use another checkpoint: "
+                "this one's weights are damaged, or its training diverged.",
+                code="not_finite",
+            )
+        return [
+            [Output(*output) for output in zip(*row, strict=True) if np.isfinite(output[1])]
+            for row in zip(ids, scores, strict=True)
+        ]
+
+    def log_probs(self, sources: Ids, targets: Ids) -> Iterator[tuple[int, np.ndarray]]:
+        """See `Engine`."""
+        for number, log_probs, _, n in self._pairs(self._log_probs, sources, targets):
+            yield number, log_probs[:n]
+
+    def scores(self, sources: Ids, targets: Ids) -> Iterator[tuple[int, float]]:
+        """See `Engine`."""
+        penalties: dict[int, float] = {}
+        if beta := self.config.coverage_penalty:
+            pairs = self._pairs(self._coverage_penalties, sources, targets)
+            penalties = {number: beta * float(penalty) for number, penalty, *_ in pairs}
+        for number, score in super().scores(sources, targets):
+            yield number, score + penalties.get(number, 0.0)
+
+    def next_symbols(self, source: np.ndarray, prefix: np.ndarray, count: int) -> list[int]:
+        """See `Engine`."""
+        pair = padded([source]), padded([np.append(prefix, np.int32(EOS_ID))])
+        self._ensemble.check_ids(*pair)
+        logits = self._next_logits(*pair).numpy()[0]
+        _check_finite(logits)
+        logits[[PADDING_ID, EOS_ID]] = -np.inf
+        return np.argsort(-logits, kind="stable")[: min(count, len(logits) - 2)].tolist()
+
+    def cross_attention(self, sources: Ids, targets: Ids) -> Iterator[tuple[int, np.ndarray]]:
+        """See `Engine`."""
+        for number, weights, m, n in self._pairs(self._cross_attention, sources, targets):
+            yield number, weights[:n, :m]
+
+    def check_attention(self) -> None:
+        """Raises `UserError` for an ensemble: each of its models has its own attention."""
+        if (count := len(self.models)) > 1:
+            raise UserError(
+                f"Attention needs one model, got an ensemble of {count}. Give one checkpoint.",
+                code="not_supported",
+            )
+
+    def attention(self, sources: Ids, targets: Ids) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """See `Engine`."""
+        self.check_attention()
+        for number, weights, m, n in self._pairs(self._attention, sources, targets):
+            sizes = {"encoder": (m, m), "decoder": (n, n), "cross": (n, m)}
+            yield number, {name: weights[name][:, :, :q, :k] for name, (q, k) in sizes.items()}
+
+    def _pairs(
+        self, graph: Callable, sources: Ids, targets: Ids
+    ) -> Iterator[tuple[int, Any, int, int]]:
+        """Yields number, row of the arrays that a graph computes, and lengths of each pair."""
+
+        def compute(batch: list[int]) -> Any:
+            pairs = [padded([side[number] for number in batch]) for side in (sources, targets)]
+            self._ensemble.check_ids(*pairs)
+            arrays = tf.nest.map_structure(lambda x: x.numpy(), graph(*pairs))
+            _check_finite(*tf.nest.flatten(arrays))
+            return arrays
+
+        lengths = list(zip(map(len, sources), map(len, targets), strict=True))
+        at_once = self.batches_at_once
+        batches = shared_batches(dict(enumerate(map(max, lengths))), self.config, at_once)
+        for batch, arrays in parallel_batches(compute, batches, at_once):
+            for row, number in enumerate(batch):
+                of_pair = tf.nest.map_structure(lambda x, row=row: x[row], arrays)
+                yield number, of_pair, *lengths[number]
+
+
+def _check_finite(*arrays: np.ndarray) -> None:
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise UserError(
+            "The model computes NaN or infinite values: its weights are damaged, or its "
+            "training diverged. Use another checkpoint.",
+            code="not_finite",
+        )
+
+
+def _batches_at_once(config: DecodeConfig) -> int:
+    on_gpu = not config.batches_at_once and tf.config.get_visible_devices("GPU")
+    return 1 if on_gpu else batches_at_once(config)
+
+
+def share_cores(config: DecodeConfig) -> None:
+    """Lets each matrix product use only its batch's share of the cores.
+
+    This holds for the whole process: for a command, not for a user of the library. It has no effect
+    after TensorFlow has computed anything, as its threads exist then.
+    """
+    at_once = _batches_at_once(config)
+    if at_once > 1 and config.lines_at_once > 1:
+        with contextlib.suppress(RuntimeError):
+            cores = max(usable_cores() // at_once, 1)
+            tf.config.threading.set_intra_op_parallelism_threads(cores)
+
+
+class Search:
+    """Searches for outputs of source ids, by one TensorFlow function, `graph`, for all shapes.
+
+    It can be called in a graph as well.
+    """
+
+    def __init__(self, ensemble: "Ensemble", config: DecodeConfig, constraints: Constraints):
+        self._ensemble, self._config, self._constraints = ensemble, config, constraints
+        numbers, alpha = tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.float32)
+        # There is nothing to convert for autograph, and looking for it took most of the start.
+        self.graph = tf.function(
+            self._decode, input_signature=[_IDS, _IDS, numbers, alpha], autograph=False
+        )
+
+    def __call__(
+        self,
+        source: tf.Tensor,
+        prefixes: tf.Tensor | None = None,
+        numbers: tf.Tensor | None = None,
+        alpha: float | tf.Tensor | None = None,
+    ) -> Hypotheses:
+        """Searches, or draws.
+
+        Args:
+          source: int32 [B, S], each row with its end of sentence, then padding.
+          prefixes: int32 [B, P], how each output begins, then padding; default: no prefixes.
+          numbers: int32 [B], which tell lines apart in sampling; default: 0 to B - 1.
+          alpha: exponent of the length penalty, >= 0; default: the setting.
+
+        Returns:
+          The requested hypotheses: ids int32 [B, N, L], scores float32 [B, N].
+
+        Raises:
+          UserError: an id is not in the vocabulary. In a graph, nothing is checked.
+        """
+        if tf.executing_eagerly():
+            prefix_ids = None if prefixes is None else np.asarray(prefixes)
+            self._ensemble.check_ids(np.asarray(source), prefix_ids)
+        source = tf.convert_to_tensor(source)
+        return self.graph(
+            source,
+            tf.zeros_like(source[:, :0]) if prefixes is None else prefixes,
+            tf.range(tf.shape(source)[0]) if numbers is None else numbers,
+            self._config.alpha if alpha is None else alpha,
+        )
+
+    def _decode(
+        self, source: tf.Tensor, prefixes: tf.Tensor, numbers: tf.Tensor, alpha: tf.Tensor
+    ) -> Hypotheses:
+        config = self._config
+        lengths = tf.math.count_nonzero(source != PADDING_ID, axis=1, dtype=tf.int32)
+        max_lengths = tf.minimum(lengths + config.extra_length, config.max_length or tf.int32.max)
+        # A row of nothing but padding is there for its shape only, and ends at once.
+        max_lengths = tf.where(lengths == 0, 1, max_lengths)
+        coverage = tf.zeros([tf.shape(source)[0], 0])
+        if config.coverage_penalty:
+            coverage = self._ensemble.initial_coverage(source)
+        scoring = dict(
+            num_hypotheses=config.num_hypotheses, alpha=alpha, constraints=self._constraints
+        )
+        rule: Rule = BeamSearch(config.beam_size, beta=config.coverage_penalty, **scoring)
+        if config.samples:
+            rule = Sampling(**scoring, **{name: getattr(config, name) for name in OF_SAMPLING})
+        window = self._ensemble.models[0].config.self_attention_radius  # All have the same.
+        loop = SearchLoop(self._ensemble.step, rule, BLOCK_SIZE, window, config.xla)
+        cache = self._ensemble.start(source, BLOCK_SIZE, rule.beam_size)
+        return loop.run(cache, Limits(max_lengths, prefixes, numbers, coverage))
+
+
+class BackgroundXlaSearch:
+    """Searches by XLA for shapes that are compiled; has no answer for others.
+
+    The first sentence of a shape is searched in a thread of its own, which compiles the graph for
+    that shape. One thread compiles at a time: several would keep TensorFlow's own waiting.
+
+    Attributes:
+      search: the `Search` by XLA, which compiles at its first call for a shape.
+    """
+
+    def __init__(self, ensemble: "Ensemble", config: DecodeConfig, constraints: Constraints):
+        self.search = Search(ensemble, dataclasses.replace(config, xla=True), constraints)
+        # XLA keeps compiled code under a name that counts all that TensorFlow has made before: made
+        # here, it is the same in the next process.
+        self.search.graph.get_concrete_function()
+        self._threads: dict[tuple, threading.Thread] = {}
+        self._compiled: set[tuple] = set()
+        self._starting, self._compiling = threading.Lock(), threading.Lock()
+
+    def __call__(
+        self, source: np.ndarray, prefixes: np.ndarray, numbers: np.ndarray
+    ) -> Hypotheses | None:
+        """Returns what `Search` finds for sentences [1, S] of up to `LONGEST` tokens, or None."""
+        arguments = source, prefixes, numbers
+        if source.shape[1] > LONGEST:
+            return None
+        shape = source.shape, prefixes.shape
+        if shape in self._compiled:
+            return self.search(*arguments)
+        with self._starting:
+            if shape not in self._threads:
+                thread = threading.Thread(None, self._compile, COMPILING, (shape, arguments))
+                self._threads[shape] = thread
+                thread.start()
+        return None
+
+    def _compile(self, shape: tuple, arguments: tuple) -> None:
+        # A shape that cannot be compiled, for lack of memory, is searched without XLA.
+        with self._compiling, contextlib.suppress(Exception):
+            self.search(*arguments)
+            self._compiled.add(shape)
+
+    def wait(self) -> None:
+        """Waits for all compilations that were started."""
+        for thread in [*self._threads.values()]:
+            thread.join()
 
 
 class Ensemble:
@@ -194,306 +481,10 @@ class Ensemble:
         return tf.reduce_logsumexp(log_probs, axis=0)
 
 
-class Search:
-    """Searches for outputs of source ids, by one TensorFlow function, `graph`, for all shapes.
+def alignment_layer(layers: int) -> int:
+    """Returns the decoder layer, from 0, that aligns words as people do.
 
-    It can be called in a graph as well.
+    That is the last but one (Garg et al., 2019), but not the first of two: it has not yet looked at
+    the source when it asks (experiments/nested_markup/nested_fragments.py).
     """
-
-    def __init__(self, ensemble: Ensemble, config: DecodeConfig, constraints: Constraints):
-        self._ensemble, self._config, self._constraints = ensemble, config, constraints
-        numbers, alpha = tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.float32)
-        # There is nothing to convert for autograph, and looking for it took most of the start.
-        self.graph = tf.function(
-            self._decode, input_signature=[_IDS, _IDS, numbers, alpha], autograph=False
-        )
-
-    def __call__(
-        self,
-        source: tf.Tensor,
-        prefixes: tf.Tensor | None = None,
-        numbers: tf.Tensor | None = None,
-        alpha: float | tf.Tensor | None = None,
-    ) -> Hypotheses:
-        """Searches, or draws.
-
-        Args:
-          source: int32 [B, S], each row with its end of sentence, then padding.
-          prefixes: int32 [B, P], how each output begins, then padding; default: no prefixes.
-          numbers: int32 [B], which tell lines apart in sampling; default: 0 to B - 1.
-          alpha: exponent of the length penalty, >= 0; default: the setting.
-
-        Returns:
-          The requested hypotheses: ids int32 [B, N, L], scores float32 [B, N].
-
-        Raises:
-          UserError: an id is not in the vocabulary. In a graph, nothing is checked.
-        """
-        if tf.executing_eagerly():
-            prefix_ids = None if prefixes is None else np.asarray(prefixes)
-            self._ensemble.check_ids(np.asarray(source), prefix_ids)
-        source = tf.convert_to_tensor(source)
-        return self.graph(
-            source,
-            tf.zeros_like(source[:, :0]) if prefixes is None else prefixes,
-            tf.range(tf.shape(source)[0]) if numbers is None else numbers,
-            self._config.alpha if alpha is None else alpha,
-        )
-
-    def _decode(
-        self, source: tf.Tensor, prefixes: tf.Tensor, numbers: tf.Tensor, alpha: tf.Tensor
-    ) -> Hypotheses:
-        config = self._config
-        lengths = tf.math.count_nonzero(source != PADDING_ID, axis=1, dtype=tf.int32)
-        max_lengths = tf.minimum(lengths + config.extra_length, config.max_length or tf.int32.max)
-        # A row of nothing but padding is there for its shape only, and ends at once.
-        max_lengths = tf.where(lengths == 0, 1, max_lengths)
-        coverage = tf.zeros([tf.shape(source)[0], 0])
-        if config.coverage_penalty:
-            coverage = self._ensemble.initial_coverage(source)
-        scoring = dict(
-            num_hypotheses=config.num_hypotheses, alpha=alpha, constraints=self._constraints
-        )
-        rule: Rule = BeamSearch(config.beam_size, beta=config.coverage_penalty, **scoring)
-        if config.samples:
-            rule = Sampling(**scoring, **{name: getattr(config, name) for name in OF_SAMPLING})
-        window = self._ensemble.models[0].config.self_attention_radius  # All have the same.
-        loop = SearchLoop(self._ensemble.step, rule, BLOCK_SIZE, window, config.xla)
-        cache = self._ensemble.start(source, BLOCK_SIZE, rule.beam_size)
-        return loop.run(cache, Limits(max_lengths, prefixes, numbers, coverage))
-
-
-class BackgroundXlaSearch:
-    """Searches by XLA for shapes that are compiled; has no answer for others.
-
-    The first sentence of a shape is searched in a thread of its own, which compiles the graph for
-    that shape. One thread compiles at a time: several would keep TensorFlow's own waiting.
-
-    Attributes:
-      search: the `Search` by XLA, which compiles at its first call for a shape.
-    """
-
-    def __init__(self, ensemble: Ensemble, config: DecodeConfig, constraints: Constraints):
-        self.search = Search(ensemble, dataclasses.replace(config, xla=True), constraints)
-        # XLA keeps compiled code under a name that counts all that TensorFlow has made before: made
-        # here, it is the same in the next process.
-        self.search.graph.get_concrete_function()
-        self._threads: dict[tuple, threading.Thread] = {}
-        self._compiled: set[tuple] = set()
-        self._starting, self._compiling = threading.Lock(), threading.Lock()
-
-    def __call__(
-        self, source: np.ndarray, prefixes: np.ndarray, numbers: np.ndarray
-    ) -> Hypotheses | None:
-        """Returns what `Search` finds for sentences [1, S] of up to `LONGEST` tokens, or None."""
-        arguments = source, prefixes, numbers
-        if source.shape[1] > LONGEST:
-            return None
-        shape = source.shape, prefixes.shape
-        if shape in self._compiled:
-            return self.search(*arguments)
-        with self._starting:
-            if shape not in self._threads:
-                thread = threading.Thread(None, self._compile, COMPILING, (shape, arguments))
-                self._threads[shape] = thread
-                thread.start()
-        return None
-
-    def _compile(self, shape: tuple, arguments: tuple) -> None:
-        # A shape that cannot be compiled, for lack of memory, is searched without XLA.
-        with self._compiling, contextlib.suppress(Exception):
-            self.search(*arguments)
-            self._compiled.add(shape)
-
-    def wait(self) -> None:
-        """Waits for all compilations that were started."""
-        for thread in [*self._threads.values()]:
-            thread.join()
-
-
-class KerasEngine(Engine):
-    """Searches, and force-decodes pairs, with Keras's models, whose weights are read at every call.
-
-    Args:
-      models: a model, or several that search together.
-      tokenizer: of their outputs.
-      config: how to search.
-      forbidden: words or phrases that no output may contain, see `forbidden_sequences`.
-
-    Attributes:
-      search: the `Search` of outputs for ids.
-      single_sentence_search: a `BackgroundXlaSearch` for single sentences, or None.
-
-    Raises:
-      UserError: the models do not fit together.
-    """
-
-    def __init__(
-        self,
-        models: Any,
-        tokenizer: Tokenizer,
-        config: DecodeConfig,
-        forbidden: Sequence[str] = (),
-    ):
-        ensemble = self._ensemble = Ensemble(
-            models if isinstance(models, Sequence) else [models],
-            with_coverage=config.coverage_penalty > 0,
-        )
-        self._constraints = Constraints(config.min_length)
-        if forbidden:
-            sequences = forbidden_sequences(forbidden, tokenizer)
-            self._constraints = Constraints(
-                config.min_length, sequences, word_boundaries(tokenizer)
-            )
-        self.models = ensemble.models
-        self.batches_at_once = _batches_at_once(config)
-        self._set_config(config)
-        # One graph each for all shapes; it keeps only the attention that it returns.
-        pair_graph = functools.partial(tf.function, input_signature=[_IDS, _IDS], autograph=False)
-        self._log_probs = pair_graph(ensemble.log_probs)
-        self._coverage_penalties = pair_graph(ensemble.coverage_penalties)
-        self._next_logits = pair_graph(ensemble.next_logits)
-        self._cross_attention = pair_graph(ensemble.cross_attention)
-        self._attention = pair_graph(ensemble.attention)
-        self._with_all: KerasEngine | None = None
-        self._making = threading.Lock()
-
-    def _set_config(self, config: DecodeConfig) -> None:
-        self.config, searched = config, (self._ensemble, config, self._constraints)
-        self.search = Search(*searched)
-        compiles = config.xla_for_one and not config.xla
-        self.single_sentence_search = BackgroundXlaSearch(*searched) if compiles else None
-
-    def with_all_hypotheses(self) -> "KerasEngine":
-        """See `Engine`."""
-        if self.config.returns_all:
-            return self
-        with self._making:
-            if self._with_all is None:
-                other = copy.copy(self)
-                other._set_config(dataclasses.replace(self.config, return_beams=True))
-                self._with_all = other
-            return self._with_all
-
-    def outputs(
-        self, sources: Sequence[np.ndarray], prefixes: Sequence[np.ndarray], numbers: Sequence[int]
-    ) -> list[list[Output]]:
-        """See `Engine`."""
-        config, count = self.config, len(sources)
-        background = self.single_sentence_search if count == 1 else None
-        shape = few_shapes(sources, config.batch_tokens) if config.xla or background else ()
-        source, prefix = padded(sources, *shape), padded(prefixes, *shape)
-        line_ids = np.pad(np.array(numbers, np.int32), (0, len(source) - count))
-        found = background(source, prefix, line_ids) if background else None
-        ids, scores = (
-            array.numpy()[:count] for array in found or self.search(source, prefix, line_ids)
-        )
-        if np.isnan(scores).any() or not np.isfinite(scores[:, 0]).all():
-            raise UserError(
-                "No translation is possible: each one contains a forbidden phrase, or the model "
-                "computes NaN. Forbid less; or, if nothing is forbidden, use another checkpoint: "
-                "this one's weights are damaged, or its training diverged.",
-                code="not_finite",
-            )
-        return [
-            [Output(*output) for output in zip(*row, strict=True) if np.isfinite(output[1])]
-            for row in zip(ids, scores, strict=True)
-        ]
-
-    def log_probs(
-        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[int, np.ndarray]]:
-        """See `Engine`."""
-        for number, log_probs, _, n in self._pairs(self._log_probs, sources, targets):
-            yield number, log_probs[:n]
-
-    def scores(
-        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[int, float]]:
-        """See `Engine`."""
-        penalties: dict[int, float] = {}
-        if beta := self.config.coverage_penalty:
-            pairs = self._pairs(self._coverage_penalties, sources, targets)
-            penalties = {number: beta * float(penalty) for number, penalty, *_ in pairs}
-        for number, score in super().scores(sources, targets):
-            yield number, score + penalties.get(number, 0.0)
-
-    def next_symbols(self, source: np.ndarray, prefix: np.ndarray, count: int) -> list[int]:
-        """See `Engine`."""
-        pair = padded([source]), padded([np.append(prefix, np.int32(EOS_ID))])
-        self._ensemble.check_ids(*pair)
-        logits = self._next_logits(*pair).numpy()[0]
-        _check_finite(logits)
-        logits[[PADDING_ID, EOS_ID]] = -np.inf
-        return np.argsort(-logits, kind="stable")[: min(count, len(logits) - 2)].tolist()
-
-    def cross_attention(
-        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[int, np.ndarray]]:
-        """See `Engine`."""
-        for number, weights, m, n in self._pairs(self._cross_attention, sources, targets):
-            yield number, weights[:n, :m]
-
-    def check_attention(self) -> None:
-        """Raises `UserError` for an ensemble: each of its models has its own attention."""
-        if (count := len(self.models)) > 1:
-            raise UserError(
-                f"Attention needs one model, got an ensemble of {count}. Give one checkpoint.",
-                code="not_supported",
-            )
-
-    def attention(
-        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-        """See `Engine`."""
-        self.check_attention()
-        for number, weights, m, n in self._pairs(self._attention, sources, targets):
-            sizes = {"encoder": (m, m), "decoder": (n, n), "cross": (n, m)}
-            yield number, {name: weights[name][:, :, :q, :k] for name, (q, k) in sizes.items()}
-
-    def _pairs(
-        self, graph: Callable, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[int, Any, int, int]]:
-        """Yields number, row of the arrays that a graph computes, and lengths of each pair."""
-
-        def compute(batch: list[int]) -> Any:
-            pairs = [padded([side[number] for number in batch]) for side in (sources, targets)]
-            self._ensemble.check_ids(*pairs)
-            arrays = tf.nest.map_structure(lambda x: x.numpy(), graph(*pairs))
-            _check_finite(*tf.nest.flatten(arrays))
-            return arrays
-
-        lengths = list(zip(map(len, sources), map(len, targets), strict=True))
-        at_once = self.batches_at_once
-        batches = shared_batches(dict(enumerate(map(max, lengths))), self.config, at_once)
-        for batch, arrays in parallel_batches(compute, batches, at_once):
-            for row, number in enumerate(batch):
-                of_pair = tf.nest.map_structure(lambda x, row=row: x[row], arrays)
-                yield number, of_pair, *lengths[number]
-
-
-def _check_finite(*arrays: np.ndarray) -> None:
-    if not all(np.isfinite(array).all() for array in arrays):
-        raise UserError(
-            "The model computes NaN or infinite values: its weights are damaged, or its "
-            "training diverged. Use another checkpoint.",
-            code="not_finite",
-        )
-
-
-def _batches_at_once(config: DecodeConfig) -> int:
-    on_gpu = not config.batches_at_once and tf.config.get_visible_devices("GPU")
-    return 1 if on_gpu else batches_at_once(config)
-
-
-def share_cores(config: DecodeConfig) -> None:
-    """Lets each matrix product use only its batch's share of the cores.
-
-    This holds for the whole process: for a command, not for a user of the library. It has no effect
-    after TensorFlow has computed anything, as its threads exist then.
-    """
-    at_once = _batches_at_once(config)
-    if at_once > 1 and config.lines_at_once > 1:
-        with contextlib.suppress(RuntimeError):
-            cores = max(usable_cores() // at_once, 1)
-            tf.config.threading.set_intra_op_parallelism_threads(cores)
+    return layers - 2 if layers > 2 else layers - 1

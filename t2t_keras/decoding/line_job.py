@@ -1,6 +1,7 @@
 """A job that turns the lines of a file or a stream into lines of outputs, chunk by chunk."""
 
 import contextlib
+import dataclasses
 import hashlib
 import itertools
 import os
@@ -30,15 +31,16 @@ from t2t_keras.io.terminal import LineProgress, abandon, printable, product
 from t2t_keras.text.files import check_readable, count_lines, decoded, lines_of, read_lines
 
 # work(lines, number of the first one, progress) -> the lines of each output by name, and counts to
-# add up. `progress` takes the number of further lines that are done. Lines of an output are
-# strings, to which "\n" is added, or bytes, which are written as they are.
+# add up. `progress` takes the number of further lines that are done. An output's line is a string,
+# which gets a line feed, or bytes, which are written unchanged.
 Work = Callable[
     [Sequence[str], int, Callable[[int], object]],
-    tuple[Mapping[str, Iterable[str | bytes]], Counter],
+    tuple[Mapping[str, Iterable[str | bytes]], Counter[str]],
 ]
 
 
-class Shard(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Shard:
     """Part `number`, from 1, of `count` parts of contiguous lines."""
 
     number: int
@@ -47,8 +49,8 @@ class Shard(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> "Shard":
         """Returns the shard that "3/100" names; raises `UserError` for what names none."""
-        found = re.fullmatch(r"(\d+)/(\d+)", text, re.ASCII)
-        shard = cls(*map(int, found.groups())) if found else cls(0, 0)
+        numbers = re.fullmatch(r"(\d+)/(\d+)", text, re.ASCII)
+        shard = cls(int(numbers[1]), int(numbers[2])) if numbers else cls(0, 0)
         if not 1 <= shard.number <= shard.count:
             raise UserError(
                 f"--shard: expected NUMBER/COUNT with 1 <= NUMBER <= COUNT, such as 3/100, got "
@@ -57,11 +59,11 @@ class Shard(NamedTuple):
             )
         return shard
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.number}/{self.count}"
 
     def lines(self, total: int) -> range:
-        """Returns which of so many lines belong to it, from 0; parts differ by at most one line."""
+        """Returns its lines of `total`, from 0; shards differ by at most one line."""
         return range(total * (self.number - 1) // self.count, total * self.number // self.count)
 
     def path(self, whole: str | Path) -> str:
@@ -72,7 +74,7 @@ class Shard(NamedTuple):
 class JobSummary(NamedTuple):
     """The result of a job."""
 
-    counts: Counter  # sums over all lines, also of those done before an interruption
+    counts: Counter[str]  # sums over all lines, also of those done before an interruption
     lines: int
     new_lines: int  # done since this start
     seconds: float  # since this start
@@ -85,22 +87,22 @@ def run_line_job(
     work: Work,
     lines_at_once: int,
     shard: Shard | None = None,
-    statement: Mapping[str, Any] | None = None,
+    manifest: Mapping[str, Any] | None = None,
 ) -> JobSummary:
-    """Works through a source, or through what an interrupted job has left of it.
+    """Works through a source, or through the rest of it after an interrupted job.
 
     Outputs, from `resolve_outputs`, that are files grow under the names `<output>.partial`. A
     record beside the first one, `<output>.progress.json`, states how many lines are done, the
     checksum of the lines read, and the provenance: what the result depends on besides the source,
     as JSON can hold it. A source that is "-" (standard input), a device or a pipe is read once.
-    With a `shard` of a source that is a file, only its lines are, under their numbers in the file.
-    A `statement`, with the provenance and the seconds that it took unless it was interrupted, is
-    written beside the first output, for `stated_of`.
+    With a `shard` of a source that is a file, only its lines are read, and they keep their numbers.
+    A `manifest` is written beside the first output, for `read_manifest`; the provenance is added,
+    and the seconds that the job took unless it was interrupted.
 
     Raises:
       UserError: a file cannot be read or written, a line is not UTF-8, another process writes the
-        same outputs, a job with other settings was interrupted there, or a file that is called
-        as a partial one is of no job. What is done is kept.
+        same outputs, a job with other settings was interrupted there, or a file with the name of
+        a partial one is of no job. Finished lines are kept.
     """
     start = time.perf_counter()
     standard = str(source) == STANDARD_STREAM
@@ -125,29 +127,28 @@ def run_line_job(
             while chunk := list(itertools.islice(lines, lines_at_once)):
                 number = first + job.lines_done
                 numbered = enumerate(chunk, number + 1)
-                texts = [decoded(line, source, each) for each, line in numbered]
-                made, counts = work(texts, number, progress.update)
-                job.append(chunk, made, counts)
+                texts = [decoded(line, source, at) for at, line in numbered]
+                job.append(chunk, *work(texts, number, progress.update))
                 # Blank lines do not report progress, and sentences of split lines report too much.
                 progress.update(job.lines_done - progress.n)
         seconds = time.perf_counter() - start
-        if statement is not None:
-            job.state({**statement, "seconds": None if before else round(seconds, 3)})
+        if manifest is not None:
+            job.write_manifest({**manifest, "seconds": None if before else round(seconds, 3)})
         job.complete()
     return JobSummary(job.counts, job.lines_done, job.lines_done - before, seconds)
 
 
-def stated_of(output: Path) -> dict[str, Any]:
-    """Returns what a job stated of its first output; {} = nothing, or the file is another by now.
+def read_manifest(output: Path) -> dict[str, Any]:
+    """Returns the manifest of a job's first output; {} if missing or of another file.
 
     Raises:
-      UserError: the statement cannot be read.
+      UserError: the manifest cannot be read.
     """
-    path = _statement(output)
+    path = _manifest(output)
     if not (output.is_file() and path.exists()):
         return {}
-    stated = read_json(path, "Remove it.")
-    return stated if stated.get("output") == sha256_of(output) else {}
+    manifest = read_json(path, "Remove it.")
+    return manifest if manifest.get("output") == sha256_of(output) else {}
 
 
 def resolve_outputs(
@@ -155,14 +156,14 @@ def resolve_outputs(
 ) -> dict[str, Path]:
     """Checks the files of a job; returns those to write: a link stays, its target is written.
 
-    Of the folders that it reads, their own files stay. The first output has the record beside it.
+    No output may replace a file of a folder that is read. The record stands beside the first one.
 
     Raises:
       UserError: an input cannot be read, an output must not be written (see `check_outputs`), or
         one of several outputs is a stream.
     """
-    reads = list(map(Path, reads))
-    for path in reads:
+    inputs = [Path(path) for path in reads]
+    for path in inputs:
         if str(path) != STANDARD_STREAM and not path.is_dir():
             check_readable(path)
     files, written = {name: Path(path) for name, path in outputs.items()}, []
@@ -175,7 +176,7 @@ def resolve_outputs(
                 f"Only a job with one output can write to a stream, got {path}.", code="not_a_file"
             )
     if written:
-        check_outputs(reads, [*written, _record(written[0])])
+        check_outputs(inputs, [*written, _record(written[0])])
     return files
 
 
@@ -187,7 +188,7 @@ def _record(path: Path) -> Path:
     return path.with_name(f"{path.name}.progress.json")
 
 
-def _statement(path: Path) -> Path:
+def _manifest(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
@@ -195,14 +196,14 @@ class _Outputs:
     """One stream; or files, locked and under other names until they are complete."""
 
     def __init__(self, paths: Mapping[str, Path], provenance: Mapping[str, Any]):
-        self._paths, self._files = dict(paths), {}
+        self._paths, self._files = dict(paths), dict[str, BinaryIO]()
         self._main = next(iter(paths.values()))
         self._is_stream = is_stream(self._main)
         # Relative names: a folder may be moved between two starts.
         names = {name: os.path.relpath(path, self._main.parent) for name, path in paths.items()}
         self._settings = as_json({"files": names, "provenance": provenance})
         self._source_hash, self._hash_before = hashlib.sha256(), ""
-        self.lines_done, self.counts = 0, Counter()
+        self.lines_done, self.counts = 0, Counter[str]()
 
     def open(self) -> None:
         """Opens the outputs; files are as they were when the record was written."""
@@ -215,14 +216,14 @@ class _Outputs:
         if str(self._main) == STANDARD_STREAM:
             return product().buffer
         try:
-            # Not a new file, should it be gone by now.
+            # Unlike `open`, this makes no new file if it is gone by now.
             return os.fdopen(os.open(self._main, os.O_WRONLY), "wb")
         except OSError as error:
             raise self._write_error(error) from error
 
     def _restore(self) -> None:
-        """Returns to the state of the record; where a file was lost, begins anew."""
-        path, sizes = _record(self._main), {}
+        """Returns to the state of the record; begins anew if a file was lost."""
+        path, sizes = _record(self._main), dict[str, int]()
         filled = [self._paths[name] for name, file in self._files.items() if _size(file)]
         if filled and not path.exists():
             raise UserError(
@@ -248,11 +249,11 @@ class _Outputs:
                 lost = f"{_partial(self._main)}, or what belongs to it, has lost lines"
                 print(printable(f"{lost}: all are done again."), file=sys.stderr, flush=True)
         for name, file in self._files.items():
-            # What was written after the record is written again.
+            # Lines written after the record are written again.
             file.truncate(sizes.get(name, 0))
             file.seek(0, os.SEEK_END)
         if not sizes:
-            # Before the first line: a file without it is not of a job.
+            # Before the first line: a file without a record is of no job.
             self._write_record()
 
     def check_source(self, lines: Iterable[bytes]) -> None:
@@ -267,7 +268,10 @@ class _Outputs:
             )
 
     def append(
-        self, source: Sequence[bytes], lines: Mapping[str, Iterable[str | bytes]], counts: Counter
+        self,
+        source: Sequence[bytes],
+        lines: Mapping[str, Iterable[str | bytes]],
+        counts: Counter[str],
     ) -> None:
         """Adds the output of the next lines of the source; files are synced and recorded."""
         try:
@@ -317,16 +321,16 @@ class _Outputs:
             code="not_written",
         )
 
-    def state(self, statement: Mapping[str, Any]) -> None:
-        """Writes what the first output was made from; before the file has its name.
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Writes the manifest of the first output, before the file gets its name.
 
-        So an interruption, or a full disk, leaves neither a file whose origin is unknown nor work
-        to be done again: until the names are given, the statement is of no file that is there.
+        So an interruption, or a full disk, leaves neither a file of unknown origin nor work to be
+        done again: until the files have their names, the manifest is of no file that is there.
         """
         if not self._is_stream:
-            stated = {**self._settings["provenance"], **statement}
-            stated["output"] = sha256_of(_partial(self._main))
-            write_json(_statement(self._main), stated)
+            content = {**self._settings["provenance"], **manifest}
+            content["output"] = sha256_of(_partial(self._main))
+            write_json(_manifest(self._main), content)
 
     def complete(self) -> None:
         """Gives the files their names while they are locked."""
@@ -343,7 +347,7 @@ class _Outputs:
                 if self._paths[name] == self._main:
                     _record(self._main).unlink(missing_ok=True)
             if str(self._main) != STANDARD_STREAM:
-                # What could not be written was reported.
+                # The error of an earlier write was reported.
                 with contextlib.suppress(OSError):
                     file.close()
 
@@ -355,8 +359,8 @@ def _read_record(path: Path, advice: str) -> dict[str, Any]:
     valid = all(isinstance(record[name], dict) for name in objects)
     if valid and record["bytes"].keys() == record["files"].keys():
         sizes = record["lines"], *record["bytes"].values()
-        valid = all(type(each) is int for each in (*sizes, *record["counts"].values()))
-        if valid and all(0 <= each <= sys.maxsize for each in sizes):
+        valid = all(type(number) is int for number in (*sizes, *record["counts"].values()))
+        if valid and all(0 <= size <= sys.maxsize for size in sizes):
             return record
     raise UserError(f"{path} is damaged. {advice}", code="damaged_file")
 
@@ -370,7 +374,7 @@ def _size(file: BinaryIO) -> int:
 
 
 def _open_locked(output: Path) -> BinaryIO:
-    """Opens an output's partial file, which no other process can open so until it is closed."""
+    """Opens an output's partial file; until it is closed, no other process can."""
     path = _partial(output)
     make_parent(path)
     try:

@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from t2t_keras.decoding.engine import Engine
 
 
-# No two parts of the first 2^24 lines, up to 128 of a line, share a number.
+# Parts of the first 2^24 lines have different numbers, up to 128 parts of a line.
 _PARTS, _NUMBERS = 1 << 24, 0x7FFFFFFF
 
 
 class Prepared:
     """A line that one stage has prepared; this base class leaves everything as it is.
 
-    Sources and outputs are as the model has them, once all later stages are undone; each is of a
-    whole line or of a sentence.
+    Sources and outputs come in the form that this stage gives the model: all later stages are
+    undone. Each is of a whole line or of a sentence.
 
     Attributes:
       text: of the line, for the next stage or the model.
@@ -69,7 +69,7 @@ class Prepared:
 class LineStage:
     """A stage; this base class leaves everything as it is.
 
-    Threads share it: what it knows of a line is kept in its `Prepared`.
+    Threads share it: its knowledge of a line is kept in a `Prepared`.
 
     Attributes:
       name: the key of its notes, which no other stage of a translator has.
@@ -78,11 +78,11 @@ class LineStage:
     name = ""
 
     def prepare(self, line: str) -> Prepared:
-        """Returns a line, in NFC, as the next stage or the model is to see it."""
+        """Returns a line, in NFC, in the form for the next stage or the model."""
         return Prepared(line)
 
     def mend(self, parts: "Sequence[Part]", translator: "Searcher") -> None:
-        """Mends hypotheses in place where something is wrong, and sets the parts' notes."""
+        """Mends faulty hypotheses in place, and sets the parts' notes."""
 
     def note(self, notes: Sequence[Any]) -> Any:
         """Returns the note of a line from those of its parts, at least one."""
@@ -93,36 +93,20 @@ class LineStage:
         return {}
 
     def counts(self, notes: Iterable[Any]) -> Counter:
-        """Returns what is counted of the notes of lines, by names of its own."""
+        """Returns counts over the notes of lines, under names of the stage's own."""
         return Counter()
 
     def report(self, counts: Mapping[str, int]) -> Iterable[str]:
-        """Yields what the sums of `counts` say; other counts may be among them."""
+        """Yields lines of text on the sums of `counts`; those of other stages may be among them."""
         return ()
 
     def remarks(self, note: Any) -> Iterable[str]:
-        """Yields what the note of one line says to whoever waits for it."""
+        """Yields lines of text on the note of one line, for an interactive user."""
         return ()
 
 
-class Searcher(Protocol):
-    """What a stage may use of a `Translator` to mend hypotheses."""
-
-    config: DecodeConfig
-    engine: "Engine"
-    tokenizer: Tokenizer
-    problem: Problem
-    stages: tuple["LineStage", ...]
-
-    def search_parts(self, parts: "Sequence[Part]", stages: int) -> None:
-        """Finds hypotheses of parts, mended by the first so many stages."""
-
-    def align_parts(self, parts: "Sequence[Part]", outputs: Sequence[str]) -> list[Alignment]:
-        """Returns pairs of words for an output of each part."""
-
-
 def line_stages(config: DecodeConfig, problem: Problem) -> list[LineStage]:
-    """Returns the registered stages that have something to do for settings and a problem."""
+    """Returns the registered stages that apply to settings and a problem."""
     # This library's come first, whatever was imported before.
     makers = sorted(
         LINE_STAGES.values(), key=lambda make: not make.__module__.startswith("t2t_keras.")
@@ -152,30 +136,28 @@ def merged_notes(stages: Iterable[LineStage], notes: Sequence[Mapping[str, Any]]
     """Returns the notes of several texts, each by the stages' names, as those of one."""
     merged = {}
     for stage in stages:
-        if of_stage := [each[stage.name] for each in notes if stage.name in each]:
+        if of_stage := [by_name[stage.name] for by_name in notes if stage.name in by_name]:
             merged[stage.name] = stage.note(of_stage)
     return merged
 
 
+@dataclasses.dataclass(eq=False)
 class Line:
     """A line on its way through a translator.
 
-    Args:
-      source: what users gave, in NFC.
-      steps: what each stage has prepared of it, in their order.
-
     Attributes:
       source: what users gave, in NFC.
-      steps: what each stage has prepared of it.
+      steps: what each stage has prepared of it, in their order.
       parts: the line, or its sentences; a blank line has none.
-      cut: number of tokens that were left out, as it was too long.
-      prefix_cut: likewise of the prefix.
+      cut: number of its tokens beyond the longest allowed, which are left out.
+      prefix_cut: the same of its prefix.
     """
 
-    def __init__(self, source: str, steps: Sequence[Prepared] = ()):
-        self.source, self.steps = source, tuple(steps)
-        self.parts: list[Part] = []
-        self.cut = self.prefix_cut = 0
+    source: str
+    steps: Sequence[Prepared] = ()
+    parts: "list[Part]" = dataclasses.field(default_factory=list)
+    cut: int = 0
+    prefix_cut: int = 0
 
     @property
     def text(self) -> str:
@@ -207,22 +189,6 @@ class Line:
             source, output = step.original(source), step.restore(output)
         return pairs
 
-    def costs(self, source: str, outputs: Sequence[str]) -> list[tuple[float, ...]]:
-        """Returns the costs of each output by all stages, the first stage's first."""
-        rows: list[Sequence[float]] = []
-        for step in reversed(self.steps):
-            rows.append(step.costs(source, outputs))
-            source, outputs = step.original(source), list(map(step.restore, outputs))
-        return list(zip(*reversed(rows), strict=True)) if rows else [()] * len(outputs)
-
-
-def prepare(line: str, stages: Iterable[LineStage]) -> Line:
-    """Returns a line, in NFC, as all stages prepare it."""
-    steps: list[Prepared] = []
-    for stage in stages:
-        steps.append(stage.prepare(steps[-1].text if steps else line))
-    return Line(line, steps)
-
 
 @dataclasses.dataclass
 class Part:
@@ -231,14 +197,15 @@ class Part:
     Attributes:
       line: the line that it belongs to.
       source: its text as all stages have prepared it.
-      ids: int32 [length], for the model: with words in front and the end of sentence, cut.
+      ids: int32 [length], for the model: the words in front, the source and the end of sentence,
+        cut to the longest allowed.
       first_word: number of its first word among those of `line.text`.
       words_in_front: number of words before the source, such as the language to write.
       own_front: how many of them are the line's own.
       prefix: int32 [prefix], how its outputs begin, without an end.
-      number: tells it apart in sampling.
-      hypotheses: what was found, best first.
-      rank: of the first of them before the stages ranked them; 0 = it was the best.
+      number: in sampling, the draws depend on it.
+      hypotheses: the results of the search, best first.
+      rank: of the first hypothesis in the search; 0 = it was the best.
       notes: of the stages, by their names.
     """
 
@@ -254,16 +221,18 @@ class Part:
     rank: int = 0
     notes: dict[str, Any] = dataclasses.field(default_factory=dict)
 
-    def costs(self) -> list[tuple[float, ...]]:
-        """Returns the costs of each hypothesis by all stages, the first stage's first."""
-        return self.line.costs(self.source, [each.text for each in self.hypotheses])
-
-    def cost(self) -> tuple[float, ...]:
-        """Returns the costs of the first hypothesis."""
-        return self.line.costs(self.source, [self.hypotheses[0].text])[0]
+    def costs(self, num_hypotheses: int | None = None) -> list[tuple[float, ...]]:
+        """Returns the costs of the first hypotheses, or of all, by each stage in turn."""
+        source = self.source
+        outputs = [hypothesis.text for hypothesis in self.hypotheses[:num_hypotheses]]
+        by_stage: list[Sequence[float]] = []
+        for step in reversed(self.line.steps):
+            by_stage.append(step.costs(source, outputs))
+            source, outputs = step.original(source), list(map(step.restore, outputs))
+        return list(zip(*reversed(by_stage), strict=True)) if by_stage else [()] * len(outputs)
 
     def rerank(self, only_first: bool = False) -> None:
-        """Puts the cheapest hypotheses first; of equals, the earlier; or the cheapest alone."""
+        """Puts the cheapest hypotheses first, or only the cheapest; of equals, the earlier."""
         costs = self.costs()
         order = sorted(range(len(costs)), key=costs.__getitem__)
         if only_first:
@@ -285,65 +254,71 @@ class Part:
         return [(word - front, other) for word, other in pairs if word >= front]
 
 
-def read_lines(
+def prepare_line(line: str, stages: Iterable[LineStage]) -> Line:
+    """Returns a line, in NFC, as all stages prepare it."""
+    steps: list[Prepared] = []
+    for stage in stages:
+        steps.append(stage.prepare(steps[-1].text if steps else line))
+    return Line(line, steps)
+
+
+def encode_lines(
     lines: Sequence[Line],
-    tokenizer: Tokenizer,
-    config: DecodeConfig,
-    problem: Problem,
+    translator: "Searcher",
     prefixes: Sequence[str] = (),
     first_number: int = 0,
 ) -> None:
-    """Gives lines their parts, encoded, of at most `max_input_length` tokens with the end.
+    """Gives prepared lines their parts, encoded, of at most `max_input_length` tokens each.
 
     With `split_long`, a longer line is split into its sentences, as those of its language end;
-    what is still too long is cut. Each of them gets the words in front that the line has.
+    what is still too long is cut. Each sentence gets the words in front of the line.
 
     Args:
-      lines: as the stages have prepared them.
-      tokenizer: of both sides.
-      config: settings.
-      problem: preprocesses the lines.
-      prefixes: how the outputs begin, as users write them.
+      lines: prepared by the translator's stages.
+      translator: has tokenizer, settings and problem.
+      prefixes: how the output of each line begins, in the form of users; () = no prefixes.
       first_number: number of the first line.
     """
-    seen = [problem.preprocess(line.text) for line in lines]
+    tokenizer, config, problem = translator.tokenizer, translator.config, translator.problem
+    longest, language = config.max_input_length, problem.languages()[0]
+    texts = [problem.preprocess(line.text) for line in lines]
     filled = [number for number, line in enumerate(lines) if not is_blank(line.text)]
-    encoded = encode_text([seen[number] for number in filled], tokenizer.source)
-    pairs = zip(lines, prefixes, strict=True) if prefixes else ()
-    begins = encode_text([line.hide(prefix) for line, prefix in pairs], tokenizer)
-    most, language = config.max_input_length, problem.languages()[0]
+    encoded = encode_text([texts[number] for number in filled], tokenizer.source)
     for number, ids in zip(filled, encoded, strict=True):
-        front = problem.words_in_front(seen[number])
-        rest, count = seen[number].removeprefix(front), count_words(front) if front else 0
-        texts, ids_of_parts, first_words = [rest], [ids], [0]
-        if config.split_long and len(ids) > most:
-            texts = sentences(rest, language)
-            ids_of_parts = tokenizer.source.encode([front + text for text in texts])
-            first_words = _first_words(rest, texts)
-        line = lines[number]
+        line, text = lines[number], texts[number]
+        front = problem.words_in_front(text)
+        rest, words_in_front = text.removeprefix(front), count_words(front) if front else 0
+        sources, ids_of_parts, first_words = [rest], [ids], [0]
+        if config.split_long and len(ids) > longest:
+            sources = sentences(rest, language)
+            ids_of_parts = tokenizer.source.encode([front + source for source in sources])
+            first_words = _first_words(rest, sources)
         # The line may begin with the words in front, or the problem has added them.
-        own_front = count if line.text.startswith(front) else 0
+        own_front = words_in_front if line.text.startswith(front) else 0
         line.parts = [
             Part(
                 line,
-                text,
-                np.append(ids[:-1][: most - 1], np.int32(EOS_ID)),
+                source,
+                np.append(ids[:-1][: longest - 1], np.int32(EOS_ID)),
                 own_front + first_word,
-                count,
+                words_in_front,
                 own_front,
                 number=(first_number + number + part * _PARTS) & _NUMBERS,
             )
-            for part, (text, ids, first_word) in enumerate(
-                zip(texts, ids_of_parts, first_words, strict=True)
+            for part, (source, ids, first_word) in enumerate(
+                zip(sources, ids_of_parts, first_words, strict=True)
             )
         ]
-        line.cut = sum(max(len(ids) - most, 0) for ids in ids_of_parts)
-        if prefixes:
-            # A line's prefix belongs to its first part. There must be room for the end.
-            first = line.parts[0]
-            first.prefix = begins[number][:-1]
-            longest = config.longest_output(len(first.ids)) - 1
-            line.prefix_cut = max(len(first.prefix) - longest, 0)
+        line.cut = sum(max(len(ids) - longest, 0) for ids in ids_of_parts)
+    if prefixes:
+        hidden = [line.hide(prefix) for line, prefix in zip(lines, prefixes, strict=True)]
+        for line, ids in zip(lines, encode_text(hidden, tokenizer), strict=True):
+            if line.parts:  # A line's prefix belongs to its first part.
+                first = line.parts[0]
+                first.prefix = ids[:-1]
+                # The output needs room for its end.
+                most = config.longest_output(len(first.ids)) - 1
+                line.prefix_cut = max(len(first.prefix) - most, 0)
 
 
 def _first_words(line: str, parts: Sequence[str]) -> list[int]:
@@ -425,16 +400,32 @@ def check_one_each(lines: Sequence[str], others: Sequence, what: str) -> None:
         )
 
 
+class Searcher(Protocol):
+    """What a stage may use of a `Translator` to mend hypotheses."""
+
+    config: DecodeConfig
+    engine: "Engine"
+    tokenizer: Tokenizer
+    problem: Problem
+    stages: tuple[LineStage, ...]
+
+    def search_parts(self, parts: Sequence[Part], num_stages: int) -> None:
+        """Finds hypotheses of parts, mended by the first `num_stages` stages."""
+
+    def align_parts(self, parts: Sequence[Part], outputs: Sequence[str]) -> list[Alignment]:
+        """Returns pairs of words for an output of each part."""
+
+
 class Draft:
-    """A part with its hypotheses, as a stage sees them.
+    """A part with its hypotheses, in the form that a stage gives its text.
 
     Args:
-      part: the same as the model sees it.
+      part: in the form of the model.
       stage: number of the stage.
       name: of the stage.
 
     Attributes:
-      part: the same as the model sees it.
+      part: in the form of the model.
       prepared: what the stage has prepared of the line.
       source: the text.
     """
@@ -445,22 +436,23 @@ class Draft:
         self.source = part.line.original(part.source, stage)
 
     def hide(self, output: str) -> str:
-        """Returns an output as the model has it."""
+        """Returns an output in the form of the model."""
         return self.part.line.hide(output, self._stage)
 
     @property
     def output(self) -> str:
-        """What was found, the best of it."""
+        """The best hypothesis."""
         return self.part.line.restore(self.part.hypotheses[0].text, self._stage)
 
     @property
     def outputs(self) -> list[str]:
-        """What was found, best first."""
-        return [self.part.line.restore(each.text, self._stage) for each in self.part.hypotheses]
+        """All hypotheses, best first."""
+        restore = self.part.line.restore
+        return [restore(hypothesis.text, self._stage) for hypothesis in self.part.hypotheses]
 
     @property
     def score(self) -> float:
-        """That of the first output."""
+        """The score of the best hypothesis."""
         return self.part.hypotheses[0].score
 
     def replace(self, rank: int, output: str) -> None:
@@ -469,18 +461,17 @@ class Draft:
         self.part.hypotheses[rank] = dataclasses.replace(before, text=self.hide(output))
 
     def take(self, other: "Draft") -> None:
-        """Takes the hypotheses of another draft of this part, and all that is known of them."""
-        part = other.part
-        self.part.hypotheses, self.part.rank = part.hypotheses, part.rank
-        self.part.notes = dict(part.notes)
+        """Takes the hypotheses of another draft of this part, with their rank and notes."""
+        self.part.hypotheses, self.part.rank = other.part.hypotheses, other.part.rank
+        self.part.notes = dict(other.part.notes)
 
     def note(self, note: Any) -> None:
-        """Sets what the stage says of the first output."""
+        """Sets the stage's note on the first output."""
         self.part.notes[self._name] = note
 
     def costs(self) -> tuple[float, ...]:
-        """Returns those of the first output by the stages before."""
-        return self.part.cost()[: self._stage]
+        """Returns the costs of the first output by the stages before."""
+        return self.part.costs(1)[0][: self._stage]
 
     def continued(self, beginning: np.ndarray) -> "Draft":
         """Returns a draft of the same part without hypotheses, whose outputs begin with ids."""
@@ -492,57 +483,58 @@ class StageContext:
     """What one stage may use to mend drafts, many at a time: alignment, search and scores.
 
     Args:
-      translator: has it.
+      translator: searches, scores and aligns.
       stage: one of the translator's.
     """
 
     def __init__(self, translator: Searcher, stage: LineStage):
         self._translator, self._name = translator, stage.name
-        self._stage = [each.name for each in translator.stages].index(stage.name)
+        self._stage = [other.name for other in translator.stages].index(stage.name)
 
     def drafts(self, parts: Iterable[Part]) -> list[Draft]:
-        """Returns parts as the stage sees them."""
+        """Returns parts in the stage's form."""
         return [Draft(part, self._stage, self._name) for part in parts]
 
     def prefix(self, draft: Draft) -> str:
         """Returns how each output of a draft must begin."""
-        [text] = self._translator.tokenizer.decode([draft.part.prefix])
+        [text] = self._translator.tokenizer.decode([draft.part.prefix.tolist()])
         return draft.part.line.restore(text, self._stage)
 
     def align(self, drafts: Sequence[Draft], outputs: Sequence[str]) -> list[Alignment]:
         """Returns pairs of words (source, output) for an output of each draft."""
         parts, texts = [draft.part for draft in drafts], _hidden(drafts, outputs)
-        found = self._translator.align_parts(parts, texts)
+        alignments = self._translator.align_parts(parts, texts)
         return [
             part.line.align(part.source, text, part.words_of_source(pairs), self._stage)
-            for part, text, pairs in zip(parts, texts, found, strict=True)
+            for part, text, pairs in zip(parts, texts, alignments, strict=True)
         ]
 
     def search(self, drafts: Sequence[Draft], beginnings: Sequence[str]) -> list[Draft]:
-        """Returns new drafts whose outputs begin so, mended by the stages before."""
-        begun = [
+        """Returns new drafts with these beginnings of outputs, mended by the stages before."""
+        continued = [
             draft.continued(ids[:-1])
             for draft, ids in zip(drafts, self._encoded(drafts, beginnings), strict=True)
         ]
-        self._translator.search_parts([draft.part for draft in begun], self._stage)
-        return begun
+        self._translator.search_parts([draft.part for draft in continued], self._stage)
+        return continued
 
     def score(self, drafts: Sequence[Draft], outputs: Sequence[str]) -> list[Draft | None]:
-        """Returns new drafts with an output each, scored as by a search; None = it is too long."""
+        """Returns new drafts with one output each, scored as by a search; None = too long."""
         targets = self._encoded(drafts, outputs)
         longest = self._translator.config.longest_output
-        fit = [
+        fitting = [
             number
             for number, draft in enumerate(drafts)
             if len(targets[number]) <= longest(len(draft.part.ids))
         ]
-        pairs = [drafts[number].part.ids for number in fit], [targets[number] for number in fit]
+        sources = [drafts[number].part.ids for number in fitting]
+        scores = self._translator.engine.scores(sources, [targets[number] for number in fitting])
         scored: list[Draft | None] = [None] * len(drafts)
-        for row, score in self._translator.engine.scores(*pairs) if fit else ():
-            draft, output = drafts[fit[row]], outputs[fit[row]]
+        for row, score in scores if fitting else ():
+            draft, output = drafts[fitting[row]], outputs[fitting[row]]
             other = draft.continued(draft.part.prefix)
             other.part.hypotheses.append(Hypothesis(draft.hide(output), score))
-            scored[fit[row]] = other
+            scored[fitting[row]] = other
         return scored
 
     def _encoded(self, drafts: Sequence[Draft], outputs: Sequence[str]) -> list[np.ndarray]:

@@ -1,7 +1,6 @@
 """`Translator`: lines of text in, translations out."""
 
 import copy
-import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,12 +20,12 @@ from t2t_keras.decoding.lines import (
     check_one_each,
     check_several,
     check_stages,
+    encode_lines,
     encode_pairs,
     encode_text,
     line_stages,
     merged_notes,
-    prepare,
-    read_lines,
+    prepare_line,
 )
 from t2t_keras.decoding.stored_model import StoredModel
 from t2t_keras.decoding.translation import (
@@ -54,21 +53,21 @@ class Translator:
     The models' weights are read at every call, so one translator can follow a training.
 
     Args:
-      models: a `Transformer`, or an object with all that it has for encoding, decoding step by
-        step and scoring; several in a list translate together, by the mean of their
-        probabilities. Or an `Engine`, which has its own and the settings.
+      models: a `Transformer`, or an object with its methods for encoding, decoding step by step
+        and scoring; several in a list translate together, by the mean of their probabilities. Or
+        an `Engine` with models and settings of its own.
       tokenizer: the vocabulary that they were trained with.
       config: how to translate.
       forbidden: words or phrases that no translation may contain, see `forbidden_sequences`.
-      problem: what they were trained for; it preprocesses lines and postprocesses outputs. Default:
-        lines and outputs stay as they are.
-      stages: what happens to a line before and after the model; default: what is registered for
-        these settings and this problem.
+      problem: the task that they were trained for; it preprocesses lines and postprocesses
+        outputs. Default: both stay unchanged.
+      stages: change a line before and after the model; default: those registered for these
+        settings and this problem.
 
     Attributes:
-      engine: what searches, and knows nothing of text.
-      record: the run that the models are of, None = of none; checkpoint: the `identity` of the
-        checkpoint that the first has its weights from, None = unknown.
+      engine: searches and scores ids, without any text.
+      record: the run that trained the models; None = unknown.
+      checkpoint: the `identity` of the checkpoint of the first model; None = unknown.
 
     Tokenizer, config, forbidden, problem and stages are attributes as well.
 
@@ -93,12 +92,12 @@ class Translator:
         self.config = config or DecodeConfig()
         self.forbidden = tuple(forbidden)
         self.problem = problem or Problem()
-        chosen = line_stages(self.config, self.problem) if stages is None else stages
-        self.stages = check_stages(chosen)
+        registered = line_stages(self.config, self.problem) if stages is None else stages
+        self.stages = check_stages(registered)
         self.record: RunConfig | None = None
         self.checkpoint: dict[str, Any] | None = None
         if not isinstance(models, Engine):
-            # Not before: another engine needs neither Keras nor TensorFlow.
+            # Imported here: other engines need neither Keras nor TensorFlow.
             from t2t_keras.decoding.keras_engine import KerasEngine
 
             models = KerasEngine(models, tokenizer, self.config, forbidden)
@@ -112,12 +111,12 @@ class Translator:
     @property
     def search(self) -> "Search":
         """The `Search` of outputs for ids, of Keras's engine; with another, a `UserError`."""
-        found = getattr(self.engine, "search", None)
-        if found is None:
+        search = getattr(self.engine, "search", None)
+        if search is None:
             raise UserError(
                 f"The engine {self.engine.name} has no search: choose keras.", code="not_supported"
             )
-        return found
+        return search
 
     @classmethod
     def from_run(
@@ -162,7 +161,7 @@ class Translator:
         ensemble: Sequence[str | Path] = (),
         forbidden: Sequence[str] = (),
     ) -> "Translator":
-        """Returns what `from_run` returns, of a model that was found before."""
+        """Returns a translator of a stored model, see `from_run`."""
         record, engine = stored.record, stored.load(config, ensemble, forbidden)
         translator = cls(engine, record.vocabulary, config, forbidden, record.problem)
         translator.record, translator.checkpoint = record, stored.checkpoint
@@ -211,118 +210,98 @@ class Translator:
         """
         check_several(lines)
         lines = iter(lines)
-        prefixes = iter(prefixes) if prefixes is not None else itertools.repeat("")
+        prefixes = None if prefixes is None else iter(prefixes)
         while chunk := list(itertools.islice(lines, self.config.lines_at_once)):
-            begins = list(itertools.islice(prefixes, len(chunk)))
-            if len(begins) < len(chunk):
+            some_prefixes = [] if prefixes is None else list(itertools.islice(prefixes, len(chunk)))
+            if prefixes is not None and len(some_prefixes) < len(chunk):
                 raise UserError(
                     f"Expected a prefix, which may be blank, for each of at least "
-                    f"{first_number + len(chunk)} lines, got {first_number + len(begins)}.",
+                    f"{first_number + len(chunk)} lines, got {first_number + len(some_prefixes)}.",
                     code="unequal_counts",
                 )
-            read = self.read(chunk, begins, first_number)
-            self.search_lines(read, progress)
-            yield from self._finished(read)
+            prepared = self.prepare(chunk, some_prefixes, first_number)
+            self.search_parts([part for line in prepared for part in line.parts], None, progress)
+            alignments: Sequence[Alignment | None] = [None] * len(prepared)
+            if self.problem.postprocess_by_alignment:
+                outputs = [[part.hypotheses[0].text for part in line.parts] for line in prepared]
+                alignments = list(map(tuple, self._align(prepared, outputs)))
+            yield from map(self._to_translation, prepared, alignments)
             first_number += len(chunk)
 
-    def read(
+    def prepare(
         self, lines: Sequence[str], prefixes: Sequence[str] = (), first_number: int = 0
     ) -> list[Line]:
-        """Returns lines as the model reads them: in NFC, prepared, encoded, and cut or split."""
+        """Returns lines in the form of the model: in NFC, prepared, encoded, and cut or split."""
         check_lines(lines)
-        prepared = [prepare(normalized(line), self.stages) for line in lines]
-        self.encode(prepared, prefixes, first_number)
+        prepared = [prepare_line(normalized(line), self.stages) for line in lines]
+        encode_lines(prepared, self, prefixes, first_number)
         return prepared
-
-    def encode(
-        self, lines: Sequence[Line], prefixes: Sequence[str] = (), first_number: int = 0
-    ) -> None:
-        """`read` of lines that are prepared: gives them their parts."""
-        read_lines(lines, self.tokenizer, self.config, self.problem, prefixes, first_number)
-
-    def search_lines(
-        self, lines: Sequence[Line], progress: Callable[[int], object] = lambda count: None
-    ) -> None:
-        """Finds the hypotheses of the parts of lines, ranked and mended by the stages."""
-        parts = [part for line in lines for part in line.parts]
-        self.search_parts(parts, len(self.stages), progress)
 
     def search_parts(
         self,
         parts: Sequence[Part],
-        stages: int,
+        num_stages: int | None = None,
         progress: Callable[[int], object] = lambda count: None,
     ) -> None:
-        """`search_lines` of parts, mended only by the first stages."""
-        self._find(self.engine, parts, progress)
-        costly = [part for part in parts if any(part.cost())]
-        if costly and (everything := self.engine.with_all_hypotheses()) is not self.engine:
-            # Some engines prepare much for that.
-            self._find(everything, costly)
+        """Finds the hypotheses of parts, ranked by all stages and mended by the first or by all."""
+        self._search_in_batches(self.engine, parts, progress)
+        costly = [part for part in parts if any(part.costs(1)[0])]
+        if costly and (engine := self.engine.with_all_hypotheses()) is not self.engine:
+            # Only when needed: an engine may compile much for that.
+            self._search_in_batches(engine, costly)
         for part in costly:
             part.rerank(only_first=bool(self.config.samples))
             del part.hypotheses[self.config.num_hypotheses :]
-        for stage in self.stages[:stages]:
+        for stage in self.stages[:num_stages]:
             stage.mend(parts, self)
 
-    def _find(
+    def _search_in_batches(
         self,
         engine: Engine,
         parts: Sequence[Part],
         progress: Callable[[int], object] = lambda count: None,
     ) -> None:
-        """Finds hypotheses in batches of similar length."""
+        """Finds hypotheses of parts, in batches of similar length."""
 
         def search(batch: list[int]) -> list[list[Hypothesis]]:
             some = [parts[number] for number in batch]
             arguments = zip(*((part.ids, part.prefix, part.number) for part in some), strict=True)
-            return [self._decoded(outputs) for outputs in engine.outputs(*map(list, arguments))]
+            hypotheses = []
+            for outputs in engine.outputs(*map(list, arguments)):
+                texts = self.tokenizer.decode([output.ids for output in outputs])
+                scores = (float(output.score) for output in outputs)
+                hypotheses.append(list(map(Hypothesis, texts, scores)))
+            return hypotheses
 
         lengths = {number: len(part.ids) for number, part in enumerate(parts)}
         batches = shared_batches(lengths, self.config, engine.batches_at_once)
-        for batch, found in parallel_batches(search, batches, engine.batches_at_once):
-            for number, hypotheses in zip(batch, found, strict=True):
+        for batch, results in parallel_batches(search, batches, engine.batches_at_once):
+            for number, hypotheses in zip(batch, results, strict=True):
                 parts[number].hypotheses = hypotheses
             progress(len(batch))
 
-    def _decoded(self, outputs: Sequence) -> list[Hypothesis]:
-        texts = self.tokenizer.decode([output.ids for output in outputs])
-        return [
-            Hypothesis(text, float(output.score))
-            for text, output in zip(texts, outputs, strict=True)
-        ]
-
-    def _finished(self, lines: Sequence[Line]) -> Iterator[Translation]:
-        """Yields translations of lines that were searched."""
-        alignments: Sequence = [None] * len(lines)
-        if self.problem.postprocess_by_alignment:
-            texts = [[part.hypotheses[0].text for part in line.parts] for line in lines]
-            alignments = list(map(tuple, self._align(lines, texts)))
-        for line, alignment in zip(lines, alignments, strict=True):
-            translation = self._joined(line)
-            source = self.problem.preprocess(line.source)
-            text = self.problem.postprocess(source, translation.text, alignment)
-            yield dataclasses.replace(translation, postprocessed=text, alignment=alignment)
-
-    def _joined(self, line: Line) -> Translation:
-        """Returns a line's translation: the best of its parts joined, the second best, ..."""
-        if not line.parts:
-            return Translation(line.restore(""), 0.0)
+    def _to_translation(self, line: Line, alignment: Alignment | None) -> Translation:
+        """Joins the parts of a searched line: the best of each, the second best, and so on."""
         hypotheses = tuple(
             Hypothesis(
-                line.restore(" ".join(each.text for each in ranked)),
-                sum(each.score for each in ranked),
+                line.restore(" ".join(hypothesis.text for hypothesis in ranked)),
+                sum(hypothesis.score for hypothesis in ranked),
             )
             for ranked in zip(*(part.hypotheses for part in line.parts), strict=False)
         )
+        # A blank line has no parts.
+        best = hypotheses[0] if hypotheses else Hypothesis(line.restore(""), 0.0)
+        source = self.problem.preprocess(line.source)
         return Translation(
-            hypotheses[0].text,
-            hypotheses[0].score,
+            best.text,
+            best.score,
             hypotheses,
             parts=tuple(part.hypotheses[0].text for part in line.parts),
             cut=line.cut,
             prefix_cut=line.prefix_cut,
-            rank=max(part.rank for part in line.parts),
+            postprocessed=self.problem.postprocess(source, best.text, alignment),
+            alignment=alignment,
+            rank=max((part.rank for part in line.parts), default=0),
             notes=merged_notes(self.stages, [part.notes for part in line.parts]),
         )
 
@@ -340,8 +319,11 @@ class Translator:
           UserError: a line is not valid text, a side has more than `max_input_length` tokens, the
             numbers of sources and targets differ, or the model computes NaN.
         """
-        found = sorted(self.engine.log_probs(*self._read_pairs(sources, targets, names)))
-        return [PairScore(float(each.sum(dtype=np.float64)), each) for _, each in found]
+        log_probs = dict(self.engine.log_probs(*self._encode_pairs(sources, targets, names)))
+        return [
+            PairScore(float(log_probs[number].sum(dtype=np.float64)), log_probs[number])
+            for number in sorted(log_probs)
+        ]
 
     def fits(self, sources: Sequence[str], targets: Sequence[str]) -> list[bool]:
         """Returns for each pair whether its sides are short enough to be scored."""
@@ -355,16 +337,18 @@ class Translator:
         Raises:
           UserError: as `score`; or this is an ensemble, whose models have different attention.
         """
-        return self.attention_of_ids(*self._read_pairs(sources, targets))
+        return self.attention_of_ids(*self._encode_pairs(sources, targets))
 
     def attention_of_ids(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> list[AttentionWeights]:
         """`attention` of int32 arrays of any length, each with its end of sentence."""
-        found = dict(self.engine.attention(sources, targets))
-        read, written = self.tokenizer.source.pieces, self.tokenizer.pieces
+        weights = dict(self.engine.attention(sources, targets))
+        source_pieces, target_pieces = self.tokenizer.source.pieces, self.tokenizer.pieces
         return [
-            AttentionWeights(tuple(read(source)), tuple(written(target)), **found[number])
+            AttentionWeights(
+                tuple(source_pieces(source)), tuple(target_pieces(target)), **weights[number]
+            )
             for number, (source, target) in enumerate(zip(sources, targets, strict=True))
         ]
 
@@ -389,8 +373,8 @@ class Translator:
           UserError: the numbers of translations and lines differ, or the model computes NaN.
         """
         check_one_each(lines, translations, "translation")
-        read = self.read(lines)
-        for line, translation in zip(read, translations, strict=True):
+        prepared = self.prepare(lines)
+        for line, translation in zip(prepared, translations, strict=True):
             if len(line.parts) != len(translation.parts):
                 raise UserError(
                     f"Expected what this translator makes of {line.source[:50]!r}, "
@@ -398,20 +382,20 @@ class Translator:
                     f"with other settings or stages?",
                     code="other_translation",
                 )
-        return self._align(read, [each.parts for each in translations])
+        return self._align(prepared, [translation.parts for translation in translations])
 
     def _align(
         self, lines: Sequence[Line], outputs: Sequence[Sequence[str]]
     ) -> list[list[tuple[int, int]]]:
         """`align` of lines and the outputs for their parts."""
         parts = [part for line in lines for part in line.parts]
-        found = iter(self.align_parts(parts, [text for texts in outputs for text in texts]))
+        aligned = iter(self.align_parts(parts, [text for texts in outputs for text in texts]))
         alignments = []
         for line, of_line in zip(lines, outputs, strict=True):
             pairs: list[tuple[int, int]] = []
             words = 0
             for part, output in zip(line.parts, of_line, strict=True):
-                of_part = part.words_of_line(next(found))
+                of_part = part.words_of_line(next(aligned))
                 pairs += [(source, words + target) for source, target in of_part]
                 words += count_words(output)
             restored = line.align(line.text, " ".join(of_line), pairs)
@@ -431,7 +415,7 @@ class Translator:
                 alignments[number] = word_alignment(*pieces, weights, self.problem.align)
         return alignments
 
-    def _read_pairs(
+    def _encode_pairs(
         self, sources: Sequence[str], targets: Sequence[str], names: Sequence[str] = ()
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         encoded = encode_pairs(sources, targets, self.tokenizer, self.problem)
@@ -443,6 +427,7 @@ def translated_score(
     translator: Translator, sources: Sequence[str], references: Sequence[str]
 ) -> tuple[Score, list[str]]:
     """Translates sources; returns what the translator's problem scores, and the translations."""
-    found = translator.translate(sources)
-    lines, alignments = [one_line(each.text) for each in found], [each.alignment for each in found]
+    translations = translator.translate(sources)
+    lines = [one_line(translation.text) for translation in translations]
+    alignments = [translation.alignment for translation in translations]
     return translator.problem.score(lines, references, sources, alignments), lines

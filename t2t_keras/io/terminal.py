@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 from tqdm import tqdm
 
@@ -177,7 +177,7 @@ def product() -> TextIO:
     return sys.stdout
 
 
-def abandon(stream: TextIO) -> None:
+def abandon(stream: IO[Any]) -> None:
     """Discards unwritten text, so that Python does not try to write it again at exit."""
     with contextlib.suppress(OSError, ValueError):
         _redirect_to_null(stream.fileno())

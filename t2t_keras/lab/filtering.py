@@ -10,7 +10,7 @@ import numpy as np
 
 from t2t_keras.data.chunks import ExampleChunk
 from t2t_keras.data.filters import check_direction
-from t2t_keras.decoding.line_job import resolve_outputs, run_line_job, stated_of
+from t2t_keras.decoding.line_job import read_manifest, resolve_outputs, run_line_job
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import as_json, is_stream, sha256_of
@@ -223,7 +223,7 @@ def _score(
             **{name: _made_by(model) for name, model in models.items()},
         }
     )
-    stated = stated_of(output)
+    stated = read_manifest(output)
     # Scores of two models are not those of one of them.
     names = {*provenance, "forward", "backward"}
     if all(stated.get(name) == provenance.get(name) for name in names):
@@ -239,7 +239,7 @@ def _score(
 
     first = next(iter(models.values()))
     at_once = first.config.lines_at_once
-    run_line_job(source, {"scores": output}, provenance, score, at_once, statement={})
+    run_line_job(source, {"scores": output}, provenance, score, at_once, manifest={})
 
 
 def _made_by(model: Translator) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def sentence_insights(translator: Translator, lines: Sequence[str]) -> Iterator[
         translate together, or the model computes NaN.
     """
     config = translator.models[0].config
-    lengths = [len(part.ids) for line in translator.read(lines) for part in line.parts]
+    lengths = [len(part.ids) for line in translator.prepare(lines) for part in line.parts]
     # As `attention_page` says, if translations are as long.
     encoders, decoders = config.depths()
     size = 8 / 3 * (encoders + 2 * decoders) * config.num_heads * sum(n**2 for n in lengths)

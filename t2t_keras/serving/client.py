@@ -11,7 +11,7 @@ import ssl
 import threading
 import time
 import urllib.parse
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from http.client import HTTPException
 from pathlib import Path
@@ -29,12 +29,12 @@ from t2t_keras.io.terminal import abandon, printable
 from t2t_keras.serving import messages
 from t2t_keras.text.files import decoded, is_blank, is_text, lines_of
 
-# Of any reply. What most need is far less, and read, one can take thirty times its bytes.
+# Of any reply. Most are far smaller; parsed, one can take thirty times its bytes.
 MAX_REPLY_BYTES = 2**25
 
 _MAX_DETAILS = 500  # characters of a server's own words
 _MAX_FLOAT32 = 3.5e38
-_MAX_TIMEOUT = 1_000_000  # seconds; no library's clock goes on for ever
+_MAX_TIMEOUT = 1_000_000  # seconds; the clocks of libraries overflow far above
 _ADVICE = {
     "DEADLINE_EXCEEDED": "Raise --timeout_secs or lower --batch_size.",
     "FAILED_PRECONDITION": "Check --signature_name: the export's README.md lists the signatures.",
@@ -73,7 +73,7 @@ class Client(abc.ABC):
       name: name of the model in the server.
       signature: name of one of its signatures.
       version: version of the model; None = the newest.
-      tls: whether the connection is encrypted; if so, with these files (PEM):
+      tls: whether the connection is encrypted; only then may the next three files (PEM) be given.
       ca_file: certificates of the authorities to trust; "" = the system's.
       cert_file: the client's own certificate, for a server that asks for one; "" = none.
       key_file: private key of that certificate.
@@ -97,12 +97,12 @@ class Client(abc.ABC):
     timeout: float = 10.0
     max_attempts: int = 5
 
-    # What `_predict` raises for a reply that TensorFlow Serving would not give.
+    # Raised by `_predict` for replies that TensorFlow Serving would not give.
     _malformed: ClassVar[tuple[type[Exception], ...]]
 
-    def __post_init__(self):
-        found = re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):([0-9]{1,5})", self.address)
-        if not found or not 0 < int(found[2]) < 2**16:
+    def __post_init__(self) -> None:
+        address = re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):([0-9]{1,5})", self.address)
+        if not address or not 0 < int(address[2]) < 2**16:
             raise UserError(
                 f"--server: expected host:port, as localhost:8500, got {self.address!a}.",
                 code="bad_value",
@@ -183,7 +183,7 @@ class Client(abc.ABC):
             ) from error
 
     def _error(self, status: str, details: str) -> UserError:
-        """Returns the error for a gRPC status, also over HTTP, and what the server says of it."""
+        """Returns the error for a gRPC status, also over HTTP, and the server's details."""
         if status == "INVALID_ARGUMENT" and re.search("signature (key|name)", details, re.I):
             status = "FAILED_PRECONDITION"  # as over gRPC
         if status == "DEADLINE_EXCEEDED":
@@ -237,9 +237,11 @@ class RestClient(Client):
             f"{'https' if self.tls else 'http'}://{self.address}/v1/models/"
             f"{urllib.parse.quote(self.name, safe='')}{version}:predict"
         )
-        ssl_context = ssl.create_default_context(cafile=self.ca_file or None) if self.tls else None
-        if self.cert_file:
-            ssl_context.load_cert_chain(self.cert_file, self.key_file)
+        ssl_context = None
+        if self.tls:
+            ssl_context = ssl.create_default_context(cafile=self.ca_file or None)
+            if self.cert_file:
+                ssl_context.load_cert_chain(self.cert_file, self.key_file)
         self._pool = urllib3.PoolManager(
             maxsize=128,  # connections that are kept open
             headers={**dict(self.metadata), "Content-Type": "application/json"},
@@ -292,9 +294,10 @@ class RestClient(Client):
         attempts. Only a server that sends headers byte by byte, or so a reply that is retried,
         keeps the thread, which does not keep the process from ending.
         """
-        future, deadline = Future(), time.monotonic() + self.timeout
+        future: Future[tuple[int, bytes]] = Future()
+        deadline = time.monotonic() + self.timeout
 
-        def run():
+        def run() -> None:
             try:
                 future.set_result(self._post(body, most, deadline))
             except BaseException as error:
@@ -319,16 +322,13 @@ class RestClient(Client):
             return response.status, bytes(reply)
 
 
-_MAX_ATTEMPTS = 5  # gRPC's own limit
-
-
 class GrpcClient(Client):
     """A client of TensorFlow Serving over gRPC; see `Client`."""
 
     _malformed = (DecodeError, ValueError)
 
     def _connect(self, files: list[bytes | None]) -> None:
-        options = _options(self.max_attempts)
+        options = _channel_options(self.max_attempts)
         if self.tls:
             credentials = grpc.ssl_channel_credentials(*files)
             self._channel = grpc.secure_channel(self.address, credentials, options)
@@ -351,8 +351,8 @@ class GrpcClient(Client):
         if len(reply) > (most := max_reply_bytes(texts)):
             raise ValueError(f"more than {most:,} bytes")
         outputs = messages.PredictResponse.FromString(reply).outputs
-        known = {each.key: each.value for each in outputs if each.key in OUTPUTS}
-        return dict.fromkeys(each.key for each in outputs) | {
+        known = {output.key: output.value for output in outputs if output.key in OUTPUTS}
+        return dict.fromkeys(output.key for output in outputs) | {
             name: messages.tensor_values(tensor, len(texts)) for name, tensor in known.items()
         }
 
@@ -361,9 +361,9 @@ class GrpcClient(Client):
         self._channel.close()
 
 
-def _options(attempts: int) -> list[tuple[str, int | str]]:
+def _channel_options(attempts: int) -> list[tuple[str, int | str]]:
     policy = {
-        "maxAttempts": min(attempts, _MAX_ATTEMPTS),
+        "maxAttempts": min(attempts, 5),  # gRPC's own limit
         "initialBackoff": "0.2s",
         "maxBackoff": "5s",
         "backoffMultiplier": 2,
@@ -388,8 +388,8 @@ Translate = Callable[[Sequence[str]], list[Translation]]
 
 def translate_lines(
     translate: Translate, lines: Iterable[str], batch_size: int, concurrency: int
-) -> Iterator[Translation]:
-    """Yields a translation for each line, in order; a blank line is blank and is not sent.
+) -> Generator[Translation, None, None]:
+    """Yields a translation for each line, in order; a blank line is not sent and stays blank.
 
     A `UserError` from `translate` or `lines` is raised after the translations of all lines before.
     """
@@ -406,7 +406,8 @@ def translate_lines(
         translations = iter(translate(texts) if texts else ())
         return [Translation("", 0.0) if is_blank(line) else next(translations) for line in batch]
 
-    source, pool, pending = readable(), ThreadPoolExecutor(concurrency), collections.deque()
+    source, pool = readable(), ThreadPoolExecutor(concurrency)
+    pending: collections.deque[Future[list[Translation]]] = collections.deque()
     try:
         while batch := list(itertools.islice(source, batch_size)):
             pending.append(pool.submit(translate_batch, batch))
@@ -428,11 +429,11 @@ def translate_stream(
     concurrency: int,
     name: str = "the input",
 ) -> tuple[int, int, int]:
-    """Translates a stream line by line; each translation is written and flushed when it is there.
+    """Translates a stream line by line; each translation is written and flushed at once.
 
-    A target that is a path is not opened before the first translation, so that an older file stays
-    if no server answers. Control characters do not reach a terminal. At most `concurrency` requests
-    of at most `batch_size` lines are under way at once; errors call the source by `name`.
+    A target that is a path is opened after the first translation, so that an older file stays if no
+    server answers. Control characters do not reach a terminal. At most `concurrency` requests of at
+    most `batch_size` lines are under way at once; errors call the source by `name`.
 
     Returns:
       The number of lines, of translations with line breaks or tabs, which became spaces, and of
@@ -442,21 +443,22 @@ def translate_stream(
       UserError: see `translate_lines`; or a line is not UTF-8, or the output cannot be written.
     """
     count = broken = cut = 0
-    is_file = isinstance(target, Path)
     lines = (decoded(line, name, number) for number, line in enumerate(lines_of(source, name), 1))
     translations = translate_lines(translate, lines, batch_size, concurrency)
     try:
         first = list(itertools.islice(translations, 1))  # an empty text gives an empty file
         with contextlib.ExitStack() as stack:
             stack.callback(translations.close)
-            if is_file:
+            if isinstance(target, Path):
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target = stack.enter_context(target.open("wb"))
-            escape = target.isatty()
+                output: BinaryIO = stack.enter_context(target.open("wb"))
+            else:
+                output = target
+            escape = output.isatty()
             for translation in itertools.chain(first, translations):
                 text = one_line(translation.text)
-                target.write(f"{printable(text) if escape else text}\n".encode())
-                target.flush()
+                output.write(f"{printable(text) if escape else text}\n".encode())
+                output.flush()
                 count += 1
                 broken += text != translation.text
                 cut += translation.cut > 0
@@ -468,7 +470,7 @@ def translate_stream(
     except BrokenPipeError:
         raise  # The reader has gone, as `head` goes.
     except OSError as error:
-        if not is_file:
+        if not isinstance(target, Path):
             abandon(target)
         raise UserError(
             f"Cannot write the translation of line {count + 1}: {error.strerror}.",

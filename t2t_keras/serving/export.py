@@ -6,7 +6,6 @@ It has all that TensorFlow Serving, or a program with TensorFlow and TensorFlow 
 """
 
 import dataclasses
-import functools
 import inspect
 import json
 import shlex
@@ -57,25 +56,27 @@ def recorded_scores(run: RunConfig, checkpoint: str | Path, path: str | Path) ->
     """
     requested = run.problem.name, run.hparams_set, step_of(checkpoint)
     alike = [
-        each
-        for each in read_results(path)
-        if (each.problem, each.set, each.steps) == requested and _main_score(each)
+        result
+        for result in read_results(path)
+        if (result.problem, result.set, result.steps) == requested and _main_scores(result)
     ]
     checksum = checkpoint_checksum(checkpoint)
-    found = [each for each in alike if each.checkpoint == checksum and each.is_of_the_model_alone]
-    if left_out := len(alike) - len(found):
+    of_checkpoint = [
+        result for result in alike if result.checkpoint == checksum and result.is_of_the_model_alone
+    ]
+    if left_out := len(alike) - len(of_checkpoint):
         print(
             f"{path}: {left_out:,} scores of the same set and step are left out: of other or "
             f"unnamed weights, or with another engine, an ensemble, forbidden words, a glossary or "
             f"prefixes.",
             flush=True,
         )
-    return list(map(_score_line, found))
+    return list(map(_score_line, of_checkpoint))
 
 
 def _score_line(result: Result) -> str:
     """Returns a score with what it depends on: the search, and sacrebleu's settings."""
-    metric, score = _main_score(result)
+    metric, score = _main_scores(result)[0]
     conditions, decode = [], result.decode
     if decode.get("samples"):
         conditions.append(f"sampled, seed {decode.get('seed')}")
@@ -86,15 +87,15 @@ def _score_line(result: Result) -> str:
     line = f"{result.text or result.split}: {score:.2f} {metric}"
     if conditions:
         line += f" ({'; '.join(conditions)})"
-    for convention, each in result.conventions.items():
-        line += f", {each['bleu']:.2f} BLEU ({convention} {each['signature']})"
-    # Whoever wrote the file of results may have put anything there.
+    for convention, scored in result.conventions.items():
+        line += f", {scored['bleu']:.2f} BLEU ({convention} {scored['signature']})"
+    # A file of results may hold any characters.
     return printable(one_line(line))
 
 
-def _main_score(result: Result) -> tuple[str, float] | None:
+def _main_scores(result: Result) -> list[tuple[str, float]]:
     scores = {**result.main, "bleu": result.bleu, "f1": result.f1}
-    return next(((name.upper(), each) for name, each in scores.items() if each is not None), None)
+    return [(name.upper(), score) for name, score in scores.items() if score is not None]
 
 
 def dev_text(run: RunConfig, data_dir: str) -> tuple[list[str], list[str]] | None:
@@ -135,10 +136,11 @@ def measured_score(
         return _score_line(exact)
     with rounded_weights(translator, dtype):
         rounded = measure()
-    (metric, score), (_, other) = _main_score(rounded), _main_score(exact)
+    metric, rounded_score = _main_scores(rounded)[0]
+    _, exact_score = _main_scores(exact)[0]
     return (
-        f"{_score_line(rounded)}, with weights as {dtype}; {other:.2f} {metric} with exact weights "
-        f"({score - other:+.2f})"
+        f"{_score_line(rounded)}, with weights as {dtype}; {exact_score:.2f} {metric} with exact "
+        f"weights ({rounded_score - exact_score:+.2f})"
     )
 
 
@@ -184,10 +186,10 @@ def _signatures(signatures: Mapping[str, Any]) -> str:
     """Returns what each signature does, and a table of its tensors."""
     lines = []
     for name, function in signatures.items():
-        meaning = inspect.getdoc(getattr(TranslationModule, name))
+        meaning = inspect.getdoc(getattr(TranslationModule, name)) or ""
         lines += [f"### `{name}`", "", meaning, ""]
         lines += ["| | name | dtype | shape |", "|---|---|---|---|"]
-        inputs = {each.name: each for each in SIGNATURES[name]}
+        inputs = {tensor.name: tensor for tensor in SIGNATURES[name]}
         outputs = function.get_concrete_function().structured_outputs
         for kind, tensors in (("input", inputs), ("output", outputs)):
             for key, tensor in sorted(tensors.items()):
@@ -226,9 +228,9 @@ def export(
 ) -> Path: ...
 
 
-@functools.singledispatch
-def export(
+def export(  # type: ignore[misc]  # `export_dir` is the second argument or the third.
     translator: Translator | TrainedModel | keras.Model,
+    tokenizer: Tokenizer | str | Path = "",
     export_dir: str | Path = "",
     *,
     dtype: str = "float32",
@@ -244,8 +246,8 @@ def export(
 
     Args:
       translator: the model, the vocabulary and the settings to export; or what `load_model`
-        returns; or a model and, as the next argument, its tokenizer: `export(model, tokenizer,
-        export_dir)`.
+        returns; or a model.
+      tokenizer: of a model; in other calls, `export_dir` follows the first argument.
       export_dir: directory of all versions; made if it is missing.
       dtype: dtype of the stored weights, one of `STORED_DTYPES`; the graph computes in the models'
         `compute_dtype`.
@@ -260,6 +262,16 @@ def export(
       UserError: the files cannot be written, the dtype or a decoding setting is not supported, or
         there is nothing to export.
     """
+    if isinstance(translator, keras.Model) and isinstance(tokenizer, Tokenizer):
+        translator = Translator(translator, tokenizer)
+    elif not isinstance(tokenizer, Tokenizer):
+        export_dir = tokenizer or export_dir
+        if isinstance(translator, TrainedModel):
+            trained = translator
+            config = decode_config("", trained.problem.decoding_defaults)
+            translator = Translator(
+                trained.model, trained.tokenizer, config, problem=trained.problem
+            )
     if not isinstance(translator, Translator) or not str(export_dir):
         raise UserError(
             f"export: expected (translator, export_dir), (load_model(run), export_dir) or (model, "
@@ -297,24 +309,6 @@ def export(
             f"--export_dir.",
             code="not_written",
         ) from error
-
-
-@export.register  # type: ignore[attr-defined]
-def _export_model(
-    model: keras.Model, tokenizer: Tokenizer, export_dir: str | Path = "", **options: Any
-) -> Path:
-    if not isinstance(tokenizer, Tokenizer):
-        raise UserError(
-            f"export: expected the tokenizer after the model, got {tokenizer!r}.", code="wrong_type"
-        )
-    return export(Translator(model, tokenizer), export_dir, **options)
-
-
-@export.register  # type: ignore[attr-defined]
-def _export_trained(trained: TrainedModel, export_dir: str | Path = "", **options: Any) -> Path:
-    config = decode_config("", trained.problem.decoding_defaults)
-    translator = Translator(trained.model, trained.tokenizer, config, problem=trained.problem)
-    return export(translator, export_dir, **options)
 
 
 def warmup_texts(tokenizer: Tokenizer, max_tokens: int) -> list[list[str]]:

@@ -72,7 +72,9 @@ PredictResponse = _CLASSES[f"{_PACKAGE}.PredictResponse"]
 PredictionLog = _CLASSES[f"{_PACKAGE}.PredictionLog"]
 
 
-def predict_request(servable_name: str, signature_name: str, version: int | None = None, **inputs):
+def predict_request(
+    servable_name: str, signature_name: str, version: int | None = None, **inputs: Any
+) -> Any:
     """Returns a `PredictRequest` for a version, None = the newest.
 
     `inputs` are a `TensorProto`, ours or TensorFlow's, for each input of the signature.
@@ -87,14 +89,14 @@ def predict_request(servable_name: str, signature_name: str, version: int | None
     return request
 
 
-def string_tensor(strings: Sequence[str]):
+def string_tensor(strings: Sequence[str]) -> Any:
     """Returns strings [B] as a `TensorProto`."""
     tensor = TensorProto(dtype=_DT_STRING, string_val=[text.encode("utf-8") for text in strings])
     tensor.tensor_shape.dim.add(size=len(strings))
     return tensor
 
 
-def tensor_values(tensor, count: int) -> list[str] | list[float] | list[int]:
+def tensor_values(tensor: Any, count: int) -> list[str] | list[float] | list[int]:
     """Returns `count` strings, float32 or int32 of a `TensorProto`; ValueError if it has others.
 
     The shape is compared with `count` first: a tensor of a few bytes may claim any size.

@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -166,7 +166,7 @@ class TranslationModule(tf.Module):
             "translation_pieces": self._tokenizer.pieces(target),
         }
 
-    def _search_graph(self, return_beams: bool):
+    def _search_graph(self, return_beams: bool) -> Callable[..., Hypotheses]:
         """Returns a graph function: ids [B, S], numbers [B], alpha [] -> `Hypotheses`."""
         own = self._translator
         config = dataclasses.replace(own.config, return_beams=return_beams)
@@ -178,7 +178,9 @@ class TranslationModule(tf.Module):
 
         return tf.function(search, input_signature=[_IDS, _NUMBERS, _ALPHA], autograph=False)
 
-    def _translate(self, text: tf.Tensor, search, alpha) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    def _translate(
+        self, text: tf.Tensor, search: Callable[..., Hypotheses], alpha: float | tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns translations [B, N], scores [B, N], and numbers of tokens cut [B]."""
         text = _nfc(text, "text")
         rows = tf.cast(tf.where(~tf.strings.regex_full_match(text, BLANK))[:, 0], tf.int32)

@@ -12,7 +12,6 @@ import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
-from unittest.mock import create_autospec
 
 import pytest
 import yaml
@@ -22,7 +21,6 @@ from commands import module_of, modules_of_commands
 from t2t_keras import hyperparameters, registry
 from t2t_keras.bin.flags import ABOUT_THE_RUN
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.engine import Engine
 from t2t_keras.decoding.line_job import Shard
 from t2t_keras.decoding.stored_model import StoredRun
 from t2t_keras.io.flags import Flags
@@ -35,7 +33,6 @@ TRANSLATOR = SimpleNamespace(
     checkpoint={"checkpoint": "run/model.ckpt-20", "digest": "d"},
     engine=SimpleNamespace(name="stub"),
 )
-UNLOADED = create_autospec(Engine, instance=True, config=DecodeConfig())
 CLIENT = SimpleNamespace(close=lambda: None, translate=None)
 TEXT = SimpleNamespace(kind="", source="one", reference="ref", output="one", is_new=False)
 # The stubs by name: the module of the function, and what the stub returns.
@@ -59,7 +56,6 @@ STUBS = {
     ),
     "from_run": ("decoding.translator.Translator", TRANSLATOR),
     "from_stored": ("decoding.translator.Translator", TRANSLATOR),
-    "unloaded_engine": ("decoding.stored_run", UNLOADED),
     "with_terms": ("workbench.terms.stage", TRANSLATOR),
     "translate_file": ("decoding.file_job", None),
     "score_file": ("decoding.file_job", None),

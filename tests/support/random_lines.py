@@ -5,6 +5,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import make_problem
@@ -59,7 +60,8 @@ def check(count: int, seed: int, folder: Path) -> dict[str, int]:
             check_lines([text])
             config = DecodeConfig(max_input_length=64, split_long=number % 2 == 0)
             found = lines.Line(text)
-            lines.read_lines([found], tokenizer, config, problem)
+            reader = SimpleNamespace(tokenizer=tokenizer, config=config, problem=problem)
+            lines.encode_lines([found], reader)
             assert all(len(part.ids) <= 64 for part in found.parts)
             results["read by the decoder"] += 1
         except UserError:

@@ -98,13 +98,13 @@ class UpperCase(Translator):
         self.calls.append(list(lines))
         return super().translate(lines, prefixes)
 
-    def encode(self, lines, *arguments):
-        texts = [each.source for each in lines]
+    def search_parts(self, parts, *arguments):
+        texts = [part.line.source for part in parts]
         if "explode" in texts:
             raise RuntimeError(f"as {texts} ask")
         if "refuse" in texts:
             raise UserError(f"as {texts} ask")
-        super().encode(lines, *arguments)
+        super().search_parts(parts, *arguments)
 
 
 class Aligning(UpperCase):
@@ -121,10 +121,10 @@ class Gated(UpperCase):
         super().__init__()
         self.gate, self.begun = threading.Event(), threading.Event()
 
-    def encode(self, *arguments):
+    def search_parts(self, *arguments):
         self.begun.set()
         assert self.gate.wait(20)
-        return super().encode(*arguments)
+        super().search_parts(*arguments)
 
 
 @dataclasses.dataclass
@@ -153,10 +153,9 @@ class Source:
 class Endless(UpperCase):
     """Searches without end."""
 
-    def encode(self, lines, *arguments):
+    def search_parts(self, *arguments):
         while True:
-            super().encode(lines, *arguments)
-            self.search_lines(lines)
+            super().search_parts(*arguments)
             time.sleep(0.001)  # Others have work, too.
 
 

@@ -15,7 +15,7 @@ from t2t_keras.decoding.file_job import (
     first_hypotheses,
     translate_file,
 )
-from t2t_keras.decoding.line_job import stated_of
+from t2t_keras.decoding.line_job import read_manifest
 from t2t_keras.decoding.lines import line_stages, stage_settings
 from t2t_keras.decoding.stored_model import StoredModel, stored_model
 from t2t_keras.errors import UserError
@@ -305,7 +305,7 @@ def _system(name: str, run: _Run, text: str, source: Path) -> System:
     if stored is None:
         _translate(run, source, output)
         stored = output
-    stated = stated_of(stored)
+    stated = read_manifest(stored)
     return System(
         name,
         first_hypotheses(stored, dataclasses.asdict(run.config)),
@@ -323,7 +323,7 @@ def _stored(run: _Run, text: str, source: Path, output: Path) -> Path | None:
     stages = stage_settings(line_stages(run.config, run.record.problem))
     wanted = as_json(dataclasses.asdict(run.config) | {"stages": stages, "prefixes": ""})
     wanted |= {"ensemble": [], "forbidden": [], "source": sha256_of(source)}
-    stated = stated_of(output)
+    stated = read_manifest(output)
     is_newest = _of_checkpoint(stated, run) and output.stat().st_mtime >= run.written
     if is_newest and stated.items() >= wanted.items():
         return output
@@ -356,7 +356,9 @@ def _translate(run: _Run, source: Path, output: Path) -> None:
     translator = Translator.from_stored(run.stored, run.config)
     provenance = run.stored.provenance()
     with contextlib.redirect_stdout(sys.stderr):  # The report is what standard output is for.
-        translate_file(translator, source, output, provenance, reads=[run.path], states=True)
+        translate_file(
+            translator, source, output, provenance, reads=[run.path], write_manifest=True
+        )
 
 
 def _training_cost(run: _Run) -> TrainingCost | None:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from t2t_keras.decoding.lines import Line, Part, check_lines, encode_text, merged_notes, prepare
+from t2t_keras.decoding.lines import (
+    Line,
+    Part,
+    check_lines,
+    encode_lines,
+    encode_text,
+    merged_notes,
+    prepare_line,
+)
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.text.alignment import span_weights
 from t2t_keras.text.files import normalized
@@ -159,13 +167,13 @@ def _translated(
     items: list[_Item] = []
     for sentence, segment in (pair for job in jobs for pair in job.sentences):
         shielded = placeholders.prepare(normalized(sentence.text), sentence.kept)
-        rest = prepare(shielded.text, translator.stages[1:])
+        rest = prepare_line(shielded.text, translator.stages[1:])
         line = Line(sentence.text, [shielded, *rest.steps])
         shield = shielded.shield
         items.append(_Item(_with_symbols(sentence, shield), segment, shield, line))
     lines = [item.line for item in items]
-    translator.encode(lines, (), first_number)
-    translator.search_lines(lines)
+    encode_lines(lines, translator, (), first_number)
+    translator.search_parts([part for line in lines for part in line.parts])
     num_ranks = max((len(part.hypotheses) for line in lines for part in line.parts), default=1)
     ranks = [_of_rank(translator, rank, items) for rank in range(num_ranks)]
     first = 0

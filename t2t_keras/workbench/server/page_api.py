@@ -74,7 +74,7 @@ def continuations(translator: Translator, line: str, prefix: str, count: int) ->
     Raises:
       UserError: as `Translator.translate`.
     """
-    [source] = translator.read([line])
+    [source] = translator.prepare([line])
     if not source.parts:
         return []
     prefix = normalized(prefix)
@@ -226,7 +226,7 @@ class OtherWords(Work):
         sentence = passages.sentences[number]
         options = continuations(translator, sentence, current, self.count)
         begin, end = passages.sentences[:number], passages.sentences[number + 1 :]
-        around = [*map(_given, translator.read(begin), done), *rest]
+        around = [*map(_given, translator.prepare(begin), done), *rest]
         sources = [*begin, *end, *[sentence] * len(options)]
         known = _known(translator, sources, [*around, *(option.translation for option in options)])
         first, last, new = known[:number], known[number : len(around)], known[len(around) :]

@@ -24,7 +24,7 @@ from t2t_keras.decoding.file_job import (
     translate_file,
     translate_interactively,
 )
-from t2t_keras.decoding.line_job import Shard, stated_of
+from t2t_keras.decoding.line_job import Shard, read_manifest
 from t2t_keras.decoding.lines import LineStage
 from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation
 from t2t_keras.errors import UserError
@@ -155,16 +155,16 @@ def test_what_it_was_made_from_is_stated(write, tmp_path):
     source, output, translator = write("in.txt", "a\nb\n"), tmp_path / "out.txt", Repeats()
     (tmp_path / "out.txt.json").mkdir()  # As on a full disk, it cannot be written.
     with refused("not_written", "out.txt.json"):
-        translate_file(translator, source, output, MADE_BY, states=True)
+        translate_file(translator, source, output, MADE_BY, write_manifest=True)
     assert not output.exists()
     (tmp_path / "out.txt.json").rmdir()
-    translate_file(translator, source, output, MADE_BY, states=True)
+    translate_file(translator, source, output, MADE_BY, write_manifest=True)
     assert translator.translated == 2
-    stated = stated_of(output)
+    stated = read_manifest(output)
     assert stated.items() >= dict(**MADE_BY, prefixes="", beam_size=4, seconds=None).items()
     assert stated["source"] == digest("a\nb\n")
     output.write_text("other\n")
-    assert stated_of(output) == {}
+    assert read_manifest(output) == {}
 
 
 def test_of_disturbed_text_only_what_is_missing_is_translated(write, tmp_path):
@@ -172,7 +172,7 @@ def test_of_disturbed_text_only_what_is_missing_is_translated(write, tmp_path):
 
     def done(*kinds, **config):
         files = translate_disturbed(
-            Repeats(**config), source, source, output, MADE_BY, kinds, states=True
+            Repeats(**config), source, source, output, MADE_BY, kinds, write_manifest=True
         )
         return [(each.kind, each.is_new) for each in files]
 

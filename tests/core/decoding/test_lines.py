@@ -3,6 +3,7 @@
 import contextlib
 import sys
 import unicodedata
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from words import Words
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.line_job import resolve_outputs, run_line_job
-from t2t_keras.decoding.lines import Line, check_lengths, check_lines, encode_pairs, read_lines
+from t2t_keras.decoding.lines import Line, check_lengths, check_lines, encode_lines, encode_pairs
 
 LINES, MOST = 400, 40
 
@@ -32,8 +33,9 @@ def lines():
 
 def read(lines, tokenizer, most, split_long, problem=None):
     config = DecodeConfig(max_input_length=most, split_long=split_long)
+    reader = SimpleNamespace(tokenizer=tokenizer, config=config, problem=problem or Problem())
     read = list(map(Line, lines))
-    read_lines(read, tokenizer, config, problem or Problem())
+    encode_lines(read, reader)
     return read
 
 

@@ -71,7 +71,7 @@ class Spelling(LineStage):
 def test_stages_are_nested():
     plain = UpperCase()
     translator = plain.with_stages(Spelling("@", " at "), Spelling("+", " plus ", "!"))
-    [line] = translator.read(["me@home+you"])
+    [line] = translator.prepare(["me@home+you"])
     assert line.text == "me at home plus you"
     assert line.original("home plus you") == "home+you"
     [found] = translator.translate(["me@home+you"])

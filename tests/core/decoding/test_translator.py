@@ -319,10 +319,10 @@ class Told(Problem):
 def test_words_for_the_model_stand_before_each_sentence(make):
     split = make(beam_size=1, extra_length=4, max_input_length=10, split_long=True, problem=Told())
     line, sentences = "the dog sleeps. a man sees.", ["the dog sleeps.", "a man sees."]
-    [read] = split.read([line])
+    [read] = split.prepare([line])
     assert [part.source for part in read.parts] == sentences
     assert [part.ids.tolist() for part in read.parts] == [
-        split.read([each])[0].parts[0].ids.tolist() for each in sentences
+        split.prepare([each])[0].parts[0].ids.tolist() for each in sentences
     ]
     translations = split.translate(sentences)
     [joined] = split.translate([line])
@@ -425,7 +425,7 @@ def test_a_translator_that_is_dropped_leaves_no_graph(model, tokenizer):
 
 def test_text_is_read_in_nfc(translator):
     composed, decomposed = "na\u00efve caf\u00e9", "nai\u0308ve cafe\u0301"
-    one, other = translator.read([composed, decomposed])
+    one, other = translator.prepare([composed, decomposed])
     assert one.source == other.source == composed
     assert np.array_equal(one.parts[0].ids, other.parts[0].ids)
     both = [composed, decomposed]

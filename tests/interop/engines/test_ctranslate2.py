@@ -51,7 +51,7 @@ def scores(translations):
 
 
 def test_next_symbols_are_the_likeliest_of_all(expected, load):
-    [source] = expected.read(LINES[:1])
+    [source] = expected.prepare(LINES[:1])
     ids = source.parts[0].ids
     prefix = np.int32(expected.tokenizer.encode(["the big"])[0][:-1])
     symbols = [each for each in range(expected.tokenizer.vocab_size) if each > 1]

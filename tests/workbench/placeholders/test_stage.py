@@ -196,7 +196,7 @@ def test_pairs_are_scored_with_symbols(with_symbols, monkeypatch):
 def test_words_are_those_of_each_side_s_vocabulary(tokenizer, with_symbols):
     both, line = with_symbols.with_source(tokenizer), "the dog sees the cat"
     translator = Translator(Scripted(both, DecodeConfig(), []), both)
-    [part] = translator.read([line])[0].parts
+    [part] = translator.prepare([line])[0].parts
     [found] = translator.align_parts([part], [line])
     # The target has more pieces: its words stand beside later ones of the source.
     assert found == [(0, 0), (1, 1), (3, 2), (4, 3), (4, 4)]

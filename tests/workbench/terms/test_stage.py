@@ -120,7 +120,7 @@ def test_hints(model, tokenizer):
     found = soft.translate(LINES)
     expected = Translator(model, tokenizer, config).translate(hinted)
     assert [each.text for each in found] == [each.text for each in expected]
-    assert [line.text for line in soft.read(LINES)] == hinted
+    assert [line.text for line in soft.prepare(LINES)] == hinted
     for line, pairs, translation in zip(LINES, soft.align(LINES, found), found, strict=True):
         assert {target for _, target in pairs} == set(range(count_words(translation.text)))
         assert all(source < count_words(line) for source, _ in pairs)
@@ -133,7 +133,7 @@ def test_hints_and_force(model, tokenizer):
     config = DecodeConfig(beam_size=2, extra_length=30, max_input_length=30, terms="hard")
     both = with_terms(Translator(model, tokenizer, config, problem=hinted_problem()), GLOSSARY)
     found = both.translate(LINES)
-    assert both.read(LINES)[4].text == "the ⟪ dog ⟪ tree ⟫."
+    assert both.prepare(LINES)[4].text == "the ⟪ dog ⟪ tree ⟫."
     assert "missing" not in [kind for each in found for kind in kinds(each)]
 
 

@@ -1,3 +1,5 @@
+"""Loading of exports: the version, the manifest, what is damaged."""
+
 import hashlib
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Each signature gives what `Translator` gives in the same process, and refuses what it must."""
+"""What each signature of an export computes, and the weights it stores."""
 
 import dataclasses
 import sys
@@ -15,7 +15,7 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translation import Hypothesis
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.serving.signatures import BLANK, TranslationModule, export_settings
+from t2t_keras.serving.signatures import BLANK, StoredWeight, TranslationModule, export_settings
 from t2t_keras.text.files import is_blank
 from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
@@ -73,7 +73,7 @@ def test_score(signature, translator):
 
 def test_tokens(signature, translator, lines):
     numbers = [0, 3, 5, 7]
-    sources = translator.read([lines[number] for number in numbers])
+    sources = translator.prepare([lines[number] for number in numbers])
     ids = [source.parts[0].ids for source in sources]
     padded = tf.ragged.constant([row.tolist() for row in ids], tf.int32).to_tensor()
     found = signature("tokens", ids=padded, alpha=0.0)
@@ -244,3 +244,36 @@ def test_detokenizer_is_the_tokenizers(kind, lines):
     ended = np.where(np.cumsum(ids == 1, axis=1) > 0, 1, ids)
     found = tokenizer.graph_tokenizer().detokenize(tf.constant(ended, tf.int32)).numpy()
     assert [text.decode() for text in found] == tokenizer.decode(ids)
+
+
+MATRIX = np.random.default_rng(0).normal(size=[40, 3, 5]) * [1, 2, 5, 10, 0]
+MATRIX = MATRIX.astype(np.float32)
+VECTOR = MATRIX[0, 0]
+
+
+def to_bfloat16(values):
+    """The nearest numbers with 8 bits of precision, by NumPy alone."""
+    mantissas, exponents = np.frexp(values)
+    return np.ldexp(np.round(mantissas * 256), exponents - 8)
+
+
+def to_int8(values):
+    """127 steps to the largest entry of each column."""
+    steps = np.abs(values).max(axis=(0, 1)) / 127
+    return np.round(values / np.maximum(steps, 1e-9)) * steps
+
+
+@pytest.mark.parametrize(
+    ("dtype", "weight", "bytes_each", "expected"),
+    [
+        ("float32", MATRIX, 4, MATRIX),
+        ("bfloat16", MATRIX, 2, to_bfloat16(MATRIX)),
+        ("bfloat16", VECTOR, 2, to_bfloat16(VECTOR)),
+        ("int8", MATRIX, 1, to_int8(MATRIX)),
+        ("int8", VECTOR, 4, VECTOR),
+    ],
+)
+def test_what_is_stored(dtype, weight, bytes_each, expected):
+    stored = StoredWeight(weight, dtype)
+    assert stored.stored.numpy().nbytes == bytes_each * weight.size
+    np.testing.assert_allclose(stored.value(), expected, rtol=1e-6)
