@@ -7,12 +7,24 @@ t2t-exporter --output_dir=runs/averaged --format=ctranslate2 --dtype=int8
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from t2t_keras.bin.flags import command, define_common, define_run, given_flags, recorded_run
+from t2t_keras.bin.flags import (
+    command,
+    define_common,
+    define_run,
+    given_flags,
+    recorded_run,
+    required,
+)
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import check_folder, check_outputs
 from t2t_keras.io.flags import Flags
 from t2t_keras.registry import EXPORT_FORMATS
+
+if TYPE_CHECKING:
+    from t2t_keras.decoding.translator import Translator
+    from t2t_keras.training.run_config import RunConfig
 
 _OF_SAVED_MODELS = ("measure", "servable_name", "results_file", "data_dir")
 
@@ -82,7 +94,7 @@ def run(flags: Flags) -> None:
     print(scores[-1], flush=True)
     version = export(
         translator,
-        export_dir,
+        export_dir=export_dir,
         dtype=flags.dtype,
         servable_name=flags.servable_name,
         origin=[*run_lines(record, checkpoint), *scores],
@@ -106,22 +118,21 @@ def _export_for_other_programs(flags: Flags) -> None:
     folder = flags.export_dir or Path(flags.output_dir) / flags.format
     # Before the model is loaded.
     check_format(flags.format, folder, flags.dtype)
-    print(write_format(flags.format, _load(flags)[2], folder, flags.dtype))
+    _, _, translator = _load(flags)
+    print(write_format(flags.format, translator, folder, flags.dtype))
 
 
-def _load(flags: Flags) -> tuple:
-    """Returns what the run is, the path of the checkpoint, and its translator."""
+def _load(flags: Flags) -> "tuple[RunConfig, Path, Translator]":
+    """Returns the run, the path of its checkpoint, and their translator."""
+    from t2t_keras.decoding.config import decode_config
+    from t2t_keras.decoding.stored_model import StoredRun
     from t2t_keras.decoding.translator import Translator
-    from t2t_keras.training.checkpoint_files import checkpoint_at
 
-    record = recorded_run(flags)
-    # Looked up once: a running training may write another one meanwhile.
-    checkpoint = checkpoint_at(flags.checkpoint_path or flags.output_dir)
-    return (
-        record,
-        checkpoint,
-        Translator.from_run(flags.output_dir, checkpoint, flags.decode_hparams),
-    )
+    required(flags, "output_dir")
+    stored = StoredRun(flags.output_dir, flags.checkpoint_path or None)
+    record = recorded_run(flags, load=lambda _: stored.record)
+    config = decode_config(flags.decode_hparams, stored.defaults)
+    return record, stored.version, Translator.from_stored(stored, config)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How sure a model is of each word of its translations."""
+"""Confidence: how sure a model is of its translations and of each word in them."""
 
 import dataclasses
 import math
@@ -20,8 +20,8 @@ class Confidence:
     """Probabilities of a translation, each from 0 to 1.
 
     Attributes:
-      words: of each word, those of its pieces together, given the words before it. Words are those
-        of `t2t_keras.text.alignment.split_words`.
+      words: of each word of `t2t_keras.text.alignment.split_words`, given the words before it: the
+        product over its pieces.
       whole: the geometric mean over all tokens, with the end of sentence; 1 where there are none.
     """
 
@@ -37,7 +37,7 @@ def confidences(
     Works on every engine: the translations are scored once more.
 
     Args:
-      translator: that made them.
+      translator: made the translations.
       lines: the source text.
       translations: what `translate` returned for it.
 
@@ -55,28 +55,28 @@ def confidences(
         return [Confidence() for _ in lines]
     _, ids, texts = zip(*parts, strict=True)
     targets = encode_text(texts, translator.tokenizer)
-    found = dict(translator.engine.log_probs(ids, targets))
+    scored = dict(translator.engine.log_probs(ids, targets))
     words: list[list[float]] = [[] for _ in lines]
     tokens: list[list[float]] = [[] for _ in lines]
     for index, (number, _, _) in enumerate(parts):
-        log_probs = found[index].astype(np.float64)
-        of_words = _of_words(translator.tokenizer.pieces(targets[index][:-1]), log_probs)
+        log_probs = scored[index].astype(np.float64)
+        by_word = _word_probabilities(translator.tokenizer.pieces(targets[index][:-1]), log_probs)
         # A symbol may stand for several words, or for none.
         restored = restored_words(texts[index], prepared[number].restore)
         probability = 1.0
         for word, numbers in enumerate(restored):
             # In a piece of tensor2tensor's, words may stand after the one that it begins in.
-            probability = of_words.get(word, probability)
+            probability = by_word.get(word, probability)
             words[number] += [probability] * len(numbers)
         tokens[number] += log_probs.tolist()
     return [
-        Confidence(tuple(some), math.exp(min(math.fsum(each) / max(len(each), 1), 0.0)))
-        for some, each in zip(words, tokens, strict=True)
+        Confidence(tuple(of_words), math.exp(min(math.fsum(of_tokens) / max(len(of_tokens), 1), 0)))
+        for of_words, of_tokens in zip(words, tokens, strict=True)
     ]
 
 
 def _parts(line: Line, translation: Translation) -> Iterator[tuple[np.ndarray, str]]:
-    """Yields the parts of a line with theirs of the translation, or all if it was changed since."""
+    """Yields parts of a line with their translations; one pair if the translation was changed."""
     if line.restore(" ".join(translation.parts)) == translation.text:
         ids = (part.ids for part in line.parts)
         yield from zip(ids, translation.parts, strict=True)
@@ -86,10 +86,10 @@ def _parts(line: Line, translation: Translation) -> Iterator[tuple[np.ndarray, s
         yield ids_of_line, line.hide(translation.text)
 
 
-def _of_words(pieces: Sequence[str], log_probs: np.ndarray) -> dict[int, float]:
+def _word_probabilities(pieces: Sequence[str], log_probs: np.ndarray) -> dict[int, float]:
     """Returns the probability of each word in which a piece begins, by its number."""
     sums: dict[int, float] = {}
     for number, log_prob in zip(word_numbers(pieces), log_probs.tolist(), strict=False):
         if number is not None:
             sums[number] = sums.get(number, 0.0) + log_prob
-    return {number: math.exp(min(each, 0.0)) for number, each in sums.items()}
+    return {number: math.exp(min(log_prob, 0.0)) for number, log_prob in sums.items()}

@@ -121,10 +121,9 @@ class KerasEngine(Engine):
         shape = few_shapes(sources, config.batch_tokens) if config.xla or background else ()
         source, prefix = padded(sources, *shape), padded(prefixes, *shape)
         line_ids = np.pad(np.array(numbers, np.int32), (0, len(source) - count))
-        found = background(source, prefix, line_ids) if background else None
-        ids, scores = (
-            array.numpy()[:count] for array in found or self.search(source, prefix, line_ids)
-        )
+        hypotheses = background(source, prefix, line_ids) if background else None
+        hypotheses = hypotheses or self.search(source, prefix, line_ids)
+        ids, scores = (array.numpy()[:count] for array in hypotheses)
         if np.isnan(scores).any() or not np.isfinite(scores[:, 0]).all():
             raise UserError(
                 "No translation is possible: each one contains a forbidden phrase, or the model "

@@ -1,8 +1,8 @@
-"""SavedModels that take text and give text, and exports in other formats.
+"""Exports as SavedModels that take text and give text.
 
-Fewer bytes make no request faster: each computes with float32 weights, made of the stored ones.
-
-It has all that TensorFlow Serving, or a program with TensorFlow and TensorFlow Text, needs.
+An export has all that TensorFlow Serving, or a program with TensorFlow and TensorFlow Text, needs.
+Smaller stored weights make no request faster: each request computes with float32 weights made of
+them.
 """
 
 import dataclasses
@@ -36,171 +36,6 @@ from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training.checkpoint_files import step_of
 from t2t_keras.training.checkpoints import TrainedModel
 from t2t_keras.training.run_config import RunConfig
-
-
-def run_lines(run: RunConfig, checkpoint: str | Path) -> list[str]:
-    """Returns lines that say what was trained, on what and for how long."""
-    return [
-        f"problem: {run.problem.name}",
-        f"hyperparameter set: {run.hparams_set}",
-        f"optimizer steps: {step_of(checkpoint) or 'not known'}",
-        f"training data, SHA-256: {run.data}",
-    ]
-
-
-def recorded_scores(run: RunConfig, checkpoint: str | Path, path: str | Path) -> list[str]:
-    """Returns a line for each score of the checkpoint in a file of results, if there is one.
-
-    Prints how many scores of the same problem, set and step are left out: another run may have them
-    too, and an average has the step of its newest source.
-    """
-    requested = run.problem.name, run.hparams_set, step_of(checkpoint)
-    alike = [
-        result
-        for result in read_results(path)
-        if (result.problem, result.set, result.steps) == requested and _main_scores(result)
-    ]
-    checksum = checkpoint_checksum(checkpoint)
-    of_checkpoint = [
-        result for result in alike if result.checkpoint == checksum and result.is_of_the_model_alone
-    ]
-    if left_out := len(alike) - len(of_checkpoint):
-        print(
-            f"{path}: {left_out:,} scores of the same set and step are left out: of other or "
-            f"unnamed weights, or with another engine, an ensemble, forbidden words, a glossary or "
-            f"prefixes.",
-            flush=True,
-        )
-    return list(map(_score_line, of_checkpoint))
-
-
-def _score_line(result: Result) -> str:
-    """Returns a score with what it depends on: the search, and sacrebleu's settings."""
-    metric, score = _main_scores(result)[0]
-    conditions, decode = [], result.decode
-    if decode.get("samples"):
-        conditions.append(f"sampled, seed {decode.get('seed')}")
-    elif "beam_size" in decode and "alpha" in decode:
-        conditions.append(f"beam {decode['beam_size']}, alpha {decode['alpha']}")
-    if result.bleu_signature:
-        conditions.append(f"sacrebleu {result.bleu_signature}")
-    line = f"{result.text or result.split}: {score:.2f} {metric}"
-    if conditions:
-        line += f" ({'; '.join(conditions)})"
-    for convention, scored in result.conventions.items():
-        line += f", {scored['bleu']:.2f} BLEU ({convention} {scored['signature']})"
-    # A file of results may hold any characters.
-    return printable(one_line(line))
-
-
-def _main_scores(result: Result) -> list[tuple[str, float]]:
-    scores = {**result.main, "bleu": result.bleu, "f1": result.f1}
-    return [(name.upper(), score) for name, score in scores.items() if score is not None]
-
-
-def dev_text(run: RunConfig, data_dir: str) -> tuple[list[str], list[str]] | None:
-    """Returns sources and references of the dev set; None if the run's own data is not here.
-
-    On another machine it may be missing; a `UserError` is raised if there is none in `data_dir`.
-    """
-    if not (data_dir or run.data_dir):
-        return None
-    try:
-        return open_generated(run.problem, data_dir or run.data_dir).text("dev")
-    except UserError:
-        if data_dir:
-            raise
-        return None
-
-
-def measured_score(
-    translator: Translator,
-    run: RunConfig,
-    checkpoint: str | Path,
-    dtype: str,
-    text: tuple[list[str], list[str]],
-) -> str:
-    """Translates a dev set, sources and references, and returns a line with its score.
-
-    Unless weights are stored as float32, the score with exact weights is measured as well.
-    """
-    name = run.problem.text_name("dev", len(text[1]))
-    decode = dataclasses.asdict(translator.config)
-
-    def measure() -> Result:
-        score, _ = translated_score(translator, *text)
-        return run_result(run, checkpoint, "dev", score, decode, text=name)
-
-    exact = measure()
-    if dtype == "float32":
-        return _score_line(exact)
-    with rounded_weights(translator, dtype):
-        rounded = measure()
-    metric, rounded_score = _main_scores(rounded)[0]
-    _, exact_score = _main_scores(exact)[0]
-    return (
-        f"{_score_line(rounded)}, with weights as {dtype}; {exact_score:.2f} {metric} with exact "
-        f"weights ({rounded_score - exact_score:+.2f})"
-    )
-
-
-def write_readme(
-    directory: Path,
-    signatures: Mapping[str, Any],
-    manifest: Mapping[str, Any],
-    config: DecodeConfig,
-    servable_name: str,
-    origin: Sequence[str],
-    example: str,
-) -> None:
-    """Writes the README of a version; see `export` for the arguments.
-
-    `signatures` are the exported functions, by name, and `manifest` the contents of manifest.json.
-    """
-    example = example or "A sentence."
-    request = {"signature_name": "serving_default", "inputs": {"text": [example]}}
-    outputs = manifest["outputs"]
-    fields = {
-        "origin": "\n".join(f"- {line}" for line in origin or ["origin: not known"]),
-        "vocabulary_file": manifest["vocabulary"]["file"],
-        "vocabulary_size": f"{manifest['vocabulary']['size']:,}",
-        "vocabulary_sha256": manifest["vocabulary"]["sha256"],
-        "dtype": manifest["dtype"],
-        "decoding": ", ".join(f"{k}={v}" for k, v in dataclasses.asdict(config).items()),
-        "versions": ", ".join(f"{k} {v}" for k, v in manifest["provenance"].items()),
-        "outputs": "" if outputs == "text" else f"\n{textwrap.fill(outputs, 100)}\n",
-        "servable_name": servable_name,
-        "servable_name_json": json.dumps(servable_name),
-        "example_json": json.dumps(example, ensure_ascii=False),
-        "example_shell": shlex.quote(example),
-        # Stands between single quotes of a shell.
-        "example_rest": json.dumps(request, ensure_ascii=False).replace("'", "\\u0027"),
-        "signatures": _signatures(signatures),
-    }
-    template = Path(__file__).with_name("README.template.md").read_text(encoding="utf-8")
-    text = string.Template(template).substitute(fields)
-    (directory / "README.md").write_text(text, encoding="utf-8")
-
-
-def _signatures(signatures: Mapping[str, Any]) -> str:
-    """Returns what each signature does, and a table of its tensors."""
-    lines = []
-    for name, function in signatures.items():
-        meaning = inspect.getdoc(getattr(TranslationModule, name)) or ""
-        lines += [f"### `{name}`", "", meaning, ""]
-        lines += ["| | name | dtype | shape |", "|---|---|---|---|"]
-        inputs = {tensor.name: tensor for tensor in SIGNATURES[name]}
-        outputs = function.get_concrete_function().structured_outputs
-        for kind, tensors in (("input", inputs), ("output", outputs)):
-            for key, tensor in sorted(tensors.items()):
-                shape = ", ".join("?" if size is None else str(size) for size in tensor.shape)
-                lines.append(f"| {kind} | `{key}` | {tensor.dtype.name} | [{shape}] |")
-        lines.append("")
-    return "\n".join(lines)
-
-
-# (texts, words of each) of the warm-up requests: one text uses other kernels than several.
-_WARMUP_SHAPES = ((1, 6), (1, 40), (8, 20))
 
 
 @overload
@@ -262,28 +97,11 @@ def export(  # type: ignore[misc]  # `export_dir` is the second argument or the 
       UserError: the files cannot be written, the dtype or a decoding setting is not supported, or
         there is nothing to export.
     """
-    if isinstance(translator, keras.Model) and isinstance(tokenizer, Tokenizer):
-        translator = Translator(translator, tokenizer)
-    elif not isinstance(tokenizer, Tokenizer):
-        export_dir = tokenizer or export_dir
-        if isinstance(translator, TrainedModel):
-            trained = translator
-            config = decode_config("", trained.problem.decoding_defaults)
-            translator = Translator(
-                trained.model, trained.tokenizer, config, problem=trained.problem
-            )
-    if not isinstance(translator, Translator) or not str(export_dir):
-        raise UserError(
-            f"export: expected (translator, export_dir), (load_model(run), export_dir) or (model, "
-            f"tokenizer, export_dir), got {type(translator).__name__} and {export_dir!r}.",
-            code="wrong_type",
-        )
-    export_dir = Path(expanded(export_dir))
+    translator, export_dir = _translator_and_folder(translator, tokenizer, export_dir)
     module = TranslationModule(translator, dtype)
-    tokenizer = translator.tokenizer
     contents = {
         "provenance": installed_versions(),
-        "vocabulary": tokenizer.record(),
+        "vocabulary": translator.tokenizer.record(),
         "dtype": dtype,
         "outputs": translator.problem.raw_output or "text",
     }
@@ -292,7 +110,7 @@ def export(  # type: ignore[misc]  # `export_dir` is the second argument or the 
         with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=export_dir) as folder:
             unfinished = Path(folder) / "1"
             # TensorFlow copies them into assets/.
-            files = tokenizer.save(folder)
+            files = translator.tokenizer.save(folder)
             module.vocabulary = [tf.saved_model.Asset(str(Path(folder) / file)) for file in files]
             signatures = module.signatures()
             tf.saved_model.save(module, str(unfinished), signatures=signatures)
@@ -309,6 +127,34 @@ def export(  # type: ignore[misc]  # `export_dir` is the second argument or the 
             f"--export_dir.",
             code="not_written",
         ) from error
+
+
+def _translator_and_folder(
+    model: Translator | TrainedModel | keras.Model,
+    tokenizer: Tokenizer | str | Path,
+    export_dir: str | Path,
+) -> tuple[Translator, Path]:
+    """Returns the translator and the folder that the arguments of `export` stand for."""
+    translator = model
+    if isinstance(tokenizer, Tokenizer):
+        if isinstance(model, keras.Model):
+            translator = Translator(model, tokenizer)
+    else:
+        export_dir = tokenizer or export_dir
+        if isinstance(model, TrainedModel):
+            config = decode_config("", model.problem.decoding_defaults)
+            translator = Translator(model.model, model.tokenizer, config, problem=model.problem)
+    if not isinstance(translator, Translator) or not str(export_dir):
+        raise UserError(
+            f"export: expected (translator, export_dir), (load_model(run), export_dir) or (model, "
+            f"tokenizer, export_dir), got {type(translator).__name__} and {export_dir!r}.",
+            code="wrong_type",
+        )
+    return translator, Path(expanded(export_dir))
+
+
+# (texts, words of each) of the warm-up requests: one text uses other kernels than several.
+_WARMUP_SHAPES = ((1, 6), (1, 40), (8, 20))
 
 
 def warmup_texts(tokenizer: Tokenizer, max_tokens: int) -> list[list[str]]:
@@ -346,8 +192,170 @@ def _write_warmup(
     path.parent.mkdir(parents=True, exist_ok=True)
     with tf.io.TFRecordWriter(str(path)) as writer:
         for signature in signatures:
-            for each in inputs[signature]:
-                tensors = {name: tf.make_tensor_proto(value) for name, value in each.items()}
+            for values in inputs[signature]:
+                tensors = {name: tf.make_tensor_proto(value) for name, value in values.items()}
                 request = messages.predict_request(servable_name, signature, **tensors)
                 log = messages.PredictionLog(predict_log={"request": request})
                 writer.write(log.SerializeToString())
+
+
+def write_readme(
+    directory: Path,
+    signatures: Mapping[str, Any],
+    manifest: Mapping[str, Any],
+    config: DecodeConfig,
+    servable_name: str,
+    origin: Sequence[str],
+    example: str,
+) -> None:
+    """Writes the README of a version; see `export` for the arguments.
+
+    `signatures` are the exported functions, by name, and `manifest` the contents of manifest.json.
+    """
+    example = example or "A sentence."
+    request = {"signature_name": "serving_default", "inputs": {"text": [example]}}
+    outputs = manifest["outputs"]
+    fields = {
+        "origin": "\n".join(f"- {line}" for line in origin or ["origin: not known"]),
+        "vocabulary_file": manifest["vocabulary"]["file"],
+        "vocabulary_size": f"{manifest['vocabulary']['size']:,}",
+        "vocabulary_sha256": manifest["vocabulary"]["sha256"],
+        "dtype": manifest["dtype"],
+        "decoding": ", ".join(f"{k}={v}" for k, v in dataclasses.asdict(config).items()),
+        "versions": ", ".join(f"{k} {v}" for k, v in manifest["provenance"].items()),
+        "outputs": "" if outputs == "text" else f"\n{textwrap.fill(outputs, 100)}\n",
+        "servable_name": servable_name,
+        "servable_name_json": json.dumps(servable_name),
+        "example_json": json.dumps(example, ensure_ascii=False),
+        "example_shell": shlex.quote(example),
+        # Stands between single quotes of a shell.
+        "example_rest": json.dumps(request, ensure_ascii=False).replace("'", "\\u0027"),
+        "signatures": _signatures(signatures),
+    }
+    template = Path(__file__).with_name("README.template.md").read_text(encoding="utf-8")
+    text = string.Template(template).substitute(fields)
+    (directory / "README.md").write_text(text, encoding="utf-8")
+
+
+def _signatures(signatures: Mapping[str, Any]) -> str:
+    """Returns what each signature does, and a table of its tensors."""
+    lines = []
+    for name, function in signatures.items():
+        meaning = inspect.getdoc(getattr(TranslationModule, name)) or ""
+        lines += [f"### `{name}`", "", meaning, ""]
+        lines += ["| | name | dtype | shape |", "|---|---|---|---|"]
+        inputs = {tensor.name: tensor for tensor in SIGNATURES[name]}
+        outputs = function.get_concrete_function().structured_outputs
+        for kind, tensors in (("input", inputs), ("output", outputs)):
+            for key, tensor in sorted(tensors.items()):
+                shape = ", ".join("?" if size is None else str(size) for size in tensor.shape)
+                lines.append(f"| {kind} | `{key}` | {tensor.dtype.name} | [{shape}] |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def run_lines(run: RunConfig, checkpoint: str | Path) -> list[str]:
+    """Returns lines on the origin of the weights: task, settings, steps and data."""
+    return [
+        f"problem: {run.problem.name}",
+        f"hyperparameter set: {run.hparams_set}",
+        f"optimizer steps: {step_of(checkpoint) or 'not known'}",
+        f"training data, SHA-256: {run.data}",
+    ]
+
+
+def recorded_scores(run: RunConfig, checkpoint: str | Path, path: str | Path) -> list[str]:
+    """Returns a line for each score of the checkpoint in a file of results, if there is one.
+
+    Prints how many scores of the same problem, set and step are left out: another run may have them
+    too, and an average has the step of its newest source.
+    """
+    requested = run.problem.name, run.hparams_set, step_of(checkpoint)
+    alike = [
+        result
+        for result in read_results(path)
+        if (result.problem, result.set, result.steps) == requested and _main_scores(result)
+    ]
+    checksum = checkpoint_checksum(checkpoint)
+    of_checkpoint = [
+        result for result in alike if result.checkpoint == checksum and result.is_of_the_model_alone
+    ]
+    if left_out := len(alike) - len(of_checkpoint):
+        print(
+            f"{path}: {left_out:,} scores of the same set and step are left out: of other or "
+            f"unnamed weights, or with another engine, an ensemble, forbidden words, a glossary or "
+            f"prefixes.",
+            flush=True,
+        )
+    return list(map(_score_line, of_checkpoint))
+
+
+def _score_line(result: Result) -> str:
+    """Returns a score with its conditions: the search, and sacrebleu's settings."""
+    metric, score = _main_scores(result)[0]
+    conditions, decode = [], result.decode
+    if decode.get("samples"):
+        conditions.append(f"sampled, seed {decode.get('seed')}")
+    elif "beam_size" in decode and "alpha" in decode:
+        conditions.append(f"beam {decode['beam_size']}, alpha {decode['alpha']}")
+    if result.bleu_signature:
+        conditions.append(f"sacrebleu {result.bleu_signature}")
+    line = f"{result.text or result.split}: {score:.2f} {metric}"
+    if conditions:
+        line += f" ({'; '.join(conditions)})"
+    for convention, scored in result.conventions.items():
+        line += f", {scored['bleu']:.2f} BLEU ({convention} {scored['signature']})"
+    # A file of results may hold any characters.
+    return printable(one_line(line))
+
+
+def _main_scores(result: Result) -> list[tuple[str, float]]:
+    scores = {**result.main, "bleu": result.bleu, "f1": result.f1}
+    return [(name.upper(), score) for name, score in scores.items() if score is not None]
+
+
+def dev_text(run: RunConfig, data_dir: str) -> tuple[list[str], list[str]] | None:
+    """Returns sources and references of the dev set; None if the run's own data is missing.
+
+    Raises:
+      UserError: there is none in `data_dir`, if given.
+    """
+    if not (data_dir or run.data_dir):
+        return None
+    try:
+        return open_generated(run.problem, data_dir or run.data_dir).text("dev")
+    except UserError:
+        if data_dir:
+            raise
+        return None
+
+
+def measured_score(
+    translator: Translator,
+    run: RunConfig,
+    checkpoint: str | Path,
+    dtype: str,
+    text: tuple[list[str], list[str]],
+) -> str:
+    """Translates a dev set, sources and references, and returns a line with its score.
+
+    Unless weights are stored as float32, the score with exact weights is measured as well.
+    """
+    name = run.problem.text_name("dev", len(text[1]))
+    decode = dataclasses.asdict(translator.config)
+
+    def measure() -> Result:
+        score, _ = translated_score(translator, *text)
+        return run_result(run, checkpoint, "dev", score, decode, text=name)
+
+    exact = measure()
+    if dtype == "float32":
+        return _score_line(exact)
+    with rounded_weights(translator, dtype):
+        rounded = measure()
+    metric, rounded_score = _main_scores(rounded)[0]
+    _, exact_score = _main_scores(exact)[0]
+    return (
+        f"{_score_line(rounded)}, with weights as {dtype}; {exact_score:.2f} {metric} with exact "
+        f"weights ({rounded_score - exact_score:+.2f})"
+    )

@@ -10,7 +10,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import ModelConfig
 from t2t_keras.registry import EXPORT_FORMATS
 
-# Of the weights in a SavedModel.
+# Types of the weights in a SavedModel.
 STORED_DTYPES = ("float32", "bfloat16", "int8")
 
 
@@ -35,7 +35,7 @@ class ExportFormat(abc.ABC):
     def write(self, translator: Translator, folder: Path, dtype: str) -> None:
         """Writes the export into a new, empty folder.
 
-        What only this format needs is imported here.
+        Imports packages that only this format needs.
 
         Raises:
           UserError: the format cannot represent the model or a setting, which is named.
@@ -92,7 +92,7 @@ def write_format(name: str, translator: Translator, export_dir: str | Path, dtyp
 
 
 def check_dtype(name: str, dtype: str) -> None:
-    """Raises `UserError` if a format, which may be saved_model, has no such dtype."""
+    """Raises `UserError` if a format, such as saved_model, has no such dtype."""
     dtypes = STORED_DTYPES if name == "saved_model" else EXPORT_FORMATS[name].dtypes
     if dtype not in dtypes:
         raise UserError(

@@ -2,8 +2,8 @@
 
 ```
 {"provenance": {package: version},
- "vocabulary": {"size": ids, "sha256": hex}, "dtype": of the weights,
- "outputs": what translations are,
+ "vocabulary": {"size": number of ids, "sha256": hex}, "dtype": of the weights,
+ "outputs": form of the translations,
  "files": {path in the export: {"size": bytes, "sha256": hex}}}
 ```
 """
@@ -54,10 +54,10 @@ def _checked_manifest(directory: Path) -> dict[str, Any]:
     manifest = read_json(
         directory / MANIFEST_FILE, f"{directory} is not a complete export. {_ADVICE}", ["files"]
     )
-    found = _records(directory)
+    files = _records(directory)
     recorded = manifest["files"] if isinstance(manifest["files"], dict) else {}
-    names = {**recorded, **found}
-    damaged = [name for name in names if not found.get(name) or found[name] != recorded.get(name)]
+    names = {**recorded, **files}
+    damaged = [name for name in names if not files.get(name) or files[name] != recorded.get(name)]
     if damaged:
         raise UserError(
             f"The export {directory} is damaged: not as {MANIFEST_FILE} records, or not recorded: "
@@ -97,16 +97,13 @@ class LoadedExport:
           UserError: a line is not UTF-8.
         """
         check_lines(lines)
-        found = self.signatures["serving_default"](text=tf.constant(list(lines), tf.string))
-        texts, scores, cuts = (found[name].numpy().tolist() for name in OUTPUTS)
-        best = [
-            Hypothesis(text.decode("utf-8"), score)
-            for text, score in zip(texts, scores, strict=True)
-        ]
-        return [
-            Translation(first.text, first.score, (first,), cut=cut)
-            for first, cut in zip(best, cuts, strict=True)
-        ]
+        outputs = self.signatures["serving_default"](text=tf.constant(list(lines), tf.string))
+        columns = (outputs[name].numpy().tolist() for name in OUTPUTS)
+        translations = []
+        for content, score, cut in zip(*columns, strict=True):
+            text = content.decode("utf-8")
+            translations.append(Translation(text, score, (Hypothesis(text, score),), cut=cut))
+        return translations
 
     def warm_up(self) -> None:
         """Runs the requests that TensorFlow Serving runs while it loads the export."""
@@ -114,8 +111,8 @@ class LoadedExport:
         for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
             request = messages.PredictionLog.FromString(record).predict_log.request
             inputs = {
-                each.key: tf.io.parse_tensor(each.value.SerializeToString(), each.value.dtype)
-                for each in request.inputs
+                entry.key: tf.io.parse_tensor(entry.value.SerializeToString(), entry.value.dtype)
+                for entry in request.inputs
             }
             self.signatures[request.model_spec.signature_name](**inputs)
 

@@ -81,7 +81,7 @@ class TranslationModule(tf.Module):
         # TensorFlow saves what it finds in attributes. It must find the stored weights, not the
         # models, whose `call` it would export as well; it does not look into a translator.
         self._translator = translator
-        self.weights = [StoredWeight(each.numpy(), dtype) for each in model_weights(translator)]
+        self.weights = [StoredWeight(weight.numpy(), dtype) for weight in model_weights(translator)]
         self._tokenizer = translator.tokenizer.graph_tokenizer()
         self._source_tokenizer = translator.tokenizer.source.graph_tokenizer()
         # Graphs that signatures share.
@@ -119,8 +119,8 @@ class TranslationModule(tf.Module):
         are fewer. `alpha` may be left out over gRPC and is then the one above; over REST,
         TensorFlow Serving asks for every input.
         """
-        found = self._translate(text, self._search_all, _checked_alpha(alpha))
-        return dict(zip(("translations", "scores", "cut"), found, strict=True))
+        outputs = self._translate(text, self._search_all, _checked_alpha(alpha))
+        return dict(zip(("translations", "scores", "cut"), outputs, strict=True))
 
     def score(self, text: tf.Tensor, translation: tf.Tensor) -> dict[str, tf.Tensor]:
         """Tells how likely the model finds given translations.
@@ -144,11 +144,11 @@ class TranslationModule(tf.Module):
         """
         ids = _checked_ids(ids, self._translator.tokenizer.source.vocab_size)
         ids = self._checked_lengths(ids, "a row of ids")
-        found = self._search_all(ids, tf.range(tf.shape(ids)[0]), _checked_alpha(alpha))
-        return {"ids": found.ids, "scores": found.scores}
+        hypotheses = self._search_all(ids, tf.range(tf.shape(ids)[0]), _checked_alpha(alpha))
+        return {"ids": hypotheses.ids, "scores": hypotheses.scores}
 
     def attention(self, text: tf.Tensor, translation: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Tells where the model looks.
+        """Gives the attention weights of the model.
 
         `weights` are the decoder's over the text (batch, layer, head, piece of the translation,
         piece of the text); `encoder_weights` and `decoder_weights` those of self-attention. Pieces
@@ -157,11 +157,11 @@ class TranslationModule(tf.Module):
         source, target = self._pairs(text, translation)
         pair = {"source": source, "target": target}
         with self._stored_weights():
-            found = self._translator.models[0].attention_weights(pair)
+            weights = self._translator.models[0].attention_weights(pair)
         return {
-            "weights": found["cross"],
-            "encoder_weights": found["encoder"],
-            "decoder_weights": found["decoder"],
+            "weights": weights["cross"],
+            "encoder_weights": weights["encoder"],
+            "decoder_weights": weights["decoder"],
             "text_pieces": self._source_tokenizer.pieces(source),
             "translation_pieces": self._tokenizer.pieces(target),
         }
@@ -190,14 +190,18 @@ class TranslationModule(tf.Module):
         source = ids[:, :max_tokens].to_tensor()
         # A text that is cut still ends with EOS.
         last = (tf.range(tf.shape(source)[1]) == max_tokens - 1) & (cut > 0)[:, None]
-        found = search(tf.where(last, EOS_ID, source), rows, alpha)
-        beams = found.ids.shape[1]
+        hypotheses = search(tf.where(last, EOS_ID, source), rows, alpha)
+        beams = hypotheses.ids.shape[1]
         # Not [-1, ...], which is ambiguous if the longest output has no token.
-        flat = [tf.size(rows) * beams, tf.shape(found.ids)[2]]
+        flat = [tf.size(rows) * beams, tf.shape(hypotheses.ids)[2]]
         translations = tf.reshape(
-            self._tokenizer.detokenize(tf.reshape(found.ids, flat)), [-1, beams]
+            self._tokenizer.detokenize(tf.reshape(hypotheses.ids, flat)), [-1, beams]
         )
-        return tuple(_in_place(each, rows, text) for each in (translations, found.scores, cut))
+        return (
+            _in_place(translations, rows, text),
+            _in_place(hypotheses.scores, rows, text),
+            _in_place(cut, rows, text),
+        )
 
     def _pairs(self, text: tf.Tensor, translation: tf.Tensor) -> list[tf.Tensor]:
         """Returns ids [B, S] and [B, T]."""
@@ -222,16 +226,16 @@ class TranslationModule(tf.Module):
         return keras.StatelessScope([(weight, stored.value()) for weight, stored in pairs])
 
 
-def _in_place(found: tf.Tensor, rows: tf.Tensor, text: tf.Tensor) -> tf.Tensor:
-    """Returns [B, ...]: what was found for `rows` [b], and zeros or "" for the other texts."""
-    shape = tf.concat([tf.shape(text), tf.shape(found)[1:]], axis=0)
-    scattered = tf.tensor_scatter_nd_update(tf.zeros(shape, found.dtype), rows[:, None], found)
-    return tf.ensure_shape(scattered, [None, *found.shape[1:]])
+def _in_place(values: tf.Tensor, rows: tf.Tensor, text: tf.Tensor) -> tf.Tensor:
+    """Returns [B, ...]: values [b, ...] for `rows` [b], and zeros or "" for the other texts."""
+    shape = tf.concat([tf.shape(text), tf.shape(values)[1:]], axis=0)
+    scattered = tf.tensor_scatter_nd_update(tf.zeros(shape, values.dtype), rows[:, None], values)
+    return tf.ensure_shape(scattered, [None, *values.shape[1:]])
 
 
-def _checked(tensor: tf.Tensor, condition: tf.Tensor, what: str, found: tf.Tensor) -> tf.Tensor:
+def _checked(tensor: tf.Tensor, condition: tf.Tensor, what: str, value: tf.Tensor) -> tf.Tensor:
     """Returns the tensor; the request fails, before it is used, unless the condition holds."""
-    with tf.control_dependencies([tf.debugging.Assert(condition, [what, found], summarize=8)]):
+    with tf.control_dependencies([tf.debugging.Assert(condition, [what, value], summarize=8)]):
         return tf.identity(tensor)
 
 

@@ -29,9 +29,9 @@ def exports(monkeypatch):
     """(translator, directory, settings) of each export, which is not made."""
     exports = []
 
-    def export(translator, directory, **settings):
-        exports.append((translator, directory, settings))
-        return directory / "1"
+    def export(translator, export_dir, **settings):
+        exports.append((translator, export_dir, settings))
+        return export_dir / "1"
 
     monkeypatch.setattr(export_module, "export", export)
     return exports
