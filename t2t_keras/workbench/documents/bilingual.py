@@ -121,7 +121,7 @@ def with_prefix(element: Element, name: str) -> str:
 
 
 def space_before(element: Element) -> str:
-    """Returns the line feed and the indentation of an element that begins a line, else ""."""
+    """Returns the line break and indentation before an element; "" = it does not begin a line."""
     before = element.file[max(element.start - 200, 0) : element.start]
     space = re.search(r"\r?\n[ \t]*$", before)
     return space[0] if space else ""
@@ -134,7 +134,7 @@ _LANGUAGES = {
     "file": ("source-language", "target-language"),
     "xliff": ("srcLang", "trgLang"),
 }
-# States of a target of version 1 that is there but is no translation.
+# States of a target of version 1 that is no translation yet.
 _UNTRANSLATED = {"new", "needs-translation", "needs-adaptation", "needs-l10n"}
 _UNREVIEWED = "t2t:machine"
 

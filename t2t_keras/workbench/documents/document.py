@@ -1,4 +1,4 @@
-"""Documents: what every format has in common, and `read_document` for a file of any format."""
+"""`Document` and `Unit`, shared by all formats, and `read_document` for a file of any format."""
 
 import codecs
 import collections
@@ -16,7 +16,7 @@ from t2t_keras.io.files import check_outputs, write_atomically
 from t2t_keras.text.files import MAX_LINE_BYTES
 
 MATCHES = ("machine", "exact")
-# More than documents have, unless they are made to fill the memory.
+# More than any document needs; a larger one is made to fill the memory.
 MAX_UNITS = 1 << 19
 MAX_TAGS = 1 << 21
 MAX_LINES = 1 << 20
@@ -25,12 +25,12 @@ _TAG = re.compile(r"</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>")
 
 @dataclasses.dataclass(frozen=True)
 class Suggestion:
-    """A similar text of a translation memory, for whoever reviews the translation.
+    """A similar text in a translation memory, for reviewers of the translation.
 
     Attributes:
       source: the similar text.
       target: its translation.
-      ratio: how similar it is, 1 = the same.
+      ratio: its similarity, 1 = the same.
     """
 
     source: str
@@ -42,8 +42,8 @@ class Piece(NamedTuple):
     """A part of a unit's source that is translated by itself.
 
     Attributes:
-      text: what is translated.
-      written: returns a translation of it as it stands in the unit's translation.
+      text: the text to translate.
+      written: returns its translation in the form for the unit's translation.
     """
 
     text: str
@@ -55,20 +55,20 @@ class Unit:
     """A piece of a document that is translated as a whole.
 
     Attributes:
-      source: its text, without the white space around it that the format does not count.
-      target: the translation that the document has, "" = none.
-      format: "text", or what its markup is: "html" or "xml".
-      is_translated: whether the document counts `target` as a translation that needs no other.
+      source: its text, without surrounding white space that means nothing in the format.
+      target: its translation in the document; "" = none.
+      format: "text", or the kind of markup: "html" or "xml".
+      is_translated: whether the document counts `target` as a finished translation.
       context: from the document, such as msgctxt of PO; None = there is none.
-      match: where a new translation comes from, "machine" or "exact" (the memory); "" = none came.
-      quality: how good it is likely to be, 0 to 1; None = unknown.
-      is_final: whether it needs no review.
-      suggestions: what the memory has like it.
-      keeps_lines: whether in its markup ends of lines are what they are, and not mere white space.
+      match: origin of a new translation: "machine" or "exact" (the memory); "" = there is none.
+      quality: likely quality of the new translation, 0 to 1; None = unknown.
+      is_final: whether the new translation needs no review.
+      suggestions: similar texts in the memory.
+      keeps_lines: whether line ends in its markup mean more than white space.
       is_safe: returns whether a translation is safe for the program and the format can hold it;
         None = any translation is.
       form: number of its plural form; None = it has none.
-      is_reviewed: whether somebody has looked at `target`, as far as the document says.
+      is_reviewed: whether the document does not say that nobody has reviewed `target`.
       pieces: parts of the source: those to translate, and strings to keep; empty = translate all.
     """
 
@@ -89,7 +89,7 @@ class Unit:
 
     @property
     def needs_review(self) -> bool:
-        """Whether it has a new translation that nobody should trust yet."""
+        """Whether it has a new translation that must be reviewed before it is used."""
         return self.is_unsafe or (self.match == "machine" and not self.is_final)
 
     @property
@@ -100,16 +100,16 @@ class Unit:
     def set(
         self, text: str, match: str = "machine", quality: float | None = None, final: bool = False
     ) -> None:
-        """Takes a translation, which `Document.save` then writes.
+        """Sets the translation that `Document.save` writes.
 
         Args:
           text: the translation, in the unit's format.
           match: "machine", or "exact" = from a translation memory.
-          quality: how good it is likely to be, 0 to 1; None = unknown.
+          quality: its likely quality, 0 to 1; None = unknown.
           final: whether it needs no review.
 
         Raises:
-          UserError: there is no such kind of match.
+          UserError: `match` is something else.
         """
         if match not in MATCHES:
             raise UserError(
@@ -120,15 +120,15 @@ class Unit:
 
 
 class Document:
-    """A file whose text is to be translated; each format has its own subclass.
+    """A file with text to translate; each format has its own subclass.
 
     Args:
       path: the file.
       languages: codes of source and target, "" = unknown.
 
     Attributes:
-      units: what is to be translated, in the order of the file.
-      left_out: how many pieces of text are in no unit, by the reason.
+      units: the texts to translate, in the order of the file.
+      left_out: number of texts in no unit, by the reason.
 
     The arguments are attributes as well.
     """
@@ -149,21 +149,21 @@ class Document:
             )
 
     def content(self) -> bytes:
-        """Returns the file with the translations that its units were given."""
+        """Returns the bytes of the file with the new translations of its units."""
         raise NotImplementedError
 
     def save(self, path: str | Path) -> None:
-        """Writes the file with the translations that its units were given.
+        """Writes the file with the new translations of its units.
 
         Raises:
-          UserError: it cannot be written there, or would replace what it was read from.
+          UserError: it cannot be written there, or would replace the file that was read.
         """
         check_outputs([self.path], [path])
         write_atomically(Path(path), self.content())
 
 
 def check_counts(path: Path, text: AnyStr) -> None:
-    """Raises `UserError` for a text with more tags or lines than what they become has room for."""
+    """Raises `UserError` for a text with too many tags or lines."""
     for sign, most, what in (("<", MAX_TAGS, "tags"), ("\n", MAX_LINES, "lines")):
         count = text.count(sign if isinstance(text, str) else sign.encode())
         if count > most:
@@ -174,26 +174,26 @@ def check_counts(path: Path, text: AnyStr) -> None:
 
 
 def markup_of(text: str) -> str:
-    """Returns the format of a text that a program shows: "html" if it has tags, else "text"."""
+    """Returns the format of a text: "html" if it has tags, else "text"."""
     return "html" if _TAG.search(text) else "text"
 
 
 def checked_languages(
-    path: Path, found: tuple[str, str], expected: tuple[str, str]
+    path: Path, declared: tuple[str, str], expected: tuple[str, str]
 ) -> tuple[str, str]:
-    """Returns the languages of a document: those that it names, else those that are expected.
+    """Returns the languages that a document declares or, where it does not, the expected ones.
 
     Raises:
-      UserError: it names others; "en-GB" is no other than "en".
+      UserError: it declares other ones; "en-GB" and "en" are the same.
     """
-    for side, named, wanted in zip(("source", "target"), found, expected, strict=True):
+    for side, named, wanted in zip(("source", "target"), declared, expected, strict=True):
         if named and wanted and main_language(named) != main_language(wanted):
             raise UserError(
                 f"{path}: expected {wanted} as its {side} language, got {named}. Take a model for "
                 f"this language, or change what the file says.",
                 code="other_language",
             )
-    return found[0] or expected[0], found[1] or expected[1]
+    return declared[0] or expected[0], declared[1] or expected[1]
 
 
 def main_language(code: str) -> str:
@@ -206,12 +206,12 @@ _UTF16_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-b
 _NO_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 
 Span = tuple[int, int]
-# What replaces the characters from a position to another.
+# (start, end, text that replaces the characters between).
 Change = tuple[int, int, str]
 
 
 class Text(NamedTuple):
-    """The text of a file, and what it takes to write it again."""
+    """The text of a file, with its encoding."""
 
     text: str
     mark: bytes  # the byte order mark, b"" = none
@@ -223,7 +223,7 @@ class Text(NamedTuple):
 
 
 def decoded(path: Path, content: bytes, encoding: str = "utf-8") -> Text:
-    """Returns the text of a file; a byte order mark tells its encoding, whatever was expected."""
+    """Returns the text of a file; a byte order mark overrides the expected encoding."""
     mark = b""
     for known, name in (*_UTF16_MARKS.items(), (codecs.BOM_UTF8, "utf-8")):
         if content.startswith(known):
@@ -244,21 +244,20 @@ def decoded(path: Path, content: bytes, encoding: str = "utf-8") -> Text:
 def is_charset(name: str) -> bool:
     """Returns whether Python can read and write text of this encoding."""
     try:
-        # Some of its codecs, as punycode, are for other things than the characters of a file.
+        # Some of its codecs, such as punycode, are not encodings of files.
         return codecs.lookup(name).name not in _NO_CHARSETS and "".encode(name) is not None
     except (LookupError, UnicodeError):
         return False
 
 
 class SpanDocument(Document):
-    """A document that is its text with some spans replaced.
+    """A text file in which translations replace spans.
 
     Args:
       path: the file.
       languages: codes of source and target.
       read: its text.
-      errors: what becomes of characters that its encoding does not have, as of `str.encode`; by
-        default they are a `UserError`.
+      errors: see `str.encode`, for characters that the encoding lacks; "strict" = `UserError`.
     """
 
     def __init__(self, path: Path, languages: tuple[str, str], read: Text, errors: str = "strict"):
@@ -270,22 +269,22 @@ class SpanDocument(Document):
     def add(
         self, start: int, end: int, unit: Unit, written: Callable[[str], str] = lambda text: text
     ) -> None:
-        """Adds a unit; `written` of its translation replaces the text from `start` to `end`."""
+        """Adds a unit; `written(translation)` replaces the text from `start` to `end`."""
         self.add_parts(unit, [(start, end)], lambda text: [written(text)])
 
     def add_parts(
         self, unit: Unit, spans: Sequence[Span], written: Callable[[str], Sequence[str]]
     ) -> None:
-        """Adds a unit of several spans; `written` of its translation has the text of each."""
+        """Adds a unit of several spans; `written(translation)` has the text of each."""
         self._units.append((unit, spans, written))
         self.add_units([unit])
 
     def add_changes(self, changes: Iterable[Change]) -> None:
-        """Adds spans that are replaced if any unit is translated."""
+        """Adds changes to make if any unit is translated."""
         self._others += changes
 
     def changes(self) -> list[Change]:
-        """Returns what the translations change in the text."""
+        """Returns the changes of the text for the new translations."""
         changes = [
             (start, end, new)
             for unit, spans, written in self._units
@@ -327,7 +326,7 @@ def replaced(text: str, changes: Iterable[Change]) -> str:
     return "".join([*parts, text[position:]])
 
 
-# What reads each format, in its module.
+# The class or function that reads each format, as "module:name".
 EXTENSIONS = {
     ".docx": "word:WordDocument",
     ".htm": "html_and_xml:read_html",

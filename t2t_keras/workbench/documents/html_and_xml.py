@@ -23,7 +23,7 @@ from t2t_keras.workbench.markup.reading import Reader
 from t2t_keras.workbench.markup.tokens import EMPTY, OPEN, UNFINISHED, Token, is_kept
 
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
-# Of attributes that a reader sees.
+# Attributes with text that a reader sees.
 _ATTRIBUTE = re.compile(
     r"""\s(?:title|alt|placeholder|aria-label)\s*=\s*(?=["']?[^"'>]{0,99}[^\W\d_])""", re.IGNORECASE
 )
@@ -44,7 +44,7 @@ def read_html(path: Path, languages: tuple[str, str], content: bytes) -> SpanDoc
 
 
 def add_pages(document: SpanDocument, first: int, last: int) -> Reader:
-    """Adds the units of HTML from a place to another in a document; returns its reader."""
+    """Adds the units of the HTML between two places of a document; returns its reader."""
     text = document.read.text[first:last]
     reader = Reader(text)
     for start, end in reader.spans():
@@ -58,7 +58,7 @@ def add_pages(document: SpanDocument, first: int, last: int) -> Reader:
 
 
 def _read_tags(document: SpanDocument, reader: Reader) -> None:
-    """Counts the texts left out, and changes the language that tags name."""
+    """Counts the texts left out, and changes the languages in tags."""
     tokens, ends = reader.tokens, reader.ends
     source, target = map(main_language, document.languages)
     position = kept_end = 0

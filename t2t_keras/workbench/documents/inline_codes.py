@@ -11,19 +11,15 @@ from xml.sax.saxutils import escape
 from t2t_keras.errors import UserError
 from t2t_keras.workbench.documents.messages import has_branches
 from t2t_keras.workbench.documents.xml_tree import Element
-from t2t_keras.workbench.markup.tokens import is_note, parts_words, xml_tokens
+from t2t_keras.workbench.markup.tokens import CLOSE, OPEN, TEXT, is_note, parts_words, xml_tokens
 
-# Around text that is translated. All other elements are codes, whatever is in them.
+# Elements around text to translate; all other elements are codes with their content.
 AROUND = {"g", "mrk", "pc", "hi"}
 # The attributes that the two halves of a pair share.
 _BEGINS = {"bpt": ("rid", "i", "id"), "bx": ("rid", "id"), "sc": ("id",)}
 _ENDS = {"ept": ("rid", "i", "id"), "ex": ("rid", "id"), "ec": ("startRef",)}
-# What is no text in XML that is well-formed.
-_MARKUP = re.compile(
-    r"""<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<[^<>"']*+(?>"[^"]*"[^<>"']*+|'[^']*'[^<>"']*+)*+>"""
-    r"""|&(?!(?:amp|lt|gt|quot|apos|\#[0-9]+|\#x[0-9A-Fa-f]+);)[^;]+;""",
-    re.DOTALL,
-)
+# References to entities that a document declares.
+_ENTITY = re.compile(r"(&(?!(?:amp|lt|gt|quot|apos|\#[0-9]+|\#x[0-9A-Fa-f]+);)[^;]+;)")
 _PROTECTED = re.compile(r"""\btranslat(?:e\s*=\s*["']no|able\s*=\s*["']false)\b""")
 # The tags that stand for codes.
 MASK = re.compile(r'<(?:(/)(?:g|sup)|(g|sup|x) i="(\d+)"[^<>]*?(/?))\s*>')
@@ -57,12 +53,12 @@ class _Piece(NamedTuple):
 
 
 class Codes(NamedTuple):
-    """The text of an element, and what stood where its codes are.
+    """The text of an element, and the codes that its tags stand for.
 
     Attributes:
       text: its text; markup if it has codes.
       format: "text", or "xml" if it has codes.
-      tags: what each code was: the opening and the closing tag of "g", "x" and "" of others.
+      tags: (opening tag, closing tag) of each "g" or "sup"; (code, "") of each "x".
     """
 
     text: str
@@ -113,11 +109,37 @@ class Codes(NamedTuple):
         return "".join(parts)
 
 
+class _CodesWriter:
+    """Writes `Codes` piece by piece; a "parts" item is escaped text or a plain tag."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.tags: list[tuple[str, str]] = []
+        self._open: list[tuple[int, str]] = []
+
+    def open(self, tag: str, name: str = "g", attributes: str = "") -> None:
+        self.parts.append(f'<{name} i="{len(self.tags)}"{attributes}>')
+        self._open.append((len(self.tags), name))
+        self.tags.append((tag, ""))
+
+    def close(self, tag: str) -> None:
+        number, name = self._open.pop()
+        self.tags[number] = self.tags[number][0], tag
+        self.parts.append(f"</{name}>")
+
+    def lone(self, code: str, parts_words: bool) -> None:
+        self.parts.append(lone_code(len(self.tags), parts_words))
+        self.tags.append((code, ""))
+
+    def codes(self) -> Codes:
+        return Codes("".join(self.parts), "xml", self.tags)
+
+
 def codes_of(element: Element, native: Mapping[str, str] | None = None) -> Codes:
-    """Returns what an element contains, with its codes as plain tags.
+    """Returns the content of an element with plain tags for its codes.
 
     Args:
-      element: that of a source or a target.
+      element: a source or a target.
       native: the codes of XLIFF 2's originalData, by id.
     """
     if not any(isinstance(item, Element) for item in element.items):
@@ -126,59 +148,48 @@ def codes_of(element: Element, native: Mapping[str, str] | None = None) -> Codes
     # In a message with branches, braces belong to the message.
     if not has_branches(element.text()):
         pieces = _with_signs(pieces)
-    tags: list[tuple[str, str]] = []
-    parts, open_codes = [], []
+    writer = _CodesWriter()
     for piece in pieces:
         if piece.kind == "text":
-            parts.append(escape(piece.raw))
+            writer.parts.append(escape(piece.raw))
         elif piece.kind == "open":
             protected = ' translate="no"' if piece.is_protected else ""
-            name = "sup" if piece.is_index else "g"
-            parts.append(f'<{name} i="{len(tags)}"{protected}>')
-            open_codes.append((len(tags), name))
-            tags.append((piece.raw, ""))
+            writer.open(piece.raw, "sup" if piece.is_index else "g", protected)
         elif piece.kind == "close":
-            number, name = open_codes.pop()
-            tags[number] = (tags[number][0], piece.raw)
-            parts.append(f"</{name}>")
+            writer.close(piece.raw)
         else:
-            parts.append(lone_code(len(tags), piece.parts_words))
-            tags.append((piece.raw, ""))
-    return Codes("".join(parts), "xml", tags)
+            writer.lone(piece.raw, piece.parts_words)
+    return writer.codes()
 
 
 def codes_in(raw: str) -> Codes:
-    """Returns what well-formed XML contains, tags and entities of its own as codes.
-
-    Text in its CDATA sections is a code as well.
-    """
-    tags: list[tuple[str, str]] = []
-    open_codes: list[int] = []
-
-    def masked(match: re.Match) -> str:
-        tag = match[0]
-        if tag.startswith("</"):
-            number = open_codes.pop()
-            tags[number] = (tags[number][0], tag)
-            return "</g>"
-        tags.append((tag, ""))
-        if tag.startswith(("<!", "<?", "&")) or tag.endswith("/>"):
-            return lone_code(len(tags) - 1, parts_words(tag))
-        open_codes.append(len(tags) - 1)
-        attributes = ' translate="no"' if is_protected(tag) else ""
-        attributes += ' ctype="x-note"' if is_note(next(xml_tokens(tag)), False) else ""
-        return f'<g i="{len(tags) - 1}"{attributes}>'
-
-    return Codes(_MARKUP.sub(masked, raw), "xml", tags)
+    """Returns well-formed XML with plain tags for its tags, CDATA sections and own entities."""
+    writer = _CodesWriter()
+    for token in xml_tokens(raw):
+        if token.kind == TEXT:
+            text, *rest = _ENTITY.split(token.raw)
+            writer.parts.append(text)
+            for entity, text in zip(rest[::2], rest[1::2], strict=True):
+                writer.lone(entity, False)
+                writer.parts.append(text)
+        elif token.kind == CLOSE:
+            writer.close(token.raw)
+        elif token.kind == OPEN:
+            attributes = ' translate="no"' if is_protected(token.raw) else ""
+            attributes += ' ctype="x-note"' if is_note(token, False) else ""
+            writer.open(token.raw, attributes=attributes)
+        else:
+            writer.lone(token.raw, parts_words(token.raw))
+    return writer.codes()
 
 
 def lone_code(number: int, parts_words: bool) -> str:
-    """Returns the tag of a code without text; one that parts words, as the end of a line does."""
+    """Returns the tag of a code without text; some separate words, such as line ends."""
     return f'<x i="{number}" ctype="lb"/>' if parts_words else f'<x i="{number}"/>'
 
 
 def is_protected(tag: str) -> bool:
-    """Returns whether an opening tag says that its element is not to be translated."""
+    """Returns whether an opening tag excludes its element from translation."""
     return bool(_PROTECTED.search(tag))
 
 
@@ -257,7 +268,7 @@ def _with_signs(pieces: Sequence[_Piece]) -> list[_Piece]:
 
 
 def _paired(pieces: list[_Piece]) -> list[_Piece]:
-    """Returns the pieces with begins and ends that nest as if one element were around the text."""
+    """Returns the pieces with each nested begin and end as an opening and a closing tag."""
     stack: list[int] = []
     pairs: dict[int, str] = {}
     for number, piece in enumerate(pieces):

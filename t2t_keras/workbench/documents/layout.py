@@ -1,4 +1,4 @@
-"""A text as the sentences that a model translates one by one, and back as it was laid out."""
+"""Divides text into sentences to translate, and lays out their translations like the source."""
 
 import bisect
 import itertools
@@ -29,19 +29,19 @@ _BREAK = re.compile(r"(?<![^\S\r\n])[^\S\r\n]*+(?:\r\n|\r|\n)\s*")
 _LINE_END = re.compile(r"(?<![ \t])[ \t]*+\r?\n[ \t\r\n]*")
 _WIDE_SPACE = re.compile(r"(?<=\S)(?:[ \t\f]{2,}+|[\t\f])(?=\S)")
 _SPACES = re.compile(r"[ \t\r\n\f]+")
-# Shorter lines are not the lines of a sentence that was wrapped, but an own text each.
+# Shorter lines are not part of a wrapped sentence: each is a text of its own.
 _LEAST_WRAPPED = 40
 # Markup between these, of HTML or XML, keeps its white space.
 _KEPT_LINES = '<pre class="t2t-lines" xml:space="preserve">', "</pre>"
-# Markup in which ends of lines are not mere white space, or which has to come back as it is.
+# Markup that must come back unchanged, or in which line ends mean more than white space.
 _TAG = re.compile(r"<!--.*?(?:-->|$)|<[^<>]*>", re.DOTALL)
 _OWN_LINES = re.compile(r"<(?:pre|code|kbd|samp|tt|script|style|textarea|xmp)\b", re.IGNORECASE)
-# Of lines that are not wrapped.
+# The end of a line that is not wrapped.
 _PART_END = re.compile(r"[:;♪][^\w\s]*$")
 
 
 class SentenceGroup(NamedTuple):
-    """Sentences in one or more lines: what is between them, and where their lines break."""
+    """Sentences in one or more lines, with the white space between them and the line breaks."""
 
     sentences: list[str]
     gaps: list[str]  # white space after each
@@ -59,11 +59,10 @@ class SentenceGroup(NamedTuple):
 def segmented(
     text: str, language: str = "", is_plain: bool = True, keeps_lines: bool = False
 ) -> list[str | SentenceGroup]:
-    """Returns segments, and the white space before, between and after them as strings.
+    """Returns groups of sentences, and the white space before, between and after them.
 
-    Lines are segments of their own, unless they look like those of a wrapped sentence. A text that
-    is not plain has one segment with all of it, for markup has ends of lines anywhere; where it
-    `keeps_lines`, its line ends stay, except in wrapped sentences.
+    Each line is a group, unless it looks like part of a wrapped sentence. Markup, with line ends
+    anywhere, is one group; if it `keeps_lines`, its line ends stay, except in wrapped sentences.
     """
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
     if end <= start:
@@ -101,12 +100,12 @@ def _with_kept_lines(markup: str) -> str:
 
 
 def ends_line(text: str) -> bool:
-    """Returns whether what follows a line begins anew: after a sentence, a colon or a note."""
+    """Returns whether a new text begins after a line: after a sentence, a colon or a note."""
     return ends_sentence(text) or bool(_PART_END.search(text[-10:]))
 
 
 def laid_out(parts: Sequence[str | SentenceGroup], translations: Mapping[str, str]) -> str:
-    """Returns the text with lines or sentences replaced by their translations, where there are."""
+    """Returns the text with lines or sentences replaced by their translations, if known."""
     return "".join(part if isinstance(part, str) else _of(part, translations) for part in parts)
 
 
@@ -114,7 +113,8 @@ def _of(segment: SentenceGroup, translations: Mapping[str, str]) -> str:
     text = translations.get(segment.line)
     if text is None:
         *gaps, end = segment.gaps
-        text = join_sentences([translations.get(each, each) for each in segment.sentences], gaps)
+        sentences = [translations.get(sentence, sentence) for sentence in segment.sentences]
+        text = join_sentences(sentences, gaps)
         text += end
     if segment.line.startswith(_KEPT_LINES[0]):
         before, _, after = text.removeprefix(_KEPT_LINES[0]).rpartition(_KEPT_LINES[1])
@@ -154,9 +154,9 @@ def is_spaced(text: str) -> bool:
 
 
 def unwrapped(text: str) -> tuple[str, Callable[[str], str]]:
-    """Returns a text in which ends of lines are no more than spaces, as one line.
+    """Returns a text, in which line ends count as spaces, as one line.
 
-    Also returns a function that lays out its translation in as many lines.
+    Also returns a function that lays out its translation in the same number of lines.
     """
     lines = _LINE_END.split(text)
     breaks = _LINE_END.findall(text)
@@ -166,7 +166,7 @@ def unwrapped(text: str) -> tuple[str, Callable[[str], str]]:
     def laid_out(translation: str) -> str:
         words = translation.split(" ")
         if len(words) == len(spaces) + 1:
-            # As many words as before: with the white space that was between these.
+            # The same number of words: with the same white space between them.
             return "".join(map("".join, zip(words, [*spaces, ""], strict=True)))
         return wrapped(translation, breaks, lengths)
 
@@ -174,9 +174,9 @@ def unwrapped(text: str) -> tuple[str, Callable[[str], str]]:
 
 
 def unwrapped_markup(raw: str) -> tuple[str, Callable[[str], str]]:
-    """Returns markup without tags as `unwrapped`; the translation is spelled like the source.
+    """Like `unwrapped`, for markup without tags; the translation is spelled like the source.
 
-    It has no entities but those of XML, which HTML has as well.
+    It may have the entities of XML, which HTML has as well, and no others.
     """
     line, lay_out = unwrapped(raw)
     spelled: dict[str, str] = {}
@@ -185,10 +185,9 @@ def unwrapped_markup(raw: str) -> tuple[str, Callable[[str], str]]:
 
 
 def wrapped(text: str, breaks: Sequence[str], lengths: Sequence[int]) -> str:
-    """Returns a text in lines, with these breaks between them.
+    """Returns a text in lines of proportional lengths, with the breaks between them.
 
-    Their lengths are in proportion to those that are given. Where it has too few words, it has
-    fewer lines.
+    With too few words there are fewer lines.
     """
     if not breaks:
         return text
@@ -199,9 +198,9 @@ def wrapped(text: str, breaks: Sequence[str], lengths: Sequence[int]) -> str:
 
 
 def divided(text: str, lengths: Sequence[float]) -> list[str]:
-    """Divides a text between words into parts whose lengths are in such proportions.
+    """Divides a text between words into parts of proportional lengths.
 
-    Where it has too few words, the last parts are empty.
+    With too few words the last parts are empty.
     """
     lines, position, number = [""], 0, 1
     sums = list(itertools.accumulate(lengths))

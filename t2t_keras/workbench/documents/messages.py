@@ -23,13 +23,13 @@ _SIGN = re.compile(r"''|'[{}#|][^']*(?:'|$)|[{}]")
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s<>/]*+)[^<>]*?(/?)>")
 _MAX_DEPTH = 20
 _MARKS = "_&"
-# Such as "_Save as...": without translations, only these labels show that a mark opens menus.
+# Such as "_Save as...": in a file without translations, these show that it uses accelerators.
 _SURE_LABEL = re.compile(r"[_&](?=[A-Z0-9])\S+(?:\s\S+){0,3}")
 _STAYS = "messages of ICU with text around their branches"
 _TAGS = {OPEN, CLOSE, EMPTY}
 # The elements without content that also stand without attributes.
 _BARE = {"br", "hr", "wbr"}
-# Those that HTML lets end without a tag, and what stands before them: no word and a space.
+# Elements that HTML lets end without a tag, and the text before them: not a word and a space.
 _LEFT_OPEN = {"p", "li", "dt", "dd"}
 _BEFORE_BLOCK = re.compile(r"(?:^|\w|[.!?:;)>\u2026]\s*)$")
 
@@ -52,8 +52,8 @@ def has_branches(message: str) -> bool:
 def pieces_of(message: str) -> list[str | Piece] | None:
     """Returns the branches of a message and the text between them; None = it has no branches.
 
-    A message with text around branches, which cannot be translated apart from them, has no pieces,
-    and neither has one that cannot be read.
+    The list is empty for unreadable messages and for text around branches, which cannot be
+    translated separately.
     """
     if not has_branches(message):
         return None
@@ -65,7 +65,7 @@ def pieces_of(message: str) -> list[str | Piece] | None:
 
 
 def _message(text: str, start: int, is_counted: bool, depth: int) -> tuple[list[str | Piece], int]:
-    """Returns the pieces of a message from `start` on, and where it ends."""
+    """Returns the pieces of a message from `start` on, and the end of the message."""
     parts: list[str | _Argument] = []
     position = begin = start
     while (sign := _SIGN.search(text, position)) and sign[0] != "}":
@@ -189,12 +189,12 @@ def with_branches(document: Document, units: Iterable[Unit]) -> list[Unit]:
 def find_accelerators(units: Sequence[Unit], named: str = "") -> None:
     """Removes the accelerator marks from labels, if the catalogue uses accelerators.
 
-    It does where most translations of labels have the mark too. Where none is translated, short
-    labels that begin with the mark tell that it does.
+    It does if most translations of labels have the mark too or, where none is translated, if there
+    are short labels that begin with the mark.
 
     Args:
       units: of a document.
-      named: the mark that the document names, "" = none.
+      named: the mark that the document names; "" = none.
     """
     for mark in named or _MARKS:
         labels = [
@@ -226,16 +226,16 @@ def _with_mark(accelerator: Accelerator, translation: str) -> str:
 
 
 def markup_of_message(text: str) -> str:
-    """Returns the format of a message: "html" where all its tags match, else "text".
+    """Returns the format of a message: "html" if all its tags match, else "text".
 
-    In "Use `<style>` for the output" and "Open `<file>`" a tag is a word of the sentence. As HTML
-    the first has no text after the tag, and the second lacks a word.
+    In "Use `<style>` for the output" and "Open `<file>`" the tag is a word of the sentence. Read as
+    HTML, the first would have no text after the tag, and the second would lack a word.
     """
     if markup_of(text) == "text":
         return "text"
     tokens = list(html_tokens(text))
     partners, ends = match_html(tokens)
-    # A script or a title that is not closed has all that follows as its content.
+    # A script or a title that is not closed contains all that follows.
     swallowing = {token.name for token in tokens if token.kind not in _TAGS}
     empty = {token.name for token in tokens if token.kind == EMPTY}
     befores = ["", *(token.raw[-20:] for token in tokens)]
@@ -252,7 +252,7 @@ def markup_of_message(text: str) -> str:
 
 
 def _is_empty(token: Token) -> bool:
-    """Returns whether a tag is of an element without content."""
+    """Returns whether a tag's element has no content."""
     if token.kind == EMPTY:
         return token.name in _BARE or "=" in token.raw or token.raw.endswith("/>")
     return token.kind == OPEN and token.raw.endswith("/>")

@@ -1,4 +1,4 @@
-"""gettext's PO files: entries that are changed are written anew, all others stay as they are.
+"""gettext's PO files: changed entries are rewritten, all others stay byte for byte.
 
 See https://www.gnu.org/software/gettext/manual/html_node/PO-Files.html.
 """
@@ -208,7 +208,7 @@ def entries_of(text: str) -> list[Entry]:
     """Returns the entries of a PO file, without obsolete ones.
 
     Raises:
-      MalformedError: msgfmt would refuse it.
+      MalformedError: for files that msgfmt would refuse.
     """
     return list(_Reader(text).entries())
 
@@ -221,14 +221,14 @@ def changes_of(
     comments: Sequence[str],
     newline: str,
 ) -> list[Change]:
-    """Returns the changes that new translations make in an entry; previous messages are removed.
+    """Returns the changes of an entry for new translations; previous messages are removed.
 
     Args:
       text: of the file.
       entry: one of its entries.
       translations: the keyword, msgstr or msgstr[0], and the text of each.
       flags: its new flags.
-      comments: to be added for translators.
+      comments: new ones for translators.
       newline: the line ending.
     """
     changes = [
@@ -266,7 +266,7 @@ def unescape(text: str) -> str:
 
 
 def field_lines(keyword: str, text: str) -> list[str]:
-    """Returns a string as msgcat writes it: in lines of a page's width, broken at line feeds."""
+    """Returns the lines of a string as msgcat writes them: wrapped, and broken at line feeds."""
     parts = [part.translate(_ESCAPED) for part in re.findall(r"[^\n]*\n|[^\n]+", text)] or [""]
     if len(parts) == 1 and len(keyword) + len(parts[0]) + 3 <= _WIDTH + 2:
         return [f'{keyword} "{parts[0]}"']
@@ -282,7 +282,7 @@ def field_lines(keyword: str, text: str) -> list[str]:
     return lines
 
 
-# "one" and "other", as in English; the same with 0 as in French; none at all; and the Slavic ones.
+# "one" and "other" as in English; 0 is "one" as in French; no plural; the Slavic languages.
 _TWO = "nplurals=2; plural=(n != 1);"
 _FEW = "n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2"
 _RULES = {
@@ -304,14 +304,14 @@ _RULES = {
 }
 _BY_LANGUAGE = {language: rule for rule, names in _RULES.items() for language in names.split()}
 _HEADER = re.compile(r"\s*nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=\s*([^;]{1,1000});?\s*")
-# More than any rule needs to show all it does.
+# Enough to see all forms of any rule.
 _NUMBERS = range(201)
 _CHARSET = re.compile(rb'("Content-Type:[^"\n]*charset=)([\w.:-]+)', re.IGNORECASE)
 # Messages in which translators name themselves, of KDE and of GNOME.
 _CREDITS = {"NAME OF TRANSLATORS", "EMAIL OF TRANSLATORS"}
 _CREDITS_TEXT = {"translator-credits", "translator_credits"}
 _CONTENT_TYPE = "Content-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\n"
-# All that any of gettext's formats can take for a directive.
+# Everything that one of gettext's formats can take for a directive.
 _DIRECTIVE = re.compile(
     r"%(?:\([^()]*\)|\{[^{}]*\}|<[^<>]*>)?[-+ #0'I*.\d$hlLqjzt]*.?|\$\{?\w+|~."
     r"|\{[^{}]*\}|[{}][^{}]*|</?[A-Za-z][^<>]*>",
@@ -322,14 +322,14 @@ _HAS_NAME = re.compile(r"%(?:[({<]|\d+\$|L?\d|n)|[{}$<]")
 
 
 class PluralForms(NamedTuple):
-    """How many forms there are, and which of them stand for the number 1 and no other."""
+    """The number of plural forms, and the forms that stand only for the number 1."""
 
     number: int
     only_one: frozenset[int]
 
 
 def plural_forms(header: str) -> PluralForms | None:
-    """Returns what a Plural-Forms header says; None where it cannot be used."""
+    """Returns the plural forms of a Plural-Forms header; None = it cannot be used."""
     if not (match := _HEADER.fullmatch(header)):
         return None
     count = int(match[1])
@@ -345,7 +345,7 @@ def plural_forms(header: str) -> PluralForms | None:
 
 
 def default_header(language: str) -> str:
-    """Returns the Plural-Forms header of a language, "" where it is not known."""
+    """Returns the Plural-Forms header of a language; "" = unknown."""
     language = language.lower().replace("-", "_")
     return _BY_LANGUAGE.get(language) or _BY_LANGUAGE.get(language.partition("_")[0], "")
 
@@ -430,7 +430,7 @@ class PoDocument(SpanDocument):
             return _CHARSET.sub(rb"\1UTF-8", text.encode(), count=1)
 
     def _header_changes(self, newline: str) -> list[Change]:
-        """Returns the change of a template's header, or of one that lacks what it has to say."""
+        """Returns the change of a template's header, or of one that lacks required fields."""
         header = self.headers[0] if self.headers else None
         old = header.targets.get(None, "") if header else _CONTENT_TYPE
         text = old.replace("charset=CHARSET", "charset=UTF-8")
@@ -472,7 +472,7 @@ def _unit(entry: Entry, source: str, target: str, form: int | None) -> Unit:
 def _is_safe(source: str, directive: re.Pattern | None, target: str) -> bool:
     """Returns whether msgfmt -c surely accepts a translation of a source.
 
-    It compares more than msgfmt does, which counts some signs in a text as directives only.
+    It is stricter than msgfmt, which takes fewer signs for directives.
     """
     for ends in (str.startswith, str.endswith):
         if ends(source, "\n") != ends(target, "\n"):

@@ -1,4 +1,4 @@
-"""SubRip and WebVTT: sentences that go on in the next subtitle are translated as one."""
+"""SubRip and WebVTT: sentences across several subtitles are translated as one."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ _CUE = re.compile(
     rf"^(?:[ \t]*\d+[ \t]*\r?\n)?[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}[^\r\n]*\r?$", re.MULTILINE
 )
 _VTT = re.compile(r"WEBVTT(?=\s|\Z)")
-# After it stand other blocks of WebVTT, as notes and styles.
+# Other blocks of WebVTT, such as notes and styles, come after an empty line.
 _EMPTY_LINE = re.compile(r"\n[ \t]*\r?$", re.MULTILINE)
 # Position and style, such as {\an8} and {i}.
 _OVERRIDE = r"\{(?:\\[^{}]*|/?[ibusIBUS]|[yYcCfFsSoOpP]:[^{}]*)\}"
@@ -31,10 +31,10 @@ _BETWEEN = re.compile(f"[{_MUSIC}]+")
 # A speaker's name or a sound: a text of its own before the speech.
 _LABEL = re.compile(r"([A-Z][A-Z0-9 .'#&-]{0,30}):(?=\s)|[\[(]([^\[\]()<>{}]*)[\])]")
 _NEXT_SPEAKER = re.compile(rf"(\r?\n[ \t]*)(?={_DASH}\s*\S)")
-# Within a text these are codes: as lone tags they stay in it.
+# Codes within a text: lone tags stand for them.
 _CODE = re.compile(rf"{_OVERRIDE}|\\[Nnh]|<\d+:[\d:.]+>")
 _STAND_IN = re.compile(r'<(?:br|wbr) i="(\d+)">')
-_TAG, _TAGS_PLACE = re.compile("<[^<>]*>"), "\ufdd0"  # no character that a text has
+_TAG, _TAGS_PLACE = re.compile("<[^<>]*>"), "\ufdd0"  # not a character
 _BREAKS = (r"\N", r"\n")
 _MOST_PASSES = 4
 _MOST_SECONDS = 1.0
@@ -47,9 +47,9 @@ class _Text(NamedTuple):
     start: int
     end: int
     text: str  # in one line
-    written: Callable[[str], str]  # lays out its translation in as many lines
-    begins: float  # seconds, infinite where it cannot go on from another subtitle
-    ends: float  # likewise, where it cannot go on in another
+    written: Callable[[str], str]  # lays out its translation in the same number of lines
+    begins: float  # seconds; infinite = it cannot continue another subtitle
+    ends: float  # seconds; -infinite = no subtitle can continue it
 
 
 def read_subtitles(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
@@ -84,10 +84,10 @@ def _texts(text: str, cues: list[re.Match], is_vtt: bool) -> Iterator[_Text]:
         starts = [cue.end(), *(turn.end() for turn in turns)]
         for start, stop in zip(starts, [*(turn.start() for turn in turns), end], strict=True):
             spans = list(_spans(text, start, stop))
-            is_one = len(starts) == 1 and sum(said for *_, said in spans) == 1
-            for first, last, is_said in spans:
+            is_one = len(starts) == 1 and sum(is_speech for *_, is_speech in spans) == 1
+            for first, last, is_speech in spans:
                 masked, codes = _masked(text[first:last])
-                is_alone = is_one and is_said and markup_of(masked) == "text"
+                is_alone = is_one and is_speech and markup_of(masked) == "text"
                 line, lay_out = _unwrapped(masked)
                 yield _Text(
                     first,
@@ -138,7 +138,7 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _masked(raw: str) -> tuple[str, list[str]]:
-    """Returns a text with tags for its codes, and these."""
+    """Returns a text with tags for its codes, and the codes."""
     codes: list[str] = []
 
     def tag(match: re.Match) -> str:
@@ -183,7 +183,7 @@ def _seconds(fields: tuple[str, ...]) -> float:
 
 
 def _goes_on(before: _Text, after: _Text) -> bool:
-    """Returns whether a sentence does not end with its subtitle."""
+    """Returns whether a sentence continues in the next subtitle."""
     return (
         after.begins - before.ends <= _MOST_SECONDS
         and not ends_line(before.text)
@@ -192,13 +192,13 @@ def _goes_on(before: _Text, after: _Text) -> bool:
 
 
 def _add(document: SpanDocument, group: list[_Text]) -> None:
-    text = " ".join(said.text for said in group)
+    text = " ".join(part.text for part in group)
     unit = Unit(text, format=markup_of(text))
 
     def written(text: str) -> list[str]:
         # The space after each part counts.
         lengths = [len(part.text) + 1 for part in group]
-        parts = divided(text, lengths) if group[1:] else [text]
-        return [said.written(part) for said, part in zip(group, parts, strict=True)]
+        texts = divided(text, lengths) if group[1:] else [text]
+        return [part.written(new) for part, new in zip(group, texts, strict=True)]
 
-    document.add_parts(unit, [(said.start, said.end) for said in group], written)
+    document.add_parts(unit, [(part.start, part.end) for part in group], written)

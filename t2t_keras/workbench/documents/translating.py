@@ -34,7 +34,7 @@ from t2t_keras.workbench.documents.layout import SentenceGroup, laid_out, segmen
 from t2t_keras.workbench.markup.translator import MarkupTranslator
 from t2t_keras.workbench.placeholders import has_words
 
-# Longer texts are not compared, which would take long and seldom find anything.
+# Comparing longer texts takes long and seldom finds anything.
 _LONGEST = 1000
 
 
@@ -54,12 +54,12 @@ class TextTranslator(Protocol):
 
 
 class TranslationMemory:
-    """Pairs of a text and its translation; of several with the same text the first counts.
+    """A translation memory with exact and fuzzy lookup.
 
     Args:
-      pairs: text and translation.
-      units: of documents. Theirs is the translation of a text of the same context and plural form,
-        or where all of them have the same one; what nobody has reviewed is only similar.
+      pairs: (text, translation); the first translation of a text counts.
+      units: of documents. Their translations are exact for the same context and plural form, or
+        where all units of a text have the same one; unreviewed ones are only similar.
 
     Example:
       >>> TranslationMemory([("Open file", "Datei öffnen")]).fuzzy("Open a file")
@@ -68,7 +68,7 @@ class TranslationMemory:
 
     def __init__(self, pairs: Iterable[tuple[str, str]], units: Iterable[Unit] = ()):
         self._targets: dict[str, str] = {}
-        # Of text, context and plural form; None = several.
+        # By (text, context, plural form); None = there are several.
         self._of_units: dict[tuple[str, str | None, int | None], str | None] = {}
         self._entries: set[tuple[str, str | None, int | None]] = set()
         self._unsure: set[str] = set()
@@ -102,12 +102,12 @@ class TranslationMemory:
 
     @classmethod
     def read(cls, path: str | Path, source: str, target: str) -> "TranslationMemory":
-        """Returns the memory in a TMX file, or in another file that has translations, as PO.
+        """Reads a memory from TMX or from another file with translations, such as PO.
 
         Args:
           path: the file.
-          source: code of the language of the texts.
-          target: code of the language of their translations.
+          source: code of the texts' language.
+          target: code of the translations' language.
 
         Raises:
           UserError: the file cannot be read, or has nothing in the two languages.
@@ -131,16 +131,16 @@ class TranslationMemory:
         return memory
 
     def __len__(self) -> int:
-        """Returns the number of texts and lines, each as often as its contexts and forms differ."""
+        """Returns the number of different (text or line, context, plural form)."""
         return len(self._entries)
 
     def exact(self, text: str, context: str | None = None, form: int | None = None) -> str | None:
         """Returns the translation of a text, without white space around both; None = unknown.
 
         Args:
-          text: what to find.
+          text: the text to find.
           context: of its unit.
-          form: the plural form of that.
+          form: plural form of its unit.
         """
         source = normalized(text.strip())
         if (key := (source, context, form)) in self._of_units:
@@ -148,13 +148,13 @@ class TranslationMemory:
         return None if source in self._unsure else self._targets.get(source)
 
     def fuzzy(self, text: str, least: float = 0.75) -> tuple[str, str, float] | None:
-        """Returns the most similar text, its translation, and how similar it is.
+        """Returns the most similar text, its translation, and the similarity.
 
         The similarity is 1 - (characters to insert and to delete) / (characters of both).
 
         Args:
-          text: what to find.
-          least: the least similarity, 0 to 1; None is returned where there is nothing like that.
+          text: the text to find.
+          least: the least similarity, 0 to 1; None is returned if no text has it.
         """
         text = normalized(text.strip())
         if not _is_comparable(text) or not least:
@@ -162,7 +162,7 @@ class TranslationMemory:
         with needed_for("A translation memory"):
             from rapidfuzz import fuzz, process
 
-        # A text of another length cannot be as similar.
+        # Texts of other lengths cannot be that similar.
         shortest = len(text) * least / (2 - least)
         start = bisect.bisect_left(self._lengths, int(shortest))
         end = bisect.bisect_right(self._lengths, len(text) * (2 - least) / least + 1)
@@ -176,24 +176,24 @@ def _is_comparable(text: str) -> bool:
     return 0 < len(text) <= _LONGEST
 
 
-# Texts that are translated together: more would only make the bar jump.
+# Number of texts translated together; with more, the progress bar jumps.
 _AT_ONCE = 1024
 _TAG_OR_SPACE = re.compile(r"<[^<>]*>|\s+")
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What was done to the units of a document.
+    """Numbers of units of a document.
 
     Attributes:
-      translated: units that the model translated.
-      from_memory: units that the translation memory had.
-      fuzzy: units of the model for which the memory has something similar.
-      kept: units that were translated before.
-      broken: units of the model in which a placeholder was lost or added, and repaired.
-      unsafe: units whose translation could break the program, which stay marked for review, or
-      that the format cannot hold, where the source stays.
-      left_out: pieces of text that are in no unit, by the reason.
+      translated: translated by the model.
+      from_memory: taken from the translation memory.
+      fuzzy: translated by the model, with a similar text in the memory.
+      kept: translated before.
+      broken: translated by the model, with placeholders that were lost or added, and repaired.
+      unsafe: translations that could break the program, which stay marked for review, or that the
+        format cannot hold, where the source stays.
+      left_out: number of texts in no unit, by the reason.
     """
 
     translated: int = 0
@@ -239,20 +239,20 @@ def translate_document(
 ) -> Report:
     """Translates the units of a document that have no translation.
 
-    Text is split into sentences; what is the same is translated once.
+    Text is split into sentences, and each different sentence is translated once.
 
     Args:
-      document: what `read_document` returned; `save` then writes it.
+      document: from `read_document`; `save` then writes it.
       translator: of text and markup.
-      everything: also translate anew what is translated.
-      memory: what it has is taken, what is similar is suggested.
-      progress: takes the number of sentences that are done, and of all.
-      final: mark translations as good, not as in need of a review.
-      least: how similar a suggestion of the memory must be, 0 to 1.
-      confidence: also tell how sure the model is of each text without markup, as its `quality`.
+      everything: translate all units, also those with a translation.
+      memory: its translations are used, and similar texts become suggestions.
+      progress: called with the number of finished sentences, and of all.
+      final: mark new translations as good, not as in need of a review.
+      least: least similarity of a suggestion, 0 to 1.
+      confidence: set the `quality` of each text without markup to the model's confidence.
 
     Raises:
-      UserError: as `Translator.translate`.
+      UserError: see `Translator.translate`.
     """
     pending = [unit for unit in document.units if everything or not unit.is_translated]
     kept = len(document.units) - len(pending)
@@ -271,15 +271,15 @@ def translate_document(
 
 
 class _Job:
-    """A unit, the parts of its text, and those that the model has to translate."""
+    """A unit, its text in parts, and the parts that the model has to translate."""
 
     def __init__(self, unit: Unit, language: str, memory: TranslationMemory | None):
         self.unit = unit
         self.known: dict[str, str] = {}
-        # The parts of each piece, and what its translation becomes in the unit's.
+        # The parts of each piece, and `Piece.written`.
         self.pieces: list[tuple[Sequence[str | SentenceGroup], Callable[[str], str]]] = []
         text = unit.source.strip()
-        # The tags of a masked text stand for different codes in each text.
+        # In masked text, the same tag stands for other codes in each unit.
         place = unit.context, unit.form
         self.whole = memory.exact(text, *place) if memory and unit.format != "xml" else None
         if self.whole is None:
@@ -313,7 +313,9 @@ class _Job:
     def finish(self, translations: _Translations, final: bool) -> bool:
         """Sets the unit's translation and returns whether its placeholders were broken."""
         if self.whole is not None:
-            self.unit.set(_in_space_of(self.unit.source, self.whole), "exact", 1.0, final)
+            text = self.unit.source
+            start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+            self.unit.set(f"{text[:start]}{self.whole}{text[end:]}", "exact", 1.0, final)
             return False
         new = {text: translations[self.unit.format, text] for text in self.missing}
         texts = {text: translation.text for text, translation in new.items()} | self.known
@@ -370,26 +372,20 @@ def _translate(
     return translations
 
 
-def _in_space_of(text: str, other: str) -> str:
-    """Returns another text with the white space that a text has around it."""
-    start, end = len(text) - len(text.lstrip()), len(text.rstrip())
-    return text[:start] + other + text[end:]
-
-
 class Plan(NamedTuple):
-    """Which file becomes which, and how many of folders are no documents."""
+    """Pairs of a file and the file to write, and the number of other files in folders."""
 
     files: list[tuple[Path, Path]]
     others: int
 
 
 def planned(paths: Sequence[str | Path], reads: Sequence[str | Path] = ()) -> Plan:
-    """Returns what is to be translated to where.
+    """Returns the files to translate, and where to write them.
 
     Args:
-      paths: files and folders, and at the end the file to write; a folder if they are several or
-        one of them is a folder, or if it is there.
-      reads: what must not be replaced either.
+      paths: files and folders to translate, then the file to write; the latter is a folder if it
+        exists as one, if there are several files, or if one of them is a folder.
+      reads: other files that must not be replaced.
 
     Raises:
       UserError: there is no file, an output would replace an input or another output, or nothing
@@ -421,8 +417,7 @@ def planned(paths: Sequence[str | Path], reads: Sequence[str | Path] = ()) -> Pl
     files = [(path, translated_name(to)) for path, to in files]
     for path, to in files:
         if path.suffix.lower() not in EXTENSIONS or not path.is_file():
-            # It says what is wrong, before the model is loaded.
-            read_document(path)
+            read_document(path)  # Raises an error before the model is loaded.
         check_parent(to)
     reads = [path for path in reads if path]
     check_outputs([*reads, *(path for path, _ in files)], [to for _, to in files])
@@ -439,10 +434,10 @@ def translate_files(
     least: float = 0.75,
     confidence: bool = False,
 ) -> int:
-    """Translates files and prints what was done to each; returns how many could not be translated.
+    """Translates files and prints a report of each; returns the number of failures.
 
     Args:
-      plan: what `planned` returned.
+      plan: from `planned`.
       translator: of text and markup.
       languages: codes of source and target, "" = those of the translator's problem.
       memory: file of a translation memory, "" = none.
@@ -495,6 +490,6 @@ def _language(side: str, requested: str, trained: str) -> str:
 
 
 def _show(bar: LineProgress, done: int, total: int) -> None:
-    """Shows how many lines are done; the bar learns their total with the first of them."""
+    """Shows the number of finished lines; the total is known with the first of them."""
     bar.total = total
     bar.update(done - bar.n)

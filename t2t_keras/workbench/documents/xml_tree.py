@@ -1,4 +1,4 @@
-"""XML with the position of everything in it, so that all but the translations stays as it is."""
+"""XML with the positions of its elements, so that everything but translations stays unchanged."""
 
 import dataclasses
 import re
@@ -21,7 +21,7 @@ _MAX_NAMESPACE, _MAX_NAMES = 1000, 100_000
 
 @dataclasses.dataclass(slots=True)
 class Element:
-    """An element: where its tags begin and end in the file's text, and what is between them."""
+    """An element: the positions of its tags in the file's text, and its content."""
 
     file: str  # the text of the whole file
     name: str  # without its namespace
@@ -96,10 +96,10 @@ def walk(
     Args:
       path: of the file, for errors.
       text: of the file.
-      whole: names of the elements whose whole content is kept until they end.
-      opened: takes each other element when it begins, outside of such.
-      closed: takes each such element and each of those when it ends.
-      texts: takes text outside of such elements.
+      whole: names of elements that are passed with their content, when they end.
+      opened: called with each other element outside of these when it begins.
+      closed: called with each element of both kinds when it ends.
+      texts: called with text outside of `whole` elements.
 
     Raises:
       UserError: it is not well-formed, is nested too deeply, or declares entities or defaults
@@ -144,7 +144,7 @@ class _Walker:
         parser.StartNamespaceDeclHandler = self.declared
 
     def position(self) -> int:
-        """Returns the character that the parser is at; it tells bytes, which only rise."""
+        """Returns the parser's position in characters; its own is in bytes, and never falls."""
         byte = self.parser.CurrentByteIndex
         self.character += len(self.data[self.byte : byte].decode())
         self.byte = byte
@@ -153,7 +153,8 @@ class _Walker:
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self.stack) >= _MAX_DEPTH:
             raise UserError(
-                f"{self.path}: elements in over {_MAX_DEPTH:,} others.", code="too_many_values"
+                f"{self.path}: elements are nested over {_MAX_DEPTH:,} deep. Split the file.",
+                code="too_many_values",
             )
         position = self.position()
         if len(self.parser.intern) > _MAX_NAMES:
@@ -199,8 +200,8 @@ class _Walker:
 
     def entity(self, name: str, *others: object) -> None:
         raise UserError(
-            f"{self.path} declares the entity '{name}', which could attack the reader. Take "
-            f"the declaration out.",
+            f"{self.path} declares the entity '{name}'. Entity declarations are rejected for "
+            f"security: remove it.",
             code="unsafe_xml",
         )
 
@@ -209,8 +210,8 @@ class _Walker:
     ) -> None:
         if default is not None:
             raise UserError(
-                f"{self.path} declares a default of the attribute '{name}', which could "
-                f"attack the reader. Take the declaration out.",
+                f"{self.path} declares a default for the attribute '{name}'. Defaults are rejected "
+                f"for security: remove it.",
                 code="unsafe_xml",
             )
 

@@ -14,26 +14,26 @@ import numpy as np
 from t2t_keras.workbench.markup.segments import CLOSE, KEPT, LONE, OPEN, Mark
 from t2t_keras.workbench.placeholders.finding import key
 
-# Beyond so many siblings or states, siblings stay in the order of their words' places; beyond so
-# many marks, states in that order, or steps, tags stand in proportion to their places.
+# Beyond these numbers of siblings or states, siblings keep the order of their words' places; beyond
+# these of marks, states in that order, or steps, tags are placed in proportion to their places.
 _MOST_SIBLINGS, _MOST_STATES, _MOST_STEPS = 8, 400, 40_000
-# A sign that the source lacks is rather outside of an element.
+# The gain of a sign that the source lacks: better outside of an element.
 _OUTSIDE = -0.05
-# Where nothing else decides: in the order of the source, and at the side that a tag adjoins.
+# Tie-breakers: the order of the source, and the side that a tag adjoins.
 _OUT_OF_ORDER, _ADJOINS, _APART = -0.02, 1.5, 0.75
 _NEVER = -1e6
 
 
 @dataclasses.dataclass
 class Node:
-    """What is placed as a whole: an element, a mark without text, or a kept piece.
+    """An element, a mark without text, or a kept piece: placed as a whole.
 
     Attributes:
-      mark: that opens it, or itself; None = it began in an earlier sentence.
-      close: that closes it; None = it goes on in the next sentence, or is no element.
+      mark: the mark that opens it, or itself; None = it began in an earlier sentence.
+      close: the mark that closes it; None = it goes on in the next sentence, or is no element.
       first: number of its first unit in the source.
-      last: after its last one.
-      children: inside it, in order.
+      last: number of the unit after its last one.
+      children: the nodes inside it, in order.
     """
 
     mark: Mark | None
@@ -69,8 +69,8 @@ def tree_of(
 
     Args:
       marks: of the sentence, in order.
-      gaps: for each, the number of units before it; for a kept piece, before and with it.
-      units: of the sentence.
+      gaps: the number of units before each mark; for a kept piece, before and with it.
+      units: number of units of the sentence.
     """
     opened_here = {mark.element for mark in marks if mark.kind == OPEN}
     carried = [m for m in marks if m.kind == CLOSE and m.element not in opened_here][::-1]
@@ -94,8 +94,7 @@ def tree_of(
     return root, began
 
 
-# A level of a state: a node that is open, a bit for each of its children that is done, and whether
-# it has a word.
+# A level of a state: an open node, a bit for each finished child, and whether it has a word.
 _Level = tuple[int, int, bool]
 _State = tuple[_Level, ...]
 # Through a mark: the state after it, the number of its node, and whether it closes the node.
@@ -110,10 +109,10 @@ class Placer:
     Args:
       root: of `tree_of`.
       began: of `tree_of`.
-      agreement: float [target units, source units], see `units.agreement`.
+      agreement: float [target units, source units], see `translated.agreement`.
       is_word: for the units of each side, whether they are words, not signs.
       texts: of the target's units.
-      kept: for each KEPT mark, the text that it has in the translation.
+      kept: the text of each KEPT mark in the translation, by its `id`.
     """
 
     def __init__(
@@ -158,19 +157,19 @@ class Placer:
         ]
 
     def _gain(self, node: Node) -> np.ndarray:
-        """Returns what a node gains by each unit that it has: float [target units]."""
+        """Returns the gain of a node by each unit in it: float [target units]."""
         if not node.is_element:
             return np.zeros(self._count)
         share = self._agreement[:, node.first : node.last].sum(axis=1)
         gains = np.where(self._agreement.sum(axis=1) > 0, 2 * share - 1, _OUTSIDE)
         if node.is_kept:
-            share = key(self._kept[id(node.mark)])
-            alike = np.array([key(text) == share for text in self._texts], bool)
+            name = key(self._kept[id(node.mark)])
+            alike = np.array([key(text) == name for text in self._texts], bool)
             return np.where(alike, gains + 4, _NEVER)
         return gains
 
     def _bonus(self, node: Node, mark: Mark) -> np.ndarray:
-        """Returns how well a mark without text stands in each gap: float [target units + 1]."""
+        """Returns the gain of a mark without text in each gap: float [target units + 1]."""
         before, after = np.zeros(self._count + 1), np.zeros(self._count + 1)
         sources = self._agreement.shape[1]
         if node.first:
@@ -196,7 +195,7 @@ class Placer:
         return float(gains @ np.arange(self._count) / total) if total else float(node.first)
 
     def place(self) -> Placement:
-        """Returns all marks with their places; kept pieces have one before their text."""
+        """Returns all marks with their places; a kept piece is placed before its text."""
         siblings = max(map(len, self._children))
         orders = (True, False) if siblings <= _MOST_SIBLINGS else (False,)
         for any_order, must_have_words in itertools.product(orders, (True, False)):

@@ -1,4 +1,4 @@
-"""Reads HTML and XML into segments of running text and what stands between them."""
+"""Reads HTML and XML into segments of running text and the markup between them."""
 
 import dataclasses
 import itertools
@@ -42,24 +42,24 @@ from t2t_keras.workbench.markup.tokens import (
 from t2t_keras.workbench.markup.tokens import OPEN as OPENING
 
 FORMATS = ("html", "xml")
-# What is read takes up to 350 bytes of memory for each, where tags are short.
+# Reading takes up to 350 bytes of memory a character, where tags are short.
 MOST_CHARACTERS = 4_000_000
-# Elements for what is written above or below its line: numbers and variables belong to a word.
+# Subscripts and superscripts: numbers and variables in them belong to the word before.
 _INDICES = {"sub", "sup"}
 _MOST_TOKENS_OF_INDEX = 8
-# What is longer says little about the sentence that it stands in, and may not come through it.
+# Longer content tells a model little about its sentence and may not survive translation.
 _MOST_KEPT_WORDS, _MOST_KEPT_CHARACTERS = 5, 60
-# The number of a note in place of its markup; no text has surrogates.
+# Stands for the markup of a note, with its number; no text has surrogates.
 _NOTE = re.compile("\ud800([0-9]+)\udfff")
 
 
 @dataclasses.dataclass(frozen=True)
 class Fragment:
-    """Markup, taken apart: `write` puts it together again.
+    """Markup as segments and what is between them.
 
     Attributes:
-      pieces: segments to be translated, and the markup between them.
-      notes: such pieces of each element inside a sentence that has a text of its own.
+      pieces: segments to translate, and the markup between them.
+      notes: the same for each element inside a sentence that has a text of its own.
     """
 
     pieces: tuple[Segment | str, ...]
@@ -67,12 +67,12 @@ class Fragment:
 
     @property
     def segments(self) -> list[Segment]:
-        """What is to be translated."""
+        """The segments to translate, with those of notes."""
         every = itertools.chain(self.pieces, *self.notes)
         return [piece for piece in every if isinstance(piece, Segment)]
 
     def write(self, translations: Sequence[str]) -> str:
-        """Returns the markup with others for the texts of the segments, as markup."""
+        """Returns the markup with translations, given as markup, in place of the segments."""
         texts = iter(translations)
         written = _joined(self.pieces, texts)
         notes = [_joined(pieces, texts) for pieces in self.notes]
@@ -93,15 +93,15 @@ def read_fragment(
 ) -> Fragment:
     """Reads markup: a document, or a piece of one.
 
-    Nothing is fetched, and of the entities that a document declares none is expanded.
+    Nothing is fetched, and no entity that a document declares is expanded.
 
     Args:
       text: the markup.
       format: "html" or "xml".
-      blocks: names of more elements that divide the text; of XML, none does so else.
-      keep: names of more elements whose content stays as it is.
-      outline: whether in XML the outermost elements that have text of their own divide it.
-      inline: names of elements that do not even so.
+      blocks: names of more elements that divide the text; in XML no others do.
+      keep: names of more elements whose content is not translated.
+      outline: whether in XML the outermost elements with text of their own divide the text.
+      inline: names of elements that never divide it.
 
     Raises:
       UserError: XML is malformed, or the text has over `MOST_CHARACTERS` characters.
@@ -155,7 +155,7 @@ class Reader:
         self.notes: list[list[Segment | str]] = []
         self._atoms: list[Atom] = []
         self._spelled: dict[str, str] = {}
-        self._last = ""  # The last character of the text, "" = white space or none.
+        self._last = ""  # The last character of the text; "" = white space, or there is none.
 
     def _read_images(self) -> None:
         """Divides SVG at its text elements; ignores text elsewhere in it."""
@@ -189,7 +189,7 @@ class Reader:
             elif token.kind == TEXT and token.raw.strip():
                 own.add(opened[-1])
             number += 1
-        # Text that is in no element is running text, and so are all elements in it.
+        # Text outside of all elements makes everything inline.
         after = len(self.tokens) if -1 in own else 0
         for number in sorted(own):
             if number >= after:
@@ -198,7 +198,7 @@ class Reader:
                     self._dividing[number] = self._dividing[after - 1] = True
 
     def pieces(self) -> Iterator[Segment | str]:
-        """Yields the segments and what is between them."""
+        """Yields the segments and the markup between them."""
         # For each token, the number of tokens before it that are text or divide the text.
         pairs = zip(self.tokens, self._dividing, strict=True)
         filled = (divides or (token.kind == TEXT and token.raw.strip()) for token, divides in pairs)
@@ -206,7 +206,7 @@ class Reader:
         yield from self._read(0, len(self.tokens))
 
     def spans(self) -> Iterator[tuple[int, int]]:
-        """Yields where the segments begin and end, in order, however long the markup is."""
+        """Yields (start, end) of each segment in the markup, in order."""
         position = 0
         for piece in self.pieces():
             raw = self._with_notes(piece)
@@ -251,7 +251,7 @@ class Reader:
         yield from self._flush()
 
     def _whole(self, number: int, end: int, in_note: bool) -> Atom | None:
-        """Returns an element as a single atom, where it is one: an index, a note, or empty."""
+        """Returns an index, a note or an empty element as a single atom; None = it is no such."""
         token = self.tokens[number]
         if token.name in _INDICES and self._is_index(number, end):
             inside = self.tokens[number:end]
@@ -281,7 +281,7 @@ class Reader:
         return end - number <= _MOST_TOKENS_OF_INDEX and not any(self._dividing[number:end])
 
     def _note(self, number: int, end: int) -> Atom:
-        """Returns an element with a text of its own as an atom, and adds its text to `notes`."""
+        """Returns the atom of an element with a text of its own, and adds this text to `notes`."""
         outside = self._atoms, self._spelled, self._last
         self._atoms, self._spelled, self._last = [], {}, ""
         pieces = list(self._read(number, end, in_note=True))

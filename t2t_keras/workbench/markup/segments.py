@@ -15,30 +15,30 @@ Span = tuple[int, int]
 # Kinds of marks.
 OPEN, CLOSE, LONE, KEPT = "open", "close", "lone", "kept"
 _WORDS = re.compile("[A-Za-z0-9]+|[^A-Za-z0-9]+").findall
-# What a word may go on with, and what may stand before one that is no part of a placeholder.
+# A continuation of a word, and what precedes a word that is not part of a placeholder.
 _HYPHENED = re.compile("[-'\u2010\u2011\u2019][A-Za-z0-9]?")
-# A capital after these begins another text.
+# A capital letter after these begins another text.
 _ENDS = frozenset(".:;!?\u2026)]\u00bb\u201d")
 _BEFORE_WORD = re.compile(r"(?:^|[\s(\[\"'\u201c\u201e\u00ab,;:/-])$")
 
 
 @dataclasses.dataclass(frozen=True)
 class Mark:
-    """What stands in a text besides its characters.
+    """Markup at a place in a text.
 
     Attributes:
-      kind: OPEN or CLOSE of an element; LONE, as an image or a comment; KEPT, an element whose text
-        is in that of the segment and stays as it is.
-      raw: as it stands there.
+      kind: OPEN or CLOSE of an element; LONE, such as an image or a comment; KEPT, an element whose
+        text is part of the segment's and is not translated.
+      raw: as written in the markup.
       element: number of the element that it opens or closes.
-      start: its place in the text of the segment; for KEPT, that of its first character.
-      end: the same; for KEPT, after its last character.
+      start: its place in the text of the segment; for KEPT, of its first character.
+      end: the same; for KEPT, the place after its last character.
       space_before: whether white space is on its left.
       space_after: whether white space is on its right.
-      is_space: whether it parts words as a space does: `&nbsp;`, the end of a line, or a tag
-        between words that a reader sees apart, as `</a><a>`.
-      lead: white space right in front of it, as it stands there.
-      is_look: whether it is of an element that may stand around a part of a word.
+      is_space: whether it separates words as a space does: `&nbsp;`, a line end, or a tag
+        between words that a reader sees apart, as in `</a><a>`.
+      lead: the white space directly before it, as written in the markup.
+      is_look: whether its element can be around part of a word.
     """
 
     kind: str
@@ -57,10 +57,10 @@ class Atom(NamedTuple):
     """A mark, or some characters.
 
     Attributes:
-      raw: as it stands in the markup.
-      text: what a reader sees; of a mark, that of a KEPT one or of an index such as <sup>2</sup>.
-      mark: None = characters.
-      is_space: whether it is characters, and white space.
+      raw: as written in the markup.
+      text: the text that a reader sees; for a mark, only of KEPT or of an index, <sup>2</sup>.
+      mark: None = it is characters.
+      is_space: whether it is white space.
     """
 
     raw: str
@@ -70,12 +70,12 @@ class Atom(NamedTuple):
 
     @property
     def is_index(self) -> bool:
-        """Whether it is a whole element, as <sup>2</sup>, that belongs to the word before it."""
+        """Whether it is an element such as <sup>2</sup> that belongs to the word before it."""
         return self.mark is not None and self.mark.kind == LONE and bool(self.text)
 
     @property
     def is_text(self) -> bool:
-        """Whether there is something to read."""
+        """Whether a reader sees text."""
         return self.mark.kind == KEPT if self.mark else not self.is_space
 
 
@@ -84,13 +84,13 @@ class Segment:
     """A piece of running text.
 
     Attributes:
-      text: what is translated, white space as single spaces.
+      text: the text to translate, with single spaces for white space.
       marks: the marks in it, in order.
-      spelled: how characters are written there, where it is otherwise than usual.
-      raws: for places in the text, where the characters that begin there end, and how they stand in
-        the markup, where that is otherwise; and for " ", the white space in front of what follows.
+      spelled: unusual spellings of characters in the markup.
+      raws: (end, markup) of characters, by their start in `text`, where their markup differs from
+        the text; for a " ", the markup of the white space.
       raw: its markup.
-      is_html: whether it is of HTML.
+      is_html: whether it is HTML, else XML.
     """
 
     text: str
@@ -138,10 +138,10 @@ def _with_divisions(atoms: Sequence[Atom]) -> list[Atom]:
 
 
 def _is_divided(before: str, marks: Sequence[Mark], after: str) -> bool:
-    """Returns whether tags without white space separate two words, or two texts.
+    """Returns whether a reader sees two words, or two texts, on the sides of tags.
 
-    Elements side by side are, but where both are only for looks and the second goes on in small
-    letters, as in `<b>w</b><i>ord</i>`. So are words where a capital begins one, and sentences.
+    Adjacent elements separate words, unless both only format text and the second goes on in lower
+    case, as in `<b>w</b><i>ord</i>`. A capital letter begins a new word or sentence as well.
     """
     last, first = before[-1], after[0]
     kinds = [mark.kind for mark in marks]
@@ -162,27 +162,27 @@ def _with_kept_placeholders(
     if not marks:
         return marks
     merged: list[Mark] = []
-    number = 0  # Number of the marks that are looked at.
-    for each in find(text):
-        while number < len(marks) and marks[number].end <= each.start:
+    number = 0  # of the next mark
+    for start, end, _ in find(text):
+        while number < len(marks) and marks[number].end <= start:
             merged.append(marks[number])
             number += 1
         first = number
-        while number < len(marks) and marks[number].start < each.end:
+        while number < len(marks) and marks[number].start < end:
             number += 1
         inside = marks[first:number]
-        is_whole = inside and (inside[0].start, inside[0].end) == each[:2]
-        fits = all(each.start <= mark.start and mark.end <= each.end for mark in inside)
+        is_whole = inside and (inside[0].start, inside[0].end) == (start, end)
+        fits = all(start <= mark.start and mark.end <= end for mark in inside)
         if not inside or is_whole or not fits or any(mark.element >= 0 for mark in inside):
             merged += inside
             continue
-        parts, position = [], each.start
+        parts, position = [], start
         for mark in inside:
             parts += [raw_between(text, position, mark.start, raws), mark.lead, mark.raw]
             position = mark.end
-        raw = "".join([*parts, raw_between(text, position, each.end, raws)])
-        merged.append(Mark(KEPT, raw, start=each.start, end=each.end))
-        for place in range(each.start, each.end):
+        raw = "".join([*parts, raw_between(text, position, end, raws)])
+        merged.append(Mark(KEPT, raw, start=start, end=end))
+        for place in range(start, end):
             raws.pop(place, None)
     return merged + marks[number:]
 
@@ -231,9 +231,9 @@ def _words(atom: Atom) -> list[Atom]:
 
 
 def _core(atoms: Sequence[Atom]) -> tuple[int, int]:
-    """Returns (start, end) of the atoms without the outer tags, which need not be placed.
+    """Returns (start, end) of the atoms without outer tags, which need not be placed.
 
-    Of an element, both tags are outside of it, or none; unless the other is of another segment.
+    Both tags of an element are outside, or neither, unless one belongs to another segment.
     """
     words = [number for number, atom in enumerate(atoms) if atom.is_text]
     first, last = words[0], words[-1] + 1
@@ -259,8 +259,8 @@ def _text_and_marks(
     marks: list[Mark] = []
     raws: dict[int, tuple[int, str]] = {}
     waiting: list[int] = []  # Numbers of the marks after the last word or space.
-    size, space = 0, False  # Whether the text needs a space,
-    lead, is_white = "", False  # and whether it is white space that says so, and which.
+    size, space = 0, False  # Length of the text, and whether a space follows it.
+    lead, is_white = "", False  # The last white space, and whether it is the reason for the space.
     for atom in atoms:
         if atom.is_space:
             space = is_white = size > 0
@@ -304,8 +304,8 @@ class Sentence:
     """A sentence of a segment.
 
     Attributes:
-      text: as it is translated, white space around it left out.
-      marks: what stands in it and at its edges, with places in `text`.
+      text: the text to translate, without white space around it.
+      marks: the marks in it and at its edges, with places in `text`.
       space: white space between it and the sentence before, as written in the markup.
       raws: see `Segment`, with places in `text`.
       is_apart: whether white space separates it from the sentence before, maybe between marks.

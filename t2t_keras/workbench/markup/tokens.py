@@ -1,6 +1,6 @@
-"""HTML and XML as tags, text and the rest; the characters of text; which tags belong together.
+"""Tokens of HTML and XML, the characters of their text, and which tags belong together.
 
-Nothing is expanded, and nothing fetched. The tokens of a text, put together, are the text. Reading
+No entity is expanded, and nothing is fetched. Joined, the tokens of a text are the text. Reading
 and matching take time in proportion to its length, however deep its elements are nested.
 """
 
@@ -16,7 +16,7 @@ from xml.parsers import expat
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import normalized
 
-# A run of these spaces means a single space; other spaces stay.
+# A run of these spaces counts as one space; other spaces stay.
 _PARTS = re.compile(r"(?P<space>[ \t\n\r\f]+)|(?P<other>\s)|(?P<reference>&)|[^\s&]+")
 _XML_REFERENCE = re.compile(r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[^\W\d][\w.\-:]{0,63});")
 _HTML_REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[A-Za-z][A-Za-z0-9]{0,63};?)")
@@ -30,22 +30,22 @@ _LONGEST_BARE = max(len(name) for name in html.entities.html5 if not name.endswi
 _DIGITS = re.compile("&#[xX]?0*")
 _MARKUP = re.compile("[&<>]")
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# A key of `spelled`: the text is that of a title, where tags are text.
+# A key of `spelled`: the text belongs to a title, where tags are text.
 NO_TAGS = "</title"
-# What begins a tag of HTML after "<".
+# The first character of a tag of HTML after "<".
 _TAG_NAME = re.compile("[A-Za-z/!?]")
 
 
 class Characters(NamedTuple):
-    """Some characters of a text between tags.
+    """Characters of a text between tags.
 
     Attributes:
-      raw: as they stand there.
-      text: what a reader sees; " " for white space.
-      is_space: whether it is white space, any amount of which is a single space.
-      is_kept: whether it is a reference that is written as it stood: to an entity that is not
-        known or has several characters, to a space of its own kind, as `&nbsp;`, or to what is not
-        seen, as `&shy;`; or such a space itself.
+      raw: as written in the markup.
+      text: the characters that a reader sees; " " for white space.
+      is_space: whether it is white space, which counts as one space.
+      is_kept: whether it is written back unchanged: a reference to an unknown entity, to one of
+        several characters, to a special space such as `&nbsp;` or to something invisible such as
+        `&shy;`; or a special space itself.
     """
 
     raw: str
@@ -55,7 +55,7 @@ class Characters(NamedTuple):
 
 
 def read_characters(raw: str, is_html: bool, spelled: MutableMapping[str, str]) -> list[Characters]:
-    """Takes text between tags apart; adds how characters are `spelled`, where it is otherwise."""
+    """Divides text between tags; adds to `spelled` the characters with an unusual spelling."""
     pieces, position = [], 0
     while part := _PARTS.match(raw, position):
         position = part.end()
@@ -77,7 +77,7 @@ def read_characters(raw: str, is_html: bool, spelled: MutableMapping[str, str]) 
 
 
 def _composed(raw: str, spelled: MutableMapping[str, str]) -> list[Characters]:
-    """Returns text in NFC; adds how characters are `spelled` that are not in it."""
+    """Returns text in NFC; adds to `spelled` the characters that were not in NFC."""
     text = normalized(raw)
     if text == raw:
         return [Characters(raw, raw)]
@@ -89,7 +89,7 @@ def _composed(raw: str, spelled: MutableMapping[str, str]) -> list[Characters]:
 
 
 def reference_at(text: str, start: int, is_html: bool) -> str:
-    """Returns the reference that begins at a place, as it stands there; "" = it is text."""
+    """Returns the reference that begins at a place, as written; "" = it is text."""
     match = (_HTML_REFERENCE if is_html else _XML_REFERENCE).match(text, start)
     if not match:
         return ""
@@ -104,7 +104,7 @@ def reference_at(text: str, start: int, is_html: bool) -> str:
 
 
 def _character(raw: str, is_html: bool) -> str:
-    """Returns the characters that a reference stands for; itself if that is unknown."""
+    """Returns the characters that a reference stands for; itself if it is unknown."""
     if raw[1] == "#":
         # Python would not read very long numbers.
         return html.unescape(raw) if len(_DIGITS.sub("", raw)) <= 8 else "\ufffd"
@@ -123,15 +123,16 @@ def _referred(raw: str, is_html: bool, spelled: MutableMapping[str, str]) -> Cha
 
 
 def write_characters(text: str, spelled: Mapping[str, str], after: str = "") -> str:
-    """Returns text as it stands between tags; other signs are spelled as they were in the source.
+    """Returns text as markup, its special characters spelled as in the source.
 
-    "&", "<" and ">" that stood there as such do so again where they can mean nothing else. What no
-    XML may have, as a model may spell it in bytes, becomes U+FFFD, unless the source has it.
+    "&", "<" and ">" stay bare where the source has them bare and they cannot be read as markup.
+    Characters that XML forbids, which a model can spell in bytes, become U+FFFD, unless the source
+    has them.
 
     Args:
       text: to be written.
-      spelled: how characters stand in the source.
-      after: what follows the text.
+      spelled: spellings in the source, by character.
+      after: the markup that follows the text.
     """
     text = NOT_XML.sub(lambda sign: sign[0] if sign[0] in spelled else "\ufffd", text)
     if not spelled and not _MARKUP.search(text):
@@ -181,7 +182,7 @@ _VOID = frozenset(
 _RAW = frozenset("script style textarea title iframe noembed noframes xmp".split())
 # Those whose content has no tags in SVG and MathML either.
 _RAW_ANYWHERE = frozenset({"script", "style"})
-# Elements with rules of their own, and elements of HTML that end them.
+# Elements with other rules of parsing, and elements of HTML that end them.
 _FOREIGN = frozenset({"svg", "math"})
 BREAKS_OUT = frozenset(
     "b big blockquote body br center code dd div dl dt em embed foreignobject h1 h2 h3 h4 h5 h6 "
@@ -203,7 +204,7 @@ _XML_TOKEN = re.compile(
 )
 _HTML_NAME = re.compile(r"</?([A-Za-z][^\s/>]*)")
 _IN_TAG = re.compile("[\"'>]")
-# Elements of HTML that stand between pieces of running text, not in it; and of KDE's messages.
+# Elements of HTML, and of KDE's messages, that divide running text.
 HTML_BLOCKS = frozenset(
     "address article aside blockquote body br button caption center col colgroup dd details "
     "dialog dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 "
@@ -211,22 +212,22 @@ HTML_BLOCKS = frozenset(
     "menuitem meta nav noscript ol optgroup option p para plaintext pre search section select "
     "summary table tbody td template tfoot th thead title tr ul".split()
 )
-# Elements whose content is no text of a language.
+# Elements whose content is not in a natural language.
 HTML_KEPT = frozenset(
     "code kbd samp var tt pre listing plaintext script style math textarea iframe noembed noframes "
     "object xmp".split()
 )
-# Of XLIFF: their content is the code of another format.
+# Elements of XLIFF that contain native codes of another format.
 XML_KEPT = frozenset({"bpt", "ept", "it", "ph"})
 # Elements inside a sentence with a text of their own.
 _HTML_NOTES = frozenset({"rt", "rp", "rtc", "svg"})
 _XML_NOTES = frozenset("endnote fn footnote indexterm rt rp".split())
 # Elements of SVG that have text.
 SVG_TEXTS = frozenset({"text", "title", "desc", "foreignobject"})
-# Elements for the look of words, or of a part of one.
+# Elements that format words or parts of words.
 _LOOKS = frozenset("b i em strong u s strike del ins small big font mark sub sup tt g".split())
 
-# Elements of HTML that end where one of these begins.
+# Elements of HTML, with the elements whose beginning ends them.
 _RUBY = frozenset({"rb", "rt", "rtc", "rp"})
 _ENDED_BY = {
     "p": HTML_BLOCKS - {"br", "link", "meta", "body", "head", "html", "col"},
@@ -246,13 +247,13 @@ _NOT_TRANSLATED = re.compile(
     r"""|\sclass\s*=\s*(?:"(?:[^"]*\s)?notranslate[\s"]|'(?:[^']*\s)?notranslate[\s'])""",
     re.IGNORECASE,
 )
-# Empty elements that end a line or stand for white space, by name or as XLIFF says it.
+# Empty elements for line ends or white space, by name or by XLIFF's attributes.
 _BREAK = re.compile(
     r"""<(?:(?:br|cr|lb|tab)[\s/>]"""
     r"""|[^!?<>][^<>]*?\s(?:ctype|type|subType)\s*=\s*["'](?:xlf:)?(?:lb|pb)["'])"""
 )
 _IS_NOTE = re.compile(r"""\sctype\s*=\s*["']x-note["']""")
-# As PO files have their lines kept.
+# Marks messages whose line ends are kept.
 _KEPT_LINES = re.compile(r"""\sclass\s*=\s*["']t2t-lines["']""")
 _PRESERVED = re.compile(r"""\sxml:space\s*=\s*["']preserve["']""")
 
@@ -261,9 +262,9 @@ class Token(NamedTuple):
     """A piece of markup.
 
     Attributes:
-      kind: OPEN, CLOSE or EMPTY of a tag; TEXT; or OTHER, as a comment or what a script contains.
-      raw: as it stands there.
-      name: of the element, in HTML in small letters; of OTHER, what it begins with.
+      kind: OPEN, CLOSE or EMPTY for a tag; TEXT; or OTHER, such as a comment or a script's content.
+      raw: as written in the markup.
+      name: of the element, in lower case in HTML; for OTHER, its first characters.
     """
 
     kind: str
@@ -272,10 +273,9 @@ class Token(NamedTuple):
 
 
 def html_tokens(text: str) -> Iterator[Token]:
-    """Yields the tokens of HTML, by the rules of its standard.
+    """Yields the tokens of HTML as its standard defines them.
 
-    What the standard takes for text is text, as "<" before a space. A tag that does not end is
-    none, and no text either.
+    "<" before a space is text, for example. An unfinished tag is OTHER.
     """
     begin = position = 0  # Text goes on from `begin` to `position`.
     foreign = 0  # Number of open elements with other rules.
@@ -304,7 +304,7 @@ def html_tokens(text: str) -> Iterator[Token]:
 
 
 def _html_token(text: str, start: int, is_foreign: bool) -> Token | None:
-    """Returns what begins with "<" at `start`; None = it is text."""
+    """Returns the token that begins with "<" at `start`; None = it is text."""
     name = _HTML_NAME.match(text, start)
     if name:
         end = _tag_end(text, name.end())
@@ -315,8 +315,8 @@ def _html_token(text: str, start: int, is_foreign: bool) -> Token | None:
             kind = EMPTY
         return Token(kind, text[start:end], name[1].lower())
     if text.startswith("<!--", start):
-        found = re.compile("-->|--!>").search(text, start + 2)
-        return Token(OTHER, text[start : found.end() if found else len(text)], "!--")
+        comment_end = re.compile("-->|--!>").search(text, start + 2)
+        return Token(OTHER, text[start : comment_end.end() if comment_end else len(text)], "!--")
     if is_foreign and text.startswith("<![CDATA[", start):
         end = text.find("]]>", start) + 3
         return Token(OTHER, text[start : end if end > 2 else len(text)], "![CDATA[")
@@ -327,7 +327,7 @@ def _html_token(text: str, start: int, is_foreign: bool) -> Token | None:
 
 
 def _tag_end(text: str, position: int) -> int:
-    """Returns where a tag ends, 0 = nowhere; a ">" in a quoted value does not end it."""
+    """Returns the end of a tag, 0 = it has none; a ">" in a quoted value does not end it."""
     while sign := _IN_TAG.search(text, position):
         position = sign.end()
         if sign[0] == ">":
@@ -394,16 +394,15 @@ def match_html(
     to_end: bool = False,
     ended_by: Mapping[str, Collection[str]] = _ENDED_BY,
 ) -> tuple[list[int | None], list[int]]:
-    """Returns, for each token, that of the other tag of its element, and where the element ends.
+    """Returns for each token the number of its element's other tag, and where the element ends.
 
-    That is the number of the token after it, 0 for what is not an opening tag. A tag that is
-    not closed, or closes nothing, has no other one; what the standard ends without a tag ends;
-    at the end of all tokens only if they are read `to_end`, as a whole page.
+    The end is the number of the token after the element, 0 for all but opening tags. A tag that is
+    not closed, or closes nothing, has no other tag.
 
     Args:
       tokens: of a text.
-      to_end: see above.
-      ended_by: the elements that end where one of others begins, with those others.
+      to_end: whether open elements end after the last token, as on a whole page.
+      ended_by: elements, with the elements whose beginning ends them.
     """
     partners: list[int | None] = [None] * len(tokens)
     ends = [0] * len(tokens)
@@ -435,14 +434,14 @@ def match_html(
 
 
 def is_kept(token: Token, names: Collection[str]) -> bool:
-    """Returns whether the content of an element stays as it is; `names` are such elements."""
+    """Returns whether an element is not translated, by its attributes or as one of `names`."""
     if token.name in names and not _KEPT_LINES.search(token.raw):
         return True
     return bool(_NOT_TRANSLATED.search(token.raw))
 
 
 def is_note(token: Token, is_html: bool) -> bool:
-    """Returns whether an element's content is a text apart from the sentence around it."""
+    """Returns whether an element's content is a text of its own, not part of its sentence."""
     if is_html:
         return token.name in _HTML_NOTES
     return token.name.rpartition(":")[2] in _XML_NOTES or bool(_IS_NOTE.search(token.raw))
@@ -454,7 +453,7 @@ def is_for_looks(token: Token) -> bool:
 
 
 def parts_words(raw: str) -> bool:
-    """Returns whether the tag of an empty element stands for the end of a line, or a tab."""
+    """Returns whether an empty element stands for a line end or a tab."""
     return bool(_BREAK.match(raw))
 
 

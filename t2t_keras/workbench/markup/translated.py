@@ -25,21 +25,20 @@ from t2t_keras.workbench.placeholders import find
 from t2t_keras.workbench.placeholders.finding import ALONE, SYMBOLS, key
 
 _UNIT = re.compile(rf"[{ALONE}]|[^\W{ALONE}]+(?:['\u2019\u2010-][^\W{ALONE}]+)*|[^\w\s]")
-# Of signs that languages exchange for each other.
+# Punctuation that languages exchange for each other.
 _ALIKE = str.maketrans("\u2026\u3002\uff0c\uff1b\uff1a\uff01\uff1f\u2013\u2014", "..,;:!?--")
 _QUOTES = "\"'\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u00ab\u00bb\u2039\u203a\u300c\u300d"
 
 
 def units(text: str, verbatim: Sequence[str] = ()) -> list[Span]:
-    """Returns where each word or sign of a text begins and ends; a placeholder is one."""
-    spans, position = [], 0
-    for each in [*find(text, verbatim), None]:
-        start = each.start if each else len(text)
+    """Returns (start, end) of each word, sign or placeholder of a text."""
+    spans: list[Span] = []
+    position = 0
+    for start, end, _ in find(text, verbatim):
         spans += [match.span() for match in _UNIT.finditer(text, position, start)]
-        if each:
-            spans.append((each.start, each.end))
-            position = each.end
-    return spans
+        spans.append((start, end))
+        position = end
+    return [*spans, *(match.span() for match in _UNIT.finditer(text, position))]
 
 
 def agreement(
@@ -49,10 +48,10 @@ def agreement(
     target_units: Sequence[Span],
     weights: np.ndarray,
 ) -> np.ndarray:
-    """Returns how much each unit of a translation is of each of the source's.
+    """Returns the share of each unit of the source in each unit of the translation.
 
-    A word is as its attention says. A sign is of the same sign after or before the word that its
-    own neighbour is of; one that the source has not is of nothing.
+    Words have the shares of their attention. A sign belongs to the same sign of the source nearest
+    to where its neighbours come from; a sign that the source lacks belongs to nothing.
 
     Args:
       source: text.
@@ -71,7 +70,7 @@ def agreement(
     ]
     is_word = signs[0] == ""
     shares = np.where(is_word[None, :] & (signs[1] == "")[:, None], weights, 0.0)
-    # First by columns: a word that all others attend to a little is not of all of them.
+    # Normalise columns first, for a word that all others attend to a little.
     for axis in (0, 1):
         totals = shares.sum(axis=axis, keepdims=True)
         shares = np.divide(shares, totals, out=np.zeros_like(shares), where=totals > 0)
@@ -98,7 +97,7 @@ def _sign(text: str) -> str:
 
 
 def _expected_place(row: int, shares: np.ndarray, columns: int) -> float:
-    """Returns where the source should have a sign: after what the word before it is of."""
+    """Returns where the source should have a sign: after the source of the word before it."""
     has_place = shares.sum(axis=1) > 0
     for step, offset in ((-1, 1), (1, -1)):
         neighbour = row + step
@@ -132,7 +131,7 @@ class TranslatedSentence:
         self._kept = dict(zip(map(id, kept_marks), sentence.kept, strict=True))
         self.source_units = units(self.text, sentence.kept)
         self.target_units = units(translation, sentence.kept)
-        # Units of the translation -> units of the source that are equal except for case.
+        # The units of the translation with their units of the source, equal except for case.
         self._same = self._with_words_divided(self._same_units())
 
     @property
@@ -153,7 +152,7 @@ class TranslatedSentence:
 
         Args:
           weights: float [target units, source units], by attention; None = there are no marks, or
-            they stand in proportion.
+            they are placed in proportion to their places in the source.
         """
         return self._written(self._placed(weights) if self._marks else [])
 
@@ -276,7 +275,7 @@ class TranslatedSentence:
                 else:
                     displaced.append(name)
         if displaced:
-            # The markup stands elsewhere: the text must not come twice.
+            # The markup is elsewhere: do not write the text as well.
             by_name: dict[str, collections.deque[int]] = {}
             for number, text in enumerate(texts):
                 if number not in replaced:
@@ -285,9 +284,9 @@ class TranslatedSentence:
         return replaced
 
     def _unit(self, number: int, marks: Sequence[Mark]) -> str:
-        """Returns a unit of the translation as markup, spelled as in the source if it is there.
+        """Returns a unit of the translation as markup, spelled as in the source if it has the unit.
 
-        `marks` are those after it.
+        `marks` are the marks after it.
         """
         start, end = self.target_units[number]
         text, after = self.translation[start:end], self.translation[end : end + 64]

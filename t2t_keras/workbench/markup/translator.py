@@ -1,4 +1,4 @@
-"""Translation of HTML and XML: of the text in it, with its tags around the same words."""
+"""Translates the text in HTML and XML, and puts the tags around the same words."""
 
 import dataclasses
 import functools
@@ -37,7 +37,7 @@ from t2t_keras.workbench.terms.glossary import places_with_hints, without_hints
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
 
-# Products of units of both sides beyond which the marks of a sentence stand in proportion.
+# With a larger product of units, marks are placed in proportion to their places in the source.
 _MOST_WEIGHTS = 4_000_000
 _TextWithUnits = tuple[str, list[Span]]
 
@@ -53,30 +53,30 @@ def translate_markup(
 ) -> list[Translation]:
     """Translates HTML or XML.
 
-    Every tag comes back once, and where tags were well nested they are; attributes, comments and
-    what is not to be translated are as they were, byte for byte. Text is translated sentence by
-    sentence. The placeholders in it are checked.
+    Every tag comes back once, and well-nested tags stay well nested. Attributes, comments and
+    untranslated elements come back byte for byte. Text is translated sentence by sentence, and its
+    placeholders are checked.
 
-    What is not translated: in HTML, the content of elements as `<code>`, `<script>` and `<style>`
-    (see `t2t_keras.workbench.markup.tokens.HTML_KEPT`) and what has translate="no" or the class
-    notranslate; in XML, what has translate="no", CDATA, and XLIFF's codes.
+    Not translated are, in HTML, elements such as `<code>`, `<script>` and `<style>` (see
+    `t2t_keras.workbench.markup.tokens.HTML_KEPT`) and those with translate="no" or the class
+    notranslate; in XML, elements with translate="no", CDATA, and XLIFF's codes.
 
     Args:
       translator: a `Translator`.
-      texts: fragments, or whole documents; each of at most four million characters.
+      texts: fragments or whole documents, each of at most four million characters.
       format: "html" or "xml".
-      blocks: more elements that divide the text. All other elements of XML are inline.
+      blocks: more elements that divide the text; in XML no others do.
       keep: more elements whose content is not translated.
-      outline: whether in XML the outermost elements that have text of their own divide it, as in
+      outline: whether in XML the outermost elements with text of their own divide the text, as in
         documents with titles and paragraphs.
-      inline: elements that do not even so.
+      inline: elements that never divide it.
 
     Returns:
-      Of each text, a translation whose `text` and hypotheses are markup; `score` is the sum over
+      The translation of each text. Its `text` and hypotheses are markup, `score` is the sum over
       the sentences, and `parts` are empty.
 
     Raises:
-      UserError: a text is malformed XML or too long, or as of `Translator.translate`.
+      UserError: a text is malformed XML or too long, or see `Translator.translate`.
     """
     check_lines(texts)
     split = functools.partial(sentences, language=translator.problem.languages()[0])
@@ -84,14 +84,14 @@ def translate_markup(
         read_fragment, format=format, blocks=blocks, keep=keep, outline=outline, inline=inline
     )
     jobs = [_Job(read(text), split) for text in texts]
-    # What stays in the text is looked for whatever the settings say.
+    # Placeholders are checked whatever the settings are.
     others = (stage for stage in translator.stages if not isinstance(stage, Placeholders))
     placeholders = Placeholders(has_symbols(translator.problem))
     translator = translator.with_stages(placeholders, *others)
     translations: list[Translation] = []
     number = 0
     while jobs:
-        # Their sentences are translated together, but not those of a whole site.
+        # Texts are translated together, but not a whole site at once.
         batch: list[_Job] = []
         count = 0
         while jobs and (not batch or count < translator.config.lines_at_once):
@@ -255,7 +255,7 @@ def _spans_of_pairs(
 
 
 def _seen(translated: TranslatedSentence, part: Part) -> tuple[_TextWithUnits, _TextWithUnits]:
-    """Returns both texts as the model has them, each with its units; a hint is of its word."""
+    """Returns both texts as the model has them, with their units; a hint belongs to its word."""
     (text, units), of_target = translated.texts_with_units()
     places = places_with_hints(part.source, len(text))
     return (part.source, [(places[start], places[end]) for start, end in units]), of_target
