@@ -26,19 +26,19 @@ _SETTINGS = "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=256"
 @contextlib.contextmanager
 def traced():
     """Gives a dictionary that gets the names of the functions that run, by file."""
-    found: dict[str, dict[str, None]] = {}
+    functions: dict[str, dict[str, None]] = {}
 
     def profile(frame, event, _):
         code = frame.f_code
         is_function = code.co_flags & inspect.CO_OPTIMIZED and "<" not in code.co_name
         if event == "call" and is_function and code.co_filename.startswith(_FOLDERS):
             file = os.path.relpath(code.co_filename, ROOT)
-            found.setdefault(file, {})[code.co_qualname] = None
+            functions.setdefault(file, {})[code.co_qualname] = None
 
     threading.setprofile(profile)
     sys.setprofile(profile)
     try:
-        yield found
+        yield functions
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
@@ -79,9 +79,9 @@ def counted(functions: dict[str, dict[str, None]]) -> str:
 
 def replaced(page: str, name: str, text: str) -> str:
     """Returns a page with another text between the comments that name it."""
-    before, begin, rest = page.partition(f"<!-- {name} -->\n")
+    head, begin, rest = page.partition(f"<!-- {name} -->\n")
     _, end, after = rest.partition(f"<!-- end of {name} -->\n")
-    return f"{before}{begin}\n{text}\n{end}{after}"
+    return f"{head}{begin}\n{text}\n{end}{after}"
 
 
 def main() -> None:

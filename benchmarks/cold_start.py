@@ -69,21 +69,21 @@ class _Checkout:
 
     def commands(self) -> Mapping[str, tuple[float, float]]:
         """Returns the seconds of the clock and of the processor of each command."""
-        found = {}
-        for what, arguments in self._commands().items():
-            before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        measured = {}
+        for command, arguments in self._commands().items():
+            used_before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
             self._python(*arguments)
             seconds = time.perf_counter() - start
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            used = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-            found[what] = seconds, used
-        return found
+            used = after.ru_utime - used_before.ru_utime + after.ru_stime - used_before.ru_stime
+            measured[command] = seconds, used
+        return measured
 
     def parts(self) -> Mapping[str, tuple[float]]:
         """Returns those of the parts of a translation."""
-        given = self._run, f"--sentence={_SENTENCE.value}"
-        found = json.loads(self._python(__file__, "--parts", *given).stdout)
-        return {part: (seconds,) for part, seconds in found.items()}
+        arguments = self._run, f"--sentence={_SENTENCE.value}"
+        parts = json.loads(self._python(__file__, "--parts", *arguments).stdout)
+        return {part: (seconds,) for part, seconds in parts.items()}
 
     def _commands(self) -> dict[str, list[str]]:
         """Returns the arguments of Python for what is measured, by what it is."""
@@ -113,7 +113,7 @@ class _Checkout:
         environment = os.environ | {"PYTHONPATH": str(self._root)}
         options = dict(cwd=self._folder, env=environment, capture_output=True, text=True)
         done = subprocess.run(call, check=False, **options)
-        refused = any(each.endswith("=missing") for each in arguments)
+        refused = any(argument.endswith("=missing") for argument in arguments)
         if done.returncode != (2 if refused else 0):
             sys.exit(f"{' '.join(call)}: {done.stderr}")
         return done
@@ -129,18 +129,20 @@ def _print_table(
     measure: Callable[[_Checkout], Mapping[str, tuple[float, ...]]],
 ) -> None:
     """Prints the medians of what is measured of the checkouts in turns."""
-    found = collections.defaultdict(lambda: collections.defaultdict(list))
+    seconds_by_command = collections.defaultdict(lambda: collections.defaultdict(list))
     for _ in range(_ROUNDS.value):
         for name, checkout in checkouts.items():
-            for what, seconds in measure(checkout).items():
-                found[what][name].append(seconds)
+            for command, seconds in measure(checkout).items():
+                seconds_by_command[command][name].append(seconds)
     print(f"\n| {title} | {' | '.join(checkouts)} |\n|---|{'---|' * len(checkouts)}")
-    for what, rounds in found.items():
+    for command, rounds in seconds_by_command.items():
         cells = (
-            " / ".join(f"{statistics.median(each):.2f}" for each in zip(*rounds[name], strict=True))
+            " / ".join(
+                f"{statistics.median(figures):.2f}" for figures in zip(*rounds[name], strict=True)
+            )
             for name in checkouts
         )
-        print(f"| {what} | {' | '.join(cells)} |", flush=True)
+        print(f"| {command} | {' | '.join(cells)} |", flush=True)
 
 
 def _measured() -> dict[str, float]:

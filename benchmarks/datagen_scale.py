@@ -104,9 +104,9 @@ def _assemble(folder: Path, count: int) -> float:
     folder.mkdir(parents=True, exist_ok=True)
     drawn = list(itertools.islice(itertools.chain.from_iterable(orders), count))
     for side, code in enumerate(("en", "de")):
-        for name, some in ((count, drawn), ("dev", pairs[:1000])):
+        for name, lines in ((count, drawn), ("dev", pairs[:1000])):
             with (folder / f"{name}.{code}").open("wb") as file:
-                file.writelines(pair[side] + b"\n" for pair in some)
+                file.writelines(pair[side] + b"\n" for pair in lines)
     megabytes = sum((folder / f"{count}.{code}").stat().st_size for code in ("en", "de")) / 1e6
     print(f"{count:,} pairs, {len(pairs):,} of them different, {megabytes:,.0f} MB", flush=True)
     return megabytes
@@ -143,8 +143,8 @@ def _run(
 def _compare(folder: Path, run_alone: Callable[..., _Run], config: str) -> None:
     """Makes data with both, and says which of its files differ."""
     for filters in ("duplicates", ""):
-        given = f"filters={filters},{config}"
-        local, beam = run_alone(given), run_alone(given, beam=True)
+        settings = f"filters={filters},{config}"
+        local, beam = run_alone(settings), run_alone(settings, beam=True)
         one, other = (folder / name / "parallel_text" for name in ("data", "beam"))
         names = sorted({path.name for side in (one, other) for path in side.iterdir()} - {".lock"})
         _, different, missing = filecmp.cmpfiles(one, other, names, shallow=False)
@@ -193,7 +193,7 @@ def _read_batches(directory: Path) -> None:
         if seconds > _SECONDS_OF_READING:
             break
         for part in split_batch(store.lengths, batches.at(step), 4096, replicas=8):
-            for arrays in (make_batch(store, each) for each in part):
+            for arrays in (make_batch(store, rows) for rows in part):
                 tokens += int((arrays.source != 0).sum()) + arrays.target_tokens
     busy = time.process_time() - busy
     print(

@@ -34,12 +34,14 @@ def seconds_in_turns(
             start = time.perf_counter()
             way()
             seconds[name].append(time.perf_counter() - start)
-    return {name: each[1:] for name, each in seconds.items()}
+    return {name: times[1:] for name, times in seconds.items()}
 
 
 def median_seconds(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Returns the median of `seconds_in_turns` for each way."""
-    return {name: statistics.median(each) for name, each in seconds_in_turns(ways, rounds).items()}
+    return {
+        name: statistics.median(times) for name, times in seconds_in_turns(ways, rounds).items()
+    }
 
 
 def in_own_process(function: Callable, *arguments) -> Any:

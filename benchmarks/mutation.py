@@ -80,10 +80,10 @@ def start(tests, seconds, path=None, source=""):
 def run(target, operators, known, options):
     """Runs the mutants of a target that are not known, and prints survivors; returns the counts."""
     paths = [path for each in target["modules"] for path in sorted(Path().glob(each))]
-    made = [(path, *mutant) for path in paths for mutant in mutants(path, operators)]
-    made = made[:: options.every]
-    waiting = [mutant for mutant in made if mutant[1] not in known]
-    print(f"{target['name']}: {len(made)} mutants, {len(waiting)} to run", flush=True)
+    all_mutants = [(path, *mutant) for path in paths for mutant in mutants(path, operators)]
+    all_mutants = all_mutants[:: options.every]
+    waiting = [mutant for mutant in all_mutants if mutant[1] not in known]
+    print(f"{target['name']}: {len(all_mutants)} mutants, {len(waiting)} to run", flush=True)
     began = time.monotonic()
     if waiting and os.waitpid(start(target["tests"], 3600), 0)[1]:
         sys.exit(f"{target['name']}: the tests fail on the code as it is.")
@@ -101,15 +101,15 @@ def run(target, operators, known, options):
         with RESULTS.open("a", encoding="utf-8") as file:
             print(json.dumps(entry), file=file)
         print(".", end="", flush=True)
-    for path, key, operator, source in made:
+    for path, key, operator, source in all_mutants:
         if known[key] != "killed":
             versions = path.read_text("utf-8").splitlines(), source.splitlines()
             diff = list(difflib.unified_diff(*versions, n=0))[2:]
             print(f"\n{known[key]}: {path}, {operator}", *diff, sep="\n    ")
     for path in paths:
-        outcomes = collections.Counter(known[key] for each, key, *_ in made if each == path)
+        outcomes = collections.Counter(known[key] for each, key, *_ in all_mutants if each == path)
         print(f"{path}: {dict(outcomes)}", flush=True)
-    return collections.Counter(known[key] for _, key, *_ in made)
+    return collections.Counter(known[key] for _, key, *_ in all_mutants)
 
 
 def main():

@@ -72,8 +72,8 @@ def main(_) -> None:
         how = [f"`{part}`" for part in (case.hparams_set, case.changes, "--xla" * case.xla) if part]
         how += [f"{case.microbatches} microbatches"] * (case.microbatches > 1)
         columns = [", ".join(how), f"{case.tokens:,} x {case.length}", f"{counted:,.0f}"]
-        for found in (allocated, process - itself):
-            columns += [f"{found:,.0f}", f"{counted / found - 1:+.0%}"]
+        for megabytes in (allocated, process - itself):
+            columns += [f"{megabytes:,.0f}", f"{counted / megabytes - 1:+.0%}"]
         print(f"| {' | '.join(columns)} |", flush=True)
 
 

@@ -74,7 +74,10 @@ def _train(workload, name: str, hparams, vocab_size: int, version: str) -> None:
     numbers = itertools.count()
 
     def train(source, _, target) -> float:
-        parts = [Batch(source[each::replicas], target[each::replicas]) for each in range(replicas)]
+        parts = [
+            Batch(source[replica::replicas], target[replica::replicas])
+            for replica in range(replicas)
+        ]
         sums = step.update(next(numbers), [parts])
         return float(sums["loss"]) / float(sums["tokens"])
 
@@ -125,8 +128,8 @@ def _decode_exported(workload, name: str, hparams, vocab_size: int, version: str
     def search(source):
         rows = [row[row > 0] for row in source]
         # The search alone: scores of outputs that end otherwise than by themselves cost more.
-        found = engine._search(rows, [[]] * len(rows), limits["max_length"])
-        return [[int(name) for name in hypotheses[0].tokens] for hypotheses in found]
+        hypotheses_by_row = engine._search(rows, [[]] * len(rows), limits["max_length"])
+        return [[int(name) for name in hypotheses[0].tokens] for hypotheses in hypotheses_by_row]
 
     name = f"ours_ctranslate2_{_EXPORT_DTYPE.value}"
     _time_search(workload, name, search, f"{version}, ctranslate2 {ctranslate2.__version__}")
@@ -143,8 +146,8 @@ def _time_search(workload, name: str, search: Callable, version: str) -> None:
     def translate(source):
         # The kit's end of sentence is another id than ours.
         source = np.where(source == workload.EOS, EOS_ID, source)
-        found = parallel_batches(search, np.array_split(source, at_once), at_once)
-        return [ids for _, batch in found for ids in batch]
+        results = parallel_batches(search, np.array_split(source, at_once), at_once)
+        return [ids for _, batch in results for ids in batch]
 
     name += f"_{at_once}_at_once" * (at_once > 1)
     xla = _XLA.value

@@ -88,7 +88,7 @@ def main(_) -> None:
             with server() as (process, ask):
                 rounds[name].append(_load(ask, requests) | {"MiB": _mebibytes(process)})
     for name, figures in rounds.items():
-        medians = {key: statistics.median(each[key] for each in figures) for key in figures[0]}
+        medians = {key: statistics.median(figure[key] for figure in figures) for key in figures[0]}
         print(json.dumps({"server": name, **{key: round(x, 1) for key, x in medians.items()}}))
 
 

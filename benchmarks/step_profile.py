@@ -67,7 +67,7 @@ def _profile_training() -> None:
     ways = {"step": whole_step}
     backend = keras.backend.backend()
     if backend == "tensorflow" and not step.gpus:
-        products = [product for count, each in shapes for product in [_product_of(*each)] * count]
+        products = [product for count, shape in shapes for product in [_product_of(*shape)] * count]
         ways["its matrix products alone"] = lambda: [product() for product in products]
     print(
         f"{hparams.set_name}, {hparams.compute_dtype}, {backend}{', XLA' * _XLA.value}, "
@@ -150,9 +150,9 @@ def _product_of(batch: int, m: int, k: int, n: int):
         forward = tf.matmul(left, right)
         to_left = tf.matmul(gradient, right, transpose_b=True)
         to_right = tf.matmul(left, gradient, transpose_a=True)
-        return [tf.reduce_max(each[..., :1, :1]) for each in (forward, to_left, to_right)]
+        return [tf.reduce_max(product[..., :1, :1]) for product in (forward, to_left, to_right)]
 
-    return lambda: [float(each) for each in products(left, right, gradient)]
+    return lambda: [float(product) for product in products(left, right, gradient)]
 
 
 def _weight_products(rows: int):
@@ -172,11 +172,11 @@ def _weight_products(rows: int):
 
     @tf.function(autograph=False)
     def products():
-        def step(index, before):
-            for each in weights:
-                x = tf.zeros((rows, each.shape[0]), dtype) + before
-                before = tf.matmul(x, each)[0, 0] * 0
-            return index + 1, before
+        def step(index, previous):
+            for weight in weights:
+                x = tf.zeros((rows, weight.shape[0]), dtype) + previous
+                previous = tf.matmul(x, weight)[0, 0] * 0
+            return index + 1, previous
 
         start = tf.constant(0), tf.zeros((), dtype)
         return tf.while_loop(lambda index, _: index < _STEPS, step, start)[1]

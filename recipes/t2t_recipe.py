@@ -5,9 +5,9 @@ t2t-recipe student my-config.yaml --dry_run
 t2t-recipe student my-config.yaml
 t2t-recipe student my-config.yaml --profile=slurm
 
-student makes a small, fast model of raw corpora: filters, back-translation, teachers, distillation,
-8-bit integers, a page that compares. The same command continues an interrupted recipe. It needs
-Snakemake: pip install 't2t-keras[recipe]'. docs/recipe.md tells more.
+student trains a small, fast student from raw corpora: filters, back-translation, teachers,
+distillation, 8-bit integers, and a page that compares the models. The same command continues an
+interrupted recipe. Needs Snakemake: pip install 't2t-keras[recipe]'. See docs/recipe.md.
 """
 
 from t2t_keras.bin.flags import command, given_flags
@@ -18,9 +18,9 @@ from t2t_keras.io.flags import Flags
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.arguments("recipe", "Name of the recipe, and its configuration file")
-    flags.switch("dry_run", "Show what is left to do, and about how many hours it takes")
+    flags.switch("dry_run", "Show the remaining jobs, with estimated hours")
     flags.integer("cores", "Cores to use; default: all, or what --profile says", minimum=1)
-    flags.path("profile", "Profile of Snakemake, as for Slurm; slurm = the one that comes along")
+    flags.path("profile", "Profile of Snakemake, as for Slurm; slurm = the built-in one")
 
 
 @command(define_flags)

@@ -6,11 +6,11 @@
 | `tokenised` | text tokenised by Moses's tokeniser, as by multi-bleu.perl |
 | `compound_split` | the same by tensor2tensor's get_ende_bleu.sh, as the papers of its line |
 
-That script replaces some Unicode punctuation of the translations by ASCII, as Moses's
-replace-unicode-punctuation.perl does, and splits words at their hyphens, which makes more n-grams
-match. Its reference, newstest2014.tok.de, has ASCII double quotes for the German ones, which
-no tool of Moses makes of them (https://github.com/tensorflow/tensor2tensor/issues/317). The low
-quote of a translation stays, so a phrase in German quotes matches the reference at its end only.
+The script of `compound_split` replaces some Unicode punctuation of the translations by ASCII, as
+Moses's replace-unicode-punctuation.perl does, and splits words at their hyphens, so that more
+n-grams match. Its reference, newstest2014.tok.de, has ASCII double quotes in place of German ones,
+which no tool of Moses produces (https://github.com/tensorflow/tensor2tensor/issues/317). The low
+quote of a translation stays: a phrase in German quotes matches the reference only at its end.
 """
 
 import dataclasses
@@ -23,6 +23,10 @@ from sacrebleu.metrics import BLEU, CHRF
 from t2t_keras.errors import UserError, nearest
 from t2t_keras.registry import METRICS
 
+# BLEU's, without those that need another package or a download.
+TOKENIZATIONS = ("13a", "char", "intl", "none", "zh")
+
+
 CONVENTIONS = ("tokenised", "compound_split")
 
 _DOUBLE_QUOTES = str.maketrans(dict.fromkeys("„“”‟", '"'))
@@ -33,85 +37,29 @@ class ConventionScore(NamedTuple):
     """BLEU under one convention."""
 
     bleu: float  # Of the corpus, 0 .. 100.
-    signature: str  # What it was computed with, in sacrebleu's words.
-
-
-def convention_bleu(
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    convention: str,
-    language: str,
-    lowercase: bool = False,
-) -> ConventionScore:
-    """Scores translations under the convention `tokenised` or `compound_split`.
-
-    Args:
-      hypotheses: the translations, plain text.
-      references: line N is the reference of hypothesis N.
-      convention: one of the two.
-      language: code of the translations' language, whose abbreviations the tokeniser knows.
-      lowercase: whether to ignore case.
-
-    Raises:
-      UserError: another convention, or a language that sacremoses does not know.
-    """
-    if convention not in CONVENTIONS:
-        raise UserError(
-            f"There is no convention '{convention}'.{nearest(convention, CONVENTIONS)} There are: "
-            f"{', '.join(CONVENTIONS)}.",
-            code="unknown_name",
-        )
-    # Its tables of characters take a third of a second, which few commands need.
-    import sacremoses
-    from sacremoses.corpus import NonbreakingPrefixes
-
-    languages = NonbreakingPrefixes().available_langs
-    if language not in languages:  # as which sacremoses would take English
-        raise UserError(
-            f"The convention {convention} tokenises by language: expected that of the "
-            f"translations, as de, got {language!a}.{nearest(language, languages)}",
-            code="bad_value",
-        )
-    tokenizer = sacremoses.MosesTokenizer(lang=language)
-    tokenisation = f"moses-{language}-sacremoses-{sacremoses.__version__}"
-    if convention == "compound_split":
-        normalizer = sacremoses.MosesPunctNormalizer()
-        hypotheses = list(map(normalizer.replace_unicode_punct, hypotheses))
-        references = [line.translate(_DOUBLE_QUOTES) for line in references]
-        tokenisation += "-unicode-punct-replaced-ref-quotes-ascii-compounds-split"
-
-    def tokenised(line: str) -> str:
-        text = tokenizer.tokenize(line, return_str=True)
-        return split_compounds(text) if convention == "compound_split" else text
-
-    hypotheses, references = list(map(tokenised, hypotheses)), list(map(tokenised, references))
-    # As multi-bleu.perl: no smoothing. `force` is sacreBLEU's consent to tokenised text.
-    metric = BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
-    score = metric.corpus_score(hypotheses, [references]).score
-    signature = str(metric.get_signature()).replace("tok:none", f"tok:{tokenisation}")
-    return ConventionScore(score, signature)
-
-
-def split_compounds(line: str) -> str:
-    """Returns tokenised text with words split at their hyphens, as get_ende_bleu.sh does."""
-    return _HYPHEN_IN_WORD.sub(r"\1 ##AT##-##AT## \2", line)
-
-
-# Those that need neither a further package nor a download.
-TOKENIZATIONS = ("13a", "char", "intl", "none", "zh")
+    signature: str  # sacreBLEU's description of the computation.
 
 
 @dataclasses.dataclass(frozen=True)
 class TranslationScore:
-    """How well hypotheses match references; all scores are 0 .. 100, `str()` gives the report."""
+    """How well hypotheses match references.
 
-    bleu: float  # Of the corpus.
-    bleu_signature: str  # What it was computed with, in sacrebleu's words.
-    chrf: float  # Of the corpus, chrF2.
-    chrf_signature: str  # What it was computed with, in sacrebleu's words.
-    report: str  # A line each, with signature, n-gram precisions and brevity penalty.
-    conventions: Mapping[str, ConventionScore]  # By name, those requested; also in the report.
-    # The value of each registered metric that was requested, by name; also in the report.
+    Attributes:
+      bleu: of the corpus, 0 .. 100.
+      bleu_signature: sacreBLEU's description of the computation.
+      chrf: chrF2 of the corpus, 0 .. 100.
+      chrf_signature: likewise.
+      report: a line for each, with signature, n-gram precisions and brevity penalty; as `str()`.
+      conventions: BLEU under the requested conventions, by name; also in the report.
+      metrics: values of the requested registered metrics, by name; also in the report.
+    """
+
+    bleu: float
+    bleu_signature: str
+    chrf: float
+    chrf_signature: str
+    report: str
+    conventions: Mapping[str, ConventionScore]
     metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -119,18 +67,8 @@ class TranslationScore:
 
     @property
     def main(self) -> tuple[str, float]:
-        """Name and value of the score to follow while training."""
+        """Name and value of the score that decides during training."""
         return "bleu", self.bleu
-
-
-def check_tokenization(name: str) -> None:
-    """Raises `UserError` unless BLEU can be computed with this tokenisation."""
-    if name not in TOKENIZATIONS:
-        raise UserError(
-            f"There is no tokenisation {name!a}.{nearest(name, TOKENIZATIONS)} There are: "
-            f"{', '.join(TOKENIZATIONS)}.",
-            code="unknown_name",
-        )
 
 
 def bleu(
@@ -174,7 +112,7 @@ def bleu(
     if not hypotheses:
         raise UserError("There are no lines to score.", code="no_text")
     scores, signatures, lines = [], [], []
-    # Text that looks tokenised makes sacreBLEU warn; "none" says that it is.
+    # sacreBLEU warns of text that looks tokenised; "none" declares that it is.
     bleu_metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
     for metric in (bleu_metric, CHRF(lowercase=lowercase)):
         score = metric.corpus_score(list(hypotheses), [*map(list, (references, *more_references))])
@@ -188,6 +126,77 @@ def bleu(
         lines.append(f"BLEU ({name})|{score.signature} = {score.bleu:.2f}")
     report = "\n".join(lines)
     return TranslationScore(scores[0], signatures[0], scores[1], signatures[1], report, others)
+
+
+def convention_bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    convention: str,
+    language: str,
+    lowercase: bool = False,
+) -> ConventionScore:
+    """Scores translations under the convention `tokenised` or `compound_split`.
+
+    Args:
+      hypotheses: the translations, plain text.
+      references: line N is the reference of hypothesis N.
+      convention: one of the two.
+      language: code of the translations' language, for the tokeniser's list of abbreviations.
+      lowercase: whether to ignore case.
+
+    Raises:
+      UserError: another convention, or a language that sacremoses does not know.
+    """
+    if convention not in CONVENTIONS:
+        raise UserError(
+            f"There is no convention '{convention}'.{nearest(convention, CONVENTIONS)} There are: "
+            f"{', '.join(CONVENTIONS)}.",
+            code="unknown_name",
+        )
+    # Imported here: its tables of characters take a third of a second to load.
+    import sacremoses
+    from sacremoses.corpus import NonbreakingPrefixes
+
+    languages = NonbreakingPrefixes().available_langs
+    if language not in languages:  # sacremoses would tokenise it as English.
+        raise UserError(
+            f"The convention {convention} tokenises by language: expected that of the "
+            f"translations, as de, got {language!a}.{nearest(language, languages)}",
+            code="bad_value",
+        )
+    tokenizer = sacremoses.MosesTokenizer(lang=language)
+    tokenisation = f"moses-{language}-sacremoses-{sacremoses.__version__}"
+    if convention == "compound_split":
+        normalizer = sacremoses.MosesPunctNormalizer()
+        hypotheses = list(map(normalizer.replace_unicode_punct, hypotheses))
+        references = [line.translate(_DOUBLE_QUOTES) for line in references]
+        tokenisation += "-unicode-punct-replaced-ref-quotes-ascii-compounds-split"
+
+    def tokenised(line: str) -> str:
+        text = tokenizer.tokenize(line, return_str=True)
+        return split_compounds(text) if convention == "compound_split" else text
+
+    hypotheses, references = list(map(tokenised, hypotheses)), list(map(tokenised, references))
+    # As multi-bleu.perl: no smoothing. `force` is sacreBLEU's consent to tokenised text.
+    metric = BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
+    score = metric.corpus_score(hypotheses, [references]).score
+    signature = str(metric.get_signature()).replace("tok:none", f"tok:{tokenisation}")
+    return ConventionScore(score, signature)
+
+
+def split_compounds(line: str) -> str:
+    """Returns tokenised text with words split at their hyphens, as get_ende_bleu.sh does."""
+    return _HYPHEN_IN_WORD.sub(r"\1 ##AT##-##AT## \2", line)
+
+
+def check_tokenization(name: str) -> None:
+    """Raises `UserError` unless BLEU can be computed with this tokenisation."""
+    if name not in TOKENIZATIONS:
+        raise UserError(
+            f"There is no tokenisation {name!a}.{nearest(name, TOKENIZATIONS)} There are: "
+            f"{', '.join(TOKENIZATIONS)}.",
+            code="unknown_name",
+        )
 
 
 def with_metrics(

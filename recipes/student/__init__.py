@@ -1,1 +1,1 @@
-"""From raw corpora to a small, fast student of a large teacher."""
+"""Trains a small, fast student of a large teacher from raw corpora."""

@@ -1,4 +1,4 @@
-"""What the recipe makes of its configuration: texts, data, models, and how long they take."""
+"""Derives texts, data, models and estimated hours from the recipe's configuration."""
 
 import dataclasses
 import json
@@ -14,10 +14,10 @@ from t2t_keras.errors import UserError
 from t2t_keras.settings import as_assignments, as_text
 
 PROBLEM = "parallel_text"
-# Of European languages: a subword has about four letters.
+# European languages have about four letters a subword.
 _TOKENS_A_BYTE = 0.25
-# A step of training computes three products a weight and token, and does more: measured with
-# transformer_small, of 2 to 4 layers, on a CPU, it takes as long as 4.2 to 4.7.
+# A training step computes three products a weight and token, and more: with transformer_small, of 2
+# to 4 layers, on a CPU, it takes as long as 4.2 to 4.7 products.
 _PRODUCTS_OF_TRAINING = 4.5
 _MOST_SHOWN = 500
 _SCHEMA = Path(__file__).with_name("schema.yaml")
@@ -25,12 +25,12 @@ _SCHEMA = Path(__file__).with_name("schema.yaml")
 
 @dataclasses.dataclass(frozen=True)
 class Data:
-    """Data for training: what `t2t-datagen` makes.
+    """Data of `t2t-datagen`.
 
     Attributes:
       languages: source and target.
       train: names of the texts.
-      vocabulary: whose is taken; "" = it is learned.
+      vocabulary: name of the data with the vocabulary; "" = learned.
       tags: words before the sources of texts, by name.
     """
 
@@ -46,10 +46,10 @@ class Model:
 
     Attributes:
       data: name of its data.
-      settings: of its hyperparameters, by name.
-      flags: of `t2t-trainer` that decide what is learned, beside those of data.
+      settings: its part of the configuration.
+      flags: of `t2t-trainer`, for hyperparameters, steps and seed.
       mix: of its corpora.
-      begins_with: the folder of the averaged model whose layers it begins with; "" = none.
+      begins_with: folder of the averaged model to warm-start from; "" = none.
     """
 
     data: str
@@ -60,25 +60,25 @@ class Model:
 
 
 class Plan:
-    """Everything that the rules of the Snakefile need to know.
+    """The plan that the rules of the Snakefile follow.
 
     Args:
-      config: what the configuration file holds.
-      folder: that of the file, which its paths are relative to.
+      config: content of the configuration file.
+      folder: of the file; its paths are relative to it.
 
     Attributes:
-      config: the same with what was left out.
-      folder: that of the file.
-      work: folder of all that is made, relative to `folder`.
+      config: the configuration with defaults.
+      folder: of the configuration file.
+      work: folder of all results, relative to `folder`.
       source, target: the languages.
-      given: path of each text that the user has, by its path among the texts of the recipe.
-      authentic: names of the texts that people translated, those of noisy corpora as filtered.
+      given: paths of the user's texts, by their paths among the texts of the recipe.
+      authentic: names of the texts that people translated, noisy corpora as filtered.
       data: by name.
       models: by name.
-      teachers: names of the models that translate together.
+      teachers: names of the models of the ensemble.
 
     Raises:
-      UserError: a setting that is not known, missing or of another type; or a text is missing.
+      UserError: a setting is unknown, missing or of another type; or a text is missing.
     """
 
     def __init__(self, config: Mapping[str, Any], folder: str | Path = "."):
@@ -123,11 +123,11 @@ class Plan:
         return [self.text(name, self.source), self.text(name, self.target)]
 
     def manifest(self, data: str) -> str:
-        """Returns the file that complete data has."""
+        """Returns the file that marks complete data."""
         return f"{self.work}/data/{data}/{PROBLEM}/manifest.json"
 
     def problem_config(self, name: str, mix: Mapping[str, float] | None = None) -> str:
-        """Returns --problem_config of some data, for a training with a mixture of its corpora."""
+        """Returns --problem_config of data, for a training with a mixture of its corpora."""
         data = self.data[name]
         settings = {
             "source_language": data.languages[0],
@@ -148,7 +148,7 @@ class Plan:
 
     @property
     def own_flags(self) -> list[str]:
-        """Flags of commands that use what the user has registered; others find it in runs."""
+        """Flags of commands that use the user's registrations; others find these in runs."""
         directory = self.config["t2t_usr_dir"]
         return [f"--t2t_usr_dir={directory}"] * bool(directory)
 
@@ -162,16 +162,12 @@ class Plan:
             f"--data_dir={folder}",
             f"--problem_config={config}",
             *model.flags,
-            *(
-                [f"--warm_start_from={first}", "--drop_layers"]
-                if (first := model.begins_with)
-                else []
-            ),
+            *[f"--warm_start_from={model.begins_with}", "--drop_layers"] * bool(model.begins_with),
         ]
 
     @property
     def saving_flags(self) -> list[str]:
-        """Flags of `t2t-trainer` whose change makes no finished training start again."""
+        """Flags of `t2t-trainer` whose change does not restart a finished training."""
         return [
             f"--save_checkpoints_secs={self.config['save_checkpoints_secs']}",
             f"--keep_checkpoint_max={max(self.config['average'], 2)}",
@@ -191,20 +187,20 @@ class Plan:
 
     @property
     def teaching_flags(self) -> list[str]:
-        """Flags of `t2t-decoder`: the teachers, together if there are several."""
+        """Flags of `t2t-decoder`: the teachers, as an ensemble if there are several."""
         first, *others = self.teaching
         more = f"--ensemble={','.join(others)}" if others else "--engine=ctranslate2"
         return [f"--output_dir={first}", more]
 
     @property
     def judge(self) -> str:
-        """The model that judges the translations of the teachers."""
+        """The model that filters the translations of the teachers."""
         backward = self.config["distillation"]["filter"] == "backward"
         return "backward" if backward else self.teachers[0]
 
     @property
     def made(self) -> list[str]:
-        """All files and folders that the recipe makes."""
+        """All files and folders that the recipe writes."""
         files = [self.manifest(name) for name in self.data]
         for name in self.models:
             files += [f"{self.work}/runs/{name}.trained"]
@@ -219,7 +215,7 @@ class Plan:
 
     @property
     def compared(self) -> list[str]:
-        """The models that are compared, the baseline first."""
+        """The compared models, the baseline first."""
         return ["baseline"] * self.config["baseline"] + ["student", *self.teachers]
 
     @property
@@ -288,10 +284,10 @@ class Plan:
                 )
 
     def hours(self, seconds_a_product: float) -> dict[str, float]:
-        """Returns about how many hours those files take that take long.
+        """Returns the estimated hours of the files that take long.
 
-        Training takes as long as `_PRODUCTS_OF_TRAINING` a weight and token, translating as one for
-        each hypothesis that is kept, and scoring as one.
+        A weight and token takes `_PRODUCTS_OF_TRAINING` products in training, one in scoring, and
+        one for each hypothesis in translating.
 
         Args:
           seconds_a_product: of a multiplication with an addition, on this machine.
@@ -314,7 +310,7 @@ class Plan:
         return {file: seconds_a_product * count / 3600 for file, count in products.items()}
 
     def _weights(self) -> dict[str, tuple[int, int]]:
-        """Returns the number of weights of each model, and of the tokens that it is trained on."""
+        """Returns each model's numbers of weights and of training tokens."""
         from t2t_keras.training.memory import count_weights
 
         sizes = {}
@@ -332,7 +328,7 @@ class Plan:
         return hyperparameters.hparams(settings["hparams_set"], settings["hparams"])
 
     def decoding_flag(self, part: str) -> str:
-        """Returns the flag of `t2t-decoder` that has the settings of a part of the recipe."""
+        """Returns the flag of `t2t-decoder` with the settings of a part of the recipe."""
         return f"--decode_hparams={as_assignments(self.config[part]['decode_hparams'])}"
 
     def decoding(self, part: str) -> Any:
@@ -342,12 +338,12 @@ class Plan:
         return decode_config(self.config[part]["decode_hparams"])
 
     def _ways(self, part: str) -> int:
-        """Returns how many hypotheses a part of the recipe keeps while it translates."""
+        """Returns the number of hypotheses in the search of a part of the recipe."""
         config = self.decoding(part)
         return config.samples or config.beam_size
 
     def _tokens(self, name: str) -> float:
-        """Returns about how many tokens a text has on a side."""
+        """Returns the estimated number of tokens of a text on one side."""
         path = (
             self.given.get(self.text(name, self.source)) or self.given[self.text(name, self.target)]
         )
@@ -355,14 +351,14 @@ class Plan:
 
 
 def _typed(value: Any) -> str:
-    """Returns a value as flags take it: lists are separated by commas."""
+    """Returns a value in the form of flags, with commas in lists."""
     if isinstance(value, list):
         return ",".join(map(_typed, value))
     return value if isinstance(value, str) else as_text(value)
 
 
 def _expanded(value: Any) -> Any:
-    """Replaces a leading ~ of every string in settings by the home directory."""
+    """Replaces a leading ~ of all strings in settings by the home directory."""
     if isinstance(value, Mapping):
         return {name: _expanded(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -371,9 +367,9 @@ def _expanded(value: Any) -> Any:
 
 
 def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a copy with what was left out."""
+    """Returns a copy with defaults; raises `UserError` if it violates the schema."""
     try:
-        # Not deepcopy: what YAML repeats by an alias is one object, and each gets its own defaults.
+        # Not deepcopy: aliases of YAML share an object, but need defaults of their own.
         checked = json.loads(json.dumps(dict(config), default=str, allow_nan=False))
     except (TypeError, ValueError) as error:  # NaN would pass every limit.
         raise UserError(

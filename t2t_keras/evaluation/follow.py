@@ -1,4 +1,4 @@
-"""Scores of every checkpoint of a run, or of its translations, as they come."""
+"""Scores every checkpoint of a run, or its translations, as they appear."""
 
 import dataclasses
 import hashlib
@@ -47,11 +47,10 @@ def model_scorer(
     split: str,
     decode_hparams: str | Mapping[str, Any] = "",
 ) -> Callable[[], tuple[Score, list[tuple[str, str, str]]]]:
-    """Returns a function that translates a split and scores it, as the problem's `score` does.
+    """Returns a function that translates a split with the model's current weights and scores it.
 
-    It returns the score, and a few sources, each with its translation and its reference: the same
-    at each call. The model has whatever weights it has then. `decode_hparams` are as of
-    `evaluate_all`.
+    It returns the problem's score and a few examples, the same at each call: source, translation
+    and reference. For `decode_hparams` see `evaluate_all`.
     """
     from t2t_keras.decoding.translator import Translator
 
@@ -59,7 +58,7 @@ def model_scorer(
     translator = Translator(model, config.vocabulary, decoding, problem=config.problem)
     sources, references = generated.text(split)
     short = [at for at, text in enumerate(sources) if 0 < len(text.split()) <= _SAMPLE_WORDS]
-    # Spread evenly: neighbours may be of one text.
+    # Spread evenly: neighbours may come from one text.
     shown = sorted({short[len(short) * odd // 6] for odd in (1, 3, 5)} if short else ())
 
     def score() -> tuple[Score, list[tuple[str, str, str]]]:
@@ -82,16 +81,15 @@ def evaluate_all(
     results_file: str | Path = "",
     worker_gpu: int | None = None,
 ) -> list[int]:
-    """Measures every checkpoint of a run, in the order of their steps; returns those scored now.
+    """Scores every checkpoint of a run in the order of steps; returns the newly scored steps.
 
-    The curves are in `<output_dir>/eval_<split>/`, beside those of the training. A step that is in
-    results.jsonl there, scored with the same settings, is not scored again; one before `min_steps`
-    is skipped. `results_file` gets the results too, also the earlier ones; "" = none.
+    Writes curves to `<output_dir>/eval_<split>/`. Skips steps before `min_steps`, and those that
+    results.jsonl there has with the same settings. All results, earlier ones too, are also added to
+    `results_file`; "" = none.
 
-    The split, "dev" or "test", is translated only with `eval_bleu`, and scored by BLEU or, where
-    the problem has another, its own score. `decode_hparams` are the decoding
-    settings that differ from the problem's. `worker_gpu` is the number of GPUs; None = all visible
-    ones, 0 = the CPU.
+    With `eval_bleu`, translates the split, "dev" or "test", and computes the problem's score; else
+    only the loss. `decode_hparams` are the decoding settings that differ from the problem's.
+    `worker_gpu` is the number of GPUs; None = all visible ones, 0 = the CPU.
 
     Raises:
       UserError: there is no checkpoint, the problem has no such split, this backend cannot
@@ -146,13 +144,12 @@ def score_all(
     policy: PollPolicy = NO_WAIT,
     min_steps: int = 0,
 ) -> list[int]:
-    """Scores the files `<name>-<step>` of t2t-translate-all by step; returns those scored now.
+    """Scores the files `<name>-<step>` of t2t-translate-all; returns the newly scored steps.
 
-    The curves and the results, in results.jsonl, are in `event_dir`, by default where the files
-    are. A step that is in the results, made with the same settings and scored against the same
-    references in the same way (`scored_by`: what `score` does, by name), is not scored again; one
-    before `min_steps` is skipped. Of several hypotheses of a line the first is scored. `source`,
-    the file that was translated or its name, is needed where there are several.
+    Writes curves and results.jsonl to `event_dir`, by default the folder of the files. Skips steps
+    before `min_steps`, and those that the results have with the same translations' settings,
+    references and `scored_by`, the settings of `score`. Scores the first hypothesis of each line.
+    `source`, the translated file or its name, is needed if there are several.
 
     Raises:
       UserError: there are no translations, or of several texts, or they are parses; a file cannot
@@ -162,7 +159,7 @@ def score_all(
 
     name = _name_of_text(translations_dir, Path(source).name, policy)
     translations = Path(translations_dir) / f"{name}-<step>"
-    # Read only now: t2t-translate-all writes it before the first translation.
+    # t2t-translate-all writes it before the first translation.
     path = Path(translations_dir) / f"{name}.json"
     provenance = read_json(path, "Translate again, or remove it.") if path.exists() else {}
     _refuse_raw_outputs(translations, str(provenance.get("problem", "")))
@@ -197,7 +194,7 @@ def score_all(
 
 
 def _name_of_text(directory: str | Path, name: str, policy: PollPolicy) -> str:
-    """Returns the name of the one text whose translations are there, or are waited for."""
+    """Returns the name of the only translated text; waits for its translations."""
 
     def find() -> list[str]:
         return sorted(text for text in files_by_name_and_step(directory) if text == (name or text))
@@ -219,23 +216,23 @@ def _name_of_text(directory: str | Path, name: str, policy: PollPolicy) -> str:
 
 
 def _refuse_raw_outputs(files: Path, name: str) -> None:
-    """Raises `UserError` where outputs are not text that BLEU says anything of, as parses."""
+    """Raises `UserError` if BLEU of the outputs would mean nothing, as of parses."""
     try:
         problem = make_problem(name)
     except UserError:
-        # Files of another program, or of a problem that --t2t_usr_dir would import.
+        # The files are another program's, or of a problem that --t2t_usr_dir would import.
         return
     if problem.postprocessed_suffix:
         raise UserError(
-            f"{files} have what models of {name} write, which is not text: BLEU of it would mean "
+            f"{files} are raw outputs of {name}, which are not text: their BLEU would mean "
             f"nothing. They are postprocessed in {files}.{problem.postprocessed_suffix}. t2t-eval "
-            f"scores checkpoints as the problem is scored; t2t-evalb scores trees.",
+            f"computes the problem's own score; t2t-evalb scores trees.",
             code="not_text",
         )
 
 
 def _results_files(directory: Path, results_file: str | Path = "") -> list[Path]:
-    """Returns the files that get each result: the one in a directory of curves, and another."""
+    """Returns the files to add results to: the one in a directory of curves, and another."""
     own, other = directory / "results.jsonl", Path(results_file or directory / "results.jsonl")
     return [own] if other.resolve() == own.resolve() else [own, other]
 
@@ -245,7 +242,7 @@ _Scored = tuple[Result, Mapping[str, float], str]
 
 
 def _scored_before(files: Sequence[Path], template: Result) -> set[int]:
-    """Returns the steps in the first file that were scored like a result; gives them to others."""
+    """Returns the steps that the first file has a like result of; adds those to the other files."""
     known = [result for result in read_results(files[0]) if _kind(result) == _kind(template)]
     for file in files[1:]:
         recorded = read_results(file)
@@ -288,8 +285,8 @@ def _add_scores(
 
 
 def _kind(result: Result) -> tuple:
-    """Returns what tells whether two results are of the same text, made and scored alike."""
-    # A run may be given more steps.
+    """Returns a key that is equal for results of the same text with the same settings."""
+    # A run may be continued with more steps.
     hparams = {name: value for name, value in result.hparams.items() if name not in MAY_CHANGE}
     same = ("set", "problem", "split", "text", "random_seed", "decode")
     return hparams, *(getattr(result, name) for name in same)

@@ -1,4 +1,4 @@
-"""Results of runs: scores, with what made them."""
+"""Results of runs: scores, with everything needed to compute them again."""
 
 import contextlib
 import dataclasses
@@ -22,43 +22,44 @@ from t2t_keras.training.checkpoint_files import identity, step_of
 from t2t_keras.training.cost import read_cost
 from t2t_keras.training.run_config import RunConfig
 
-# Decoding settings of a score that is not this model's alone.
+# Decoding settings with which a score is not the model's alone.
 _MORE_THAN_THE_MODEL = ("engine", "ensemble", "forbidden", "glossary", "prefixes")
 _MOST_LEVELS = 4  # of lists and objects in a field
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """How well a run's checkpoint does on a text, and all that is needed to do it again.
+    """The scores of a run's checkpoint on a text, with everything needed to compute them again.
 
     Attributes:
       set: name of the hyperparameter set.
       problem: name of the problem.
       problem_config: all its settings, by name.
-      split: "dev", "test", or the name of the file that was translated; "dev.upper" where it was
-        disturbed by --disturb=upper.
+      split: "dev", "test", or the name of the translated file; "dev.upper" for one that
+        --disturb=upper has changed.
       hparams: the hyperparameters that differ from the set's, by name.
       random_seed: the run's.
       steps: optimizer steps of the checkpoint; None = unknown, here and below.
       checkpoint: SHA-256 of its weights. An average has the step of its newest source; this tells
         the two apart. "" = unknown. See `checkpoint_checksum`.
-      averaged: number of checkpoints whose mean its weights are; 1 = as training left them.
-      target_tokens: real target tokens that it was trained on.
-      seconds: what training took; see `TrainingCost`.
-      hardware: what it was trained on.
+      averaged: number of averaged checkpoints; 1 = the weights are those of training.
+      target_tokens: target tokens of its training, without padding.
+      seconds: duration of its training; see `TrainingCost`.
+      hardware: of its training.
       commit: of the code that scored it, or the package's version.
       decode: the decoding settings, by name; of a file, how it was scored.
       loss: unsmoothed cross-entropy, natural logarithm, a token of the references.
       perplexity: of a token, a word piece, of the references.
       accuracy: share of the references' tokens that are the likeliest, 0 .. 1.
       bleu: corpus BLEU, 0 .. 100.
-      bleu_signature: what it was computed with, in sacreBLEU's words.
+      bleu_signature: sacreBLEU's description of its computation.
       chrf: corpus chrF2, 0 .. 100.
       f1: of parses, 0 .. 100.
       main: the first number of the problem's score, {name: value}.
       conventions: BLEU under other conventions, by name: {"bleu": ..., "signature": ...}.
-      text: name of what was translated, with its edition, as "newstest2014, full edition (3,003
-        lines)"; "" where the problem gives it none.
+      metrics: values of registered metrics, by name.
+      text: name of the translated text, with its edition, as "newstest2014, full edition (3,003
+        lines)"; "" if the problem does not name it.
       date: when it was scored, UTC, as 2017-06-12T17:57:34Z.
     """
 
@@ -91,22 +92,22 @@ class Result:
 
     @property
     def is_parsing(self) -> bool:
-        """Whether what is scored are trees, by F1, not translations."""
+        """Whether it scores trees, by F1, not translations."""
         return self.f1 is not None or "parsing" in self.problem
 
     @property
     def undisturbed_split(self) -> str:
-        """The split without the way in which it was disturbed."""
+        """The split without the name of a disturbance."""
         return self.split.removesuffix(f".{self.decode.get('disturb')}")
 
     @property
     def is_of_the_model_alone(self) -> bool:
-        """Whether no other model or engine, and nothing said of the outputs, has a part in it."""
+        """Whether no other model or engine, and no constraint on outputs, contributed to it."""
         return not any(self.decode.get(name) for name in _MORE_THAN_THE_MODEL)
 
 
 def append_result(path: str | Path, result: Result) -> None:
-    """Adds a result to a file, which is made if it is not there.
+    """Adds a result to a file, which is created if it is missing.
 
     Raises:
       UserError: it cannot be written.
@@ -120,9 +121,9 @@ def append_result(path: str | Path, result: Result) -> None:
         with path.open("a+b", buffering=0) as file:
             size = path.stat().st_size
             if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
-                # What was torn off there stays a line of its own, which is skipped.
+                # An incomplete line stays a line of its own, which readers skip.
                 line = b"\n" + line
-            # One call: the system keeps the lines of several writers apart.
+            # One call, so that the lines of several writers stay apart.
             written = file.write(line)
             os.fsync(file.fileno())
         if written < len(line):
@@ -136,9 +137,9 @@ def append_result(path: str | Path, result: Result) -> None:
 
 
 def read_results(path: str | Path) -> list[Result]:
-    """Returns the results in a file, in its order; none where there is no file.
+    """Returns the results in a file, in its order; [] if there is no file.
 
-    A line that is not a result, as one torn off by a full disk, is named and left out.
+    Prints which lines are left out because they are not results, as after a full disk.
 
     Raises:
       UserError: the file cannot be read.
@@ -188,20 +189,20 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _is_valid(value: Any, levels: int) -> bool:
-    """Returns whether a value of JSON can be written again, with so many levels at most."""
+    """Returns whether a value of JSON can be written again, with at most this many levels."""
     if isinstance(value, str):
         return is_text(value)
     if isinstance(value, dict):
         value = [*value, *value.values()]
     if isinstance(value, list):
         return levels > 0 and all(_is_valid(part, levels - 1) for part in value)
-    # NaN and Infinity, which Python reads and writes, are no JSON and no scores.
+    # Python reads and writes NaN and Infinity, which are neither JSON nor scores.
     return value is None or math.isfinite(value)
 
 
-# The scores that a result records.
+# Scores in a result.
 _SCORES = ("bleu", "chrf", "f1")
-# The costs of the checkpoint that it records as well.
+# Costs of the checkpoint in a result.
 _COSTS = ("target_tokens", "seconds", "hardware")
 
 
@@ -214,15 +215,15 @@ def run_result(
     text: str = "",
     scalars: Mapping[str, float] | None = None,
 ) -> Result:
-    """Returns what `append_result` adds to a file; `split`, `decode` and `text` are as of `Result`.
+    """Returns the result of a checkpoint, with its cost; arguments are as in `Result`.
 
-    Beside the checkpoint stands what it cost, and of how many it is the mean. The score is as a
-    problem's `score` returns it, with what it has of bleu, bleu_signature, chrf, f1, conventions
-    and metrics; None = not scored. `scalars` are loss, perplexity and accuracy, if measured.
+    The score is the return value of a problem's `score`, which may have bleu, bleu_signature, chrf,
+    f1, conventions and metrics; None = not scored. `scalars` are loss, perplexity and accuracy, if
+    measured.
     """
     steps, averaged, folder = step_of(checkpoint), None, Path(checkpoint).parent
     cost = read_cost(checkpoint)
-    # Where the record is not there or cannot be read, the score is there all the same.
+    # A result is complete without a readable record of the run.
     with contextlib.suppress(UserError):
         averaged = RunConfig.load(folder).averaged if checkpoint else None
     measured = {name: getattr(cost, name) for name in _COSTS} if cost else {}
@@ -246,14 +247,14 @@ def run_result(
 
 
 def checkpoint_checksum(path: str | Path) -> str:
-    """Returns the digest of a checkpoint's arrays, "" where there is none any more."""
+    """Returns the digest of a checkpoint's arrays, "" if it is gone."""
     with contextlib.suppress(UserError):
         return identity(path)["digest"]
     return ""
 
 
 def score_fields(score: Any) -> dict[str, Any]:
-    """Returns the fields of a `Result` that a score fills, with the date of now."""
+    """Returns the fields of a `Result` that a score fills, with the current date."""
     return {
         "bleu_signature": getattr(score, "bleu_signature", ""),
         **{name: round(getattr(score, name), 3) for name in _SCORES if hasattr(score, name)},

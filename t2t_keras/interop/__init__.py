@@ -1,1 +1,1 @@
-"""Models and engines of other toolkits: importers, exporters, CTranslate2."""
+"""Importers, exporters and engines of other toolkits."""

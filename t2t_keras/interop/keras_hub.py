@@ -37,12 +37,12 @@ _register = keras.saving.register_keras_serializable(package="t2t_keras")
 
 @_register
 class TransformerBackbone(keras_hub.models.Backbone):
-    """A `Transformer` without its softmax; KerasHub's names for what goes in and comes out.
+    """A `Transformer` without its softmax, with KerasHub's names of inputs and outputs.
 
     Args:
-      vocab_size: number of ids of the target, and of the source if they share them.
-      source_vocab_size: number of ids of a source that has its own; None = shared ids.
-      dtype: of weights and computation, as every KerasHub backbone takes it.
+      vocab_size: number of ids of the target, and of the source if they share ids.
+      source_vocab_size: number of ids of the source; None = shared ids.
+      dtype: of weights and computation, as in every KerasHub backbone.
       name: of the model.
       trainable: whether its weights are trained.
       **settings: fields of `ModelConfig` that differ from the paper's base model.
@@ -92,7 +92,7 @@ class TransformerBackbone(keras_hub.models.Backbone):
         return {"encoder_sequence_output": memory, "decoder_sequence_output": states}
 
     def load_weights(self, filepath: str | Path, **options: Any) -> None:
-        """See Keras; a `UserError` where they do not fit, as with another type than int8's."""
+        """See Keras; raises `UserError` if they do not fit, such as int8 in another type."""
         try:
             super().load_weights(filepath, **options)
         except ValueError as error:
@@ -103,7 +103,7 @@ class TransformerBackbone(keras_hub.models.Backbone):
             ) from error
 
     def enable_lora(self, rank: int, target_layer_names: Sequence[str] | None = None) -> None:
-        """See KerasHub; biases of the layers stay as they are, for `save_lora_weights` has none."""
+        """See KerasHub; freezes biases, which `save_lora_weights` does not save."""
         super().enable_lora(rank, target_layer_names)
         for weight in self.trainable_variables:
             weight.trainable = weight.name.startswith("lora")
@@ -120,7 +120,7 @@ class TransformerBackbone(keras_hub.models.Backbone):
 class TransformerTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
     """KerasHub's tokenizer with our special ids.
 
-    A model of more pieces than ids only divides a text; its pieces are then looked up.
+    A model with more pieces than ids only divides a text, whose pieces are then looked up.
     """
 
     backbone_cls = TransformerBackbone
@@ -134,7 +134,7 @@ class TransformerTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
         if proto is not None and self.token_to_id(BEYOND) != UNKNOWN_ID:
             model = dividing_model(self.proto)
             dividing = keras_hub.tokenizers.SentencePieceTokenizer(model, dtype="string")
-        # Not as a part of this layer: it would be saved with it.
+        # Not an attribute of the layer, which would be saved with it.
         object.__setattr__(self, "_dividing", dividing)
 
     def tokenize(self, inputs: Any) -> Any:
@@ -161,13 +161,13 @@ class TransformerTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
 
 @_register
 class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
-    """Text to ids and back, as KerasHub's other tasks have it.
+    """Converts text to ids and back, like those of KerasHub's other tasks.
 
     Args:
       tokenizer: a `TransformerTokenizer`.
       encoder_sequence_length: most tokens of a source with its end; longer ones are cut.
       decoder_sequence_length: most tokens of an output with its start and its end.
-      source_tokenizer: that of a source with a vocabulary of its own; None = `tokenizer`.
+      source_tokenizer: of a source with its own vocabulary; None = `tokenizer`.
       extra_length: most tokens of a generated output beyond the length of its input.
     """
 
@@ -188,7 +188,7 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
         self.extra_length = extra_length
 
     def build(self, input_shape: Any) -> None:
-        """Makes what adds start and end."""
+        """Builds the layer that adds start and end."""
         super().build(input_shape)
         self.decoder_packer = keras_hub.layers.StartEndPacker(
             self.decoder_sequence_length,
@@ -214,7 +214,7 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
         decoder_sequence_length: int | None = None,
         sequence_length: int | None = None,
     ) -> Tensors:
-        """Returns the ids of sources, and of what their outputs begin with, in few shapes."""
+        """Returns the ids of sources and of prefixes of outputs, in few different shapes."""
         text = x["encoder_text"] if isinstance(x, dict) else x
         rows = (self.source_tokenizer or self.tokenizer)([text] if isinstance(text, str) else text)
         longest, length = 1 + max(map(len, rows)), _SHORTEST
@@ -252,12 +252,12 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
 
 @_register
 class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
-    """Translates text with `generate`, by the sampler that `compile` is given; default: greedy.
+    """Translates text with `generate` and the sampler of `compile`; default: greedy.
 
     Args:
       backbone: a `TransformerBackbone`.
       preprocessor: a `TransformerSeq2SeqLMPreprocessor`; None = ids in, ids out.
-      **kwargs: what every KerasHub task takes.
+      **kwargs: of every KerasHub task.
     """
 
     backbone_cls = TransformerBackbone
@@ -270,13 +270,13 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         **kwargs: Any,
     ) -> None:
         self.backbone = backbone
-        # Not as a part of the model: Keras would quantize tokenizers.
+        # Not an attribute of the model: Keras would quantize tokenizers.
         object.__setattr__(self, "_preprocessor", preprocessor)
         super().__init__(**kwargs)
         self.built = True
 
     def compile(self, *args: Any, sampler: Any = "greedy", **kwargs: Any) -> None:
-        """Configures training and generation as KerasHub's tasks do, but samples nothing."""
+        """Configures training and generation like KerasHub's tasks, but greedily by default."""
         super().compile(*args, sampler=sampler, **kwargs)
 
     def call(self, inputs: Tensors, training: bool | None = None) -> Any:
@@ -289,12 +289,11 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
     ) -> Tensors:
         """Generates for one batch of ids; see KerasHub's tasks.
 
-        With a preprocessor and ids to stop at, an output ends at the latest when it is
-        `extra_length` tokens longer than its source, or with the last id that is asked for. What
-        stands behind its end is padding.
+        With a preprocessor and ids to stop at, an output is at most `extra_length` tokens longer
+        than its source, and at most as long as the decoder's ids. Padding follows its end.
 
         Args:
-          inputs: as a call takes them; the mask of the decoder's ids is that of what is given.
+          inputs: see the backbone; the mask of the decoder's ids marks the prompt.
           stop_token_ids: ids at which an output ends, or None.
 
         Returns:
@@ -305,7 +304,7 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
             ops.cast(inputs["decoder_padding_mask"], "bool"),
         )
         memory, mask = self.backbone.encode(inputs, training=False)
-        # Samplers copy and choose the rows of all that is in a cache.
+        # Samplers copy and choose rows of everything in the cache.
         cache = self.backbone.transformer.start_cache(memory, mask, ops.shape(ids)[1])
         projection, _ = cache.pop("projection"), cache.pop("past")
         if stop_token_ids and self.preprocessor:
@@ -347,7 +346,7 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         return states, {**cache, "recent": whole["recent"]}
 
     def _read(self, ids: Any, cache: Tensors, first: Any) -> tuple[Tensors, Any]:
-        """Reads what all outputs begin with, at least their start: the ids before `first`.
+        """Reads the ids before `first`, which all outputs share: at least their start.
 
         Returns:
           The cache, and the states of all positions [batch, length, d_model]; later ones are 0.
@@ -365,7 +364,7 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
 
 
 def _possible(logits: Any, cache: Tensors, index: Any, stop_token_ids: Sequence[int] | None) -> Any:
-    """Returns logits [batch, vocab_size] with -inf for padding, and for all but an end at last."""
+    """Returns logits [batch, vocab_size], -inf for padding, at the limit for all but the end."""
     vocabulary = ops.arange(logits.shape[-1])[None]
     possible = ops.not_equal(vocabulary, PADDING_ID)
     if "longest" in cache and stop_token_ids:
@@ -374,7 +373,7 @@ def _possible(logits: Any, cache: Tensors, index: Any, stop_token_ids: Sequence[
     return ops.where(possible, logits, -float("inf"))
 
 
-# The beam, or how to sample, and the type to compute in are chosen where a preset is used.
+# The users of a preset choose the search, or how to sample, and the type to compute in.
 _UNSUPPORTED = (
     *("coverage_penalty", "min_length", "split_long", "samples", "terms", "weights_dtype"),
     *("check_placeholders", "xla", "xla_for_one"),
@@ -385,12 +384,12 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
     """Writes the preset.
 
     Args:
-      translator: the model, the vocabulary, and how long inputs and outputs may be.
-      folder: where it is written.
-      dtype: of the stored weights: "float32", "bfloat16", or "int8", as `quantize` makes them.
+      translator: the model, the vocabulary, and the limits of lengths.
+      folder: to write to.
+      dtype: of the stored weights: "float32", "bfloat16", or "int8", by Keras's `quantize`.
 
     Raises:
-      UserError: it has what KerasHub cannot represent, which is named.
+      UserError: KerasHub cannot represent a part, which the message names.
     """
     _check(translator)
     [model], tokenizer, config = translator.models, translator.tokenizer, translator.config
@@ -415,7 +414,7 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
 
 
 def _own(source: Tokenizer) -> TransformerTokenizer:
-    # KerasHub names the tokenizer's file, and the folder of its vocabulary, after this.
+    # KerasHub names the file of the tokenizer and the folder of its vocabulary after this.
     return TransformerTokenizer(source.model_bytes, config_file="source_tokenizer.json")
 
 
@@ -436,8 +435,7 @@ def _check(translator: Translator) -> None:
         )
     if any(type(t).prepare is not PairTransform.prepare for t in problem.pair_transforms.values()):
         raise UserError(
-            f"--format=keras_hub: the model reads and writes what transforms="
-            f"{as_text(problem.transforms)} makes of text, which KerasHub does not do. Export for "
-            f"CTranslate2, or train without.",
+            f"--format=keras_hub: the model needs transforms={as_text(problem.transforms)} of "
+            f"text, which KerasHub does not have. Export for CTranslate2, or train without.",
             code="not_supported",
         )

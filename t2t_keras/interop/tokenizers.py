@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from t2t_keras.text.in_graph import GraphTokenizer
 
 
-# Pieces after this one have no id, and characters that are no piece may have one.
+# Pieces after this one have no ids. Before it, characters that are not pieces may have ids.
 BEYOND = "<beyond>"
 
 
 def dividing_model(model_bytes: bytes) -> bytes:
-    """Returns a model with `BEYOND` without the pieces that it only has for their ids."""
+    """Returns a model with `BEYOND` without the pieces that only carry ids."""
     model = parsed_model(model_bytes)
     dividing = [piece for piece in model.pieces if piece.type != piece.UNUSED]
     del model.pieces[:]
@@ -35,10 +35,10 @@ def dividing_model(model_bytes: bytes) -> bytes:
 class LookedUpPieces(SentencePieceTokenizer):
     """A `.pieces` file: a SentencePiece model whose pieces have the ids of a list.
 
-    The pieces before `BEYOND` are the list, in the order of their ids. All that are used divide
-    text; what they divide off and the list does not have is unknown.
+    The pieces before `BEYOND` are the list, in the order of their ids. All pieces divide text;
+    those that are not in the list are unknown.
 
-    Bytes that are no such file are a `UserError`, which names their `origin`.
+    Other bytes raise `UserError` with the name of their `origin`.
     """
 
     suffix: ClassVar[str] = ".pieces"
@@ -81,11 +81,11 @@ class LookedUpPieces(SentencePieceTokenizer):
         return GraphLookedUpPieces(self.model_bytes, self.dividing_model, self._ids_of_pieces)
 
 
-# A token's end, and what escapes it and characters that no piece has.
+# A token's end; escapes of it, and of characters that no piece has.
 _END = "_"
 _ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
 _ESCAPES = frozenset("\\_u;0123456789")
-# What tensor2tensor writes for an escape that stands for no character.
+# tensor2tensor's replacement for escapes of invalid characters.
 _NO_CHARACTER = "\u3013"
 _SPECIAL = ("<pad>", "<EOS>")
 
@@ -93,13 +93,13 @@ _SPECIAL = ("<pad>", "<EOS>")
 class SubwordTokenizer(Tokenizer):
     r"""A `.subwords` file of tensor2tensor: padding 0, end of sentence 1, then subwords.
 
-    A text is divided where letters and digits meet other characters; single spaces between words
-    are left out, and come back between words. Of each token, with its "_" after, the longest
-    subword at its start is taken, and again of the rest. In a token "_" is written \u, a backslash
-    \\, and a character that no subword has \<its number>; . Subwords of padding and end never match
-    text, where tensor2tensor would let "<pad>" end a sentence.
+    Divides a text where letters and digits meet other characters, without single spaces between
+    words, which decoding restores. Divides each token, with "_" at its end, into the longest
+    subwords from the left. In a token, "_" is written \u, a backslash \\, and a character that no
+    subword has \<its number>; . Subwords of padding and end never match text, where tensor2tensor
+    would let "<pad>" end a sentence.
 
-    Bytes that are no such file are a `UserError`, which names their `origin`.
+    Other bytes raise `UserError` with the name of their `origin`.
     """
 
     suffix: ClassVar[str] = ".subwords"
@@ -117,7 +117,7 @@ class SubwordTokenizer(Tokenizer):
         self._longest = max(map(len, self._ids), default=0)
         # Every other character is escaped.
         self._alphabet = set("".join(self._ids))
-        # A character that is only in longer subwords may remain; then it is escaped, where
+        # If characters remain that only longer subwords have, they are escaped too, where
         # tensor2tensor fails.
         self._spelled = {subword for subword in self._ids if len(subword) == 1}
         if missing := "".join(sorted(_ESCAPES - self._spelled)):
@@ -193,7 +193,7 @@ def tokens(text: str) -> list[str]:
 
 
 def joined(tokens: Sequence[str]) -> str:
-    """Returns the text of tokens: with a space between two that are words."""
+    """Returns the text of tokens, with spaces between words."""
     between = (
         " " if is_word(previous[0]) and is_word(token[0]) else ""
         for previous, token in itertools.pairwise(tokens)
@@ -208,13 +208,13 @@ def escape(token: str, alphabet: Collection[str]) -> str:
 
 
 def unescape(escaped: str) -> str:
-    """Returns the token that `escape` was given, without its end."""
+    """Returns the token that `escape` escaped, without its end."""
 
     def character(match: re.Match) -> str:
         if match[1] is None:
             return _END if match[0] == "\\u" else "\\"
         number = int(match[1])
-        # Halves of UTF-16's pairs cannot be written.
+        # UTF-8 does not encode surrogates.
         known = number <= sys.maxunicode and not 0xD800 <= number <= 0xDFFF
         return chr(number) if known else _NO_CHARACTER
 
@@ -228,17 +228,17 @@ def is_word(character: str) -> bool:
 
 
 def _unquoted(line: str) -> str:
-    # Like tensor2tensor, which takes a single quote sign for both quotes.
+    # Like tensor2tensor, which takes a lone quotation mark for both.
     quoted = line and line[0] == line[-1] and line[0] in "'\""
     return line[1:-1] if quoted else line
 
 
 class WordTokenizer(Tokenizer):
-    """A `.words` file, a word a line: those of padding, end and unknown, then those of text.
+    """A `.words` file, a word a line: padding, end and unknown, then words of text.
 
-    Words are what stands between ASCII's white space; a text comes back with single spaces.
+    ASCII white space divides words; decoding puts single spaces between them.
 
-    Bytes that are no such file are a `UserError`, which names their `origin`.
+    Other bytes raise `UserError` with the name of their `origin`.
     """
 
     suffix: ClassVar[str] = ".words"

@@ -1,4 +1,4 @@
-"""Vocabularies of other toolkits in a TensorFlow graph: the same ids and texts as in Python."""
+"""Tokenizers of other toolkits in a TensorFlow graph, with the same ids and texts as in Python."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,11 +9,11 @@ import tensorflow_text
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
 from t2t_keras.text.in_graph import GraphSentencePieces, GraphTokenizer, graph_processor
 
-# Before a subword that continues a token, in the table of subwords; text does not contain it.
+# Marks, in the table, subwords that continue a token; text does not contain it.
 _CONTINUES = "\x00"
-# Instead of the subwords of a token that cannot be divided; text does not contain it either.
+# Replaces a token that cannot be divided; text does not contain it either.
 _UNDIVIDED = "\x00\x00"
-# Stands for NUL meanwhile; Unicode has no such character.
+# Replaces NUL temporarily; Unicode has no such character.
 _NUL = "\ufdd0"
 _MOST_TOKEN_BYTES = 1 << 20
 _WORD = r"[\p{L}\p{N}]"
@@ -24,9 +24,9 @@ class GraphLookedUpPieces(GraphSentencePieces):
     """`LookedUpPieces` in a graph.
 
     Args:
-      model_bytes: of the model that has the ids.
-      dividing_model: of the one that divides text.
-      ids: of the pieces that a text can have.
+      model_bytes: model with the ids.
+      dividing_model: model that divides text.
+      ids: of the pieces of text.
     """
 
     def __init__(self, model_bytes: bytes, dividing_model: bytes, ids: Mapping[str, int]):
@@ -46,16 +46,16 @@ class GraphSubwords(GraphTokenizer):
     Args:
       subwords: by id.
       alphabet: the characters that are not escaped.
-      spelled: those among them that are not escaped in a token which cannot be divided otherwise.
+      spelled: those among them that stay unescaped even in tokens that cannot be divided.
     """
 
     def __init__(self, subwords: Sequence[str], alphabet: Sequence[str], spelled: Sequence[str]):
         super().__init__()
         self._subwords = list(subwords)
-        # Of a subword that is there twice, as in Python, the last.
+        # The last of equal subwords, as in Python.
         usable = {subword: i for i, subword in enumerate(subwords) if i > EOS_ID and subword}
-        # The longest subword at the start of what is left, as WordPiece has it, but the same ones
-        # at the start of a token and inside.
+        # WordPiece takes the longest subword at each point; here it has the same subwords at the
+        # start of a token and inside.
         both = [
             (prefix + subword, i) for prefix in ("", _CONTINUES) for subword, i in usable.items()
         ]
@@ -138,7 +138,7 @@ class GraphWords(GraphTokenizer):
     Args:
       words: by id.
       pieces: by id.
-      ids: of the words that a text can have.
+      ids: of the words of text.
     """
 
     def __init__(self, words: Sequence[str], pieces: Sequence[str], ids: Mapping[str, int]):
@@ -182,7 +182,7 @@ def _with_end(ids: tf.RaggedTensor) -> tf.RaggedTensor:
 
 
 def _is_text(ids: tf.Tensor) -> tf.Tensor:
-    """Returns which ids [B, L] are before the first EOS of their row, and no padding."""
+    """Returns which ids [B, L] are text: before the first EOS of their row, and not padding."""
     ended = tf.cumsum(tf.cast(ids == EOS_ID, tf.int32), axis=1) > 0
     return ~ended & (ids != PADDING_ID)
 

@@ -1,1 +1,1 @@
-"""Looking at models: comparison, attention pages, plots, filters learned from a model."""
+"""Tools to analyse models: comparison, attention, plots, and filters by a model's scores."""

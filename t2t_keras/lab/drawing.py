@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# Colours of series and heads.
+# Colours of series and heads, on light and on dark pages.
 ON_LIGHT = tuple("#4784fa #be3008 #107c69 #c656b1 #9b9624 #34027c #174e66 #6d2214".split())
 ON_DARK = tuple("#8da4f1 #f0b980 #129715 #c73793 #eef23e #8c58e1 #a3e7ec #da8092".split())
 
 
 def render(template: str, **values: Any) -> str:
-    """Returns a page; text in it is escaped, and cannot change the direction of writing."""
+    """Returns a page; text in it is escaped and cannot change the writing direction."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("t2t_keras.lab"),
         autoescape=True,
@@ -42,12 +42,12 @@ def render(template: str, **values: Any) -> str:
 
 
 def _whole(text: str) -> Markup:
-    """Returns text that no line end divides."""
+    """Returns text that is never broken into lines."""
     return escape(printable(text)).replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _in_script(data: Any) -> Markup:
-    """Returns JSON in which nothing can end the script element that it stands in."""
+    """Returns JSON that cannot end the script element around it."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
@@ -55,9 +55,9 @@ def _in_script(data: Any) -> Markup:
 
 
 def changed_words(earlier: str, text: str) -> Iterator[tuple[str, bool]]:
-    """Yields the parts of a text, each with whether its words differ from those before.
+    """Yields the parts of a text, each with whether its words differ from an earlier text's.
 
-    A part that is empty stands where words are gone.
+    An empty part marks deleted words.
     """
     words = text.split(" ")
     matcher = difflib.SequenceMatcher(a=earlier.split(" "), b=words, autojunk=False)
@@ -69,7 +69,7 @@ _MISSING_GLYPH = re.compile(r"Glyph (\d+) .* missing from font")
 
 
 def need_matplotlib() -> None:
-    """Raises `UserError` where matplotlib is not installed."""
+    """Raises `UserError` if matplotlib is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
         raise UserError(
             "Figures need matplotlib, which is not installed: pip install 't2t-keras[plot]'",
@@ -78,7 +78,7 @@ def need_matplotlib() -> None:
 
 
 def check_format(path: str | Path, formats: Sequence[str]) -> None:
-    """Raises `UserError` unless a file's name ends in one of the formats, as ".png"."""
+    """Raises `UserError` unless a file's name ends in one of the formats, such as ".png"."""
     if Path(path).suffix.lower() not in formats:
         raise UserError(
             f"A figure's name must end in {', '.join(formats)}; got '{path}'.",
@@ -87,9 +87,9 @@ def check_format(path: str | Path, formats: Sequence[str]) -> None:
 
 
 def save_figure(path: str | Path, draw: Callable[[], "Figure"], **page: Any) -> str:
-    """Writes the matplotlib figure that `draw` returns, in the format that the name ends in.
+    """Writes the matplotlib figure that `draw` returns, in the format of the name's ending.
 
-    `page` are arguments of `Figure.savefig`. The same figure gives the same bytes.
+    `page` are arguments of `Figure.savefig`. Equal figures give equal bytes.
 
     Returns:
       The characters that the font lacks, which the figure shows as boxes.
@@ -101,7 +101,7 @@ def save_figure(path: str | Path, draw: Callable[[], "Figure"], **page: Any) -> 
 
     content = io.BytesIO()
     kind = Path(path).suffix.lower().removeprefix(".")
-    # Without a date and random names.
+    # No date and no random names.
     date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
     with (
         matplotlib.rc_context({"svg.hashsalt": "t2t_keras"}),
@@ -114,7 +114,7 @@ def save_figure(path: str | Path, draw: Callable[[], "Figure"], **page: Any) -> 
 
 
 def _missing_characters(caught: Sequence[warnings.WarningMessage]) -> str:
-    """Returns the characters that warnings of matplotlib's name; shows all other warnings."""
+    """Returns the missing characters in matplotlib's warnings; shows all other warnings."""
     missing = {}
     for warning in caught:
         if match := _MISSING_GLYPH.match(str(warning.message)):

@@ -1,4 +1,4 @@
-"""Translations and what the model attends to, as an HTML page and as figures of papers."""
+"""Translations and their attention, as an HTML page and as figures for papers."""
 
 import base64
 import dataclasses
@@ -34,21 +34,21 @@ END = "</s>"
 
 @dataclasses.dataclass(frozen=True)
 class ShownPiece:
-    """A piece as it is shown."""
+    """A piece as readers see it."""
 
     text: str  # Without the sign of the space before it.
-    joined: bool  # Whether it continues the word of the piece before it.
-    special: bool  # Whether it stands for no text: the start, or the end of sentence.
+    joined: bool  # Whether it continues the word of the previous piece.
+    special: bool  # Whether it is the start or the end of sentence, not text.
 
 
 def shown_pieces(pieces: Sequence[str]) -> list[ShownPiece]:
-    """Returns how the pieces of one sentence, as the vocabulary spells them, are shown.
+    """Returns the pieces of one sentence for readers, given the vocabulary's spelling.
 
-    START is the start that a decoder reads where it is the first, END the end where it is the last.
+    A first START is the decoder's start, a last END the end of sentence.
     """
     shown: list[ShownPiece] = []
     for number, piece in enumerate(pieces):
-        # In the middle, END is what the vocabulary makes of a text like it, hence text.
+        # In the middle, END is text that is spelled like it.
         if (number, piece) in ((0, START), (len(pieces) - 1, END)):
             shown.append(ShownPiece(piece or "start", joined=False, special=True))
             continue
@@ -58,7 +58,7 @@ def shown_pieces(pieces: Sequence[str]) -> list[ShownPiece]:
     return shown
 
 
-# Lengths of lines and gaps; each is used for as many heads as there are colours.
+# Lengths of dashes and gaps; each serves as many heads as there are colours.
 DASHES = ((), (6, 3), (1.5, 2.5), (8, 2.5, 1.5, 2.5))
 
 
@@ -68,7 +68,7 @@ def head_color(head: int) -> str:
 
 
 def head_dashes(head: int) -> tuple[float, ...]:
-    """Returns the lengths of the dashes and gaps of a head's lines; none for a whole line."""
+    """Returns the lengths of the dashes and gaps of a head's lines; () for solid lines."""
     return DASHES[head // len(ON_LIGHT) % len(DASHES)]
 
 
@@ -77,12 +77,10 @@ KINDS = ("encoder", "decoder", "cross")
 
 @dataclasses.dataclass(frozen=True)
 class AttentionView:
-    """One kind of attention, with the words at both ends of its weights."""
+    """One kind of attention, with its queries and keys as words."""
 
-    queries: list[ShownPiece]  # The words that read; in the decoder, each where it is predicted.
-    # The words that are read. In the decoder's self-attention these are its inputs: the start and
-    # then the words before the one that is predicted.
-    keys: list[ShownPiece]
+    queries: list[ShownPiece]  # In the decoder, the predicted words.
+    keys: list[ShownPiece]  # In the decoder's self-attention, its inputs: the start, then words.
     weights: np.ndarray  # float32 [layers, heads, queries, keys]
 
 
@@ -99,33 +97,33 @@ def attention_view(attention: AttentionWeights, kind: str) -> AttentionView:
 
 @dataclasses.dataclass(frozen=True)
 class SentenceInsights:
-    """A sentence, what the search made of it, and where the model looked."""
+    """A sentence with its translation, the other hypotheses, and the model's attention."""
 
     source: str
-    # What the search found, best first, or the samples; the first is the translation.
+    # Of the search, best first, or the samples; the first is the translation.
     hypotheses: tuple[Hypothesis, ...]
-    # The weights with which the first one's text is predicted, in the pieces that the vocabulary
-    # divides it into. A search may have spelled the same text in other pieces.
+    # For the pieces that the vocabulary divides the translation into; the search may have spelled
+    # the same text in other pieces.
     attention: AttentionWeights
 
 
 # Weights take memory: those of a few lines are computed at once.
 _LINES_AT_ONCE = 8
-_MAX_PAGE_BYTES = 2**28  # Browsers hold no much longer string.
+_MAX_PAGE_BYTES = 2**28  # Browsers cannot hold much longer strings.
 
 
 def sentence_insights(translator: Translator, lines: Sequence[str]) -> Iterator[SentenceInsights]:
     """Translates lines, none of them blank, and yields each with its translation's attention.
 
-    All hypotheses are there if the translator's settings say `return_beams`.
+    With `return_beams` in the translator's settings, all hypotheses are included.
 
     Raises:
-      UserError: a sentence or its translation is too long, or their page would be; several models
-        translate together, or the model computes NaN.
+      UserError: a sentence, its translation or their page is too long; the translator is an
+        ensemble, or the model computes NaN.
     """
     config = translator.models[0].config
     lengths = [len(part.ids) for line in translator.prepare(lines) for part in line.parts]
-    # As `attention_page` says, if translations are as long.
+    # See `attention_page`; translations are assumed to be as long as sources.
     encoders, decoders = config.depths()
     size = 8 / 3 * (encoders + 2 * decoders) * config.num_heads * sum(n**2 for n in lengths)
     if size > _MAX_PAGE_BYTES:
@@ -143,15 +141,15 @@ def sentence_insights(translator: Translator, lines: Sequence[str]) -> Iterator[
         yield from map(SentenceInsights, lines[batch], hypotheses, attentions)
 
 
-# Weights are whole numbers of ten-thousandths in the page: what is shown has fewer decimals.
+# The page has weights as multiples of 1 / _WEIGHT_STEPS: it shows fewer decimals.
 _WEIGHT_STEPS = 10_000
 
 
 def attention_page(sentences: Iterable[SentenceInsights]) -> str:
     """Returns the page, one string of HTML with its style, script and data.
 
-    Weights are rounded to four decimals and take 2 2/3 bytes each: a sentence of 30 pieces with 30
-    in its translation, 6 layers and 8 heads takes 350 kB.
+    Weights have four decimals and take 2 2/3 bytes each: a sentence and a translation of 30 pieces
+    each, 6 layers and 8 heads take 350 kB.
     """
     data = {
         "sentences": list(map(_sentence, sentences)),
@@ -188,7 +186,7 @@ def _view(view: AttentionView) -> dict[str, Any]:
 
 FORMATS = (".png", ".svg", ".pdf")
 
-# All lengths are in points, 1/72 inch, which are the units of the drawing too.
+# All lengths are in points, 1/72 inch, also the units of the drawing.
 _WORD_WIDTH = 13.0
 _BETWEEN_ROWS = 120.0
 _THICKEST = 2.4
@@ -200,11 +198,11 @@ _DOTS_PER_INCH = 300
 
 
 def check_figure(path: str | Path, shape: Sequence[int], layer: int, heads: Sequence[int]) -> None:
-    """Checks, before the work, that a figure of a model with `shape` layers and heads can be drawn.
+    """Checks, before any work, that a model with `shape` (layers, heads) has this figure.
 
     Raises:
-      UserError: matplotlib is not installed, the name ends in no format of FORMATS, there is no
-        such layer or head, or a head is given twice.
+      UserError: matplotlib is not installed, the name's ending is not in FORMATS, there is no such
+        layer or head, or a head is given twice.
     """
     need_matplotlib()
     check_format(path, FORMATS)
@@ -220,10 +218,10 @@ def check_figure(path: str | Path, shape: Sequence[int], layer: int, heads: Sequ
 
 
 def write_figure(path: str | Path, view: AttentionView, layer: int, heads: Sequence[int]) -> str:
-    """Draws one layer: the words that read in a row above, the words they read in a row below.
+    """Draws one layer: queries in a row above, keys in a row below.
 
-    Lines are as thick as their weights; those under 0.02 are left out. Each head has its colour.
-    `layer` and `heads` are counted from 0, as `check_figure` allows them.
+    Lines are as thick as their weights, without those under 0.02. Each head has its colour. Layer
+    and heads are counted from 0, see `check_figure`.
 
     Returns:
       The characters that the font lacks, which the figure shows as boxes.
@@ -236,7 +234,7 @@ def write_figure(path: str | Path, view: AttentionView, layer: int, heads: Seque
 
 
 def _drawing(view: AttentionView, layer: int, heads: Sequence[int]) -> "Figure":
-    """Returns the matplotlib figure; it is no part of pyplot's state."""
+    """Returns the matplotlib figure, without pyplot's global state."""
     from matplotlib.figure import Figure
 
     width = _WORD_WIDTH * max(len(view.queries), len(view.keys))
@@ -269,7 +267,7 @@ def _draw_words(axes: "Axes", pieces: Sequence[ShownPiece], y: float, upwards: i
             parse_math=False,  # "$" is a piece like any other.
         )
         if piece.joined:
-            # Pieces of one word hang on one line.
+            # A line joins the pieces of one word.
             ends = x - _WORD_WIDTH, x
             axes.hlines(y + upwards * 2.5, *ends, color=_GRAY, linewidth=0.8, clip_on=False)
 

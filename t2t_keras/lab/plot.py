@@ -20,11 +20,11 @@ from t2t_keras.training.run_config import RunConfig
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# What the horizontal axis shows.
+# Titles of the horizontal axis.
 AXES = {"steps": "steps", "hours": "hours of training, without evaluations and checkpoints"}
 FORMATS = (".png", ".svg")
 
-# The curves that are shown unless others are requested, and what an axis says of them.
+# The curves shown by default, with titles of their axes.
 _USUAL = {
     "loss": "loss (nats a token)",
     "perplexity": "perplexity (of a token)",
@@ -36,7 +36,7 @@ _USUAL = {
 _SECONDS = "training_seconds"
 _LOGARITHMIC = ("perplexity", "gradient_norm")
 _FROM_ZERO = ("learning_rate", "tokens_per_second")
-# By the folder in a run: what the legend says of it, and how it is drawn.
+# By the folder in a run: its name in the legend, and its style.
 _KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "train": ("training (its loss with label smoothing)", dict(alpha=0.6)),
     "eval": ("dev set, while training", dict(marker="o")),
@@ -53,8 +53,8 @@ class Curve:
     """A curve of a run.
 
     Attributes:
-      run: what the run is called beside the others.
-      kind: the folder of the run that it is in, as "train".
+      run: name that distinguishes the run from others.
+      kind: its folder in the run, such as "train".
       x: float64 [points], ascending: steps, or hours of training.
       y: float64 [points].
     """
@@ -77,13 +77,12 @@ def run_curves(
 ) -> dict[str, list[Curve]]:
     """Returns the curves of runs' directories by name, over "steps" or "hours" of training.
 
-    `names` are the requested ones; by default loss, perplexity, scores, learning rate and speed.
-    Hours are those of `TrainingCost`, over all processes of a run; between two points at which they
-    are known, speed counts as constant.
+    `names` are the requested curves; by default loss, perplexity, scores, learning rate and speed.
+    Hours are those of `TrainingCost`, over all processes of a run, interpolated linearly.
 
     Raises:
-      UserError: there is no such run, a run has no curves, no run has a requested one, or it is not
-        known how long a run was trained.
+      UserError: there is no such run, a run has no curves, no run has a requested one, or the hours
+        of a run are not recorded.
     """
     folders = list(dict.fromkeys(map(str, runs)))
     labels = [Path(folder).resolve().name for folder in folders]
@@ -133,20 +132,18 @@ def _read_kinds(run: str) -> dict[str, dict[str, dict[int, float]]]:
 def _hours(
     run: str, kinds: Mapping[str, Mapping[str, Mapping[int, float]]]
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns a function of steps."""
+    """Returns a function from steps to hours of training."""
     seconds = {step: cost.seconds for step, cost in read_costs(run).items()}
     for curves in kinds.values():
         seconds |= curves.get(_SECONDS, {})
     if not seconds:
-        raise UserError(
-            f"It is not known how long {run} was trained: use --over=steps.", code="not_recorded"
-        )
+        raise UserError(f"{run} has no record of its hours: use --over=steps.", code="not_recorded")
     steps, known = np.array(sorted({0: 0.0, **seconds}.items())).T
     return lambda x: np.interp(x, steps, known) / 3600
 
 
 def text_plot(curves: Mapping[str, Sequence[Curve]], over: str) -> str:
-    """Returns a line of blocks for each curve; those of one name share their axes."""
+    """Returns a line of blocks for each curve; curves of one name share their axes."""
     shown = []
     for name, lines in curves.items():
         x, y = (np.concatenate([getattr(line, axis) for line in lines]) for axis in "xy")
@@ -170,7 +167,7 @@ def _logarithm(values: np.ndarray) -> np.ndarray:
 
 
 def _parts(values: np.ndarray, of: np.ndarray, count: int) -> np.ndarray:
-    """Returns in which of so many parts of the range of `of` each value is."""
+    """Returns the number of each value's part, when the range of `of` has `count` equal parts."""
     share = (values - of.min()) / (np.ptp(of) or 1)
     return np.clip((share * count).astype(int), 0, count - 1)
 
@@ -186,7 +183,7 @@ def write_plot(path: str | Path, curves: Mapping[str, Sequence[Curve]], over: st
 
 
 def _drawing(curves: Mapping[str, Sequence[Curve]], over: str) -> "Figure":
-    """Returns the matplotlib figure; it is no part of pyplot's state."""
+    """Returns the matplotlib figure, without pyplot's global state."""
     import matplotlib
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D

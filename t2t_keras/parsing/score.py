@@ -1,6 +1,6 @@
-"""F1 of the trees that a model writes, as evalb computes it.
+"""Labelled bracketing F1, as the C program evalb computes it.
 
-PYEVALB 0.1.3 is no replacement: it deletes no labels and knows no equivalent ones.
+PYEVALB 0.1.3 is no replacement: it neither deletes labels nor knows equivalent ones.
 """
 
 import contextlib
@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from t2t_keras.errors import UserError
 from t2t_keras.parsing.trees import (
+    EMPTY_ELEMENT,
+    ROOT,
     Step,
     Tree,
     TreeError,
@@ -29,11 +31,10 @@ from t2t_keras.parsing.trees import (
 )
 from t2t_keras.text.alignment import Alignment
 
-# Sentences of at most so many words have a summary of their own.
+# Sentences of up to this many words have a summary of their own.
 SHORT = 40
 MAX_ERRORS = 10
 
-_NOT_A_WORD = "-NONE-"
 _QUOTES = ("'", '"', "/")
 _NONE: Counter = Counter()
 
@@ -45,7 +46,7 @@ class Parameters(NamedTuple):
     quotes: frozenset[str] = frozenset()  # Tags under which a quotation mark may be misread.
 
 
-_COLLINS = frozenset(["TOP", _NOT_A_WORD, ",", ":", "``", "''", "."])
+_COLLINS = frozenset([ROOT, EMPTY_ELEMENT, ",", ":", "``", "''", "."])
 PARAMETERS = {
     "COLLINS": Parameters(_COLLINS),
     "new": Parameters(
@@ -63,7 +64,7 @@ class _Quote(NamedTuple):
 
 
 class _Parse:
-    """The trees of a sentence as they are scored; `restored` leaves count although deleted."""
+    """The scored parts of a sentence's trees; `restored` leaves count although deleted."""
 
     def __init__(self, trees: Sequence[Tree], parameters: Parameters, restored: Counter = _NONE):
         self.length = 0  # In words, also those that do not count, without empty elements.
@@ -84,7 +85,7 @@ class _Parse:
                     self.brackets.append(("ADVP" if label == "PRT" else label, start, end))
             else:
                 leaf = next(numbers)
-                self.length += node.label != _NOT_A_WORD
+                self.length += node.label != EMPTY_ELEMENT
                 if node.label in parameters.quotes and node.word in _QUOTES:
                     self.quotes.append(_Quote(leaf, len(self.words), deleted))
                 self.words += [node.word] * (restored[leaf] if deleted else 1)
@@ -132,7 +133,7 @@ class Score:
 
     @property
     def valid(self) -> int:
-        """Number of sentences that are scored."""
+        """Number of scored sentences."""
         return self.sentences - self.errors - self.skipped
 
     @property
@@ -159,7 +160,7 @@ def percent(part: int, whole: int) -> float:
 def compare(
     gold: Sequence[Tree], test: Sequence[Tree], parameters: Parameters
 ) -> tuple[Score, str]:
-    """Returns the score of a sentence's parse, and the error if the words differ, otherwise ""."""
+    """Returns the score of a sentence's parse, and the error if the words differ, else ""."""
     gold_parse, test_parse = _Parse(gold, parameters), _Parse(test, parameters)
     score = Score(gold_parse.length, sentences=1)
     if not test_parse.words:
@@ -190,8 +191,8 @@ def evalb(
 ) -> Iterator[str]:
     """Yields a line of scores for each sentence, given a tree a line, and summaries.
 
-    `on_error` is called with "number : error" for each sentence that cannot be scored. At the
-    second error beyond `max_errors`, it gives up with a `UserError`.
+    Calls `on_error` with "number : error" for each sentence that cannot be scored. Raises
+    `UserError` at the second error beyond `max_errors`.
     """
     total, short, errors = Score(), Score(), 0
     yield "  ID  Len. Stat. Recall  Prec. Matched Gold Test     F1"
@@ -223,7 +224,7 @@ def evalb(
 def _score_lines(
     gold: str | None, test: str | None, parameters: Parameters
 ) -> tuple[Score | None, str]:
-    """Scores two lines; no score where one file has ended, an error where a line is no tree."""
+    """Returns the score of two lines, None after the end of a file, and an error or ""."""
     if gold is None or test is None:
         longer = "gold" if test is None else "test"
         return None, f"Number of lines unmatch (too many lines in {longer} file)"
@@ -265,7 +266,7 @@ class ParsingScore:
     brackets: Score  # Of all sentences.
     by_length: dict[str, Score]  # Of the sentences of so many words: "1-10", "11-20", ...
     repairs: Counter  # Number of repairs of each kind.
-    repaired: int  # Number of outputs that were no trees over the words.
+    repaired: int  # Number of outputs that were not trees over the words.
     right_tags: int  # Number of words with the reference's tag.
     punctuation: int  # Number of sentences in which other words are tagged as punctuation.
 
@@ -276,7 +277,7 @@ class ParsingScore:
 
     @property
     def main(self) -> tuple[str, float]:
-        """Name and value of the score to follow while training."""
+        """Name and value of the score that decides during training."""
         return "f1", self.f1
 
     def __str__(self) -> str:
@@ -311,12 +312,12 @@ def score_parses(
     known: Collection[str] = (),
     alignments: Sequence[Alignment | None] | None = None,
 ) -> ParsingScore:
-    """Scores outputs after their repair.
+    """Repairs outputs and scores them.
 
-    evalb leaves out a sentence in which other words than in the reference are tagged as
-    punctuation. Here such a tag counts as wrong, and for the brackets the reference's tags count.
-    Hypotheses are symbols divided by spaces, references the right trees as symbols or in brackets;
-    for `known`, which references need not keep to, and `alignments` see `rebuilt`.
+    evalb skips a sentence whose parse and reference tag different words as punctuation. Here such a
+    tag counts as wrong, and the reference's tags decide which brackets count. Hypotheses are
+    symbols divided by spaces, references trees as symbols or in brackets; see `rebuilt` for
+    `alignments` and for `known`, which does not apply to references.
     """
     counts = [len(hypotheses), len(references), len(sources)]
     if len(set(counts)) > 1 or not hypotheses:
@@ -355,9 +356,9 @@ def score_parses(
 def reference_trees(
     references: Iterable[str], sentences: Iterable[Sequence[str]]
 ) -> Iterator[Tree]:
-    """Yields the right tree of each line, below `TOP`; the line has it as symbols or in brackets.
+    """Yields the tree in each line, as symbols or in brackets, below `TOP`.
 
-    Raises `UserError` where that is no tree over the words of its sentence.
+    Raises `UserError` if a line is not a tree over the words of its sentence.
     """
     for number, (line, sentence) in enumerate(zip(references, sentences, strict=True), 1):
         tree: Tree | None

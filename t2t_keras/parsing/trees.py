@@ -1,11 +1,11 @@
-"""Constituency trees: read from treebanks, cleaned, and written as symbols.
+"""Constituency trees: reads them from treebanks, cleans them, and writes them as symbols.
 
-tensor2tensor's S NP NNP /NP VP VBZ /VP /S, with brackets, which no word of a tree can contain: no
-word is taken for a symbol, nor a tag for a constituent. The root, TOP, is left out.
+The symbols are tensor2tensor's, S NP NNP /NP VP VBZ /VP /S, with brackets, which no word of a tree
+contains: no word is taken for a symbol, nor a tag for a constituent. The root, TOP, is left out.
 
-NLTK takes `(NN two words)` for a tree, and its errors name no file and no line.
+A chunk records only where its trees begin: millions of trees are never in memory at once.
 
-So that millions of trees are never in memory together, a chunk says only where its trees begin.
+NLTK is no replacement: it takes `(NN two words)` for a tree, and its errors name no file and line.
 """
 
 import codecs
@@ -119,18 +119,18 @@ class TreeBuilder:
         return tree
 
 
-# The tag of a word that the model gave none, from the Penn Treebank's guidelines.
+# The tag of a word that the model did not tag, from the Penn Treebank's guidelines.
 UNKNOWN_TAG = "XX"
 
 _SYMBOL = re.compile(r"\((?P<label>[^\s()]+)(?P<tag>\))?|/(?P<closed>[^\s()]+)\)", re.ASCII)
-# With the bracket that follows, if any: then it is the label of a constituent.
+# A constituent's label is followed by another bracket, a word's tag is not.
 _LABEL = re.compile(rb"\(([^\s()]*)\s*(?=(\()?)")
 _SPELLING = {Step.OPEN: "({}", Step.WORD: "({})", Step.CLOSE: "/{})"}
 _ESCAPES = str.maketrans({"(": "-LRB-", ")": "-RRB-"})
 
 
 def symbols(tree: Tree) -> list[str]:
-    """Returns a tree as symbols, its root left out if that is TOP."""
+    """Returns a tree as symbols, without a root TOP."""
     spelled = [_SPELLING[step].format(node.label) for step, node in walk(tree)]
     return spelled[1:-1] if tree.label == ROOT and not tree.word else spelled
 
@@ -174,17 +174,17 @@ def rebuilt(
     known: Collection[str] = (),
     alignment: Sequence[tuple[int, int]] | None = None,
 ) -> tuple[Tree, Counter]:
-    """Returns the tree over some words that symbols describe, whatever the symbols are.
+    """Returns the tree over some words that symbols describe; repairs symbols that describe none.
 
-    Symbols that describe no tree are repaired. Closing an outer constituent closes the inner ones;
+    Closing an outer constituent closes the inner ones;
     closing a label that is not open closes the innermost constituent. A word without a tag gets XX
     and is put after the word before it, or at the start before the first word with a tag. A tag
     without a word and a constituent without words are dropped.
 
-    `known` are the symbols of the vocabulary; () = whatever is spelled as a symbol. A model can
-    write a piece of a word right after a bracket, and make up the label "NPdog". `alignment` has
-    pairs (word, symbol), both rising: the word of each tag. A tag that is in no pair has no word.
-    None: the tags are those of one word after the other.
+    `known` are the symbols of the vocabulary; () = everything that is spelled as a symbol. A model
+    can write a piece of a word right after a bracket, and so invent the label "NPdog". `alignment`
+    has pairs (word, symbol), both rising: the word of each tag. A tag in no pair has no word. None:
+    each tag belongs to the next word.
 
     Returns:
       The tree, its root TOP, with exactly these words; and the number of repairs of each kind.
@@ -223,7 +223,7 @@ def rebuilt(
 
 
 def _word_spans(alignment: Iterable[tuple[int, int]], words: int) -> dict[int, tuple]:
-    """Returns the words to put at each tag: the first, the tag's own, the one after the last."""
+    """Returns the words of each tag: the first, the tag's own, and the end of the span."""
     pairs = [pair for pair in alignment if pair[0] < words]
     ends = [*(word for word, _ in pairs[1:]), words]
     return {
@@ -244,7 +244,7 @@ def _kind(symbol: str) -> tuple[Step | None, str]:
 
 
 def _close(builder: TreeBuilder, label: str, repairs: Counter) -> None:
-    """Ends the constituent that a closing symbol stands for; never the root, which has none."""
+    """Ends the constituent that a closing symbol names; the root has no symbol."""
     labels = builder.open_labels[1:]
     if not labels:
         repairs["closed but never opened"] += 1
@@ -264,15 +264,15 @@ def _end(builder: TreeBuilder, repairs: Counter) -> None:
         repairs["constituent without words"] += 1
 
 
-# Longer than any sentence: a tree that is not closed must not take the rest of a file into memory.
+# Longer than any sentence: a tree that is never closed must not fill the memory with its file.
 MAX_TREE_BYTES = 1_000_000
 
-# A tagged word in one piece, since most of a tree is that; an opening; a closing; anything else.
+# A tagged word in one match, for speed; an opening; a closing; anything else.
 # ASCII: a word may hold a non-breaking space.
 _TOKEN = re.compile(r"\(([^\s()]+)\s+([^\s()]+)\s*\)|\(([^\s()]*)|(\))|([^\s()]+)", re.ASCII)
 _WORD, _OPENING, _CLOSING = 2, 3, 4
 EMPTY_ELEMENT = "-NONE-"
-# What may stand for the root; some parsers write one of the named ones.
+# Labels of the root in treebanks and of some parsers.
 _ROOT_LABELS = {"", ROOT, "ROOT", "S1"}
 
 
@@ -336,7 +336,7 @@ def trees_of(text: TreeText, path: Path | str) -> list[Tree]:
 
 
 class TreeError(Exception):
-    """A text that is not made of trees, as shows at the character at `position`."""
+    """A text that is not made of trees, with the `position` of the character at fault."""
 
     def __init__(self, message: str, position: int):
         super().__init__(message)
@@ -344,9 +344,9 @@ class TreeError(Exception):
 
 
 def parsed(text: str, labelled: bool = False) -> list[Tree]:
-    """Returns the trees in a text; if `labelled`, full brackets inside a tree need a label.
+    """Returns the trees in a text; `labelled` demands a label of each constituent but the root.
 
-    Raises `TreeError` where brackets do not match, or their content is no tree.
+    Raises `TreeError` if brackets do not match, or their content is not a tree.
     """
     builder = TreeBuilder()
     for match in _TOKEN.finditer(text):
@@ -370,11 +370,11 @@ def parsed(text: str, labelled: bool = False) -> list[Tree]:
 
 
 def cleaned(tree: Tree) -> Tree | None:
-    """Returns a treebank's tree as parsers are trained on it, below `TOP`.
+    """Returns a treebank's tree for training, below `TOP`; None if it has no words.
 
-    Traces and other empty elements are dropped, with every constituent that has no other words;
-    functions and indices are cut from labels (NP-SBJ-1 and NP=2 become NP). A constituent that is
-    the only one in another of the same label stays, since the score counts both. None = no words.
+    Drops traces and other empty elements, and constituents without words. Cuts functions and
+    indices from labels (NP-SBJ-1 and NP=2 become NP). Keeps a constituent that is alone in another
+    of the same label, since the score counts both.
     """
     builder = TreeBuilder()
     builder.open(ROOT)
@@ -394,7 +394,7 @@ def cleaned(tree: Tree) -> Tree | None:
 
 @functools.lru_cache(maxsize=4096)
 def category(label: str) -> str:
-    """Returns a label without functions and indices; one like -LRB- is a label as a whole."""
+    """Returns a label without functions and indices; -LRB- and the like stay."""
     return label if label[:1] in "-=" else label.partition("-")[0].partition("=")[0]
 
 
@@ -430,9 +430,9 @@ def files_below(directory: Path) -> list[Path]:
 def split_files(directory: Path, besides: Path | None = None) -> dict[str, list[Path]]:
     """Returns the `.mrg` files of train (sections 02 to 21), dev (22) and, if present, test (23).
 
-    They may be anywhere below the directory but in the folder `besides`. A file's section is its
-    folder's name, as in wsj/02/wsj_0201.mrg, or part of its own. Prints which are missing. Having
-    none for train or dev, or two of the same name in a section, is a `UserError`.
+    Looks everywhere below the directory but in the folder `besides`. A file's section is the name
+    of its folder, as in wsj/02/wsj_0201.mrg, or part of its own name. Prints the missing sections.
+    Raises `UserError` if train or dev has no file, or a section two of the same name.
     """
     seen: dict[tuple[int, str], Path] = {}
     for path in files_below(directory):
@@ -467,7 +467,7 @@ def split_files(directory: Path, besides: Path | None = None) -> dict[str, list[
 
 
 class Span(NamedTuple):
-    """Some trees of a file: the byte and the line (from 1) where they begin, and their number."""
+    """Consecutive trees of a file: the byte and line (from 1) where they begin, and how many."""
 
     path: Path
     offset: int

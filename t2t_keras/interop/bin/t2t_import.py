@@ -1,4 +1,4 @@
-"""Make a run of a model of another toolkit, to decode, fine-tune and export it here.
+"""Import a model from another toolkit, to decode, fine-tune and export it here.
 
 t2t-import --from=tensor2tensor --model=t2t_train/base --output_dir=runs/imported
     --problem=parallel_text --problem_config=source_language=en,target_language=de
@@ -15,13 +15,13 @@ from t2t_keras.io.flags import Flags
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Model")
-    flags.choice("from", "Toolkit that trained it", [*IMPORTERS], None)
-    flags.path("model", "Its folder or checkpoint")
-    flags.paths("vocabulary", "Its vocabulary, where not beside it; a comma between several files")
+    flags.choice("from", "Toolkit that trained the model", [*IMPORTERS], None)
+    flags.path("model", "Folder or checkpoint of the model")
+    flags.paths("vocabulary", "Vocabulary, unless it is beside the model; commas between files")
     flags.integer("target_space", "tensor2tensor's SpaceID of the target; default: the trained one")
     flags.group("Run")
     define_common(flags, "output_dir", "problem", "problem_config", "t2t_usr_dir")
-    flags.assignments("hparams", 'Hyperparameters missing from its files, "name=value,..."')
+    flags.assignments("hparams", 'Hyperparameters missing in the files, "name=value,..."')
 
 
 @command(define_flags)

@@ -1,7 +1,7 @@
-"""The engine that is CTranslate2: on a CPU, in int8 too, without TensorFlow.
+"""CTranslate2 as an engine: on a CPU, in int8 too, without TensorFlow.
 
-It reads what `t2t-exporter --format=ctranslate2` wrote. Ids go in and come out as the names that
-stand for them in CTranslate2's vocabularies.
+It loads exports of `t2t-exporter --format=ctranslate2`. CTranslate2 takes and returns the ids'
+names in its vocabularies.
 """
 
 import copy
@@ -26,21 +26,21 @@ from t2t_keras.environment import usable_cores
 from t2t_keras.errors import UserError
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
-# What its scores of outputs that it was told not to make are below.
+# Its scores of suppressed outputs are lower.
 _IMPOSSIBLE = -1e9
 
-# Its length penalty comes nearest to ours with alpha 0.6 as length^0.4. A search that goes on until
-# it has finished so many times the width of the beam finds what Keras's finds
+# Its length penalty is nearest to ours with alpha 0.6 as length^0.4. With this patience, a multiple
+# of the beam's width, it finds the outputs of Keras's search
 # (experiments/exporting_models/to_ctranslate2.py).
 _NEAREST = 2 / 3
 _PATIENCE = 1.5
 
 
 class _Hypothesis(NamedTuple):
-    """What CTranslate2 found, as names of ids without an end.
+    """An output of CTranslate2, as names of ids without an end.
 
-    Its log-probability is `whole` unless it lacks that of a prefix or of the end that was cut, or
-    has a share of what was excluded.
+    Its log-probability is `whole` unless it excludes a prefix or a cut end, or includes a share of
+    suppressed outputs.
     """
 
     tokens: list[str]
@@ -51,14 +51,14 @@ class _Hypothesis(NamedTuple):
 class CTranslate2Engine(Engine):
     """Searches with an export.
 
-    Which output is best, and the scores, are as for Keras's engine, though CTranslate2's own length
-    penalty is length^alpha. A search ends when it has finished half as many outputs more than the
-    beam is wide, where Keras's goes on until none can become better; and after a prefix only the
-    likeliest hypothesis may end at once.
+    Ranks and scores outputs like Keras's engine, though CTranslate2's own length penalty is
+    length^alpha. A search ends when it has finished 1.5 times as many outputs as the beam is wide,
+    where Keras's continues until none can improve; directly after a prefix, only the likeliest
+    hypothesis may end.
 
     Args:
       folder: of the export.
-      config: how to search; an attribute as well.
+      config: of the search; also an attribute.
       dtype: of the weights.
       positions: most tokens on either side, with the end; 0 = any number.
 
@@ -100,9 +100,9 @@ class CTranslate2Engine(Engine):
                 f"CTranslate2 cannot load {folder}: {error}", code="damaged_export"
             ) from error
         self._ids = {name: number for number, name in enumerate(self._names)}
-        # It returns the best by its own penalty: all that may be the best by ours.
+        # It ranks by its own penalty: request all hypotheses, and rank them by ours.
         self._penalty = 0.0 if config.samples else config.alpha * _NEAREST
-        # It would sort several samples of one source.
+        # It would sort several samples of one source by score.
         self._repeats = config.num_hypotheses if config.samples else 1
         self._options = dict(
             beam_size=1 if config.samples else config.beam_size,
@@ -135,8 +135,8 @@ class CTranslate2Engine(Engine):
         longest = [self.config.longest_output(len(ids)) for ids in sources]
         hypotheses = self._search(sources, prefixes, max(longest))
         for row, most in enumerate(longest):
-            # A batch has one limit. Padding is not suppressed in it: that would add its
-            # probability, however small, to that of all others.
+            # A batch has one limit. Suppressing padding would add its probability, however
+            # small, to all others: search again only where an output has it.
             padding = self._names[PADDING_ID]
             if any(
                 len(hypothesis.tokens) >= most or padding in hypothesis.tokens
@@ -144,7 +144,7 @@ class CTranslate2Engine(Engine):
             ):
                 [hypotheses[row]] = self._search([sources[row]], [prefixes[row]], most, [[padding]])
         if any(map(len, prefixes)) or self.config.min_length > 1:
-            self._complete(sources, hypotheses)  # Which is best, their whole probabilities tell.
+            self._complete(sources, hypotheses)  # Their whole probabilities rank them.
         if not self.config.samples:
             hypotheses = [sorted(row, key=self._score, reverse=True) for row in hypotheses]
         hypotheses = [row[: self.config.num_hypotheses] for row in hypotheses]
@@ -173,7 +173,7 @@ class CTranslate2Engine(Engine):
         most: int,
         suppressed: list[list[str]] | None = None,
     ) -> list[list[_Hypothesis]]:
-        """Returns all hypotheses of at most so many tokens with their ends."""
+        """Returns all hypotheses of at most `most` tokens, ends included."""
         names = self._named_sources(sources)
         begins = [[self._names[i] for i in ids] for ids in prefixes]
         rows = [row for row in range(len(sources)) for _ in range(self._repeats)]
@@ -192,7 +192,7 @@ class CTranslate2Engine(Engine):
                 if score < _IMPOSSIBLE:
                     continue
                 log_prob = score * len(tokens) ** self._penalty
-                # It gives no token, and no end, for a source without pieces.
+                # A source without pieces has an output without tokens, even without an end.
                 ended = bool(tokens) and tokens[-1] == self._names[EOS_ID]
                 whole = ended and not (begins[row] or suppressed or shortest > 1)
                 hypotheses[row].append(
@@ -204,7 +204,7 @@ class CTranslate2Engine(Engine):
         return hypothesis.log_prob / length_penalty(1 + len(hypothesis.tokens), self.config.alpha)
 
     def _complete(self, sources: Sequence[np.ndarray], rows: list[list[_Hypothesis]]) -> None:
-        """Replaces, in lists of hypotheses for sources, log-probabilities that are not whole."""
+        """Replaces log-probabilities that are not whole in each source's hypotheses."""
         names = self._named_sources(sources)
         partial = [
             (row, rank)
@@ -221,7 +221,7 @@ class CTranslate2Engine(Engine):
         return [[self._source_names[i] for i in ids[:-1]] for ids in sources]
 
     def _scored(self, pairs: Sequence[tuple[list[str], list[str]]]) -> list[np.ndarray]:
-        """Returns log-probabilities of targets with their ends, given with their sources."""
+        """Returns log-probabilities of targets with their ends, for pairs of source and target."""
         if not pairs:
             return []
         results = self._translator.score_batch(
@@ -242,7 +242,7 @@ class CTranslate2Engine(Engine):
         """See `Engine`."""
         ends = [[self._names[symbol]] for symbol in (PADDING_ID, EOS_ID)]
         count = min(count, len(self._names) - len(ends))
-        # The first step of a search: `return_alternatives` gives others than the likeliest.
+        # The first step of a search: `return_alternatives` does not return the likeliest symbols.
         [result] = self._translator.translate_batch(
             self._named_sources([source]),
             [[self._names[i] for i in prefix]],
@@ -257,11 +257,11 @@ class CTranslate2Engine(Engine):
     def cross_attention(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """See `Engine`; of a longer target, only that of what its tables are for."""
+        """See `Engine`; of longer targets, only the positions in its tables."""
         targets = [ids[: self._positions or None] for ids in targets]
 
         def attention(pairs: Sequence[tuple[list[str], list[str]]]) -> Iterator[np.ndarray]:
-            # What it makes after the target, which it takes for a prefix, is left out.
+            # The target is a prefix; tokens after it do not count.
             results = self._translator.translate_batch(
                 *map(list, zip(*pairs, strict=True)),
                 beam_size=1,
@@ -278,12 +278,12 @@ class CTranslate2Engine(Engine):
     def _in_batches(
         self, compute: Callable, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Yields number and result of each pair; `compute` takes some, as names without ends."""
+        """Yields number and result of each pair; `compute` takes pairs of names without ends."""
         lengths = list(map(max, map(len, sources), map(len, targets)))
         if 0 < self._positions < (longest := max(lengths, default=0)):
             raise UserError(
-                f"Expected at most {self._positions:,} tokens on each side, for which "
-                f"{self._folder} was made, got {longest:,}.",
+                f"Expected at most {self._positions:,} tokens on each side, the limit of "
+                f"{self._folder}, got {longest:,}.",
                 code="too_long",
             )
 
@@ -322,14 +322,14 @@ _UNSUPPORTED = {
 
 
 def check_settings(config: DecodeConfig) -> None:
-    """Raises `UserError` for settings that CTranslate2 has not, or has with another meaning."""
+    """Raises `UserError` for settings that CTranslate2 lacks, or has with another meaning."""
     default = DecodeConfig()
     refused = [
         f"{name} ({reason})"
         for name, reason in _UNSUPPORTED.items()
         if getattr(config, name) != getattr(default, name)
     ]
-    refused += ["max_length=1 (it makes a token at least)"] * (config.max_length == 1)
+    refused += ["max_length=1 (it writes at least one token)"] * (config.max_length == 1)
     if refused:
         raise UserError(
             f"CTranslate2 has no {', '.join(refused)}: leave it out of --decode_hparams, or do "
@@ -342,7 +342,7 @@ _SIDES = ("source", "target")
 
 
 def _names(folder: Path, side: str) -> list[str]:
-    """Returns the names of all ids of a side."""
+    """Returns the names of a side's ids."""
     shared = folder / "shared_vocabulary.json"
     file = shared if shared.exists() else folder / f"{side}_vocabulary.json"
     return json.loads(file.read_bytes())

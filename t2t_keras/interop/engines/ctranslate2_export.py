@@ -1,4 +1,4 @@
-"""What was exported for CTranslate2: the record of an export, and the settings that it can have."""
+"""Exports for CTranslate2 as stored models: their record, and the settings that they support."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ _ADVICE = "Make it again with t2t-exporter."
 
 
 class CTranslate2Export(StoredModel):
-    """CTranslate2: an export, given by its folder or by that of the run that has it.
+    """An export for CTranslate2, in its folder or in that of its run.
 
     Raises:
       UserError: there is none, it cannot be read, or the run has a newer checkpoint.
@@ -68,7 +68,7 @@ class CTranslate2Export(StoredModel):
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        """See `StoredModel`: those that it was made with."""
+        """See `StoredModel`: the settings at the time of the export."""
         return self._content["decoding"]
 
     @property
@@ -132,7 +132,7 @@ def command_for_ctranslate2(run: str | Path, **flags: str) -> str:
 
 
 def _is_of(checkpoint: dict[str, Any] | None, path: str) -> bool:
-    """Returns whether an export's checkpoint is this one, wherever it is by now."""
+    """Returns whether an export is of this checkpoint, even if it has moved."""
     if not checkpoint or Path(checkpoint["checkpoint"]).name != Path(path).name:
         return False
     return checkpoint.get("digest") == read_head(path)["digest"]

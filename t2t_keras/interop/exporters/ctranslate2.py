@@ -1,4 +1,4 @@
-"""Exports for CTranslate2, which translates on a CPU without TensorFlow, in int8 too."""
+"""Exports for CTranslate2, which translates without TensorFlow, in int8 too."""
 
 import dataclasses
 from collections.abc import Collection, Sequence
@@ -37,18 +37,18 @@ _ACTIVATIONS = {
 
 
 def write(translator: Translator, folder: Path, dtype: str) -> None:
-    """Writes a model that CTranslate2 loads, the vocabulary and a record for `Translator`.
+    """Writes a model for CTranslate2, the vocabulary and a record for `Translator`.
 
-    CTranslate2 by itself takes the pieces of a source without its end. Where two ids have the same
-    piece, its name of one ends in the id.
+    CTranslate2 by itself takes the pieces of a source without its end. If two ids have the same
+    piece, the name of the second ends in its id.
 
     Args:
-      translator: has the model, the vocabulary and the settings.
+      translator: the model, the vocabulary and the settings.
       folder: empty.
       dtype: of the weights, one of CTranslate2's.
 
     Raises:
-      UserError: it cannot represent the model or a setting, which is named.
+      UserError: it cannot represent the model or a setting, which the message names.
     """
     check_settings(translator.config)
     model = supported_model(translator, "ctranslate2")
@@ -68,13 +68,13 @@ def write_model(
     dtype: str,
     positions: int,
 ) -> None:
-    """Writes what CTranslate2 loads: the model and the names of the ids of source and target."""
+    """Writes the model and the names of the ids of source and target."""
     spec = _spec(model, positions)
     source_names, target_names = map(list, names)
     spec.register_source_vocabulary(source_names)
     spec.register_target_vocabulary(target_names)
     spec.config.unk_token, spec.config.eos_token = target_names[UNKNOWN_ID], target_names[EOS_ID]
-    # It takes a source that begins with its begin of sentence for shorter: padding is in none.
+    # It drops a begin of sentence from sources: name padding, which no source contains.
     spec.config.bos_token = source_names[PADDING_ID]
     spec.config.decoder_start_token = target_names[model.config.start_id]
     spec.config.add_source_eos = model.config.source_end
@@ -94,14 +94,14 @@ def check_model_config(config: ModelConfig) -> None:
         "self_attention_radius": (0,),
         "d_k": (0, width),
         "d_v": (0, width),
-        # Its bias would have to be in the embeddings.
+        # The bias would have to be added to the embeddings.
         "source_bias": (False,) if config.positions == "rotary" else (False, True),
     }
     check_config(config, "ctranslate2", allowed)
 
 
 def _spec(model: Transformer, positions: int) -> specs.TransformerSpec:
-    """Returns the model with tables of so many positions."""
+    """Returns the model with tables of this many positions."""
     config, (encoder_depth, decoder_depth) = model.config, model.config.depths()
     options = dict(
         num_heads=config.num_heads,
@@ -111,7 +111,7 @@ def _spec(model: Transformer, positions: int) -> specs.TransformerSpec:
         rotary_dim=0 if config.positions == "rotary" else None,  # 0 = all
     )
     encoder = TransformerEncoderSpec(encoder_depth, **options)
-    # As `Translator.align` has it, the mean over all heads.
+    # The mean over all heads, like `Translator.align`.
     alignment = dict(alignment_layer=alignment_layer(decoder_depth), alignment_heads=0)
     decoder = TransformerDecoderSpec(decoder_depth, **options, **alignment)
     encoder.scale_embeddings = decoder.scale_embeddings = config.scale_embedding
@@ -147,12 +147,12 @@ def _spec(model: Transformer, positions: int) -> specs.TransformerSpec:
 
 
 def _round(spec: specs.TransformerSpec, dtype: str) -> None:
-    """Gives the weights their type; CTranslate2 itself would need PyTorch for bfloat16."""
+    """Converts the weights; CTranslate2 itself would need PyTorch for bfloat16."""
     spec.optimize(dtype.replace("int8_bfloat16", "int8_float32").replace("bfloat16", "float32"))
     if not dtype.endswith("bfloat16"):
         return
     for name, variable in spec.variables().items():
-        # Names of others with the same values are strings.
+        # A string names another variable with the same values.
         is_exact = isinstance(variable, str) or variable.is_scalar() or name.endswith("_scale")
         if not is_exact and variable.dtype == "float32":
             variable.array = variable.array.astype(tf.bfloat16.as_numpy_dtype)
@@ -163,7 +163,7 @@ def _array(weight: Any) -> np.ndarray:
 
 
 def _table(layer: Any, config: ModelConfig, positions: int) -> np.ndarray:
-    """Returns what a layer adds at each of so many positions, float32 [positions, d_model]."""
+    """Returns what a layer adds at each position, float32 [positions, d_model]."""
     numbers = np.arange(config.first_position, config.first_position + positions)
     if config.positions == "sinusoidal":
         return _array(sinusoids(numbers, config.d_model, config.sinusoids))
@@ -173,7 +173,7 @@ def _table(layer: Any, config: ModelConfig, positions: int) -> np.ndarray:
 
 
 def _set_attention(spec: Any, layer: Any, residual: Any, fused: int) -> None:
-    """Sets an attention; of query, key and value it has the last `fused` in one product."""
+    """Sets an attention, which computes the last `fused` of query, key and value in one product."""
     projections = [layer.query_projection, layer.key_projection, layer.value_projection]
     groups = [*([projection] for projection in projections[:-fused]), projections[-fused:]]
     for linear, group in zip(spec.linear, [*groups, [layer.output_projection]], strict=True):
@@ -198,7 +198,7 @@ def _set_norm(spec: Any, layer: Any) -> None:
 
 
 def unique_pieces(tokenizer: Tokenizer) -> list[str]:
-    """Returns a name for each id: its piece, with the id behind where another one has it too."""
+    """Returns a name for each id: its piece, with the id added if an earlier one has the same."""
     names: dict[str, int] = {}
     for number in range(tokenizer.vocab_size):
         [name] = tokenizer.pieces([number])
@@ -209,12 +209,12 @@ def unique_pieces(tokenizer: Tokenizer) -> list[str]:
 
 
 def _write_record(translator: Translator, folder: Path, dtype: str, positions: int) -> None:
-    """Writes what `open_export` reads: the run, and how it is translated with."""
+    """Writes the record of an export: its run, its settings and its checkpoint."""
     problem, config = translator.problem, translator.models[0].config
     if not problem.name:
         raise UserError(
-            "A model for CTranslate2 needs a problem that is registered, which tells how lines are "
-            "read: give Translator a problem, as t2t.problem('parallel_text', ...) returns it.",
+            "A model for CTranslate2 needs a registered problem, which defines how lines are read: "
+            "give Translator a problem, such as t2t.problem('parallel_text', ...).",
             code="unregistered_problem",
         )
     record = translator.record

@@ -19,11 +19,10 @@ from t2t_keras.text.tokenizer import SentencePieceTokenizer
 def supported_model(
     translator: Translator, name: str, refused_settings: Collection[str] = ()
 ) -> Transformer:
-    """Returns the model of a translator for a format, which takes one Transformer.
+    """Returns the model of a translator, for a format that takes one Transformer.
 
     Raises:
-      UserError: it has other models, forbids phrases, or has another value than the default of a
-        setting that the format refuses.
+      UserError: it has other models, forbids phrases, or changes a setting that the format refuses.
     """
     kinds = [type(model) for model in translator.models]
     if kinds != [Transformer]:
@@ -43,7 +42,7 @@ def supported_model(
 
 
 def check_config(config: ModelConfig, name: str, allowed: Mapping[str, Collection[Any]]) -> None:
-    """Raises `UserError` where a model's settings are not among the values that a format allows."""
+    """Raises `UserError` if a model has a setting that a format does not allow."""
     refused = {n: values for n, values in allowed.items() if getattr(config, n) not in values}
     if refused:
         actual = " and ".join(f"{n}={getattr(config, n)}" for n in refused)
@@ -90,11 +89,11 @@ print(target.decode(found)[0])"""
 
 
 def greedy_model(translator: Translator, name: str) -> Transformer:
-    """Returns the model of a translator for a format that decodes greedily, in float32.
+    """Returns the model of a translator, in float32, for a format that decodes greedily.
 
     Raises:
-      UserError: it has several models, one of another kind, or a setting that such an export cannot
-        have. A beam's width and its penalties have no meaning for it.
+      UserError: it has several models, one of another kind, or a setting that such an export does
+        not support. The beam's width and its penalties are ignored.
     """
     from t2t_keras.serving.signatures import export_settings  # Needs TensorFlow.
 
@@ -122,14 +121,14 @@ def write_files_beside(
     """Writes the vocabulary, README.md and config.json beside a model.
 
     Args:
-      translator: whose model it is.
+      translator: of the model.
       folder: of the model.
-      file: its name.
+      file: name of the model's file.
       dtype: of its weights.
       program: that runs it.
-      imports: Python's statements that load that.
-      translate: those that make `found` of `ids`.
-      batch: what a README says of several sentences.
+      imports: Python statements that load the program.
+      translate: Python statements that compute `found` from `ids`.
+      batch: the README's sentence about several sentences.
     """
     tokenizer, config = translator.tokenizer, translator.config
     tokenizer.save(folder)
@@ -149,7 +148,7 @@ def write_files_beside(
         indent=1,
     )
     sides = tokenizer.source, tokenizer
-    # SentencePiece by itself does not look pieces up.
+    # SentencePiece by itself does not look up pieces.
     alone = not isinstance(tokenizer.source, LookedUpPieces) and all(
         isinstance(side, SentencePieceTokenizer) for side in sides
     )

@@ -1,4 +1,4 @@
-"""The export formats of this wing; what writes each is imported when it is asked for."""
+"""The export formats of this wing, whose modules are imported on use."""
 
 import importlib
 from pathlib import Path

@@ -24,11 +24,11 @@ FILE = "model.tflite"
 def write(translator: Translator, folder: Path, dtype: str) -> None:
     """Writes the model with the vocabulary, a README.md and a config.json.
 
-    It has operators of LiteRT alone, none of TensorFlow's, and takes one sentence at a time.
+    The model has only LiteRT's own operators, and takes one sentence at a time.
 
     Args:
       translator: the model, the vocabulary and the settings.
-      folder: where they are written.
+      folder: to write to.
       dtype: of the stored weights: "float32", "float16", or "int8" with products of integers.
 
     Raises:
@@ -36,7 +36,7 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
     """
     module = tf.Module()
     module.translate = _graph(translator)
-    # Named functions of a module, unlike others, can be called by their name in LiteRT.
+    # Only named functions of a module can be called by name in LiteRT.
     with _tabulated_positions(translator):
         functions = [module.translate.get_concrete_function()]
     converter = tf.lite.TFLiteConverter.from_concrete_functions(functions, module)
@@ -66,7 +66,7 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
 
 @contextlib.contextmanager
 def _tabulated_positions(translator: Translator) -> Iterator[None]:
-    """Has the model look up positions inside the block: LiteRT does not compute with float64."""
+    """Lets the model look up positions inside the block: LiteRT does not compute with float64."""
     model, config = translator.models[0], translator.config
     length = model.config.first_position + config.max_input_length + config.extra_length
     layers = [layer for layer in model._flatten_layers() if hasattr(layer, "table_length")]
@@ -93,8 +93,7 @@ def _graph(translator: Translator) -> tf.types.experimental.PolymorphicFunction:
         # EOS alone, or padding, is a blank sentence and ends at once.
         last = tf.where(tf.reduce_any(ids > EOS_ID), last, 0)
         layout = layout_of(ids)
-        # Where weights are returned, attention is computed whole, not in blocks, whose shapes
-        # LiteRT cannot have.
+        # With scores, attention is not computed in blocks, whose shapes LiteRT does not support.
         memory, mask, _ = model.encode(ids, layout, return_attention_scores=True, training=False)
         cache = model.start_cache(memory, mask, block_size=0, layout=layout)
 
@@ -102,7 +101,7 @@ def _graph(translator: Translator) -> tf.types.experimental.PolymorphicFunction:
             return outputs[0, -1] != EOS_ID
 
         def next_position(index: tf.Tensor, outputs: tf.Tensor, recent: Any) -> tuple:
-            # Slots for more than one position would be written and read at every step.
+            # One slot at a time: all slots are read and written at every step.
             recent = tf.nest.map_structure(_with_another_slot, recent)
             previous = outputs[:, -1, None]
             logits, new = model.decode_step(previous, index, {**cache, "recent": recent})

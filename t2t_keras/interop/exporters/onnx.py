@@ -1,8 +1,7 @@
 """An export as one file of ONNX: greedy decoding, ids to ids, node by node.
 
-The graph is the encoder, and a loop whose body is the decoder's step. tf2onnx 1.17 would convert a
-graph of TensorFlow's in its place, but takes 15 GB of memory for the base model, and what it gives
-needs twice the time.
+The graph is the encoder, and a loop whose body is the decoder's step. tf2onnx 1.17 would convert
+TensorFlow's graph, but takes 15 GB of memory for the base model, and its result is half as fast.
 """
 
 import functools
@@ -31,10 +30,10 @@ from t2t_keras.layers.embedding import sinusoids
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
-# The first with Gelu, and what the oldest programs that know it read.
+# The first with Gelu, and the format of the oldest programs with it.
 _OPSET, _IR_VERSION = 20, 9
 _BOOL, _INT = TensorProto.BOOL, TensorProto.INT64
-_HIDDEN = np.float32(-1e9)  # Added to a score, it makes a weight of 0.
+_HIDDEN = np.float32(-1e9)  # Added to a score, it gives a weight of 0.
 _NO_END = np.iinfo(np.int64).max
 
 # By Keras's names. SiLU is Sigmoid times its input.
@@ -74,7 +73,7 @@ def onnx_model(translator: Translator) -> onnx.ModelProto:
     real = g("Greater", ids, PADDING_ID)
     lengths = g("ReduceSum", g("Cast", real, to=_INT), [1], keepdims=1)
     last = g("Min", g("Add", lengths, config.extra_length - 1), longest - 1)
-    # A row of EOS alone, or of padding, is a blank sentence and ends at once.
+    # A row of EOS alone, or of padding, is a blank sentence, whose translation ends at once.
     words = g("ReduceSum", g("Cast", g("Greater", ids, EOS_ID), to=_INT), [1], keepdims=1)
     last = g("Mul", last, g("Min", words, 1))
 
@@ -118,9 +117,9 @@ def _step(
 ) -> onnx.GraphProto:
     """Returns the body of the loop.
 
-    Its state are the embedding of the symbol before, float32 [B, 1, d_model], which rows have not
+    Its state has the embedding of the previous symbol, float32 [B, 1, d_model], which rows have not
     ended, [B, 1], and keys [B, h, d_k, n] and values [B, h, n, d_v] of each layer. A step also
-    gives the chosen symbols, [B, 1].
+    returns the chosen symbols, [B, 1].
     """
     model = g.model
     x = g.positioned(model.target_positions, "embedded")
@@ -178,7 +177,7 @@ def _step(
 
 
 class _Layers:
-    """A graph, or the body of a loop in another, that layers of a Transformer are added to.
+    """Builds a graph, or the body of a loop in another graph, from layers of a Transformer.
 
     A call adds a node and returns the name of its output; inputs are such names, or constants.
 
@@ -188,8 +187,8 @@ class _Layers:
       outer: the graph around a body, which computes the position "index"; None = all positions.
 
     Attributes:
-      nodes: what was added.
-      constants: what the nodes of this graph and of bodies in it read.
+      nodes: added so far.
+      constants: of this graph and of the bodies in it.
       width: d_model.
     """
 
@@ -228,10 +227,10 @@ class _Layers:
         return self("Pad", ids, self("Concat", [0, 0], missing, axis=0), PADDING_ID)
 
     def encode(self, ids: str, real: str) -> tuple[str, str]:
-        """Encodes ids [B, S], of which some are real, not padding.
+        """Encodes ids [B, S]; `real` marks those that are not padding.
 
         Returns:
-          the memory [B, S, d_model], and what is added to scores of it, [B, 1, 1, S].
+          The memory [B, S, d_model], and its mask, which is added to scores, [B, 1, 1, S].
         """
         model = self.model
         if not model.config.source_end:
@@ -270,7 +269,7 @@ class _Layers:
         return self("Add", x, self._rows(table, x))
 
     def _rows(self, table: Any, x: str) -> str:
-        """Returns the row of the position, or as many as x [B, n, ...] has."""
+        """Returns the row of the position, or the rows for x [B, n, ...]."""
         if self._at:
             return self("Gather", table, self._at)
         return self("Slice", table, [0], self("Shape", x, start=1, end=2), [0])
@@ -322,7 +321,7 @@ class _Layers:
         return self._dense(layer.output_projection, joined)
 
     def _heads(self, layer: MultiHeadAttention, x: str, width: int, rotary: bool = False) -> str:
-        """Returns heads [B, n, h, width], turned by their positions if they are rotary."""
+        """Returns heads [B, n, h, width], rotated by their positions if they are rotary."""
         x = self("Reshape", x, [0, 0, layer.num_heads, width])
         if not rotary:
             return x
@@ -334,7 +333,7 @@ class _Layers:
         return self("Add", along, across)
 
     def logits(self, embedding: Any, x: str, min_length: int) -> str:
-        """Projects x [B, 1, d_model] to logits [B, V], -inf for what may not be chosen."""
+        """Projects x [B, 1, d_model] to logits [B, V], -inf for excluded symbols."""
         bias = np.zeros(embedding.vocab_size) if embedding.bias is None else embedding.bias.numpy()
         bias[PADDING_ID] = -np.inf
         if min_length > 1:
@@ -352,11 +351,11 @@ FILE = "model.onnx"
 def write(translator: Translator, folder: Path, dtype: str) -> None:
     """Writes the model with the vocabulary, a README.md and a config.json.
 
-    It takes any number of sentences of any length, and ends when the last of them has ended.
+    It takes any number of sentences of any length, and ends when all translations have ended.
 
     Args:
       translator: the model, the vocabulary and the settings.
-      folder: where they are written.
+      folder: to write to.
       dtype: of the stored weights: "float32" or "int8", with products of integers.
 
     Raises:
@@ -381,9 +380,7 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
 
 
 def _quantized(model: onnx.ModelProto) -> onnx.ModelProto:
-    logging.disable(
-        logging.WARNING
-    )  # It advises to prepare the model, which changes nothing in it.
+    logging.disable(logging.WARNING)  # It advises preprocessing that changes nothing here.
     try:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / FILE

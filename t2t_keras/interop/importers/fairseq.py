@@ -19,7 +19,7 @@ from t2t_keras.interop.importers.weights import (
     pytorch_names,
 )
 
-# fairseq's ids: its dictionaries begin behind them.
+# fairseq's special ids, before those of its dictionaries.
 _BEGIN, _PADDING, _END, _UNKNOWN, _FIRST = range(5)
 _ACTIVATIONS = {
     "relu": "relu",
@@ -29,7 +29,7 @@ _ACTIVATIONS = {
     "tanh": "tanh",
     "linear": "linear",
 }
-# What is no weight, and copies of weights for a faster kernel of PyTorch.
+# Not weights, or copies of weights for a faster kernel of PyTorch.
 _IGNORED = re.compile(
     r"(encoder|decoder)\.(version|embed_positions\._float_tensor)"
     r"|encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)"
@@ -51,25 +51,25 @@ _OLD_PROJECTIONS = re.compile(r"(.+_attn\.)in_proj_(weight|bias)")
 def read_fairseq(
     model: str | Path, languages: tuple[str, str], vocabulary: str | Path = ""
 ) -> Imported:
-    """Reads a checkpoint of fairseq, of which no code is run.
+    """Reads a checkpoint of fairseq without running its code.
 
     Args:
       model: the `.pt` file.
       languages: of source and target.
       vocabulary: names with a comma between: the folder of `dict.<language>.txt`, or one or two
-        such files, default: those beside the model; and, for text that is not segmented yet, the
-        SentencePiece `.model` that segments it, or those of source and target.
+        such files, default: beside the model; and, for text that is not segmented, its
+        SentencePiece `.model`, or those of source and target.
 
     Raises:
-      UserError: a file is missing or damaged, would run code, or the model computes something that
-        has no counterpart here, which is named.
+      UserError: a file is missing or damaged or would run code, or the model has a part without
+        counterpart here, which the message names.
     """
     path = Path(model)
     content = read_pytorch(path)
     try:
         config = plain(content.get("cfg"), str(path)) or {}
         values = config.get("model") or plain(content["args"], str(path))
-        # There `_name` is the task's, with the model that of its architecture.
+        # `_name` is the task's name here, and the architecture's in the model's settings.
         task = config.get("task") or {**values, "_name": values.get("task")}
         weights = named_tensors(content["model"], path)
         steps = int((content.get("optimizer_history") or [{}])[-1].get("num_updates", 0))
@@ -113,7 +113,7 @@ def read_fairseq(
     our_weights |= _NAMES.weights(_with_new_names(others), path)
     positions = {n: table for n, table in our_weights.items() if n.endswith("_positions/table")}
     if positions:
-        # One table may be shorter: what lies behind its last row cannot have been trained.
+        # One table may be shorter: positions after its last row cannot have been trained.
         rows = hparams["max_positions"] = max(map(len, positions.values()))
         for name, table in positions.items():
             our_weights[name] = np.pad(table, [(0, rows - len(table)), (0, 0)], "edge")
@@ -124,10 +124,10 @@ def read_fairseq(
 
 
 def hyperparameters(settings: Settings) -> dict[str, Any]:
-    """Returns what the settings of fairseq's Transformer are called here.
+    """Returns our hyperparameters for fairseq's settings of a Transformer.
 
     Raises:
-      UserError: one that changes what the model computes cannot be represented.
+      UserError: a setting changes the computation and cannot be represented.
     """
     for name, *allowed in (
         ("encoder_normalize_before", settings.get("decoder_normalize_before", False)),
@@ -170,14 +170,14 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
         "norm_epsilon": 1e-5,
         "scale_embedding": not settings.get("no_scale_embedding", False),
         "embedding_norm": bool(settings.get("layernorm_embedding", False)),
-        # Positions are counted on from the id of padding.
+        # Positions are counted from the id after padding.
         "first_position": _PADDING + 1,
         "start_id": 1,
     }
 
 
 def _dictionary_files(paths: Sequence[Path], languages: tuple[str, str]) -> tuple[Path, Path]:
-    """Returns those of source and target."""
+    """Returns the dictionaries of source and target."""
     if paths[0].is_dir():
         source, target = (paths[0] / f"dict.{language}.txt" for language in languages)
         return source, target
@@ -185,11 +185,11 @@ def _dictionary_files(paths: Sequence[Path], languages: tuple[str, str]) -> tupl
 
 
 def _pieces(path: Path) -> list[str]:
-    """Returns the words of a dictionary in our order of ids."""
+    """Returns the words of a dictionary by our ids."""
     advice = "fairseq-preprocess wrote it: name its folder with --vocabulary."
-    # Not `splitlines`: some of its separators can be in words.
+    # Not `splitlines`: words may contain some of its separators.
     lines = read_text(path, advice).removesuffix("\n").split("\n")
-    # A line is a word, its count, and perhaps a flag.
+    # A line has a word, its count, and perhaps a flag.
     words = [line.removesuffix(" #fairseq:overwrite").rpartition(" ")[0] for line in lines]
     return ["<pad>", "</s>", "<unk>", "<s>", *words]
 
@@ -199,7 +199,7 @@ def _in_our_order(table: np.ndarray) -> np.ndarray:
 
 
 def _with_new_names(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns weights as fairseq names them since 2020."""
+    """Returns weights by fairseq's names since 2020."""
     renamed = {}
     for name, value in weights.items():
         if match := _OLD_NORM.fullmatch(name):

@@ -34,11 +34,11 @@ _TEXT = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:binary")
 
 
 def read_file(path: Path, advice: str = "", most: int = MOST_BYTES) -> bytes:
-    """Returns the content of a file that a model needs.
+    """Returns the content of a file.
 
     Raises:
-      UserError: it cannot be read (the message then ends with `advice`), is larger than `most`
-        bytes, or is not a regular file.
+      UserError: it cannot be read (the message ends with `advice`), is larger than `most` bytes, or
+        is not a regular file.
     """
     try:
         return read_bounded(path, most)
@@ -50,7 +50,7 @@ def read_file(path: Path, advice: str = "", most: int = MOST_BYTES) -> bytes:
 
 
 def read_text(path: Path, advice: str = "") -> str:
-    """Returns the text of a file; raises `UserError` like `read_file`, or if it is not UTF-8."""
+    """Returns the text of a file; raises `UserError` as `read_file`, or if it is not UTF-8."""
     try:
         return read_file(path, advice).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -60,9 +60,9 @@ def read_text(path: Path, advice: str = "") -> str:
 
 
 def named_beside(name: object, *folders: Path) -> Path:
-    """Returns a file in one of these folders, named by a record that another machine wrote.
+    """Returns the file in one of these folders that a record from another machine names.
 
-    If a path leads out of the folders, only its last part counts.
+    Of a path that leads out of the folders, only the last part counts.
 
     Raises:
       UserError: no folder has the file.
@@ -86,10 +86,10 @@ def named_beside(name: object, *folders: Path) -> Path:
 def checkpoint_prefix(path: Path) -> str:
     """Returns the prefix of a TensorFlow checkpoint: `path`, or the newest in that folder.
 
-    The folder's record may name it by a path on another machine; only its last part counts.
+    The folder's record may have a path on another machine, of which only the last part counts.
 
     Raises:
-      UserError: the folder has no record, or a file of the checkpoint is not a regular one.
+      UserError: the folder has no record, or a file of the checkpoint is not a regular file.
     """
     prefix = path
     if path.is_dir():
@@ -105,12 +105,12 @@ def checkpoint_prefix(path: Path) -> str:
 
 
 def read_yaml(content: str | bytes, origin: str, texts_only: bool = False) -> dict[str, Any]:
-    """Parses a YAML mapping; with `texts_only`, 1 and yes are strings, as vocabularies need.
+    """Parses a YAML mapping; with `texts_only`, for vocabularies, 1 and yes are strings.
 
     Raises:
-      UserError: it is not YAML, not a mapping, or too large; each use of an alias counts.
+      UserError: it is not YAML, not a mapping, or too large, where each use of an alias counts.
     """
-    # Those in C are ten times as fast, and not everywhere.
+    # The loaders in C are ten times as fast, but not always installed.
     fast, slow = ("CBaseLoader", "BaseLoader") if texts_only else ("CSafeLoader", "SafeLoader")
     bound = TreeBound(origin)
 
@@ -150,10 +150,10 @@ Content = TypeVar("Content")
 
 
 def read_weights(folder: Path, *files: str) -> dict[str, np.ndarray]:
-    """Reads the first of some files that is there, as float32: `.safetensors` or PyTorch's.
+    """Reads the first of some files that exists, as float32: `.safetensors` or PyTorch's.
 
     Raises:
-      UserError: none is there, it is damaged, or it would run code.
+      UserError: none exists, or it is damaged or would run code.
     """
     path = next((folder / file for file in files if (folder / file).exists()), None)
     if path is None:
@@ -204,10 +204,10 @@ def read_tensorflow(
     Args:
       path: without an ending.
       toolkit: that wrote it, for errors.
-      read: takes what is needed from TensorFlow's `CheckpointReader`.
+      read: function of TensorFlow's `CheckpointReader`.
 
     Returns:
-      The path without its ending, and what `read` returned.
+      The path of the checkpoint without its ending, and the result of `read`.
 
     Raises:
       UserError: it cannot be read.
@@ -225,20 +225,20 @@ def read_tensorflow(
         ) from error
 
 
-# The first pickle of a file of PyTorch before 1.6.
+# First pickle in files of PyTorch before 1.6.
 _OLD_MAGIC = 0x1950A86A20F9469CFC6C
-# Weights never compress as far.
+# Weights never compress this far.
 _MOST_COMPRESSION = 20
 
 
 def read_pytorch(path: str | Path) -> Any:
-    """Reads what `torch.save` wrote: containers, numbers, texts and tensors, which become arrays.
+    """Reads a file of `torch.save`: containers, numbers, texts, and tensors as arrays.
 
     Other objects, such as settings of argparse and omegaconf, become `Attributes`.
 
     Raises:
-      UserError: the file is damaged, or names a class or function that tensors and settings do not
-        need, and that might run code.
+      UserError: the file is damaged, or names a class or function other than those of tensors and
+        settings, which might run code.
     """
     try:
         with open_regular(path) as file:

@@ -1,4 +1,4 @@
-"""Reading another toolkit's model, and the run that is made of it."""
+"""Reads a model of another toolkit, and writes it as a run."""
 
 import dataclasses
 import inspect
@@ -27,20 +27,19 @@ def read_model(
     target_space: int | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> "Imported":
-    """Reads the model of a toolkit; see the reader of each for what it needs.
+    """Reads a toolkit's model; see its reader for the files that it needs.
 
     Args:
       toolkit: a registered importer, such as "tensor2tensor".
       model: its folder or checkpoint.
       languages: of source and target.
-      vocabulary: a file, or several with a comma between, as the reader says; "" = those beside
-        the model.
+      vocabulary: a file, or several with a comma between, see the reader; "" = beside the model.
       target_space: see `read_tensor2tensor`.
-      changes: hyperparameters that replace what was found, or that the files do not tell.
+      changes: hyperparameters that override or complete those in the files.
 
     Raises:
-      UserError: a file is missing or damaged, the model cannot be represented, or something is
-        given that its reader does not take.
+      UserError: a file is missing or damaged, the model cannot be represented, or its reader does
+        not take an argument.
     """
     read = IMPORTERS[toolkit]
     taken = inspect.signature(read).parameters
@@ -56,10 +55,10 @@ def read_model(
     try:
         imported = read(model, **{name: options[name] for name in options if name in taken})
     except _DAMAGE as error:
-        # Shapes and values that no toolkit writes fail anywhere.
+        # Shapes and values that no toolkit writes may fail anywhere.
         reason = f"{type(error).__name__}: {brief(error)}"
         raise UserError(
-            f"{model} is not as {toolkit} writes it ({reason}). Copy the model again, or save it "
+            f"{model} is not a valid model of {toolkit} ({reason}). Copy it again, or save it "
             f"again with {toolkit}.",
             code="damaged_model",
         ) from error
@@ -68,14 +67,14 @@ def read_model(
 
 @dataclasses.dataclass(frozen=True)
 class Imported:
-    """A model of another toolkit, in the terms of this library.
+    """A model of another toolkit, in terms of this library.
 
     Attributes:
-      hparams: values by name, of those that differ from the paper's base model.
-      weights: arrays by the path of the weight in `Transformer`, as
+      hparams: values that differ from the paper's base model, by name.
+      weights: arrays by the path of the weight in `Transformer`, such as
         "encoder_0/self_attention/query/kernel".
-      tokenizer: the vocabulary, in whose order the rows of the embeddings are.
-      steps: steps of its training, if it is known, or 0.
+      tokenizer: the vocabulary; the rows of embeddings are in the order of its ids.
+      steps: number of training steps; 0 = unknown.
     """
 
     hparams: Mapping[str, Any]
@@ -85,13 +84,13 @@ class Imported:
 
 
 def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origin: str) -> str:
-    """Writes a run of one checkpoint that has the imported weights.
+    """Writes a run with one checkpoint, of the imported weights.
 
     Args:
       imported: the model.
-      problem: what it was trained for: its languages, and how it is scored.
-      output_dir: where the run is written; must not contain one.
-      origin: what was imported, for messages.
+      problem: its languages, and how it is scored.
+      output_dir: folder of the run; must not contain one.
+      origin: of the model, for messages.
 
     Returns:
       The path of the checkpoint.
@@ -116,7 +115,7 @@ def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origi
 
 
 def _check_depths(weights: Mapping[str, np.ndarray], depths: tuple[int, int], origin: str) -> None:
-    """Compares the numbers of layers in settings and weights before any layer is made."""
+    """Raises `UserError` if settings and weights differ in their numbers of layers."""
     for side, depth in zip(("encoder", "decoder"), depths, strict=True):
         layers = {path.partition("/")[0] for path in weights if path.startswith(f"{side}_")}
         count = len(layers - {f"{side}_norm"})
@@ -129,11 +128,11 @@ def _check_depths(weights: Mapping[str, np.ndarray], depths: tuple[int, int], or
 
 
 class Settings:
-    """The settings of another toolkit's model, each of which must be represented or refused.
+    """The settings of another toolkit's model; each must be represented or refused.
 
     Args:
       values: by name.
-      origin: where they stand, for errors.
+      origin: their file, for errors.
     """
 
     def __init__(self, values: Mapping[str, Any], origin: str):
@@ -144,7 +143,7 @@ class Settings:
         return self._values.get(name, default)
 
     def needed(self, name: str) -> Any:
-        """Returns the value of a setting; raises `UserError` where it is not given."""
+        """Returns the value of a setting; raises `UserError` if it is missing."""
         if self._values.get(name) is None:
             raise UserError(
                 f"{self.origin}: expected a value of {name}, got none.", code="missing_setting"
@@ -152,7 +151,7 @@ class Settings:
         return self._values[name]
 
     def only(self, name: str, *allowed: Any) -> Any:
-        """Returns the value of a setting, by default the first of those allowed.
+        """Returns the value of a setting, by default the first allowed one.
 
         Raises:
           UserError: it has another value, with which the model computes something else.

@@ -32,7 +32,7 @@ from t2t_keras.text.tokenizer import Tokenizer, load_processor
 
 _OPTIONS = "special:model.yml"
 _ACTIVATIONS = {"swish": "silu", "relu": "relu"}
-# What changes the model, with what of it can be represented, Marian's default first.
+# Options that change the model, with the values that can be represented, Marian's default first.
 _ONLY: dict[str, list[Any]] = {
     "type": ["transformer"],
     "transformer-decoder-autoreg": ["self-attention"],
@@ -52,7 +52,8 @@ _ONLY: dict[str, list[Any]] = {
     "ulr": [False],
     "input-types": [[], ["sequence", "sequence"], None],
 }
-# Operations before and after a sub-layer and after a stack, dropout aside: whether it is pre-norm.
+# Whether the model is pre-norm, by the operations before and after a sub-layer and after a stack,
+# without dropout.
 _NORMS = {" an ": False, "n a n": True}
 _NAMES = WeightNames(
     ["{side}_l{layer}_{sublayer}_{dense}{part}"],
@@ -65,28 +66,28 @@ _NAMES = WeightNames(
     first_layer=1,
 )
 _LOGITS = "decoder_ff_logit_out_"
-# Line breaks to YAML, but not to Marian, and characters that YAML forbids.
+# Characters that YAML forbids, or takes for line breaks where Marian does not.
 _CONTROLS = (*range(1, 9), 11, 12, *range(14, 32), *range(127, 160), 0x2028, 0x2029, 0xFFFE, 0xFFFF)
 _NOT_OF_YAML = {code: 0xF0000 + code for code in _CONTROLS}
 _OF_YAML = {replaced: code for code, replaced in _NOT_OF_YAML.items()}
 
 
 def read_marian(model: str | Path, vocabulary: str | Path = "") -> Imported:
-    """Reads a model as Marian writes it.
+    """Reads a model of Marian.
 
-    Positions and layer normalisation are those of Marian, from which Hugging Face's conversions
-    differ a little: Marian's wavelengths reach 10000 · 2 pi, and it adds 1e-6 to the variance.
+    Its positions and layer normalisation differ a little from Hugging Face's conversions: Marian's
+    wavelengths reach 10000 · 2 pi, and it adds 1e-6 to the variance.
 
     Args:
-      model: the `.npz` file, or a folder with one or with what `read_huggingface` takes.
+      model: the `.npz` file, or a folder with one or with the files of `read_huggingface`.
       vocabulary: the vocabulary, or those of source and target, with commas between: `.spm`, `.yml`
-        or one piece a line; "" = those that `decoder.yml` or its like beside the model names.
-        `.spm` files with others divide text into their pieces; if none is given, source.spm and
-        target.spm beside the model do, as of OPUS-MT; without them it is divided at spaces.
+        or one piece a line; "" = those that `decoder.yml` or the like beside the model names.
+        `.spm` files beside others only divide text into the others' pieces; by default, source.spm
+        and target.spm beside the model do, as in OPUS-MT; without them, text is divided at spaces.
 
     Raises:
-      UserError: a file is missing or damaged, would run code, or the model computes something that
-        has no counterpart here, which is named.
+      UserError: a file is missing or damaged, or the model has a part without counterpart here,
+        which the message names.
     """
     if (Path(model) / "config.json").exists():
         if vocabulary:
@@ -148,7 +149,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     weights = {name: array for name, array in arrays.items() if not name.startswith("special:")}
     if wrong := [name for name, array in weights.items() if array.dtype.kind != "f"]:
         raise UserError(
-            f"{path}: {wrong[0]} is {weights[wrong[0]].dtype}: expected no quantised model.",
+            f"{path}: {wrong[0]} is {weights[wrong[0]].dtype}: quantised models are not supported.",
             code="not_supported",
         )
     return {name: np.asarray(array, np.float32) for name, array in weights.items()} | {
@@ -157,10 +158,10 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def hyperparameters(settings: Settings) -> dict[str, Any]:
-    """Returns what Marian's options are called here.
+    """Returns our hyperparameters for Marian's options.
 
     Raises:
-      UserError: one that changes what the model computes cannot be represented.
+      UserError: an option changes the computation and cannot be represented.
     """
     for name, allowed in _ONLY.items():
         settings.only(name, *allowed)
@@ -199,7 +200,7 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
 def _vocabularies(
     path: Path, vocabulary: str, sizes: Sequence[int]
 ) -> tuple[tuple[IdOrder, IdOrder], Tokenizer]:
-    """Returns the ids of source and target, and the tokenizer."""
+    """Returns the orders of ids of source and target, and the tokenizer."""
     models, lists = named_files(vocabulary) if vocabulary else by_kind(_files_beside(path))
     files = lists or models
     if len(files) not in (1, 2):
@@ -216,7 +217,7 @@ def _vocabularies(
 
 
 def _files_beside(path: Path) -> list[Path]:
-    """Returns the vocabularies that a file beside the model names, in the model's folder."""
+    """Returns the vocabularies in the model's folder that a file beside the model names."""
     names = f"{path.name}.decoder.yml", "decoder.yml", f"{path.name}.yml"
     for file in (path.parent / name for name in names):
         if file.exists():
@@ -234,10 +235,10 @@ def _files_beside(path: Path) -> list[Path]:
 
 
 def read_vocabulary(file: Path, size: int) -> IdOrder:
-    """Returns the ids of a vocabulary, of which the model has the first `size`.
+    """Returns the order of ids of a vocabulary; the model has the first `size` ids.
 
     Raises:
-      UserError: it cannot be read, has fewer, or has no </s> or <unk>.
+      UserError: it cannot be read, has fewer ids, or no </s> or <unk>.
     """
     content = read_file(file)
     if file.suffix == ".spm":
@@ -280,20 +281,20 @@ _SOURCE, _TARGET, _PROJECTION = (
 )
 _HUGGINGFACE_NAMES = pytorch_names("model.{side}", {})
 _ADVICE = "Hugging Face's folders have it."
-# Published models have them as float16.
+# Published models have positions as float16.
 _MOST_ROUNDING = 1e-3
 
 
 def read_huggingface(model: str | Path) -> Imported:
-    """Reads a `MarianMTModel` in Hugging Face's form.
+    """Reads a `MarianMTModel` of Hugging Face.
 
     Args:
       model: the folder, with config.json, model.safetensors or pytorch_model.bin, source.spm,
         target.spm and vocab.json; and target_vocab.json, if the target has ids of its own.
 
     Raises:
-      UserError: a file is missing or damaged, would run code, or the model computes something that
-        has no counterpart here, which is named.
+      UserError: a file is missing or damaged or would run code, or the model has a part without
+        counterpart here, which the message names.
     """
     folder = Path(model)
     settings = Settings(read_json(folder / "config.json", _ADVICE), str(folder / "config.json"))
@@ -326,10 +327,10 @@ def read_huggingface(model: str | Path) -> Imported:
 
 
 def huggingface_hyperparameters(settings: Settings) -> dict[str, Any]:
-    """Returns what the settings of a `MarianMTModel` are called here.
+    """Returns our hyperparameters for the settings of a `MarianMTModel`.
 
     Raises:
-      UserError: one that changes what the model computes cannot be represented.
+      UserError: a setting changes the computation and cannot be represented.
     """
     settings.only("model_type", "marian")
     settings.only("static_position_embeddings", True)

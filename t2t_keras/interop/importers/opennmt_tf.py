@@ -25,10 +25,10 @@ from t2t_keras.interop.importers.weights import (
     named_files,
 )
 
-# OpenNMT-tf's ids; the unknown id is behind all words of the vocabulary.
+# OpenNMT-tf's special ids; the unknown id follows all words of the vocabulary.
 _PADDING, _BEGIN, _END, _FIRST = range(4)
 _SPECIAL = ["<blank>", "<s>", "</s>"]
-# What each of its models has.
+# Settings of all its models.
 _FIXED = {
     "norm_epsilon": 1e-3,
     "sinusoids": "tensor2tensor",
@@ -36,7 +36,7 @@ _FIXED = {
     "start_id": _FIRST,
     "source_end": False,
 }
-# What those of its catalog are given, beside what their weights tell.
+# Settings of the models of its catalog that their weights do not determine.
 _DEFAULTS = {"num_heads": 8, "dropout": 0.1, "attention_dropout": 0.1, "ffn_dropout": 0.1}
 _BIG = {"num_heads": 16}
 _SCALING = {"num_heads": 16, "ffn_dropout": 0.0, "source_end": True}
@@ -81,27 +81,27 @@ _NAMES = WeightNames(
 def read_opennmt_tf(
     model: str | Path, vocabulary: str | Path = "", changes: Mapping[str, Any] | None = None
 ) -> Imported:
-    """Reads a model of OpenNMT-tf 2, of which no code is run.
+    """Reads a model of OpenNMT-tf 2 without running its code.
 
-    A checkpoint does not say how many heads a model has. That, and the activation, are read from
-    the `model_description.py` of the run, as far as its values are written out.
+    A checkpoint does not determine the number of heads and the activation. They are read from the
+    `model_description.py` of the run, if it has them as plain values.
 
     Args:
       model: the run's folder, or a checkpoint's path without its ending.
-      vocabulary: the `.yml` file that says what its data are; or names with a comma between: one or
-        two vocabularies, and, for text that is not segmented yet, the SentencePiece `.model` that
-        segments it, or those of source and target.
-      changes: hyperparameters by our names, which replace what was found.
+      vocabulary: the `.yml` file that configures its data; or names with a comma between: one or
+        two vocabularies, and, for text that is not segmented, its SentencePiece `.model`, or those
+        of source and target.
+      changes: hyperparameters by our names, which override the model's.
 
     Raises:
-      UserError: a file is missing or damaged, something is not known, or the model computes
-        something that has no counterpart here, which is named.
+      UserError: a file is missing or damaged, a setting is unknown, or the model has a part without
+        counterpart here, which the message names.
     """
     path = Path(model)
     prefix, (weights, names) = _read_checkpoint(path)
     files, models, data = _data(vocabulary, prefix.parent)
     pieces = [_pieces(file) for file in files]
-    # Averaged checkpoints are in a folder of the run's.
+    # Averaged checkpoints are in a folder of the run.
     places = [folder / "model_description.py" for folder in prefix.parents[:2]]
     described = _described(next(filter(Path.exists, places), places[0]), changes or {})
     hparams = _FIXED | described | data | dict(changes or {})
@@ -129,7 +129,7 @@ def read_opennmt_tf(
 
 
 def _read_checkpoint(path: Path) -> tuple[Path, tuple[dict[str, np.ndarray], dict[str, str]]]:
-    """Returns the checkpoint's prefix, its weights, and what `_stored_names` does."""
+    """Returns the checkpoint's prefix, its weights, and the result of `_stored_names`."""
     from tensorflow.core.protobuf import trackable_object_graph_pb2
 
     def read(reader: Any) -> tuple[dict[str, np.ndarray], dict[str, str]]:
@@ -149,9 +149,9 @@ def _read_checkpoint(path: Path) -> tuple[Path, tuple[dict[str, np.ndarray], dic
 
 
 def _stored_names(graph: Any) -> dict[str, str]:
-    """Returns the names of the model's parts, each with that by which its value is stored, or "".
+    """Returns the names of the model's parts, each with its value's name in the checkpoint, or "".
 
-    What is shared has several names, and is stored once.
+    A shared part has several names and is stored once.
     """
     names, left = {}, [(0, "")]
     while left:
@@ -168,7 +168,7 @@ def _stored_names(graph: Any) -> dict[str, str]:
 
 
 def _described(path: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what the description of a model says, which is parsed and not run."""
+    """Returns the settings in a model's description, which is parsed, not run."""
     descriptions: list[dict[str, Any]] = []
     if path.exists():
         try:
@@ -178,27 +178,29 @@ def _described(path: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
                 f"{path} is not a description of a model ({brief(error)}).",
                 code="bad_configuration",
             ) from error
-        descriptions = [_DEFAULTS | _CATALOG[name] | _arguments(call) for name, call in _made(tree)]
+        descriptions = [
+            _DEFAULTS | _CATALOG[name] | _arguments(call) for name, call in _model_calls(tree)
+        ]
     settings: dict[str, Any] = {"num_heads": None}
     for name in sorted(set().union(*descriptions)):
         values = {description.get(name) for description in descriptions}
-        # Which of several models it is, is not known.
+        # It may describe several models; which one was trained is unknown.
         settings[name] = values.pop() if len(values) == 1 else None
     if "ffn_dropout" in settings:
         settings["relu_dropout"] = settings.pop("ffn_dropout")
     missing = [name for name, value in settings.items() if value is None and name not in changes]
     if missing:
         raise UserError(
-            f"The checkpoint does not say what {' and '.join(missing)} of the model is, and {path} "
-            f"does not say it as a plain value of a Transformer. Give it, as in "
+            f"Neither the checkpoint nor {path}, as a plain value of a Transformer, has "
+            f"{' and '.join(missing)} of the model. Give it, as in "
             f'--hparams="num_heads=8,activation=relu".',
             code="missing_setting",
         )
     return settings
 
 
-def _made(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
-    """Yields the models of the catalog that are made or inherited from, with their arguments."""
+def _model_calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    """Yields the catalog's models that a description calls or inherits from, with the calls."""
     bases: dict[ast.AST, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
@@ -221,7 +223,7 @@ def _last_name(node: ast.AST) -> str:
 
 
 def _arguments(call: ast.Call) -> dict[str, Any]:
-    """Returns the arguments in a call that the weights do not tell; None = no plain value."""
+    """Returns the settings in a call that the weights do not determine; None = no plain value."""
     arguments: dict[str, Any] = dict.fromkeys(_DEFAULTS) if call.args else {}
     for argument in call.keywords:
         if argument.arg is None:
@@ -250,7 +252,7 @@ def _data(vocabulary: str | Path, folder: Path) -> tuple[list[Path], list[Path],
 
 
 def _configured(path: Path, folder: Path) -> tuple[list[Path], list[Path], dict[str, bool]]:
-    """Returns what `_data` does, from the configuration of a training."""
+    """Returns the result of `_data` from the configuration of a training."""
     try:
         data = dict(read_yaml(read_file(path), str(path))["data"])
         files = [data[f"{side}_vocabulary"] for side in ("source", "target")]
@@ -285,7 +287,7 @@ def _configured(path: Path, folder: Path) -> tuple[list[Path], list[Path], dict[
 
 
 def _settings(value: Any, origin: str, folders: Sequence[Path]) -> Mapping[str, Any]:
-    """Returns settings, which can also be a file of them, or their text."""
+    """Returns settings, given as a mapping, as text or as the name of a file."""
     if isinstance(value, str):
         is_text = "{" in value or ":" in value
         return read_yaml(value if is_text else read_file(named_beside(value, *folders)), origin)
@@ -318,8 +320,8 @@ def _segmenting_model(
 
 
 def _pieces(path: Path) -> list[str]:
-    """Returns the words of a vocabulary in our order of ids."""
-    # Not `splitlines`: some of its separators can be in words.
+    """Returns the words of a vocabulary by our ids."""
+    # Not `splitlines`: words may contain some of its separators.
     words = read_text(path).removesuffix("\n").split("\n")
     if words[:_FIRST] != _SPECIAL:
         raise UserError(
@@ -337,13 +339,13 @@ def _embeddings(
     pieces: Sequence[Sequence[str]],
     hparams: dict[str, Any],
 ) -> dict[str, np.ndarray]:
-    """Takes what has a row for each piece out of the weights, and sets what shares it."""
+    """Removes the embeddings from the weights, returns ours, and sets `share_embeddings`."""
     stored = [names.get(name, "") for name in _TABLES]
     try:
         source, target, projection = (weights[name] for name in stored)
     except KeyError as error:
         raise UserError(
-            f"The checkpoint has not the embeddings of a Transformer of OpenNMT-tf 2: {error}.",
+            f"The checkpoint lacks embeddings of a Transformer of OpenNMT-tf 2: {error}.",
             code="missing_weight",
         ) from error
     for name in set(stored):

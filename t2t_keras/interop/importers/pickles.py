@@ -1,4 +1,4 @@
-"""Pickles of tensors and settings, built without calling anything that they name."""
+"""Reads pickles of tensors and settings without calling anything that they name."""
 
 import dataclasses
 import math
@@ -31,7 +31,7 @@ _HARMLESS = ("_codecs", "argparse", "fairseq", "numpy", "omegaconf", "typing")
 _BUILT_IN = {"bool", "bytes", "dict", "float", "int", "list", "long", "set", "str", "tuple"}
 # A large model with its optimizer has 50,000.
 _MOST_OPERATIONS = 2_000_000
-# Tensors may share numbers, as tied embeddings do.
+# Tensors may share numbers, such as tied embeddings.
 _MOST_SHARING = 16
 _MARK = object()
 
@@ -41,10 +41,10 @@ class Attributes:
 
 
 def plain(settings: Any, origin: str) -> Any:
-    """Returns settings as dictionaries and lists, whatever kinds of objects hold them.
+    """Returns settings of any kind of objects as dictionaries and lists.
 
     Raises:
-      UserError: they are too many, or contain themselves.
+      UserError: there are too many, or they contain themselves.
     """
     return _plain(settings, TreeBound(origin), 0)
 
@@ -64,7 +64,7 @@ def _plain(settings: Any, bound: TreeBound, depth: int) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class _Name:
-    """A class or function that is named, and never loaded."""
+    """The name of a class or function, which is never loaded."""
 
     module: str
     name: str
@@ -72,7 +72,7 @@ class _Name:
 
 @dataclasses.dataclass(frozen=True)
 class _Storage:
-    """The numbers of one or several tensors, made only by a persistent id."""
+    """The numbers of one or several tensors; only a persistent id creates it."""
 
     values: np.ndarray
 
@@ -95,10 +95,10 @@ def _is_key(value: Any) -> bool:
 
 
 class TensorPickle:
-    """Builds containers, numbers, texts and tensors, which become arrays.
+    """Builds containers, numbers, texts, and tensors as arrays.
 
-    A table says which operands each name takes; nothing is imported or called. Objects of other
-    classes keep only their state, as `Attributes`.
+    A table has the operands of each known name; nothing is imported or called. Objects of other
+    classes become `Attributes`, with their state only.
 
     Args:
       read_storage: returns the numbers of a storage from its key, type and size.
@@ -117,8 +117,8 @@ class TensorPickle:
         """Returns the next object of a file.
 
         Raises:
-          UserError: it names anything that is not in the table, or has too many parts.
-          Exception: of any kind, where the file is damaged.
+          UserError: it names anything outside the table, or has too many parts.
+          Exception: of any kind, if the file is damaged.
         """
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
@@ -186,8 +186,8 @@ class TensorPickle:
         built_in = module in ("__builtin__", "builtins") and name in _BUILT_IN
         if not known and not built_in and module.partition(".")[0] not in _HARMLESS:
             raise UserError(
-                f"it has {printable(f'{module}.{name}', 100)}, which is not a tensor and might run "
-                f"code. Load it where you trust it, and save again only its weights, and its "
+                f"it contains {printable(f'{module}.{name}', 100)}, which is not a tensor and "
+                f"might run code. Load it where you trust it, and save only its weights, and its "
                 f"settings as a dictionary.",
                 code="might_run_code",
             )
@@ -203,7 +203,7 @@ class TensorPickle:
             check(operand) for check, operand in zip(checks, operands, strict=False)
         ):
             raise UserError(
-                f"{name.module}.{name.name} has other operands than torch.save writes",
+                f"{name.module}.{name.name} has operands that torch.save does not write",
                 code="bad_operands",
             )
         self._stack.append(call(self, *operands))
@@ -233,7 +233,7 @@ class TensorPickle:
         self._stack.append(_Storage(self.storages[key]))
 
     def _ordered(self, *pairs: Any) -> dict:
-        # Python 2 gives their items, each a list or a tuple; Python 3 sets them later.
+        # Python 2 passes the items, each a list or a tuple; Python 3 sets them later.
         self._stack.append({})
         for items in pairs:
             self._spend(len(items))
@@ -241,7 +241,7 @@ class TensorPickle:
         return self._stack.pop()
 
     def _tensor(self, storage: _Storage, offset: int, shape: tuple, strides: tuple, *_: Any) -> Any:
-        """Returns a view of a storage, which may be filled later."""
+        """Returns a view of a storage, whose numbers may be read later."""
         values, size = storage.values, math.prod(shape)
         last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
         if size and last >= len(values):

@@ -15,7 +15,7 @@ from t2t_keras.interop.tokenizers import SubwordTokenizer
 from t2t_keras.io.files import read_json
 from t2t_keras.text.tokenizer import Tokenizer
 
-# What the names of the model's weights begin with.
+# Prefix of the names of the model's weights.
 _MODEL = "transformer/"
 _LAYER, _NORM = "{side}/layer_{layer}/{sublayer}", "layer_norm/layer_norm_{norm}"
 _NAMES = WeightNames(
@@ -31,7 +31,7 @@ _NAMES = WeightNames(
 )
 _SIDES = {"inputs": "source", "targets": "target"}
 _POSITIONS = re.compile(r"(inputs|targets)_positional_embedding(?:/.*)?")
-# Of a scope, which the size of its vocabulary tells, kind and number.
+# Scope (named after the size of its vocabulary), kind and number.
 _SHARDS = re.compile(
     r"(symbol_modality_\d+_\d+(?:_\d+)?)/(shared|input_emb|target_emb|softmax)/weights_(\d+)"
 )
@@ -48,13 +48,12 @@ def read_tensor2tensor(
       model: a directory with a checkpoint and hparams.json, or a checkpoint in one.
       vocabulary: the `.subwords` file, or those of source and target with a comma between; "" =
         the one in the directory that has as many subwords as the model.
-      target_space: tensor2tensor's number of what the problem writes, its `SpaceID`, for a model
-        that adds the embedding of that to the source; None = the one that Adam's state in the
-        checkpoint says was trained.
+      target_space: tensor2tensor's number of the kind of output, its `SpaceID`, if the model adds
+        its embedding to the source; None = the one with non-zero state of Adam in the checkpoint.
 
     Raises:
-      UserError: a file is missing or damaged, or the model computes something that has no
-        counterpart here, which is named.
+      UserError: a file is missing or damaged, or the model has a part without counterpart here,
+        which the message names.
     """
     prefix, (weights, trained, steps) = read_tensorflow(
         Path(model), "tensor2tensor", _read_checkpoint
@@ -90,23 +89,23 @@ def read_tensor2tensor(
 def _space(requested: int | None, trained: Sequence[int], count: int, model: str | Path) -> int:
     """Returns the number of the embedding that is added to the source."""
     if requested is None and len(trained) == 1:
-        print(f"{model} was trained to write what has tensor2tensor's SpaceID {trained[0]}.")
+        print(f"{model} was trained for tensor2tensor's target space {trained[0]}.")
         return trained[0]
     if requested is None or not 0 <= requested < count:
         raise UserError(
-            f"{model} adds an embedding of what it writes. Give tensor2tensor's SpaceID of it as "
+            f"{model} adds an embedding of its target space. Give tensor2tensor's SpaceID as "
             f"--target_space, 0 to {count - 1}; got {requested}. For translation it is 0 since "
-            f"tensor2tensor 1.5.2, and was that of the target's language before, as 8 of German.",
+            f"tensor2tensor 1.5.2, before that the target language's, such as 8 of German.",
             code="bad_value",
         )
     return requested
 
 
 def hyperparameters(settings: Settings) -> dict[str, Any]:
-    """Returns what tensor2tensor's hyperparameters are called here.
+    """Returns our hyperparameters for tensor2tensor's.
 
     Raises:
-      UserError: one that changes what the model computes cannot be represented.
+      UserError: a hyperparameter changes the computation and cannot be represented.
     """
     for name, *allowed in (
         ("self_attention_type", "dot_product"),
@@ -140,7 +139,7 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
     heads, position = settings.needed("num_heads"), settings.only("pos", "timing", "none", "emb")
     learning_rate = 10 * settings.get("learning_rate", 0.1)
     if settings.get("learning_rate_schedule", "legacy") != "legacy":
-        # Versions before that of `learning_rate_constant` have schedules too.
+        # Older versions have schedules without `learning_rate_constant`.
         learning_rate = settings.get("learning_rate_constant", learning_rate)
     hparams = {
         ours: settings.get(name)
@@ -216,7 +215,7 @@ def _tables(
 def _embeddings(
     tables: Mapping[str, np.ndarray], hparams: dict[str, Any], model: str | Path
 ) -> dict[str, np.ndarray]:
-    """Returns the weights of embeddings and softmax, and sets what shares them."""
+    """Returns the weights of embeddings and softmax, and sets `share_embeddings`."""
     kinds = set(tables) - {"softmax"}
     if kinds not in ({"shared"}, {*_KINDS}):
         raise UserError(
@@ -248,7 +247,7 @@ def _vocabulary(
 
 
 def _fitting(files: Sequence[Path], size: int, where: str = "") -> Tokenizer:
-    """Returns the vocabulary that has as many subwords as a model."""
+    """Returns the only vocabulary with as many subwords as a model."""
     fitting, sizes = [], []
     for file in files:
         tokenizer = _load(file)
@@ -266,7 +265,7 @@ def _fitting(files: Sequence[Path], size: int, where: str = "") -> Tokenizer:
 
 
 def _load(file: Path) -> Tokenizer:
-    # Names can end otherwise, as "vocab.enzh-zh.32768" or "....subwords.zh".
+    # Names may have other endings, such as "vocab.enzh-zh.32768" or "....subwords.zh".
     return SubwordTokenizer(read_file(file), origin=f"The vocabulary {file}")
 
 
@@ -281,11 +280,11 @@ def _read_checkpoint(reader: Any) -> tuple[dict[str, np.ndarray], list[int], int
     if not weights:
         raise ValueError("it has no weights of a transformer")
     means = [reader.get_tensor(name) for name in names if name.endswith(f"{_SPACES}/Adam")]
-    # The mean of the gradients of what was never used stays 0.
+    # The mean gradient of a space that was never used stays 0.
     trained = np.flatnonzero(np.any(means[0], axis=1)).tolist() if means else []
     steps = reader.get_tensor("global_step") if reader.has_tensor("global_step") else 0
     return weights, trained, int(steps)
 
 
-# The optimizer's own variables have the names of the weights with these added.
+# The optimizer's variables have the names of the weights with these endings.
 _OF_TRAINING = re.compile(r"/(Adam|Adam_1|Momentum|vr|vc|ExponentialMovingAverage)$")

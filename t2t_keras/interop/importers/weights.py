@@ -15,21 +15,21 @@ from t2t_keras.interop.tokenizers import BEYOND, LookedUpPieces, WordTokenizer
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID
 from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer, parsed_model
 
-# The logit of what is never written: its probability is 0 in float32, and label smoothing, which
+# Logit of ids that are never written: their probability is 0 in float32, and label smoothing, which
 # takes the mean of all logits, still works.
 NEVER = -100.0
 
 
 @dataclasses.dataclass(frozen=True)
 class IdOrder:
-    """Where another toolkit's ids stand here: padding, end, unknown, and the others as they are.
+    """Maps another toolkit's ids to ours: padding, end, unknown, then the others in their order.
 
     Attributes:
-      pieces: by id there.
-      end: id there of the end of sentence.
-      unknown: id there of unknown words.
-      padding: id there of padding; None = it has none.
-      start: whether the row of padding, which starts decoding, is not zeros. It becomes the last.
+      pieces: by their ids.
+      end: their id of the end of sentence.
+      unknown: their id of unknown words.
+      padding: their id of padding; None = there is none.
+      start: whether padding starts decoding and its row is not zeros; the row becomes the last.
     """
 
     pieces: Sequence[str]
@@ -47,16 +47,16 @@ class IdOrder:
 
     @property
     def our_pieces(self) -> list[str]:
-        """The pieces by id here."""
+        """The pieces by our ids."""
         pieces = ["<pad>", *(self.pieces[i] for i in self._rows)]
         return [*pieces[:-1], "<start>"] if self.start else pieces
 
     def rows(self, matrix: np.ndarray) -> np.ndarray:
-        """Returns rows by id here of rows by id there; that of padding is zeros."""
+        """Returns rows in the order of our ids; the row of padding is zeros."""
         return np.concatenate([np.zeros_like(matrix[:1]), matrix[self._rows]])
 
     def bias(self, bias: np.ndarray) -> np.ndarray:
-        """Returns the bias of logits, likewise; padding and the start are never written."""
+        """Returns the bias of logits in the order of our ids; excludes padding and the start."""
         reordered = self.rows(bias)
         reordered[[0, *[-1] * self.start]] = NEVER
         return reordered
@@ -92,15 +92,15 @@ def embedding_weights(
     same_inputs: bool,
     tied: bool,
 ) -> tuple[str, dict[str, np.ndarray]]:
-    """Returns `share_embeddings`, and embeddings and softmax by their paths here.
+    """Returns `share_embeddings`, and the weights of embeddings and softmax by our paths.
 
     Args:
       source: [source_vocab_size, d_model].
       target: [vocab_size, d_model].
-      projection: that of the logits, [vocab_size, d_model].
-      bias: that of the logits, [vocab_size]; None = they have none.
+      projection: of the logits, [vocab_size, d_model].
+      bias: of the logits, [vocab_size]; None = they have none.
       same_inputs: whether source and target share their matrix.
-      tied: whether target and logits do.
+      tied: whether target and logits share theirs.
     """
     share = {(True, True): "all", (True, False): "input", (False, True): "target"}
     name = "embedding" if same_inputs else "target_embedding"
@@ -122,15 +122,15 @@ def equal_embeddings(
     bias: np.ndarray | None,
     one_vocabulary: bool,
 ) -> tuple[str, dict[str, np.ndarray]]:
-    """Returns what `embedding_weights` does, for matrices that are shared where they are equal.
+    """Like `embedding_weights`, for rows in another order; equal matrices count as shared.
 
     Args:
       orders: of the rows of source and target.
-      source: rows there; likewise all others.
-      target: see `embedding_weights`.
-      projection: see `embedding_weights`.
+      source: see `embedding_weights`, as the next two.
+      target: rows by their ids.
+      projection: rows by their ids.
       bias: of the logits, in any shape; None = zeros.
-      one_vocabulary: whether equal rows of source and target are of the same pieces.
+      one_vocabulary: whether source and target have the same pieces.
     """
     bias = np.zeros(len(target), np.float32) if bias is None else bias.reshape(-1)
     return embedding_weights(
@@ -163,10 +163,10 @@ class WeightNames:
     """A toolkit's names of weights, as templates such as "{side}.layers.{layer}.{part}.{dense}".
 
     Args:
-      weights: templates of the kernels and biases of layers; one without {sublayer} is of the
+      weights: templates of the kernels and biases of layers; without {sublayer}, those of the
         feed-forward network.
       norms: templates of the normalisation of a sub-layer.
-      others: by template, the path here; {input} in a path is "source" or "target".
+      others: our paths by template; {input} in a path is "source" or "target".
       sublayers: words for self-attention, attention to the memory, and feed-forward network.
       parts: words for query, key, value, output, and the two layers of the feed-forward network.
       dense: words for kernel and bias.
@@ -209,7 +209,7 @@ class WeightNames:
         return re.compile(pattern)
 
     def _path(self, name: str) -> str | None:
-        """Returns the path here of a weight; None = it has none."""
+        """Returns our path of a weight, or None."""
         for pattern, path in self._paths:
             if match := pattern.fullmatch(name):
                 groups = match.groupdict()
@@ -226,7 +226,7 @@ class WeightNames:
         return None
 
     def weights(self, named: Mapping[str, np.ndarray], origin: str | Path) -> dict[str, np.ndarray]:
-        """Returns weights by their paths here; raises `UserError` for one without counterpart."""
+        """Returns weights by our paths; raises `UserError` for one without counterpart."""
         weights = {}
         for name, value in named.items():
             if (path := self._path(name)) is None:
@@ -242,7 +242,7 @@ class WeightNames:
 
 
 def pytorch_names(side: str, others: Mapping[str, str]) -> WeightNames:
-    """Returns the names of fairseq, and of Hugging Face's models after it."""
+    """Returns the names of fairseq's weights, which Hugging Face's models share."""
     layer = f"{side}.layers.{{layer}}."
     return WeightNames(
         [f"{layer}{{sublayer}}.{{part}}.{{dense}}", f"{layer}{{part}}.{{dense}}"],
@@ -270,51 +270,51 @@ def by_kind(files: Sequence[Path]) -> tuple[list[Path], list[Path]]:
 def listed_pieces(
     source: Sequence[str], target: Sequence[str], models: Sequence[Path], origin: str | Path
 ) -> Tokenizer:
-    """Returns the vocabulary of a toolkit whose users segment text before they give it.
+    """Returns the vocabulary of a toolkit that takes segmented text.
 
     Args:
-      source: the pieces by id, after those of padding, end and unknown at 0, 1 and 2.
-      target: those of the target; equal ones are one vocabulary.
-      models: SentencePiece models that segment text, one, or those of source and target; none =
-        the text is segmented already, and pieces are words.
-      origin: where the pieces are from, for errors.
+      source: pieces by our ids; padding, end and unknown are 0, 1 and 2.
+      target: likewise; equal ones are one vocabulary.
+      models: SentencePiece models that segment text, one, or those of source and target; () = text
+        is segmented already, and pieces are words.
+      origin: of the pieces, for errors.
 
     Raises:
-      UserError: the pieces are SentencePiece's, and there is no model; or it cannot be read.
+      UserError: pieces of SentencePiece have no model, or it cannot be read.
     """
     if not models and any(piece.startswith(SPACE) for piece in (*source, *target)):
         raise UserError(
-            f"{origin} has pieces of SentencePiece: give the .model file that makes them as well, "
-            f"with --vocabulary.",
+            f"{origin} has pieces of SentencePiece: give their .model file as well, with "
+            f"--vocabulary.",
             code="no_vocabulary",
         )
 
-    def made(pieces: Sequence[str], model: Path | None) -> Tokenizer:
+    def load(pieces: Sequence[str], model: Path | None) -> Tokenizer:
         if model is None:
             return WordTokenizer.of(pieces)
         return joint_pieces(read_file(model), pieces, model)
 
     first, last = (models[0], models[-1]) if models else (None, None)
-    tokenizer = made(target, last)
+    tokenizer = load(target, last)
     same = list(source) == list(target) and first == last
-    return tokenizer if same else tokenizer.with_source(made(source, first))
+    return tokenizer if same else tokenizer.with_source(load(source, first))
 
 
 def joint_pieces(
     model_bytes: bytes, pieces: Sequence[str], origin: str | Path
 ) -> SentencePieceTokenizer:
-    """Returns a SentencePiece model that divides texts as another, into pieces with given ids.
+    """Returns a tokenizer that divides text by a SentencePiece model and looks up the pieces' ids.
 
-    What the other divides off is looked up, whether it is a piece of it or characters that it does
-    not know; what is not found becomes the unknown id. All given pieces are decoded.
+    Characters that the model does not know are looked up too; pieces without an id are unknown. All
+    given pieces can be decoded.
 
     Args:
-      model_bytes: the other's `.model` or `.spm` file.
-      pieces: the pieces by id, after those of padding, end and unknown at 0, 1 and 2.
+      model_bytes: a `.model` or `.spm` file.
+      pieces: by our ids; padding, end and unknown are 0, 1 and 2.
       origin: the file, for errors.
 
     Raises:
-      UserError: it is no such file, or has other pieces than those given.
+      UserError: it is not such a file, or has other pieces.
     """
     try:
         model = parsed_model(model_bytes)
@@ -331,14 +331,14 @@ def joint_pieces(
     special = {PADDING_ID: kinds.CONTROL, EOS_ID: kinds.CONTROL, UNKNOWN_ID: kinds.UNKNOWN}
     taken = set()
     for i, text in enumerate(pieces):
-        # As "<unk>" that is also in the text.
+        # Such as "<unk>" that is also a piece of text.
         text = f"{text}#{i}" if text in taken else text
         taken.add(text)
         known_piece = known.pop(text, None)
         if i in special:
             model.pieces.add(piece=text, score=0.0, type=special[i])
         elif text.startswith(">>") and text.endswith("<<"):
-            # The language to translate to, in front of a text.
+            # A target language, in front of a text.
             model.pieces.add(piece=f"\u2581{text}", score=0.0, type=kinds.USER_DEFINED)
         elif known_piece is not None and known_piece.type != kinds.UNKNOWN:
             model.pieces.add().CopyFrom(known_piece)
@@ -356,11 +356,12 @@ def joint_pieces(
 
 
 def _check_pieces(model_pieces: Iterable[str], listed: Iterable[str], origin: str | Path) -> None:
-    """Refuses another model than the one that made given pieces.
+    """Raises `UserError` if a model did not make the listed pieces.
 
-    The vocabulary of two languages has another model's pieces as well, and that of one language a
-    part of a joint model's: the fewer are among the more. In 8,000 pieces of Europarl all are, of
-    models of other lines or kinds 58% at most. Single characters are in most models.
+    A list for two languages has another model's pieces as well, and a list for one language only
+    part of a joint model's: the smaller set must be in the larger one. Of 8,000 pieces of Europarl
+    all are, but at most 58% of those of models of other lines or kinds. Single characters do not
+    count, since most models have them.
     """
     if not model_pieces:
         raise UserError(

@@ -4,9 +4,9 @@ t2t-compare --reference=news.de --translations=base.de,new.de --source=news.en
 t2t-compare --runs=runs/base,runs/student --split=test --format=html --output=student.html
 t2t-compare --runs=runs/base,runs/student --source=news.en --reference=news.de
 
-The first system is the baseline. A run without stored translations of the text, or of its dev or
-test set, translates it first. p is the chance of a difference at least as large between equally
-good systems, by sacreBLEU's tests.
+The first system is the baseline. A run translates the text, or its dev or test set, unless it has
+stored translations. p is the chance of a difference at least as large between equally good systems,
+by sacreBLEU's tests.
 """
 
 import json
@@ -52,10 +52,10 @@ def define_flags(flags: Flags) -> None:
     flags.group("Files")
     flags.path("reference", "File of references, one sentence a line")
     flags.paths("translations", "Files of translations; the first is the baseline's")
-    flags.path("source", "File of what was translated, to be shown; COMET needs it")
+    flags.path("source", "File of sources, to show them; COMET needs it")
     flags.group("Or runs")
     flags.paths("runs", "Folders of runs or of CTranslate2 exports; the first is the baseline")
-    flags.choice("split", "Which set of theirs, without --source", ("dev", "test"), "dev")
+    flags.choice("split", "Set to compare on, without --source", ("dev", "test"), "dev")
     define_common(flags, "data_dir")
     define_decode_hparams(flags)
     flags.group("Comparison")
@@ -63,12 +63,12 @@ def define_flags(flags: Flags) -> None:
     flags.strings("metrics", "bleu, chrf, chrf++, ter, or registered ones; default: bleu,chrf,ter")
     flags.string("tokenize", "Tokenisation of BLEU, as of t2t-bleu; default: the problem's, or 13a")
     flags.switch("lowercase", "Ignore case; TER always does")
-    flags.choice("significance", "How differences are tested", tuple(TESTS), "bootstrap")
-    flags.integer("samples", "Its samples; default: 1000, or 10000 of randomization", minimum=1)
-    flags.integer("seed", "Its seed; default: SACREBLEU_SEED, or 12345", minimum=1)
-    flags.path("training_text", "Text in which words are counted; default: the references")
-    flags.path("comet_model", "Folder or checkpoint of a COMET model that you have")
-    flags.path("comet_python", "Python that has unbabel-comet; default: this one")
+    flags.choice("significance", "Test of differences", tuple(TESTS), "bootstrap")
+    flags.integer("samples", "Samples of the test; default: 1000, randomization: 10000", minimum=1)
+    flags.integer("seed", "Seed of the test; default: SACREBLEU_SEED, or 12345", minimum=1)
+    flags.path("training_text", "Text to count frequencies of words in; default: the references")
+    flags.path("comet_model", "Folder or checkpoint of a downloaded COMET model")
+    flags.path("comet_python", "Python with unbabel-comet; default: this one")
     flags.group("Output")
     flags.choice("format", "What to write", tuple(_FORMATS), "text")
     flags.path("output", "File for it; default: standard output")
@@ -93,7 +93,7 @@ def run(flags: Flags) -> None:
         check_readable(Path(flags.training_text))
     comet = CometModel(flags.comet_model, flags.comet_python) if flags.comet_model else None
     metrics, tokenize = flags.metrics or DEFAULT_METRICS, flags.tokenize
-    # Before a run translates, not after it; a run's sources are known.
+    # Before a run translates. A run's sources are known.
     check_metrics(metrics, tokenize or "13a", comet, bool(flags.source or flags.runs))
     significance = Significance(flags.significance, flags.samples or 0, flags.seed)
     if flags.runs:
@@ -120,7 +120,7 @@ def run(flags: Flags) -> None:
 
 
 def _check_combination(flags: Flags) -> None:
-    """Raises `UserError` where one flag would silently be ignored beside another, or one lacks."""
+    """Raises `UserError` if a flag is missing, or would be ignored together with another one."""
     of_files = given_flags(flags, *_OF_FILES)
     refuse_alone(flags, {"comet_python": "comet_model"})
     if flags.runs:

@@ -1,13 +1,13 @@
-"""Keep those pairs of a noisy corpus, or of what a teacher translated, that models find likely.
+"""Keep the pairs of a noisy corpus, or of a teacher's translations, that models find likely.
 
 t2t-filter --source=web.en --target=web.de --forward=runs/en-de --backward=runs/de-en --keep=0.7
     --output=clean/web
 t2t-filter --source=train.en --target=teacher.de --backward=runs/de-en --keep=0.95
     --output=distilled
 
-Writes clean/web.en, clean/web.de and, in clean/web.scores, what the models find of each pair:
-log-probabilities per token. By both models, pairs are ranked by dual conditional cross-entropy
-(Junczys-Dowmunt, 2018), by one model as likely as it finds them.
+Writes clean/web.en, clean/web.de and, for each pair, the models' log-probabilities per token to
+clean/web.scores. Two models rank pairs by dual conditional cross-entropy (Junczys-Dowmunt, 2018),
+one model by its log-probability.
 """
 
 from t2t_keras.bin.flags import command, define_decode_hparams, define_engine, required
@@ -20,7 +20,7 @@ def define_flags(flags: Flags) -> None:
     flags.path("source", "Source text, one sentence a line")
     flags.path("target", "Its translations, line by line")
     flags.number("keep", "Share of the pairs to keep, the best: 0.7", 0)
-    flags.path("output", "The pairs are written to this name with the languages as endings")
+    flags.path("output", "Name of the written files without their endings, the languages")
     flags.group("Models")
     flags.path("forward", "Run that translates the source's language to the target's")
     flags.path("backward", "Run that translates back")

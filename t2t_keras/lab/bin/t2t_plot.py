@@ -4,7 +4,7 @@ t2t-plot runs/base runs/big --plot_file=curves.png
 t2t-plot runs/base --over=hours --curves=loss,bleu
 
 Without --plot_file, or without matplotlib (pip install 't2t-keras[plot]'), each curve is a line of
-text. A step that a run did again, after it was killed, counts as it was done last.
+text. For steps repeated after a crash only the last attempt counts.
 """
 
 import importlib.util
@@ -16,9 +16,9 @@ from t2t_keras.io.flags import Flags
 
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
-    flags.arguments("runs", "Directories of runs, each as --output_dir of t2t-trainer")
+    flags.arguments("runs", "Directories of runs, the --output_dir of t2t-trainer")
     flags.group("Plot")
-    flags.strings("curves", "Names of curves, as loss,bleu; default: the usual ones there are")
+    flags.strings("curves", "Names of curves, as loss,bleu; default: the usual ones")
     flags.choice(
         "over", "Horizontal axis; hours are of training alone", ("steps", "hours"), "steps"
     )

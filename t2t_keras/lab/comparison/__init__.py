@@ -1,1 +1,1 @@
-"""Translations of one text compared: scores and whether they differ by chance, where and how."""
+"""Comparison of systems' translations of one text."""

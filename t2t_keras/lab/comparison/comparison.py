@@ -1,4 +1,4 @@
-"""The whole comparison of several translations of a text, from scores to single sentences."""
+"""Compares systems: their scores, by length and frequency, and sentence by sentence."""
 
 import bisect
 import dataclasses
@@ -21,8 +21,8 @@ from t2t_keras.lab.comparison.scores import (
 from t2t_keras.lab.comparison.systems import System, TranslatedText
 from t2t_keras.text.files import check_readable, decoded, read_lines
 
-# The least number of each bucket: of words of a reference, of occurrences of a word, and of points
-# of chrF of a sentence that one system is better than the other.
+# Lower bounds of buckets: words of a reference, occurrences of a word, and points of chrF by which
+# one system translates a sentence better.
 _LENGTHS = (0, 5, 10, 15, 20, 30, 40, 60)
 _FREQUENCIES = (0, 1, 2, 5, 10, 100, 1_000)
 _POINTS = (5, 15, 30)
@@ -32,12 +32,12 @@ _MOST_DIFFERENT = 10
 
 @dataclasses.dataclass(frozen=True)
 class Bucket:
-    """A part of the text.
+    """Sentences of similar length, or words of similar frequency.
 
     Attributes:
-      label: which part, as "5-9".
+      label: range of lengths or frequencies, such as "5-9".
       count: number of its sentences, or of its words in the references.
-      values: by measure, one of each system.
+      values: each system's, by measure.
     """
 
     label: str
@@ -47,14 +47,14 @@ class Bucket:
 
 @dataclasses.dataclass(frozen=True)
 class DifferentSentence:
-    """A sentence that two systems translate differently well.
+    """A sentence that one of two systems translates better.
 
     Attributes:
       line: its number, from 1.
       source: None = unknown.
       reference: its translation.
-      translations: the baseline's and the other's.
-      chrf: of these.
+      translations: the baseline's and the other system's.
+      chrf: of both translations.
     """
 
     line: int
@@ -66,14 +66,14 @@ class DifferentSentence:
 
 @dataclasses.dataclass(frozen=True)
 class Differences:
-    """How a system differs from the baseline, sentence by sentence, by chrF.
+    """How a system differs from the baseline, by chrF of sentences.
 
     Attributes:
       system: its number, from 1; 0 is the baseline.
       better: number of sentences that it translates better; `equal` and `worse` likewise.
-      chrf: numbers of sentences by the difference, as "5 to 15", from much worse to much better.
-      gains: those that it translates better by most, most first.
-      losses: those that it translates worse by most, most first.
+      chrf: numbers of sentences by difference, such as "5 to 15 better", from worst to best.
+      gains: sentences with the largest differences in its favour, largest first.
+      losses: sentences with the largest differences to its disadvantage, likewise.
     """
 
     system: int
@@ -86,13 +86,13 @@ class Differences:
 
 
 def word_splitter(tokenize: str, lowercase: bool) -> Callable[[str], list[str]]:
-    """Returns what splits a line into words, as BLEU does."""
+    """Returns a function that splits a line into BLEU's words."""
     tokenizer = BLEU(tokenize=tokenize, force=True).tokenizer
     return lambda line: tokenizer((line.lower() if lowercase else line).rstrip()).split()
 
 
 def by_length(text: TranslatedText, tokenize: str, lowercase: bool) -> list[Bucket]:
-    """Returns BLEU and chrF ("bleu", "chrf") by the number of the reference's words."""
+    """Returns BLEU and chrF ("bleu", "chrf") by the number of words in the reference."""
     split = word_splitter(tokenize, lowercase)
     lines: dict[int, list[int]] = {}
     for number, reference in enumerate(text.references):
@@ -124,17 +124,17 @@ def by_length(text: TranslatedText, tokenize: str, lowercase: bool) -> list[Buck
 def by_frequency(
     text: TranslatedText, tokenize: str, lowercase: bool, training: Iterable[str] | None = None
 ) -> list[Bucket]:
-    """Returns how well words are translated by how often they occur.
+    """Returns how well systems translate words, by the words' frequency.
 
-    Within each sentence, as many occurrences of a word are right as it has in both translation and
-    reference. The measures, 0 .. 100, are "recall", the share of the references' words that are
-    right; "precision", of the translations'; and "f1", their harmonic mean.
+    In each sentence, a word matches as often as it occurs in both translation and reference. The
+    measures, 0 .. 100, are "recall", the share of the references' words that match; "precision", of
+    the translations' words; and "f1", their harmonic mean.
 
     Args:
       text: what is compared.
-      tokenize: sacreBLEU's tokenisation, by which words are split.
+      tokenize: sacreBLEU's tokenisation, which splits words.
       lowercase: whether to ignore case.
-      training: lines in which words are counted; None = in the references.
+      training: lines that define the frequencies; None = the references.
     """
     split = word_splitter(tokenize, lowercase)
     references = [Counter(split(line)) for line in text.references]
@@ -167,7 +167,7 @@ def by_frequency(
 
 
 def sentence_differences(text: TranslatedText, lowercase: bool) -> list[Differences]:
-    """Returns how each system but the baseline differs from it, by chrF of sentences."""
+    """Returns the differences of each system to the baseline, by chrF of sentences."""
     metric = CHRF(lowercase=lowercase)
     scores = np.array(
         [
@@ -192,7 +192,7 @@ def sentence_differences(text: TranslatedText, lowercase: bool) -> list[Differen
 
     for number, other in enumerate(scores[1:], start=1):
         points = other - scores[0]
-        # Of sentences that differ as much, the first come first.
+        # Equal differences stay in the order of the text.
         order = np.argsort(-points, kind="stable")
         best = [at for at in order[:_MOST_DIFFERENT] if points[at] > 0]
         order = np.argsort(points, kind="stable")
@@ -211,7 +211,7 @@ def _bucket(starts: Sequence[int], number: int) -> int:
 
 
 def _range(starts: Sequence[int], bucket: int) -> str:
-    """Returns which numbers a bucket has: "0-4", "1", or "1000+"."""
+    """Returns the range of a bucket: "0-4", "1", or "1000+"."""
     if bucket == len(starts) - 1:
         return f"{starts[bucket]}+"
     first, last = starts[bucket], starts[bucket + 1] - 1
@@ -233,17 +233,17 @@ def _point_ranges() -> tuple[list[str], list[float]]:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """What is known of the systems, the baseline first.
+    """Everything known of the systems, the baseline first.
 
     Attributes:
       text: what was compared.
-      tokenize: sacreBLEU's tokenisation that BLEU and the counting of words used.
+      tokenize: sacreBLEU's tokenisation, for BLEU and for counting words.
       significance: how differences were tested.
       metrics: the scores.
-      lengths: BLEU and chrF by the length of the reference.
-      frequencies: how well words are translated by how often they occur.
-      training_text: where they were counted; "" = in the references.
-      differences: of each other system, sentence by sentence.
+      lengths: see `by_length`.
+      frequencies: see `by_frequency`.
+      training_text: file that defines the frequencies; "" = the references.
+      differences: of each other system to the baseline, sentence by sentence.
     """
 
     text: TranslatedText
@@ -266,16 +266,16 @@ def compare(
     comet: CometModel | None = None,
     training_text: str | Path = "",
 ) -> Comparison:
-    """Compares the systems that translated a text.
+    """Compares systems' translations of a text.
 
     Args:
-      text: what `read_files` or `read_runs` returned.
+      text: from `read_files` or `read_runs`.
       metrics: names of metrics, see `score_systems`.
       tokenize: sacreBLEU's tokenisation; "" = the text's own.
       lowercase: whether to ignore case.
       significance: how differences are tested; by default sacreBLEU's paired bootstrap.
       comet: a COMET model, None = without.
-      training_text: file in which words are counted; "" = the references.
+      training_text: file that defines the frequencies of words; "" = the references.
 
     Raises:
       UserError: a metric or a tokenisation is unknown, it cannot be computed, or the training text
@@ -287,7 +287,7 @@ def compare(
         path = Path(training_text)
         check_readable(path)
         training = (decoded(line, path, number) for number, line in enumerate(read_lines(path), 1))
-    # First, for the training text may be wrong.
+    # First, since reading the training text may fail.
     frequencies = by_frequency(text, tokenize, lowercase, training)
     return Comparison(
         text,
@@ -302,7 +302,7 @@ def compare(
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
-    """Returns all of a comparison but the whole texts, as JSON can hold it."""
+    """Returns a comparison without the whole texts, for JSON."""
     text = comparison.text
     names = [system.name for system in text.systems]
     return {

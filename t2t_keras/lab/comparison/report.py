@@ -1,7 +1,7 @@
 """A comparison as text, in plain tables, and as one HTML page.
 
-Its plots are SVG in cells of tables, whose width they take; text stays its size. They are drawn for
-sighted readers alone: the cells beside them have the numbers.
+The page's plots are SVG in cells of tables, as wide as these; text keeps its size. Screen readers
+skip them and read the numbers in the cells beside them.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from t2t_keras.lab.drawing import ON_LIGHT, changed_words, render
 
 
 def text_report(comparison: Comparison) -> str:
-    """Returns the report; sections are divided by blank lines."""
+    """Returns the report, with blank lines between sections."""
     text = comparison.text
     names = [system.name for system in text.systems]
     title = f"{len(text.references):,} sentences of {text.reference_file}; baseline: {names[0]}"
@@ -56,7 +56,7 @@ def _score_rows(metric: MetricScores, names: Sequence[str]) -> Iterator[list[str
 
 
 def shown_score(score: SystemScore, digits: int) -> list[str]:
-    """Returns score, interval, difference and p-value as they are shown; "" for what is not."""
+    """Returns score, interval, difference and p-value as text; "" = not shown."""
     p_value = "" if score.p_value is None else f"{score.p_value:.4f}{'*' * score.is_significant}"
     return [
         f"{score.score:.{digits}f}",
@@ -67,13 +67,13 @@ def shown_score(score: SystemScore, digits: int) -> list[str]:
 
 
 class Cost(NamedTuple):
-    """What is known of the systems' seconds or sizes.
+    """The systems' seconds or sizes.
 
     Attributes:
-      heading: what it is.
-      on: what its hardware is called.
-      values: of each system, as they are shown; "" = unknown.
-      hardware: what each was taken on.
+      heading: of the values.
+      on: heading of the hardware.
+      values: each system's, as text; "" = unknown.
+      hardware: each system's.
     """
 
     heading: str
@@ -83,7 +83,7 @@ class Cost(NamedTuple):
 
 
 def costs(systems: Sequence[System]) -> list[Cost]:
-    """Returns those that are known of any system."""
+    """Returns the costs that are known of at least one system."""
     training = [
         (_shown(system.training_seconds, "s"), system.training_hardware) for system in systems
     ]
@@ -126,7 +126,7 @@ def _bucket_table(
     return _table(headings, rows, left=1)
 
 
-# What measures of a `Bucket` are called for people.
+# Titles of the measures of a `Bucket`.
 MEASURES = {
     "bleu": "BLEU",
     "chrf": "chrF2",
@@ -162,7 +162,7 @@ def _differences(comparison: Comparison, differences: Differences) -> Iterator[s
 _HEIGHT = 30
 _BETWEEN_SERIES = 5
 _MARGIN = 7  # Per cent of the width on either side.
-# Around 0, a shape for each series: they are told apart without colours as well.
+# Shapes of the series around 0, which distinguish them without colours.
 _SHAPES = (
     "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0",
     "M-4.5 -4.5h9v9h-9z",
@@ -180,7 +180,7 @@ class Scale(NamedTuple):
 
     @classmethod
     def of(cls, values: Iterable[float]) -> "Scale":
-        """Returns one with round numbers that holds all values."""
+        """Returns an axis with round numbers that spans all values."""
         values = list(values)
         low, high = min(values), max(values)
         least = max(high - low, 0.01 * abs(high), 1e-3) / 4
@@ -190,7 +190,7 @@ class Scale(NamedTuple):
         return cls([round(at * step, 9) for at in range(first, max(last, first + 2) + 1)])
 
     def at(self, value: float) -> str:
-        """Returns where a value is, as "50%"."""
+        """Returns the position of a value, such as "50%"."""
         share = (value - self.ticks[0]) / (self.ticks[-1] - self.ticks[0])
         return f"{_MARGIN + (100 - 2 * _MARGIN) * share:.2f}%"
 
@@ -205,7 +205,7 @@ def scale_of_scores(scores: Sequence[SystemScore]) -> Scale:
 
 
 def scale_of_buckets(buckets: Sequence[Bucket], measure: str) -> Scale:
-    """Returns an axis for what all systems have in all buckets."""
+    """Returns an axis for all systems' values in all buckets."""
     return Scale.of(value for bucket in buckets for value in bucket.values[measure])
 
 
@@ -222,9 +222,9 @@ def dots(
     center: float | None = None,
     first: int = 0,
 ) -> Markup:
-    """Returns a row with a marker for each value, of series `first` and those after it.
+    """Returns a row with a marker for each value, of the series from `first` on.
 
-    `interval` is the half width of a line around `center`, as of a confidence interval.
+    `interval` is half the width of a confidence interval around `center`.
     """
     middle = _HEIGHT / 2
     parts = [
@@ -247,7 +247,7 @@ def dots(
 
 
 def bar(share: float, kind: str) -> Markup:
-    """Returns a bar over a share of the width; `kind` is a class that colours it."""
+    """Returns a bar over a share of the width; `kind` is the CSS class of its colour."""
     return _plot(f'<rect class="bar {kind}" y="7" width="{100 * share:.2f}%" height="16"/>')
 
 

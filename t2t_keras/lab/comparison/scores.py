@@ -1,10 +1,7 @@
-"""Scores of several systems, and how likely chance alone makes them differ so, by sacreBLEU..
+"""Scores of systems and the significance of their differences, by sacreBLEU and COMET.
 
 The tests are those of `sacrebleu --paired-bs` (Koehn, 2004) and `--paired-ar` (Riezler and Maxwell,
-2005): with the same seed and number of samples they give the same p-values.
-
-The package needs NumPy 1 and protobuf 4, which TensorFlow does not go with: it may stand in an
-environment of its own, whose Python computes the scores.
+2005); the same seed and number of samples give the same p-values.
 """
 
 import contextlib
@@ -29,14 +26,14 @@ from t2t_keras.registry import METRICS
 
 DEFAULT_METRICS = ("bleu", "chrf", "ter")
 COMET = "comet"
-# sacreBLEU's names of the tests, their numbers of samples, and what they are called for people.
+# sacreBLEU's names of the tests, default numbers of samples, and titles.
 TESTS = {
     "bootstrap": ("bs", 1_000, "paired bootstrap"),
     "randomization": ("ar", 10_000, "paired approximate randomization"),
 }
 _SEED, _DEFAULT_SEED = "SACREBLEU_SEED", "12345"
 _LOWER_IS_BETTER = ("ter",)
-# Below, a difference is marked as more than chance.
+# Differences with a smaller p-value are marked as significant.
 LEVEL = 0.05
 
 
@@ -47,8 +44,8 @@ class Significance:
     Attributes:
       test: one of TESTS.
       samples: number of resamples or shuffles; 0 = sacreBLEU's default.
-      seed: what they are drawn with; None = what sacreBLEU takes, 12345 unless SACREBLEU_SEED says
-        another one. Afterwards None = drawn by chance, as SACREBLEU_SEED=none requests.
+      seed: of the samples; None = SACREBLEU_SEED, by default 12345. In an instance, None = no fixed
+        seed, as SACREBLEU_SEED=none requests.
     """
 
     test: str = "bootstrap"
@@ -81,10 +78,10 @@ class SystemScore:
 
     Attributes:
       score: of the whole text.
-      mean: over the resamples; None where there are none, here and below.
+      mean: over the resamples; None without resamples, here and below.
       interval: half the width of the 95 % interval around the mean.
       difference: to the baseline's score; None for the baseline.
-      p_value: two-sided, of that difference; None for the baseline, and where no test is made.
+      p_value: two-sided, of that difference; None for the baseline, and without a test.
     """
 
     score: float
@@ -95,9 +92,9 @@ class SystemScore:
 
     @property
     def is_significant(self) -> bool:
-        """Whether there is a difference to the baseline that is more than chance, p < LEVEL.
+        """Whether there is a significant difference to the baseline, p < LEVEL.
 
-        Of two systems that wrote the same, sacreBLEU's p is the least that there is.
+        Equal translations are not significant, though sacreBLEU gives them the least p-value.
         """
         return bool(self.difference) and self.p_value is not None and self.p_value < LEVEL
 
@@ -107,11 +104,11 @@ class MetricScores:
     """The scores of all systems by one metric.
 
     Attributes:
-      name: as "chrf".
-      label: what the metric calls itself, as "chrF2".
-      signature: what it was computed with, "" of a registered one.
-      higher_is_better: whether it is a measure of quality, or one of error; None = unknown.
-      scores: of each system, the baseline's first.
+      name: such as "chrf".
+      label: the metric's own title, such as "chrF2".
+      signature: sacreBLEU's description of the computation, "" of a registered metric.
+      higher_is_better: True for quality, False for error, None = unknown.
+      scores: each system's, the baseline's first.
     """
 
     name: str
@@ -122,7 +119,7 @@ class MetricScores:
 
     @property
     def digits(self) -> int:
-        """Decimals that are worth showing: COMET's scores are of the order of 1."""
+        """Decimals to show: COMET's scores are of the order of 1."""
         return 2 if max(abs(score.score) for score in self.scores) >= 2 else 4
 
 
@@ -136,11 +133,13 @@ _SCRIPT = Path(__file__).with_name("comet_script.py")
 
 
 class CometModel(NamedTuple):
-    """What computes the scores.
+    """A COMET model (Rei et al., 2020) on disk, with the Python that runs it.
+
+    Unbabel's package needs NumPy 1 and protobuf 4, which TensorFlow excludes: it may be installed
+    in an environment of its own, whose Python computes the scores.
 
     Attributes:
-      path: the model's checkpoint, or the folder that has it as `checkpoints/model.ckpt`;
-        `hparams.yaml` stands in that folder.
+      path: the model's checkpoint, or the folder with `checkpoints/model.ckpt` and `hparams.yaml`.
       python: of the environment that has unbabel-comet; "" = this one.
     """
 
@@ -178,7 +177,7 @@ class CometModel(NamedTuple):
 def check_metrics(
     names: Sequence[str], tokenize: str, comet: CometModel | None, has_source: bool
 ) -> None:
-    """Raises `UserError` unless these metrics can be computed: before the work, not after it."""
+    """Raises `UserError` unless these metrics can be computed, before any work."""
     known = [*_makers("", False), *METRICS]
     for name in names:
         if name not in known:
@@ -217,7 +216,7 @@ def score_systems(
       tokenize: sacreBLEU's tokenisation for BLEU.
       lowercase: whether BLEU and chrF ignore case; TER always does.
       significance: how differences are tested.
-      comet: a COMET model, None = without; its scores are tested as the others.
+      comet: a COMET model, None = without; its scores are tested like the others.
 
     Raises:
       UserError: see `check_metrics`; or the COMET model cannot be loaded.
@@ -233,15 +232,15 @@ def score_systems(
 
 
 def _makers(tokenize: str, lowercase: bool) -> dict[str, Callable[[Sequence], Metric]]:
-    """Returns what makes each of sacreBLEU's metrics, given the references."""
+    """Returns constructors of sacreBLEU's metrics, which take the references."""
     return {
-        # Text that looks tokenised makes sacreBLEU warn; "none" says that it is.
+        # sacreBLEU warns of text that looks tokenised; "none" declares that it is.
         "bleu": lambda references: BLEU(
             tokenize=tokenize, lowercase=lowercase, force=tokenize == "none", references=references
         ),
         "chrf": lambda references: CHRF(lowercase=lowercase, references=references),
         "chrf++": lambda references: CHRF(lowercase=lowercase, word_order=2, references=references),
-        # As sacreBLEU's own by default, TER ignores case.
+        # TER ignores case, like sacreBLEU's by default.
         "ter": lambda references: TER(references=references),
     }
 
@@ -284,7 +283,7 @@ def _system_score(result: Result, baseline: Result | None = None) -> SystemScore
 
 @contextlib.contextmanager
 def _seeded(seed: int | None) -> Iterator[None]:
-    """Gives sacreBLEU a seed, which it takes from the environment alone."""
+    """Sets sacreBLEU's seed, which it reads only from the environment."""
     earlier = os.environ.get(_SEED)
     os.environ[_SEED] = str(seed).lower()
     try:
@@ -306,9 +305,9 @@ def _registered(name: str, text: TranslatedText) -> MetricScores:
 
 
 class Comet(Metric):
-    """COMET as sacreBLEU's tests take a metric: the mean over the sentences.
+    """COMET as a metric for sacreBLEU's tests: the mean over the sentences.
 
-    Raises `UserError` where the model cannot be loaded or fails.
+    Raises `UserError` if the model cannot be loaded or fails.
     """
 
     class _SIGNATURE_TYPE(Signature):  # noqa: N801
@@ -357,13 +356,13 @@ def _computed(
         ]
         for lines in systems
     ]
-    # The encoder's configuration and vocabulary are looked up by name: in the cache alone.
+    # The encoder's configuration and vocabulary are looked up by name, only in the cache.
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     with tempfile.TemporaryDirectory() as folder:
         samples_file, scores_file = Path(folder) / "samples.json", Path(folder) / "scores.json"
         samples_file.write_text(json.dumps(samples), "utf-8")
         done = subprocess.run(
-            # Without this folder on its path, whose comet.py would be found for the package.
+            # -I: no module of ours is on its path.
             [python, "-I", _SCRIPT, model, samples_file, scores_file],
             env=environment,
             stdout=subprocess.DEVNULL,

@@ -228,7 +228,7 @@ def test_logits_of_each_kind_of_model(checkpoint, tmp_path, capsys, kinds, chang
     vocabulary = ",".join(map(str, files[sizes[0] == 18 :]))
     space = 3 if spaces else None
     found = read_tensor2tensor(prefix, vocabulary, None if "trained" in spaces else space)
-    assert ("SpaceID 3." in capsys.readouterr().out) == ("trained" in spaces)
+    assert ("target space 3" in capsys.readouterr().out) == ("trained" in spaces)
     assert found.hparams.get("share_embeddings", "all") == shared
     source, target = np.array([5, 16, 2, 1]), np.array([17, 3, 9, 4, 1])
     check(found, Original(prefix, *sizes), space, source, target, tmp_path / "run")
