@@ -5,7 +5,7 @@ import collections
 import itertools
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeGuard, cast
 
@@ -41,7 +41,7 @@ _SYNTAX = re.compile(
 _LINE_SYNTAX = re.compile(r"^[^\S\n]*(?:[-+#>=~:|!?{]|\d+(?=([.)])))", re.MULTILINE)
 _PIECES = re.compile(rf"\s+|[{STAND_INS}]|[^\s{STAND_INS}]+")
 _SPACE_AND_TAGS, _LETTERS = (re.compile(rf"[{no}\s{STAND_INS}]") for no in ("", "^"))
-# Delimits codes in the text that is compared.
+# Delimits codes when texts are compared.
 _CODE = "\0"
 
 
@@ -50,22 +50,22 @@ class Context(NamedTuple):
 
     text: str  # the file
     markdown: MarkdownIt
-    blocks: MarkdownIt  # the same, which leaves the text of blocks as it is
-    references: References  # what links refer to by name
+    blocks: MarkdownIt  # the same without inline rules
+    references: References  # of links, by name
 
 
 class Block:
     """A block of a file.
 
     Attributes:
-      start: where it begins in the file.
-      end: where it ends.
-      unit: what is translated.
+      start: its first place in the file.
+      end: the place after it.
+      unit: the unit of its text.
 
     Args:
       context: shared by all blocks of the file.
       content: the text as the parser returns it.
-      places: where parts of the content begin, in the content and in the file.
+      places: (place in the content, place in the file) where parts of the content begin.
       kind: one of `FRAMES`.
     """
 
@@ -81,7 +81,7 @@ class Block:
         self.start, self.end = self._place(0), self._place(len(content))
 
     def _place(self, at: int) -> int:
-        """Returns where a character of the content is in the file."""
+        """Returns the place in the file of a character of the content."""
         line = max(bisect.bisect_right(self._firsts, at) - 1, 0)
         return self._places[line][1] + max(at - self._firsts[line], 0)
 
@@ -92,9 +92,9 @@ class Block:
         return self._context.text[self._place(mark.start) : self._place(mark.end)]
 
     def written(self, translation: str) -> str:
-        """Returns the Markdown of a translation, as it stands in the file.
+        """Returns the Markdown of a translation for the file.
 
-        It is the source if no way of writing the translation is parsed back correctly.
+        It is the source's if no rendering of the translation is parsed back correctly.
 
         Raises:
           UserError: a code of the source is missing, or comes twice.
@@ -128,14 +128,14 @@ class Block:
 
     def _first_read_as_it_is(self, text: str) -> str | None:
         laid_out = self._in_lines(text)
-        for escaped in (_none, _of_lines, _all):
-            pieces = list(self._pieces(laid_out, escaped(laid_out)))
+        for escapes in (0, 1, 2):
+            pieces = list(self._pieces(laid_out, escapes))
             if self._is_read_as(pieces, laid_out):
                 return _joined(pieces, self._in_file)
         spaced = self._spaced(laid_out)
         pieces = [
             self._in_content(piece).replace("_", "*") if self._is_delimiter(piece) else piece
-            for piece in self._pieces(spaced, _all(spaced))
+            for piece in self._pieces(spaced, 2)
         ]
         return _joined(pieces, self._in_file) if self._is_read_as(pieces, spaced) else None
 
@@ -160,8 +160,19 @@ class Block:
         text = re.sub(r"\s*\n\s*", " ", text)
         return wrapped(text, ["\n"] * (len(lines) - 1), list(map(len, lines)))
 
-    def _pieces(self, text: str, escaped: Collection[int]) -> Iterator[str | SyntaxMark]:
-        """Yields the marks of a text, and its characters as Markdown."""
+    def _pieces(self, text: str, escapes: int) -> Iterator[str | SyntaxMark]:
+        """Yields the marks of a text, and its characters as Markdown.
+
+        Args:
+          text: with stand-ins for marks.
+          escapes: 0 = only the source's; 1 = also at the beginnings of lines; 2 = everywhere.
+        """
+        escaped: set[int] = set()
+        if escapes:
+            matches = _LINE_SYNTAX.finditer(text)
+            escaped = {match.start(1) if match[1] else match.end() - 1 for match in matches}
+        if escapes > 1:
+            escaped |= {match.start() for match in _SYNTAX.finditer(text)}
         spellings = {key: iter(raws) for key, raws in self._inline.spellings.items()}
         breaks = iter(self._inline.breaks)
         labels: list[int] = []  # Where the text begins of each code that is open.
@@ -239,8 +250,8 @@ class Block:
         return not frame or self._blocks(frame, content) == self._blocks(frame, source)
 
     def _blocks(self, frame: str, text: str) -> tuple[list[str], bool]:
-        """Returns the types of the tokens of a block, and whether they contain all of its text."""
-        # Its definitions must not be added to those of the file.
+        """Returns the types of a block's tokens, and whether they contain all of its text."""
+        # The parser must not add its definitions to the file's.
         references = collections.ChainMap({}, cast(dict, self._context.references))
         tokens = self._context.blocks.parse(frame.format(text), {"references": references})
         content = "".join(token.content for token in tokens)
@@ -267,26 +278,9 @@ def _flat(inline: Inline, content: str) -> str:
     return " ".join("".join(parts).split())
 
 
-# Which characters get a backslash where the source has none.
-
-
-def _none(text: str) -> set[int]:
-    return set()
-
-
-def _of_lines(text: str) -> set[int]:
-    return {
-        match.start(1) if match[1] else match.end() - 1 for match in _LINE_SYNTAX.finditer(text)
-    }
-
-
-def _all(text: str) -> set[int]:
-    return _of_lines(text) | {match.start() for match in _SYNTAX.finditer(text)}
-
-
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*[\r\n](?s:.*?)(?<=[\r\n])\1[ \t]*(?=[\r\n]|\Z)")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+$")
-# Longer blocks are no text that a person wrote, and could take the parser long.
+# Nobody writes longer blocks, and the parser could take long for them.
 _LONGEST = 100_000
 _TAG = re.compile("<[^<>]*>")
 _KINDS = {"td_open": "cell", "th_open": "cell"}

@@ -1,7 +1,7 @@
-"""Inline Markdown: the parser, and which characters of a block are text, which are codes.
+"""Inline Markdown: the parser, and which characters of a block are text or codes.
 
 CommonMark with tables and strikethrough is read. Of other extensions only the marks are known: they
-are no text, and what they mark is text of its own.
+are not text, and the text in them is text of its own.
 """
 
 import collections
@@ -35,8 +35,8 @@ _MARK_LINE = re.compile(
     r"(?::{3,}.*|\[![A-Za-z]+\][+-]?(?:[ \t].*)?|\[\[?_?TOC_?\]?\]|\{[%{:][^{}]*\})[ \t]*",
     re.IGNORECASE,
 )
-# What begins a block that goes on in indented lines: [^1]: a footnote, : a definition; and with its
-# whole line !!! note, ??? note, === "Tab".
+# The beginning of a block that goes on in indented lines: [^1]: a footnote, : a definition; and as
+# a whole line !!! note, ??? note, === "Tab".
 _INDENTED = re.compile(
     r"""\[\^[^\s\[\]]+\]:[ \t]*|:[ \t]+(?=\S)|(?:!!!|\?\?\?\+?)[ \t]+\S.*|===[!+]?[ \t]+["'].*"""
 )
@@ -62,11 +62,11 @@ _DELIMITERS = {"emphasis", "strikethrough"}
 
 
 class SyntaxMark(NamedTuple):
-    """Characters of a block that are no text, or are written in another way than they look.
+    """Characters of a block that are not text, or are spelled specially.
 
-    The kind is "code", "open" or "close", "name" of a close after text by which something is
-    found, "break" of an end of line that is a space, "hard" of one that is shown, "division"
-    of a tag that divides text, or "character" of an entity or a character after a backslash.
+    The kind is "code"; "open" or "close"; "name", a close after text that names a reference;
+    "break", a line end that counts as a space; "hard", a visible one; "division", a tag that
+    divides text; or "character", an entity or a character after a backslash.
     """
 
     start: int
@@ -111,7 +111,7 @@ def _math(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     last = start
     inside = state.src[begin + len(_MATH) : stop].rstrip()
     if not inside.endswith(_MATH):
-        # No line is looked at for each of many that seem to begin mathematics.
+        # Do not search the same lines for an end again and again.
         if _MATH in inside or start < state.env.get("no_math_before", 0):
             return False
         last += 1
@@ -181,7 +181,7 @@ def _noting(name: str, rule: Callable) -> Callable:
             state.pushPending()
         count = len(state.tokens)
         if name == "image":
-            # It reads the description as a text of its own.
+            # The parser reads the description as a text of its own.
             state.env["marks"] = []
         is_match = rule(state, silent)
         state.env["marks"] = marks
@@ -206,7 +206,7 @@ def _noting(name: str, rule: Callable) -> Callable:
 def _of_link(state: StateInline, start: int) -> list[SyntaxMark]:
     end = state.pos
     label_end = state.md.helpers.parseLinkLabel(state, start, True)
-    # [a] and [a][] name what they refer to by their text, which is translated.
+    # The text of [a] and [a][], which is translated, names a reference.
     is_name = state.src[label_end:end] in ("]", "][]")
     return [
         SyntaxMark(start, start + 1, "open"),
@@ -215,7 +215,7 @@ def _of_link(state: StateInline, start: int) -> list[SyntaxMark]:
 
 
 def _number(state: StateInline, count: int, start: int) -> None:
-    """Notes in the tokens of delimiters where they are."""
+    """Stores the places of delimiters in their tokens."""
     for token in state.tokens[count:]:
         token.meta["at"] = start
         start += len(token.content)
@@ -234,7 +234,7 @@ def _of_break(state: StateInline, start: int) -> Iterator[SyntaxMark]:
         yield SyntaxMark(start, state.pos, "character")
 
 
-# Where the characters of a delimiter begin and end, from the one that the parser names.
+# Start and end of a delimiter, from the place that the parser gives.
 _AROUND = {
     "em_open": (0, 1),
     "em_close": (0, 1),
@@ -248,7 +248,7 @@ _FIRST = 0xF0000
 STAND_INS = "\U000f0000-\U0010feff"
 _STAND_IN = re.compile(f"[{STAND_INS}]")
 
-# What links refer to by name, as the parser has it.
+# References of links by name, as the parser stores them.
 References = Mapping[str, Any]
 
 
@@ -256,12 +256,12 @@ class Inline(NamedTuple):
     """The text of a block.
 
     Attributes:
-      lines: with codes as plain tags, where it has any.
+      lines: its lines, with plain tags for codes.
       format: "text", or "xml" if it has codes.
-      codes: where each code is: that of the opening and of the closing tag, or the code's and None.
-      breaks: where the ends of lines are.
-      spellings: of each character that is written as an entity or after a backslash anywhere: how
-        it is written where it comes for the first time, the second time and so on.
+      codes: (opening tag, closing tag), or (code, None), of each code.
+      breaks: its line ends.
+      spellings: for each character that is an entity or after a backslash somewhere: its spelling
+        the first time it occurs, the second time, and so on.
     """
 
     lines: str
@@ -290,9 +290,9 @@ class _Opened:
 def parts_of(
     markdown: MarkdownIt, content: str, references: References
 ) -> list[tuple[int, int, bool]]:
-    """Returns where the texts of a block begin and end, and whether each begins a line.
+    """Returns (start, end, whether it begins a line) of the texts of a block.
 
-    They stand between ends of lines that are shown, and tags that divide text.
+    Visible line ends and tags that divide text are between them.
     """
     depth, start, parts = 0, 0, []
     for mark in _marks(markdown, content, references):
@@ -383,9 +383,9 @@ def _marks(markdown: MarkdownIt, content: str, references: References) -> list[S
 
 
 def _with_elements(content: str, marks: list[SyntaxMark]) -> list[SyntaxMark]:
-    """Returns marks in which the tags of HTML open and close, where they nest with all others.
+    """Returns marks in which HTML tags open and close if they nest with all others.
 
-    An element whose content is not translated is one code. Tags of blocks divide the text.
+    An untranslated element is one code. Tags of blocks divide the text.
     """
     paired: list[SyntaxMark] = []
     # Open elements inside each open mark of Markdown: name, place in `paired`, whether it is kept.
@@ -420,7 +420,7 @@ def _with_elements(content: str, marks: list[SyntaxMark]) -> list[SyntaxMark]:
 def _without_text(content: str, marks: Sequence[SyntaxMark]) -> list[SyntaxMark]:
     """Returns marks in which each element without words is one code.
 
-    That is one around codes alone, or around a number that follows a word without a space.
+    These are elements around codes only, or around a number directly after a word.
     """
     merged: list[SyntaxMark] = []
     opened: list[_Opened] = []
@@ -452,7 +452,7 @@ def _without_text(content: str, marks: Sequence[SyntaxMark]) -> list[SyntaxMark]
 
 
 def _with_private(content: str, marks: Sequence[SyntaxMark]) -> list[SyntaxMark]:
-    """Returns marks with codes for characters that stand for tags elsewhere."""
+    """Returns marks with codes for characters that are used as stand-ins for tags."""
     more: list[SyntaxMark] = []
     position = 0
     for mark in (*marks, SyntaxMark(len(content), len(content), "")):
@@ -484,7 +484,7 @@ def stand_in_of(number: int, is_close: bool) -> str:
 def mark_of(
     character: str, codes: Sequence[tuple[SyntaxMark, SyntaxMark | None]]
 ) -> SyntaxMark | None:
-    """Returns what a character stands for; None = it is text."""
+    """Returns the mark that a character stands for; None = it is text."""
     number, is_close = divmod(ord(character) - _FIRST, 2)
     return codes[number][is_close] if 0 <= number < len(codes) else None
 

@@ -22,11 +22,11 @@ from t2t_keras.workbench.documents.inline_codes import lone_code
 
 WORDS = _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-# What has runs as a text of its own: a paragraph, and what stands above a word.
+# Elements with runs that are a text of their own: paragraphs, and ruby text above a word.
 PARAGRAPHS = f"{_W}p", f"{_W}rt"
 _RUN, _TEXT, _FORMAT = f"{_W}r", f"{_W}t", f"{_W}rPr"
 _FIELD, _FIELD_SIGN, _FIELD_CODE = f"{_W}fldSimple", f"{_W}fldChar", f"{_W}instrText"
-# Where the runs of some elements are; those of all others are directly in them.
+# The child elements with the runs of some elements; all others contain runs directly.
 _INSIDE = {f"{_W}sdt": f"{_W}sdtContent", f"{_W}ruby": f"{_W}rubyBase"}
 _RUBY = f"{_W}ruby"
 # Deleted text, and text moved elsewhere.
@@ -46,15 +46,15 @@ _UNSEEN = (f"{_W}lang", f"{_W}noProof")
 
 
 class _Piece(NamedTuple):
-    """Text in a format, elements around pieces, or elements that stay as they are."""
+    """Text in a format, elements around pieces, or untranslated elements."""
 
     text: str
     format: etree._Element | None  # w:rPr
     key: str  # of the format
     elements: list[etree._Element]
-    inner: list["_Piece"] | None = None  # of the one element, or of the field
-    run: etree._Element | None = None  # that the elements are a part of
-    field: tuple[int, int] | None = None  # which of the elements begin it, and which end it
+    inner: list["_Piece"] | None = None  # in the one element, or in the field
+    run: etree._Element | None = None  # with the elements
+    field: tuple[int, int] | None = None  # (start, end) of the elements between its bounds
 
     @property
     def is_text(self) -> bool:
@@ -65,10 +65,10 @@ class Paragraph:
     """A paragraph, and the unit of its text.
 
     Attributes:
-      unit: what is translated.
-      has_text: whether there is anything to translate.
-      left_out: how many texts in it stay, by the reason.
-      format_bytes: most that the formats of its runs take when it is written.
+      unit: the unit of its text.
+      has_text: whether it has text to translate.
+      left_out: number of untranslated texts in it, by the reason.
+      format_bytes: upper bound of the size of its runs' formats when it is written.
     """
 
     def __init__(self, element: etree._Element, path: Path):
@@ -92,7 +92,7 @@ class Paragraph:
         for piece in pieces:
             sizes[piece.key] += len(piece.text)
             formats.setdefault(piece.key, piece.format)
-        # What most of the text looks like needs no code.
+        # The format of most of the text needs no code.
         self._key = max(sizes, key=sizes.__getitem__, default="")
         self._format = formats.get(self._key)
         self._codes: list[_Piece] = []
@@ -131,7 +131,7 @@ class Paragraph:
     def _around(
         self, element: etree._Element, in_link: bool, run: etree._Element | None = None
     ) -> _Piece:
-        """Returns the piece of an element: around the text in it, whatever it is; or it stays."""
+        """Returns the piece of an element, around the text in it or untranslated."""
         if element.tag == _FIELD and not _is_link(element.get(f"{_W}instr", "")):
             self.left_out[_FIELDS] += 1
         elif element.tag == _ALTERNATIVES:
@@ -145,7 +145,7 @@ class Paragraph:
         return _Piece("", form, _key(form) if run is not None else "", [element], run=run)
 
     def _of_run(self, run: etree._Element, in_link: bool) -> Iterator[_Piece]:
-        """Yields the texts and other elements of a run, each of these in a run of its own."""
+        """Yields the texts of a run, and its other elements, each in a run of its own."""
         form = run.find(_FORMAT)
         if not any(part.tag in (_TEXT, _RUBY, *_SIGNS) for part in run):
             if len(run) > (form is not None):
@@ -167,9 +167,9 @@ class Paragraph:
                 yield _Piece("", form, key, [part], run=run)
 
     def _of_field(self, field: list[etree._Element], in_link: bool) -> _Piece:
-        """Returns the piece of a field: around its text if it is a link, else it stays.
+        """Returns the piece of a field: around its text if it is a link, else untranslated.
 
-        So does a link in a link, for fields may stand in each other without end.
+        Fields can be nested without limit: a link in a link is untranslated.
         """
         bounds = None if in_link else _link_bounds(field)
         if not bounds:
@@ -202,7 +202,7 @@ class Paragraph:
         return "".join(parts)
 
     def write(self) -> bool:
-        """Puts the unit's translation, if it was given one, in place; returns whether it was."""
+        """Writes the unit's translation into the element; returns whether it has one."""
         is_as_read = self.unit.target == self.unit.source and not self._is_changed
         if not self.unit.match or is_as_read:
             return False
@@ -292,7 +292,7 @@ def _has_own_text(element: etree._Element) -> bool:
 
 
 def _children(element: etree._Element) -> list[etree._Element]:
-    """Returns what is in an element but its properties."""
+    """Returns the children of an element, except for its properties."""
     return [
         child
         for child in element
@@ -301,30 +301,30 @@ def _children(element: etree._Element) -> list[etree._Element]:
 
 
 def _fill(element: etree._Element, children: Iterable[etree._Element]) -> None:
-    """Replaces what is in an element but its properties."""
+    """Replaces the children of an element, except for its properties."""
     for child in _children(element):
         element.remove(child)
     element.extend(children)
 
 
 def _inside(around: etree._Element) -> etree._Element:
-    """Returns the element that has the runs, as of a content control."""
+    """Returns the element with the runs, for example of a content control."""
     inside = around.find(_INSIDE[around.tag]) if around.tag in _INSIDE else None
     return around if inside is None else inside
 
 
 def _field_signs(element: etree._Element) -> list[str | None]:
-    """Returns what begins, divides and ends fields in an element."""
+    """Returns the kinds of the signs that begin, divide and end fields in an element."""
     return [sign.get(f"{_W}fldCharType") for sign in element.iter(_FIELD_SIGN)]
 
 
 def _is_link(code: str) -> bool:
-    """Returns whether a field's code is of a link, whose text is the document's own."""
+    """Returns whether a field is a link, the text of which belongs to the document."""
     return code.upper().split()[:1] == ["HYPERLINK"]
 
 
 def _link_bounds(field: Sequence[etree._Element]) -> tuple[int, int] | None:
-    """Returns where the elements of a link's text begin and end; None = the field is no link.
+    """Returns (start, end) of the elements of a link's text; None = the field is no link.
 
     A link whose signs and text share a run does not count.
     """
@@ -355,7 +355,7 @@ def _key(form: etree._Element | None) -> str:
 
 
 def _clean(form: etree._Element) -> bytes:
-    """Returns a format as XML, without the namespaces that it does not use."""
+    """Returns a format as XML, without unused namespaces."""
     form = copy.deepcopy(form)
     etree.cleanup_namespaces(form)
     return etree.tostring(form, with_tail=False)
@@ -377,7 +377,7 @@ def _has_text(pieces: Sequence[_Piece]) -> bool:
 
 
 def _run(form: etree._Element | None) -> etree._Element:
-    """Returns a run in a format, without anything in it."""
+    """Returns an empty run in a format."""
     run = etree.Element(_RUN)
     if form is not None:
         run.append(copy.deepcopy(form))
@@ -395,7 +395,7 @@ _OTHER_PARTS = (
     (r"word/glossary/document\.xml", rb"<w:t[ >]", "texts of building blocks"),
     (r"word/(?:embeddings|afchunk)/?[^/]+", rb"\A", "embedded files"),
 )
-# Texts of drawings in the parts that are looked into.
+# Texts of drawings in the parts with text.
 _DRAWN = "{http://schemas.openxmlformats.org/drawingml/2006/main}t"
 _TRANSITIONAL = b'="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 _STRICT = b'="http://purl.oclc.org/ooxml/wordprocessingml/main"'
@@ -405,7 +405,7 @@ _MAX_NAMESPACES_BYTES = 10_000
 _MAX_TEXT_BYTES = 1 << 25
 _MAX_BYTES = 1 << 28
 _MAX_FILES = 10_000
-# What reading an archive raises; RuntimeError is for encryption.
+# Errors of reading an archive; RuntimeError is for encryption.
 _DAMAGES = (
     EOFError,
     NotImplementedError,
@@ -421,7 +421,7 @@ _DAMAGES = (
 class _Part(NamedTuple):
     tree: etree._ElementTree
     paragraphs: list[Paragraph]
-    is_strict: bool  # is it of the stricter of the two standards
+    is_strict: bool  # whether it is of the stricter of the two standards
 
     def written(self) -> bytes:
         content = etree.tostring(self.tree, xml_declaration=True, encoding="UTF-8", standalone=True)
@@ -460,7 +460,7 @@ class WordDocument(Document):
             )
 
     def _check(self, archive: zipfile.ZipFile) -> None:
-        """Raises `UserError` for an archive that a word processor would not have written."""
+        """Raises `UserError` for an archive that no word processor writes."""
         files = archive.infolist()
         size = sum(member.file_size for member in files)
         if len(files) > _MAX_FILES or size > _MAX_BYTES:
@@ -470,13 +470,13 @@ class WordDocument(Document):
                 code="file_too_large",
             )
         if len({member.filename for member in files}) < len(files):
-            raise UserError(f"{self.path}: a file comes twice in it.", code="given_twice")
+            raise UserError(f"{self.path}: duplicate archive member.", code="given_twice")
         for member in files:
             if member.filename.startswith(("/", "\\")) or ".." in re.split(
                 r"[/\\]", member.filename
             ):
                 raise UserError(
-                    f"{self.path}: a file in it is named {member.filename!a}.",
+                    f"{self.path}: unsafe name of an archive member: {member.filename!a}.",
                     code="unsafe_archive",
                 )
         size = sum(member.file_size for member in files if _PARTS.fullmatch(member.filename))

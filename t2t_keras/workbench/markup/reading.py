@@ -257,8 +257,11 @@ class Reader:
             inside = self.tokens[number:end]
             raw = "".join(token.raw for token in inside)
             return Atom(raw, self._visible(inside), Mark(LONE, raw))
-        if self._is_empty(number, end):
-            return self._as_one(number, end)
+        if self._filled[number] == self._filled[end]:
+            inside = self.tokens[number:end]
+            raw = "".join(token.raw for token in inside)
+            is_space = any(token.kind == TEXT for token in inside)
+            return Atom(raw, mark=Mark(LONE, raw, is_space=is_space))
         if not in_note and (is_note(token, self._is_html) or self._is_sentence(number, end)):
             return self._note(number, end)
         return None
@@ -301,15 +304,6 @@ class Reader:
             self._last = atom.text[-1]
         elif atom.mark.is_space:
             self._last = ""
-
-    def _is_empty(self, number: int, end: int) -> bool:
-        return self._filled[number] == self._filled[end]
-
-    def _as_one(self, number: int, end: int) -> Atom:
-        inside = self.tokens[number:end]
-        raw = "".join(token.raw for token in inside)
-        is_space = any(token.kind == TEXT for token in inside)
-        return Atom(raw, mark=Mark(LONE, raw, is_space=is_space))
 
     def _divides(self, token: Token) -> bool:
         if token.kind == TEXT:
