@@ -122,7 +122,7 @@ def _source():
 def product_shapes(hparams, vocab_size: int, sentences: int, length: int) -> list[tuple]:
     """Returns (how many, (batch, m, k, n)) of the forward pass's products [m, k] x [k, n]."""
     tokens, width, heads = sentences * length, hparams.d_model, hparams.num_heads
-    d_k, d_v = hparams.head_widths()
+    d_k, d_v = hparams.head_widths(hparams.d_model)
     encoders, decoders = hparams.depths()
     attentions, layers = encoders + 2 * decoders, encoders + decoders
     return [
@@ -160,7 +160,7 @@ def _weight_products(rows: int):
     import tensorflow as tf
 
     hparams = _MODEL.hparams()
-    width, (d_k, d_v) = hparams.d_model, hparams.head_widths()
+    width, (d_k, d_v) = hparams.d_model, hparams.head_widths(hparams.d_model)
     keys, values = hparams.num_heads * d_k, hparams.num_heads * d_v
     layer = [(width, keys), (width, keys), (width, values), (values, width)]
     layer += [(width, keys), (values, width), (width, hparams.d_ff), (hparams.d_ff, width)]

@@ -109,7 +109,7 @@ class LayerConfig:
         choices=POSITION_ENCODINGS,
     )
 
-    def resolve_head_widths(self, d_model: int) -> tuple[int, int]:
+    def head_widths(self, d_model: int) -> tuple[int, int]:
         """Returns (d_k, d_v) with 0 replaced by d_model / num_heads."""
         return self.d_k or d_model // self.num_heads, self.d_v or d_model // self.num_heads
 
@@ -170,10 +170,6 @@ class ModelConfig(LayerConfig):
         "memory, more time, the same update",
     )
 
-    def head_widths(self) -> tuple[int, int]:
-        """Returns (d_k, d_v) with 0 replaced by d_model / num_heads."""
-        return self.resolve_head_widths(self.d_model)
-
     def shares_input(self, source_vocab_size: int | None) -> bool:
         """Returns whether source and target read the same embeddings.
 
@@ -223,7 +219,7 @@ def take_config(
             )
         config = _CLASSES[name]()
     given: Any = config or config_class()  # A user's own class extends `config_class`.
-    if _is_ours(given):
+    if type(given).__module__ == __name__:
         names = [field.name for field in dataclasses.fields(config_class)]
         given = config_class(**{name: getattr(given, name) for name in names})
     names = [field.name for field in dataclasses.fields(given) if field.name in arguments]
@@ -232,12 +228,8 @@ def take_config(
 
 def config_arguments(config: LayerConfig) -> dict[str, Any]:
     """Returns the keyword arguments from which `take_config` makes the same config, as JSON."""
-    own = {} if _is_ours(config) else {"config_class": _name(type(config))}
+    own = {} if type(config).__module__ == __name__ else {"config_class": _name(type(config))}
     return dataclasses.asdict(config) | own
-
-
-def _is_ours(config: LayerConfig) -> bool:
-    return type(config).__module__ in (__name__, f"{__package__}.hyperparameters")
 
 
 # tensor2tensor's names, for users who come from there.
@@ -408,9 +400,10 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
             f"{changed.max_positions}, which positions=learned has rows for.",
             code="conflicting_settings",
         )
-    if changed.positions == "rotary" and changed.head_widths()[0] % 2:
+    d_k, _ = changed.head_widths(changed.d_model)
+    if changed.positions == "rotary" and d_k % 2:
         raise UserError(
-            f"positions=rotary turns pairs: d_k must be even, got {changed.head_widths()[0]}.",
+            f"positions=rotary turns pairs: d_k must be even, got {d_k}.",
             code="bad_value",
         )
     if changed.d_model % changed.num_heads and not (changed.d_k and changed.d_v):

@@ -110,42 +110,51 @@ def parse_yaml(text: str, origin: str) -> Any:
     Raises:
       UserError: it is not YAML, has aliases, or a name comes twice in a mapping.
     """
+    loader = _Loader(text)
+    loader.origin = origin
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.BaseLoader)):
-            raise UserError(
-                f"{origin}: expected YAML without aliases. Write their values instead.",
-                code="bad_value",
-            )
-        return _without_nodes(yaml.compose(text, yaml.BaseLoader), origin)
+        value = loader.get_single_data()
     except (yaml.YAMLError, RecursionError) as error:
         raise UserError(f"{origin}: expected YAML ({brief(error)}).", code="not_yaml") from error
+    return "" if value is None else value
 
 
-def _without_nodes(node: Any, origin: str) -> Any:
-    if isinstance(node, yaml.SequenceNode):
-        return [_without_nodes(item, origin) for item in node.value]
-    if not isinstance(node, yaml.MappingNode):
-        return node.value if node else ""
-    values: dict[str, Any] = {}
-    for name, value in node.value:
-        if not isinstance(name, yaml.ScalarNode):
-            raise UserError(f"{origin}: expected a name before each ':'.", code="bad_value")
-        if ":" in name.value and not getattr(value, "value", ""):
+class _Loader(yaml.BaseLoader):
+    """Reads scalars as strings; refuses aliases, and names that are given twice."""
+
+    origin = ""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
             raise UserError(
-                f"{origin}: expected a space after ':' in '{name.value}'.", code="bad_value"
+                f"{self.origin}: expected YAML without aliases. Write their values instead.",
+                code="bad_value",
             )
-        if name.value in values:
-            raise UserError(f"{origin}: '{name.value}' is given twice.", code="given_twice")
-        values[name.value] = _without_nodes(value, origin)
-    return values
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        values: dict[str, Any] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise UserError(
+                    f"{self.origin}: expected a name before each ':'.", code="bad_value"
+                )
+            name = key.value
+            if ":" in name and not value.value:
+                raise UserError(
+                    f"{self.origin}: expected a space after ':' in '{name}'.", code="bad_value"
+                )
+            if name in values:
+                raise UserError(f"{self.origin}: '{name}' is given twice.", code="given_twice")
+            values[name] = self.construct_object(value)
+        return values
 
 
 def as_text(value: Any) -> str:
     """Returns the text from which `parse_assignments` reads a value."""
     if isinstance(value, Mapping):
-        return (
-            f"{{{', '.join(f'{as_text(name)}: {as_text(each)}' for name, each in value.items())}}}"
-        )
+        items = (f"{as_text(name)}: {as_text(item)}" for name, item in value.items())
+        return f"{{{', '.join(items)}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(as_text, value))}]"
     if isinstance(value, str) and not _PLAIN.fullmatch(value):
@@ -175,13 +184,10 @@ def override(
     """
     if isinstance(changes, str):
         changes = parse_assignments(changes)
-    fields = {
-        field.name: field for field in dataclasses.fields(settings) if "meaning" in field.metadata
-    }
-    types = typing.get_type_hints(type(settings))
-    renamed, values = renamed or {}, {}
+    fields, types = setting_fields(settings), typing.get_type_hints(type(settings))
+    values = {}
     for name, value in changes.items():
-        if name in renamed:
+        if renamed and name in renamed:
             ours, comma, difference = renamed[name].partition(",")
             raise UserError(
                 f"The {what} '{name}' is called '{ours}' here{comma}{difference}.",
@@ -205,6 +211,17 @@ def override(
     return changed
 
 
+def setting_fields(settings: Any) -> dict[str, dataclasses.Field[Any]]:
+    """Returns the fields of a settings object that are settings, by name."""
+    fields = dataclasses.fields(settings)
+    return {field.name: field for field in fields if "meaning" in field.metadata}
+
+
+def plain(value: Any) -> Any:
+    """Returns a setting's value as JSON has it: lists are lists, not tuples."""
+    return list(value) if isinstance(value, tuple) else value
+
+
 def typed(kind: type, values: Mapping[str, Any], what: str) -> dict[str, Any]:
     """Converts recorded values of a settings class; raises `UserError` for a wrong type."""
     types = typing.get_type_hints(kind)
@@ -214,29 +231,28 @@ def typed(kind: type, values: Mapping[str, Any], what: str) -> dict[str, Any]:
 
 
 def describe(settings: Any) -> list[str]:
-    """Returns a line "name=default: meaning" for every field, as help texts show it."""
+    """Returns a line "name=default: meaning" for every setting, as help texts show it."""
     return [
-        f"{field.name}={as_text(getattr(settings, field.name))}: {field.metadata['meaning']}"
-        for field in dataclasses.fields(settings)
-        if "meaning" in field.metadata
+        f"{name}={as_text(getattr(settings, name))}: {field.metadata['meaning']}"
+        for name, field in setting_fields(settings).items()
     ]
 
 
-def plain(value: Any) -> Any:
-    """Returns a setting's value as JSON has it: lists are lists, not tuples."""
-    return list(value) if isinstance(value, tuple) else value
-
-
 def convert(value: Any, expected: Any, subject: str) -> Any:
-    """Returns a value of a type, also from a string; `UserError` where it cannot be one.
+    """Returns a value of a type, also from a string.
 
-    Types are bool, int, float, str, `tuple[type, ...]` and `Mapping[str, type]`. A list of one may
-    be that one, without brackets; "" is an empty list or mapping.
+    Args:
+      value: the value. A list of one item may be the item itself; "" is an empty list or mapping.
+      expected: bool, int, float, str, `tuple[type, ...]` or `Mapping[str, type]`.
+      subject: begins the message of an error.
+
+    Raises:
+      UserError: the value is not of this type.
     """
-    kind, of = typing.get_origin(expected), typing.get_args(expected)
+    kind, arguments = typing.get_origin(expected), typing.get_args(expected)
     if kind is tuple:
         items = value if isinstance(value, list | tuple) else [value] if value != "" else []
-        return tuple(convert(item, of[0], subject) for item in items)
+        return tuple(convert(item, arguments[0], subject) for item in items)
     if kind is Mapping:
         values = {} if value == "" else value
         if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
@@ -245,11 +261,12 @@ def convert(value: Any, expected: Any, subject: str) -> Any:
                 f"{brief(value)}.",
                 code="bad_value",
             )
-        return {name: convert(each, of[1], subject) for name, each in values.items()}
-    # NumPy's scalars, as a sweep over an array gives them, are numbers too.
-    converted = value = value.item() if _is_numpy_number(value) else value
+        return {name: convert(item, arguments[1], subject) for name, item in values.items()}
+    if isinstance(value, numbers.Number) and hasattr(value, "item"):
+        value = value.item()  # A NumPy scalar, as in a sweep over an array.
+    converted = value
     if isinstance(value, str) and expected is not str:
-        converted = _read(value, expected)
+        converted = _parse(value, expected)
     elif expected is float and type(value) is int:
         with contextlib.suppress(OverflowError):
             converted = float(value)
@@ -260,11 +277,7 @@ def convert(value: Any, expected: Any, subject: str) -> Any:
     return converted
 
 
-def _is_numpy_number(value: Any) -> bool:
-    return isinstance(value, numbers.Number) and hasattr(value, "item")
-
-
-def _read(text: str, expected: type) -> Any:
+def _parse(text: str, expected: type) -> Any:
     """Returns the value that a string stands for, or None."""
     if expected is bool:
         return _BOOLEANS.get(text.lower())
@@ -277,27 +290,24 @@ def _read(text: str, expected: type) -> Any:
 
 
 def _check_range(value: Any, bounds: Mapping[str, Any], subject: str) -> None:
-    """Checks a value, each of a list, or the names and the numbers of a mapping."""
-    if isinstance(value, tuple):
-        for each in value:
-            _check_range(each, bounds, subject)
-        return
+    """Checks a value: each item of a list, and the names and the numbers of a mapping."""
     minimum, maximum, choices = bounds["minimum"], bounds["maximum"], bounds["choices"]
-    is_mapping = isinstance(value, Mapping)
-    for name in value if is_mapping else [value]:
-        if choices and name not in choices:
-            raise UserError(
-                f"{subject} must be one of {', '.join(choices)}, got {brief(name)}."
-                f"{nearest(str(name), choices)}",
-                code="bad_value",
-            )
-    for number in value.values() if is_mapping else [value]:
-        # `not >=` rather than `<`, so that NaN is refused as well.
-        if minimum is not None and not number >= minimum:
-            raise UserError(
-                f"{subject} must be >= {minimum}, got {brief(number)}.", code="bad_value"
-            )
-        if maximum is not None and not number <= maximum:
-            raise UserError(
-                f"{subject} must be <= {maximum}, got {brief(number)}.", code="bad_value"
-            )
+    for item in value if isinstance(value, tuple) else [value]:
+        is_mapping = isinstance(item, Mapping)
+        for name in item if is_mapping else [item]:
+            if choices and name not in choices:
+                raise UserError(
+                    f"{subject} must be one of {', '.join(choices)}, got {brief(name)}."
+                    f"{nearest(str(name), choices)}",
+                    code="bad_value",
+                )
+        for number in item.values() if is_mapping else [item]:
+            # `not >=` rather than `<`, so that NaN is refused as well.
+            if minimum is not None and not number >= minimum:
+                raise UserError(
+                    f"{subject} must be >= {minimum}, got {brief(number)}.", code="bad_value"
+                )
+            if maximum is not None and not number <= maximum:
+                raise UserError(
+                    f"{subject} must be <= {maximum}, got {brief(number)}.", code="bad_value"
+                )

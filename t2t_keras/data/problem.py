@@ -11,7 +11,7 @@ import numpy as np
 
 from t2t_keras.errors import UserError
 from t2t_keras.registry import AUGMENTATIONS, METRICS, PAIR_TRANSFORMS, PROBLEMS
-from t2t_keras.settings import as_text, override, plain, setting
+from t2t_keras.settings import as_text, override, plain, setting, setting_fields
 from t2t_keras.text.alignment import Alignment, most_attended
 from t2t_keras.text.sources import CorpusInfo, ParallelFiles, PreparedText
 from t2t_keras.text.tokenizer import VOCABULARY_KINDS, Tokenizer
@@ -339,9 +339,9 @@ class Problem:
     def config(self, of_test_set: bool = True) -> dict[str, Any]:
         """Returns the value of every setting by name; those of the test set can be left out."""
         return {
-            field.name: plain(getattr(self, field.name))
-            for field in dataclasses.fields(self)
-            if "meaning" in field.metadata and (of_test_set or not field.metadata["of_test_set"])
+            name: plain(getattr(self, name))
+            for name, field in setting_fields(self).items()
+            if of_test_set or not field.metadata["of_test_set"]
         }
 
     def score(

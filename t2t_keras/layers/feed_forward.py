@@ -153,6 +153,6 @@ class ParameterAttention(ShapePreservingLayer):
 @FEED_FORWARDS.add
 def parameter_attention(config: LayerConfig, d_model: int, **kwargs: Any) -> ParameterAttention:
     """Attention over parameters in place of the feed-forward network."""
-    widths = config.resolve_head_widths(d_model)
+    widths = config.head_widths(d_model)
     heads, dropout = config.parameter_attention_heads, config.relu_dropout
     return ParameterAttention(heads, config.d_ff, *widths, dropout, **kwargs)

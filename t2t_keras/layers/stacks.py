@@ -131,7 +131,7 @@ class _TransformerLayer(ShapePreservingLayer):
     def _make_sublayers(self, x_shape, memory_shape=None):
         """Makes the sub-layers: of a decoder layer, if the shape of a memory is given."""
         config, dtype, cross = self.config, self.dtype_policy, memory_shape is not None
-        widths = config.resolve_head_widths(x_shape[-1])
+        widths = config.head_widths(x_shape[-1])
         options = dict(dropout=config.attention_dropout, bias=config.attention_bias, dtype=dtype)
         own = options | dict(rotary=config.positions == "rotary", name="self_attention")
         sizes, radius = (config.num_heads, *widths), config.self_attention_radius

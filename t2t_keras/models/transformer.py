@@ -299,7 +299,7 @@ class Transformer(keras.Model):
           shared matrix,
           "past", "recent": {"key", "value"} for each decoder layer, [batch, heads, slots, width]}.
         """
-        d_k, d_v = self.config.head_widths()
+        d_k, d_v = self.config.head_widths(self.config.d_model)
 
         def slots(positions):
             lead = (ops.shape(memory_mask)[0], self.config.num_heads, positions * hypotheses)

@@ -89,7 +89,7 @@ def count_weights(hparams: HParams, vocab_size: int, source_vocab_size: int | No
 
     `source_vocab_size` is that of a source which has its own vocabulary.
     """
-    d_model, d_ff, (d_k, d_v) = hparams.d_model, hparams.d_ff, hparams.head_widths()
+    d_model, d_ff, (d_k, d_v) = hparams.d_model, hparams.d_ff, hparams.head_widths(hparams.d_model)
     attention, norm = 2 * hparams.num_heads * d_model * (d_k + d_v), 2 * d_model
     if hparams.attention_bias:
         attention += 2 * hparams.num_heads * d_k + hparams.num_heads * d_v + d_model
@@ -115,7 +115,7 @@ def _parameter_heads(hparams: HParams) -> int:
 
 def _layer_bytes(hparams: HParams, length: int) -> tuple[int, int]:
     """Returns what a layer of the encoder and one of the decoder keep for each token."""
-    size, (d_k, d_v) = _BYTES[hparams.compute_dtype], hparams.head_widths()
+    size, (d_k, d_v) = _BYTES[hparams.compute_dtype], hparams.head_widths(hparams.d_model)
 
     def attention(keys, copies=1):
         # Scaled queries, keys, values and joined heads; for each head and key the weight, twice:

@@ -123,7 +123,8 @@ def test_values_that_do_not_fit_together_are_refused(changes, names):
     ],
 )
 def test_head_widths(changes, expected):
-    assert override_hparams(HParams(), changes).head_widths() == expected
+    hparams = override_hparams(HParams(), changes)
+    assert hparams.head_widths(hparams.d_model) == expected
 
 
 @pytest.mark.parametrize(

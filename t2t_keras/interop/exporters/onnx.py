@@ -85,7 +85,7 @@ def onnx_model(translator: Translator) -> onnx.ModelProto:
     step = _Layers(model, longest, outer=g)
     body = _step(step, memories, hidden, last, config.min_length)
 
-    batch, (d_k, d_v) = g("Shape", ids, end=1), model.config.head_widths()
+    batch, (d_k, d_v) = g("Shape", ids, end=1), model.config.head_widths(model.config.d_model)
     empty = [[model.config.num_heads, *shape] for shape in ((d_k, 0), (0, d_v))]
     caches = [
         g("ConstantOfShape", g("Concat", batch, shape, axis=0)) for shape in empty * len(memories)

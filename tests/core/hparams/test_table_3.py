@@ -34,7 +34,9 @@ def test_the_sets_are_the_rows_of_the_paper():
     assert [row[0] for row in rows] == [variation.row for variation in TABLE_3]
     for row, variation in zip(rows, TABLE_3, strict=True):
         hparams = hyperparameters.hparams(variation.hparams_set)
-        values = hparams.config() | dict(zip(("d_k", "d_v"), hparams.head_widths(), strict=True))
+        values = hparams.config() | dict(
+            zip(("d_k", "d_v"), hparams.head_widths(hparams.d_model), strict=True)
+        )
         printed = [base if cell == "." else cell for cell, base in zip(row, rows[0], strict=True)]
         names = COLUMNS.split()
         for name, cell in list(zip(names, printed[: len(names)], strict=True))[1:]:

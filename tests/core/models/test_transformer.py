@@ -161,7 +161,11 @@ def test_from_hparams():
     del changes["compute_dtype"]
     config = model.get_config()
     assert {name: config[name] for name in changes} == changes
-    assert (model.config.head_widths(), config["vocab_size"], model.built) == ((3, 5), 13, True)
+    assert (model.config.head_widths(model.config.d_model), config["vocab_size"], model.built) == (
+        (3, 5),
+        13,
+        True,
+    )
     assert registry.MODELS["transformer"] is Transformer
 
 

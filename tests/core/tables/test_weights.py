@@ -9,7 +9,7 @@ from t2t_keras.tables import weights_table
 
 def sum_of_parts(hparams, vocab_size):
     """The matrices of sections 3.1 to 3.5: no biases in attention, two in the feed-forward."""
-    d, d_ff, (d_k, d_v) = hparams.d_model, hparams.d_ff, hparams.head_widths()
+    d, d_ff, (d_k, d_v) = hparams.d_model, hparams.d_ff, hparams.head_widths(hparams.d_model)
     attention = 2 * d * hparams.num_heads * (d_k + d_v)
     feed_forward = d * d_ff + d_ff + d_ff * d + d
     if hparams.feed_forward == "parameter_attention":  # W^Q and W^O, keys and values, width 64.
