@@ -1,10 +1,4 @@
-"""Files: complete or absent, bounded and inside their folder, JSON records, checks of outputs.
-
-TensorFlow writes a checkpoint or a SavedModel to the given path, but reads the path as a pattern:
-`exp[1]` then names the folder `exp1`, and a backslash vanishes.
-
-Files that an earlier command wrote into a run, as translations, may be replaced.
-"""
+"""Files: untrusted ones, atomic writes, JSON, locks, kinds of folders, and checks of outputs."""
 
 import contextlib
 import fcntl
@@ -126,54 +120,6 @@ class TreeBound:
             )
 
 
-_RUN = "run.json"
-_CHECKPOINT = ".safetensors"
-_SAVED_MODEL = (
-    "a SavedModel: t2t_keras.load_export reads it from Python, and TensorFlow Serving serves it to "
-    "t2t-query-server. Commands read the run that it was exported from"
-)
-# By a file in the folder; the first match counts.
-_KINDS = {
-    "t2t_keras.json": "an export for CTranslate2: t2t-decoder, t2t-translate-file and t2t-filter "
-    "read it with --engine=ctranslate2, and t2t-serve reads it as it is",
-    "saved_model.pb": _SAVED_MODEL,
-    "task.json": "an export for KerasHub. Commands read the run that it was exported from",
-    "model.onnx": "an export for ONNX Runtime. Commands read the run that it was exported from",
-    "model.tflite": "an export for LiteRT. Commands read the run that it was exported from",
-    "manifest.json": "generated data: give its parent folder as --data_dir",
-}
-_EXPECTED = "Expected the folder that t2t-trainer, t2t-avg-all or t2t-import wrote."
-
-
-def not_a_run(path: str | Path) -> str:
-    """Says what a path is if it is not a run, and what to give instead."""
-    path = Path(path)
-    if not path.is_dir():
-        if path.with_name(f"{path.name}{_CHECKPOINT}").exists() or path.suffix == _CHECKPOINT:
-            return (
-                f"{path} is a checkpoint: give its folder, {path.parent}, as the run, and {path} "
-                f"as --checkpoint_path."
-            )
-        what = "a file" if path.exists() else "not there"
-        near = nearest(path.name, _runs_in(path.parent)) if not path.exists() else ""
-        return f"{path} is {what}.{near} {_EXPECTED}"
-    newest = [path, *(child for child in path.iterdir() if child.name.isdecimal())]
-    for folder in newest:
-        for name, kind in _KINDS.items():
-            if (folder / name).is_file():
-                return f"{path} is {kind}."
-    if runs := _runs_in(path):
-        shown = ", ".join(str(path / name) for name in runs[:5])
-        return f"{path} is not a run, but contains runs: give one of them, such as {shown}."
-    return f"{path} is not a run: it has no {_RUN}. {_EXPECTED}"
-
-
-def _runs_in(folder: Path) -> list[str]:
-    if not folder.is_dir():
-        return []
-    return sorted(child.name for child in folder.iterdir() if (child / _RUN).is_file())
-
-
 TEMPORARY_SUFFIX = ".partial"
 _SECONDS_TO_LOCK = 60
 
@@ -285,9 +231,6 @@ def damaged_files(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> li
     return damaged
 
 
-_LOCK_FILE = ".lock"
-
-
 def write_json(path: Path, content: Any, indent: int | None = 2) -> dict[str, int | str]:
     """Writes JSON and a line feed atomically; see `write_atomically`."""
     text = json.dumps(content, indent=indent, ensure_ascii=False) + "\n"
@@ -334,6 +277,9 @@ def differences(recorded: Mapping[str, Any], requested: Mapping[str, Any]) -> li
     ]
 
 
+_LOCK_FILE = ".lock"
+
+
 @contextlib.contextmanager
 def locked_directory(directory: str | Path, what: str) -> Iterator[BinaryIO]:
     """Keeps other processes from writing into a directory, which is made where it is missing.
@@ -373,42 +319,9 @@ def last_writer(directory: str | Path) -> str:
     return ""
 
 
-_PATTERN = re.compile(r"[\[\]*?\\]")
-
-
-@contextlib.contextmanager
-def plain_path(path: str | Path) -> Iterator[str]:
-    """Yields a path to the same files without pattern characters.
-
-    `path` is a file, a folder, or the prefix of files, up to a dot in their names. If it has such
-    characters, the path yielded leads to symbolic links in a temporary folder.
-
-    Raises:
-      UserError: the path of the temporary folder has such characters too.
-    """
-    path = Path(path)
-    if not _PATTERN.search(str(path)):
-        yield str(path)
-        return
-    with tempfile.TemporaryDirectory(prefix="t2t_keras-") as folder:
-        if _PATTERN.search(folder):
-            raise UserError(
-                f"TensorFlow would read {path} as a pattern, and the temporary folder {folder} "
-                f"too: expected one of them without any of []*?\\. Rename the folder, or set "
-                f"TMPDIR to another one.",
-                code="path_is_a_pattern",
-            )
-        names = f"{glob.escape(path.name)}.*"
-        for file in [path] if path.exists() else path.parent.glob(names):
-            suffix = file.name.removeprefix(path.name)
-            (Path(folder) / f"linked{suffix}").symlink_to(file.absolute())
-        yield str(Path(folder) / "linked")
-
-
-STANDARD_STREAM = "-"
-
-# Files by which a folder is recognised, the first that is there. Exports have a manifest as well.
-_MARKERS = {
+_CHECKPOINT = ".safetensors"
+# What a folder is by a file in it, the first that is there: exports have a manifest as well.
+_KINDS = {
     "run.json": "a run",
     "t2t_keras.json": "a model for another program",
     "task.json": "a model for another program",
@@ -418,6 +331,66 @@ _MARKERS = {
     "manifest.json": "generated data",
     "unfinished.json": "generated data",
 }
+# What to give instead of such a folder, where a run is expected.
+_ADVICE = {
+    "t2t_keras.json": "an export for CTranslate2: t2t-decoder, t2t-translate-file and t2t-filter "
+    "read it with --engine=ctranslate2, and t2t-serve reads it as it is",
+    "task.json": "an export for KerasHub. Commands read the run that it was exported from",
+    "model.onnx": "an export for ONNX Runtime. Commands read the run that it was exported from",
+    "model.tflite": "an export for LiteRT. Commands read the run that it was exported from",
+    "saved_model.pb": "a SavedModel: t2t_keras.load_export reads it from Python, and TensorFlow "
+    "Serving serves it to t2t-query-server. Commands read the run that it was exported from",
+    "manifest.json": "generated data: give its parent folder as --data_dir",
+}
+
+
+def _marker(folder: Path) -> str:
+    """Returns the file in a folder that tells its kind, "" if it is nothing of ours."""
+    for name in _KINDS:
+        file = folder / name
+        # Other programs have manifests, too.
+        if file.is_file() and (name != "manifest.json" or b'"splits"' in file.read_bytes()):
+            return name
+    return ""
+
+
+def not_a_run(path: str | Path) -> str:
+    """Says what a path is if it is not a run, and what to give instead."""
+    path = Path(path)
+    expected = "Expected the folder that t2t-trainer, t2t-avg-all or t2t-import wrote."
+    if not path.is_dir():
+        if path.with_name(f"{path.name}{_CHECKPOINT}").exists() or path.suffix == _CHECKPOINT:
+            return (
+                f"{path} is a checkpoint: give its folder, {path.parent}, as the run, and {path} "
+                f"as --checkpoint_path."
+            )
+        if path.exists():
+            return f"{path} is a file. {expected}"
+        return f"{path} is not there.{nearest(path.name, _runs_in(path.parent))} {expected}"
+    # SavedModels stand in folders that are called by their version.
+    for folder in (path, *(child for child in path.iterdir() if child.name.isdecimal())):
+        if advice := _ADVICE.get(_marker(folder)):
+            return f"{path} is {advice}."
+    if runs := _runs_in(path):
+        shown = ", ".join(str(path / name) for name in runs[:5])
+        return f"{path} is not a run, but contains runs: give one of them, such as {shown}."
+    return f"{path} is not a run: it has no run.json. {expected}"
+
+
+def _runs_in(folder: Path) -> list[str]:
+    return sorted(file.parent.name for file in folder.glob("*/run.json"))
+
+
+def check_folder(folder: str | Path, kind: str) -> None:
+    """Raises `UserError` if the folder for one of `_KINDS` holds another of them."""
+    if (present := _KINDS.get(_marker(Path(folder)), kind)) != kind:
+        raise UserError(
+            f"{folder} contains {present}: expected a folder of its own for {kind}.",
+            code="output_belongs_to_other",
+        )
+
+
+STANDARD_STREAM = "-"
 VOCABULARY_FILES = tuple(
     f"vocab{side}.{kind}"
     for kind in ("model", "pieces", "subwords", "words")
@@ -425,7 +398,7 @@ VOCABULARY_FILES = tuple(
 )
 # Names of the files in such folders, and in those below.
 _RESERVED = (
-    *_MARKERS,
+    *_KINDS,
     *VOCABULARY_FILES,
     "model.bin",
     "*.weights.h5",
@@ -455,15 +428,6 @@ def is_stream(path: str | Path) -> bool:
     return str(path) == STANDARD_STREAM or (path.exists() and not path.is_file())
 
 
-def check_folder(folder: str | Path, kind: str) -> None:
-    """Raises `UserError` if the folder for one of the `_MARKERS` holds another of them."""
-    if (found := _kind(Path(folder))) not in ("", kind):
-        raise UserError(
-            f"{folder} contains {found}: expected a folder of its own for {kind}.",
-            code="output_belongs_to_other",
-        )
-
-
 def check_outputs(
     reads: Iterable[str | Path],
     writes: Iterable[str | Path],
@@ -471,8 +435,12 @@ def check_outputs(
 ) -> None:
     """Raises `UserError` if an output would replace an input, another output, or what must stay.
 
-    Of a folder that the command reads (a run, generated data), its own files count. It replaces
-    what it writes, streams aside; `appends` are files of results that it adds lines to.
+    Files that an earlier command wrote into a run, as translations, may be replaced.
+
+    Args:
+      reads: inputs; of a folder (a run, generated data) all files that make it one.
+      writes: files to replace, or streams.
+      appends: files of results to append to.
     """
     taken: dict[object, tuple[str, str]] = {}
     for path in map(Path, reads):
@@ -511,20 +479,11 @@ def _is_reserved(name: str, more: tuple[str, ...] = ()) -> bool:
     return any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in (*_RESERVED, *more))
 
 
-def _kind(folder: Path) -> str:
-    """Returns what a folder holds, "" if it is nothing of ours; others have manifests too."""
-    for name, kind in _MARKERS.items():
-        file = folder / name
-        if file.is_file() and (name != "manifest.json" or b'"splits"' in file.read_bytes()):
-            return kind
-    return ""
-
-
 def _owner(path: Path, more: tuple[str, ...]) -> str:
     """Returns why a run, data or an export needs the file, "" if none does."""
     path = Path(os.path.realpath(path))
     for folder in path.parents:
-        kind = _kind(folder)
+        kind = _KINDS.get(_marker(folder), "")
         hard_linked = kind and _identity(path) in map(_identity, _own_files(folder))
         if kind and (kind == "an export" or _is_reserved(path.name, more) or hard_linked):
             return f"{path.name} belongs to {kind} in {folder}"
@@ -538,3 +497,38 @@ def _identity(path: Path) -> object:
     except OSError:
         return os.path.realpath(path)
     return stat.st_dev, stat.st_ino
+
+
+_PATTERN = re.compile(r"[\[\]*?\\]")
+
+
+@contextlib.contextmanager
+def plain_path(path: str | Path) -> Iterator[str]:
+    r"""Yields a path to the same files without pattern characters.
+
+    TensorFlow takes the path of a checkpoint or a SavedModel for a pattern when it reads: `exp[1]`
+    then names the folder `exp1`, and a backslash vanishes.
+
+    `path` is a file, a folder, or the prefix of files, up to a dot in their names. If it has such
+    characters, the path yielded leads to symbolic links in a temporary folder.
+
+    Raises:
+      UserError: the path of the temporary folder has such characters too.
+    """
+    path = Path(path)
+    if not _PATTERN.search(str(path)):
+        yield str(path)
+        return
+    with tempfile.TemporaryDirectory(prefix="t2t_keras-") as folder:
+        if _PATTERN.search(folder):
+            raise UserError(
+                f"TensorFlow would read {path} as a pattern, and the temporary folder {folder} "
+                f"too: expected one of them without any of []*?\\. Rename the folder, or set "
+                f"TMPDIR to another one.",
+                code="path_is_a_pattern",
+            )
+        names = f"{glob.escape(path.name)}.*"
+        for file in [path] if path.exists() else path.parent.glob(names):
+            suffix = file.name.removeprefix(path.name)
+            (Path(folder) / f"linked{suffix}").symlink_to(file.absolute())
+        yield str(Path(folder) / "linked")
