@@ -125,9 +125,85 @@ def run(flags: Flags) -> None:
         translate_interactively(translator, interactive_lines("> "), write)
 
 
+def _check_combination(flags: Flags) -> None:
+    """Raises `UserError` where one flag would silently be ignored beside another."""
+    of_a_file = ("decode_from_file", "eval_use_test_set", "decode_reference", "results_file")
+    more = ("prefix_file", "alignment_file", "attention_file")
+    refuse_together(
+        flags,
+        {
+            "decode_interactive": (*of_a_file, *more, "decode_to_file", "score_file"),
+            "score_file": (*of_a_file, *more, "forbidden_file", *LINE_STAGE_FILES),
+            "eval_use_test_set": ("decode_from_file",),
+            "disturb": ("decode_interactive", "score_file", *LINE_STAGE_FILES, *more),
+            "shard": ("decode_reference", "disturb", "results_file"),
+        },
+    )
+    refuse_alone(flags, dict.fromkeys(("decode_reference", "shard"), "decode_from_file"))
+    for name in ("results_file", "disturb"):
+        if getattr(flags, name) and flags.decode_from_file and not flags.decode_reference:
+            raise UserError(
+                f"--{name} with --decode_from_file needs --decode_reference.",
+                code="conflicting_settings",
+            )
+    for kind in flags.disturb or ():
+        AUGMENTATIONS[kind]  # Raises `UserError` if there is none.
+    own_text = flags.decode_from_file or flags.score_file or flags.decode_interactive
+    if flags.decode_reference or not own_text:
+        for file in (flags.decode_from_file, flags.decode_reference, flags.decode_to_file):
+            if file and is_stream(file):
+                raise UserError(
+                    f"To score translations, all files must be regular, got {file}.",
+                    code="not_a_file",
+                )
+
+
+def _readable_texts(flags: Flags) -> list[str]:
+    """Returns the texts that flags name; raises `UserError` for one that cannot be read."""
+    named = flags.decode_from_file, flags.decode_reference, flags.score_file, flags.prefix_file
+    texts = [path for path in named if path]
+    for path in texts:
+        if not is_stream(path):
+            check_readable(Path(path))
+    return texts
+
+
 def _stage_files(flags: Flags) -> dict[str, str]:
     """Returns the files of stages that flags name, by the names of the flags."""
     return {name: path for name in LINE_STAGE_FILES if (path := getattr(flags, name))}
+
+
+class _Text(NamedTuple):
+    """A text to translate."""
+
+    source: str
+    reference: str  # "" = none
+    name: str  # of the output, without a suffix
+    split: str  # dev, test, or the name of a file
+
+
+def _text(flags: Flags, record: "RunConfig") -> _Text:
+    """Returns the text that the flags name; a reference has as many lines as its source."""
+    source, reference = flags.decode_from_file, flags.decode_reference
+    if not source:
+        split, *paths = split_text(flags, record)
+        decodes = Path(flags.output_dir) / "decodes" / f"{record.problem.name}.{split}"
+        return _Text(str(paths[0]), str(paths[1]), str(decodes), split)
+    if reference:
+        # Before the work, not after it.
+        counts = [len(read_text(Path(path))) for path in (source, reference)]
+        if counts[0] != counts[1]:
+            raise UserError(
+                f"Expected a reference for each line of {source}, got {counts[1]:,} lines in "
+                f"{reference} for {counts[0]:,}.",
+                code="unequal_counts",
+            )
+    name = ".".join([source, record.model, record.hparams_set, record.problem.name])
+    return _Text(source, reference, name, Path(source).name)
+
+
+def _output(flags: Flags, source: str, name: str) -> str:
+    return flags.decode_to_file or ("-" if is_stream(source) else name)
 
 
 def _translate(
@@ -182,13 +258,13 @@ def _translate(
         source,
         output,
         provenance,
-        flags.prefix_file,
-        alignments,
-        attention,
-        reference,
-        reads,
-        shard,
-        write_manifest,
+        prefixes=flags.prefix_file,
+        alignments=alignments,
+        attention=attention,
+        references=reference,
+        reads=reads,
+        shard=shard,
+        write_manifest=write_manifest,
     )
     if reference:
         score(source, reference, output, alignments)
@@ -252,82 +328,6 @@ def _differences(scores: dict[str, Any]) -> str:
     for name, value in rows.items():
         lines.append(f"{name:{width}}  {value:8.2f}  {value - clean:+10.2f}")
     return "\n".join(lines)
-
-
-def _check_combination(flags: Flags) -> None:
-    """Raises `UserError` where one flag would silently be ignored beside another."""
-    of_a_file = ("decode_from_file", "eval_use_test_set", "decode_reference", "results_file")
-    more = ("prefix_file", "alignment_file", "attention_file")
-    refuse_together(
-        flags,
-        {
-            "decode_interactive": (*of_a_file, *more, "decode_to_file", "score_file"),
-            "score_file": (*of_a_file, *more, "forbidden_file", *LINE_STAGE_FILES),
-            "eval_use_test_set": ("decode_from_file",),
-            "disturb": ("decode_interactive", "score_file", *LINE_STAGE_FILES, *more),
-            "shard": ("decode_reference", "disturb", "results_file"),
-        },
-    )
-    refuse_alone(flags, dict.fromkeys(("decode_reference", "shard"), "decode_from_file"))
-    for name in ("results_file", "disturb"):
-        if getattr(flags, name) and flags.decode_from_file and not flags.decode_reference:
-            raise UserError(
-                f"--{name} with --decode_from_file needs --decode_reference.",
-                code="conflicting_settings",
-            )
-    for kind in flags.disturb or ():
-        AUGMENTATIONS[kind]  # Raises `UserError` if there is none.
-    own_text = flags.decode_from_file or flags.score_file or flags.decode_interactive
-    if flags.decode_reference or not own_text:
-        for file in (flags.decode_from_file, flags.decode_reference, flags.decode_to_file):
-            if file and is_stream(file):
-                raise UserError(
-                    f"To score translations, all files must be regular, got {file}.",
-                    code="not_a_file",
-                )
-
-
-def _readable_texts(flags: Flags) -> list[str]:
-    """Returns the texts that flags name; raises `UserError` for one that cannot be read."""
-    named = flags.decode_from_file, flags.decode_reference, flags.score_file, flags.prefix_file
-    texts = [path for path in named if path]
-    for path in texts:
-        if not is_stream(path):
-            check_readable(Path(path))
-    return texts
-
-
-class _Text(NamedTuple):
-    """A text to translate."""
-
-    source: str
-    reference: str  # "" = none
-    name: str  # of the output, without a suffix
-    split: str  # dev, test, or the name of a file
-
-
-def _text(flags: Flags, record: "RunConfig") -> _Text:
-    """Returns the text that the flags name; a reference has as many lines as its source."""
-    source, reference = flags.decode_from_file, flags.decode_reference
-    if not source:
-        split, *paths = split_text(flags, record)
-        decodes = Path(flags.output_dir) / "decodes" / f"{record.problem.name}.{split}"
-        return _Text(str(paths[0]), str(paths[1]), str(decodes), split)
-    if reference:
-        # Before the work, not after it.
-        counts = [len(read_text(Path(path))) for path in (source, reference)]
-        if counts[0] != counts[1]:
-            raise UserError(
-                f"Expected a reference for each line of {source}, got {counts[1]:,} lines in "
-                f"{reference} for {counts[0]:,}.",
-                code="unequal_counts",
-            )
-    name = ".".join([source, record.model, record.hparams_set, record.problem.name])
-    return _Text(source, reference, name, Path(source).name)
-
-
-def _output(flags: Flags, source: str, name: str) -> str:
-    return flags.decode_to_file or ("-" if is_stream(source) else name)
 
 
 if __name__ == "__main__":

@@ -81,8 +81,8 @@ class LineStage:
         """Returns a line, in NFC, in the form for the next stage or the model."""
         return Prepared(line)
 
-    def mend(self, parts: "Sequence[Part]", translator: "Searcher") -> None:
-        """Mends faulty hypotheses in place, and sets the parts' notes."""
+    def mend(self, drafts: "Sequence[Draft]", model: "StageContext") -> None:
+        """Mends faulty hypotheses of drafts in place, and sets notes; `model` helps."""
 
     def note(self, notes: Sequence[Any]) -> Any:
         """Returns the note of a line from those of its parts, at least one."""
@@ -484,16 +484,16 @@ class StageContext:
 
     Args:
       translator: searches, scores and aligns.
-      stage: one of the translator's.
+      stage: number of one of its stages.
     """
 
-    def __init__(self, translator: Searcher, stage: LineStage):
-        self._translator, self._name = translator, stage.name
-        self._stage = [other.name for other in translator.stages].index(stage.name)
+    def __init__(self, translator: "Searcher", stage: int):
+        self._translator, self._stage = translator, stage
 
     def drafts(self, parts: Iterable[Part]) -> list[Draft]:
         """Returns parts in the stage's form."""
-        return [Draft(part, self._stage, self._name) for part in parts]
+        name = self._translator.stages[self._stage].name
+        return [Draft(part, self._stage, name) for part in parts]
 
     def prefix(self, draft: Draft) -> str:
         """Returns how each output of a draft must begin."""

@@ -5,7 +5,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -143,12 +143,22 @@ class State(NamedTuple):
     finished_scores: tf.Tensor  # float32 [B, N], likewise
 
 
-# A `BeamSearch` or a `Sampling`: how the continuations of hypotheses are chosen.
-#   beam_size            K, number of live hypotheses of a sentence
-#   num_hypotheses       N, number of finished ones that are kept
-#   initial_log_probs()  [K], 0, or -inf for no hypothesis
-#   extend(state, logits [B, K, V], index, limits) -> the state after the symbol at `index`
-Rule = Any
+class Rule(Protocol):
+    """Chooses the continuations of hypotheses: a `BeamSearch` or a `Sampling`."""
+
+    @property
+    def beam_size(self) -> int:
+        """K, number of live hypotheses of a sentence."""
+
+    @property
+    def num_hypotheses(self) -> int:
+        """N, number of finished hypotheses that are kept."""
+
+    def initial_log_probs(self) -> list[float]:
+        """Returns [K], 0, or -inf for no hypothesis."""
+
+    def extend(self, state: State, logits: tf.Tensor, index: tf.Tensor, limits: Limits) -> State:
+        """Returns the state after the symbol at `index`, from logits [B, K, V]."""
 
 
 class _Sentences(NamedTuple):

@@ -15,6 +15,7 @@ from t2t_keras.decoding.lines import (
     Line,
     LineStage,
     Part,
+    StageContext,
     check_lengths,
     check_lines,
     check_one_each,
@@ -252,8 +253,9 @@ class Translator:
         for part in costly:
             part.rerank(only_first=bool(self.config.samples))
             del part.hypotheses[self.config.num_hypotheses :]
-        for stage in self.stages[:num_stages]:
-            stage.mend(parts, self)
+        for number, stage in enumerate(self.stages[:num_stages]):
+            context = StageContext(self, number)
+            stage.mend(context.drafts(parts), context)
 
     def _search_in_batches(
         self,

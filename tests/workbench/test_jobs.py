@@ -23,10 +23,9 @@ def test_attention_is_for_a_translation_as_the_model_has_it():
 class Untranslated(Terms):
     """Says that no term is in the output."""
 
-    def mend(self, parts, translator):
-        for part in parts:
-            found = find_uses(part.source, self.glossary.matches(part.source), "")
-            part.notes[self.name] = tuple(found)
+    def mend(self, drafts, model):
+        for draft in drafts:
+            draft.note(tuple(find_uses(draft.source, self.glossary.matches(draft.source), "")))
 
 
 def test_missing_terms_are_named_while_one_types():

@@ -8,7 +8,7 @@ from typing import Any
 
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.lines import LineStage, Part, Prepared, Searcher, StageContext
+from t2t_keras.decoding.lines import Draft, LineStage, Prepared, StageContext
 from t2t_keras.text.alignment import Alignment, count_words, restored_words
 from t2t_keras.workbench.placeholders.finding import (
     Placeholder,
@@ -255,12 +255,11 @@ class Placeholders(LineStage):
         """Shields a line; more pieces of it may be placeholders."""
         return ShieldedLine(shield(line, verbatim, self.symbols), self.check)
 
-    def mend(self, parts: Sequence[Part], translator: Searcher) -> None:
+    def mend(self, drafts: Sequence[Draft], model: StageContext) -> None:
         """Repairs all hypotheses."""
-        model = StageContext(translator, self)
         wrong = [
             (draft, rank, output, count)
-            for draft in model.drafts(parts)
+            for draft in drafts
             for rank, output in enumerate(draft.outputs)
             if (count := draft.prepared.number_broken(draft.source, output))
         ]

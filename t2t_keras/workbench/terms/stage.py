@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from t2t_keras.decoding.lines import Draft, LineStage, Part, Prepared, Searcher, StageContext
+from t2t_keras.decoding.lines import Draft, LineStage, Prepared, StageContext
 from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import Alignment, split_words
 from t2t_keras.workbench.placeholders.stage import number_broken
@@ -178,10 +178,9 @@ class Terms(LineStage):
             )
         return HintedLine(text, self.glossary)
 
-    def mend(self, parts: Sequence[Part], translator: Searcher) -> None:
+    def mend(self, drafts: Sequence[Draft], model: StageContext) -> None:
         """Forces missing terms if the mode asks for it, and notes what became of each."""
-        model = StageContext(translator, self)
-        sentences = list(map(_Sentence, model.drafts(parts)))
+        sentences = list(map(_Sentence, drafts))
         _find_uses(sentences, model)
         if self._forces:
             _force(sentences, model)

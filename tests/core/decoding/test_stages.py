@@ -11,7 +11,7 @@ from t2t_keras import registry
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.file_job import translate_file, translate_interactively
-from t2t_keras.decoding.lines import LineStage, Prepared, StageContext, line_stages
+from t2t_keras.decoding.lines import LineStage, Prepared, line_stages
 from t2t_keras.decoding.translator import Translator
 
 
@@ -46,8 +46,8 @@ class Spelling(LineStage):
     def prepare(self, line):
         return Spelled(line, *self._how)
 
-    def mend(self, parts, translator):
-        for draft in StageContext(translator, self).drafts(parts):
+    def mend(self, drafts, model):
+        for draft in drafts:
             if self._ending and not draft.outputs[0].endswith(self._ending):
                 draft.replace(0, draft.outputs[0] + self._ending)
                 draft.note([draft.source])
