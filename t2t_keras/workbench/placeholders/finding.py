@@ -1,8 +1,8 @@
-"""Finds the placeholders of a text, and compares those of a translation with them.
+"""Finds the placeholders of a text, and compares them with those of its translation.
 
-Known syntaxes end where they end. A sign of programs before a name or a bracket begins one of
-unknown syntax, which goes as far as it can be one: "%title" is no "%t", and "{count, number}" is
-whole.
+Besides known syntaxes, a special character before a name or a bracket begins a placeholder of
+unknown syntax, which extends as far as possible: "%title" is not "%t", and "{count, number}" is
+one piece.
 """
 
 import re
@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from t2t_keras.text.sentences import KATAKANA, UNSPACED
 
-# Replace placeholders in the text that a model sees, see `symbols`.
-# They are of Unicode's last private plane: fonts and markup use the first private range.
+# Replace placeholders in the model's input, see `symbols`. They are from Unicode's last private
+# plane, as fonts and markup use the first private range.
 SYMBOLS = tuple(chr(0x10FF00 + number) for number in range(16))
 
 # Not sums of money: a translation may have "5 dollars" for "$5".
@@ -105,16 +105,16 @@ KINDS = (
     r"\[\[[^\[\]\n]+\]\]|\[(?:[a-z*#]+,)?_\d[^\[\]\n]*+\]",  # wikis', Maketext's
     r"(?<!\w)__(?=[A-Za-z])[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*+__(?!\w)",
 )
-# Without any of these there is no placeholder.
+# A text without any of these has no placeholder.
 SIGNS = re.compile(
     rf"[%&\\$<{{\d~{SYMBOLS[0]}-{SYMBOLS[-1]}]|://|www\.|[:@!#_]\w|@[:{{]|\[[\[_]|\[[a-z*#]+,_"
 )
-# A literal symbol in a text is a placeholder, too.
+# A literal symbol in a text is also a placeholder.
 _SYNTAXES = re.compile(
     f"[{SYMBOLS[0]}-{SYMBOLS[-1]}]|(?P<address>{'|'.join(ADDRESSES)})|{'|'.join(KINDS)}"
 )
 _CLOSING_TAG = re.compile(r"</([A-Za-z][\w.\-]*+)\s*+>")
-# What ends a sentence around an address is not of it.
+# Punctuation after an address is not part of it.
 _TRAILING = ".,;:!?'*_"
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 _UNNUMBERED = re.compile(
@@ -208,7 +208,7 @@ def _is_whole(text: str, start: int, end: int) -> bool:
 
 
 def as_word(text: str, pattern: str) -> str:
-    """Returns a pattern for a text that does not match inside longer words."""
+    """Wraps a pattern for a text so that it does not match inside longer words."""
     first = next((f"(?<!{word})" for word in _WORDS if re.match(word, text)), "")
     last = next((f"(?!{word})" for word in _WORDS if re.match(word, text[-1:])), "")
     return f"{first}{pattern}{last}"
@@ -242,9 +242,9 @@ def has_words(text: str) -> bool:
 
 
 def missing(source: str, target: str, verbatim: Sequence[str] = ()) -> tuple[list[str], list[str]]:
-    """Returns the placeholders of a source that its translation lacks, and those that it has added.
+    """Returns the placeholders that a translation lacks, and those that it has added.
 
-    A number with a unit is the same in the spelling of another language: "1.5 GB", "1,5 GB".
+    Numbers with units may be spelled as in another language: "1.5 GB" equals "1,5 GB".
 
     Args:
       source: text.
@@ -258,9 +258,9 @@ def missing(source: str, target: str, verbatim: Sequence[str] = ()) -> tuple[lis
 def unmatched(
     source: Sequence[Placeholder], target: Sequence[Placeholder]
 ) -> tuple[list[Placeholder], list[Placeholder]]:
-    """Returns the placeholders of each side that the other lacks: of several alike the last ones.
+    """Returns the placeholders of each side that the other lacks; of equal ones, the last.
 
-    `%s` and `%d`, in this order, are the same as `%2$d` and `%1$s`.
+    `%s` and `%d`, in this order, equal `%2$d` and `%1$s`.
     """
     sides = source, target
     numbered = [
@@ -294,7 +294,7 @@ def _surplus(
 
 
 def key(placeholder: str) -> str:
-    """Returns what is the same for a placeholder, and for a number in another way of writing."""
+    """Returns a key for comparing placeholders, equal for different spellings of a number."""
     if placeholder[0] in string.digits:
         placeholder = re.sub(rf"[.,'\u2019](?=\d{{3}}(?!\d))|{SPACE}", "", placeholder)
         return placeholder.replace(",", ".")
@@ -302,9 +302,9 @@ def key(placeholder: str) -> str:
 
 
 def is_reordered(source: str, target: str) -> bool:
-    """Returns whether conversions without a number, as `%d` and `%s`, have changed places.
+    """Returns whether unnumbered conversions, as `%d` and `%s`, are in a different order.
 
-    A program gives them their values in the order in which they stand.
+    Programs fill in their values in order.
     """
     sides = [unnumbered(find(text)) for text in (source, target)]
     texts = [[placeholder.text for placeholder in side] for side in sides]
@@ -312,7 +312,7 @@ def is_reordered(source: str, target: str) -> bool:
 
 
 def unnumbered(placeholders: Sequence[Placeholder]) -> list[Placeholder]:
-    """Returns those that a program takes by their places."""
+    """Returns those that a program fills in by position."""
     return [
         placeholder
         for placeholder in placeholders

@@ -1,4 +1,4 @@
-"""Placeholders as a stage of a translator: symbols for them, and repair of those that are lost."""
+"""Keeps placeholders, as a stage of a translator: by symbols, and by repair of the output."""
 
 import functools
 import re
@@ -21,17 +21,17 @@ from t2t_keras.workbench.placeholders.finding import (
 )
 from t2t_keras.workbench.placeholders.symbols import Shield, shield
 
-# Inserting or removing a text may create a placeholder together with its neighbours.
+# An edit may create a new placeholder together with its neighbours.
 _MOST_ROUNDS = 4
-# Each takes time in proportion to the text; further ones are put at the end together.
+# Each takes time linear in the text; further placeholders are appended together.
 _MOST_PLACED = 64
 _PUNCTUATION = ".,:;!?…\u3002\uff0c\uff1a\uff1b\uff01\uff1f"
 
-_Edit = tuple[int, int, str]  # start, end, what is there afterwards
+_Edit = tuple[int, int, str]  # start, end, replacement
 
 
 def number_broken(source: str, target: str, verbatim: Sequence[str] = ()) -> int:
-    """Returns how many placeholders of a source are not as they should be in its translation."""
+    """Returns how many placeholders of a source are wrong in its translation."""
     broken = max(map(len, missing(source, target, verbatim)))
     return broken or int(is_reordered(source, target))
 
@@ -41,9 +41,9 @@ def repaired(
 ) -> str:
     """Returns a translation with the placeholders of its source.
 
-    A lost one takes the place of one that was added or misspelled. Else it is put next to what its
-    neighbours are aligned with, or at the end; what else was added is taken out. Takes time in
-    proportion to the text, whatever is lost.
+    A lost placeholder replaces an added or misspelled one. Otherwise it is inserted next to the
+    words aligned with its neighbours, or at the end; other added ones are removed. Takes time
+    linear in the text.
 
     Args:
       source: text.
@@ -100,7 +100,7 @@ def _placed(
 
 
 def _plainly(source: str, target: str, verbatim: Sequence[str]) -> str:
-    """Returns what is plain text of a translation, with all placeholders at its end."""
+    """Returns the plain words of a translation, followed by all placeholders."""
     plain = [word for word in target.split() if not re.search(r"[^\w'.,:;!?\-]|[\d_]", word)]
     return " ".join([*plain, *(placeholder.text for placeholder in find(source, verbatim))])
 
@@ -108,7 +108,7 @@ def _plainly(source: str, target: str, verbatim: Sequence[str]) -> str:
 def _misspelled(
     text: str, target: str, taken: Sequence[int], is_verbatim: bool
 ) -> tuple[int, int] | None:
-    """Returns where a placeholder stands with other capitals or with spaces inside."""
+    """Returns the position of a placeholder with different case or spaces inside."""
     pattern = r"\s*".join(re.escape(character) for character in text if not character.isspace())
     pattern = as_word(text, pattern) if is_verbatim else pattern
     for match in re.finditer(pattern, target, re.IGNORECASE):
@@ -122,7 +122,7 @@ def _misspelled(
 def _translated(
     source: str, target: str, lost: Placeholder, alignment: Alignment
 ) -> tuple[int, int] | None:
-    """Returns where the words stand that a piece was translated to, which had to stay."""
+    """Returns the position of the translation of a piece that should not be translated."""
     first, last = (count_words(source[: place + 1]) - 1 for place in (lost.start, lost.end - 1))
     words_of_piece = sorted({t for s, t in alignment if first <= s <= last})
     spans = [word.span() for word in re.finditer(r"[^ \t-\r]+", target)]
@@ -136,7 +136,7 @@ def _translated(
     words = target[start:end]
     if find(words):
         return None
-    # Signs around them stay.
+    # Punctuation around them stays.
     inside = re.search(r"\w(?:.*\w)?", words, re.DOTALL)
     return inside and (start + inside.start(), start + inside.end())
 
@@ -149,7 +149,7 @@ def _taken_out(target: str, added: Placeholder) -> _Edit:
 
 
 def _put_in(source: str, target: str, lost: Placeholder, alignment: Alignment) -> _Edit:
-    """Returns the edit that puts a lost placeholder next to what its neighbours align with."""
+    """Returns the edit that inserts a lost placeholder beside words aligned with its neighbours."""
     word = count_words(source[: lost.start + 1]) - 1
     spans = [match.span() for match in re.finditer(r"[^ \t-\r]+", target)]
     pairs = [(s, t) for s, t in alignment if t < len(spans)]
@@ -161,7 +161,7 @@ def _put_in(source: str, target: str, lost: Placeholder, alignment: Alignment) -
         before = nearest > word
         place = spans[other][0] if before else spans[other][1]
     if not before:
-        # "file %s." has it inside of the sentence, "file: %s" after the colon.
+        # Inside the sentence in "file %s.", after the colon in "file: %s".
         begins = source[: lost.start].rstrip()[-1:] in ("", *_PUNCTUATION)
         place = place if begins else len(target[:place].rstrip(_PUNCTUATION))
     left = "" if target[place - 1 : place] in ("", " ") or not place else " "
@@ -179,7 +179,7 @@ def _edited(text: str, edits: Iterable[_Edit]) -> str:
             continue
         if _clash(parts[-1][-1:] or " ", new[0]):
             new = f" {new}"
-        # An address goes on to the next space.
+        # An address extends to the next space.
         after = text[position : position + 1]
         if after and (_clash(new[-1], after) or ("://" in new and after != " ")):
             new = f"{new} "
@@ -188,7 +188,7 @@ def _edited(text: str, edits: Iterable[_Edit]) -> str:
 
 
 def _clash(before: str, after: str) -> bool:
-    """Returns whether the placeholder that one of two signs is of may not end between them."""
+    """Returns whether two adjacent characters could belong to the same placeholder."""
     signs = "%_$&\\@{(:/-+#"
     return (before.isalnum() or before in signs) and (after.isalnum() or after in signs)
 
@@ -198,13 +198,13 @@ class ShieldedLine(Prepared):
 
     Args:
       shield: of the line.
-      is_checked: whether placeholders that are lost, added or misspelled cost anything.
+      is_checked: whether wrong placeholders count as costs.
     """
 
     def __init__(self, shield: Shield, is_checked: bool):
         super().__init__(shield.text)
         self.shield, self.is_checked = shield, is_checked
-        # Asked for the search, and for the repair.
+        # Needed for both search and repair.
         self.number_broken = functools.cache(self._number_broken)
 
     def original(self, source: str) -> str:
@@ -228,7 +228,7 @@ class ShieldedLine(Prepared):
         return number_broken(source, output, self.shield.verbatim) if self.is_checked else 0
 
     def align(self, source: str, output: str, pairs: Alignment) -> Alignment:
-        """See `Prepared`: a symbol may stand for several words."""
+        """See `Prepared`: a symbol may represent several words."""
         if not self.shield.originals:
             return pairs
         sources, outputs = (restored_words(text, self.restore) for text in (source, output))
@@ -238,8 +238,8 @@ class ShieldedLine(Prepared):
 class Placeholders(LineStage):
     """Keeps placeholders, as %s, {name} and addresses.
 
-    The first hypothesis with the fewest wrong ones is taken, and then repaired. Its note is the
-    number of placeholders that were repaired.
+    The first hypothesis with the fewest wrong placeholders is chosen and repaired. Its note is the
+    number of repaired placeholders.
 
     Args:
       symbols: whether the model sees symbols for placeholders.
@@ -252,7 +252,7 @@ class Placeholders(LineStage):
         self.symbols, self.check = symbols, check
 
     def prepare(self, line: str, verbatim: Sequence[str] = ()) -> ShieldedLine:
-        """Shields a line; more pieces of it may be placeholders."""
+        """Shields a line; `verbatim` are additional placeholders."""
         return ShieldedLine(shield(line, verbatim, self.symbols), self.check)
 
     def mend(self, drafts: Sequence[Draft], model: StageContext) -> None:
@@ -301,6 +301,6 @@ def has_symbols(problem: Problem) -> bool:
 
 
 def placeholders(config: DecodeConfig, problem: Problem) -> Placeholders | None:
-    """Keeps placeholders, where the model was trained with symbols or translations are checked."""
+    """Returns the stage if the model was trained with symbols or translations are checked."""
     symbols, check = has_symbols(problem), config.check_placeholders
     return Placeholders(symbols, check) if symbols or check else None

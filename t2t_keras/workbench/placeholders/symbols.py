@@ -1,7 +1,7 @@
-"""Puts symbols in the place of placeholders, which a model learns to carry over as they are.
+"""Replaces placeholders by symbols, which a model learns to copy.
 
-A symbol is a single character that is a piece of the vocabulary. Those of a line are numbered from
-a start that the line decides, so that training sees each as often.
+A symbol is a single character, and a piece of the vocabulary. The first symbol of a line depends on
+a hash of it, so that all symbols are equally frequent in training.
 """
 
 import dataclasses
@@ -15,17 +15,17 @@ from t2t_keras.workbench.placeholders.finding import SYMBOLS, Placeholder, find
 
 _NO_LETTERS = re.compile(r"\W")
 _MARK = re.compile(r"(?<!&)&(?=[^\W_])|_(?=[^\W\d_])")
-# Longer texts are no labels, nor are sentences.
+# Neither longer texts nor sentences are labels.
 _MOST_CHARACTERS = 200
 _SENTENCE = re.compile(r"(?<!\.)\.$|[.!?]\s|\n")
 
 
 class Accelerator(NamedTuple):
-    """The letter that a mark stands in front of.
+    """The shortcut letter of a menu entry, as in `_File` and `&File`.
 
     Attributes:
-      mark: `_` or `&`.
-      letter: as it stands in the text.
+      mark: `_` or `&`, before the letter.
+      letter: in its case in the text.
       offset: of the mark.
       text: the text without the mark.
     """
@@ -39,10 +39,10 @@ class Accelerator(NamedTuple):
 def without_mark(
     text: str, is_label: bool = False, marks: str = "_&"
 ) -> tuple[str, Accelerator | None]:
-    """Returns a text without the mark of its accelerator, and the accelerator, if it has one.
+    """Returns a text without the mark of its accelerator, and the accelerator, if any.
 
-    Sentences have none. Within a word in small letters, as in `ö_ffnen`, a mark is one only where
-    the text `is_label`, as the translation of one: else it is of a name, as in `file_name`.
+    Sentences have none. Inside a lower-case word, as in `ö_ffnen`, a mark counts only if the text
+    `is_label`, as the translation of a label; else it belongs to a name, as in `file_name`.
     """
     if len(text) > _MOST_CHARACTERS or not any(mark in text for mark in marks):
         return text, None
@@ -63,7 +63,7 @@ def without_mark(
 
 
 def _opens_menu(text: str, place: int, is_label: bool) -> bool:
-    """Returns whether a mark is not of a name, as in R&D, AT&T, snake_case and __init__."""
+    """Returns whether a mark is not part of a name, as in R&D, AT&T, snake_case and __init__."""
     before = _NO_LETTERS.split(text[:place])[-1]
     after = _NO_LETTERS.split(text[place + 1 :], maxsplit=1)[0]
     if "_" in before + after:
@@ -77,10 +77,10 @@ def _is_free(place: int, taken: Sequence[Placeholder]) -> bool:
 
 
 def with_mark(text: str, accelerator: Accelerator) -> str:
-    """Returns a translation with an accelerator: the same letter, at a word's beginning if it can.
+    """Adds an accelerator to a translation: the same letter, preferably at the start of a word.
 
-    Without that letter it is the first one; text in a script without capitals gets it in brackets
-    at its end, as `文件(_F)`.
+    If the letter is missing, the first letter is used; in a script without capitals, it is appended
+    in brackets, as in `文件(_F)`.
     """
     if not text.strip():
         return text
@@ -103,13 +103,13 @@ _ANY_SYMBOL = re.compile(f"[{SYMBOLS[0]}-{SYMBOLS[-1]}]")
 
 @dataclasses.dataclass(frozen=True)
 class Shield:
-    """A line as a model is to see it, and what its output becomes.
+    """A line with symbols, and their originals.
 
     Attributes:
       text: the line with symbols for placeholders.
-      verbatim: pieces of `text` that its translation must have.
-      places: (start, end in the line, length of what stands for it in `text`) of what is replaced.
-      originals: what each symbol stands for; None = it has none, and outputs stay as they are.
+      verbatim: pieces of `text` that its translation must keep.
+      places: (start, end in the line, length in `text`) of each replaced piece.
+      originals: the placeholder of each symbol; None = no symbols, so that outputs stay unchanged.
     """
 
     text: str
@@ -118,14 +118,14 @@ class Shield:
     originals: Mapping[str, str] | None = None
 
     def restore(self, output: str) -> str:
-        """Returns an output with the placeholders; a symbol that has none is left out."""
+        """Returns an output with the placeholders; unknown symbols are dropped."""
         originals = self.originals
         if originals is None:
             return output
         return _ANY_SYMBOL.sub(lambda match: originals.get(match[0], ""), output)
 
     def hide(self, text: str) -> str:
-        """Returns what `restore` turns into a text, such as the beginning of a translation."""
+        """Undoes `restore`, as for the prefix of a translation."""
         if self.originals is None:
             return text
         symbols: dict[str, list[str]] = {}
@@ -134,7 +134,7 @@ class Shield:
         return _replaced(text, _paired(find(text, [*self.originals.values()]), symbols))
 
     def offset(self, position: int) -> int:
-        """Returns where a place in the line is in `text`; inside of what is replaced, its end."""
+        """Returns the position in `text` of one in the line; inside a placeholder, its end."""
         moved = position
         for start, end, length in self.places:
             if end <= position:
@@ -148,9 +148,9 @@ def shield(line: str, verbatim: Sequence[str] = (), symbols: bool = False) -> Sh
     """Shields a line.
 
     Args:
-      line: what a user gives.
-      verbatim: more pieces of it that are placeholders.
-      symbols: whether placeholders become symbols; as many as there are symbols.
+      line: the user's text.
+      verbatim: additional pieces of it that are placeholders.
+      symbols: whether placeholders become symbols, as many as there are.
     """
     if not symbols:
         return Shield(line, tuple(verbatim))
@@ -164,9 +164,9 @@ def shield(line: str, verbatim: Sequence[str] = (), symbols: bool = False) -> Sh
 
 
 def shield_pair(source: str, target: str) -> tuple[str, str]:
-    """Returns a pair with symbols for the placeholders that both sides have.
+    """Replaces the placeholders that both sides have by symbols.
 
-    The marks of accelerators are left out where both have one.
+    Removes the marks of accelerators if both sides have one.
     """
     bare, accelerator = without_mark(source)
     bare_target, accelerator_of_target = without_mark(target, is_label=accelerator is not None)
@@ -185,9 +185,9 @@ def shield_pair(source: str, target: str) -> tuple[str, str]:
 
 
 def _names(placeholders: Sequence[Placeholder], symbols: Sequence[str]) -> dict[Placeholder, str]:
-    """Gives placeholders symbols: one to each, in order, as far as they go.
+    """Assigns a symbol to each placeholder, in order, until there are no more.
 
-    Before all others, a character that is itself a symbol gets one, wherever it stands.
+    Literal symbols in the text come before all others.
     """
     unused = iter(symbols)
     literal = dict.fromkeys(text for _, _, text in placeholders if text in SYMBOLS)
@@ -204,7 +204,7 @@ def _symbols(line: str) -> tuple[str, ...]:
 def _paired(
     placeholders: Iterable[Placeholder], symbols: Mapping[str, Sequence[str]]
 ) -> dict[Placeholder, str]:
-    """Gives each placeholder the next of the symbols of its text."""
+    """Assigns the next symbol of its text to each placeholder."""
     unused = {
         text: itertools.cycle(names) if text in SYMBOLS else iter(names)
         for text, names in symbols.items()

@@ -1,4 +1,4 @@
-"""Who may use the server, how often, and how much."""
+"""API keys, rate limits, and monthly character quotas."""
 
 import hashlib
 import io
@@ -48,7 +48,7 @@ def network_of(address: str) -> str:
 
 
 class ApiKey(NamedTuple):
-    """A key and what it allows; 0 = as the server's settings say, or any number."""
+    """A key and its limits; 0 = the server's default rate, and no monthly quota."""
 
     name: str
     requests_per_minute: int = 0
@@ -59,9 +59,9 @@ class Client(NamedTuple):
     """Who sends a request.
 
     Attributes:
-      identity: tells the owners of glossaries and files apart; no key can be read from it.
+      identity: owner of glossaries and files; a hash, which does not reveal the key.
       name: for the log.
-      key: what it may.
+      key: its limits.
     """
 
     identity: str
@@ -75,9 +75,9 @@ ANYONE = Client("", "", ApiKey(""))
 class ApiKeys:
     """The keys in a file, one a line: key, name, requests a minute, characters, separated by tabs.
 
-    The last two are limits, of a minute and of a calendar month; empty or 0 = the server's, and any
-    number. A line may be a comment, after #. The file is read again when its content has changed
-    and is not being written any more.
+    The last two are the limits per minute and per calendar month; empty or 0 = the server's rate,
+    and no quota. Lines that start with # are comments. The file is reread when its content has
+    changed and is no longer being written.
 
     Args:
       path: of the file.
@@ -97,7 +97,7 @@ class ApiKeys:
         self._is_reported = False
 
     def find(self, key: str) -> ApiKey | None:
-        """Returns what a key allows; None = there is no such key."""
+        """Returns the limits of a key; None = unknown key."""
         now = self._clock()
         if now - self._looked > _SECONDS_BETWEEN_LOOKS:
             self._looked = now
@@ -158,12 +158,12 @@ def _digest(key: str) -> str:
 
 
 class Access:
-    """Lets clients in, limits their requests, and counts their characters.
+    """Admits clients, limits their request rate, and counts their characters.
 
     Args:
-      keys: None = no key is needed, and any is taken.
-      requests_per_minute: of a key without its own limit, or of an address; 0 = any number.
-      usage_file: where the counts stay; None = nowhere.
+      keys: None = any key is accepted, and none is needed.
+      requests_per_minute: limit of a key without its own, or of an address; 0 = no limit.
+      usage_file: stores the counts; None = they are kept in memory only.
       clock: monotonic seconds.
       calendar: today in UTC.
     """
@@ -179,7 +179,7 @@ class Access:
         self._calendar = calendar
         self._keys, self._per_minute = keys, requests_per_minute
         self._file, self._clock = usage_file, clock
-        self._buckets: dict[str, tuple[float, float]] = {}  # requests left, and when
+        self._buckets: dict[str, tuple[float, float]] = {}  # requests left, and since when
         self._month, self._used = self._this_month(), dict[str, int]()
         if usage_file and usage_file.exists():
             saved = read_json(usage_file, _ADVICE, ("month", "characters"))
@@ -197,10 +197,10 @@ class Access:
         return self._keys is None or self._keys.find(key) is not None
 
     def client(self, key: str, address: str) -> Client:
-        """Returns who sends a request, and counts it.
+        """Returns the sender of a request, and counts the request.
 
         Raises:
-          ApiError: 403, the key is missing or unknown; 429, there were too many requests.
+          ApiError: 403, the key is missing or unknown; 429, too many requests.
         """
         address, allowed = network_of(address), ApiKey("")
         if self._keys is not None:
@@ -210,7 +210,7 @@ class Access:
                 message = "Please contact the server operator to get an API key"
                 raise ApiError(403, "Invalid API key" if key else message)
             allowed = known
-        # Without keys, whoever sends one still finds the glossaries made with it, as DeepL's do.
+        # Without a key file, a key still names the owner of glossaries, as DeepL's clients expect.
         identity = _digest(key)[:32] if key else ""
         self._count(identity if self._keys is not None else address, allowed)
         return Client(identity, allowed.name, allowed)
@@ -222,7 +222,7 @@ class Access:
         now = self._clock()
         left, since = self._buckets.pop(who, (float(limit), now))
         left = min(left + (now - since) * limit / 60, limit)
-        # Put last: the first ones are those that have not come for the longest time.
+        # Reinserted at the end: the first buckets are the least recently used.
         self._buckets[who] = (left - 1 if left >= 1 else left, now)
         while len(self._buckets) > _MOST_BUCKETS:
             del self._buckets[next(iter(self._buckets))]
@@ -231,20 +231,20 @@ class Access:
             raise ApiError(429, f"Too many requests: more than {limit} in a minute", wait)
 
     def characters(self, client: Client) -> int:
-        """Returns how many characters a client has had translated this month."""
+        """Returns the number of characters charged to a client this month."""
         if (month := self._this_month()) != self._month:
             self._month, self._used = month, {}
         return self._used.get(self._account(client.identity), 0)
 
     def _account(self, identity: str) -> str:
-        # Without keys, whatever is sent as one would have a count of its own.
+        # Without a key file, all clients share one count.
         return identity if self.needs_key else ""
 
     def charge(self, client: Client, characters: int) -> None:
         """Counts the characters of a request.
 
         Raises:
-          ApiError: 456, they are more than the client's key allows.
+          ApiError: 456, they exceed the key's monthly quota.
         """
         used = self.characters(client) + characters
         if 0 < client.key.characters_per_month < used:
@@ -254,12 +254,12 @@ class Access:
             self.save()
 
     def refund(self, identity: str, characters: int) -> None:
-        """Takes back the characters of a client's request that failed."""
+        """Refunds the characters of a failed request."""
         account = self._account(identity)
         self._used[account] = max(self._used.get(account, 0) - characters, 0)
 
     def save(self) -> None:
-        """Writes the counts; on a full disk they stay in memory."""
+        """Writes the counts; if the disk is full, they stay in memory."""
         self._saved = self._clock()
         if self._file:
             content: Mapping = {"month": self._month, "characters": self._used}

@@ -1,4 +1,4 @@
-"""The server as an ASGI application; the outermost layer limits, measures and logs every request.
+"""The ASGI application, and its outermost layer, which limits, measures and logs every request.
 
 Bodies are checked for a key before they are parsed or stored, and limited in size.
 """
@@ -33,9 +33,9 @@ from t2t_keras.workbench.server.requests import (
     MOST_FIELDS,
     ApiError,
     JobEndedError,
+    authorization_key,
     content_kind,
-    form_text,
-    key_of_head,
+    decode_form,
     read_parameters,
     where,
 )
@@ -62,11 +62,11 @@ _DEEPL = ("/v2/", "/v3/")
 
 
 class Bodies:
-    """Limits the bytes of all bodies whose requests are not answered yet.
+    """Limits the bytes of all bodies of unanswered requests.
 
     Args:
-      access: knows the keys.
-      config: says how large a body may be.
+      access: checks keys.
+      config: has the limits on bodies.
     """
 
     def __init__(self, access: Access, config: ServerConfig):
@@ -74,7 +74,7 @@ class Bodies:
         self._held: collections.Counter[str] = collections.Counter()
 
     def hold(self, address: str, size: int) -> None:
-        """Counts bytes from an address; raises `ApiError` if it, or all together, sent too many."""
+        """Counts bytes from an address; raises `ApiError` above its limit or the total limit."""
         self._held[address] += size
         if self._held[address] > _MOST_HELD_OF_ADDRESS:
             raise ApiError(429, "Too many requests: too much is being sent at once", 5)
@@ -82,7 +82,7 @@ class Bodies:
             raise ApiError(503, "The server is receiving too much at once", 5)
 
     def release(self, address: str, size: int) -> None:
-        """Takes back what `hold` counted, when a request is answered."""
+        """Releases bytes that `hold` counted, once a request is answered."""
         self._held[address] -= size
         if self._held[address] <= 0:
             del self._held[address]
@@ -92,8 +92,7 @@ class Body:
     """The body of a request, as ASGI's `receive`.
 
     Raises:
-      ApiError: while receiving: the body is too large, or neither it nor the head has a valid key
-        where one is required.
+      ApiError: while receiving: the body is too large, or a required key is missing or invalid.
     """
 
     def __init__(self, bodies: Bodies, scope: Scope, receive: Receive):
@@ -133,15 +132,15 @@ class Body:
         return message
 
     async def _prove(self) -> None:
-        """Reads until there is a key; raises `ApiError` if the request has no valid one."""
+        """Reads until a key is found; raises `ApiError` if the request has no valid one."""
         access = self._bodies.access
         query = self._scope.get("query_string", b"")
-        key = key_of_head(self._headers.get(b"authorization", ""))
+        key = authorization_key(self._headers.get(b"authorization", ""))
         keys = [key] if key else [*_keys(_IN_FORM, query)]
         if not keys:
             body = await self._first_bytes()
             if not body:
-                # There is no body to parse: the route itself asks for a key if it needs one.
+                # Without a body there is nothing to protect: the route itself checks the key.
                 self._is_proven = True
                 return
             kind = content_kind(self._headers.get(b"content-type", ""))
@@ -153,7 +152,7 @@ class Body:
         self._is_proven = True
 
     async def _first_bytes(self) -> bytes:
-        """Returns the body, or the beginning of a file, to look for a key; it is replayed later."""
+        """Returns the body, or the start of a file, to search for a key; it is replayed later."""
         most = _MOST_BEFORE_KEY if self._scope["path"] in _FILE_ROUTES else self._most
         body, more = bytearray(), True
         while more and len(body) < most:
@@ -178,7 +177,7 @@ def _keys(pattern: re.Pattern[bytes], body: bytes) -> Iterator[str]:
     """Yields possible keys in an unparsed body."""
     for match in itertools.islice(pattern.finditer(body), _MOST_CANDIDATES):
         if pattern is _IN_FORM:
-            yield unquote_plus(form_text(match[1]))
+            yield unquote_plus(decode_form(match[1]))
         elif pattern is _IN_MULTIPART:
             yield match[1].decode("utf-8", "replace")
         else:
@@ -204,7 +203,7 @@ def _too_large(most: int) -> ApiError:
 def error_response(
     request: Request, status: int, message: str, retry_after: int = 0, detail: str = ""
 ) -> Response:
-    """Returns an error in the form of the API that the request is for."""
+    """Returns an error in the format of the requested API."""
     headers = {"Retry-After": str(retry_after)} if retry_after else None
     if request.url.path.startswith(_DEEPL):
         content = {"message": message} | ({"detail": detail} if detail else {})
@@ -215,14 +214,14 @@ def error_response(
 
 
 def route_of(scope: Scope) -> str:
-    """Returns the route of a request, which unlike its address reveals no content."""
+    """Returns the route of a request; unlike its URL, it reveals no content."""
     return getattr(scope.get("route"), "path", "none")
 
 
 class Gate:
     """Measures, logs and limits every request.
 
-    A log line has the route, not the address: addresses may contain file names and text.
+    Log lines have the route, not the URL, which may contain file names and text.
     """
 
     def __init__(self, app: ASGIApp, bodies: Bodies, metrics: Metrics):
@@ -256,7 +255,7 @@ class Gate:
             else:
                 await self._app(scope, body, observed)
         except Exception as error:
-            # uvicorn would log its message, which may contain text.
+            # uvicorn would log the message, which may contain a client's text.
             _LOG.error("%s\n%s", route_of(scope), where(error))
             if not begun:
                 failed = error_response(Request(scope), 500, "Internal server error")
@@ -283,7 +282,7 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
     """Loads models and returns the application that serves them.
 
     Args:
-      sources: of the models, at least one.
+      sources: at least one.
       config: how the server works.
 
     Raises:

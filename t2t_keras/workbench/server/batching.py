@@ -1,4 +1,4 @@
-"""Batches of lines from many requests, scheduled fairly between their clients."""
+"""Batches lines of many requests, and schedules clients fairly."""
 
 import asyncio
 import collections
@@ -23,7 +23,7 @@ _MOST_SCORED = 256  # sentences at a time, as their attention needs memory
 # Returns a result for each line, all with the same options; each search takes a turn of the batch.
 Translate = Callable[[list[str], Any, "Batch"], Sequence[Any]]
 
-# The most of one client in a batch with other clients.
+# The most that one client may have in a batch with other clients.
 _SHARED_LINES, _SHARED_CHARACTERS = 8, 2_000
 # A larger batch, or one with more searches that is mostly one client's, delays only its own
 # clients. It searches for few sentences at a time, fewer while other clients have work.
@@ -33,11 +33,11 @@ _MOST_LONG = 6  # batches of this kind, in addition to `at_once` others
 
 
 class QueueFullError(Exception):
-    """Too many lines wait; the request can be sent again later."""
+    """Too many lines are waiting; the request can be retried later."""
 
 
 class Shares:
-    """How much of the machine each client with work has used.
+    """The use of the machine by each client with work.
 
     A new or returning client starts at the lowest use of the others: idle time earns no credit.
     """
@@ -47,7 +47,7 @@ class Shares:
         self._jobs: dict[str, int] = {}
 
     def arrive(self, client: str) -> None:
-        """Counts a job of a client, waiting or running."""
+        """Counts a waiting or running job of a client."""
         if not self._jobs.get(client):
             least = min((self._used[name] for name in self._jobs), default=0.0)
             self._used[client] = max(self._used.get(client, 0.0), least)
@@ -83,7 +83,7 @@ class Shares:
 
 @dataclasses.dataclass(eq=False)
 class _Waiting:
-    """Whoever waits for a turn."""
+    """A waiter for a turn."""
 
     clients: list[str]
     has_turn: bool = False
@@ -93,9 +93,9 @@ class Turns:
     """Limits the searches at a time; the client that has used least comes first.
 
     Args:
-      most: searches at a time.
+      most: concurrent searches.
       shares: the use by each client; guarded by `changed`.
-      changed: tells of turns that were given.
+      changed: notified when turns are granted.
     """
 
     def __init__(self, most: int, shares: Shares, changed: threading.Condition):
@@ -104,7 +104,7 @@ class Turns:
 
     @contextlib.contextmanager
     def turn(self, clients: list[str]) -> Iterator[None]:
-        """Waits for a turn to search for these clients, and keeps it."""
+        """Waits for a turn to search for these clients, and holds it."""
         me = _Waiting(clients)
         with self._changed:
             self._waiting.append(me)
@@ -119,10 +119,10 @@ class Turns:
                 self._give()
 
     def _give(self) -> None:
-        """Gives the free turns.
+        """Grants the free turns.
 
-        Those that wait must not find out by themselves who is first: the order changes while they
-        wake up, and then each might leave the turn to another.
+        Waiters must not determine the first one themselves: the order changes while they wake up,
+        and each might leave the turn to another.
         """
         while self._free and self._waiting:
             first = min(self._waiting, key=lambda waiting: self._shares.rank(waiting.clients))
@@ -134,7 +134,7 @@ class Turns:
 
 @dataclasses.dataclass(eq=False)
 class _Job:
-    """Lines of one request; `is_alone` once a batch with it has failed: no other joins it."""
+    """Lines of one request; `is_alone` = its batch has failed, so that it now runs by itself."""
 
     lines: list[str]
     options: Hashable
@@ -163,7 +163,7 @@ class Batch:
     Args:
       jobs: with the same options.
       shares: the use of the machine by each client.
-      turns: for searches.
+      turns: of searches.
       changed: guards the shares and turns.
     """
 
@@ -184,13 +184,13 @@ class Batch:
 
     @property
     def is_long(self) -> bool:
-        """Whether it takes long, and is mostly one client's."""
+        """Whether it is large, or has many searches mostly for one client."""
         has_many_searches = self._searches > _SHORT_SEARCHES
         return self._is_large or (has_many_searches and max(self.of_clients.values()) > 0.5)
 
     @property
     def rows_at_once(self) -> int:
-        """Most sentences to search for in a turn."""
+        """Maximum number of sentences in a turn."""
         if not self.is_long:
             return 1 << 30
         return _ROWS_AMONG_OTHERS if self._shares.are_several else _ROWS_ALONE
@@ -206,7 +206,7 @@ class Batch:
 
     @contextlib.contextmanager
     def turn(self, sentences: int = 0) -> Iterator[None]:
-        """Waits for a turn to search for this number of sentences, and keeps it.
+        """Waits for a turn to search for this number of sentences, and holds it.
 
         Raises:
           JobEndedError: all its jobs have ended.
@@ -224,7 +224,7 @@ class Batch:
                 self._change(searching=-1)
 
     def _change(self, waiting: int = 0, searching: int = 0, ends: bool = False) -> None:
-        """Charges the time so far; time in which it only waits for a turn is free."""
+        """Charges the time so far, except while all its work waits for a turn."""
         now = time.monotonic()
         with self._changed:
             was_long = self.is_long
@@ -247,18 +247,19 @@ class Batch:
 class Batcher:
     """Translates the lines of several requests together, in its own threads.
 
-    An idle batcher waits a moment for more lines. While it translates, others gather, so under load
-    batches are full without waiting. Lines with other options wait for the next batch. The client
-    that has used the machine least comes first, with its requests in their order.
+    An idle batcher waits briefly for more lines. Lines that arrive during a translation form the
+    next batch, so under load batches are full without waiting. Lines with different options go
+    into different batches. The client that has used the machine least comes first, its requests in
+    order.
 
     Args:
       translate: takes lines, options and the `Batch`, and returns a result for each line.
       max_wait_ms: longest wait of an idle batcher.
-      max_lines: most lines of a batch; a longer job is a batch of its own.
-      max_queued: most lines that wait.
-      at_once: batches at a time, in addition to long ones of other clients.
+      max_lines: maximum lines of a batch; a longer job is a batch of its own.
+      max_queued: maximum lines in the queue.
+      at_once: concurrent batches, in addition to long ones of other clients.
       observe: takes the number of lines and the seconds of each batch.
-      searches: most searches at a time, default: `at_once`.
+      searches: concurrent searches; default: `at_once`.
     """
 
     def __init__(
@@ -289,7 +290,7 @@ class Batcher:
 
     @property
     def queued_lines(self) -> int:
-        """Number of lines that wait and are still wanted."""
+        """Number of waiting lines whose jobs have not ended."""
         with self._changed:
             jobs = itertools.chain(*self._jobs.values())
             return sum(len(job.lines) for job in jobs if not job.budget.ended)
@@ -304,8 +305,8 @@ class Batcher:
         """Returns the result for each line; cancelling it ends the work.
 
         Raises:
-          QueueFullError: too many lines wait.
-          JobEndedError: the budget is used up, or the server stops.
+          QueueFullError: too many lines are waiting.
+          JobEndedError: the budget is used up, or the server is stopping.
           UserError: the translator's.
         """
         if not lines:
@@ -324,7 +325,7 @@ class Batcher:
         may_wait: bool = False,
         budget: Budget | None = None,
     ) -> concurrent.futures.Future[list[Any]]:
-        """Returns what `translate` does as a future, for threads.
+        """Returns the result of `translate` as a future, for threads.
 
         A job that `may_wait` is accepted even if the queue is full.
         """
@@ -355,14 +356,14 @@ class Batcher:
                     del self._jobs[job.client]
 
     def end_all(self, code: str, text: str) -> None:
-        """Ends all jobs; those that are running end at their next search."""
+        """Ends all jobs; running ones end at their next search."""
         with self._changed:
             jobs = [*itertools.chain(*self._jobs.values())]
             for job in itertools.chain(jobs, *(batch.jobs for batch in self._running)):
                 job.budget.end(code, text)
 
     def close(self, seconds: float | None = None) -> None:
-        """Ends the threads; returns when all jobs are done, or after this number of seconds."""
+        """Stops the threads; waits for all jobs, at most this number of seconds."""
         with self._changed:
             self._open = False
             self._changed.notify_all()
@@ -435,7 +436,7 @@ class Batcher:
         return taken
 
     def _gather(self) -> None:
-        """Waits for more lines, or until another thread has taken what is there."""
+        """Waits for more lines, until a batch is full or another thread has taken the jobs."""
         until = time.monotonic() + self._max_wait
         while self._open and (first := self._first_job()):
             jobs = itertools.chain(*self._jobs.values())
@@ -446,7 +447,7 @@ class Batcher:
             self._changed.wait(left)
 
     def _run(self, batch: Batch) -> Sequence[_Job]:
-        """Sets the results of jobs, or their errors; returns the jobs that must run again."""
+        """Sets the results or errors of jobs; returns those that must run again, alone."""
         jobs = batch.jobs
         lines = [line for job in jobs for line in job.lines]
         try:
@@ -456,7 +457,7 @@ class Batcher:
             for job in jobs:
                 job.future.set_exception(job.budget.ended or error)
             return []
-        except BaseException as error:  # Whatever it is, its request must get an answer.
+        except BaseException as error:  # Any error must be reported to its request.
             if len(jobs) > 1:
                 return jobs  # One request's lines must not fail the others'.
             jobs[0].future.set_exception(error)
@@ -468,7 +469,7 @@ class Batcher:
 
 
 def _may_join(bulks: Mapping[str, float], job: _Job) -> bool:
-    """Returns whether a job may join a batch: one client's, or one with little of each client.
+    """Returns whether a job may join a batch: of its client only, or with little of each client.
 
     Args:
       bulks: of the jobs of each client in the batch.
@@ -482,7 +483,7 @@ def _may_join(bulks: Mapping[str, float], job: _Job) -> bool:
 
 
 def _may_begin(job: _Job) -> bool:
-    """Returns whether a job is still wanted; sets the error of one that has ended."""
+    """Returns whether a job has not ended or been cancelled; sets the error of an ended one."""
     if not (job.future.running() or job.future.set_running_or_notify_cancel()):
         return False
     if error := job.budget.ended:
@@ -491,11 +492,11 @@ def _may_begin(job: _Job) -> bool:
 
 
 class EngineInTurns(Engine):
-    """An engine that waits for a turn of a batch before each computation, and ends with the batch.
+    """An engine that waits for a turn before each computation, and stops when its batch ends.
 
     Args:
-      engine: computes.
-      batch: whose turns it takes.
+      engine: the wrapped engine.
+      batch: takes the turns.
     """
 
     def __init__(self, engine: Engine, batch: Batch):

@@ -19,10 +19,10 @@ class ServerConfig:
 
     Attributes:
       max_file_bytes: largest file to translate.
-      api_keys_file: see `access.ApiKeys`; None = whoever reaches the server may use it.
+      api_keys_file: see `access.ApiKeys`; None = no key is needed.
       cors: origins, as https://example.org, whose pages may use the server; "*" = all.
-      glossaries: terms for requests that bring none, by pair of languages; under None, for others.
-      storage: folder for glossaries, files and usage; None = they are lost at the end.
+      glossaries: default terms by language pair; None = those of all other pairs.
+      storage: folder for glossaries, files and usage; None = they are lost at shutdown.
       reload_seconds: how often to look for newer versions of the models; 0 = never.
     """
 

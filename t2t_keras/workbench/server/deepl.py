@@ -29,7 +29,7 @@ _TSV = "text/tab-separated-values"
 _MOST_IDS, _MOST_DICTIONARIES = 5, 1_000
 
 
-# What its clients do not take as a target, and take instead.
+# Targets that DeepL's clients reject, and the variants that they accept.
 _TARGET_VARIANTS = {"en": ("en-GB", "en-US"), "pt": ("pt-PT", "pt-BR")}
 
 _SPLITTING = {
@@ -43,14 +43,14 @@ _MODEL_TYPES = {
     "prefer_quality_optimized": "quality_optimized",
     "latency_optimized": "latency_optimized",
 }
-# What would change a translation, and cannot here.
+# Unsupported options that would change a translation.
 _REFUSED = ("style_id", "translation_memory_id", "custom_instructions")
-_UNLIMITED = 1_000_000_000_000  # What DeepL says of an account without a limit.
+_UNLIMITED = 1_000_000_000_000  # DeepL's limit for an unlimited account.
 _SAME = "Source and target language are equal."
 
 
 async def languages(call: Call) -> list[dict[str, Any]]:
-    """Lists the languages of the models, as sources or targets."""
+    """Lists source or target languages."""
     models = call.context.service.models
     if call.parameters.choice("type", ("source", "target"), "source") == "source":
         # Without variants: no client sends them.
@@ -64,7 +64,7 @@ async def languages(call: Call) -> list[dict[str, Any]]:
 
 
 async def usage(call: Call) -> dict[str, int]:
-    """Tells how much of its quota the client has used."""
+    """Returns the client's use of its quota."""
     return {
         "character_count": call.context.access.characters(call.client),
         "character_limit": call.client.key.characters_per_month or _UNLIMITED,
@@ -72,12 +72,12 @@ async def usage(call: Call) -> dict[str, int]:
 
 
 async def empty_list(call: Call) -> dict[str, Any]:
-    """Lists none of what the path names."""
+    """Returns an empty list, under the last name of the path."""
     return {call.request.url.path.rpartition("/")[2]: []}
 
 
 async def missing(call: Call) -> None:
-    """Refuses what this server does not support."""
+    """Refuses an unsupported endpoint."""
     raise ApiError(
         404,
         "Endpoint not supported: this server translates text and documents, and has languages, "
@@ -86,7 +86,7 @@ async def missing(call: Call) -> None:
 
 
 async def translate(call: Call) -> dict[str, Any]:
-    """Translates texts, each from its own language where none is named."""
+    """Translates texts; if no source language is given, detects that of each text."""
     parameters = call.parameters
     if not (texts := parameters.texts("text")):
         raise ApiError(400, "Parameter 'text' not specified.")
@@ -95,7 +95,7 @@ async def translate(call: Call) -> dict[str, Any]:
     kind = parameters.choice("tag_handling", ("html", "xml"), "text")
     splitting = parameters.choice("split_sentences", tuple(_SPLITTING), "1")
     pairs = await _read_pairs(call, texts, kind)
-    # With one, the source is not detected: all pairs are the same.
+    # A glossary needs a source language, so all pairs are the same.
     glossary = await requested_glossary(call, pairs[0])
     options = _options(parameters, kind, glossary)
     translations = await call.translate(pairs, texts, options, _SPLITTING[splitting])
@@ -116,7 +116,7 @@ async def translate(call: Call) -> dict[str, Any]:
 
 
 async def _read_pairs(call: Call, texts: Sequence[str], kind: str) -> list[Pair]:
-    """Returns the pair of each text; if its language has no model, the pair of all together."""
+    """Returns the pair of each text; if its language has no model, that of all texts together."""
     pairs = [await read_pair(call, texts, kind)] * len(texts)
     if not call.parameters.text("source_lang") and len(texts) > 1:
         for number, text in enumerate(texts):
@@ -126,7 +126,7 @@ async def _read_pairs(call: Call, texts: Sequence[str], kind: str) -> list[Pair]
 
 
 def _options(parameters: Parameters, kind: str, glossary: Glossary | None) -> Options:
-    """Returns how a text is translated: of markup, which elements stay and which divide it."""
+    """Returns the options of a translation, for markup with elements to keep or split at."""
     if kind == "text":
         return Options(kind, glossary=glossary)
     ignored, splitting, others = (
@@ -145,7 +145,7 @@ def _options(parameters: Parameters, kind: str, glossary: Glossary | None) -> Op
 
 
 def check_options(parameters: Parameters) -> None:
-    """Raises `ApiError` for values that DeepL has not, and for what no model here can do."""
+    """Raises `ApiError` for invalid values, and for options that no model here supports."""
     for name in ("preserve_formatting", "outline_detection", "show_billed_characters"):
         parameters.switch(name)
     parameters.choice("tag_handling_version", ("v1", "v2"))
@@ -158,12 +158,12 @@ def check_options(parameters: Parameters) -> None:
 
 
 async def read_pair(call: Call, texts: Sequence[str], kind: str) -> Pair:
-    """Returns the language pair of a request for texts of a format; a missing source is detected.
+    """Returns the language pair of a request; a missing source is detected from the texts.
 
-    For a text already in the target language it is that language twice, see `Context.pair`.
+    For texts already in the target language, returns it twice, see `Context.pair`.
 
     Raises:
-      ApiError: there is no model for them.
+      ApiError: there is no model for the pair.
     """
     context, parameters = call.context, call.parameters
     target, source = parameters.text("target_lang"), parameters.text("source_lang")
@@ -180,7 +180,7 @@ async def read_pair(call: Call, texts: Sequence[str], kind: str) -> Pair:
 
 
 async def upload(call: Call) -> dict[str, str]:
-    """Takes a document, and begins to translate it."""
+    """Stores a document, and starts its translation."""
     parameters, files = call.parameters, call.context.files
     sent = parameters.file("file")
     name = sent and (parameters.text("filename") or sent.filename)
@@ -188,9 +188,9 @@ async def upload(call: Call) -> dict[str, str]:
         raise ApiError(400, "Invalid file data.")
     _check_format(parameters, name, files.formats())
     check_options(parameters)
-    async with files.kept(sent.file, name, call.client.identity, call.sharer) as file:
+    async with files.storing(sent.file, name, call.client.identity, call.share_owner) as file:
         texts = await files.texts(file)
-        # Detection as HTML suits texts without tags too.
+        # Detection as HTML also works for texts without tags.
         pair = await read_pair(call, texts, "html")
         if pair[0] == pair[1]:
             if parameters.text("source_lang"):
@@ -198,18 +198,18 @@ async def upload(call: Call) -> dict[str, str]:
             # As the language was detected after the upload, the status reports the error.
             files.fail(file, _SAME)
         else:
-            await files.keep_terms(file, await requested_glossary(call, pair))
+            await files.store_terms(file, await requested_glossary(call, pair))
             with call.charged(texts, Budget()) as characters:
                 files.translate(file, pair, characters)
     return {"document_id": file.file_id, "document_key": file.secret}
 
 
 async def status(call: Call) -> dict[str, Any]:
-    """Tells how far the translation of a document is."""
+    """Returns the status of a document."""
     file = _find_document(call)
     answer: dict[str, Any] = {"document_id": file.file_id, "status": file.status}
     if file.status == "translating":
-        # As long again as it has taken so far: a client looks ever less often.
+        # The time it has taken so far, so that clients poll less and less often.
         answer["seconds_remaining"] = 1 + int(max(time.time() - file.changed, 0))
     if file.status == "done":
         answer |= {"seconds_remaining": 0, "billed_characters": file.characters}
@@ -223,7 +223,7 @@ async def result(call: Call) -> FileResponse:
     file, files = _find_document(call), call.context.files
     if file.status != "done":
         raise ApiError(503, "Document translation is not done")
-    # As DeepL's, it can be fetched once; what is fetched only in part is removed later.
+    # As with DeepL, it can be fetched once; after a partial download it expires later.
     removal = BackgroundTask(files.remove, file)
     return FileResponse(files.claim(file), filename=file.translated_name, background=removal)
 
@@ -247,10 +247,10 @@ def _find_document(call: Call) -> TranslatedFile:
 
 
 async def requested_glossary(call: Call, pair: Pair) -> Glossary | None:
-    """Returns the terms that a request for a translation names; None = it names none.
+    """Returns the terms of the glossaries named in a translation request; None = none.
 
     Raises:
-      ApiError: there is no such glossary, or it is not for these languages.
+      ApiError: a glossary does not exist, or is not for these languages.
     """
     parameters, store = call.parameters, call.context.glossaries
     ids = [name for text in parameters.texts("glossary_ids") for name in text.split(",") if name]
@@ -264,55 +264,55 @@ async def requested_glossary(call: Call, pair: Pair) -> Glossary | None:
     if not parameters.text("source_lang"):
         raise ApiError(400, "Use of a glossary requires the source_lang parameter to be specified")
     named = [store.find(name, call.client.identity) for name in ids or [single]]
-    return await call.beside(store.terms, named, pair)
+    return await call.in_thread(store.terms, named, pair)
 
 
 async def language_pairs(call: Call) -> dict[str, Any]:
-    """Lists the pairs of languages that a glossary may be for."""
+    """Lists the supported language pairs of glossaries."""
     pairs = sorted({glossary_pair(*pair) for pair in call.context.service.models})
     return {"supported_languages": [_language_pair(pair) for pair in pairs]}
 
 
 async def create_glossary(call: Call) -> dict[str, Any]:
-    """Makes a glossary: of one dictionary in v2, of several in v3."""
+    """Creates a glossary, with one dictionary in v2 and several in v3."""
     if _is_v2(call):
         dictionaries = dict([await _dictionary(call, call.parameters)])
     elif not (dictionaries := await _dictionaries(call)):
         raise ApiError(400, "Glossary dictionaries must be provided")
     create, name = call.context.glossaries.create, call.parameters.text("name")
-    return _described(call, await call.beside(create, call.client.identity, name, dictionaries))
+    return _described(call, await call.in_thread(create, call.client.identity, name, dictionaries))
 
 
 async def list_glossaries(call: Call) -> dict[str, Any]:
-    """Lists the client's glossaries: in v2, those of one dictionary."""
+    """Lists the client's glossaries; in v2, those with one dictionary."""
     glossaries = call.context.glossaries.of(call.client.identity)
     known = [stored for stored in glossaries if _is_known(call, stored)]
     return {"glossaries": [_described(call, stored) for stored in known]}
 
 
 async def describe_glossary(call: Call) -> dict[str, Any]:
-    """Returns what there is to know of a glossary, but its terms."""
+    """Describes a glossary, without its terms."""
     return _described(call, _find_glossary(call))
 
 
 async def delete_glossary(call: Call) -> None:
     """Removes a glossary."""
-    await call.beside(call.context.glossaries.remove, _find_glossary(call))
+    await call.in_thread(call.context.glossaries.remove, _find_glossary(call))
 
 
 async def entries_as_text(call: Call) -> Response:
-    """Returns the terms of a glossary of v2."""
+    """Returns the terms of a glossary as TSV (v2)."""
     [terms] = _find_glossary(call).dictionaries.values()
     accepted = call.request.headers.get("accept", "*/*")
     if not any(kind in accepted for kind in (_TSV, "*/*", "text/*")):
         raise ApiError(415, "No supported media type specified in Accept header")
-    return Response(await call.beside(as_tsv, terms), media_type=_TSV)
+    return Response(await call.in_thread(as_tsv, terms), media_type=_TSV)
 
 
 async def entries(call: Call) -> Response:
-    """Returns the terms of a dictionary."""
+    """Returns the terms of a dictionary (v3)."""
     pair = _pair(call.parameters)
-    text = await call.beside(as_tsv, dictionary(_find_glossary(call), pair))
+    text = await call.in_thread(as_tsv, dictionary(_find_glossary(call), pair))
     content = {"entries_format": "tsv", "entries": text}
     return await json_response({"dictionaries": [_language_pair(pair) | content]})
 
@@ -322,20 +322,24 @@ async def change_glossary(call: Call) -> dict[str, Any]:
     stored, added = _find_glossary(call), await _dictionaries(call)
     merged = {pair: stored.dictionaries.get(pair, {}) | terms for pair, terms in added.items()}
     name = call.parameters.text("name", stored.name)
-    return _described(call, await call.beside(call.context.glossaries.change, stored, name, merged))
+    return _described(
+        call, await call.in_thread(call.context.glossaries.change, stored, name, merged)
+    )
 
 
 async def replace_dictionary(call: Call) -> dict[str, Any]:
-    """Gives a glossary a dictionary instead of the one that it may have for a pair."""
+    """Adds or replaces the dictionary of a pair."""
     stored = _find_glossary(call)
     pair, terms = await _dictionary(call, call.parameters)
-    await call.beside(call.context.glossaries.change, stored, stored.name, {pair: terms})
+    await call.in_thread(call.context.glossaries.change, stored, stored.name, {pair: terms})
     return _language_pair(pair) | {"entry_count": len(terms)}
 
 
 async def delete_dictionary(call: Call) -> None:
     """Removes the dictionary of a pair."""
-    await call.beside(call.context.glossaries.remove, _find_glossary(call), _pair(call.parameters))
+    await call.in_thread(
+        call.context.glossaries.remove, _find_glossary(call), _pair(call.parameters)
+    )
 
 
 def _is_v2(call: Call) -> bool:
@@ -343,7 +347,7 @@ def _is_v2(call: Call) -> bool:
 
 
 def _is_known(call: Call, stored: StoredGlossary) -> bool:
-    """Returns whether the version of the API has such glossaries: v2's are of one pair."""
+    """Returns whether the API version of a request can express a glossary: v2 has one pair."""
     return len(stored.dictionaries) == 1 or not _is_v2(call)
 
 
@@ -367,7 +371,7 @@ async def _dictionary(call: Call, parameters: Parameters) -> tuple[Pair, Terms]:
     if pair not in {glossary_pair(*served) for served in call.context.service.models}:
         raise ApiError(400, "Unsupported glossary source and target language pair")
     kind = parameters.choice("entries_format", FORMATS)
-    return pair, await call.beside(read_entries, parameters.text("entries"), kind, pair)
+    return pair, await call.in_thread(read_entries, parameters.text("entries"), kind, pair)
 
 
 async def _dictionaries(call: Call) -> dict[Pair, Terms]:
@@ -380,7 +384,7 @@ async def _dictionaries(call: Call) -> dict[Pair, Terms]:
 
 
 def _described(call: Call, stored: StoredGlossary) -> dict[str, Any]:
-    """Returns what the version of the API tells of a glossary."""
+    """Describes a glossary in the format of the API version."""
     content: dict[str, Any] = {
         "glossary_id": stored.glossary_id,
         "name": stored.name,

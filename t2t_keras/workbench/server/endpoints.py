@@ -1,4 +1,4 @@
-"""Routes of the APIs, and what they share: access, limits, languages, the charged translation."""
+"""What the routes of all APIs share: access, limits, languages, and charged translation."""
 
 import asyncio
 import contextlib
@@ -32,10 +32,10 @@ from t2t_keras.workbench.server.requests import (
     JobEndedError,
     Parameters,
     Places,
+    authorization_key,
     in_own_thread,
-    key_of_head,
     read_parameters,
-    unless_gone,
+    unless_disconnected,
 )
 from t2t_keras.workbench.server.service import (
     Metrics,
@@ -58,16 +58,16 @@ _SURE = 0.9
 
 
 class Context:
-    """A server's parts, for its routes.
+    """The server's components, for its routes.
 
     Attributes:
       service: translates.
       config: the settings.
-      access: lets clients in.
-      metrics: count requests and texts.
-      glossaries: that clients have made.
-      files: that clients have sent.
-      places: for slow work of clients besides translation.
+      access: admits clients.
+      metrics: counts requests and texts.
+      glossaries: created by clients.
+      files: uploaded by clients.
+      places: limits slow work besides translation.
     """
 
     def __init__(
@@ -81,13 +81,13 @@ class Context:
         self.files = TranslatedFiles(service, config, access.refund)
 
     def admit(self, request: Request, parameters: Parameters) -> Client:
-        """Returns who sends a request, by its header Authorization or its parameter api_key.
+        """Returns the sender of a request, by its Authorization header or api_key parameter.
 
         Raises:
-          ApiError: it may not, or not so often.
+          ApiError: the key is invalid, or there are too many requests.
         """
         self._check_site(request)
-        key = key_of_head(request.headers.get("authorization", ""))
+        key = authorization_key(request.headers.get("authorization", ""))
         for name in ("api_key", "auth_key"):
             if not key:
                 key = parameters.text(name)
@@ -97,7 +97,7 @@ class Context:
         return client
 
     def admit_to_metrics(self, request: Request, parameters: Parameters) -> None:
-        """Raises `ApiError` unless a request has a key, or comes from this machine itself."""
+        """Raises `ApiError` unless a request has a valid key or comes from this machine."""
         self._check_site(request)
         address = request.client.host if request.client else ""
         is_forwarded = any(name in request.headers for name in _FORWARDING)
@@ -107,12 +107,12 @@ class Context:
             self.admit(request, parameters)
 
     def _check_site(self, request: Request) -> None:
-        """Raises `ApiError` for requests of another site's page."""
+        """Raises `ApiError` for requests by pages of other sites."""
         headers, address = request.headers, request.client.host if request.client else ""
         host, origin, allowed = headers.get("host", ""), headers.get("origin"), self.config.cors
         if "*" in allowed:
             return
-        # A proxy may change the host; this a browser says itself, and no page can.
+        # A proxy may change the host, but only the browser itself sets Sec-Fetch-Site.
         is_own = headers.get("sec-fetch-site") in ("same-origin", "none")
         if origin and origin not in allowed and not is_own and origin.partition("://")[2] != host:
             raise ApiError(403, f"Origin {origin} not allowed; add it to --cors.")
@@ -131,13 +131,13 @@ class Context:
         return sorted({code for pair in self.service.models for code in pair})
 
     def targets(self, source: str) -> list[str]:
-        """Returns the codes of what a language is translated to."""
+        """Returns the target languages of a source language."""
         return sorted(target for code, target in self.service.models if code == source)
 
     def pair(self, source: str, target: str, may_be_same: bool = False) -> Pair:
-        """Returns the pair of a model for what a request calls its languages.
+        """Returns the pair of the model for the languages of a request.
 
-        Where they `may_be_same`, and are, it is that language twice.
+        If they `may_be_same` and are the same language, returns it twice.
 
         Raises:
           ApiError: there is none.
@@ -159,7 +159,7 @@ class Context:
         )
 
     async def detect(self, texts: Sequence[str], kind: str = "text") -> list[Detected]:
-        """Returns the source languages of the models that texts of a format may be in."""
+        """Returns the possible languages of texts, among the source languages of the models."""
         sources = {source for source, _ in self.service.models}
         try:
             return await asyncio.to_thread(detect, texts, sources, kind)
@@ -169,10 +169,10 @@ class Context:
     async def detect_source(
         self, texts: Sequence[str], target: str, kind: str = "text"
     ) -> Detected:
-        """Returns the likeliest language of texts that are to be translated to another.
+        """Returns the most likely language of texts, given the target language.
 
-        If they are too short to tell, it is the likeliest one that has a model for the target. If
-        they have no letters, it is any that has one, with confidence 0.
+        If the texts are too short to be sure, this is the most likely one that has a model for the
+        target. If they have no letters, it is any such language, with confidence 0.
         """
         candidates = await self.detect(texts, kind)
         best, served, target = candidates[0], self.service.models, canonical(target)
@@ -184,7 +184,7 @@ class Context:
         return next(able, best)
 
     def check_size(self, texts: Sequence[str]) -> None:
-        """Raises `ApiError` for more text than a request may have."""
+        """Raises `ApiError` if a request has too much text."""
         config = self.config
         for size, limit, what in (
             (len(texts), config.max_texts, "texts"),
@@ -197,7 +197,7 @@ class Context:
                 )
 
     def log_texts(self, sources: Sequence[str], targets: Sequence[str]) -> None:
-        """Logs what was translated, if the settings ask for it."""
+        """Logs texts and translations if `log_text` is set."""
         if self.config.log_text:
             for source, target in zip(sources, targets, strict=True):
                 LOG.info("%r -> %r", source, target)
@@ -208,13 +208,13 @@ Result = TypeVar("Result")
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """A request that the server has let in.
+    """An admitted request.
 
     Attributes:
       context: the server's parts.
       request: as it came.
       parameters: of the request.
-      client: who sends it.
+      client: its sender.
     """
 
     context: Context
@@ -231,11 +231,11 @@ class Call:
     ) -> list[Translated]:
         """Translates texts, each for its pair of languages.
 
-        Arguments as of `TranslationService.translate`. Of a language twice, as `Context.pair` may
-        return, a translation is the text.
+        Takes the arguments of `TranslationService.translate`. Texts whose pair is the same language
+        twice, see `Context.pair`, are returned unchanged.
 
         Raises:
-          ApiError: it is too much, markup is malformed, or the client has gone.
+          ApiError: there is too much text, markup is malformed, or the client has disconnected.
         """
         context = self.context
         context.check_size(texts)
@@ -256,26 +256,26 @@ class Call:
         budget = self.budget(charged)
         with self.charged(charged, budget):
             try:
-                await unless_gone(self.request, translate(), budget)
+                await unless_disconnected(self.request, translate(), budget)
             except UserError as error:
                 if options.format == "text" or isinstance(error, JobEndedError):
-                    raise  # It is not the text's fault.
+                    raise  # The text is not the cause.
                 raise ApiError(400, f"Invalid request: {error}") from error
         context.log_texts(texts, [translation.text for translation in translations])
         return translations
 
     def budget(self, texts: Sequence[str]) -> Budget:
         """Returns the budget of the request for texts."""
-        return self.context.service.budget(self.sharer, sum(map(len, texts)))
+        return self.context.service.budget(self.share_owner, sum(map(len, texts)))
 
-    async def beside(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        """Returns a function's result, from one of few threads for slow work."""
-        async with self.context.places.place(self.sharer):
+    async def in_thread(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """Runs a slow function in a thread; few run at once."""
+        async with self.context.places.place(self.share_owner):
             return await in_own_thread(function, *arguments)
 
     @property
-    def sharer(self) -> str:
-        """Whose share of the machine the request uses: that of a key or of an address."""
+    def share_owner(self) -> str:
+        """The key or address whose share of the machine the request uses."""
         if self.context.access.needs_key:
             return self.client.identity
         return network_of(self.request.client.host) if self.request.client else ""
@@ -284,7 +284,7 @@ class Call:
     def charged(self, texts: Sequence[str], budget: Budget) -> Iterator[int]:
         """Counts the characters of texts for the client.
 
-        They stay counted once work on them has begun, unless the server fails.
+        They are refunded if the server fails, or if work on them has not begun.
 
         Yields their number. Raises `ApiError` if they exceed the client's quota.
         """
@@ -301,15 +301,14 @@ class Call:
 
 
 class Endpoint(Route):
-    """A route for clients that are let in.
+    """A route for admitted clients.
 
     Args:
       path: of the route, see Starlette's `Route`.
-      handler: takes a `Call`; returns a response, or the content of one in JSON; None = an empty
-        one.
-      methods: of HTTP.
-      status: of a response that the handler does not make itself.
-      is_open: whether it is for anyone, and ignores what comes as parameters.
+      handler: takes a `Call`; returns a response, JSON content, or None for an empty response.
+      methods: HTTP methods.
+      status: of responses that the handler does not construct itself.
+      is_open: whether it needs no key; it then ignores all parameters.
     """
 
     def __init__(

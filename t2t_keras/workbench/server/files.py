@@ -1,4 +1,4 @@
-"""Files that clients send, and their translations, until they are fetched or too old."""
+"""Uploaded files and their translations, until they are fetched or expire."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ _STATUSES = ("queued", "translating", *_FINISHED)
 _LOG = logging.getLogger("t2t_keras.server")
 
 _RECORD, _SOURCE, _TARGET, _TERMS = "record.json", "source", "target", "terms.json"
-# Files at a time, in all and of a client: as many are read, and as many translated.
+# Files being read, and being translated, at a time: in total, and of a client.
 _AT_ONCE, _AT_ONCE_OF_CLIENT = 8, 2
 _MOST_FILES, _MOST_OF_OWNER = 1_000, 500
 _MOST_BYTES, _MOST_BYTES_OF_OWNER = 4 << 30, 1 << 30
@@ -50,18 +50,18 @@ class TranslatedFile:
 
     Attributes:
       file_id: names it.
-      secret: DeepL's document_key, which is asked for as well; "" = it came by LibreTranslate's
-        API, by which whoever knows its file_id may fetch the translation.
-      owner: identity of the client that sent it.
+      secret: DeepL's document_key; "" = uploaded by LibreTranslate's API, where the file_id is
+        enough to fetch the translation.
+      owner: identity of the client that uploaded it.
       name: of the file, without folders.
       pair: languages.
       status: "queued", "translating", "done", "fetched" or "error".
-      characters: charged for it; once it is done, translated.
+      characters: charged for it; when it is done, the number translated.
       error: message for the client.
-      changed: when the status changed, in seconds since 1970.
-      attempts: how often a server has begun to translate it.
-      client: whose share of the machine it uses, see `Budget`.
-      size: bytes on the disk.
+      changed: time of the last change of status, in seconds since 1970.
+      attempts: number of times that a server has begun to translate it.
+      client: see `Budget`.
+      size: bytes on disk.
     """
 
     file_id: str
@@ -79,12 +79,12 @@ class TranslatedFile:
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing more happens to it."""
+        """Whether its translation has ended, well or not."""
         return self.status in _FINISHED
 
     @property
     def translated_name(self) -> str:
-        """Name of the translation: that of a template ends otherwise."""
+        """Name of the translation; a template gets another suffix."""
         from t2t_keras.workbench.documents import translated_name
 
         return translated_name(self.name).name
@@ -94,7 +94,7 @@ def read_record(path: Path) -> TranslatedFile:
     """Reads the record in the folder of a file.
 
     Raises:
-      UserError: it is no record, or that of another folder, as of a copy.
+      UserError: it is invalid, or belongs to another folder (a copy).
     """
     names = [field.name for field in dataclasses.fields(TranslatedFile)]
     content = read_json(path, ADVICE, names)
@@ -113,12 +113,12 @@ def read_record(path: Path) -> TranslatedFile:
 class TranslatedFiles:
     """All files of a server.
 
-    With a folder for storage files outlive the server: the next one finishes what this one has not.
+    With a storage folder, files outlive the server, and the next one finishes them.
 
     Args:
       service: translates.
-      config: says where they are, how large they may be and how long they stay.
-      refund: takes the owner of a file that failed and the characters charged for it.
+      config: has the storage folder, size limits and the time until files expire.
+      refund: takes the owner of a failed file and the characters charged for it.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class TranslatedFiles:
         self._reading, self._translating = (Places(_AT_ONCE, _AT_ONCE_OF_CLIENT) for _ in range(2))
 
     def begin(self) -> None:
-        """Resumes the files that an earlier server has left."""
+        """Resumes the files of an earlier server."""
         if self._config.storage:
             self._folder = self._config.storage / "files"
         else:
@@ -144,7 +144,7 @@ class TranslatedFiles:
             self._folder = Path(self._temporary.name)
         for folder in self._folder.iterdir() if self._folder.exists() else ():
             if not (folder / _RECORD).exists():
-                shutil.rmtree(folder, ignore_errors=True)  # Received only in part.
+                shutil.rmtree(folder, ignore_errors=True)  # Only a part was received.
                 continue
             try:
                 self._take_up(folder / _RECORD)
@@ -158,20 +158,20 @@ class TranslatedFiles:
         if file.is_finished:
             return
         if file.status == "queued" and file.attempts:
-            file.attempts -= 1  # The server stopped in order: the file did not crash it.
+            file.attempts -= 1  # The server shut down normally: the file did not crash it.
         if file.attempts >= _MOST_ATTEMPTS:
-            # It may have crashed the servers before.
+            # It may have crashed the earlier servers.
             _LOG.error("%s is given up after %d attempts", record.parent, file.attempts)
             self.fail(file, f"Given up after {file.attempts} attempts.")
             return
         self.translate(file, file.pair, file.characters)
 
     async def close(self, until: float | None = None) -> None:
-        """Waits until all files are translated; with storage, only those that have begun.
+        """Waits until all files are translated; with storage, only those already begun.
 
         Args:
-          until: when to return at the latest, in seconds of `time.monotonic`. Unfinished files are
-            left to the next server, or lost without storage.
+          until: deadline in seconds of `time.monotonic`. Unfinished files are left to the next
+            server, or lost without storage.
         """
         if self._cleaner:
             self._cleaner.cancel()
@@ -187,31 +187,31 @@ class TranslatedFiles:
             self._temporary.cleanup()
 
     def end(self) -> None:
-        """Ends the translation of all files at its next step."""
+        """Stops the translation of all files at the next search."""
         for budget in self._budgets.values():
             budget.end("server_stops", "The server is stopping. Try again.")
 
     def formats(self) -> list[str]:
-        """Returns the endings of files that can be translated, as .po."""
+        """Returns the suffixes of supported files, as .po."""
         from t2t_keras.workbench.documents import EXTENSIONS
 
         return sorted(EXTENSIONS)
 
     @contextlib.asynccontextmanager
-    async def kept(
+    async def storing(
         self, content: BinaryIO, name: str, owner: str, client: str = ""
     ) -> AsyncIterator[TranslatedFile]:
-        """Stores a file, to be translated by `translate`; removes it if an error is raised.
+        """Stores a file for `translate`; removes it if an error is raised.
 
         Args:
           content: of the file.
-          name: at the client; its ending determines the format.
+          name: the client's; its suffix determines the format.
           owner: identity of the client.
-          client: whose share of the machine it uses, see `Budget`.
+          client: see `Budget`.
 
         Raises:
-          ApiError: its format is unknown, it is too large, or there are too many files or bytes of
-            files, of all clients or of this one.
+          ApiError: the format is unknown, the file is too large, or this client or all together
+            have too many files or bytes.
         """
         name = PurePosixPath(name.replace("\\", "/")).name.replace("\0", "")[-200:]
         if PurePosixPath(name).suffix.lower() not in self.formats():
@@ -231,7 +231,7 @@ class TranslatedFiles:
         file.client, file.size = client, size
         self._files[file.file_id] = file
         try:
-            await asyncio.to_thread(self._keep, file, content)
+            await asyncio.to_thread(self._store, file, content)
             yield file
         except BaseException:
             self.remove(file)
@@ -262,28 +262,29 @@ class TranslatedFiles:
             raise ApiError(413, f"Invalid request: {message}")
         return texts
 
-    async def keep_terms(self, file: TranslatedFile, glossary: Glossary | None) -> None:
-        """Stores the terms for a file, separate from its record, as they may be many."""
-        if glossary:
-            await in_own_thread(self._keep_terms, file, glossary)
+    async def store_terms(self, file: TranslatedFile, glossary: Glossary | None) -> None:
+        """Stores the terms for a file, apart from its record because they may be many."""
+        terms = [(term.source, term.target) for term in glossary or ()]
 
-    def _keep_terms(self, file: TranslatedFile, glossary: Glossary) -> None:
-        terms = [(term.source, term.target) for term in glossary]
-        with self._writing(file):
-            write_json(self._folder / file.file_id / _TERMS, {"terms": terms})
+        def write() -> None:
+            with self._writing(file):
+                write_json(self._folder / file.file_id / _TERMS, {"terms": terms})
 
-    def take_as_translated(self, file: TranslatedFile, pair: Pair) -> None:
-        """Makes a stored file its own translation, as its text is in the target language."""
+        if terms:
+            await in_own_thread(write)
+
+    def take_as_translation(self, file: TranslatedFile, pair: Pair) -> None:
+        """Makes a file its own translation, because it is already in the target language."""
         file.pair = pair
         self._path(file, _SOURCE).replace(self.path(file))
         self._set(file, "done")
 
     def translate(self, file: TranslatedFile, pair: Pair, characters: int) -> None:
-        """Starts to translate a file.
+        """Starts the translation of a file.
 
         Args:
-          file: stored before.
-          pair: languages.
+          file: a stored file.
+          pair: source and target language.
           characters: charged for it.
         """
         file.pair, file.characters = pair, characters
@@ -300,7 +301,7 @@ class TranslatedFiles:
 
     @contextlib.contextmanager
     def _writing(self, file: TranslatedFile) -> Iterator[None]:
-        """Removes what a thread writes for a file that is removed meanwhile; it ends the job."""
+        """Deletes files that a thread writes after the file was removed, and ends the job."""
         try:
             yield
         finally:
@@ -308,7 +309,7 @@ class TranslatedFiles:
                 shutil.rmtree(self._folder / file.file_id, ignore_errors=True)
                 raise JobEndedError("The file was removed.", code="client_gone")
 
-    def _keep(self, file: TranslatedFile, content: BinaryIO) -> None:
+    def _store(self, file: TranslatedFile, content: BinaryIO) -> None:
         source = self._path(file, _SOURCE)
         with self._writing(file):
             source.parent.mkdir(parents=True)
@@ -316,25 +317,25 @@ class TranslatedFiles:
                 shutil.copyfileobj(content, copy)
 
     def _path(self, file: TranslatedFile, which: str) -> Path:
-        """Returns the path of a file, which has only the ending of the client's name."""
+        """Returns the path of a file, which has only the suffix of the client's name."""
         return self._folder / file.file_id / f"{which}{PurePosixPath(file.name).suffix.lower()}"
 
     def _record(self, file: TranslatedFile) -> None:
         write_json(self._folder / file.file_id / _RECORD, dataclasses.asdict(file))
 
     def find(self, file_id: str) -> TranslatedFile:
-        """Returns a file; raises `ApiError` if there is none, or none any more."""
+        """Returns a file; raises `ApiError` if it does not exist or was fetched."""
         file = self._files.get(file_id)
         if file is None or file.status == "fetched":
             raise ApiError(404, "Not found")
         return file
 
     def path(self, file: TranslatedFile) -> Path:
-        """Returns the path of the translation, once it is done."""
+        """Returns the path of a finished translation."""
         return self._path(file, _TARGET)
 
     def claim(self, file: TranslatedFile) -> Path:
-        """Returns the path of the translation, once only; raises `ApiError` the second time."""
+        """Returns the path of the translation once; raises `ApiError` the second time."""
         if file.status != "done":
             raise ApiError(404, "Not found")
         self._set(file, "fetched")
@@ -351,7 +352,7 @@ class TranslatedFiles:
             await asyncio.shield(task)
         if file.status == "error":
             if budget and budget.ended:
-                raise ApiError(503, file.error)  # It took too long.
+                raise ApiError(503, file.error)  # It exceeded its budget.
             raise ApiError(400, f"Invalid request: {file.error}")
         if file.status != "done":
             raise JobEndedError("The server is stopping. Try again.", code="server_stops")
@@ -412,7 +413,7 @@ class TranslatedFiles:
         file.status, file.error, file.changed = status, error, time.time()
         if file.file_id not in self._files:
             return  # It was removed meanwhile, with its folder.
-        with contextlib.suppress(UserError):  # A full disk: it is still in memory.
+        with contextlib.suppress(UserError):  # If the disk is full, the record stays in memory.
             self._record(file)
 
     def remove(self, file: TranslatedFile) -> None:
@@ -428,7 +429,7 @@ class TranslatedFiles:
             self.remove_old(time.time())
 
     def remove_old(self, now: float) -> None:
-        """Removes the files that expire before a time, in seconds since 1970."""
+        """Removes the files that have expired at a time, in seconds since 1970."""
         before = now - 60 * self._config.keep_files_minutes
         for file in list(self._files.values()):
             if file.is_finished and file.changed < before:

@@ -1,4 +1,4 @@
-"""Glossaries that clients have made, and that translate for them."""
+"""Stores the glossaries of clients."""
 
 import csv
 import dataclasses
@@ -38,11 +38,11 @@ class StoredGlossary:
     """A glossary with dictionaries for some pairs of languages, which are codes without variants.
 
     Attributes:
-      glossary_id: names it.
-      owner: identity of the client that made it.
-      name: for people.
-      created: when, as the APIs write it.
-      dictionaries: target by source term, by pair.
+      glossary_id: a UUID.
+      owner: identity of the client that created it.
+      name: a label.
+      created: time of creation, in the format of the APIs.
+      dictionaries: targets by source term, by language pair.
     """
 
     glossary_id: str
@@ -52,7 +52,7 @@ class StoredGlossary:
     dictionaries: dict[Pair, Terms]
 
     def as_json(self) -> dict[str, Any]:
-        """Returns what a file has of it."""
+        """Returns the content of its file."""
         content = dataclasses.asdict(self)
         content["dictionaries"] = [
             {"pair": pair, "terms": terms} for pair, terms in self.dictionaries.items()
@@ -61,10 +61,10 @@ class StoredGlossary:
 
 
 class Glossaries:
-    """All glossaries of a server; each client sees its own. What changes them may be slow.
+    """All glossaries of a server; each client sees its own. Methods that change them may be slow.
 
     Args:
-      folder: where they stay; None = they are lost at the end.
+      folder: of their files; None = they are lost at shutdown.
 
     Raises:
       UserError: a file in the folder cannot be read.
@@ -81,13 +81,13 @@ class Glossaries:
             self._bytes[stored.glossary_id] = _size(stored.dictionaries)
 
     def of(self, owner: str) -> list[StoredGlossary]:
-        """Returns a client's glossaries, the first one first."""
+        """Returns a client's glossaries, oldest first."""
         with self._lock:
             own = [stored for stored in self._stored.values() if stored.owner == owner]
         return sorted(own, key=lambda stored: stored.created)
 
     def find(self, glossary_id: str, owner: str) -> StoredGlossary:
-        """Returns a client's glossary; an `ApiError` says that there is no such one."""
+        """Returns a client's glossary; raises `ApiError` if it does not exist."""
         try:
             stored = self._stored.get(str(uuid.UUID(glossary_id)))
         except ValueError as error:
@@ -97,10 +97,10 @@ class Glossaries:
         return stored
 
     def create(self, owner: str, name: str, dictionaries: Mapping[Pair, Terms]) -> StoredGlossary:
-        """Makes a glossary.
+        """Creates a glossary.
 
         Raises:
-          ApiError: something is wrong with it, or the client has too many.
+          ApiError: it is invalid, or the client has too many.
         """
         if len(self._stored) >= _MOST or len(self.of(owner)) >= _MOST_PER_OWNER:
             raise ApiError(456, "Quota exceeded: there are too many glossaries.")
@@ -112,10 +112,10 @@ class Glossaries:
     def change(
         self, stored: StoredGlossary, name: str, dictionaries: Mapping[Pair, Terms]
     ) -> StoredGlossary:
-        """Gives a glossary a name, and replaces the dictionaries of some pairs.
+        """Sets the name of a glossary, and replaces the dictionaries of some pairs.
 
         Raises:
-          ApiError: something is wrong with them, or they are too large; nothing has changed then.
+          ApiError: they are invalid or too large; nothing is changed.
         """
         if not 0 < len(name) <= _MOST_NAME:
             raise ApiError(400, "Missing or invalid argument: name")
@@ -138,7 +138,7 @@ class Glossaries:
         return stored
 
     def _check_room(self, stored: StoredGlossary, size: int) -> None:
-        """Raises `ApiError` if a glossary would have too many bytes besides the others."""
+        """Raises `ApiError` if all glossaries, or all of the owner, would be too large together."""
         with self._lock:
             more = size - self._bytes.get(stored.glossary_id, 0)
             of_owner = sum(self._bytes[other.glossary_id] for other in self.of(stored.owner))
@@ -162,7 +162,7 @@ class Glossaries:
                 (self._folder / f"{stored.glossary_id}.json").unlink(missing_ok=True)
 
     def terms(self, stored: Iterable[StoredGlossary], pair: Pair) -> Glossary:
-        """Returns what glossaries say together of a pair; of several targets, the first counts.
+        """Merges the dictionaries of glossaries for a pair; of several targets, the first counts.
 
         Raises:
           ApiError: one has no dictionary for the pair.
@@ -172,7 +172,7 @@ class Glossaries:
 
 
 def _read(path: Path) -> StoredGlossary:
-    """Returns what `StoredGlossary.as_json` has written."""
+    """Reads a file with the content of `StoredGlossary.as_json`."""
     names = [field.name for field in dataclasses.fields(StoredGlossary)]
     content = read_json(path, _ADVICE, names)
     texts = {name: content[name] for name in names if name != "dictionaries"}
@@ -193,14 +193,14 @@ def _read(path: Path) -> StoredGlossary:
 
 
 def dictionary(stored: StoredGlossary, pair: Pair) -> Terms:
-    """Returns the terms of a pair; an `ApiError` says that there are none."""
+    """Returns the terms of a pair; raises `ApiError` if there are none."""
     if pair not in stored.dictionaries:
         raise ApiError(404, "Dictionary not found")
     return stored.dictionaries[pair]
 
 
 def glossary_pair(source: str, target: str) -> Pair:
-    """Returns the codes by which a glossary knows two languages: without variants."""
+    """Returns the language codes of a dictionary, which have no variants."""
     return base_language(canonical(source)), base_language(canonical(target))
 
 
@@ -211,7 +211,7 @@ def _size(dictionaries: Mapping[Pair, Terms]) -> int:
 @functools.lru_cache(maxsize=_MOST_COMPILED)
 def _compiled(terms: tuple[tuple[str, str], ...]) -> Glossary:
     try:
-        # DeepL has Dog and dog as two terms; here they are one.
+        # DeepL treats Dog and dog as two terms; here they are one.
         return Glossary.of(terms, first_counts=True)
     except UserError as error:
         raise _invalid(str(error)) from error
@@ -220,11 +220,11 @@ def _compiled(terms: tuple[tuple[str, str], ...]) -> Glossary:
 def read_entries(text: str, entries_format: str, pair: Pair) -> Terms:
     """Returns the terms in a text of one of `FORMATS`.
 
-    A line is source and target; in CSV it may also have the codes of their languages, and lines for
-    others are left out.
+    A line has source and target; in CSV it may also have their language codes, and lines of other
+    pairs are skipped.
 
     Raises:
-      ApiError: it has another form, or no terms.
+      ApiError: it has another format, or no terms.
     """
     if entries_format not in FORMATS:
         raise ApiError(400, "Value for 'entries_format' not supported.")
@@ -264,5 +264,5 @@ def _invalid(reason: str) -> ApiError:
 
 
 def as_tsv(terms: Terms) -> str:
-    """Returns terms as lines of source and target."""
+    """Writes a line for each term, source<tab>target."""
     return "\n".join(f"{source}\t{target}" for source, target in terms.items())

@@ -1,4 +1,4 @@
-"""Languages: codes, names, the nearest served one, and detection."""
+"""Language codes, names, matching of variants, and detection."""
 
 import contextlib
 import functools
@@ -42,10 +42,10 @@ _NAMES = dict(
     ).split("|")
 )
 
-# LibreTranslate's own codes, and those that BCP 47 has replaced.
+# LibreTranslate's own codes, and deprecated codes of BCP 47.
 _ALIASES = {"pb": "pt-BR", "zt": "zh-Hant", "iw": "he", "in": "id", "ji": "yi", "jw": "jv"}
 _ALIASES |= {"mo": "ro", "sh": "sr-Latn", "cmn": "zh", "fil": "tl"}
-# Script of a language by region; "" = any other region.
+# Script of a language by region; "" = all other regions.
 _SCRIPTS = {
     "zh": {"": "Hans", "TW": "Hant", "HK": "Hant", "MO": "Hant"},
     "sr": {"": "Cyrl", "ME": "Latn"},
@@ -58,27 +58,24 @@ _PAIR = re.compile(f"({_CODE})-({_CODE})")
 
 
 def language_name(code: str) -> str:
-    """Returns a language's English name; of an unknown variant, "name (variant)"."""
+    """Returns a language's English name; for an unknown variant, "name (variant)"."""
     base, _, variant = code.partition("-")
     known = _NAMES.get(base, base)
     return _NAMES.get(code) or (f"{known} ({variant})" if variant else known)
 
 
 def canonical(code: str) -> str:
-    """Returns a code as BCP 47 writes it: de, pt-BR, zh-Hans, es-419."""
+    """Returns a code in the form of BCP 47: de, pt-BR, zh-Hans, es-419."""
     base, *parts = code.strip().replace("_", "-").lower().split("-")
-    return "-".join([_ALIASES.get(base, base), *(_canonical_part(part) for part in parts)])
-
-
-def _canonical_part(part: str) -> str:
-    return part.title() if len(part) == 4 else part.upper()
+    parts = [part.title() if len(part) == 4 else part.upper() for part in parts]
+    return "-".join([_ALIASES.get(base, base), *parts])
 
 
 def parse_pair(text: str) -> tuple[str, str]:
     """Returns source and target of a pair of languages, as en-de or en-pt-BR.
 
     Raises:
-      UserError: it is none.
+      UserError: it is not a pair of language codes.
     """
     if not (match := _PAIR.fullmatch(text)) or match[1] == match[2]:
         raise UserError(
@@ -95,10 +92,10 @@ def base_language(code: str) -> str:
 
 
 def nearest_code(requested: str, known: Iterable[str]) -> str:
-    """Returns the known code that is meant, "" if there is none.
+    """Returns the known code that matches best; "" = none.
 
-    That is itself, else one of the same script, as zh-Hans for zh-CN, else the language without
-    variant, else the first variant of a language that is requested without one.
+    Prefers the code itself, then one of the same script (zh-Hans for zh-CN), then the language
+    without variant, then the first variant of a language requested without one.
     """
     return next(iter(_near_codes(requested, known)), "")
 
@@ -110,7 +107,7 @@ def _near_codes(requested: str, known: Iterable[str]) -> list[str]:
 
 
 def _distance(requested: str, code: str) -> int | None:
-    """Returns how far a code is from a requested one; None = it is another language."""
+    """Returns the distance of a code from a requested one; None = another language."""
     if code == requested:
         return 0
     wanted, served = _subtags(requested), _subtags(code)
@@ -122,13 +119,13 @@ def _distance(requested: str, code: str) -> int | None:
         if not (served.region and wanted.region) or served.region == wanted.region:
             return 1
         if wanted.script:
-            return 3  # The regions only determine the script.
+            return 3  # The region matters only through its script.
     return 4 if base_language(requested) == requested else None
 
 
 class _Subtags(NamedTuple):
     language: str
-    script: str  # "" = the only one of the language
+    script: str  # "" = the language has only one
     region: str
 
 
@@ -144,7 +141,7 @@ def _subtags(code: str) -> _Subtags:
 def nearest_pair(
     source: str, target: str, served: Mapping[tuple[str, str], Served]
 ) -> tuple[str, str] | None:
-    """Returns the pair of codes, of those that are served, that is meant; None = there is none."""
+    """Returns the served pair that matches best; None = none."""
     for code in _near_codes(source, {pair[0] for pair in served}):
         if near := nearest_code(target, {pair[1] for pair in served if pair[0] == code}):
             return code, near
@@ -152,11 +149,11 @@ def nearest_pair(
 
 
 class Detected(NamedTuple):
-    """A language that a text may be in.
+    """A possible language of a text.
 
     Attributes:
       language: its code.
-      confidence: its probability among the languages of the server, 0 to 1; 0 = no evidence.
+      confidence: probability among the server's languages, 0 to 1; 0 = no evidence.
     """
 
     language: str
@@ -168,12 +165,12 @@ def detect(
     languages: Iterable[str],
     format: str = "text",  # noqa: A002
 ) -> list[Detected]:
-    """Returns the languages that texts may be in together, the likeliest first.
+    """Returns the possible languages of texts together, most likely first.
 
     Args:
       texts: of one language.
-      languages: codes to choose from, at least one.
-      format: "html" or "xml" = markup is ignored.
+      languages: the candidates, at least one.
+      format: in "html" and "xml", markup is ignored.
 
     Raises:
       UserError: py3langid is not installed, and there are several languages.
@@ -193,12 +190,12 @@ def detect(
 
 
 def _visible(texts: Sequence[str], format: str) -> Iterator[str]:  # noqa: A002
-    """Yields the visible text, as much as is needed for detection."""
+    """Yields as much visible text as detection needs."""
     count = 0
     for text in texts:
         segments = [text]
         if format != "text":
-            with contextlib.suppress(UserError):  # Translating raises it.
+            with contextlib.suppress(UserError):  # Translation will raise it.
                 segments = [segment.text for segment in read_fragment(text, format).segments]
         for segment in segments:
             yield normalized(segment)

@@ -10,7 +10,7 @@ import t2t_keras
 from t2t_keras.workbench.server.endpoints import Call, Context, Endpoint
 from t2t_keras.workbench.server.files import TranslatedFile
 from t2t_keras.workbench.server.languages import Detected, canonical, language_name
-from t2t_keras.workbench.server.requests import ApiError, Budget, Parameters, unless_gone
+from t2t_keras.workbench.server.requests import ApiError, Budget, Parameters, unless_disconnected
 from t2t_keras.workbench.server.service import Options
 
 _FORMATS = ("text", "html")
@@ -70,14 +70,14 @@ async def translate(call: Call) -> dict[str, Any]:
 
 
 async def detect(call: Call) -> list[dict[str, Any]]:
-    """Tells in which languages texts may be."""
+    """Returns the possible languages of texts."""
     texts = _required_texts(call.parameters)
     call.context.check_size(texts)
     return [_as_json(language) for language in await call.context.detect(texts)]
 
 
 async def languages(call: Call) -> list[dict[str, Any]]:
-    """Lists the languages, each with those it is translated to."""
+    """Lists the languages, each with its targets."""
     return [
         {"code": code, "name": language_name(code), "targets": call.context.targets(code)}
         for code in call.context.languages()
@@ -85,7 +85,7 @@ async def languages(call: Call) -> list[dict[str, Any]]:
 
 
 async def frontend_settings(call: Call) -> dict[str, Any]:
-    """Returns what a page needs to know."""
+    """Returns the settings for a page."""
     context = call.context
     source, target = next(iter(context.service.models))
     formats = context.files.formats()
@@ -110,7 +110,7 @@ async def suggest(call: Call) -> None:
 
 
 async def translate_file(call: Call) -> dict[str, str]:
-    """Translates a file, and returns the address of its translation."""
+    """Translates a file, and returns the URL of its translation."""
     parameters, context, files = call.parameters, call.context, call.context.files
     sent = parameters.file("file")
     if sent is None:
@@ -118,18 +118,20 @@ async def translate_file(call: Call) -> dict[str, str]:
     if not sent.filename:
         raise ApiError(400, "Invalid request: empty file")
     source, target = required(parameters, "source"), required(parameters, "target")
-    async with files.kept(sent.file, sent.filename, call.client.identity, call.sharer) as file:
-        file.secret = ""  # Anyone who knows its address may fetch it.
+    async with files.storing(
+        sent.file, sent.filename, call.client.identity, call.share_owner
+    ) as file:
+        file.secret = ""  # Anyone who knows the URL may fetch it.
         texts = await files.texts(file)
         if source == "auto":
             source = (await context.detect_source(texts, target, "html")).language
         pair = context.pair(source, target, may_be_same=True)
         if pair[0] == pair[1]:
-            files.take_as_translated(file, (source, target))
+            files.take_as_translation(file, (source, target))
         else:
             with call.charged(texts, Budget()) as characters:
                 files.translate(file, pair, characters)
-            await unless_gone(call.request, files.finished(file), files.budget(file))
+            await unless_disconnected(call.request, files.finished(file), files.budget(file))
     name = quote(_saved_name(file))
     address = call.request.url_for("download_file", file_id=file.file_id, name=name)
     return {"translatedFileUrl": str(address)}

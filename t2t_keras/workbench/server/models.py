@@ -1,4 +1,4 @@
-"""The models of a server, each for a pair of languages, replaced by newer versions."""
+"""The models of a server, one for each language pair, and their reloading."""
 
 import copy
 import dataclasses
@@ -26,9 +26,9 @@ Result = TypeVar("Result")
 
 _LOG = logging.getLogger("t2t_keras.server")
 
-# Batches of a model: the text of one is read and written while another is searched for.
+# Concurrent batches of a model: one is tokenized or detokenized while another is searched.
 AT_ONCE = 2
-# Alternatives are the hypotheses of a beam.
+# The hypotheses of a beam are the alternatives.
 _DEFAULTS = {"return_beams": True, "check_placeholders": True}
 _ATTEMPTS = 3
 _OF_A_MODEL = ("model", "hparams", "problem")
@@ -37,14 +37,14 @@ _WARM_UP = ("A.", "One, two, three, four, five, six.", "One. " * 8)
 
 @dataclasses.dataclass(frozen=True)
 class ModelSource:
-    """Where a model comes from.
+    """The location of a model.
 
     Attributes:
-      source: code of the language that it reads.
-      target: code of the language that it writes.
-      path: a run, an export for CTranslate2, or a folder of numbered exports, the highest counts.
-      engine: one of `ENGINES`; "" = the one that the path is for.
-      decode_hparams: decoding settings that differ from its own.
+      source: code of the source language.
+      target: code of the target language.
+      path: a run, an export for CTranslate2, or a folder of numbered exports (the highest is used).
+      engine: one of `ENGINES`; "" = chosen by the content of the path.
+      decode_hparams: decoding settings that override the model's.
     """
 
     source: str
@@ -57,10 +57,10 @@ class ModelSource:
     def parse(
         cls, text: str, engine: str = "", decode_hparams: str | Mapping[str, Any] = ""
     ) -> "ModelSource":
-        """Returns what PAIR=PATH says, as en-de=runs/averaged.
+        """Parses PAIR=PATH, as en-de=runs/averaged.
 
         Raises:
-          UserError: it has another form, or there is neither a run nor an export.
+          UserError: the format is wrong, or there is neither a run nor an export.
         """
         pair, _, path = text.partition("=")
         if not path:
@@ -74,11 +74,11 @@ class ModelSource:
 
     @property
     def pair(self) -> tuple[str, str]:
-        """The codes of both languages."""
+        """Source and target language."""
         return self.source, self.target
 
     def newest(self) -> tuple[Path, tuple]:
-        """Returns the folder or checkpoint to load, and what changes when it is replaced.
+        """Returns the folder or checkpoint to load, and a value that changes when it is replaced.
 
         Raises:
           UserError: there is nothing to load.
@@ -87,11 +87,11 @@ class ModelSource:
         return stored.version, _state(stored.files()[-1])
 
     def stored(self) -> StoredModel:
-        """Returns what to load, which is there; else raises `UserError`."""
+        """Returns the stored model; raises `UserError` if there is none."""
         if self.engine:
             kind = ENGINES[self.engine]
             folder = self._folder([kind])
-            # An export in a run that is trained further is served until it is replaced.
+            # An export inside a run stays in use while the run is trained further.
             return _checked(kind(kind.find(folder) or folder))
         if stored := stored_model(self._folder([*ENGINES.values()])):
             return _checked(stored)
@@ -102,7 +102,7 @@ class ModelSource:
         )
 
     def _folder(self, kinds: Sequence[type[StoredModel]]) -> Path:
-        """Returns the folder of a model: the path, or the one with the highest number in it."""
+        """Returns the folder of a model: the path, or its subfolder with the highest number."""
 
         def has_model(folder: Path) -> bool:
             return any(kind.find(folder) for kind in kinds)
@@ -114,7 +114,7 @@ class ModelSource:
         return versions[-1] if versions else self.path
 
     def load(self) -> Translator:
-        """Returns a translator that has translated once; `UserError` if it cannot be loaded."""
+        """Returns a warmed-up translator; raises `UserError` if it cannot be loaded."""
         stored = self.stored()
         usual = {**stored.defaults, **stored.serving, **_DEFAULTS}
         config = decode_config(self.decode_hparams, usual)
@@ -124,10 +124,10 @@ class ModelSource:
         return translator
 
     def newer_weights(self, translator: Translator) -> list[np.ndarray] | None:
-        """Returns the newest weights for a translator that `load` returned; None = load it anew.
+        """Returns the newest weights for a loaded translator; None = a full reload is needed.
 
-        A run that is trained on keeps its model. TensorFlow keeps a part of each graph for good, so
-        new graphs for each checkpoint would fill the memory in the end.
+        A new checkpoint of the same run only needs new weights. TensorFlow never frees a graph
+        completely, so a new graph for each checkpoint would leak memory.
 
         Raises:
           UserError: they cannot be read, or are not finite.
@@ -160,7 +160,7 @@ def _vocabularies(record: RunConfig) -> tuple[bytes, bytes]:
 
 
 def _checked(stored: StoredModel) -> StoredModel:
-    """Returns a model whose files are all regular: opening a FIFO waits for a writer."""
+    """Checks that all files of a model are regular, as opening a FIFO blocks."""
     check_regular(stored.files())
     return stored
 
@@ -174,7 +174,7 @@ def _state(file: Path) -> tuple:
 
 
 def _check_languages(translator: Translator, origin: ModelSource) -> None:
-    """Has a model of several languages translate to the right one; `UserError` for others."""
+    """Sets the target of a multilingual model; raises `UserError` for a model of another pair."""
     problem = translator.problem
     if not problem.source_language and problem.target_language:
         translator.problem = dataclasses.replace(problem, target_language=origin.target)
@@ -189,15 +189,15 @@ def _check_languages(translator: Translator, origin: ModelSource) -> None:
 
 
 class ServedModel:
-    """A model that answers all the time, also while a newer version of it is loaded.
+    """A model that stays available while a newer version is loaded.
 
     Args:
-      origin: where it comes from; an attribute as well.
+      origin: its location, also an attribute.
 
     Attributes:
       observe_reload: takes "ok" or "failed" after each attempt; may be replaced.
-      translator: of the newest version that could be loaded; `use` keeps that from changing.
-      version: names it: the checkpoint's or export's path.
+      translator: of the newest version that could be loaded; constant during `use`.
+      version: path of the checkpoint or export.
     """
 
     def __init__(self, origin: ModelSource):
@@ -205,7 +205,7 @@ class ServedModel:
         self.observe_reload: Callable[[str], object] = lambda outcome: None
         self.version, self._identity = self._newest()
         self._failures = 0
-        # Replacing weights in place closes the entrance and waits until all users have left.
+        # To replace weights in place, the entrance is closed until all users have left.
         self._entrance, self._in_use, self._is_closed = threading.Condition(), 0, False
         self.translator = origin.load()
 
@@ -215,16 +215,16 @@ class ServedModel:
 
     @property
     def name(self) -> str:
-        """The last part of the version's path, which reveals no folders."""
+        """Last part of the version's path, without revealing folders."""
         path = Path(self.version)
         return path.parent.name if path.name == "ctranslate2" else path.name.removesuffix(SUFFIX)
 
     def use(
         self, work: Callable[[Translator, list[str]], Result], lines: list[str], batch: Batch
     ) -> Result:
-        """Returns the result of work on lines, by one version of the model, in turns of a batch.
+        """Runs work on lines with one version of the model, in turns of a batch.
 
-        The result must not search lazily.
+        The result must not be lazy.
         """
         with self._entrance:
             while self._is_closed:
@@ -242,12 +242,12 @@ class ServedModel:
     def reload_if_newer(self) -> bool:
         """Loads a newer version if there is one; returns whether it did.
 
-        One that cannot be loaded, as one that is still being written, is tried again some times,
-        and when it has changed; the old one stays.
+        If loading fails, perhaps because files are still being written, the old version stays, and
+        loading is retried a few times, and whenever the files change.
         """
         try:
             return self._reload()
-        except Exception as error:  # Another would end the thread that reloads all models.
+        except Exception as error:  # Any error would end the thread that reloads all models.
             self._failures += 1
             if self._failures % _ATTEMPTS:
                 self._identity = None
@@ -260,7 +260,7 @@ class ServedModel:
         version, identity = self._newest()
         if identity == self._identity:
             return False
-        # Not after loading: what changes meanwhile is newer.
+        # Set before loading: changes made meanwhile are newer.
         self._identity = identity
         translator = self.translator
         weights = self.origin.newer_weights(translator)
@@ -270,13 +270,13 @@ class ServedModel:
             if weights is not None:
                 self._set_weights(translator, weights)
             self.translator, self.version, self._failures = translator, version, 0
-        gc.collect()  # The old model is in cycles, and large.
+        gc.collect()  # The old model is large and part of reference cycles.
         _LOG.info("%s-%s is now %s", *self.origin.pair, version)
         self.observe_reload("ok")
         return True
 
     def _set_weights(self, translator: Translator, weights: Sequence[np.ndarray]) -> None:
-        """Replaces weights while nobody uses them."""
+        """Replaces weights while the model is not in use."""
         self._is_closed = True
         try:
             while self._in_use:
@@ -288,7 +288,7 @@ class ServedModel:
 
 
 class Watcher:
-    """Looks for newer versions of models, in a thread of its own."""
+    """Checks for newer versions of models in a thread."""
 
     def __init__(self, models: Sequence[ServedModel], seconds: float):
         self._models, self._seconds = models, seconds
@@ -303,7 +303,7 @@ class Watcher:
                 model.reload_if_newer()
 
     def stop(self, seconds: float | None = None) -> None:
-        """Ends the thread after its current load; waits at most this number of seconds."""
+        """Stops the thread after the current load; waits at most this number of seconds."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(seconds)

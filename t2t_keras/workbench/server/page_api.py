@@ -27,32 +27,32 @@ from t2t_keras.workbench.server.requests import (
     Budget,
     in_own_thread,
     json_response,
-    unless_gone,
+    unless_disconnected,
 )
 from t2t_keras.workbench.server.service import (
     Passages,
     Work,
     hypothesis_texts,
-    joined_texts,
+    ranked_texts,
     read_passages,
 )
 from t2t_keras.workbench.terms.glossary import Glossary
 from t2t_keras.workbench.terms.stage import with_terms
 
-# Of so many symbols, those that begin a word are tried: others go on with the word before. Some
-# begin the same word.
+# Number of next symbols to consider: only those that begin a new word are tried, and some begin
+# the same word.
 _MOST_SYMBOLS = 100
 _SYMBOLS_A_WORD = 2
 Splitter = Callable[[str], list[str]] | None
 
 
 class Continuation(NamedTuple):
-    """A translation after a beginning.
+    """A translation with a given prefix.
 
     Attributes:
-      word: the first word after it.
+      word: the first word after the prefix.
       text: the whole translation.
-      translation: the same with all that is known of it.
+      translation: the same with scores and notes.
     """
 
     word: str
@@ -61,15 +61,15 @@ class Continuation(NamedTuple):
 
 
 def continuations(translator: Translator, line: str, prefix: str, count: int) -> list[Continuation]:
-    """Returns translations that begin alike and go on with different words, the likeliest first.
+    """Returns translations with a prefix and different next words, most likely first.
 
-    Each is the best that the search finds after one of the likeliest next symbols.
+    Each is the best hypothesis after one of the most likely next symbols.
 
     Args:
       translator: of any engine.
       line: the source text.
-      prefix: the beginning, of whole words.
-      count: the most to return.
+      prefix: whole words.
+      count: maximum number of translations.
 
     Raises:
       UserError: as `Translator.translate`.
@@ -98,7 +98,7 @@ def continuations(translator: Translator, line: str, prefix: str, count: int) ->
 
 
 def _begins_word(pieces: Sequence[str], words: int) -> bool:
-    """Returns whether this number of words precedes the last piece."""
+    """Returns whether the last piece begins a word after this number of words."""
     number = word_numbers(pieces)[-1]
     return number is None or number >= words
 
@@ -108,7 +108,7 @@ class WordByWord(Work):
     """Translates lines, with the confidence and alignment of each word.
 
     Attributes:
-      split: divides lines into sentences; None = nothing does.
+      split: splits lines into sentences; None = lines stay whole.
     """
 
     split: Splitter = None
@@ -154,14 +154,14 @@ def _known(
 
 
 def _line(line: str, passages: Passages, sentences: Sequence[_Sentence]) -> dict[str, Any]:
-    best, *others = joined_texts(passages, [sentence.translation for sentence in sentences])
+    best, *others = ranked_texts(passages, [sentence.translation for sentence in sentences])
     words: list[dict[str, Any]] = []
     alignment: list[list[int]] = []
     source_words: list[str] = []
     tokens = sum(len(sentence.words) for sentence in sentences)
     whole = 1.0
     for sentence in sentences:
-        # Some words have no confidence, such as those after the model's longest input.
+        # Words beyond the model's maximum length have no confidence.
         known = [round(confidence, 4) for confidence in sentence.confidences]
         alignment += [
             [len(source_words) + source, len(words) + target]
@@ -184,19 +184,19 @@ def _line(line: str, passages: Passages, sentences: Sequence[_Sentence]) -> dict
     }
 
 
-# Code of the error that a prefix is longer than the model's output may be.
+# Code of the error for a prefix that exceeds the model's maximum output length.
 PREFIX_TOO_LONG = "prefix_too_long"
 
 
 @dataclasses.dataclass(frozen=True)
 class OtherWords(Work):
-    """Finds continuations of the beginning of a line's translation.
+    """Finds continuations of a prefix of a line's translation.
 
     Attributes:
-      prefix: the beginning, of whole words.
-      count: the most to find.
-      split: divides the line into sentences; None = nothing does.
-      split_target: divides the beginning.
+      prefix: whole words.
+      count: maximum number of continuations.
+      split: splits the line into sentences; None = it stays whole.
+      split_target: splits the prefix.
     """
 
     prefix: str
@@ -205,10 +205,10 @@ class OtherWords(Work):
     split_target: Splitter = None
 
     def __call__(self, translator: Translator, lines: Sequence[str]) -> list[list[dict[str, Any]]]:
-        """Returns for each line the translations with this beginning, likeliest first.
+        """Returns for each line the translations with this prefix, most likely first.
 
-        Each is {"word": next word, "text": whole translation}, with "words" and "alignment" as of
-        `WordByWord`. The sentences that the beginning completes stay as they are there.
+        Each is {"word": next word, "text": whole translation}, with "words" and "alignment" as
+        `WordByWord` returns them. Sentences that the prefix completes are kept.
         """
         translator = with_terms(translator, self.glossary)
         return [self._of(translator, line) for line in lines]
@@ -260,7 +260,7 @@ def _check_lengths(
 
 
 def _given(source: Line, text: str) -> Translation:
-    """Returns a translation without a search; all of it belongs to the source's first part."""
+    """Returns a translation without a search, all of it in the source's first part."""
     parts = (text, *[""] * (len(source.parts) - 1))
     return Translation(text, 0.0, (Hypothesis(text, 0.0),), parts)
 
@@ -271,11 +271,11 @@ _MOST_ALTERNATIVES = 8
 _MOST_LINES = 10_000
 _MOST_TERMS, _MOST_CHARACTERS_OF_TERMS = 10_000, 500_000
 _MOST_LINE = 10_000  # characters of q and prefix of /page/alternatives
-_MOST_CACHED = 32  # glossaries, for further requests of the same page
+_MOST_CACHED = 32  # glossaries, for later requests of the same page
 
 
 async def translate(call: Call) -> Response:
-    """Translates lines word by word."""
+    """Translates lines, with data of each word."""
     parameters, context = call.parameters, call.context
     text = parameters.text("q")
     context.check_size([text])
@@ -288,13 +288,13 @@ async def translate(call: Call) -> Response:
     with call.charged([text], budget):
         work = WordByWord(context.service.splitter(pair[0]), glossary=glossary)
         running = context.service.run(pair, lines, work, budget)
-        translations = await unless_gone(call.request, running, budget)
+        translations = await unless_disconnected(call.request, running, budget)
     context.log_texts(lines, [translation["text"] for translation in translations])
     return await json_response({"lines": translations})
 
 
 async def alternatives(call: Call) -> Response:
-    """Returns how the translation of a line may go on after a prefix."""
+    """Returns continuations of a prefix of a line's translation."""
     parameters, context = call.parameters, call.context
     line, prefix = parameters.text("q"), parameters.text("prefix")
     context.check_size([line, prefix])
@@ -310,7 +310,7 @@ async def alternatives(call: Call) -> Response:
         work = OtherWords(prefix, _MOST_ALTERNATIVES, split, split_target, glossary=glossary)
         running = context.service.run(pair, [line], work, budget)
         try:
-            [continuations] = await unless_gone(call.request, running, budget)
+            [continuations] = await unless_disconnected(call.request, running, budget)
         except UserError as error:
             if error.code != PREFIX_TOO_LONG:
                 raise
@@ -319,7 +319,7 @@ async def alternatives(call: Call) -> Response:
 
 
 def _file_route(path: str, name: str) -> Route:
-    """Returns the route of one of the page's files, so that wrong methods of others get 405."""
+    """Returns the route of a file; a mount at "/" would turn 405 into 404 for other routes."""
 
     async def page_file(request: Request) -> Response:
         return await _FILES.get_response(name, request.scope)
@@ -341,7 +341,7 @@ async def _glossary(call: Call, budget: Budget) -> Glossary | None:
     if sum(len(side) for term in terms for side in term) > _MOST_CHARACTERS_OF_TERMS:
         message = f"expected at most {_MOST_CHARACTERS_OF_TERMS:,} characters of terms"
         raise ApiError(413, f"Invalid request: {message}")
-    async with call.context.places.place(call.sharer):
+    async with call.context.places.place(call.share_owner):
         with budget.working():
             return await in_own_thread(_compiled, tuple(map(tuple, terms)))
 

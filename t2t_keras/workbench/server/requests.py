@@ -1,4 +1,4 @@
-"""A request: what comes in it, what it may cost, and how it is refused."""
+"""A request: its parameters, its budget, and the errors that refuse it."""
 
 import asyncio
 import concurrent.futures
@@ -45,9 +45,9 @@ class ApiError(Exception):
 
     Attributes:
       status: of HTTP.
-      message: what came, and what was expected.
-      retry_after: seconds to wait before trying again; 0 = trying again does not help.
-      detail: more about it.
+      message: the value received, and the expected one.
+      retry_after: seconds to wait before a retry; 0 = a retry does not help.
+      detail: further explanation.
     """
 
     def __init__(self, status: int, message: str, retry_after: int = 0, detail: str = ""):
@@ -57,7 +57,7 @@ class ApiError(Exception):
 
 
 def where(error: BaseException) -> str:
-    """Returns the types and stacks of an error and its causes; messages may have clients' text."""
+    """Returns types and stacks of an error and its causes; messages may quote clients' text."""
     parts: list[str] = []
     cause: BaseException | None = error
     while cause:
@@ -68,17 +68,17 @@ def where(error: BaseException) -> str:
 
 
 class Parameters:
-    """The parameters of a request: of its query, and of its body as JSON or a form."""
+    """The parameters of a request, from its query and its body (JSON or a form)."""
 
     def __init__(self, values: Mapping[str, Any]):
         self._values = dict(values)
 
     def any(self, name: str) -> Any:
-        """Returns a value as it came; None where there is none."""
+        """Returns an unchecked value; None = missing."""
         return self._values.get(name)
 
     def text(self, name: str, default: str = "") -> str:
-        """Returns a string; of several, the first. Numbers and true are taken as written.
+        """Returns a string, the first of several; numbers and booleans are converted.
 
         Raises:
           ApiError: it is no string.
@@ -93,7 +93,7 @@ class Parameters:
         return _checked_text(name, value)
 
     def texts(self, name: str) -> list[str]:
-        """Returns strings, of one that comes alone too; [] where there are none."""
+        """Returns a list of strings; a single string is a list of one."""
         value = self._values.get(name)
         values = value if isinstance(value, list) else [] if value is None else [value]
         return [_checked_text(name, text) for text in values]
@@ -106,10 +106,10 @@ class Parameters:
         return text in ("1", "true") if text else default
 
     def choice(self, name: str, allowed: Sequence[str], default: str = "") -> str:
-        """Returns a parameter that is one of some words.
+        """Returns a parameter that must be one of some words.
 
         Raises:
-          ApiError: it is another.
+          ApiError: it is none of them.
         """
         text = self.text(name)
         if text and text not in allowed:
@@ -117,12 +117,12 @@ class Parameters:
         return text or default
 
     def file(self, name: str) -> UploadFile | None:
-        """Returns an uploaded file; None where there is none."""
+        """Returns an uploaded file; None = missing."""
         value = self._values.get(name)
         return value if isinstance(value, UploadFile) else None
 
 
-def key_of_head(authorization: str) -> str:
+def authorization_key(authorization: str) -> str:
     """Returns the key in an Authorization header; "" = none."""
     scheme, _, key = authorization.strip().partition(" ")
     return key.strip() if scheme.lower() in _KEY_SCHEMES else ""
@@ -184,8 +184,8 @@ def _unreadable_form() -> ApiError:
     return ApiError(400, "Invalid request: the form cannot be read")
 
 
-def form_text(body: bytes) -> str:
-    """Returns a form that may have bytes without escapes, in UTF-8 or else in Latin-1."""
+def decode_form(body: bytes) -> str:
+    """Decodes a form, whose bytes may be unescaped UTF-8 or, failing that, Latin-1."""
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError:
@@ -195,7 +195,7 @@ def form_text(body: bytes) -> str:
 def _read_form(body: bytes) -> list[tuple[str, str]]:
     try:
         return urllib.parse.parse_qsl(
-            form_text(body), keep_blank_values=True, max_num_fields=MOST_FIELDS
+            decode_form(body), keep_blank_values=True, max_num_fields=MOST_FIELDS
         )
     except ValueError as error:
         raise _unreadable_form() from error
@@ -204,7 +204,7 @@ def _read_form(body: bytes) -> list[tuple[str, str]]:
 def _repeated(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     values: dict[str, list[Any]] = {}
     for name, value in items:
-        # PHP's and some clients' way to write a list.
+        # PHP and some clients write lists so.
         values.setdefault(name.removesuffix("[]"), []).append(value)
     return {name: several if several[1:] else several[0] for name, several in values.items()}
 
@@ -237,11 +237,11 @@ _SEARCHES, _SEARCHES_A_CHARACTER = 256, 2
 
 
 class Places:
-    """Limits how much work is done at a time, in all and for each client.
+    """Limits concurrent work, in total and for each client.
 
     Args:
-      most: places in all.
-      of_client: places of a client.
+      most: total number of places.
+      of_client: places for each client.
     """
 
     def __init__(self, most: int, of_client: int):
@@ -252,7 +252,7 @@ class Places:
 
     @contextlib.asynccontextmanager
     async def place(self, client: str) -> AsyncIterator[None]:
-        """Waits for a place for a client, and keeps it."""
+        """Waits for a place, and holds it."""
         of_client = self._clients.setdefault(client, asyncio.Semaphore(self._of_client))
         async with of_client, self._all:
             yield
@@ -280,7 +280,7 @@ async def in_own_thread(function: Callable[..., Result], *arguments: Any) -> Res
 
 
 class JobEndedError(UserError):
-    """A job was ended: its client has left, its budget is used up, or the server is stopping.
+    """A job was stopped: its client left, its budget is used up, or the server is stopping.
 
     Attributes:
       code: "client_gone", "job_too_long" or "server_stops".
@@ -290,11 +290,11 @@ class JobEndedError(UserError):
 class Budget:
     """Limits on the seconds and searches of a request or a file.
 
-    Seconds count while its lines are translated; in a batch with other jobs, in proportion to its
-    size. Waiting is free.
+    Seconds count while its lines are translated, in proportion to its size in a shared batch.
+    Waiting is free.
 
     Args:
-      client: whose share of the machine it uses.
+      client: the owner of the share of the machine that it uses.
       seconds: most seconds of work.
       characters: of the text; they determine the limit on searches.
       clock: monotonic seconds.
@@ -358,7 +358,7 @@ class Budget:
             return self._used
 
     def count_searches(self, searches: float) -> None:
-        """Takes searches off the budget."""
+        """Charges searches to the budget."""
         with self._lock:
             self._searches -= searches
 
@@ -369,7 +369,7 @@ class Budget:
 
     @property
     def ended(self) -> JobEndedError | None:
-        """Why the job has ended, such as a used-up budget; None = it may go on."""
+        """The reason why the job has ended, such as a used-up budget; None = it may continue."""
         if self.seconds > self._seconds or self._searches < 0:
             self.end(
                 "job_too_long",
@@ -384,11 +384,11 @@ class Budget:
             raise error
 
 
-async def unless_gone(request: Request, work: Awaitable[Result], budget: Budget) -> Result:
-    """Awaits work for a client; ends it when the client leaves or its budget is used up.
+async def unless_disconnected(request: Request, work: Awaitable[Result], budget: Budget) -> Result:
+    """Awaits work for a client; stops it when the client disconnects or its budget is used up.
 
     Raises:
-      ApiError: the client has left; nobody will read this.
+      ApiError: the client has disconnected.
       JobEndedError: the budget is used up, or the server is stopping.
     """
     task = asyncio.ensure_future(work)

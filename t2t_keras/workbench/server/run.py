@@ -1,4 +1,4 @@
-"""The process of a server: its socket, its connections, and its end after a signal to stop."""
+"""Runs the server: socket, connections with time limits, and shutdown after a signal."""
 
 import asyncio
 import contextlib
@@ -23,10 +23,10 @@ from t2t_keras.workbench.server.app import make_app
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.models import ModelSource
 
-# Requests that clients send before they learn of the end are still read and answered.
+# Requests that clients send before they notice the shutdown are still answered.
 SECONDS_TO_HEAR = 0.5
-# Fractions of the time to stop: at most the first for requests that still arrive; of the rest, the
-# second for answers, before unfinished work is ended; at most the third for closing connections.
+# Fractions of the shutdown time: at most the first for arriving requests; of the rest, the second
+# for answers, until unfinished work is ended; at most the third for closing connections.
 _HEARING, _ANSWERING, _CLOSING = 0.2, 0.6, 0.7
 _TICKS_A_SECOND = 10
 _MOST_BYTES_OF_HEAD = 65_536
@@ -50,11 +50,11 @@ class Address:
     """Where a server listens.
 
     Attributes:
-      host: name or number; others than this machine's own are for networks.
-      port: 0 = any that is free.
-      certificate: PEM file for TLS; None = none.
-      key: PEM file of its private key.
-      trusted_proxies: addresses of proxies whose X-Forwarded-For tells who asks.
+      host: name or number.
+      port: 0 = any free port.
+      certificate: PEM file for TLS; None = no TLS.
+      key: PEM file of the private key.
+      trusted_proxies: addresses of proxies whose X-Forwarded-For is believed.
     """
 
     host: str = _LOOPBACK
@@ -65,7 +65,7 @@ class Address:
 
     @property
     def url(self) -> str:
-        """What a browser opens."""
+        """The URL to open in a browser."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http{'s' * bool(self.certificate)}://{host}:{self.port}/"
 
@@ -75,16 +75,15 @@ def serve(
     config: ServerConfig | None = None,
     address: Address | None = None,
 ) -> None:
-    """Serves models until SIGTERM or Ctrl-C; then answers what has come, and returns.
+    """Serves models until SIGTERM or Ctrl-C; then answers pending requests, and returns.
 
     Args:
-      sources: of the models.
-      config: how the server works.
-      address: where it listens.
+      sources: locations of the models.
+      config: the settings.
+      address: to listen on.
 
     Raises:
-      UserError: a model cannot be loaded, the address is taken, a package is not installed, or
-        the server does not start.
+      UserError: a model cannot be loaded, the address is taken, or the server does not start.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     server, bound = make_server(sources, config, address or Address())
@@ -100,7 +99,7 @@ def serve(
 def make_server(
     sources: Sequence[ModelSource], config: ServerConfig | None, address: Address
 ) -> tuple["Server", socket.socket]:
-    """Returns uvicorn's server and its socket; takes the same arguments as `serve`."""
+    """Returns the server and its socket; takes the arguments of `serve`."""
     bound = _bind(address)  # Before the models are loaded, which takes a while.
     try:
         config = config or ServerConfig()
@@ -127,7 +126,7 @@ def _uvicorn_config(app: Starlette, config: ServerConfig, address: Address) -> u
         http=BoundedConnection,
         # A connection that becomes a web socket would have none of the limits.
         ws="none",
-        # uvicorn only waits for it, so a fraction of a second will do.
+        # uvicorn passes it to asyncio, which accepts fractions of a second.
         timeout_graceful_shutdown=_CLOSING * config.stop_seconds,  # type: ignore[arg-type]
         h11_max_incomplete_event_size=_MOST_BYTES_OF_HEAD,
         log_config=None,
@@ -149,7 +148,7 @@ def _uvicorn_config(app: Starlette, config: ServerConfig, address: Address) -> u
 
 
 class Server(uvicorn.Server):
-    """Reads the requests already sent before it closes its connections, and then returns.
+    """Answers the requests already sent before it closes connections, and then returns.
 
     Args:
       settings: uvicorn's.
@@ -187,14 +186,14 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answers what has come, and ends."""
+        """Answers pending requests, and stops."""
         state, seconds = self._app.state, self._stop_seconds
         until = state.stop_by = time.monotonic() + seconds
         if self.ends_process:
             _end_process_after(seconds)
         for listening in self.servers:
             listening.close()
-        # Answers until then tell clients to close, so that they send no further requests.
+        # From now on, answers tell clients to close the connection.
         state.stopping = True
         await asyncio.sleep(min(SECONDS_TO_HEAR, _HEARING * seconds))
         left = until - time.monotonic()
@@ -262,7 +261,7 @@ class BoundedConnection(H11Protocol):
             self._since, self._received = self.clock(), 0
 
     def on_response_complete(self) -> None:
-        """Starts to wait for the next request."""
+        """Starts waiting for the next request."""
         self._since, self._received = self.clock(), 0
         super().on_response_complete()
 
@@ -281,7 +280,7 @@ class BoundedConnection(H11Protocol):
         if self._blocked_since is not None:
             return now - self._blocked_since > SECONDS_OF_READING
         if self.waits_for_head:
-            # After an answer, uvicorn's own limit for idle connections holds.
+            # After an answer, uvicorn's own limit for idle connections applies.
             is_idle = self.cycle is not None and not self._received
             return now - self._since > SECONDS_OF_HEAD and not is_idle
         if not self.waits_for_body:
@@ -303,7 +302,7 @@ class BoundedConnection(H11Protocol):
 
 
 def bounded(connections: Iterable[object]) -> list[BoundedConnection]:
-    """Returns uvicorn's connections, which are all of this kind."""
+    """Narrows the type of uvicorn's connections, which are all of this kind."""
     return [connection for connection in connections if isinstance(connection, BoundedConnection)]
 
 
@@ -318,7 +317,7 @@ class LateConnections:
         self._clock, self._logged, self._count = clock, clock(), 0
 
     def close(self, connections: Iterable[object]) -> None:
-        """Closes those that are late."""
+        """Closes the late ones."""
         now = self._clock()
         for connection in bounded(connections):
             if connection.is_late(now):
@@ -332,12 +331,12 @@ class LateConnections:
 def _announce(line: str) -> None:
     try:
         print(line, flush=True)
-    except (OSError, ValueError) as error:  # Closed, or a full disk: serve all the same.
+    except (OSError, ValueError) as error:  # It is closed, or the disk is full: serve anyway.
         _LOG.warning("%s (standard output: %s)", line, error)
 
 
 def _end_process_after(seconds: float) -> None:
-    """Ends the process, as its threads may be running calls that cannot be interrupted."""
+    """Ends the process after a time, as threads may run calls that cannot be interrupted."""
 
     def end() -> None:
         _LOG.error("Stopped after %g seconds with unfinished work", seconds)

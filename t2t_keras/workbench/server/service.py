@@ -1,4 +1,4 @@
-"""Texts of requests, translated by the models of a server."""
+"""Translates the texts of requests with the server's models, and counts them for Prometheus."""
 
 import abc
 import asyncio
@@ -31,18 +31,18 @@ _LINES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
 class Metrics:
-    """Counts of one server; none reveals translated text.
+    """Metrics of a server; none reveals translated text.
 
     Attributes:
       requests: by method, route and status.
       seconds: of a request, by route.
-      in_flight: requests that are being answered.
-      lines, characters: that were translated, by model.
+      in_flight: current requests.
+      lines, characters: translated, by model.
       batch_lines, batch_seconds: of each batch, by model.
-      broken: placeholders that no hypothesis had right and that were repaired, by model.
-      queued: lines that wait, by model.
+      broken: placeholders that had to be repaired, by model.
+      queued: waiting lines, by model.
       reloads: attempts to load a newer version, by model and outcome.
-      model_info: 1 for the version that a model has.
+      model_info: 1 for the loaded version of a model.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Metrics:
         self.model_info = make(Gauge, "model_info", "Loaded version", "model", "version")
 
     def text(self) -> bytes:
-        """Returns all of them in Prometheus's text format."""
+        """Returns all metrics in Prometheus's text format."""
         return generate_latest(self._registry)
 
 
@@ -84,8 +84,8 @@ class Passages(NamedTuple):
 
     Attributes:
       sentences: to translate.
-      between: the white space before, between and after them, together with sentences that have
-        no letters, as "42", and stay.
+      between: the white space before, between and after them, including sentences without letters,
+        as "42", which are not translated.
     """
 
     sentences: list[str]
@@ -102,17 +102,17 @@ class Passages(NamedTuple):
 def read_passages(
     text: str, split_lines: bool = True, split: Callable[[str], list[str]] | None = None
 ) -> Passages:
-    """Reads a text; joining the unchanged sentences restores it exactly.
+    """Splits a text; joining the unchanged sentences restores it exactly.
 
     Args:
-      text: of any number of lines.
-      split_lines: whether each line is translated by itself; else line ends are spaces.
+      text: any number of lines.
+      split_lines: whether each line is translated separately; else line ends are spaces.
       split: returns the sentences of a line with the white space after them; None = no splitting.
     """
     sentences, between, space = [], [], ""
     for line in _LINE.findall(text) if split_lines else [text]:
         for part in split(line) if split and line.strip() else [line]:
-            # Not by a regular expression, which takes quadratic time for long white space.
+            # A regular expression would take quadratic time for long white space.
             sentence = part.strip()
             if not has_letters(sentence):
                 space += part
@@ -131,8 +131,8 @@ def hypothesis_texts(translation: Translation) -> list[str]:
     return list(dict.fromkeys([best, *others]))
 
 
-def joined_texts(passages: Passages, translations: Sequence[Translation]) -> list[str]:
-    """Returns the translations of a text, best first: the best of all sentences, and so on."""
+def ranked_texts(passages: Passages, translations: Sequence[Translation]) -> list[str]:
+    """Returns translations of a text: the best of all sentences, the second best, and so on."""
     ranked = [hypothesis_texts(translation) for translation in translations]
     count = max(map(len, ranked), default=1)
     texts = (
@@ -168,10 +168,11 @@ class Options(Work):
 
     Attributes:
       format: "text", "html" or "xml".
-      keep: names of elements whose text stays, in markup.
-      blocks: names of elements that separate segments of text, in markup.
-      outline: whether elements of XML do that have text of their own and are in none that has.
-      inline: names of elements that do not even so.
+      keep: names of elements of markup whose text is not translated.
+      blocks: names of elements of markup that separate segments of text.
+      outline: whether XML elements with text of their own, outside of any other such element, are
+        blocks too.
+      inline: names of elements that `outline` does not apply to.
     """
 
     format: str = "text"
@@ -194,8 +195,8 @@ class Splitting:
     """How a plain text is split into sentences.
 
     Attributes:
-      lines: whether an end of line ends a sentence; else it is a space.
-      sentences: whether the sentences of a line are translated one by one.
+      lines: whether the end of a line ends a sentence; else it counts as a space.
+      sentences: whether the sentences of a line are translated separately.
     """
 
     lines: bool = True
@@ -207,7 +208,7 @@ class Translated(NamedTuple):
 
     Attributes:
       text: the translation.
-      alternatives: what else the beam found, best first, each once.
+      alternatives: other distinct hypotheses, best first.
     """
 
     text: str
@@ -215,7 +216,7 @@ class Translated(NamedTuple):
 
 
 def _repaired(result: Any) -> int:
-    """Returns the number of placeholders that were repaired in a result, 0 if it is unknown."""
+    """Returns the number of repaired placeholders of a result; 0 = none, or not counted."""
     return result.notes.get("placeholders", 0) if isinstance(result, Translation) else 0
 
 
@@ -223,16 +224,15 @@ class TranslationService:
     """Routes requests to the model for a language pair.
 
     Args:
-      sources: where the models come from; each is loaded here.
+      sources: locations of the models, which are loaded here.
       config: the server's settings.
-      metrics: what it counts.
+      metrics: updated here.
 
     Attributes:
       models: by pair of languages.
 
     Raises:
-      UserError: a model cannot be loaded, a pair has several, or a glossary is for languages
-        without a model.
+      UserError: a model cannot be loaded, a pair has several models, or a glossary's pair has none.
     """
 
     def __init__(self, sources: Sequence[ModelSource], config: ServerConfig, metrics: Metrics):
@@ -295,14 +295,14 @@ class TranslationService:
         metrics.model_info.labels(name, model.name).set(1)
 
     def splitter(self, language: str) -> Callable[[str], list[str]] | None:
-        """Returns what divides lines of a language into sentences; None = nothing does."""
+        """Returns the sentence splitter of a language; None = lines stay whole."""
         if not self._config.split_sentences:
             return None
         return sentence_splitter(base_language(language))
 
     @property
     def most_alternatives(self) -> int:
-        """The most alternatives that every model gives."""
+        """Number of alternatives that every model can return."""
         return min(model.translator.config.num_hypotheses for model in self.models.values()) - 1
 
     async def translate(
@@ -313,23 +313,23 @@ class TranslationService:
         splitting: Splitting = Splitting(),
         budget: Budget | None = None,
     ) -> list[Translated]:
-        """Translates texts of any number of lines; white space between sentences stays.
+        """Translates texts of any number of lines; white space between sentences is preserved.
 
         Args:
           pair: one of `models`.
-          texts: in the format of the options; blank ones stay as they are.
-          options: how.
-          splitting: of plain text; that of markup is the translator's.
-          budget: its limits and its client.
+          texts: in the format of the options; blank texts are returned unchanged.
+          options: of the translation.
+          splitting: of plain text; the translator splits markup itself.
+          budget: limits of the request.
 
         Raises:
           JobEndedError: the budget is used up, or the server is stopping.
           QueueFullError: too many lines wait for the model.
-          UserError: a text is not what its format says, or the model computes NaN.
+          UserError: markup is malformed, or the model computes NaN.
         """
         if options.format != "text":
             if options.format == "xml":
-                # In a batch, malformed XML would have all other requests' texts done again.
+                # Malformed XML in a batch would make all other requests run again.
                 await asyncio.to_thread(lambda: [read_fragment(text, "xml") for text in texts])
             translations = await self.run(pair, texts, options, budget)
             return [Translated(translation.text, []) for translation in translations]
@@ -338,7 +338,7 @@ class TranslationService:
         def read() -> list[Passages]:
             return [read_passages(text, splitting.lines, split) for text in texts]
 
-        # Of a short text, a thread would cost more than it saves.
+        # For a short text, a thread would cost more than it saves.
         is_short = sum(map(len, texts)) < _SHORT
         passages = read() if is_short else await asyncio.to_thread(read)
         sentences = [sentence for text in passages for sentence in text.sentences]
@@ -346,7 +346,7 @@ class TranslationService:
 
         def write() -> list[Translated]:
             rest = iter(translations)
-            texts = (joined_texts(text, [next(rest) for _ in text.sentences]) for text in passages)
+            texts = (ranked_texts(text, [next(rest) for _ in text.sentences]) for text in passages)
             return [Translated(best, others) for best, *others in texts]
 
         return write() if is_short else await asyncio.to_thread(write)
@@ -354,27 +354,27 @@ class TranslationService:
     async def run(
         self, pair: Pair, lines: Sequence[str], work: Work, budget: Budget | None = None
     ) -> list[Any]:
-        """Returns the result of work for each line; raises as `translate`."""
+        """Returns the result of work for each line; raises the errors of `translate`."""
         work, batcher = self._with_terms(pair, work), self._batchers[pair]
         budget = budget or self.budget()
         results: list[Any] = []
         for part in self._parts(lines):
-            # Only the first part may be refused: a request that has begun is finished.
+            # Only the first part may be refused: a request that has begun is completed.
             results += await batcher.translate(part, work, bool(results), budget)
         return results
 
     def _parts(self, lines: Sequence[str]) -> Iterator[Sequence[str]]:
-        """Yields lines in parts, so that shorter texts do not wait for all of a long one."""
+        """Splits lines into parts, so that short texts do not wait for all of a long one."""
         size = self._config.max_batch_lines
         return (lines[first : first + size] for first in range(0, len(lines), size))
 
     def budget(self, client: str = "", characters: int = 0) -> Budget:
-        """Returns the budget of a job by its number of characters."""
+        """Returns a budget in proportion to the number of characters."""
         seconds, most = self._config.max_job_seconds, self._config.max_characters
         return Budget(client, seconds * max(1, -(-characters // most)), characters or most)
 
     def _with_terms(self, pair: Pair, work: Work) -> Work:
-        """Returns work with the server's glossary where it has none of its own."""
+        """Returns work with the server's default glossary, unless it has its own."""
         known = self._config.glossaries
         own = known.get(pair, known.get(None))
         return dataclasses.replace(work, glossary=own) if own and not work.glossary else work
@@ -382,7 +382,7 @@ class TranslationService:
     def translate_now(
         self, pair: Pair, lines: Sequence[str], options: Options, budget: Budget | None = None
     ) -> list[Translation]:
-        """Translates lines as the translator does, for a thread that may wait; errors as its."""
+        """Translates lines for a thread, which may block; raises the errors of `translate`."""
         work, batcher = self._with_terms(pair, options), self._batchers[pair]
         budget = budget or self.budget()
         results: list[Translation] = []
@@ -391,18 +391,18 @@ class TranslationService:
         return results
 
     def end_jobs(self) -> None:
-        """Ends all running translations, so that the server can stop."""
+        """Ends all jobs, so that the server can stop."""
         for batcher in self._batchers.values():
             batcher.end_all("server_stops", "The server is stopping. Try again.")
 
     async def close(self, seconds: float | None = None) -> None:
-        """Ends the threads once accepted texts are translated, or after this number of seconds."""
+        """Stops the threads when accepted texts are translated, or after this number of seconds."""
         ends = [self._watcher.stop, *(batcher.close for batcher in self._batchers.values())]
         await asyncio.gather(*(in_own_thread(end, seconds) for end in ends))
 
 
 class BatchedTranslator:
-    """A model for documents, whose lines share batches with other requests."""
+    """Translates documents; their lines share batches with other requests."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""Terms in text: hints, what became of terms, where a missing one belongs."""
+"""Glossaries: matching, hints, checking of translations, forcing of missing terms."""

@@ -1,7 +1,7 @@
-"""Glossaries, and hints: a source that says how its terms are to be translated.
+"""Glossaries, and hints, by which a source says how its terms should be translated.
 
-"The ⟪ dog ⟪ Köter ⟫ sleeps." tells a model that was trained with hints what "dog" is to become, and
-of what words the hint is. The marks are words of their own, and pieces of its vocabulary.
+"The ⟪ dog ⟪ Köter ⟫ sleeps." tells a model that was trained with hints to translate "dog" as
+"Köter". The marks are separate words, and pieces of the vocabulary.
 """
 
 import bisect
@@ -30,11 +30,11 @@ _HINT = re.compile(f"{MARKS[0]} ({_NO_MARKS}) {MARKS[0]} {_NO_MARKS} {MARKS[1]}"
 
 
 def with_hints(text: str, hints: Iterable[tuple[int, int, str]]) -> str:
-    """Returns a text with hints for some of its terms.
+    """Adds hints to a text.
 
     Args:
       text: without marks.
-      hints: in their order, each with where the term begins and ends in the text.
+      hints: (start, end, hint) of terms in the text, in order.
     """
     parts, begin = [], 0
     for start, end, hint in hints:
@@ -45,32 +45,32 @@ def with_hints(text: str, hints: Iterable[tuple[int, int, str]]) -> str:
 
 
 def without_hints(text: str) -> str:
-    """Returns the text that `with_hints` was given."""
+    """Undoes `with_hints`."""
     return _HINT.sub(r"\1", text)
 
 
 def places_with_hints(hinted: str, length: int) -> list[int]:
-    """Returns where each place of a text, up to its end, is in the text with hints.
+    """Returns the position of each character of a text, and of its end, in the text with hints.
 
-    After a term, that is after its hint.
+    The position after a term is after its hint.
 
     Args:
-      hinted: ends with the text with hints; words in front are for the model.
-      length: of the text.
+      hinted: the text with hints, perhaps after control tokens.
+      length: of the text without hints.
     """
     places = [place for place, _, is_own in _places(hinted) if is_own]
     return [*places, len(hinted)][len(places) - length :]
 
 
 def has_marks(text: str) -> bool:
-    """Returns whether a text has a mark, and so can be given no hints."""
+    """Returns whether a text has a mark, so that hints cannot be added."""
     return any(mark in text for mark in MARKS)
 
 
 def original_words(hinted: str) -> list[int]:
-    """Returns, for each word of a text with hints, the number of the word of the text without.
+    """Maps each word of a text with hints to the number of a word of the text without.
 
-    Those of a hint count as the last one of its term. Words are those of `word_numbers`.
+    Words of a hint count as the last word of its term. Words are those of `word_numbers`.
     """
     plain = without_hints(hinted)
     starts = [start for start, _ in word_spans(plain)]
@@ -80,9 +80,9 @@ def original_words(hinted: str) -> list[int]:
 
 
 def _places(hinted: str) -> Iterator[tuple[int, int, bool]]:
-    """Yields each place of a text with hints, that in the text without, and whether it is its own.
+    """Yields (position with hints, position without, whether that character is text).
 
-    A mark before a term is at its beginning, and a hint at its last character.
+    A mark before a term maps to its start, and a hint to its last character.
     """
     begin = place = 0
     for hint in [*_HINT.finditer(hinted), None]:
@@ -100,23 +100,23 @@ def _places(hinted: str) -> Iterator[tuple[int, int, bool]]:
 
 
 def of_words_without_hints(alignment: Alignment, hinted: str) -> list[tuple[int, int]]:
-    """Returns an alignment of a text with hints as one of the words of the text without."""
+    """Converts an alignment of a text with hints to one of the text without."""
     numbers = original_words(hinted)
     pairs = ((numbers[source], target) for source, target in alignment)
     return list(dict.fromkeys(pairs))
 
 
-# What divides words or lines; a no-break space is part of a term.
+# White space between words and lines; a no-break space is part of a term.
 _SPACES = re.compile(r"[ \t-\r\x1c-\x1f\x85\u2028\u2029]+")
 _MOST_CHARACTERS = 1_024  # of a side of a term
-_MOST_TOKENS = 200  # of a source; each is compared at each word of a text
+_MOST_TOKENS = 200  # of a source
 
 
 class Trie:
-    """Sequences of keys, each with values."""
+    """A prefix tree: sequences of keys, each with values."""
 
     def __init__(self) -> None:
-        # Each node has the nodes that follow by key, and under None the values that end there.
+        # Each node maps keys to nodes, and None to the values of the sequence that ends there.
         self._root: dict[Any, Any] = {}
 
     def add(self, keys: Sequence[Hashable], value: Any) -> None:
@@ -129,11 +129,11 @@ class Trie:
     def find(
         self, keys: Sequence[Hashable], first_keys: Sequence[Hashable] = ()
     ) -> Iterator[tuple[int, int, list[Any]]]:
-        """Yields (start, end, values) of each added sequence that occurs in `keys`.
+        """Yields (start, end, values) of each occurrence of an added sequence.
 
         Args:
-          keys: to be searched.
-          first_keys: keys to compare with the first of a sequence; empty = `keys`.
+          keys: to search.
+          first_keys: keys to compare with the first key of a sequence; empty = `keys`.
         """
         for start, key in enumerate(first_keys or keys):
             node, end = self._root.get(key), start + 1
@@ -149,9 +149,9 @@ class Term:
     """An entry of a glossary.
 
     Attributes:
-      source: words as they stand in sources.
-      target: what they are to become.
-      note: for people.
+      source: words of a source text.
+      target: their translation.
+      note: a comment.
     """
 
     source: str
@@ -160,7 +160,7 @@ class Term:
 
 
 class Match(NamedTuple):
-    """A term in a text: where its source begins and ends there."""
+    """A term in a text, with its start and end."""
 
     start: int
     end: int
@@ -168,18 +168,18 @@ class Match(NamedTuple):
 
 
 class Glossary:
-    """Terms, to be found in sources; made by `read` or `of`, iterable, and it has a length.
+    """Terms and their translations; see `read` and `of`. Iterable, with a length.
 
     Args:
-      terms: as `of` makes them.
+      terms: checked by `read` or `of`.
 
     Attributes:
-      terms: as given.
+      terms: the same as a tuple.
     """
 
     def __init__(self, terms: Sequence[Term] = ()):
         self.terms = tuple(terms)
-        # By their words whose capitals count, () = those of none.
+        # Terms by their exact words; () = terms whose capitals do not count.
         self._trie = Trie()
         by_keys: dict[tuple, dict[tuple, Term]] = {}
         for term in self.terms:
@@ -209,10 +209,10 @@ class Glossary:
 
         Args:
           pairs: the terms.
-          first_counts: whether of several targets for a source the first one counts.
+          first_counts: whether the first of several targets for a source counts.
 
         Raises:
-          UserError: one of them is wrong, or there are several targets for a source.
+          UserError: a term is invalid, or a source has several targets.
         """
         rows = ((f"Term {number}", pair) for number, pair in enumerate(pairs, 1))
         return cls(_terms(rows, first_counts))
@@ -224,10 +224,10 @@ class Glossary:
         return iter(self.terms)
 
     def matches(self, text: str) -> list[Match]:
-        """Returns the terms in a text, in order; none is inside another, and the longest win.
+        """Returns the terms in a text, in order; the longest wins, and none overlap.
 
-        A term is found as whole words, in capitals or not; one with a capital after its first
-        letter, as "GmbH", only as it is. Placeholders, as "%(file)s", have no terms in them.
+        Terms match whole words, case-insensitively; terms with a capital after the first letter,
+        as "GmbH", match exactly. There are no terms inside placeholders, as "%(file)s".
         """
         tokens, taken = tokens_of(text), bytearray(len(text))
         keys, candidates = _keys(tokens), []
@@ -240,7 +240,7 @@ class Glossary:
         if candidates:
             for start, end, _ in find_placeholders(text):
                 taken[start:end] = b"\1" * (end - start)
-        # Of several as long, what has capitals, then the first.
+        # Longest first; of equal length, terms with capitals first, then by position.
         candidates.sort(
             key=lambda match: (match.start - match.end, not has_capitals(match.term.source))
         )
@@ -253,7 +253,7 @@ class Glossary:
 
 
 def _terms(rows: Iterable[tuple[str, Sequence[str]]], first_counts: bool = False) -> list[Term]:
-    """Checks (name, columns) and returns their terms; the same one twice counts once."""
+    """Returns the terms of (name, columns) after checks; equal terms count once."""
     by_key: dict[tuple, tuple[str, Term]] = {}
     for name, columns in rows:
         term = _term(name, columns)
@@ -308,7 +308,7 @@ def _term(name: str, columns: Sequence[str]) -> Term:
 
 
 class Token(NamedTuple):
-    """A word or a sign of a text, in NFC, and where it begins and ends there."""
+    """A word or a sign of a text, in NFC, with its start and end."""
 
     text: str
     start: int
@@ -317,7 +317,7 @@ class Token(NamedTuple):
 
 @functools.cache
 def _token() -> re.Pattern:
-    """Returns what finds words and signs; an accent or a vowel sign belongs to its letter."""
+    """Returns a pattern for words and signs; accents and vowel signs belong to their letter."""
     codes = range(0x20000)
     accents = [chr(i) for i in codes if unicodedata.category(chr(i)) in ("Mn", "Mc", "Me")]
     joined = "".join(map(re.escape, accents)) + "\u200c\u200d"
@@ -334,7 +334,7 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def _keys(tokens: Sequence[Token]) -> list[tuple[str, bool]]:
-    """Returns of each token what is compared, and whether a space is in front of it."""
+    """Returns for each token its comparison key, and whether a space precedes it."""
     ends = [token.start for token in tokens[:1]] + [token.end for token in tokens]
     return [
         (folded(token.text), token.start > end) for token, end in zip(tokens, ends, strict=False)
@@ -342,16 +342,16 @@ def _keys(tokens: Sequence[Token]) -> list[tuple[str, bool]]:
 
 
 def folded(text: str) -> str:
-    """Returns a text as it is compared where capitals do not count."""
+    """Returns a text in the form for case-insensitive comparison."""
     return normalized(text.casefold())
 
 
 @functools.lru_cache(1 << 14)
 def has_capitals(text: str) -> bool:
-    """Returns whether a term has a capital after its first letter, so that capitals count."""
+    """Returns whether a term has a capital after its first letter, so that case matters."""
     return any(map(str.isupper, text[1:]))
 
 
 def _exact(term: Term, tokens: Sequence[Token]) -> tuple[str, ...]:
-    """Returns the words of a term if their capitals count."""
+    """Returns the words of a term whose case matters; else ()."""
     return tuple(token.text for token in tokens) if has_capitals(term.source) else ()

@@ -27,27 +27,27 @@ from t2t_keras.workbench.terms.glossary import (
 )
 from t2t_keras.workbench.terms.uses import same_stem
 
-# Words of lines with words of their translations, 20 bytes each; and so many at once.
+# Pairs of a source and a target word, 20 bytes each: in total, and processed at a time.
 _MOST_CELLS, _CELLS_AT_ONCE = 20_000_000, 1_000_000
 _MOST_TOKENS = 100  # of a side; longer lines say little.
 _ITERATIONS = 5
-# Of Dyer et al. (2013): how much likelier words at the same place are, and words made by none.
+# Dyer et al. (2013): preference for the diagonal, and probability of the null word.
 _TENSION, _OF_NONE = 4.0, 0.08
-# Translations less likely than that in one direction, and links of less, are left out.
+# Thresholds for translations, in each direction, and for links.
 _LEAST, _LEAST_LINK = 0.01, 0.02
 _BITS = 32
 _LOW = (1 << _BITS) - 1
 
 
 class Lexicon:
-    """Probabilities of words as translations of each other, capitals aside.
+    """Translation probabilities of words, case-insensitive.
 
     Args:
-      sources: the words of the source language, without repetition.
-      targets: likewise.
-      keys: int64 [entries], rising: number of a source word << 32 | number of a target word.
-      scores: float32 [entries], probabilities in both directions, multiplied.
-      counts: int64 [sources], how often each source word was read.
+      sources: distinct words of the source language.
+      targets: distinct words of the target language.
+      keys: int64 [entries], ascending: source word number << 32 | target word number.
+      scores: float32 [entries], product of the probabilities in both directions.
+      counts: int64 [sources], frequency of each source word.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Lexicon:
         return len(self._keys)
 
     def to_bytes(self) -> bytes:
-        """Returns the content of a file, which is the same for the same lexicon."""
+        """Returns the content of a file; deterministic."""
         file = io.BytesIO()
         words = ["\n".join(side).encode() for side in (self.sources, self.targets)]
         sources, targets = (np.frombuffer(side, np.uint8) for side in words)
@@ -84,14 +84,14 @@ class Lexicon:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Lexicon":
-        """Reads what `to_bytes` returned."""
+        """Reads the content of a file."""
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             sides = [file[name].tobytes().decode() for name in ("sources", "targets")]
             arrays = [file[name] for name in ("keys", "scores", "counts")]
         return cls(*(side.split("\n") if side else [] for side in sides), *arrays)
 
     def without(self, sources: Iterable[str], targets: Iterable[str] = ()) -> "Lexicon":
-        """Returns a lexicon without what it says of some words."""
+        """Returns a lexicon without the entries of some words."""
         stays = np.ones(len(self), bool)
         for numbers, words, of_side in zip(
             self._numbers, (sources, targets), (self._keys >> _BITS, self._keys & _LOW), strict=True
@@ -101,12 +101,12 @@ class Lexicon:
         return Lexicon(self.sources, self.targets, *arrays)
 
     def count(self, source: str) -> int:
-        """Returns how often a source word was read."""
+        """Returns the frequency of a source word."""
         number = self._numbers[0].get(folded(source))
         return 0 if number is None else int(self._counts[number])
 
     def translations(self, source: str) -> dict[str, float]:
-        """Returns what a source word may become, with the scores, the likeliest first."""
+        """Returns the translations of a source word with scores, best first."""
         number = self._numbers[0].get(folded(source), -1)
         first, end = np.searchsorted(self._keys, [number << _BITS, (number + 1) << _BITS])
         order = first + np.argsort(-self._scores[first:end], kind="stable")
@@ -118,8 +118,8 @@ class Lexicon:
         """Aligns a line with its translation.
 
         Returns:
-          Pairs (number of a source token, number of a target token), rising: words each of which
-          is the likeliest translation of the other among those of the pair.
+          Pairs (number of a source token, number of a target token), ascending: words that are each
+          other's most likely translation in this pair of lines.
         """
         if not source or not target or not len(self):
             return []
@@ -138,15 +138,15 @@ class Lexicon:
 
 
 def affordable_pairs(sample: Sequence[tuple[str, str]]) -> int:
-    """Returns from how many pairs as these `learn_lexicon` learns, so that memory holds them."""
+    """Estimates from a sample how many pairs `learn_lexicon` can process in memory."""
     cells = sum(len(source) * len(target) for source, target in map(_words, sample))
     return max(_MOST_CELLS * len(sample) // max(cells, 1), 1)
 
 
 def learn_lexicon(pairs: Iterable[tuple[str, str]]) -> Lexicon:
-    """Learns a lexicon from lines and their translations; the same ones give the same lexicon.
+    """Learns a lexicon from lines and their translations; deterministic.
 
-    Pairs with a side of more than 100 words are left out, and those after `affordable_pairs`.
+    Skips pairs with a side of more than 100 words, and those after `affordable_pairs`.
     """
     numbers: tuple[dict[str, int], dict[str, int]] = ({}, {})
     rows, cells = [], 0
@@ -174,14 +174,14 @@ def _words(pair: Sequence[str]) -> list[list[str]]:
 
 
 class _Cells:
-    """Each word of a line with each of its translation.
+    """All pairs of a word of a line and a word of its translation.
 
     Args:
-      rows: of each pair, the numbers of the words of its sides.
+      rows: for each pair of lines, the word numbers of both sides.
 
     Attributes:
-      keys: int64 [entries], the different pairs of words, as of `Lexicon`.
-      words: of each side, int64 [tokens], the numbers of the words of all lines.
+      keys: int64 [entries], the distinct pairs of words, see `Lexicon`.
+      words: for each side, int64 [tokens], the word numbers of all lines.
     """
 
     def __init__(self, rows: Sequence[Sequence[np.ndarray]]):
@@ -195,7 +195,7 @@ class _Cells:
         ]
 
     def probabilities(self, side: int) -> np.ndarray:
-        """Returns of each key how likely its word of a side becomes the one of the other side."""
+        """Returns for each key the probability that its word of a side generates the other one."""
         other = 1 - side
         makers = self.keys >> _BITS if side == 0 else self.keys & _LOW
         generated = self.words[other]
@@ -218,9 +218,8 @@ class _Cells:
 class _Block(NamedTuple):
     """The cells of some lines.
 
-    Of both sides: the numbers of their tokens, from that of the first one in the block on; how
-    likely a word of the side makes one of the other by their places; and the first and the last
-    token, which is not the block's.
+    For both sides: token numbers, relative to the block; prior probabilities that a word generates
+    the other one, by their positions; the first token of the block, and the one after its last.
     """
 
     keys: np.ndarray
@@ -257,29 +256,29 @@ def _joined(sides: tuple[list[np.ndarray], list[np.ndarray]]) -> tuple[np.ndarra
 
 @functools.lru_cache(4096)
 def _closeness(sources: int, targets: int) -> np.ndarray:
-    """Returns float32 [sources, targets], how likely words are aligned for their places alone."""
+    """Returns float32 [sources, targets], the likelihood of alignments by position alone."""
     rows, columns = ((np.arange(count) + 0.5) / count for count in (sources, targets))
     return np.exp(-_TENSION * np.abs(rows[:, None] - columns)).astype(np.float32)
 
 
-# Of lines with hints, how many have one, two, three or four.
+# Shares of lines with one, two, three and four hints.
 _NUMBERS = (0.5, 0.25, 0.15, 0.1)
-# How often a hint goes on to the next word, where that is the next one in the translation too.
+# Probability that a hint extends to the next word, if it also follows in the translation.
 _LONGER = 0.25
-# How often a hint is another form of the reference's word.
+# Probability that a hint is another form of the reference's word.
 _OTHER_FORM = 0.3
-# Signs that stand right beside a word in programs rather than in the language; no symbol does.
+# Signs next to words in code rather than in natural language.
 _OF_PROGRAMS = frozenset(r"%&@#*\_{}")
 
 Link = tuple[int, int]
 
 
-# Pairs by which the length of lines is estimated.
+# Sample size for estimating the length of lines.
 _SAMPLED_PAIRS = 1000
 
 
 class Terms(PairTransform):
-    """Hints for augment={terms: 0.3}, drawn by a lexicon that t2t-datagen learns."""
+    """Hints for augment={terms: 0.3}, drawn with a lexicon that t2t-datagen learns."""
 
     artifact = "train-lexicon.npz"
     augments = True
@@ -289,7 +288,7 @@ class Terms(PairTransform):
         return MARKS
 
     def learn(self, chunks: Sequence) -> bytes:
-        """Learns which words translate which, from pairs that are evenly spread."""
+        """Learns the lexicon from evenly spread pairs."""
         print("Learning which words translate which ...", flush=True)
         sample = list(spread_pairs(chunks, _SAMPLED_PAIRS))
         return learn_lexicon(spread_pairs(chunks, affordable_pairs(sample))).to_bytes()
@@ -300,7 +299,7 @@ class Terms(PairTransform):
 
 
 class HintDrawer:
-    """Gives pairs of lines hints that are drawn.
+    """Adds random hints to pairs of lines.
 
     Args:
       lexicon: of their languages.
@@ -310,7 +309,7 @@ class HintDrawer:
         self._lexicon = lexicon
 
     def __call__(self, source: str, target: str, random: random.Random) -> tuple[str, str]:
-        """Returns a pair with hints in the source; as it is, if no words are known to be linked."""
+        """Returns a pair with hints in the source; unchanged if no linked words are known."""
         if has_marks(source):
             return source, target
         sources, targets = tokens_of(source), tokens_of(target)
@@ -330,9 +329,9 @@ class HintDrawer:
     def _spans(
         self, links: Sequence[Link], sources: Sequence[Token], random: random.Random
     ) -> list[tuple[Link, Link]]:
-        """Returns some links that are drawn, each with the one that its hint ends with, in order.
+        """Draws links, and the last link of each hint, in order.
 
-        Rare words are drawn more often, as those of glossaries are.
+        Prefers rare words, as glossaries do.
         """
         number = 1 + random.choices(range(len(_NUMBERS)), _NUMBERS)[0]
         # Draws without replacement, by weights (Efraimidis and Spirakis, 2006).
@@ -344,7 +343,7 @@ class HintDrawer:
         known, spans, end = set(links), [], -1
         for link in sorted(chosen):
             if link[0] <= end:
-                continue  # It is in the hint before.
+                continue  # It is part of the previous hint.
             last = link
             while (following := (last[0] + 1, last[1] + 1)) in known and random.random() < _LONGER:
                 last = following
@@ -353,7 +352,7 @@ class HintDrawer:
         return spans
 
     def _form(self, source: str, target: Token, random: random.Random) -> str:
-        """Returns a word of the reference, or another form that its source has elsewhere."""
+        """Returns a word of the reference, or another known translation with the same stem."""
         word = target.text
         if random.random() < _OTHER_FORM:
             own = word.casefold()
@@ -363,7 +362,7 @@ class HintDrawer:
                 other = random.choice(others)
                 word = other[:1].upper() + other[1:] if word[:1].isupper() else other
         if target.start == 0 and word[1:].islower() and random.random() < 0.5:
-            word = word[:1].lower() + word[1:]  # As a glossary would have it, but for a name.
+            word = word[:1].lower() + word[1:]  # As in a glossary, unless it is a name.
         return word
 
 

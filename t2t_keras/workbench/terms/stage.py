@@ -1,4 +1,4 @@
-"""Terms of a glossary as a stage: by hints in the source, or by force where they are missing."""
+"""Keeps terms of a glossary, as a stage: by hints in the source, or by constrained search."""
 
 import dataclasses
 import functools
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
 
 _LEADING, _TRAILING = re.compile(r"\A\W*+"), re.compile(r"(?<!\W)\W*+$")
-# In counts, before the source and the target of a term; and how many of these a report names.
+# Prefix of the counts of missing terms; and the number of terms that a report names.
 _MISSING_TERM, _MOST_NAMED = "missing term ", 10
-# The most searches for the missing terms of a sentence; each is for one term.
+# Maximum number of searches for the missing terms of a sentence, one term each.
 _MOST_ROUNDS = 12
 
 
 class Forced(NamedTuple):
-    """Texts with a term that a translation lacked.
+    """Texts with a term that a translation lacks.
 
     Attributes:
-      beginnings: end with the term, and what follows is free; or with the word after it, so that
-        the term's last word does not become a longer one.
-      wholes: the whole translation, changed in this place only.
+      beginnings: prefixes that end with the term, or with the next word, which keeps the term's
+        last word from being continued.
+      wholes: whole translations, changed only in this place.
     """
 
     beginnings: list[str]
@@ -54,10 +54,9 @@ class Forced(NamedTuple):
 
 
 def put_term(match: Match, source: str, target: str, alignment: Alignment) -> Forced:
-    """Puts a term into a translation that lacks it.
+    """Inserts a missing term into a translation.
 
-    The term takes the place of the words that are aligned with it, or stands after the translation
-    of what is in front of it.
+    The term replaces the words aligned with it, or follows the translation of the preceding words.
 
     Args:
       match: of the term in the source.
@@ -78,13 +77,13 @@ def put_term(match: Match, source: str, target: str, alignment: Alignment) -> Fo
 def _places(
     match: Match, source: str, count: int, alignment: Alignment
 ) -> Iterator[tuple[int, int]]:
-    """Yields (first word, the word after the last one) that a term takes the place of."""
+    """Yields the word ranges (first, end) that a term may replace."""
     aligned = sorted(aligned_words(source, match, alignment))
     runs = itertools.groupby(enumerate(aligned), lambda pair: pair[1] - pair[0])
     spans = [[word for _, word in run] for _, run in runs]
     for span in sorted(spans, key=len, reverse=True)[:2]:
         yield span[0], span[-1] + 1
-    # After what is aligned, or after the translation of the nearest word in front.
+    # After the aligned words, or after the translation of the nearest preceding word.
     after = aligned[-1] + 1 if aligned else 0
     for word in reversed(range(min(words_of(source, match), default=0))):
         if not after:
@@ -93,14 +92,14 @@ def _places(
 
 
 def _put_in(words: Sequence[str], first: int, end: int, term: str) -> tuple[list[str], ...]:
-    """Returns words up to the term, up to the next one, and all, with the term put in."""
+    """Returns the words with the term: up to it, up to the next word, and all."""
     before, after = list(words[:first]), list(words[end:])
     leading = trailing = ""
     if first < end:
         leading = _signs(_LEADING, words[first])
         trailing = _signs(_TRAILING, words[end - 1]) if words[end - 1] != leading else ""
     elif not after and before and (trailing := _signs(_TRAILING, before[-1])):
-        # In front of a full stop, not after it.
+        # Before a full stop, not after it.
         before[-1] = before[-1].removesuffix(trailing)
         before = [word for word in before if word]
     if first == 0 and words and words[0][:1].isupper():
@@ -116,11 +115,11 @@ def _signs(pattern: re.Pattern[str], word: str) -> str:
 
 
 class HintedLine(Prepared):
-    """A line with hints, or without."""
+    """A line with or without hints."""
 
     def __init__(self, text: str, glossary: Glossary):
         super().__init__(text)
-        # Asked for each translation of a sentence.
+        # Needed for each translation of a sentence.
         self.matches = functools.cache(glossary.matches)
 
     def original(self, source: str) -> str:
@@ -128,7 +127,7 @@ class HintedLine(Prepared):
         return without_hints(source)
 
     def costs(self, source: str, outputs: Sequence[str]) -> Sequence[float]:
-        """See `Prepared`: of a source with hints, how many terms each output surely lacks."""
+        """See `Prepared`: for a source with hints, the number of terms that each output lacks."""
         if not has_marks(source):
             return [0] * len(outputs)
         text = without_hints(source)
@@ -137,39 +136,39 @@ class HintedLine(Prepared):
         return list(map(_num_missing, uses))
 
     def align(self, source: str, output: str, pairs: Alignment) -> Alignment:
-        """See `Prepared`: words of a hint count as the word that it stands after."""
+        """See `Prepared`: words of a hint count as the last word of its term."""
         return of_words_without_hints(pairs, source) if has_marks(source) else pairs
 
 
 class Terms(LineStage):
     """Keeps the terms of a glossary.
 
-    Its note is a tuple with the `Use` of each term, in the order of the source; in a line that was
-    split, places are those in the sentence.
+    Its note is a tuple with the `Use` of each term, in the order of the source; in a split line,
+    positions are those in the sentence.
 
     Args:
       glossary: the terms.
-      mode: as `DecodeConfig.terms`.
-      takes_hints: whether the model was trained with hints.
+      mode: see `DecodeConfig.terms`.
+      supports_term_hints: whether the model was trained with hints.
 
     Raises:
-      UserError: the mode needs a model that was.
+      UserError: the mode needs a model that was trained with hints.
     """
 
     name = "terms"
 
-    def __init__(self, glossary: Glossary, mode: str = "auto", takes_hints: bool = False):
-        if mode == "soft" and not takes_hints:
+    def __init__(self, glossary: Glossary, mode: str = "auto", supports_term_hints: bool = False):
+        if mode == "soft" and not supports_term_hints:
             raise UserError(
                 "terms=soft needs a model that was trained with hints, --problem_config="
                 "transforms=terms,augment={terms: 0.3}. With this one, set terms=hard.",
                 code="not_supported",
             )
-        self.glossary, self._hints = glossary, takes_hints
-        self._forces = mode == "hard" or (mode == "auto" and not takes_hints)
+        self.glossary, self._hints = glossary, supports_term_hints
+        self._forces = mode == "hard" or (mode == "auto" and not supports_term_hints)
 
     def prepare(self, line: str) -> HintedLine:
-        """Gives a line hints if the model takes them; a line that has some stays as it is."""
+        """Adds hints if the model supports them, except to lines that have marks."""
         text = line
         if self._hints and not has_marks(line):
             matches = self.glossary.matches(line)
@@ -179,7 +178,7 @@ class Terms(LineStage):
         return HintedLine(text, self.glossary)
 
     def mend(self, drafts: Sequence[Draft], model: StageContext) -> None:
-        """Forces missing terms if the mode asks for it, and notes what became of each."""
+        """Forces missing terms if the mode asks for it, and notes the use of each term."""
         sentences = list(map(_Sentence, drafts))
         _find_uses(sentences, model)
         if self._forces:
@@ -242,7 +241,7 @@ def glossary(path: str) -> "Callable[[Translator], Translator]":
 
 
 def with_terms(translator: "Translator", glossary: Glossary | None) -> "Translator":
-    """Returns a translator that keeps the terms of a glossary, as its settings and problem say."""
+    """Returns a translator that keeps the terms of a glossary, by its settings and problem."""
     if glossary is None:
         return translator
     terms = Terms(glossary, translator.config.terms, "terms" in translator.problem.pair_transforms)
@@ -252,12 +251,12 @@ def with_terms(translator: "Translator", glossary: Glossary | None) -> "Translat
 
 @dataclasses.dataclass
 class _Sentence:
-    """A sentence that is to have its terms.
+    """A sentence and its terms.
 
     Attributes:
-      draft: its translation so far.
-      uses: what became of those in it.
-      tried: numbers of the missing ones that were forced in vain.
+      draft: its current translation.
+      uses: of its terms.
+      tried: numbers of the missing terms that could not be forced.
     """
 
     draft: Draft
@@ -276,11 +275,11 @@ class _Sentence:
 
     @property
     def output(self) -> str:
-        """Its translation so far."""
+        """The current translation."""
         return self.draft.output
 
     def costs(self) -> tuple[float, ...]:
-        """Returns what its translation costs the stages before, and its broken placeholders."""
+        """Returns the costs of the translation: of earlier stages, and broken placeholders."""
         return *self.draft.costs(), number_broken(self.text, self.output)
 
     def aligned(self, pairs: Alignment) -> Alignment:
@@ -288,7 +287,7 @@ class _Sentence:
         return self.draft.prepared.align(self.draft.source, self.output, pairs)
 
     def next_missing(self) -> int:
-        """Returns the number of the first missing term that was not tried yet, or -1."""
+        """Returns the number of the first missing term not yet tried, or -1."""
         numbers = (number for number, use in enumerate(self.uses) if use.kind == MISSING)
         return next((number for number in numbers if number not in self.tried), -1)
 
@@ -304,7 +303,7 @@ def _alignments(sentences: Sequence[_Sentence], model: StageContext) -> list[Ali
 
 
 def _find_uses(sentences: Sequence[_Sentence], model: StageContext) -> None:
-    """Sets what became of the terms of sentences; the alignment confirms inflected forms."""
+    """Sets the uses of the terms of sentences; the alignment confirms inflected forms."""
     for sentence in sentences:
         sentence.uses = find_uses(sentence.text, sentence.matches, sentence.output, anywhere=True)
     unsure = [
@@ -316,10 +315,10 @@ def _find_uses(sentences: Sequence[_Sentence], model: StageContext) -> None:
 
 
 def _force(sentences: Sequence[_Sentence], model: StageContext) -> None:
-    """Inserts missing terms, one of each sentence in each of at most `_MOST_ROUNDS` rounds.
+    """Inserts missing terms, one per sentence and round, in at most `_MOST_ROUNDS` rounds.
 
-    Of the translations that begin with a term at its place, and of the one that is changed there
-    only, what keeps most terms is taken, and of this the likeliest.
+    Candidates are translations searched after a prefix that ends with the term, and the current one
+    with the term inserted. The candidate with the most terms wins, then the most likely.
     """
     for _ in range(_MOST_ROUNDS):
         incomplete = [sentence for sentence in sentences if sentence.next_missing() >= 0]
@@ -353,7 +352,7 @@ def _force(sentences: Sequence[_Sentence], model: StageContext) -> None:
 
 
 def _take_best(sentence: _Sentence, candidates: Sequence[_Sentence]) -> None:
-    """Takes the best candidate that has more terms and costs the stages before no more."""
+    """Takes the best candidate with more terms and no higher costs for the earlier stages."""
     most = sentence.costs()
     fit = [candidate for candidate in candidates if candidate.costs() <= most]
     best = min(

@@ -1,4 +1,4 @@
-"""Whether a translation has the terms that it should have: as they are, inflected, or not."""
+"""Finds the terms of a glossary in a translation: exact, inflected, or missing."""
 
 import bisect
 import functools
@@ -13,18 +13,18 @@ from t2t_keras.workbench.terms.glossary import Match, Token, Trie, folded, has_c
 
 EXACT, INFLECTED, MISSING = KINDS = ("exact", "inflected", "missing")
 
-# Of the letters of the longer of two forms of a word, those that both begin with, and the fewest.
+# Common prefix of two forms of a word: share of the longer one, and minimum number of letters.
 _SHARED, _FEWEST = 0.6, 3
-# The most words of a term with inflected forms; and the most places of a translation to compare:
-# of all, and of those aligned with a term.
+# Limits: words of a term with inflected forms; positions of a translation to compare, in total and
+# near the alignment.
 _LONGEST_FORM, _MOST_TRIED, _MOST_NEAR = 16, 64, 16
 
 
 class Use(NamedTuple):
-    """What became of a term of a source.
+    """The use of a term in a translation.
 
     Attributes:
-      match: where it is in the source.
+      match: the term in the source.
       kind: "exact" = the translation has its target; "inflected" = another form of it, aligned
         with the source of the term or an adjacent word; "missing".
     """
@@ -34,9 +34,9 @@ class Use(NamedTuple):
 
 
 def same_stem(one: str, other: str) -> bool:
-    """Returns whether two words begin alike enough to be forms of one: Haus, Häuser, Hauses.
+    """Returns whether two words may be forms of one, by their prefix: Haus, Häuser, Hauses.
 
-    Of the longer one at least 60 % of the letters, and 3; accents and capitals aside.
+    It must have 60 % of the letters of the longer one, and 3; accents and case are ignored.
     """
     one, other = _bare(one), _bare(other)
     shared = _num_shared(one, other)
@@ -70,18 +70,18 @@ def find_uses(
     alignment: Alignment | None = None,
     anywhere: bool = False,
 ) -> list[Use]:
-    """Returns what became of each term.
+    """Returns the use of each term.
 
-    Each occurrence in the translation is of one term only, and the longest are found first. A word
-    of the source that was not translated is no form of a term: "password" is none of "Passwort".
-    Takes time in proportion to the texts and the matches.
+    Each occurrence in the translation counts for one term only; the longest terms come first. An
+    untranslated source word is not a form of a term: "password" is no form of "Passwort". Takes
+    time linear in the texts and the matches.
 
     Args:
       source: the text.
       matches: of terms in it.
       target: its translation.
-      alignment: of their words; None = unknown, and no inflected form is found.
-      anywhere: whether other forms count wherever they are; without an alignment.
+      alignment: of their words; None = unknown, so that inflected forms are not found.
+      anywhere: whether inflected forms count anywhere, without an alignment.
     """
     words = _Words(target, [match.term.target for match in matches])
     places = _Places(source, target, words.tokens, alignment or ())
@@ -104,14 +104,14 @@ def find_uses(
 
 
 class _Words:
-    """The words of a translation; each is taken by one term at most."""
+    """The words of a translation; each belongs to at most one term."""
 
     def __init__(self, target: str, terms: Iterable[str]):
         self.tokens = tokens_of(target)
         self._free = [True] * len(self.tokens)
         self._terms = {term: tokens_of(term) for term in dict.fromkeys(terms)}
         self._starts: dict[str, list[int]] = {term: [] for term in self._terms}
-        self._next: Counter = Counter()  # how many of a term's starts are taken from the left
+        self._next: Counter = Counter()  # for each term, the number of starts used up
         trie = Trie()
         for term, tokens in self._terms.items():
             trie.add([folded(token.text) for token in tokens], term)
@@ -123,7 +123,7 @@ class _Words:
                     self._starts[term].append(start)
 
     def take_exact(self, term: str, near: Sequence[int]) -> bool:
-        """Takes an occurrence of a term, preferably near the alignment; returns whether it can."""
+        """Takes an occurrence of a term, near the alignment if possible; returns whether it did."""
         starts, length = self._starts[term], len(self._terms[term])
         while self._next[term] < len(starts) and not self._is_free(
             starts[self._next[term]], length

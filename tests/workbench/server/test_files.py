@@ -23,7 +23,7 @@ from t2t_keras.workbench.terms.glossary import Glossary
 
 
 async def keep(files, owner="", content=b"a", name="a.txt", client=""):
-    async with files.kept(io.BytesIO(content), name, owner, client) as file:
+    async with files.storing(io.BytesIO(content), name, owner, client) as file:
         return file
 
 
@@ -162,7 +162,7 @@ def test_what_a_file_has_translated_already_is_not_counted():
 def test_a_result_is_sent_once(tmp_path):
     async def send(files):
         file = await keep(files, content="\u0149".encode())  # Longer in capitals.
-        await files.keep_terms(file, Glossary.of([("b", "c")]))
+        await files.store_terms(file, Glossary.of([("b", "c")]))
         files.translate(file, ("en", "de"), 1)
         await files.finished(file)
         assert files.find(file.file_id) is file
@@ -349,8 +349,8 @@ def test_nothing_is_written_for_a_file_that_was_removed(tmp_path, monkeypatch, w
     monkeypatch.setattr(Path, "mkdir", slow_mkdir)
 
     async def receive(files):
-        async with files.kept(io.BytesIO(b"a"), "a.txt", "") as file:
-            await files.keep_terms(file, Glossary.of([("a", "b")]) if work == "terms" else None)
+        async with files.storing(io.BytesIO(b"a"), "a.txt", "") as file:
+            await files.store_terms(file, Glossary.of([("a", "b")]) if work == "terms" else None)
             files.translate(file, ("en", "de"), 1)
             await files.finished(file)
 

@@ -5,7 +5,7 @@ import pytest
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.text.sentences import ends_sentence
 from t2t_keras.workbench.documents.layout import sentence_splitter
-from t2t_keras.workbench.server.service import Passages, joined_texts, read_passages
+from t2t_keras.workbench.server.service import Passages, ranked_texts, read_passages
 
 TEXTS = [
     "",
@@ -59,14 +59,14 @@ def test_alternatives_are_joined_rank_by_rank_each_text_once():
 
     passages = read_passages("a\n b ")
     best = ranked("A", "A", "X\nY", "A", postprocessed="(A)")
-    assert joined_texts(passages, [best, ranked("B")]) == ["(A)\n B ", "A\n B ", "X Y\n B "]
-    found = joined_texts(passages, [ranked("A", "C"), ranked("B", "D", "E")])
+    assert ranked_texts(passages, [best, ranked("B")]) == ["(A)\n B ", "A\n B ", "X Y\n B "]
+    found = ranked_texts(passages, [ranked("A", "C"), ranked("B", "D", "E")])
     assert found == ["A\n B ", "C\n D ", "C\n E "]
-    found = joined_texts(read_passages("a"), [ranked("A", "C", postprocessed="(A)")])
+    found = ranked_texts(read_passages("a"), [ranked("A", "C", postprocessed="(A)")])
     assert found == ["(A)", "C"]
     same = Passages(["a", "b"], ["", " ", ""])
-    assert joined_texts(same, [ranked("A B", "A"), ranked("C", "B C")]) == ["A B C"]
-    assert joined_texts(read_passages(" 42 "), []) == [" 42 "]
+    assert ranked_texts(same, [ranked("A B", "A"), ranked("C", "B C")]) == ["A B C"]
+    assert ranked_texts(read_passages(" 42 "), []) == [" 42 "]
 
 
 def test_long_texts_take_time_in_proportion():

@@ -116,7 +116,7 @@ def test_whose_share_a_request_uses(client_of, tmp_path):
                 Request({"type": "http", "client": (address, 1), "headers": []}),
                 Parameters({}),
                 context.access.client(key, address),
-            ).sharer
+            ).share_owner
             for key, address in (("a", "8.8.8.8"), ("a", "2001:db8::9"), ("b", "2001:db8::1"))
         ]
 

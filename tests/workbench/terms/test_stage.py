@@ -295,7 +295,9 @@ def test_report():
 def test_confidences_are_of_hinted_sources(model, tokenizer):
     translator = Translator(model, tokenizer, DecodeConfig(beam_size=2, extra_length=6))
     [plain] = translator.translate(["the dog"])
-    hinting = translator.with_stages(Terms(Glossary.of([("dog", "tree")]), takes_hints=True))
+    hinting = translator.with_stages(
+        Terms(Glossary.of([("dog", "tree")]), supports_term_hints=True)
+    )
     [as_read] = confidences(hinting, ["the dog"], [plain])
     [expected] = confidences(translator, ["the ⟪ dog ⟪ tree ⟫"], [plain])
     assert as_read == expected != confidences(translator, ["the dog"], [plain])[0]
