@@ -32,7 +32,7 @@ def run(flags: Flags) -> None:
     required(flags, "model_dir", "output_dir")
     from t2t_keras.training.run_config import RunConfig
 
-    RunConfig.load(flags.model_dir)  # Where there is none, that is told before TensorFlow's import.
+    RunConfig.load(flags.model_dir)  # Fails, without a run, before TensorFlow's import.
     from t2t_keras.training.averaging import average_run
 
     average_run(

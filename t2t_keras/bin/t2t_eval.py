@@ -1,4 +1,4 @@
-"""Score every checkpoint of a run, also of one that is still being trained.
+"""Score every checkpoint of a run, even during its training.
 
 t2t-eval --output_dir=runs/base --wait_minutes=60
 t2t-eval --output_dir=runs/base --eval_use_test_set --min_steps=50000

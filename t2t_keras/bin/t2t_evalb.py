@@ -19,7 +19,7 @@ def define_flags(flags: Flags) -> None:
     flags.path("test", "File of parses, one a line")
     flags.choice("param", "Parameter file of evalb", list(PARAMETERS), "COLLINS")
     flags.integer(
-        "max_errors", "Give up at the second error beyond so many, as evalb does", MAX_ERRORS
+        "max_errors", "Errors allowed; like evalb, stops at the second one beyond", MAX_ERRORS
     )
 
 

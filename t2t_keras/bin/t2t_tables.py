@@ -59,28 +59,22 @@ def run(flags: Flags) -> None:
 
 
 def _table(flags: Flags) -> "Table":
-    """Returns the table; each imports only what it needs."""
+    """Returns the requested table."""
+    from t2t_keras import tables
     from t2t_keras.evaluation.results import read_results
 
     if flags.table == "1":
-        from t2t_keras.tables import complexity_table
-
-        return complexity_table(flags.n, flags.d, flags.k, flags.r)
+        return tables.complexity_table(flags.n, flags.d, flags.k, flags.r)
     if flags["results_file"].present:
         check_readable(flags.results_file)
     results = read_results(flags.results_file)
     if flags.table == "2":
-        from t2t_keras.tables import cost_row, cost_table
-
         training = {name: getattr(flags, name) for name in flags.groups[_COST]}
-        return cost_table(results, cost_row(**training) if given_flags(flags, *training) else None)
+        row = tables.cost_row(**training) if given_flags(flags, *training) else None
+        return tables.cost_table(results, row)
     if flags.table == "3":
-        from t2t_keras.tables import weights_table
-
-        return weights_table(results, flags.vocab_size)
-    from t2t_keras.tables import parsing_table
-
-    return parsing_table(results)
+        return tables.weights_table(results, flags.vocab_size)
+    return tables.parsing_table(results)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from t2t_keras.interop.tokenizers import BEYOND, dividing_model
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.settings import as_text
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
-from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer
+from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 Tensors = dict[str, Any]  # by their names
 # A source is padded to this length, doubled as often as needed: each is compiled once.
@@ -398,11 +398,16 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
     backbone = TransformerBackbone(**sizes, dtype=stored, **config_arguments(model.config))
     backbone.transformer.set_weights(model.get_weights())
     longest = config.max_length or config.max_input_length + config.extra_length
+    source = None
+    if tokenizer.source is not tokenizer:
+        # KerasHub names the file of the tokenizer and the folder of its vocabulary after this.
+        file = "source_tokenizer.json"
+        source = TransformerTokenizer(tokenizer.source.model_bytes, config_file=file)
     preprocessor = TransformerSeq2SeqLMPreprocessor(
         TransformerTokenizer(tokenizer.model_bytes),
         config.max_input_length,
         1 + longest,
-        source_tokenizer=_own(tokenizer.source) if tokenizer.source is not tokenizer else None,
+        source_tokenizer=source,
         extra_length=config.extra_length,
     )
     task = TransformerSeq2SeqLM(backbone, preprocessor)
@@ -411,11 +416,6 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
             warnings.filterwarnings("ignore", "Layer .* does not have a `quantize` method")
             task.quantize("int8")
     task.save_to_preset(str(folder))
-
-
-def _own(source: Tokenizer) -> TransformerTokenizer:
-    # KerasHub names the file of the tokenizer and the folder of its vocabulary after this.
-    return TransformerTokenizer(source.model_bytes, config_file="source_tokenizer.json")
 
 
 def _check(translator: Translator) -> None:

@@ -22,7 +22,7 @@ from t2t_keras.lab.drawing import (
 from t2t_keras.special_ids import SPACE
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    import matplotlib.axes
     from matplotlib.figure import Figure
 
 
@@ -250,7 +250,9 @@ def _drawing(view: AttentionView, layer: int, heads: Sequence[int]) -> "Figure":
     return figure
 
 
-def _draw_words(axes: "Axes", pieces: Sequence[ShownPiece], y: float, upwards: int) -> None:
+def _draw_words(
+    axes: "matplotlib.axes.Axes", pieces: Sequence[ShownPiece], y: float, upwards: int
+) -> None:
     for number, piece in enumerate(pieces):
         x = _WORD_WIDTH * (number + 0.5)
         axes.text(
@@ -272,7 +274,7 @@ def _draw_words(axes: "Axes", pieces: Sequence[ShownPiece], y: float, upwards: i
             axes.hlines(y + upwards * 2.5, *ends, color=_GRAY, linewidth=0.8, clip_on=False)
 
 
-def _draw_head(axes: "Axes", weights: np.ndarray, head: int, shift: float) -> None:
+def _draw_head(axes: "matplotlib.axes.Axes", weights: np.ndarray, head: int, shift: float) -> None:
     from matplotlib.collections import LineCollection
 
     queries, keys = np.nonzero(weights >= _LEAST_WEIGHT)
