@@ -14,7 +14,7 @@ from refusals import refused
 
 from t2t_keras.data.problem import make_problem
 from t2t_keras.errors import UserError
-from t2t_keras.hyperparameters import HParams, override_hparams
+from t2t_keras.hyperparameters import HParams, hparams, override_hparams
 from t2t_keras.interop.importers.imported import Settings, make_run, read_model
 from t2t_keras.interop.importers.tensor2tensor import hyperparameters, read_tensor2tensor
 from t2t_keras.training.checkpoints import load_model
@@ -360,7 +360,7 @@ def imported(values):
     ],
 )
 def test_sets_are_those_of_the_same_name_here(theirs, ours):
-    expected = dataclasses.replace(hyperparameters.hparams(ours), sinusoids="tensor2tensor")
+    expected = dataclasses.replace(hparams(ours), sinusoids="tensor2tensor")
     assert imported(values_of(theirs)) == expected
 
 
