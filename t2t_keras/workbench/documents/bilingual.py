@@ -17,6 +17,17 @@ from t2t_keras.workbench.documents.messages import (
 from t2t_keras.workbench.documents.xml_tree import Element, read_xml, walk
 
 _ATTRIBUTE = re.compile(r"""(?<!\s)\s++([^\s=<>/"']+)\s*=\s*(?:"[^"]*"|'[^']*')""")
+_SPACE = "http://www.w3.org/XML/1998/namespace space"
+_MATCHES = "urn:oasis:names:tc:xliff:matches:2.0"
+# Where each version has its languages.
+_LANGUAGES = {
+    "file": ("source-language", "target-language"),
+    "xliff": ("srcLang", "trgLang"),
+}
+# States of a target of version 1 that is no translation yet.
+_UNTRANSLATED = {"new", "needs-translation", "needs-adaptation", "needs-l10n"}
+_UNREVIEWED = "t2t:machine"
+_ALL = "*all*"
 
 
 class BilingualSegment:
@@ -125,18 +136,6 @@ def space_before(element: Element) -> str:
     before = element.file[max(element.start - 200, 0) : element.start]
     space = re.search(r"\r?\n[ \t]*$", before)
     return space[0] if space else ""
-
-
-_SPACE = "http://www.w3.org/XML/1998/namespace space"
-_MATCHES = "urn:oasis:names:tc:xliff:matches:2.0"
-# Where each version has its languages.
-_LANGUAGES = {
-    "file": ("source-language", "target-language"),
-    "xliff": ("srcLang", "trgLang"),
-}
-# States of a target of version 1 that is no translation yet.
-_UNTRANSLATED = {"new", "needs-translation", "needs-adaptation", "needs-l10n"}
-_UNREVIEWED = "t2t:machine"
 
 
 class XliffDocument(BilingualDocument):
@@ -401,9 +400,6 @@ def _matches_for(segment: BilingualSegment, prefix: str, reference: str) -> list
             f"</{prefix}:match>"
         )
     return matches
-
-
-_ALL = "*all*"
 
 
 class TmxDocument(BilingualDocument):

@@ -21,6 +21,30 @@ MAX_UNITS = 1 << 19
 MAX_TAGS = 1 << 21
 MAX_LINES = 1 << 20
 _TAG = re.compile(r"</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>")
+_UTF16_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_NO_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
+Span = tuple[int, int]
+# (start, end, text that replaces the characters between).
+Change = tuple[int, int, str]
+# The class or function that reads each format, as "module:name".
+EXTENSIONS = {
+    ".docx": "word:WordDocument",
+    ".htm": "html_and_xml:read_html",
+    ".html": "html_and_xml:read_html",
+    ".md": "markdown:read_markdown",
+    ".po": "po:read_po",
+    ".pot": "po:read_po",
+    ".txt": "layout:read_plain_text",
+    ".xlf": "bilingual:XliffDocument",
+    ".xml": "html_and_xml:XmlDocument",
+    ".xliff": "bilingual:XliffDocument",
+    ".srt": "subtitles:read_subtitles",
+    ".tmx": "bilingual:TmxDocument",
+    ".vtt": "subtitles:read_subtitles",
+}
+_BINARY = (".docx",)
+MAX_BYTES = 1 << 26
+_LONG_LINE = re.compile(rb"[^\r\n]{%d}" % MAX_LINE_BYTES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -201,15 +225,6 @@ def main_language(code: str) -> str:
     return re.split(r"[-_@.]", code.lower())[0]
 
 
-_UTF16_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-
-_NO_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
-
-Span = tuple[int, int]
-# (start, end, text that replaces the characters between).
-Change = tuple[int, int, str]
-
-
 class Text(NamedTuple):
     """The text of a file, with its encoding."""
 
@@ -222,9 +237,9 @@ class Text(NamedTuple):
         return self.mark + text.encode(self.encoding, errors)
 
 
-def decoded(path: Path, content: bytes, encoding: str = "utf-8") -> Text:
-    """Returns the text of a file; a byte order mark overrides the expected encoding."""
-    mark = b""
+def decoded(path: Path, content: bytes, declared: str = "") -> Text:
+    """Returns the text of a file, by its byte order mark, its declared encoding, or UTF-8."""
+    mark, encoding = b"", declared if is_charset(declared) else "utf-8"
     for known, name in (*_UTF16_MARKS.items(), (codecs.BOM_UTF8, "utf-8")):
         if content.startswith(known):
             mark, encoding = known, name
@@ -324,27 +339,6 @@ def replaced(text: str, changes: Iterable[Change]) -> str:
         parts += [text[position:start], new]
         position = end
     return "".join([*parts, text[position:]])
-
-
-# The class or function that reads each format, as "module:name".
-EXTENSIONS = {
-    ".docx": "word:WordDocument",
-    ".htm": "html_and_xml:read_html",
-    ".html": "html_and_xml:read_html",
-    ".md": "markdown:read_markdown",
-    ".po": "po:read_po",
-    ".pot": "po:read_po",
-    ".txt": "layout:read_plain_text",
-    ".xlf": "bilingual:XliffDocument",
-    ".xml": "html_and_xml:XmlDocument",
-    ".xliff": "bilingual:XliffDocument",
-    ".srt": "subtitles:read_subtitles",
-    ".tmx": "bilingual:TmxDocument",
-    ".vtt": "subtitles:read_subtitles",
-}
-_BINARY = (".docx",)
-MAX_BYTES = 1 << 26
-_LONG_LINE = re.compile(rb"[^\r\n]{%d}" % MAX_LINE_BYTES)
 
 
 @contextlib.contextmanager

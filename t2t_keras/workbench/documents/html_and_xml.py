@@ -12,7 +12,6 @@ from t2t_keras.workbench.documents.document import (
     SpanDocument,
     Unit,
     decoded,
-    is_charset,
     main_language,
     markup_of,
 )
@@ -31,13 +30,15 @@ _LANGUAGE = re.compile(
     r"""(?<=\s)(?:xml:)?lang\s*=\s*(?:"(?P<a>[^"]*)"|'(?P<b>[^']*)'|(?P<c>[^\s"'>]+))""",
     re.IGNORECASE,
 )
+_CDATA = re.compile(r"<!\[CDATA\[(.*)\]\]>", re.DOTALL)
+_XML_LANGUAGE = re.compile(r"""\sxml:lang\s*=\s*(["'])(.*?)\1""")
+_REFERENCE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)")
 
 
 def read_html(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
     """Returns a document with a unit for each text between tags of blocks."""
     declared = _CHARSET.search(content[:4096])
-    charset = declared[1].decode() if declared else ""
-    text = decoded(path, content, charset if is_charset(charset) else "utf-8")
+    text = decoded(path, content, declared[1].decode() if declared else "")
     document = SpanDocument(path, languages, text, "xmlcharrefreplace")
     _read_tags(document, add_pages(document, 0, len(text.text)))
     return document
@@ -86,11 +87,6 @@ def _set_language(document: SpanDocument, token: Token, position: int, source: s
         if main_language(match[name]) == source:
             place = position + match.start(name), position + match.end(name)
             document.add_changes([(*place, document.languages[1])])
-
-
-_CDATA = re.compile(r"<!\[CDATA\[(.*)\]\]>", re.DOTALL)
-_XML_LANGUAGE = re.compile(r"""\sxml:lang\s*=\s*(["'])(.*?)\1""")
-_REFERENCE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)")
 
 
 class XmlDocument(SpanDocument):

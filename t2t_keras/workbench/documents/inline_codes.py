@@ -90,10 +90,7 @@ class Codes(NamedTuple):
 
         restored = MASK.sub(tag, self._with_same_places(text))
         if sorted(numbers) != list(range(len(self.tags))) or open_codes:
-            raise UserError(
-                f"{name}: expected each of {len(self.tags)} inline codes once, got {text!r}.",
-                code="inline_codes_differ",
-            )
+            raise codes_differ(len(self.tags), text, name)
         return restored
 
     def _with_same_places(self, text: str) -> str:
@@ -181,6 +178,15 @@ def codes_in(raw: str) -> Codes:
         else:
             writer.lone(token.raw, parts_words(token.raw))
     return writer.codes()
+
+
+def codes_differ(count: int, text: str, name: str = "") -> UserError:
+    """Returns the error of a translation that lacks a code of its source, or has one twice."""
+    return UserError(
+        f"{name or 'A text'}: expected each of {count} inline codes once in its translation, got "
+        f"{text!a}. Put them in, or leave the translation out.",
+        code="inline_codes_differ",
+    )
 
 
 def lone_code(number: int, parts_words: bool) -> str:

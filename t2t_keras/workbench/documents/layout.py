@@ -13,17 +13,6 @@ from t2t_keras.workbench.markup.tokens import read_characters, write_characters
 
 # From the first character of a paragraph that is no white space to the end of its last line.
 _PARAGRAPH = re.compile(r"\S[^\r\n]*(?:(?:\r\n|\r|\n)[^\S\r\n]*\S[^\r\n]*)*")
-
-
-def read_plain_text(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
-    """Returns a document with a unit for each paragraph."""
-    document = SpanDocument(path, languages, decoded(path, content))
-    for match in _PARAGRAPH.finditer(document.read.text):
-        paragraph = match[0].rstrip()
-        document.add(match.start(), match.start() + len(paragraph), Unit(paragraph))
-    return document
-
-
 # It begins only where white space does, so that a long run of it is not tried from each place.
 _BREAK = re.compile(r"(?<![^\S\r\n])[^\S\r\n]*+(?:\r\n|\r|\n)\s*")
 _LINE_END = re.compile(r"(?<![ \t])[ \t]*+\r?\n[ \t\r\n]*")
@@ -38,6 +27,15 @@ _TAG = re.compile(r"<!--.*?(?:-->|$)|<[^<>]*>", re.DOTALL)
 _OWN_LINES = re.compile(r"<(?:pre|code|kbd|samp|tt|script|style|textarea|xmp)\b", re.IGNORECASE)
 # The end of a line that is not wrapped.
 _PART_END = re.compile(r"[:;♪][^\w\s]*$")
+
+
+def read_plain_text(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
+    """Returns a document with a unit for each paragraph."""
+    document = SpanDocument(path, languages, decoded(path, content))
+    for match in _PARAGRAPH.finditer(document.read.text):
+        paragraph = match[0].rstrip()
+        document.add(match.start(), match.start() + len(paragraph), Unit(paragraph))
+    return document
 
 
 class SentenceGroup(NamedTuple):

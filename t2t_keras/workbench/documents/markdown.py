@@ -17,6 +17,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.text.files import has_letters
 from t2t_keras.workbench.documents.document import SpanDocument, Unit, decoded
 from t2t_keras.workbench.documents.html_and_xml import add_pages
+from t2t_keras.workbench.documents.inline_codes import codes_differ
 from t2t_keras.workbench.documents.layout import wrapped
 from t2t_keras.workbench.documents.markdown_inline import (
     STAND_INS,
@@ -43,6 +44,14 @@ _PIECES = re.compile(rf"\s+|[{STAND_INS}]|[^\s{STAND_INS}]+")
 _SPACE_AND_TAGS, _LETTERS = (re.compile(rf"[{no}\s{STAND_INS}]") for no in ("", "^"))
 # Delimits codes when texts are compared.
 _CODE = "\0"
+_FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*[\r\n](?s:.*?)(?<=[\r\n])\1[ \t]*(?=[\r\n]|\Z)")
+_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+$")
+# Nobody writes longer blocks, and the parser could take long for them.
+_LONGEST = 100_000
+_TAG = re.compile("<[^<>]*>")
+_KINDS = {"td_open": "cell", "th_open": "cell"}
+# The box of a task.
+_BOX = re.compile(r"\[[ xX]\][ \t]+")
 
 
 class Context(NamedTuple):
@@ -101,11 +110,7 @@ class Block:
         """
         text = self._stood_in(translation)
         if sorted(tags_in(text)) != tags_of(self._inline.codes):
-            raise UserError(
-                f"{len(self._inline.codes)} inline codes are in a text of Markdown; expected each "
-                f"once in its translation, got {translation!a}. Put them in, or leave it out.",
-                code="inline_codes_differ",
-            )
+            raise codes_differ(len(self._inline.codes), translation)
         new = self._new(translation, text)
         return self._context.text[self.start : self.end] if new is None else new
 
@@ -276,16 +281,6 @@ def _flat(inline: Inline, content: str) -> str:
         mark = mark_of(character, inline.codes)
         parts.append(f"{_CODE}{content[mark.start : mark.end]}{_CODE}" if mark else character)
     return " ".join("".join(parts).split())
-
-
-_FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*[\r\n](?s:.*?)(?<=[\r\n])\1[ \t]*(?=[\r\n]|\Z)")
-_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+$")
-# Nobody writes longer blocks, and the parser could take long for them.
-_LONGEST = 100_000
-_TAG = re.compile("<[^<>]*>")
-_KINDS = {"td_open": "cell", "th_open": "cell"}
-# The box of a task.
-_BOX = re.compile(r"\[[ xX]\][ \t]+")
 
 
 def read_markdown(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:

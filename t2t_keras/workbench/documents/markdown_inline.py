@@ -59,6 +59,21 @@ _MARKS = "[:${"
 # Rules of the parser whose matches are not text.
 _CODES = {"autolink", "backticks", "entity", "extension", "html_inline", "image"}
 _DELIMITERS = {"emphasis", "strikethrough"}
+# Start and end of a delimiter, from the place that the parser gives.
+_AROUND = {
+    "em_open": (0, 1),
+    "em_close": (0, 1),
+    "strong_open": (-1, 1),
+    "strong_close": (0, 2),
+    "s_open": (0, 2),
+    "s_close": (0, 2),
+}
+# Characters for private use stand for tags while the text between them is laid out.
+_FIRST = 0xF0000
+STAND_INS = "\U000f0000-\U0010feff"
+_STAND_IN = re.compile(f"[{STAND_INS}]")
+# References of links by name, as the parser stores them.
+References = Mapping[str, Any]
 
 
 class SyntaxMark(NamedTuple):
@@ -232,24 +247,6 @@ def _of_break(state: StateInline, start: int) -> Iterator[SyntaxMark]:
         yield SyntaxMark(begin, state.pos, "break" if is_space else "hard")
     elif token and token.content != token.markup:
         yield SyntaxMark(start, state.pos, "character")
-
-
-# Start and end of a delimiter, from the place that the parser gives.
-_AROUND = {
-    "em_open": (0, 1),
-    "em_close": (0, 1),
-    "strong_open": (-1, 1),
-    "strong_close": (0, 2),
-    "s_open": (0, 2),
-    "s_close": (0, 2),
-}
-# Characters for private use stand for tags while the text between them is laid out.
-_FIRST = 0xF0000
-STAND_INS = "\U000f0000-\U0010feff"
-_STAND_IN = re.compile(f"[{STAND_INS}]")
-
-# References of links by name, as the parser stores them.
-References = Mapping[str, Any]
 
 
 class Inline(NamedTuple):

@@ -19,7 +19,6 @@ from t2t_keras.workbench.documents.document import (
     Unit,
     checked_languages,
     decoded,
-    is_charset,
     replaced,
 )
 from t2t_keras.workbench.documents.messages import (
@@ -49,6 +48,43 @@ _CONTROLS = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
 _ESCAPED = str.maketrans({sign: f"\\{name}" for name, sign in _CONTROLS.items()})
 _WIDTH = 77
 _WORDS = re.compile(r"\S*\s*")
+# "one" and "other" as in English; 0 is "one" as in French; no plural; the Slavic languages.
+_TWO = "nplurals=2; plural=(n != 1);"
+_FEW = "n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2"
+_RULES = {
+    _TWO: "af bg bn ca da de el en eo es et eu fi fy gl gu he hi hu ia it kn ku lb ml mn mr nb ne "
+    "nl nn no pa pt rm si sq sv sw ta te ur yi",
+    "nplurals=2; plural=(n > 1);": "am br fa fil fr hy ln mg mi oc pt_br ti tr uz wa",
+    "nplurals=1; plural=0;": "ay bo id ja ka kk km ko ky lo ms my su th tt ug vi wo zh",
+    f"nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : {_FEW});": "be bs hr ru sr uk",
+    f"nplurals=3; plural=(n==1 ? 0 : {_FEW});": "pl",
+    "nplurals=3; plural=(n==1 ? 0 : n>=2 && n<=4 ? 1 : 2);": "cs sk",
+    "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && (n%100<10 || n%100>=20) ? 1 : 2);": (
+        "lt"
+    ),
+    "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n != 0 ? 1 : 2);": "lv",
+    "nplurals=3; plural=(n==1 ? 0 : n==0 || (n%100>0 && n%100<20) ? 1 : 2);": "ro",
+    "nplurals=4; plural=(n%100==1 ? 0 : n%100==2 ? 1 : n%100==3 || n%100==4 ? 2 : 3);": "sl",
+    "nplurals=6; plural=(n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : "
+    "n%100>=11 ? 4 : 5);": "ar",
+}
+_BY_LANGUAGE = {language: rule for rule, names in _RULES.items() for language in names.split()}
+_HEADER = re.compile(r"\s*nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=\s*([^;]{1,1000});?\s*")
+# Enough to see all forms of any rule.
+_NUMBERS = range(201)
+_CHARSET = re.compile(rb'("Content-Type:[^"\n]*charset=)([\w.:-]+)', re.IGNORECASE)
+# Messages in which translators name themselves, of KDE and of GNOME.
+_CREDITS = {"NAME OF TRANSLATORS", "EMAIL OF TRANSLATORS"}
+_CREDITS_TEXT = {"translator-credits", "translator_credits"}
+_CONTENT_TYPE = "Content-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\n"
+# Everything that one of gettext's formats can take for a directive.
+_DIRECTIVE = re.compile(
+    r"%(?:\([^()]*\)|\{[^{}]*\}|<[^<>]*>)?[-+ #0'I*.\d$hlLqjzt]*.?|\$\{?\w+|~."
+    r"|\{[^{}]*\}|[{}][^{}]*|</?[A-Za-z][^<>]*>",
+    re.DOTALL,
+)
+_NUMBERED = re.compile(r"%L?\d{1,2}|%n")
+_HAS_NAME = re.compile(r"%(?:[({<]|\d+\$|L?\d|n)|[{}$<]")
 
 
 class MalformedError(Exception):
@@ -282,45 +318,6 @@ def field_lines(keyword: str, text: str) -> list[str]:
     return lines
 
 
-# "one" and "other" as in English; 0 is "one" as in French; no plural; the Slavic languages.
-_TWO = "nplurals=2; plural=(n != 1);"
-_FEW = "n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2"
-_RULES = {
-    _TWO: "af bg bn ca da de el en eo es et eu fi fy gl gu he hi hu ia it kn ku lb ml mn mr nb ne "
-    "nl nn no pa pt rm si sq sv sw ta te ur yi",
-    "nplurals=2; plural=(n > 1);": "am br fa fil fr hy ln mg mi oc pt_br ti tr uz wa",
-    "nplurals=1; plural=0;": "ay bo id ja ka kk km ko ky lo ms my su th tt ug vi wo zh",
-    f"nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : {_FEW});": "be bs hr ru sr uk",
-    f"nplurals=3; plural=(n==1 ? 0 : {_FEW});": "pl",
-    "nplurals=3; plural=(n==1 ? 0 : n>=2 && n<=4 ? 1 : 2);": "cs sk",
-    "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && (n%100<10 || n%100>=20) ? 1 : 2);": (
-        "lt"
-    ),
-    "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n != 0 ? 1 : 2);": "lv",
-    "nplurals=3; plural=(n==1 ? 0 : n==0 || (n%100>0 && n%100<20) ? 1 : 2);": "ro",
-    "nplurals=4; plural=(n%100==1 ? 0 : n%100==2 ? 1 : n%100==3 || n%100==4 ? 2 : 3);": "sl",
-    "nplurals=6; plural=(n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : "
-    "n%100>=11 ? 4 : 5);": "ar",
-}
-_BY_LANGUAGE = {language: rule for rule, names in _RULES.items() for language in names.split()}
-_HEADER = re.compile(r"\s*nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=\s*([^;]{1,1000});?\s*")
-# Enough to see all forms of any rule.
-_NUMBERS = range(201)
-_CHARSET = re.compile(rb'("Content-Type:[^"\n]*charset=)([\w.:-]+)', re.IGNORECASE)
-# Messages in which translators name themselves, of KDE and of GNOME.
-_CREDITS = {"NAME OF TRANSLATORS", "EMAIL OF TRANSLATORS"}
-_CREDITS_TEXT = {"translator-credits", "translator_credits"}
-_CONTENT_TYPE = "Content-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\n"
-# Everything that one of gettext's formats can take for a directive.
-_DIRECTIVE = re.compile(
-    r"%(?:\([^()]*\)|\{[^{}]*\}|<[^<>]*>)?[-+ #0'I*.\d$hlLqjzt]*.?|\$\{?\w+|~."
-    r"|\{[^{}]*\}|[{}][^{}]*|</?[A-Za-z][^<>]*>",
-    re.DOTALL,
-)
-_NUMBERED = re.compile(r"%L?\d{1,2}|%n")
-_HAS_NAME = re.compile(r"%(?:[({<]|\d+\$|L?\d|n)|[{}$<]")
-
-
 class PluralForms(NamedTuple):
     """The number of plural forms, and the forms that stand only for the number 1."""
 
@@ -353,8 +350,7 @@ def default_header(language: str) -> str:
 def read_po(path: Path, languages: tuple[str, str], content: bytes) -> "PoDocument":
     """Returns a document with a unit for each message, and for each of its plural forms."""
     declared = _CHARSET.search(content)
-    charset = declared[2].decode() if declared else ""
-    text = decoded(path, content, charset if is_charset(charset) else "utf-8")
+    text = decoded(path, content, declared[2].decode() if declared else "")
     try:
         entries = entries_of(text.text)
     except MalformedError as error:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import INVISIBLE, has_letters
 from t2t_keras.workbench.documents.document import SpanDocument, Unit, decoded, markup_of
+from t2t_keras.workbench.documents.inline_codes import codes_differ
 from t2t_keras.workbench.documents.layout import divided, ends_line, unwrapped
 from t2t_keras.workbench.markup.reading import Reader
 
@@ -167,11 +168,7 @@ def _with_codes(lay_out: Callable[[str], str], codes: list[str]) -> Callable[[st
     def written(text: str) -> str:
         numbers = sorted(int(match[1]) for match in _STAND_IN.finditer(text))
         if numbers != list(range(len(codes))):
-            raise UserError(
-                f"{len(codes)} codes are in the text of a subtitle; expected each once in its "
-                f"translation, got {text!a}. Put them in, or leave it out.",
-                code="inline_codes_differ",
-            )
+            raise codes_differ(len(codes), text)
         return _STAND_IN.sub(lambda match: codes[int(match[1])], lay_out(text))
 
     return written if codes else lay_out

@@ -36,6 +36,9 @@ from t2t_keras.workbench.placeholders import has_words
 
 # Comparing longer texts takes long and seldom finds anything.
 _LONGEST = 1000
+# Number of texts translated together; with more, the progress bar jumps.
+_AT_ONCE = 1024
+_TAG_OR_SPACE = re.compile(r"<[^<>]*>|\s+")
 
 
 class TextTranslator(Protocol):
@@ -174,11 +177,6 @@ class TranslationMemory:
 
 def _is_comparable(text: str) -> bool:
     return 0 < len(text) <= _LONGEST
-
-
-# Number of texts translated together; with more, the progress bar jumps.
-_AT_ONCE = 1024
-_TAG_OR_SPACE = re.compile(r"<[^<>]*>|\s+")
 
 
 @dataclasses.dataclass(frozen=True)

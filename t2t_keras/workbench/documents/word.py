@@ -18,7 +18,7 @@ from lxml import etree
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import has_letters
 from t2t_keras.workbench.documents.document import Document, Unit, check_counts
-from t2t_keras.workbench.documents.inline_codes import lone_code
+from t2t_keras.workbench.documents.inline_codes import codes_differ, lone_code
 
 WORDS = _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
@@ -43,6 +43,39 @@ _NAMES = {sign: name for name, sign in _SIGNS.items()}
 _NOTES = {f"{_W}{name}" for name in ("proofErr", "lastRenderedPageBreak")}
 # Invisible differences in format.
 _UNSEEN = (f"{_W}lang", f"{_W}noProof")
+_FIELDS = "fields, as page numbers"
+_PARTS = re.compile(r"word/(?:document|header|footer|footnotes|endnotes|comments)\d*\.xml")
+# Parts whose text is left out: (names, pattern to count, reason in the report).
+_OTHER_PARTS = (
+    (
+        r"word/(?:charts/chart|diagrams/data)\d*\.xml",
+        rb"<(?:a:t|c:v)>[^<]*?[A-Za-z\x80-\xff]",
+        "texts of charts",
+    ),
+    (r"word/glossary/document\.xml", rb"<w:t[ >]", "texts of building blocks"),
+    (r"word/(?:embeddings|afchunk)/?[^/]+", rb"\A", "embedded files"),
+)
+# Texts of drawings in the parts with text.
+_DRAWN = "{http://schemas.openxmlformats.org/drawingml/2006/main}t"
+_TRANSITIONAL = b'="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+_STRICT = b'="http://purl.oclc.org/ooxml/wordprocessingml/main"'
+_NAMESPACE = re.compile(rb"""\sxmlns[^\s=]*\s*=\s*("[^"]*"|'[^']*')""")
+_MAX_NAMESPACES_BYTES = 10_000
+# Of the parts with text together.
+_MAX_TEXT_BYTES = 1 << 25
+_MAX_BYTES = 1 << 28
+_MAX_FILES = 10_000
+# Errors of reading an archive; RuntimeError is for encryption.
+_DAMAGES = (
+    EOFError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 class _Piece(NamedTuple):
@@ -218,10 +251,7 @@ class Paragraph:
             ) from error
         numbers = sorted(int(tag.get("i", "-1")) for tag in root.iter("g", "sup", "x"))
         if numbers != list(range(len(self._codes))):
-            raise UserError(
-                f"{self._path}: expected {len(self._codes)} inline codes once each, got {text!a}.",
-                code="inline_codes_differ",
-            )
+            raise codes_differ(len(self._codes), text, str(self._path))
         new = [*self._elements(self._before), *self._built(root, self._format)]
         _fill(self._element, [*new, *self._elements(self._after)])
         return True
@@ -275,9 +305,6 @@ class Paragraph:
                 element.text = part
                 element.set(_SPACE, "preserve")
         yield run
-
-
-_FIELDS = "fields, as page numbers"
 
 
 def _has_own_text(element: etree._Element) -> bool:
@@ -382,40 +409,6 @@ def _run(form: etree._Element | None) -> etree._Element:
     if form is not None:
         run.append(copy.deepcopy(form))
     return run
-
-
-_PARTS = re.compile(r"word/(?:document|header|footer|footnotes|endnotes|comments)\d*\.xml")
-# Parts whose text is left out: (names, pattern to count, reason in the report).
-_OTHER_PARTS = (
-    (
-        r"word/(?:charts/chart|diagrams/data)\d*\.xml",
-        rb"<(?:a:t|c:v)>[^<]*?[A-Za-z\x80-\xff]",
-        "texts of charts",
-    ),
-    (r"word/glossary/document\.xml", rb"<w:t[ >]", "texts of building blocks"),
-    (r"word/(?:embeddings|afchunk)/?[^/]+", rb"\A", "embedded files"),
-)
-# Texts of drawings in the parts with text.
-_DRAWN = "{http://schemas.openxmlformats.org/drawingml/2006/main}t"
-_TRANSITIONAL = b'="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
-_STRICT = b'="http://purl.oclc.org/ooxml/wordprocessingml/main"'
-_NAMESPACE = re.compile(rb"""\sxmlns[^\s=]*\s*=\s*("[^"]*"|'[^']*')""")
-_MAX_NAMESPACES_BYTES = 10_000
-# Of the parts with text together.
-_MAX_TEXT_BYTES = 1 << 25
-_MAX_BYTES = 1 << 28
-_MAX_FILES = 10_000
-# Errors of reading an archive; RuntimeError is for encryption.
-_DAMAGES = (
-    EOFError,
-    NotImplementedError,
-    OSError,
-    RuntimeError,
-    ValueError,
-    lzma.LZMAError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 
 class _Part(NamedTuple):

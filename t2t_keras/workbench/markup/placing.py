@@ -22,6 +22,15 @@ _OUTSIDE = -0.05
 # Tie-breakers: the order of the source, and the side that a tag adjoins.
 _OUT_OF_ORDER, _ADJOINS, _APART = -0.02, 1.5, 0.75
 _NEVER = -1e6
+# Marks at a place between units of the translation, in order: (number of units before, mark).
+Placement = list[tuple[int, Mark]]
+# A level of a state: an open node, a bit for each finished child, and whether it has a word.
+_Level = tuple[int, int, bool]
+_State = tuple[_Level, ...]
+# Through a mark: the state after it, the number of its node, and whether it closes the node.
+_Step = tuple[_State, int, bool]
+# By state, the steps through marks, and the state that a word leads to.
+_States = dict[_State, tuple[list[_Step], _State | None]]
 
 
 @dataclasses.dataclass
@@ -58,10 +67,6 @@ class Node:
         return self.mark is not None and self.mark.kind == KEPT
 
 
-# Marks at a place between units of the translation, in order: (number of units before, mark).
-Placement = list[tuple[int, Mark]]
-
-
 def tree_of(
     marks: Sequence[Mark], gaps: Sequence[tuple[int, int]], units: int
 ) -> tuple[Node, list[Node]]:
@@ -92,15 +97,6 @@ def tree_of(
             node.last = units
             path.append(node)
     return root, began
-
-
-# A level of a state: an open node, a bit for each finished child, and whether it has a word.
-_Level = tuple[int, int, bool]
-_State = tuple[_Level, ...]
-# Through a mark: the state after it, the number of its node, and whether it closes the node.
-_Step = tuple[_State, int, bool]
-# By state, the steps through marks, and the state that a word leads to.
-_States = dict[_State, tuple[list[_Step], _State | None]]
 
 
 class Placer:

@@ -20,6 +20,7 @@ _HYPHENED = re.compile("[-'\u2010\u2011\u2019][A-Za-z0-9]?")
 # A capital letter after these begins another text.
 _ENDS = frozenset(".:;!?\u2026)]\u00bb\u201d")
 _BEFORE_WORD = re.compile(r"(?:^|[\s(\[\"'\u201c\u201e\u00ab,;:/-])$")
+_SPACE_AT_BEGIN = re.compile(r"(?:<[^<>]*>)*\s")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -294,9 +295,6 @@ def _text_and_marks(
         if mark.is_space:
             space = size > 0
     return "".join(parts), marks, raws
-
-
-_SPACE_AT_BEGIN = re.compile(r"(?:<[^<>]*>)*\s")
 
 
 @dataclasses.dataclass(frozen=True)

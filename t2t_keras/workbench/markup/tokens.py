@@ -34,6 +34,91 @@ NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 NO_TAGS = "</title"
 # The first character of a tag of HTML after "<".
 _TAG_NAME = re.compile("[A-Za-z/!?]")
+# Kinds of tokens.
+OPEN, CLOSE, EMPTY, TEXT, OTHER = "open", "close", "empty", "text", "other"
+# The name of a tag that does not end.
+UNFINISHED = "<"
+# Elements of HTML without content.
+_VOID = frozenset(
+    "area base basefont bgsound br col embed frame hr img input keygen link meta param source "
+    "track wbr".split()
+)
+# Elements whose content has no tags; that of `title` is text nevertheless.
+_RAW = frozenset("script style textarea title iframe noembed noframes xmp".split())
+# Those whose content has no tags in SVG and MathML either.
+_RAW_ANYWHERE = frozenset({"script", "style"})
+# Elements with other rules of parsing, and elements of HTML that end them.
+_FOREIGN = frozenset({"svg", "math"})
+BREAKS_OUT = frozenset(
+    "b big blockquote body br center code dd div dl dt em embed foreignobject h1 h2 h3 h4 h5 h6 "
+    "head hr i img li listing menu meta nobr ol p pre ruby s small span strong strike sub sup "
+    "table tt u ul var".split()
+)
+# The tokens of XML; what it has besides is malformed.
+_XML_TOKEN = re.compile(
+    r"""<(?P<comment>!--).*?--> | <(?P<cdata>!\[CDATA\[).*?\]\]> | <(?P<instruction>\?).*?\?>
+    | <(?P<doctype>!DOCTYPE)(?:
+        [^\[\]<>"'] | "[^"]*" | '[^']*'
+        | \[(?: <!--.*?--> | <\?.*?\?> | "[^"]*" | '[^']*' | [^\]<"'] | <(?!!--|\?))*+ \]
+      )*+>
+    | </(?P<close>[^\s/<>]+)\s*>
+    | <(?P<open>[^\s/<>!?]+)[^<>"']*+(?: (?:"[^"]*"|'[^']*') [^<>"']*+)*+>
+    | [^<]+ | <""",
+    re.DOTALL | re.VERBOSE,
+)
+_HTML_NAME = re.compile(r"</?([A-Za-z][^\s/>]*)")
+_IN_TAG = re.compile("[\"'>]")
+# Elements of HTML, and of KDE's messages, that divide running text.
+HTML_BLOCKS = frozenset(
+    "address article aside blockquote body br button caption center col colgroup dd details "
+    "dialog dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 "
+    "h6 head header hgroup hr html isindex item label legend li link list listing main menu "
+    "menuitem meta nav noscript ol optgroup option p para plaintext pre search section select "
+    "summary table tbody td template tfoot th thead title tr ul".split()
+)
+# Elements whose content is not in a natural language.
+HTML_KEPT = frozenset(
+    "code kbd samp var tt pre listing plaintext script style math textarea iframe noembed noframes "
+    "object xmp".split()
+)
+# Elements of XLIFF that contain native codes of another format.
+XML_KEPT = frozenset({"bpt", "ept", "it", "ph"})
+# Elements inside a sentence with a text of their own.
+_HTML_NOTES = frozenset({"rt", "rp", "rtc", "svg"})
+_XML_NOTES = frozenset("endnote fn footnote indexterm rt rp".split())
+# Elements of SVG that have text.
+SVG_TEXTS = frozenset({"text", "title", "desc", "foreignobject"})
+# Elements that format words or parts of words.
+_LOOKS = frozenset("b i em strong u s strike del ins small big font mark sub sup tt g".split())
+# Elements of HTML, with the elements whose beginning ends them.
+_RUBY = frozenset({"rb", "rt", "rtc", "rp"})
+_ENDED_BY = {
+    "p": HTML_BLOCKS - {"br", "link", "meta", "body", "head", "html", "col"},
+    "li": {"li"},
+    "dt": {"dt", "dd"},
+    "dd": {"dt", "dd"},
+    "td": {"td", "th", "tr", "tbody", "tfoot"},
+    "th": {"td", "th", "tr", "tbody", "tfoot"},
+    "tr": {"tr", "tbody", "tfoot"},
+    "option": {"option", "optgroup"},
+    "svg": BREAKS_OUT - {"foreignobject"},
+    **dict.fromkeys(("pre", "listing", "plaintext"), frozenset()),
+    **dict.fromkeys(_RUBY, _RUBY),
+}
+_NOT_TRANSLATED = re.compile(
+    r"""\s(?:its:)?translate\s*=\s*(?:"no"|'no'|no(?=[\s/>]))"""
+    r"""|\sclass\s*=\s*(?:"(?:[^"]*\s)?notranslate[\s"]|'(?:[^']*\s)?notranslate[\s'])""",
+    re.IGNORECASE,
+)
+# Empty elements for line ends or white space, by name or by XLIFF's attributes.
+_BREAK = re.compile(
+    r"""<(?:(?:br|cr|lb|tab)[\s/>]"""
+    r"""|[^!?<>][^<>]*?\s(?:ctype|type|subType)\s*=\s*["'](?:xlf:)?(?:lb|pb)["'])"""
+)
+_IS_NOTE = re.compile(r"""\sctype\s*=\s*["']x-note["']""")
+# Marks messages whose line ends are kept.
+_KEPT_LINES = re.compile(r"""\sclass\s*=\s*["']t2t-lines["']""")
+_PRESERVED = re.compile(r"""\sxml:space\s*=\s*["']preserve["']""")
 
 
 class Characters(NamedTuple):
@@ -166,96 +251,6 @@ def write_again(raw: str, after: str, is_html: bool) -> str:
     if raw[:1] == "&" and raw[-1] != ";" and reference_at(raw + after, 0, is_html) != raw:
         return f"{raw};"
     return raw
-
-
-# Kinds of tokens.
-OPEN, CLOSE, EMPTY, TEXT, OTHER = "open", "close", "empty", "text", "other"
-# The name of a tag that does not end.
-UNFINISHED = "<"
-
-# Elements of HTML without content.
-_VOID = frozenset(
-    "area base basefont bgsound br col embed frame hr img input keygen link meta param source "
-    "track wbr".split()
-)
-# Elements whose content has no tags; that of `title` is text nevertheless.
-_RAW = frozenset("script style textarea title iframe noembed noframes xmp".split())
-# Those whose content has no tags in SVG and MathML either.
-_RAW_ANYWHERE = frozenset({"script", "style"})
-# Elements with other rules of parsing, and elements of HTML that end them.
-_FOREIGN = frozenset({"svg", "math"})
-BREAKS_OUT = frozenset(
-    "b big blockquote body br center code dd div dl dt em embed foreignobject h1 h2 h3 h4 h5 h6 "
-    "head hr i img li listing menu meta nobr ol p pre ruby s small span strong strike sub sup "
-    "table tt u ul var".split()
-)
-
-# The tokens of XML; what it has besides is malformed.
-_XML_TOKEN = re.compile(
-    r"""<(?P<comment>!--).*?--> | <(?P<cdata>!\[CDATA\[).*?\]\]> | <(?P<instruction>\?).*?\?>
-    | <(?P<doctype>!DOCTYPE)(?:
-        [^\[\]<>"'] | "[^"]*" | '[^']*'
-        | \[(?: <!--.*?--> | <\?.*?\?> | "[^"]*" | '[^']*' | [^\]<"'] | <(?!!--|\?))*+ \]
-      )*+>
-    | </(?P<close>[^\s/<>]+)\s*>
-    | <(?P<open>[^\s/<>!?]+)[^<>"']*+(?: (?:"[^"]*"|'[^']*') [^<>"']*+)*+>
-    | [^<]+ | <""",
-    re.DOTALL | re.VERBOSE,
-)
-_HTML_NAME = re.compile(r"</?([A-Za-z][^\s/>]*)")
-_IN_TAG = re.compile("[\"'>]")
-# Elements of HTML, and of KDE's messages, that divide running text.
-HTML_BLOCKS = frozenset(
-    "address article aside blockquote body br button caption center col colgroup dd details "
-    "dialog dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 "
-    "h6 head header hgroup hr html isindex item label legend li link list listing main menu "
-    "menuitem meta nav noscript ol optgroup option p para plaintext pre search section select "
-    "summary table tbody td template tfoot th thead title tr ul".split()
-)
-# Elements whose content is not in a natural language.
-HTML_KEPT = frozenset(
-    "code kbd samp var tt pre listing plaintext script style math textarea iframe noembed noframes "
-    "object xmp".split()
-)
-# Elements of XLIFF that contain native codes of another format.
-XML_KEPT = frozenset({"bpt", "ept", "it", "ph"})
-# Elements inside a sentence with a text of their own.
-_HTML_NOTES = frozenset({"rt", "rp", "rtc", "svg"})
-_XML_NOTES = frozenset("endnote fn footnote indexterm rt rp".split())
-# Elements of SVG that have text.
-SVG_TEXTS = frozenset({"text", "title", "desc", "foreignobject"})
-# Elements that format words or parts of words.
-_LOOKS = frozenset("b i em strong u s strike del ins small big font mark sub sup tt g".split())
-
-# Elements of HTML, with the elements whose beginning ends them.
-_RUBY = frozenset({"rb", "rt", "rtc", "rp"})
-_ENDED_BY = {
-    "p": HTML_BLOCKS - {"br", "link", "meta", "body", "head", "html", "col"},
-    "li": {"li"},
-    "dt": {"dt", "dd"},
-    "dd": {"dt", "dd"},
-    "td": {"td", "th", "tr", "tbody", "tfoot"},
-    "th": {"td", "th", "tr", "tbody", "tfoot"},
-    "tr": {"tr", "tbody", "tfoot"},
-    "option": {"option", "optgroup"},
-    "svg": BREAKS_OUT - {"foreignobject"},
-    **dict.fromkeys(("pre", "listing", "plaintext"), frozenset()),
-    **dict.fromkeys(_RUBY, _RUBY),
-}
-_NOT_TRANSLATED = re.compile(
-    r"""\s(?:its:)?translate\s*=\s*(?:"no"|'no'|no(?=[\s/>]))"""
-    r"""|\sclass\s*=\s*(?:"(?:[^"]*\s)?notranslate[\s"]|'(?:[^']*\s)?notranslate[\s'])""",
-    re.IGNORECASE,
-)
-# Empty elements for line ends or white space, by name or by XLIFF's attributes.
-_BREAK = re.compile(
-    r"""<(?:(?:br|cr|lb|tab)[\s/>]"""
-    r"""|[^!?<>][^<>]*?\s(?:ctype|type|subType)\s*=\s*["'](?:xlf:)?(?:lb|pb)["'])"""
-)
-_IS_NOTE = re.compile(r"""\sctype\s*=\s*["']x-note["']""")
-# Marks messages whose line ends are kept.
-_KEPT_LINES = re.compile(r"""\sclass\s*=\s*["']t2t-lines["']""")
-_PRESERVED = re.compile(r"""\sxml:space\s*=\s*["']preserve["']""")
 
 
 class Token(NamedTuple):

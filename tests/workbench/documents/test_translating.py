@@ -1,6 +1,7 @@
 """What is translated, what is taken from a memory, and what the report says of it."""
 
 import dataclasses
+import re
 import unicodedata
 
 import pytest
@@ -101,13 +102,6 @@ def test_a_text_is_as_sure_as_its_worst_sentence(written, translator, monkeypatc
     assert page.units[0].quality is None
 
 
-def test_progress(written, translator):
-    document = read_document(written("a.txt", TEXT))
-    shown = []
-    translate_document(document, translator, progress=lambda *counts: shown.append(counts))
-    assert shown == [(2, 2)]
-
-
 def test_progress_counts_all_texts_of_all_kinds(written, translator):
     lines = "".join(f"<p>Line {number}" for number in range(1025))
     document = read_document(written("a.html", f"{lines}<p>One <b>dog</b>.<p>Line 1"))
@@ -137,18 +131,13 @@ def test_a_line_of_the_memory_comes_before_its_sentences(translated):
     assert found == "- ONE. TWO.\nEins, zwei.\nEins."
 
 
-def test_a_report_reads_as_a_sentence(written, translator):
+def test_a_report_shows_the_counts_that_are_not_zero(written, translator):
     report = translate_document(read_document(written("a.txt", TEXT)), translator)
-    assert str(report) == "3 translated"
-    report = dataclasses.replace(report, kept=2, broken=1, left_out={"fields": 4})
-    expected = "3 translated, 2 kept, 1 with repaired placeholders, 4 left out: fields"
-    assert str(report) == expected
-    report = dataclasses.replace(report, from_memory=5000, fuzzy=6, unsafe=7, left_out={})
-    expected = expected.replace(
-        "2 kept", "5,000 from the memory, 6 with something similar in it, 2 kept"
-    )
-    expected = expected.replace("4 left out: fields", "7 unsafe for the program or the file")
-    assert str(report) == expected
+    assert re.findall(r"\d[\d,]*", str(report)) == ["3"]
+    others = {"from_memory": 5000, "fuzzy": 6, "kept": 2, "broken": 1, "unsafe": 7}
+    report = str(dataclasses.replace(report, **others, left_out={"fields": 4}))
+    assert re.findall(r"\d[,\d]*", report) == ["3", "5,000", "6", "2", "1", "7", "4"]
+    assert report.endswith("fields")
 
 
 def test_an_unknown_match_is_refused():
