@@ -1,4 +1,4 @@
-"""What a process runs in: TensorFlow's settings, versions, commit, cores, compiled code."""
+"""What a process runs in: TensorFlow's settings, versions, commit, compiled code, cores, memory."""
 
 import contextlib
 import gc
@@ -233,3 +233,45 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+# Versions 2 and 1 of control groups: limit, use, and which part of the use is the kernel's copy of
+# files, which it gives up on demand.
+_CGROUP_2 = ("memory.max", "memory.current", "inactive_file")
+_CGROUP_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+
+
+def free_memory(root: str | Path = "/") -> int | None:
+    """Returns the bytes of memory that this process may still take; None = unknown.
+
+    The machine and every control group set a limit. `root` is the directory of `proc` and `sys`.
+    """
+    root = Path(root)
+    available = _number_in(r"^MemAvailable:\s*(\d+) kB", root / "proc/meminfo")
+    left = [] if available is None else [1024 * available]
+    # Lines such as 0::/user.slice/session.scope; in a container the path may be one outside.
+    lines = filter(None, _text(root / "proc/self/cgroup").split("\n"))
+    groups = {line.split(":", 2)[2] for line in lines}
+    for top, (limit, use, files) in (
+        (root / "sys/fs/cgroup", _CGROUP_2),
+        (root / "sys/fs/cgroup/memory", _CGROUP_1),
+    ):
+        own = [top / group.lstrip("/") for group in groups]
+        for directory in {top, *own, *(parent for group in own for parent in group.parents)}:
+            most, used = (_number_in(r"^(\d+)$", directory / name) for name in (limit, use))
+            if directory.is_relative_to(top) and most is not None and used is not None:
+                cached = _number_in(rf"^{files} (\d+)$", directory / "memory.stat") or 0
+                left.append(most - used + cached)
+    return max(min(left), 0) if left else None
+
+
+def _number_in(pattern: str, path: Path) -> int | None:
+    number = re.search(pattern, _text(path), re.MULTILINE)
+    return int(number[1]) if number else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""

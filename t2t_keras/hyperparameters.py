@@ -196,6 +196,35 @@ class ModelConfig(LayerConfig):
             self.num_decoder_layers or self.num_layers,
         )
 
+    def parameter_heads(self) -> int:
+        """Returns h_p, or 0 without attention over parameters."""
+        parameters = self.feed_forward == "parameter_attention"
+        return self.parameter_attention_heads if parameters else 0
+
+    def count_weights(self, vocab_size: int, source_vocab_size: int | None = None) -> int:
+        """Returns the number of weights of the Transformer.
+
+        Args:
+          vocab_size: number of ids.
+          source_vocab_size: number of ids of a source that has its own; None = shared ids.
+        """
+        d_model, d_ff, (d_k, d_v) = self.d_model, self.d_ff, self.head_widths(self.d_model)
+        attention, norm = 2 * self.num_heads * d_model * (d_k + d_v), 2 * d_model
+        if self.attention_bias:
+            attention += 2 * self.num_heads * d_k + self.num_heads * d_v + d_model
+        inner = 2 * d_model * d_ff + d_ff + d_model
+        if heads := self.parameter_heads():
+            inner = heads * (d_model + d_ff) * (d_k + d_v)
+        positions = 2 * self.max_positions * (self.positions == "learned")
+        encoders, decoders = self.depths()
+        layers = encoders * (attention + inner + 2 * norm)
+        layers += decoders * (2 * attention + inner + 3 * norm)
+        rows = vocab_size + positions + self.source_bias
+        rows += (source_vocab_size or vocab_size) * (not self.shares_input(source_vocab_size))
+        rows += vocab_size * (self.share_embeddings in ("input", "none"))
+        norms = 2 * norm * (self.pre_norm + self.embedding_norm)
+        return rows * d_model + layers + norms + vocab_size * self.softmax_bias
+
 
 def take_config(
     config_class: type[Config], config: LayerConfig | None, arguments: dict[str, Any]

@@ -419,8 +419,6 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> T
 
     Of the results, those of translation on a dev set are shown, as the table's are.
     """
-    from t2t_keras.training.memory import count_weights  # Needs Keras, which Table 2 does not.
-
     rows = []
     # Table 3 is "without checkpoint averaging".
     find = functools.partial(newest_result, split="dev", problem="translate_ende", averaged=1)
@@ -446,7 +444,7 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> T
             "our_bleu": scored and scored.bleu,
             "our_steps": ours and ours.steps,
             "vocab_size": vocab_size,
-            "weights": count_weights(hparams, vocab_size),
+            "weights": hparams.count_weights(vocab_size),
         }
         rows.append(row)
     title = "Table 3: variations of the base model, EN-DE newstest2013, without averaging"
@@ -496,8 +494,6 @@ tags, and leaves out the sentences in which they differ.
 
 def parsing_table(results: Sequence[Result] = ()) -> Table:
     """Returns Table 4; the results with an F1 are shown, and the comparable beside the paper's."""
-    from t2t_keras.training.memory import count_weights
-
     shown = [result for result in results if result.f1 is not None]
 
     rows = []
@@ -513,7 +509,7 @@ def parsing_table(results: Sequence[Result] = ()) -> Table:
                 "our_f1": ours and ours.f1,
                 "changed": hyperparameters.changed_hparams(hparams),
                 "vocab_size": vocab_size,
-                "weights": count_weights(hparams, vocab_size),
+                "weights": hparams.count_weights(vocab_size),
             }
         rows.append(row)
     title = "Table 4: F1 of parsers on section 23 of the Wall Street Journal"

@@ -17,7 +17,6 @@ from t2t_keras.decoding.translator import Translator
 from t2t_keras.problems.translate_toy import TranslateEndeToy
 from t2t_keras.serving.signatures import TranslationModule
 from t2t_keras.training.backends.cluster import Cluster, cluster_from_environment
-from t2t_keras.training.memory import count_weights
 
 
 @pytest.mark.parametrize("name", ["slurm.sh", "slurm_translate.sh"])
@@ -130,7 +129,7 @@ def test_the_docs_hold_the_estimate_as_computed(root):
     text = (root / "experiments" / "scaling" / "README.md").read_text()
     assert "\n".join(scaling["expected_rows"]()) in text
     for name, weights in scaling["WEIGHTS"].items():
-        assert count_weights(hyperparameters.hparams(f"transformer_{name}"), 37_000) == weights
+        assert hyperparameters.hparams(f"transformer_{name}").count_weights(37_000) == weights
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from t2t_keras.io.flags import Flags
 from t2t_keras.recipes.student.plan import PROBLEM, Plan
 from t2t_keras.text.files import decoded, read_lines
 from t2t_keras.training.evaluation import deciding
-from t2t_keras.training.memory import count_weights
 from t2t_keras.training.run_config import TrainOptions, train_options
 from t2t_keras.training.trained_parts import choose_trained
 from t2t_keras.training.warm_start import other_meanings
@@ -88,7 +87,7 @@ def _check_warm_start(student: HParams, teacher: HParams) -> None:
     if (
         student_encoders > encoders
         or student_decoders > decoders
-        or count_weights(as_deep, 4) != count_weights(teacher, 4)
+        or as_deep.count_weights(4) != teacher.count_weights(4)
     ):
         raise UserError(
             "student: from_teacher: expected the teachers' hyperparameters with as many or "

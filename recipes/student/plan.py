@@ -311,13 +311,11 @@ class Plan:
 
     def _weights(self) -> dict[str, tuple[int, int]]:
         """Returns each model's numbers of weights and of training tokens."""
-        from t2t_keras.training.memory import count_weights
-
         sizes = {}
         for name, model in self.models.items():
             hparams = self.hparams(name)
             tokens = hparams.batch_tokens * model.settings["train_steps"]
-            sizes[name] = count_weights(hparams, self.config["vocab_size"]), tokens
+            sizes[name] = hparams.count_weights(self.config["vocab_size"]), tokens
         return sizes
 
     def hparams(self, model: str) -> Any:

@@ -1,11 +1,7 @@
 """How many tokens a replica holds at once, by the memory that a step is estimated to take."""
 
-import re
-from pathlib import Path
-
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers.attention import block_length
-from t2t_keras.text.files import split_lines
 from t2t_keras.text.tokenizer import Tokenizer
 
 FLOAT32 = 4  # bytes; weights are kept and saved in it, whatever a step computes in
@@ -38,13 +34,13 @@ def step_memory(
       and "at most": the first three and the larger of gradients and activations with logits.
     """
     size = _BYTES[hparams.compute_dtype]
-    weights = count_weights(hparams, vocab_size, source_vocab_size)
+    weights = hparams.count_weights(vocab_size, source_vocab_size)
     casts = size if size < FLOAT32 else 0
     encoder, decoder = _layer_bytes(hparams, length)
     encoders, decoders = hparams.depths()
     layers = encoders * encoder + decoders * decoder
     # Gradients of attention weights, of scores with and without mask; or of the inner units.
-    inner = hparams.d_ff * (_parameter_heads(hparams) or 1)
+    inner = hparams.d_ff * (hparams.parameter_heads() or 1)
     work = size * max(3 * hparams.num_heads * length, 2 * inner)
     if hparams.recompute:
         # The input of each layer, and then the inside of one.
@@ -84,35 +80,6 @@ def step_memory_with(
     return step_memory(hparams, sizes[0], tokens, length, accumulates, sizes[1], trained)
 
 
-def count_weights(hparams: HParams, vocab_size: int, source_vocab_size: int | None = None) -> int:
-    """Returns the number of weights of the Transformer that hyperparameters describe.
-
-    `source_vocab_size` is that of a source which has its own vocabulary.
-    """
-    d_model, d_ff, (d_k, d_v) = hparams.d_model, hparams.d_ff, hparams.head_widths(hparams.d_model)
-    attention, norm = 2 * hparams.num_heads * d_model * (d_k + d_v), 2 * d_model
-    if hparams.attention_bias:
-        attention += 2 * hparams.num_heads * d_k + hparams.num_heads * d_v + d_model
-    inner = 2 * d_model * d_ff + d_ff + d_model
-    if heads := _parameter_heads(hparams):
-        inner = heads * (d_model + d_ff) * (d_k + d_v)
-    positions = 2 * hparams.max_positions * (hparams.positions == "learned")
-    encoders, decoders = hparams.depths()
-    layers = encoders * (attention + inner + 2 * norm)
-    layers += decoders * (2 * attention + inner + 3 * norm)
-    rows = vocab_size + positions + hparams.source_bias
-    rows += (source_vocab_size or vocab_size) * (not hparams.shares_input(source_vocab_size))
-    rows += vocab_size * (hparams.share_embeddings in ("input", "none"))
-    norms = 2 * norm * (hparams.pre_norm + hparams.embedding_norm)
-    return rows * d_model + layers + norms + vocab_size * hparams.softmax_bias
-
-
-def _parameter_heads(hparams: HParams) -> int:
-    """Returns h_p, or 0 where there is no attention over parameters."""
-    parameters = hparams.feed_forward == "parameter_attention"
-    return hparams.parameter_attention_heads if parameters else 0
-
-
 def _layer_bytes(hparams: HParams, length: int) -> tuple[int, int]:
     """Returns what a layer of the encoder and one of the decoder keep for each token."""
     size, (d_k, d_v) = _BYTES[hparams.compute_dtype], hparams.head_widths(hparams.d_model)
@@ -131,51 +98,10 @@ def _layer_bytes(hparams: HParams, length: int) -> tuple[int, int]:
     cross = attention(length)
     after_dropout = (size + 1) * bool(hparams.relu_dropout)
     inner = hparams.d_ff * (size + after_dropout)
-    if heads := _parameter_heads(hparams):
+    if heads := hparams.parameter_heads():
         softmax = FLOAT32 + (size if size < FLOAT32 else 0)
         inner = heads * (hparams.d_ff * (softmax + after_dropout) + size * (d_k + d_v))
     # The normalised float32 sum, the result, and which units were dropped.
     residual = hparams.d_model * (FLOAT32 + size + bool(hparams.dropout))
     encoder = self_attention(3) + inner + 2 * residual
     return encoder, self_attention(2) + cross + inner + 3 * residual
-
-
-# Versions 2 and 1 of control groups: limit, use, and which part of the use is the kernel's copy of
-# files, which it gives up on demand.
-_VERSION_2 = ("memory.max", "memory.current", "inactive_file")
-_VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-
-
-def free_memory(root: str | Path = "/") -> int | None:
-    """Returns the bytes that this process may still take; None where the system does not tell.
-
-    The machine and every control group set a limit. `root` is the directory of `proc` and `sys`.
-    """
-    root = Path(root)
-    available = _number(r"^MemAvailable:\s*(\d+) kB", root / "proc/meminfo")
-    left = [] if available is None else [1024 * available]
-    # Lines such as 0::/user.slice/session.scope; in a container the path may be one outside.
-    groups = {line.split(":", 2)[2] for line in split_lines(_text(root / "proc/self/cgroup"))}
-    for top, (limit, use, files) in (
-        (root / "sys/fs/cgroup", _VERSION_2),
-        (root / "sys/fs/cgroup/memory", _VERSION_1),
-    ):
-        own = [top / group.lstrip("/") for group in groups]
-        for directory in {top, *own, *(parent for each in own for parent in each.parents)}:
-            most, used = (_number(r"^(\d+)$", directory / name) for name in (limit, use))
-            if directory.is_relative_to(top) and most is not None and used is not None:
-                cached = _number(rf"^{files} (\d+)$", directory / "memory.stat") or 0
-                left.append(most - used + cached)
-    return max(min(left), 0) if left else None
-
-
-def _number(pattern: str, path: Path) -> int | None:
-    found = re.search(pattern, _text(path), re.MULTILINE)
-    return int(found[1]) if found else None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
-        return ""

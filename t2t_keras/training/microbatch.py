@@ -8,6 +8,7 @@ import numpy as np
 
 from t2t_keras.data.batches import TokenBatchSampler, worst_case_batch
 from t2t_keras.data.dataset import Generated, open_generated
+from t2t_keras.environment import free_memory
 from t2t_keras.errors import TRY_AGAIN, UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.files import read_json, write_json
@@ -17,8 +18,6 @@ from t2t_keras.training.cost import hardware_name
 from t2t_keras.training.distributed import Workers
 from t2t_keras.training.memory import (
     FLOAT32,
-    count_weights,
-    free_memory,
     step_memory,
     step_memory_with,
 )
@@ -191,7 +190,7 @@ def dry_run(
     rows, length = worst_case_batch(held, batches.longest, fixed).source.shape
     accumulates = devices.accumulates or 0 < given < most
     memory = step_memory(hparams, sizes[0], rows * length, length, accumulates, sizes[1])
-    weights = FLOAT32 * count_weights(hparams, *sizes)
+    weights = FLOAT32 * hparams.count_weights(*sizes)
     checkpoint = weights + memory["optimizer"]
     disk = (options.keep_checkpoint_max + 1) * checkpoint + weights
     lines = [f"{name:<12} {size / 1e6:>9,.0f} MB" for name, size in memory.items()]

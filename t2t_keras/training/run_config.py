@@ -12,7 +12,7 @@ from t2t_keras import hyperparameters, registry
 from t2t_keras.data.augmentation import OnlineAugmentation
 from t2t_keras.data.dataset import Generated
 from t2t_keras.data.problem import Problem, make_problem
-from t2t_keras.environment import installed_versions
+from t2t_keras.environment import free_memory, installed_versions
 from t2t_keras.errors import UserError, brief
 from t2t_keras.hyperparameters import HParams, override_hparams
 from t2t_keras.io.files import differences, not_a_run, read_json, write_json
@@ -245,12 +245,10 @@ class RunConfig:
 
     def _check_size(self) -> None:
         """Raises `UserError` if weights, perhaps of a stranger, need more memory than is free."""
-        from t2t_keras.training.memory import count_weights, free_memory
-
         if self.model != "transformer" or (free := free_memory()) is None:
             return
         sizes = self.vocabulary.vocab_size, self.vocabulary.source_vocab_size
-        count = count_weights(self.hparams, *sizes)
+        count = self.hparams.count_weights(*sizes)
         if _BYTES_OF_A_WEIGHT * count > free:
             raise UserError(
                 f"The run's hyperparameters describe a model of {count:,} weights, and "

@@ -9,6 +9,7 @@ import t2t_keras
 from t2t_keras import environment
 from t2t_keras.environment import (
     compiled_folder,
+    free_memory,
     keep_compiled,
     prepare_tensorflow,
     source_version,
@@ -151,3 +152,43 @@ main()
 def test_a_command_does_not_wait_for_a_compilation():
     done = subprocess.run([sys.executable, "-c", ENDING], capture_output=True, timeout=60)
     assert (done.stdout, done.stderr, done.returncode) == (b"done", b"", 3)
+
+
+KB = 1024
+MACHINE = {"proc/meminfo": "MemTotal:  9000 kB\nMemFree:  7 kB\nMemAvailable:    1000 kB\n"}
+VERSION_2 = {"memory.max": 500, "memory.current": 400}
+VERSION_1 = {"memory.limit_in_bytes": 300, "memory.usage_in_bytes": 100}
+VERSION_1_FILES = {
+    "sys/fs/cgroup/memory/job/memory.stat": "inactive_file 10240\ntotal_inactive_file 20480\n"
+}
+
+
+def group(path, numbers):
+    """The files of a control group, with numbers in kB."""
+    return {f"sys/fs/cgroup{path}/{name}": f"{kb * KB}\n" for name, kb in numbers.items()}
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "free"),
+    [
+        ("", {}, 1000),
+        ("0::/user/one", group("/user", VERSION_2), 100),
+        ("0::/user/one", group("/two", VERSION_2), 1000),
+        # The kernel gives up its copies of files.
+        ("0::/", group("", VERSION_2) | {"sys/fs/cgroup/memory.stat": "inactive_file 30720"}, 130),
+        # The smallest group counts.
+        ("4:memory:/job\n0::/", group("/memory/job", VERSION_1) | group("", VERSION_2), 100),
+        ("4:memory:/job\n0::/", group("/memory/job", VERSION_1), 200),
+        # There, those of the groups within count only in the total.
+        ("4:memory:/job", group("/memory/job", VERSION_1) | VERSION_1_FILES, 220),
+        ("0::/", group("", VERSION_2) | {"sys/fs/cgroup/memory.max": "max"}, 1000),
+        ("0::/", group("", {"memory.max": 3, "memory.current": 5}), 0),
+    ],
+)
+def test_the_free_memory_of_a_machine_and_its_control_groups(tmp_path, groups, files, free):
+    for path, text in (MACHINE | {"proc/self/cgroup": groups} | files).items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    assert free_memory(tmp_path) == free * KB
+    assert free_memory(tmp_path / "nowhere") is None
+    assert free_memory() > 1e6, "of this machine"

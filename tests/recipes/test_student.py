@@ -21,7 +21,6 @@ from t2t_keras.problems.translate_toy import TranslateEndeToy
 from t2t_keras.recipes import running, t2t_recipe
 from t2t_keras.recipes.student.checks import check
 from t2t_keras.recipes.student.plan import Plan
-from t2t_keras.training.memory import count_weights
 from t2t_keras.training.run_config import TrainOptions
 
 TINY = dict(batch_tokens=256, d_ff=8, d_model=8, max_length=64, num_heads=1, num_layers=1)
@@ -505,7 +504,7 @@ def test_hours_are_those_of_the_products(configured, back_settings, backs, setti
     )
     plan = Plan(yaml.safe_load(path.read_text()), path.parent)
     hours = plan.hours(seconds_a_product=3600.0)
-    weights = {name: count_weights(plan.hparams(name), 400) for name in plan.models}
+    weights = {name: plan.hparams(name).count_weights(400) for name in plan.models}
     teacher, backward, student = (weights[name] for name in ("teacher1", "backward", "student"))
     assert teacher < backward < student
     tokens = {

@@ -12,11 +12,12 @@ import numpy as np
 from keras import ops
 
 from t2t_keras.data.batches import Batch
+from t2t_keras.environment import free_memory
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers.base import seed_states
 from t2t_keras.training.backends.cluster import Cluster
-from t2t_keras.training.memory import free_memory, step_memory_with
+from t2t_keras.training.memory import step_memory_with
 from t2t_keras.training.optimizer import (
     INITIAL_LOSS_SCALE,
     averaged_weights,

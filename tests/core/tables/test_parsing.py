@@ -2,7 +2,6 @@
 
 from t2t_keras import hyperparameters
 from t2t_keras.tables import parsing_table
-from t2t_keras.training.memory import count_weights
 
 
 def test_rows_with_weights_and_results(make_result):
@@ -26,8 +25,8 @@ def test_rows_with_weights_and_results(make_result):
     base, big = (hyperparameters.hparams(f"transformer_parsing_{size}") for size in ("base", "big"))
     names = "set", "paper_f1", "our_f1", "vocab_size", "weights"
     assert [tuple(row[name] for name in names) for row in table.rows if row["set"]] == [
-        ("transformer_parsing_base", 91.3, 90.5, 16_000, count_weights(base, 16_000)),
-        ("transformer_parsing_big", 92.7, None, 32_000, count_weights(big, 32_000)),
+        ("transformer_parsing_base", 91.3, 90.5, 16_000, base.count_weights(16_000)),
+        ("transformer_parsing_big", 92.7, None, 32_000, big.count_weights(32_000)),
     ]
     assert [row["changed"]["num_layers"] for row in table.rows if row["set"]] == [4, 4]
     # By tensor2tensor's name it is the same problem.

@@ -1,4 +1,4 @@
-"""The estimate of a step's memory beside what TensorFlow allocates, and the memory that is free."""
+"""The estimate of a step's memory beside what TensorFlow allocates."""
 
 import math
 
@@ -8,12 +8,11 @@ from training_runs import allocated_in_a_step
 from t2t_keras import hyperparameters
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.training.memory import count_weights, free_memory, step_memory
+from t2t_keras.training.memory import step_memory
 from t2t_keras.training.optimizer import make_optimizer
 
 VOCAB_SIZE = 1000
 PAPERS_BASE = 63_045_632
-KB = 1024
 
 
 @pytest.mark.parametrize(
@@ -55,7 +54,7 @@ def test_weights_are_counted_as_the_model_has_them(name, changes):
     hparams = hyperparameters.hparams(name, changes)
     sources = 12 if hparams.share_embeddings == "none" else None
     model = Transformer.from_hparams(hparams, 10, source_vocab_size=sources)
-    assert count_weights(hparams, 10, sources) == model.count_params()
+    assert hparams.count_weights(10, sources) == model.count_params()
 
 
 @pytest.mark.parametrize("name", ["adam", "adamw", "lion", "adafactor"])
@@ -76,7 +75,7 @@ def test_moments_are_as_large_as_those_of_keras(name):
 
 
 def test_what_lasts():
-    assert count_weights(HParams(), 37_000) == PAPERS_BASE
+    assert HParams().count_weights(37_000) == PAPERS_BASE
     whole = step_memory(HParams(), 37_000, 1024, 64)
     split = step_memory(HParams(), 37_000, 1024, 64, accumulates=True)
     half = step_memory(HParams(compute_dtype="bfloat16"), 37_000, 1024, 64)
@@ -88,42 +87,3 @@ def test_what_lasts():
     # Of few tokens gradients take more than activations.
     few = step_memory(HParams(), 37_000, 10, 10)
     assert few["at most"] == few["weights"] + few["optimizer"] + few["gradients"]
-
-
-MACHINE = {"proc/meminfo": "MemTotal:  9000 kB\nMemFree:  7 kB\nMemAvailable:    1000 kB\n"}
-VERSION_2 = {"memory.max": 500, "memory.current": 400}
-VERSION_1 = {"memory.limit_in_bytes": 300, "memory.usage_in_bytes": 100}
-VERSION_1_FILES = {
-    "sys/fs/cgroup/memory/job/memory.stat": "inactive_file 10240\ntotal_inactive_file 20480\n"
-}
-
-
-def group(path, numbers):
-    """The files of a control group, with numbers in kB."""
-    return {f"sys/fs/cgroup{path}/{name}": f"{kb * KB}\n" for name, kb in numbers.items()}
-
-
-@pytest.mark.parametrize(
-    ("groups", "files", "free"),
-    [
-        ("", {}, 1000),
-        ("0::/user/one", group("/user", VERSION_2), 100),
-        ("0::/user/one", group("/two", VERSION_2), 1000),
-        # The kernel gives up its copies of files.
-        ("0::/", group("", VERSION_2) | {"sys/fs/cgroup/memory.stat": "inactive_file 30720"}, 130),
-        # The smallest group counts.
-        ("4:memory:/job\n0::/", group("/memory/job", VERSION_1) | group("", VERSION_2), 100),
-        ("4:memory:/job\n0::/", group("/memory/job", VERSION_1), 200),
-        # There, those of the groups within count only in the total.
-        ("4:memory:/job", group("/memory/job", VERSION_1) | VERSION_1_FILES, 220),
-        ("0::/", group("", VERSION_2) | {"sys/fs/cgroup/memory.max": "max"}, 1000),
-        ("0::/", group("", {"memory.max": 3, "memory.current": 5}), 0),
-    ],
-)
-def test_the_free_memory_of_a_machine_and_its_control_groups(tmp_path, groups, files, free):
-    for path, text in (MACHINE | {"proc/self/cgroup": groups} | files).items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
-    assert free_memory(tmp_path) == free * KB
-    assert free_memory(tmp_path / "nowhere") is None
-    assert free_memory() > 1e6, "of this machine"
