@@ -17,6 +17,10 @@ from t2t_keras.text.tokenizer import Tokenizer
 
 _FIRST_ID = 3
 
+# The languages of a request, as LibreTranslate's API and DeepL's have them.
+ASKED = {"source": "en", "target": "de"}
+DEEPL = {"source_lang": "EN", "target_lang": "DE"}
+
 
 class Characters(Tokenizer):
     """A vocabulary of all characters."""

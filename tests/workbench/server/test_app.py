@@ -23,14 +23,12 @@ import pytest
 import uvicorn
 from libretranslatepy import LibreTranslateAPI
 from refusals import refused
-from upper_case import Endless, Gated, Source
+from upper_case import ASKED, Endless, Gated, Source
 
 from t2t_keras.workbench.server import run
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.run import Address
 from t2t_keras.workbench.server.service import Metrics, Options, TranslationService
-
-ASKED = {"source": "en", "target": "de"}
 
 
 def test_larger_bodies_are_refused_however_they_come(serving):

@@ -7,7 +7,7 @@ import deepl
 import pytest
 from deepl.api_data import MultilingualGlossaryDictionaryEntries as Entries
 from refusals import refused
-from upper_case import Source
+from upper_case import DEEPL, Source
 
 from t2t_keras.workbench.server.glossaries import Glossaries, read_entries
 from t2t_keras.workbench.server.requests import ApiError
@@ -15,7 +15,6 @@ from t2t_keras.workbench.terms.glossary import Glossary
 
 TERMS = {"house": "Hütte", "dog": "Dackel"}
 ASKED_BY_GLOSSARIES = {"source_lang": "en", "target_lang": "de"}
-DEEPL = {"source_lang": "EN", "target_lang": "DE"}
 TSV = "text/tab-separated-values"
 HOUSE_AND_DOG = {"house": "Haus", "dog": "Hund"}
 

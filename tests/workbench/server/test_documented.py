@@ -4,10 +4,7 @@ import logging
 import re
 
 import pytest
-from upper_case import Source, UpperCase, UpperCaseEngine
-
-ASKED = {"source": "en", "target": "de"}
-DEEPL = {"source_lang": "EN", "target_lang": "DE"}
+from upper_case import ASKED, DEEPL, Source, UpperCase, UpperCaseEngine
 
 
 class Longer(UpperCaseEngine):

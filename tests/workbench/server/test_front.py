@@ -6,14 +6,13 @@ import re
 import tempfile
 
 import pytest
-from upper_case import Source
+from upper_case import ASKED, Source
 
 from t2t_keras.workbench.server.access import Access
 from t2t_keras.workbench.server.app import Bodies, make_app
 from t2t_keras.workbench.server.config import MEBIBYTE, ServerConfig
 from t2t_keras.workbench.server.requests import ApiError, where
 
-ASKED = {"source": "en", "target": "de"}
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 MIB = b" " * MEBIBYTE

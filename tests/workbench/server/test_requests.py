@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 from starlette.requests import Request
 from starlette.testclient import TestClient
-from upper_case import Endless, Source, UpperCase
+from upper_case import ASKED, Endless, Source, UpperCase
 
 from t2t_keras.errors import UserError
 from t2t_keras.workbench.server import (
@@ -30,8 +30,6 @@ from t2t_keras.workbench.server.endpoints import Call
 from t2t_keras.workbench.server.libretranslate import specification
 from t2t_keras.workbench.server.page_api import PREFIX_TOO_LONG, OtherWords, WordByWord
 from t2t_keras.workbench.server.requests import Parameters
-
-ASKED = {"source": "en", "target": "de"}
 
 
 def test_the_specification_has_the_routes_that_are_there(client_of):

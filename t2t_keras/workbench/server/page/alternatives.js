@@ -1,5 +1,5 @@
-// The menu under a word of the translation: other words, with which the rest of the line changes,
-// and other translations of the whole line.
+// The menu under a word of the translation: other words, each with a new rest of the line, and
+// other translations of the whole line.
 
 import { glossary } from "./glossary.js";
 import { pair } from "./languages.js";
@@ -10,10 +10,10 @@ import { draw, focusWord, point, targetWordOf } from "./words.js";
 const MARGIN = 12; // Pixels between the menu and the ends of the window.
 const LEAST_HEIGHT = 120;
 
-export async function openMenu(found) {
+export async function openMenu(wordRef) {
   state.menu?.close();
-  focusWord(found);
-  const { view, index, word } = found;
+  focusWord(wordRef);
+  const { view, index, word } = wordRef;
   const request = new AbortController();
   const close = () => {
     request.abort();
@@ -22,11 +22,11 @@ export async function openMenu(found) {
     word.removeAttribute("aria-expanded");
   };
   state.menu = { view, index, word, close };
-  point("focused", found);
+  point("focused", wordRef);
   word.setAttribute("aria-expanded", "true");
   showMenu([element("p", { textContent: "Looking for alternatives …", lang: "en" })]);
   at("menu").focus({ preventScroll: true });
-  const prefix = textBefore(found);
+  const prefix = textBefore(wordRef);
   const body = { q: view.source, ...pair(), prefix, glossary: glossary() };
   try {
     const { alternatives } = await ask("page/alternatives", { body, signal: request.signal });
@@ -51,10 +51,10 @@ function entries(alternatives, prefix) {
   const { best } = state.known.get(view.source);
   const isNew = new Set([view.line.text]);
   const addsNew = ({ text }) => !isNew.has(text) && isNew.add(text);
-  const words = alternatives.filter(addsNew).map((each) => {
-    const rest = each.text.slice(prefix.length).trimStart().slice(each.word.length);
-    const line = continued(view.line, index, each);
-    const next = element("span", {}, element("b", { textContent: each.word }), rest);
+  const words = alternatives.filter(addsNew).map((alternative) => {
+    const rest = alternative.text.slice(prefix.length).trimStart().slice(alternative.word.length);
+    const line = continued(view.line, index, alternative);
+    const next = element("span", {}, element("b", { textContent: alternative.word }), rest);
     return entry(line, next, ...share(line.words[index]));
   });
   const others = best.alternatives.map((text) => continued(best, 0, { text }));
@@ -77,21 +77,21 @@ function share({ confidence }) {
 }
 
 function heading(textContent) {
-  const made = element("div", { textContent, lang: "en" });
-  made.setAttribute("role", "presentation");
-  return made;
+  const title = element("div", { textContent, lang: "en" });
+  title.setAttribute("role", "presentation");
+  return title;
 }
 
 function entry(line, ...content) {
-  const made = element("button", { type: "button", tabIndex: -1, dir: "auto" }, ...content);
-  made.setAttribute("role", "menuitem");
-  made.addEventListener("click", () => choose(line));
-  // One of them is marked, by mouse or by keyboard.
-  made.addEventListener("pointermove", () => made.focus({ preventScroll: true }));
-  return made;
+  const item = element("button", { type: "button", tabIndex: -1, dir: "auto" }, ...content);
+  item.setAttribute("role", "menuitem");
+  item.addEventListener("click", () => choose(line));
+  // Mouse and keyboard highlight the same single item.
+  item.addEventListener("pointermove", () => item.focus({ preventScroll: true }));
+  return item;
 }
 
-/** A line with another end. Of its new words is known what the server says of them, if anything. */
+/** A line with another end; its new words have the server's data, if any. */
 function continued(line, index, { text, words, alignment }) {
   const others = text.trim().split(/\s+/).slice(index);
   return {
@@ -117,7 +117,7 @@ function showMenu(content) {
   placeMenu();
 }
 
-/** Puts the menu under its word, or above it where there is more room. */
+/** Places the menu under its word, or above it if there is more room. */
 export function placeMenu() {
   const menu = at("menu");
   const box = state.menu.word.getClientRects()[0];
@@ -131,7 +131,7 @@ export function placeMenu() {
   menu.style.top = `${top + window.scrollY}px`;
 }
 
-/** Arrow keys go round, Escape and Tab leave. */
+/** Arrow keys cycle; Escape and Tab close the menu. */
 export function moveInMenu(event) {
   const items = [...at("menu").querySelectorAll("[role=menuitem]")];
   const now = items.indexOf(document.activeElement);

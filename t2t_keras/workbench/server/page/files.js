@@ -1,4 +1,4 @@
-// Files: dropped or chosen, translated one after another, and given back.
+// Files: dropped or chosen, translated one after another, and offered for download.
 
 import { pair } from "./languages.js";
 import { ask, Trouble } from "./server.js";
@@ -6,14 +6,14 @@ import { at, element, quoted, state } from "./state.js";
 
 let queue = Promise.resolve();
 
-/** Says which files the server takes, once it is known. */
+/** Shows the supported file formats, once they are known. */
 export function drawFormats() {
   if (!state.formats) return;
   at("formats").textContent = `Formats: ${state.formats.join(", ")}`;
   at("file").accept = state.formats.join(",");
 }
 
-/** Translates files into the languages of now. */
+/** Translates files between the current languages. */
 export function translateFiles(files) {
   const target = at("target-language").value;
   const source = pair()?.source ?? "auto";
@@ -64,18 +64,18 @@ function check({ name, size }, { target }) {
 }
 
 function link(url) {
-  // Of this server, whatever name it goes by behind a proxy.
+  // Relative to this page, as a proxy may change the server's name.
   const { pathname, search } = new URL(url, location.href);
   const saved = decodeURIComponent(pathname.slice(pathname.lastIndexOf("/") + 1));
-  const made = element("a", { href: pathname + search, download: saved });
-  made.append("Download ", element("span", { textContent: saved }));
-  return made;
+  const anchor = element("a", { href: pathname + search, download: saved });
+  anchor.append("Download ", element("span", { textContent: saved }));
+  return anchor;
 }
 
-/** Takes files that are dropped anywhere; other things that are dragged go their own way. */
+/** Accepts files dropped anywhere; other drags are left to the browser. */
 export function listenToDrops() {
   const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
-  let depth = 0; // Every element that is entered or left tells so.
+  let depth = 0; // Each element that is entered or left fires an event.
   const show = (change) => {
     depth = Math.max(0, depth + change);
     at("drop").hidden = !depth;

@@ -1,4 +1,4 @@
-// The editor of terms: a table for each two languages, which the browser remembers.
+// The glossary editor: a table for each language pair, saved in the browser.
 
 import { nameOf, pair } from "./languages.js";
 import { at, counted, download, element, memory, quoted, state, tell } from "./state.js";
@@ -7,10 +7,10 @@ const FIELDS = ["Term", "Translation", "Note"];
 const isBlank = (row) => row.every((cell) => !cell.trim());
 const nameOfPair = () => Object.values(pair()).join("-");
 
-// Capitals at the beginning of a word tell nothing, as for the server; others do: US, GmbH.
+// As on the server, case matters only for terms with a capital after the first letter: US, GmbH.
 const keyOf = (term) => (/.\p{Lu}/u.test(term) ? term : term.toLowerCase()).trim();
 
-/** Returns the terms to translate by, [[source, target]]; of two for the same words, the first. */
+/** Returns the terms to use, [[source, target]]; of duplicates, the first. */
 export function glossary() {
   const terms = new Map();
   for (const row of state.terms) {
@@ -20,7 +20,7 @@ export function glossary() {
   return [...terms.values()];
 }
 
-/** Draws the terms of the languages of now. */
+/** Draws the terms of the current languages. */
 export function drawTerms() {
   const languages = pair();
   state.terms = languages ? memory.get(`glossary ${nameOfPair()}`, []) : [];
@@ -40,11 +40,11 @@ function makeRow(row = ["", "", ""]) {
   });
   const remove = element("button", { type: "button", className: "icon", textContent: "×" });
   remove.setAttribute("aria-label", "Remove the term");
-  const cells = [...inputs, remove].map((each) => element("td", {}, each));
+  const cells = [...inputs, remove].map((cell) => element("td", {}, cell));
   return element("tr", {}, ...cells);
 }
 
-/** After an edit: remembers, and has a blank row at the end to go on with. */
+/** After an edit: saves the terms, and keeps a blank row at the end. */
 export function readTerms() {
   const rows = [...at("terms").rows];
   const values = rows.map((row) => [...row.querySelectorAll("input")].map(({ value }) => value));
@@ -56,7 +56,8 @@ function keep(terms) {
   const before = JSON.stringify(glossary());
   state.terms = terms;
   const isKept = memory.set(`glossary ${nameOfPair()}`, terms.length ? terms : null);
-  if (!isKept) at("imported").textContent = "Cannot save in this browser. Export the glossary to keep it.";
+  if (!isKept)
+    at("imported").textContent = "Cannot save in this browser. Export the glossary to keep it.";
   report();
   if (JSON.stringify(glossary()) !== before) tell("terms");
 }
@@ -68,7 +69,7 @@ export function removeRow(row) {
   (next?.isConnected ? next : at("terms").lastElementChild).querySelector("input").focus();
 }
 
-/** Says how many terms there are, and which rows are not used and why. */
+/** Shows the number of terms, and which rows are not used and why. */
 function report() {
   const languages = pair();
   const terms = glossary();
@@ -96,7 +97,7 @@ function report() {
   at("glossary-note").textContent = notes.filter(Boolean).join(" ");
 }
 
-/** Adds the terms of a file of tab-separated columns; terms that are there already are replaced. */
+/** Adds the terms of a TSV file; replaces existing ones. */
 export async function importTerms(file) {
   let text;
   try {
@@ -115,9 +116,9 @@ export async function importTerms(file) {
   const unplaced = new Map(imported.toReversed().map((row) => [keyOf(row[0]), row]));
   const placed = state.terms.map((row) => {
     const key = keyOf(row[0]);
-    const found = unplaced.get(key) ?? row;
+    const replacement = unplaced.get(key) ?? row;
     unplaced.delete(key);
-    return found;
+    return replacement;
   });
   const isPlaced = new Set(placed);
   keep([...placed, ...imported.filter((row) => !isPlaced.has(row))]);

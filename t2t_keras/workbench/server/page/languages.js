@@ -1,23 +1,24 @@
-// The languages to translate between: chosen, swapped, or found in the text.
+// The languages to translate between: chosen, swapped, or detected.
 
 import { ask, Trouble } from "./server.js";
 import { at, element, memory, state, tell } from "./state.js";
 
-const DETECTED_CHARACTERS = 1000; // The beginning of a text tells its language.
+const DETECTED_CHARACTERS = 1000; // The beginning of a text is enough.
 
-/** Returns the languages' codes, or null as long as the text's is not known. */
+/** Returns the codes of both languages, or null while the source is undetected. */
 export function pair() {
   const [chosen, target] = [at("source-language").value, at("target-language").value];
   const source = chosen === "auto" ? state.detected : chosen;
   return source && target ? { source, target } : null;
 }
 
-export const nameOf = (code) => state.languages.find((each) => each.code === code)?.name ?? code;
+export const nameOf = (code) =>
+  state.languages.find((language) => language.code === code)?.name ?? code;
 
 function targetsOf(code) {
   const targets = state.languages
-    .filter((each) => code === "auto" || each.code === code)
-    .flatMap((each) => each.targets.filter((target) => target !== each.code));
+    .filter((language) => code === "auto" || language.code === code)
+    .flatMap((language) => language.targets.filter((target) => target !== language.code));
   return [...new Set(targets)];
 }
 
@@ -30,7 +31,7 @@ function drawTargets(wanted) {
   if (targets.includes(wanted)) at("target-language").value = wanted;
 }
 
-/** Draws the languages of the server, and chooses those of the last time. */
+/** Draws the server's languages, and selects those of the last visit. */
 export function drawLanguages() {
   const sources = state.languages.map(({ code }) => code).filter((code) => targetsOf(code).length);
   const auto = element("option", { value: "auto" });
@@ -55,19 +56,19 @@ function settle() {
   tell("languages");
 }
 
-/** After the reader chose other languages. */
+/** Applies the user's choice of languages. */
 export function chooseLanguages() {
   state.detected = null;
   drawTargets(at("target-language").value);
   settle();
 }
 
-/** The text is gone, and its language with it. */
+/** Forgets the detected language of a cleared text. */
 export function forgetDetected() {
   if (state.detected) chooseLanguages();
 }
 
-/** Exchanges the languages; the translation, if there is one, becomes the text. */
+/** Swaps the languages; the translation, if any, becomes the text. */
 export function swap(translation) {
   const { source, target } = pair();
   at("source-language").value = target;
@@ -77,11 +78,12 @@ export function swap(translation) {
   settle();
 }
 
-/** Finds the language of the text, where the reader leaves that to the server. */
+/** Detects the language of the text, unless the user has chosen one. */
 export async function detect(text, signal) {
   if (at("source-language").value !== "auto") return;
-  const found = await ask("detect", { body: { q: text.slice(0, DETECTED_CHARACTERS) }, signal });
-  const code = found[0]?.language;
+  const q = text.slice(0, DETECTED_CHARACTERS);
+  const ranked = await ask("detect", { body: { q }, signal });
+  const code = ranked[0]?.language;
   const target = at("target-language").value;
   if (!code) throw new Trouble("The language of the text was not recognised. Choose it.");
   if (!targetsOf(code).includes(target)) {

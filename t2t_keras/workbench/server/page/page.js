@@ -46,7 +46,7 @@ function shade(isShaded) {
   memory.set("shading", isShaded);
 }
 
-/** Browsers give pages the clipboard only over TLS or on this machine; elsewhere, the old way. */
+/** Copies the translation; without TLS, browsers only support the old method. */
 async function copy() {
   if (unknownLines().length) await translate();
   const text = translation();
@@ -81,7 +81,7 @@ function listenToText() {
     if (/^(Arrow|Home|End|Page)/.test(key)) point("focused", sourceWordAtCaret());
   });
   at("clear").addEventListener("click", () => {
-    // As a key does it: so it can be undone.
+    // By a command, which can be undone.
     text.focus();
     text.select();
     document.execCommand("delete");
@@ -97,15 +97,15 @@ function listenToWords() {
   words.addEventListener("focusin", ({ target }) => point("focused", targetWordOf(target)));
   words.addEventListener("focusout", () => state.menu || point("focused"));
   words.addEventListener("click", ({ target }) => {
-    const found = targetWordOf(target);
-    // Who selects text wants no menu.
-    if (found && getSelection().isCollapsed) openMenu(found);
+    const wordRef = targetWordOf(target);
+    // Selecting text does not open the menu.
+    if (wordRef && getSelection().isCollapsed) openMenu(wordRef);
   });
   words.addEventListener("keydown", (event) => {
-    const found = targetWordOf(event.target);
-    if (!found || event.ctrlKey || event.altKey || event.metaKey) return;
-    const next = wordByKey(event.key, found);
-    if (event.key === "Enter" || event.key === " ") openMenu(found);
+    const wordRef = targetWordOf(event.target);
+    if (!wordRef || event.ctrlKey || event.altKey || event.metaKey) return;
+    const next = wordByKey(event.key, wordRef);
+    if (event.key === "Enter" || event.key === " ") openMenu(wordRef);
     else if (next) focusWord(next);
     else return;
     event.preventDefault();
@@ -132,7 +132,7 @@ function listenToTerms() {
   takeFiles("import", "import-file", ([file]) => importTerms(file));
 }
 
-/** A button that opens the browser's choice of files. */
+/** Connects a button to a file input. */
 function takeFiles(button, input, take) {
   at(button).addEventListener("click", () => at(input).click());
   at(input).addEventListener("change", () => {
@@ -144,7 +144,7 @@ function takeFiles(button, input, take) {
 function listen() {
   for (const id of ["source-language", "target-language"])
     at(id).addEventListener("change", chooseLanguages);
-  // Half a translation would leave the rest of the text behind.
+  // An incomplete translation would lose the rest of the text.
   at("swap").addEventListener("click", () => swap(unknownLines().length ? "" : translation()));
   document.addEventListener("languages", () => {
     drawTerms();
@@ -165,7 +165,7 @@ function listen() {
   listenToDrops();
 }
 
-/** Asks what the server can do. Until it answers, text can be typed already. */
+/** Requests languages and settings; meanwhile, text can already be typed. */
 async function askServer() {
   try {
     const [languages, settings] = await Promise.all([ask("languages"), ask("frontend/settings")]);

@@ -1,11 +1,11 @@
-// Asking the server, and what goes wrong with that in words for the reader.
+// Requests to the server, and messages about their errors.
 
 import { at, counted } from "./state.js";
 
 const PATIENCE = 60_000; // Milliseconds for an answer.
 const RETRY = 5_000;
 
-/** What went wrong, in plain words; another try may do after `wait` milliseconds, if that is not 0. */
+/** An error with a message for the user; a retry may help after `wait` milliseconds, unless 0. */
 export class Trouble extends Error {
   constructor(message, wait = 0) {
     super(message);
@@ -15,7 +15,7 @@ export class Trouble extends Error {
 
 async function refusal(response) {
   const { error } = (await response.json().catch(() => null)) ?? {};
-  const said = typeof error === "string" ? error.replace(/\.?$/, ".") : "";
+  const reason = typeof error === "string" ? error.replace(/\.?$/, ".") : "";
   if (response.status === 429) {
     const seconds = Number(response.headers.get("Retry-After"));
     const wait = seconds ? `Wait ${counted(seconds, "second")}.` : "Wait a moment.";
@@ -23,19 +23,19 @@ async function refusal(response) {
   }
   if (response.status === 401 || response.status === 403) {
     at("key-form").hidden = false;
-    return new Trouble(`${said || "The server wants an API key."} Enter the key above.`);
+    return new Trouble(`${reason || "The server wants an API key."} Enter the key above.`);
   }
   if (response.status < 500)
-    return new Trouble(said || `The server refused the request (${response.status}).`);
-  const message = `The server failed (${response.status})${said ? `: ${said}` : "."}`;
+    return new Trouble(reason || `The server refused the request (${response.status}).`);
+  const message = `The server failed (${response.status})${reason ? `: ${reason}` : "."}`;
   return new Trouble(message, [502, 503, 504].includes(response.status) ? RETRY : 0);
 }
 
 /**
- * Asks the server, and returns the JSON that it answers.
+ * Sends a request, and returns the JSON of the answer.
  *
- * A `body` is posted: a form as it is, all else as JSON. `signal` aborts; only a request with a
- * `patience` ends by itself.
+ * A `body` is posted, as a form or else as JSON. `signal` aborts the request; after `patience`
+ * milliseconds it times out.
  */
 export async function ask(path, { body, signal, patience = PATIENCE } = {}) {
   const options = { signal };
@@ -68,7 +68,7 @@ export async function ask(path, { body, signal, patience = PATIENCE } = {}) {
 
 let retry = 0;
 
-/** Shows what went wrong, until it is called with null. Asks `again` by itself if that may do. */
+/** Shows an error; null hides it. Calls `again` automatically if a retry may help. */
 export function showTrouble(error, again) {
   clearTimeout(retry);
   at("trouble").hidden = !error;

@@ -1,8 +1,8 @@
-// What the page knows, what the browser remembers of it, and the making of elements.
+// The state of the page, its storage in the browser, and helpers for elements.
 
 export const state = {
   languages: [], // As GET /languages gives them: {code, name, targets}.
-  detected: null, // The language that was found in the text.
+  detected: null, // The detected language of the text.
   limit: Infinity, // Characters of a text.
   formats: null, // Suffixes of the files that the server translates; null = not known.
   terms: [], // Rows of the glossary of these languages: [term, translation, note].
@@ -16,9 +16,9 @@ export const state = {
 export const at = (id) => document.getElementById(id);
 
 export function element(tag, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(tag), properties);
-  made.append(...children);
-  return made;
+  const node = Object.assign(document.createElement(tag), properties);
+  node.append(...children);
+  return node;
 }
 
 export const counted = (count, thing) =>
@@ -26,12 +26,12 @@ export const counted = (count, thing) =>
 
 export const quoted = (words) => words.map((word) => `“${word}”`).join(" ");
 
-/** Tells the parts of the page that "languages" or "terms" have changed. */
+/** Dispatches the event "languages" or "terms" after a change. */
 export const tell = (change) => document.dispatchEvent(new Event(change));
 
 const SPACE = "t2t-keras ";
 
-/** What this browser remembers. Where it remembers nothing (blocked, full), the page works too. */
+/** The browser's storage. If it is blocked or full, the page works without it. */
 export const memory = {
   get(name, otherwise = null) {
     try {
@@ -51,7 +51,7 @@ export const memory = {
   },
 };
 
-/** Gives the reader a file. */
+/** Downloads a text as a file. */
 export function download(name, text) {
   const href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
   element("a", { href, download: name }).click();

@@ -1,4 +1,4 @@
-// Live translation: what is not known yet is asked for, line by line, while the text is typed.
+// Live translation: requests the lines that have no translation yet, while the text is typed.
 
 import { glossary } from "./glossary.js";
 import { detect, forgetDetected, pair } from "./languages.js";
@@ -6,15 +6,15 @@ import { ask, showTrouble, Trouble } from "./server.js";
 import { at, state } from "./state.js";
 import { draw, sourceLines, translation } from "./words.js";
 
-const LINES_A_REQUEST = { first: 16, most: 256 }; // A long text appears part by part.
+const LINES_A_REQUEST = { first: 16, most: 256 }; // A long text is translated in parts.
 const MOST_KNOWN = 2000; // Lines.
-// Python splits lines there, this page does not: such a character is a space for the server.
+// Python splits lines at these characters, this page does not: the server gets spaces instead.
 const OTHER_LINE_ENDS = /[\v\f\r\x1c-\x1e\x85\u2028\u2029]/g;
 
 let request = new AbortController();
 let timer = 0;
 
-/** Translates after a pause in milliseconds, unless it is called again before. */
+/** Translates after a pause in milliseconds; another call restarts it. */
 export function schedule(pause) {
   request.abort();
   clearTimeout(timer);
@@ -22,13 +22,13 @@ export function schedule(pause) {
   draw();
 }
 
-/** Forgets what is known: languages or terms are others. */
+/** Discards all translations, as languages or terms have changed. */
 export function forget(pause) {
   state.known.clear();
   schedule(pause);
 }
 
-/** Returns the lines of the text whose translation is awaited. */
+/** Returns the distinct lines of the text without a translation. */
 export const unknownLines = () =>
   [...new Set(sourceLines())].filter((line) => line.trim() && !state.known.has(line));
 
@@ -48,7 +48,7 @@ async function translateLines(lines, signal) {
   });
 }
 
-/** Asks for what is not known of the text. An earlier request that is still under way is dropped. */
+/** Translates the missing lines of the text; aborts an earlier request. */
 export async function translate() {
   request.abort();
   clearTimeout(timer);
@@ -63,7 +63,7 @@ export async function translate() {
       wait(true);
       await detect(text, signal);
     }
-    // A language that was just detected has begun another request, which goes on with this.
+    // A newly detected language starts another request, which aborts this one.
     for (let most = LINES_A_REQUEST.first; isTranslated && !signal.aborted; most *= 2) {
       const lines = unknownLines().slice(0, Math.min(most, LINES_A_REQUEST.most));
       if (!lines.length) break;

@@ -13,35 +13,35 @@ export const translation = () =>
     .map((source) => shownLine(source)?.text ?? "")
     .join("\n");
 
-/** Parts of a text: each word by `make(word, index)`, and what is between them as it is. */
+/** Splits a text into words, made by `make(word, index)`, and the text between them. */
 function parts(text, words, make) {
-  const made = [];
+  const pieces = [];
   let end = 0;
   words.forEach((word, index) => {
     const start = text.indexOf(word, end);
     if (start < 0) return;
-    made.push(text.slice(end, start), make(word, index));
+    pieces.push(text.slice(end, start), make(word, index));
     end = start + word.length;
   });
-  return [...made, text.slice(end)];
+  return [...pieces, text.slice(end)];
 }
 
-/** Indices of the words of the other side that belong to a word. */
+/** Indices of the aligned words of the other side. */
 function partners({ alignment }, side, index) {
   const [here, there] = side === "sources" ? [0, 1] : [1, 0];
-  const found = alignment.filter((each) => each[here] === index).map((each) => each[there]);
-  return [...new Set(found)].sort((one, other) => one - other);
+  const indices = alignment.filter((link) => link[here] === index).map((link) => link[there]);
+  return [...new Set(indices)].sort((one, other) => one - other);
 }
 
-/** What is known of a word besides itself. */
+/** Describes a word: its confidence, and the aligned words. */
 function describe(line, side, index) {
-  const found = partners(line, side, index);
+  const indices = partners(line, side, index);
   if (side === "sources") {
-    const into = found.map((each) => line.words[each]?.text).filter(Boolean);
+    const into = indices.map((number) => line.words[number]?.text).filter(Boolean);
     return into.length ? quoted(into) : "";
   }
   const { confidence } = line.words[index];
-  const from = found.map((each) => line.source_words[each]).filter(Boolean);
+  const from = indices.map((number) => line.source_words[number]).filter(Boolean);
   const about = [
     Number.isFinite(confidence) ? `${Math.floor(100 * confidence)} % sure` : "",
     from.length ? `from ${quoted(from)}` : "",
@@ -84,7 +84,7 @@ function drawLine(source, index) {
   view.mirror.replaceChildren(...parts(source, line?.source_words ?? [], mark));
   const isAwaited = Boolean(!line && source.trim());
   view.output.classList.toggle("stale", isAwaited);
-  // What stood here stays to be read, but it is no answer to this line: nothing to choose.
+  // The old translation stays visible, but it is of another line: its words cannot be chosen.
   view.output.inert = isAwaited;
   if (isAwaited) return;
   const words = line?.words.map(({ text }) => text) ?? [];
@@ -92,7 +92,7 @@ function drawLine(source, index) {
   view.output.replaceChildren(...parts(line?.text ?? "", words, make));
 }
 
-/** Draws what has changed since the last time. */
+/** Redraws the changed lines. */
 export function draw() {
   const lines = sourceLines();
   lines.forEach(drawLine);
@@ -101,7 +101,7 @@ export function draw() {
     view.mirror.remove();
     view.output.remove();
   }
-  // The keyboard comes in at one word.
+  // One word is in the tab order.
   const words = targetWords();
   if (words.length && !words.some(({ word }) => word.tabIndex === 0)) words[0].word.tabIndex = 0;
   state.hovered = null;
@@ -125,7 +125,7 @@ function drawCount() {
   at("copy").disabled = !text.trim();
 }
 
-/** Marks the word that is pointed at, or else the focused one, and those that belong to it. */
+/** Marks the hovered or else the focused word, and the aligned ones. */
 function showPointed() {
   for (const word of document.querySelectorAll(".pointed, .aligned"))
     word.classList.remove("pointed", "aligned");
@@ -142,15 +142,15 @@ function showPointed() {
   at("about").textContent = [quoted([word.textContent]), about].filter(Boolean).join(link);
 }
 
-/** Points at a word, or at none: how is "hovered" or "focused". */
-export function point(how, found = null) {
+/** Sets the "hovered" or "focused" word, or none. */
+export function point(how, wordRef = null) {
   const before = state[how];
-  if (["view", "side", "index"].every((key) => before?.[key] === found?.[key])) return;
-  state[how] = found;
+  if (["view", "side", "index"].every((key) => before?.[key] === wordRef?.[key])) return;
+  state[how] = wordRef;
   showPointed();
 }
 
-/** The word of the text at a point of the screen. */
+/** Returns the source word at a point of the screen. */
 export function sourceWordAt(x, y) {
   const holds = ({ left, right, top, bottom }) =>
     left <= x && x <= right && top <= y && y <= bottom;
@@ -159,7 +159,7 @@ export function sourceWordAt(x, y) {
   return index < 0 ? null : { side: "sources", view, index };
 }
 
-/** The word of the text that the caret is in, or at the end of. */
+/** Returns the source word that the caret is in, or at the end of. */
 export function sourceWordAtCaret() {
   const before = at("source").value.slice(0, at("source").selectionStart).split("\n");
   const view = state.views[before.length - 1];
@@ -180,28 +180,28 @@ function targetWords() {
   return state.views.flatMap(ofView);
 }
 
-/** The word of the translation that a node of the page is, or undefined. */
+/** Returns the word of the translation for a node of the page, or undefined. */
 export const targetWordOf = (node) => targetWords().find(({ word }) => word === node);
 
-/** Focuses a word of the translation, where the keyboard then comes in. */
-export function focusWord(found) {
-  if (!found) return;
-  for (const { word } of targetWords()) word.tabIndex = word === found.word ? 0 : -1;
-  found.word.focus();
+/** Focuses a word of the translation, and puts it into the tab order. */
+export function focusWord(wordRef) {
+  if (!wordRef) return;
+  for (const { word } of targetWords()) word.tabIndex = word === wordRef.word ? 0 : -1;
+  wordRef.word.focus();
 }
 
 /** The nearest word in the next row above (-1) or below (1). */
 function wordInRow(words, from, step) {
   const boxOf = ({ word }) => word.getClientRects()[0];
   const here = boxOf(from);
-  const rows = words.filter((each) => step * (boxOf(each).top - here.top) > here.height / 2);
-  const row = Math.min(...rows.map((each) => step * boxOf(each).top));
-  const inRow = rows.filter((each) => step * boxOf(each).top - row < here.height / 2);
-  const distance = (each) => Math.abs(boxOf(each).left - here.left);
+  const rows = words.filter((other) => step * (boxOf(other).top - here.top) > here.height / 2);
+  const row = Math.min(...rows.map((other) => step * boxOf(other).top));
+  const inRow = rows.filter((other) => step * boxOf(other).top - row < here.height / 2);
+  const distance = (other) => Math.abs(boxOf(other).left - here.left);
   return inRow.sort((one, other) => distance(one) - distance(other))[0];
 }
 
-/** Returns the word that a key leads to from another, undefined if there is none. */
+/** Returns the word that a key moves to, or undefined. */
 export function wordByKey(key, from) {
   const words = targetWords();
   const now = words.findIndex(({ word }) => word === from.word);
