@@ -70,7 +70,7 @@ def test_an_answer_to_an_earlier_text_is_dropped(open_page, server, wait):
 def test_what_is_awaited_is_muted_and_cannot_be_chosen(open_page, server, wait):
     page = open_page()
     page.type("the house", "Haus das")
-    server.delays["/page/translate"] = 0.5
+    server.delays["/page/translate"] = 2
     page.one("#source").type(" red")
     wait(lambda: page.all(".waiting > #target[aria-busy=true]"))
     assert page.text("#target .stale") == "Haus das"
