@@ -28,8 +28,6 @@ from t2t_keras.io.files import (
 _MOST_CHARACTERS = 1000
 # Many longer numbers have the same hash, with which a dictionary takes quadratic time.
 _MOST_CHARACTERS_OF_KEYS = 18
-# TensorFlow escapes quotes in paths; the names of its checkpoints have none.
-_NEWEST = re.compile(r'^model_checkpoint_path: "([^"\\]+)"', re.MULTILINE)
 _TEXT = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:binary")
 
 
@@ -81,27 +79,6 @@ def named_beside(name: object, *folders: Path) -> Path:
                 UserError(f"{path} cannot be read: there is no such file.", code="not_read")
             )
     raise UserError(f"{errors[0]} Or name the file with --vocabulary.", code=errors[0].code)
-
-
-def checkpoint_prefix(path: Path) -> str:
-    """Returns the prefix of a TensorFlow checkpoint: `path`, or the newest in that folder.
-
-    The folder's record may have a path on another machine, of which only the last part counts.
-
-    Raises:
-      UserError: the folder has no record, or a file of the checkpoint is not a regular file.
-    """
-    prefix = path
-    if path.is_dir():
-        record = path / "checkpoint"
-        text = read_text(record, "TensorFlow writes it: name a checkpoint in the folder instead.")
-        if not (name := _NEWEST.search(text)):
-            raise UserError(
-                f"{record}: expected model_checkpoint_path in it.", code="not_a_checkpoint"
-            )
-        prefix = path / Path(name[1]).name
-    check_regular(prefix.parent.glob(f"{glob.escape(prefix.name)}.*"))
-    return str(prefix)
 
 
 def read_yaml(content: str | bytes, origin: str, texts_only: bool = False) -> dict[str, Any]:
@@ -194,6 +171,31 @@ def _read_safetensors(path: Path) -> Mapping[str, np.ndarray]:
         raise
     except Exception as error:
         raise UserError(f"{path} cannot be read: {brief(error)}", code="not_read") from error
+
+
+# TensorFlow escapes quotes in paths; the names of its checkpoints have none.
+_NEWEST = re.compile(r'^model_checkpoint_path: "([^"\\]+)"', re.MULTILINE)
+
+
+def checkpoint_prefix(path: Path) -> str:
+    """Returns the prefix of a TensorFlow checkpoint: `path`, or the newest in that folder.
+
+    The folder's record may have a path on another machine, of which only the last part counts.
+
+    Raises:
+      UserError: the folder has no record, or a file of the checkpoint is not a regular file.
+    """
+    prefix = path
+    if path.is_dir():
+        record = path / "checkpoint"
+        text = read_text(record, "TensorFlow writes it: name a checkpoint in the folder instead.")
+        if not (name := _NEWEST.search(text)):
+            raise UserError(
+                f"{record}: expected model_checkpoint_path in it.", code="not_a_checkpoint"
+            )
+        prefix = path / Path(name[1]).name
+    check_regular(prefix.parent.glob(f"{glob.escape(prefix.name)}.*"))
+    return str(prefix)
 
 
 def read_tensorflow(

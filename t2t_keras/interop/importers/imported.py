@@ -19,6 +19,24 @@ from t2t_keras.training.run_config import RunConfig
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
 
+@dataclasses.dataclass(frozen=True)
+class Imported:
+    """A model of another toolkit, in terms of this library.
+
+    Attributes:
+      hparams: values that differ from the paper's base model, by name.
+      weights: arrays by the path of the weight in `Transformer`, such as
+        "encoder_0/self_attention/query/kernel".
+      tokenizer: the vocabulary; the rows of embeddings are in the order of its ids.
+      steps: number of training steps; 0 = unknown.
+    """
+
+    hparams: Mapping[str, Any]
+    weights: Mapping[str, np.ndarray]
+    tokenizer: Tokenizer
+    steps: int = 0
+
+
 def read_model(
     toolkit: str,
     model: str | Path,
@@ -26,7 +44,7 @@ def read_model(
     vocabulary: str | Path = "",
     target_space: int | None = None,
     changes: Mapping[str, Any] | None = None,
-) -> "Imported":
+) -> Imported:
     """Reads a toolkit's model; see its reader for the files that it needs.
 
     Args:
@@ -63,24 +81,6 @@ def read_model(
             code="damaged_model",
         ) from error
     return dataclasses.replace(imported, hparams={**imported.hparams, **(changes or {})})
-
-
-@dataclasses.dataclass(frozen=True)
-class Imported:
-    """A model of another toolkit, in terms of this library.
-
-    Attributes:
-      hparams: values that differ from the paper's base model, by name.
-      weights: arrays by the path of the weight in `Transformer`, such as
-        "encoder_0/self_attention/query/kernel".
-      tokenizer: the vocabulary; the rows of embeddings are in the order of its ids.
-      steps: number of training steps; 0 = unknown.
-    """
-
-    hparams: Mapping[str, Any]
-    weights: Mapping[str, np.ndarray]
-    tokenizer: Tokenizer
-    steps: int = 0
 
 
 def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origin: str) -> str:

@@ -85,6 +85,125 @@ class Differences:
     losses: Sequence[DifferentSentence]
 
 
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Everything known of the systems, the baseline first.
+
+    Attributes:
+      text: what was compared.
+      tokenize: sacreBLEU's tokenisation, for BLEU and for counting words.
+      significance: how differences were tested.
+      metrics: the scores.
+      lengths: see `by_length`.
+      frequencies: see `by_frequency`.
+      training_text: file that defines the frequencies; "" = the references.
+      differences: of each other system to the baseline, sentence by sentence.
+    """
+
+    text: TranslatedText
+    tokenize: str
+    significance: Significance
+    metrics: Sequence[MetricScores]
+    lengths: Sequence[Bucket]
+    frequencies: Sequence[Bucket]
+    training_text: str
+    differences: Sequence[Differences]
+
+
+def compare(
+    text: TranslatedText,
+    metrics: Sequence[str] = DEFAULT_METRICS,
+    *,
+    tokenize: str = "",
+    lowercase: bool = False,
+    significance: Significance | None = None,
+    comet: CometModel | None = None,
+    training_text: str | Path = "",
+) -> Comparison:
+    """Compares systems' translations of a text.
+
+    Args:
+      text: from `read_files` or `read_runs`.
+      metrics: names of metrics, see `score_systems`.
+      tokenize: sacreBLEU's tokenisation; "" = the text's own.
+      lowercase: whether to ignore case.
+      significance: how differences are tested; by default sacreBLEU's paired bootstrap.
+      comet: a COMET model, None = without.
+      training_text: file that defines the frequencies of words; "" = the references.
+
+    Raises:
+      UserError: a metric or a tokenisation is unknown, it cannot be computed, or the training text
+        cannot be read.
+    """
+    tokenize, significance = tokenize or text.tokenize, significance or Significance()
+    training = None
+    if training_text:
+        path = Path(training_text)
+        check_readable(path)
+        training = (decoded(line, path, number) for number, line in enumerate(read_lines(path), 1))
+    # First, since reading the training text may fail.
+    frequencies = by_frequency(text, tokenize, lowercase, training)
+    return Comparison(
+        text,
+        tokenize,
+        significance,
+        score_systems(text, metrics, tokenize, lowercase, significance, comet),
+        by_length(text, tokenize, lowercase),
+        frequencies,
+        str(training_text),
+        sentence_differences(text, lowercase),
+    )
+
+
+def as_json(comparison: Comparison) -> dict[str, Any]:
+    """Returns a comparison without the whole texts, for JSON."""
+    text = comparison.text
+    names = [system.name for system in text.systems]
+    return {
+        "sentences": len(text.references),
+        "reference": text.reference_file,
+        "source": text.source_file,
+        "baseline": names[0],
+        "tokenize": comparison.tokenize,
+        "significance": dataclasses.asdict(comparison.significance),
+        "systems": [
+            _system(system, number, comparison.metrics)
+            for number, system in enumerate(text.systems)
+        ],
+        "by_length": _buckets(comparison.lengths, names, "sentences"),
+        "by_frequency": {
+            "counted_in": comparison.training_text or text.reference_file,
+            "buckets": _buckets(comparison.frequencies, names, "words"),
+        },
+        "differences": [
+            dataclasses.asdict(differences) | {"system": names[differences.system]}
+            for differences in comparison.differences
+        ],
+    }
+
+
+def _system(system: System, number: int, metrics: Sequence[MetricScores]) -> dict[str, Any]:
+    values = {name: value for name, value in vars(system).items() if name != "translations"}
+    scores = {
+        metric.name: {"signature": metric.signature} | dataclasses.asdict(metric.scores[number])
+        for metric in metrics
+    }
+    return values | {"metrics": scores}
+
+
+def _buckets(
+    buckets: Sequence[Bucket], names: Sequence[str], count_name: str
+) -> list[dict[str, Any]]:
+    return [
+        {"range": bucket.label, count_name: bucket.count}
+        | {
+            name: dict(zip(names, system_values, strict=True))
+            for name, system_values in bucket.values.items()
+        }
+        for bucket in buckets
+    ]
+
+
 def word_splitter(tokenize: str, lowercase: bool) -> Callable[[str], list[str]]:
     """Returns a function that splits a line into BLEU's words."""
     tokenizer = BLEU(tokenize=tokenize, force=True).tokenizer
@@ -229,122 +348,3 @@ def _point_ranges() -> tuple[list[str], list[float]]:
     # np.digitize: limits[i - 1] <= x < limits[i].
     limits = [-float(point) for point in reversed(_POINTS)] + [0.0, tiny, *map(float, _POINTS)]
     return labels, limits
-
-
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """Everything known of the systems, the baseline first.
-
-    Attributes:
-      text: what was compared.
-      tokenize: sacreBLEU's tokenisation, for BLEU and for counting words.
-      significance: how differences were tested.
-      metrics: the scores.
-      lengths: see `by_length`.
-      frequencies: see `by_frequency`.
-      training_text: file that defines the frequencies; "" = the references.
-      differences: of each other system to the baseline, sentence by sentence.
-    """
-
-    text: TranslatedText
-    tokenize: str
-    significance: Significance
-    metrics: Sequence[MetricScores]
-    lengths: Sequence[Bucket]
-    frequencies: Sequence[Bucket]
-    training_text: str
-    differences: Sequence[Differences]
-
-
-def compare(
-    text: TranslatedText,
-    metrics: Sequence[str] = DEFAULT_METRICS,
-    *,
-    tokenize: str = "",
-    lowercase: bool = False,
-    significance: Significance | None = None,
-    comet: CometModel | None = None,
-    training_text: str | Path = "",
-) -> Comparison:
-    """Compares systems' translations of a text.
-
-    Args:
-      text: from `read_files` or `read_runs`.
-      metrics: names of metrics, see `score_systems`.
-      tokenize: sacreBLEU's tokenisation; "" = the text's own.
-      lowercase: whether to ignore case.
-      significance: how differences are tested; by default sacreBLEU's paired bootstrap.
-      comet: a COMET model, None = without.
-      training_text: file that defines the frequencies of words; "" = the references.
-
-    Raises:
-      UserError: a metric or a tokenisation is unknown, it cannot be computed, or the training text
-        cannot be read.
-    """
-    tokenize, significance = tokenize or text.tokenize, significance or Significance()
-    training = None
-    if training_text:
-        path = Path(training_text)
-        check_readable(path)
-        training = (decoded(line, path, number) for number, line in enumerate(read_lines(path), 1))
-    # First, since reading the training text may fail.
-    frequencies = by_frequency(text, tokenize, lowercase, training)
-    return Comparison(
-        text,
-        tokenize,
-        significance,
-        score_systems(text, metrics, tokenize, lowercase, significance, comet),
-        by_length(text, tokenize, lowercase),
-        frequencies,
-        str(training_text),
-        sentence_differences(text, lowercase),
-    )
-
-
-def as_json(comparison: Comparison) -> dict[str, Any]:
-    """Returns a comparison without the whole texts, for JSON."""
-    text = comparison.text
-    names = [system.name for system in text.systems]
-    return {
-        "sentences": len(text.references),
-        "reference": text.reference_file,
-        "source": text.source_file,
-        "baseline": names[0],
-        "tokenize": comparison.tokenize,
-        "significance": dataclasses.asdict(comparison.significance),
-        "systems": [
-            _system(system, number, comparison.metrics)
-            for number, system in enumerate(text.systems)
-        ],
-        "by_length": _buckets(comparison.lengths, names, "sentences"),
-        "by_frequency": {
-            "counted_in": comparison.training_text or text.reference_file,
-            "buckets": _buckets(comparison.frequencies, names, "words"),
-        },
-        "differences": [
-            dataclasses.asdict(differences) | {"system": names[differences.system]}
-            for differences in comparison.differences
-        ],
-    }
-
-
-def _system(system: System, number: int, metrics: Sequence[MetricScores]) -> dict[str, Any]:
-    values = {name: value for name, value in vars(system).items() if name != "translations"}
-    scores = {
-        metric.name: {"signature": metric.signature} | dataclasses.asdict(metric.scores[number])
-        for metric in metrics
-    }
-    return values | {"metrics": scores}
-
-
-def _buckets(
-    buckets: Sequence[Bucket], names: Sequence[str], count_name: str
-) -> list[dict[str, Any]]:
-    return [
-        {"range": bucket.label, count_name: bucket.count}
-        | {
-            name: dict(zip(names, system_values, strict=True))
-            for name, system_values in bucket.values.items()
-        }
-        for bucket in buckets
-    ]

@@ -173,6 +173,33 @@ _SHAPES = (
 COLORS = len(ON_LIGHT)
 
 
+def comparison_page(comparison: Comparison) -> str:
+    """Returns the page, one string of HTML with its style."""
+    text = comparison.text
+    names = [system.name for system in text.systems]
+    return render(
+        "comparison.html",
+        title=f"{', '.join(names[1:])} beside {names[0]}",
+        comparison=comparison,
+        text=text,
+        names=names,
+        series=[marker(at) + " " + escape(printable(name)) for at, name in enumerate(names)],
+        has_intervals=any(
+            score.interval for metric in comparison.metrics for score in metric.scores
+        ),
+        level=f"{LEVEL:g}",
+        measures=MEASURES,
+        costs=costs(text.systems),
+        shown_score=shown_score,
+        axis=axis,
+        bar=bar,
+        dots=dots,
+        scale_of_scores=scale_of_scores,
+        scale_of_buckets=scale_of_buckets,
+        changed_words=changed_words,
+    )
+
+
 class Scale(NamedTuple):
     """A horizontal axis."""
 
@@ -265,30 +292,3 @@ def marker(series: int) -> Markup:
 
 def _shape(series: int) -> str:
     return f'<path class="c{series % COLORS}" d="{_SHAPES[series % len(_SHAPES)]}"/>'
-
-
-def comparison_page(comparison: Comparison) -> str:
-    """Returns the page, one string of HTML with its style."""
-    text = comparison.text
-    names = [system.name for system in text.systems]
-    return render(
-        "comparison.html",
-        title=f"{', '.join(names[1:])} beside {names[0]}",
-        comparison=comparison,
-        text=text,
-        names=names,
-        series=[marker(at) + " " + escape(printable(name)) for at, name in enumerate(names)],
-        has_intervals=any(
-            score.interval for metric in comparison.metrics for score in metric.scores
-        ),
-        level=f"{LEVEL:g}",
-        measures=MEASURES,
-        costs=costs(text.systems),
-        shown_score=shown_score,
-        axis=axis,
-        bar=bar,
-        dots=dots,
-        scale_of_scores=scale_of_scores,
-        scale_of_buckets=scale_of_buckets,
-        changed_words=changed_words,
-    )
