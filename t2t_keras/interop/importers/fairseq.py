@@ -65,24 +65,9 @@ def read_fairseq(
         counterpart here, which the message names.
     """
     path = Path(model)
-    content = read_pytorch(path)
-    try:
-        config = plain(content.get("cfg"), str(path)) or {}
-        values = config.get("model") or plain(content["args"], str(path))
-        # `_name` is the task's name here, and the architecture's in the model's settings.
-        task = config.get("task") or {**values, "_name": values.get("task")}
-        weights = named_tensors(content["model"], path)
-        steps = int((content.get("optimizer_history") or [{}])[-1].get("num_updates", 0))
-        values.keys(), task.keys()
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            f"{path}: expected a checkpoint of fairseq, with model and args or cfg in it "
-            f"({brief(error)}).",
-            code="not_a_checkpoint",
-        ) from error
-    Settings({"task": task.get("_name") or task.get("task", "translation")}, str(path)).only(
-        "task", "translation"
-    )
+    values, task, weights, steps = _read_checkpoint(path)
+    task_name = task.get("_name") or task.get("task", "translation")
+    Settings({"task": task_name}, str(path)).only("task", "translation")
     if (task.get("source_lang"), task.get("target_lang")) == languages[::-1]:
         raise UserError(
             f"{path} translates {languages[1]} to {languages[0]}, the problem is the other way "
@@ -118,9 +103,27 @@ def read_fairseq(
         for name, table in positions.items():
             our_weights[name] = np.pad(table, [(0, rows - len(table)), (0, 0)], "edge")
     origin = " and ".join(sorted({str(file) for file in files}))
-    return Imported(
-        hparams, our_weights, listed_pieces(pieces[0], pieces[1], models, origin), steps
-    )
+    tokenizer = listed_pieces(pieces[0], pieces[1], models, origin)
+    return Imported(hparams, our_weights, tokenizer, steps)
+
+
+def _read_checkpoint(path: Path) -> tuple[dict, dict, dict[str, np.ndarray], int]:
+    """Returns the settings of model and task, the weights, and the number of training steps."""
+    content = read_pytorch(path)
+    try:
+        config = plain(content.get("cfg"), str(path)) or {}
+        values = config.get("model") or plain(content["args"], str(path))
+        # `_name` is the task's name here, and the architecture's in the model's settings.
+        task = config.get("task") or {**values, "_name": values.get("task")}
+        weights = named_tensors(content["model"], path)
+        steps = int((content.get("optimizer_history") or [{}])[-1].get("num_updates", 0))
+        return {**values}, {**task}, weights, steps
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{path}: expected a checkpoint of fairseq, with model and args or cfg in it "
+            f"({brief(error)}).",
+            code="not_a_checkpoint",
+        ) from error
 
 
 def hyperparameters(settings: Settings) -> dict[str, Any]:

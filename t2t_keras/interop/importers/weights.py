@@ -5,7 +5,6 @@ import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -351,7 +350,10 @@ def joint_pieces(
         model.pieces.add(piece=BEYOND, score=0.0, type=kinds.CONTROL)
         for piece in beyond:
             model.pieces.add().CopyFrom(piece)
-    _set_ids(model, pieces)
+    spec = model.trainer_spec
+    spec.pad_id, spec.eos_id, spec.unk_id, spec.bos_id = PADDING_ID, EOS_ID, UNKNOWN_ID, -1
+    spec.pad_piece, spec.eos_piece, spec.unk_piece = pieces[:3]
+    spec.vocab_size = len(model.pieces)
     return kind(model.SerializeToString(), origin=str(origin))
 
 
@@ -377,10 +379,3 @@ def _check_pieces(model_pieces: Iterable[str], listed: Iterable[str], origin: st
             f"list {len(listed):,} of more than one character, and only {known:,} are the same.",
             code="other_vocabulary",
         )
-
-
-def _set_ids(model: Any, pieces: Sequence[str]) -> None:
-    spec = model.trainer_spec
-    spec.pad_id, spec.eos_id, spec.unk_id, spec.bos_id = PADDING_ID, EOS_ID, UNKNOWN_ID, -1
-    spec.pad_piece, spec.eos_piece, spec.unk_piece = pieces[:3]
-    spec.vocab_size = len(model.pieces)

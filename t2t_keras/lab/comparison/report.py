@@ -155,7 +155,7 @@ def _differences(comparison: Comparison, differences: Differences) -> Iterator[s
             width = max(map(len, lines))
             yield "\n".join(
                 [f"line {sentence.line:,}, chrF2 {sentence.chrf[0]:.1f} to {sentence.chrf[1]:.1f}"]
-                + [f"  {what:<{width}}  {line}" for what, line in lines.items()]
+                + [f"  {label:<{width}}  {line}" for label, line in lines.items()]
             )
 
 

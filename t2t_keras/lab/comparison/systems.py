@@ -22,7 +22,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.files import as_json, is_stream, not_a_run, read_json, sha256_of
 from t2t_keras.text.files import is_blank, read_text
 from t2t_keras.training.checkpoint_files import step_of
-from t2t_keras.training.cost import TrainingCost, read_cost
+from t2t_keras.training.cost import read_cost
 from t2t_keras.training.run_config import RunConfig, merge_flags
 
 
@@ -221,7 +221,9 @@ def read_runs(
     opened = [_opened(Path(path), problem_config, decode_hparams) for path in runs]
     texts = [(Path(source), Path(reference))] * len(runs)
     if not source:
-        texts = [_split_files(run.record, data_dir, split) for run in opened]
+        records = [run.record for run in opened]
+        generated = [open_generated(r.problem, data_dir or r.data_dir, True) for r in records]
+        texts = [data.text_paths(split) for data in generated]
     references = _shared_references(opened, [file for _, file in texts], split)
     # Everything is checked before a run translates: as if each had written the references.
     lines = [references] * len(runs) + [read_text(Path(path)) for path in translations]
@@ -242,12 +244,6 @@ def read_runs(
             text_name = f"{Path(source).name}.{sha256_of(Path(source))[:8]}"
         systems[number] = _system(names[number], run, text_name, run_source)
     return dataclasses.replace(text, systems=systems)
-
-
-def _split_files(record: RunConfig, data_dir: str | Path, split: str) -> tuple[Path, Path]:
-    """Returns source and reference of a run's dev or test set."""
-    generated = open_generated(record.problem, data_dir or record.data_dir, True)
-    return generated.text_paths(split)
 
 
 def _shared_references(runs: Sequence[_Run], files: Sequence[Path], split: str) -> list[str]:
@@ -301,7 +297,8 @@ def _with_test_set(
 
 def _system(name: str, run: _Run, text: str, source: Path) -> System:
     output = run.path / "decodes" / decodes_name(text, run.config, run.engine)
-    stored, cost = _stored(run, text, source, output), _training_cost(run)
+    stored, checkpoint = _stored(run, text, source, output), run.stored.checkpoint
+    cost = read_cost(checkpoint["checkpoint"]) if checkpoint else None
     if stored is None:
         _translate(run, source, output)
         stored = output
@@ -359,9 +356,3 @@ def _translate(run: _Run, source: Path, output: Path) -> None:
         translate_file(
             translator, source, output, provenance, reads=[run.path], write_manifest=True
         )
-
-
-def _training_cost(run: _Run) -> TrainingCost | None:
-    """Returns the cost of training up to the checkpoint, None if it is not recorded."""
-    checkpoint = run.stored.checkpoint
-    return read_cost(checkpoint["checkpoint"]) if checkpoint else None
