@@ -2,10 +2,10 @@
 
     python benchmarks/cold_start.py --output_dir=RUN [--other=CHECKOUT]
 
-Each command runs in fresh processes, those of this checkout and of another in turns; all figures
-are medians of `--rounds` rounds. A translation is of one sentence, by the run or by an export. The
-first table has seconds of the clock, which count where nothing else runs, and behind them those of
-the processor, user and system. The second has what these go into with TensorFlow:
+Each command runs in fresh processes, in turns for this checkout and another. All figures are
+medians of `--rounds` rounds. A translation is of one sentence, by the run or by an export. The
+first table has seconds of the clock, valid if nothing else runs, and of the processor, user and
+system. The second has the parts of these with TensorFlow:
 
     import   Python, TensorFlow, Keras and what of this package needs them
     build    the model

@@ -6,14 +6,14 @@
     python benchmarks/datagen_scale.py --text=../shared/data --pairs=4500000
         --beam_runner=DirectRunner
 
-The text is that of some EN-DE corpora, repeated in a changed order: right for load, not for what is
-learned from it. The vocabulary is learned once, from the largest corpus; then each is encoded with
-it, with and without the filter of duplicates, and the time for 36 million pairs is extrapolated.
-Each run has a process of its own, so that its peak of memory is not that of another one. Batches
-are planned, split over 8 replicas, read and padded as the training loop has it done, in one thread.
+The text repeats some EN-DE corpora in random order: it measures load, not quality. The vocabulary
+is learned once, from the largest corpus; then each corpus is encoded with it, with and without the
+filter of duplicates, and the time for 36 million pairs is extrapolated. Each run has a process, and
+so a peak of memory, of its own. Batches are planned, split over 8 replicas, read and padded as in
+training, in one thread.
 
-With --beam_runner, the data of the largest corpus is instead made twice, by worker processes and by
-Apache Beam, and compared byte for byte.
+With --beam_runner, worker processes and Apache Beam both generate the data of the largest corpus,
+which is compared byte for byte.
 """
 
 import collections

@@ -1,4 +1,4 @@
-"""What benchmarks measure with, and the steps, translators and workers that they share."""
+"""Measurements, steps and translators that benchmarks share."""
 
 import collections
 import concurrent.futures
@@ -22,11 +22,11 @@ prepare_tensorflow()
 def seconds_in_turns(
     ways: Mapping[str, Callable[[], object]], rounds: int
 ) -> dict[str, list[float]]:
-    """Returns the seconds of each way in each round: whatever else runs slows all ways alike.
+    """Returns the seconds of each way in each round; other processes slow all ways alike.
 
     Args:
       ways: functions that return when their work is done, by name.
-      rounds: number of timed rounds; one more before them, which compiles, is not counted.
+      rounds: number of timed rounds, after an untimed one, which compiles.
     """
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds + 1):
@@ -45,7 +45,7 @@ def median_seconds(ways: Mapping[str, Callable[[], object]], rounds: int) -> dic
 
 
 def in_own_process(function: Callable, *arguments) -> Any:
-    """Returns what a module's function returns in a fresh process, so that its peak is its own."""
+    """Calls a module's function in a fresh process, which has a peak of memory of its own."""
     fresh = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=fresh) as process:
         return process.submit(function, *arguments).result()
@@ -70,8 +70,8 @@ def print_operators(run: Callable[[], object], rows: int, steps: int = 1) -> Non
 
     Args:
       run: does the work of some steps.
-      rows: number of operators that are named; the others share one row.
-      steps: number of steps that `run` does; figures are of one.
+      rows: number of named operators; the others share one row.
+      steps: number of steps in `run`; figures are per step.
     """
     import tensorflow as tf
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
@@ -137,7 +137,7 @@ def new_step(hparams, vocab_size: int, cluster=None, worker_gpu: int | None = 0,
     from t2t_keras.models.transformer import Transformer
     from t2t_keras.training.backends import base
 
-    # All that a step takes from the configuration of a run.
+    # Everything that a step reads from the configuration of a run.
     config = types.SimpleNamespace(
         make_model=lambda: Transformer.from_hparams(hparams, vocab_size),
         model="transformer",
@@ -156,7 +156,7 @@ def random_translator(hparams, vocab_size: int, dtype="float32", tokenizer=None,
       hparams: hyperparameters.
       vocab_size: ids of the shared vocabulary.
       dtype: type of the weights and products.
-      tokenizer: needed to translate text; without one, only ids.
+      tokenizer: for text; None = ids only.
       **settings: of the `DecodeConfig`.
     """
     import keras
@@ -173,7 +173,7 @@ def random_translator(hparams, vocab_size: int, dtype="float32", tokenizer=None,
 
 
 def search_of(translator, sentences: int):
-    """Returns the `Search` for so many sentences: for one what XLA compiles, if that is chosen."""
+    """Returns the `Search` for a number of sentences: with XLA, one has a search of its own."""
     alone = translator.config.xla and sentences == 1
     if not alone:
         return translator.search

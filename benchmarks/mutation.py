@@ -1,4 +1,4 @@
-"""Breaks the code in one place after the other; a test should fail each time.
+"""Breaks the code in one place after another; a test should fail each time.
 
     make mutate                                                # all parts in pyproject.toml
     python benchmarks/mutation.py --target=layers --every=5    # a fifth of the mutants of one part
@@ -7,8 +7,8 @@ cosmic-ray makes the mutants. Its own runner starts a process for each, in which
 TensorFlow takes longer than the tests; mutmut forks after it has run tests, and TensorFlow's
 threads do not survive that. Here each mutant runs in a fork of a process that has imported
 TensorFlow and computed nothing. Survivors are printed; if fewer than `minimum_score` percent are
-killed, the exit status is 1. What was found is kept in build/mutation.jsonl, and the next call goes
-on from there: delete that file after changing tests, or retry survivors alone with `--retry`.
+killed, the exit status is 1. Outcomes are kept in build/mutation.jsonl, where the next call
+continues: delete that file after changing tests, or retry only survivors with `--retry`.
 """
 
 import argparse

@@ -12,7 +12,7 @@ server splits sentences. Prints a line of JSON for each, with medians of the rou
 With --fair it measures how long a client of t2t-serve waits for one line, alone and together with
 two costly clients, and fails if the 99th percentile is over three times that alone.
 
-That all answers are right is a slow test, tests/workbench/server/test_under_load.py.
+A slow test, tests/workbench/server/test_under_load.py, checks the answers.
 """
 
 import collections

@@ -9,13 +9,13 @@ The training step is the trainer's own, on the device that Keras's backend takes
 is a step of the translator's search, with random weights, beam 4, 50 symbols and one batch of
 `tokens` / `length` sentences, in the type that --hparams=compute_dtype says.
 
-Printed is the median of some steps. Operations are those of the matrix products, forward and
+Prints the median of several steps. Operations are those of the matrix products, forward and
 backward, without those that `recompute` does again; divided by `--peak_tflops`, what the device's
 maker says of its matrix units in that type, they are the model FLOPs utilisation. With TensorFlow
 on a CPU also what the same products (in decoding, those with weights) take when nothing else is
 done, in turns with the steps, and milliseconds by operator, from a trace of one step by
 TensorFlow's profiler. Operators run in parallel, so their sum may exceed the step. The first
-translation prepares the graph; what XLA compiles for it is found by the next run.
+translation prepares the graph; the next run reuses what XLA has compiled.
 """
 
 import time
