@@ -1,4 +1,4 @@
-"""What a process runs in: TensorFlow's settings, versions, commit, compiled code, cores, memory."""
+"""The environment of a process: TensorFlow's import, versions, paths, cores, memory."""
 
 import contextlib
 import gc
@@ -24,20 +24,20 @@ _SETTINGS = {
     # the projection to the vocabulary took half the time with it, a whole training step three
     # quarters (benchmarks/peer_speed.py --config=tiny).
     "TF_ENABLE_ONEDNN_OPTS": "1",
-    # TensorFlow's own lines would bury what a command says; what stops it is raised as well.
+    # TensorFlow's log would bury the output of a command; errors are raised as well.
     "TF_CPP_MIN_LOG_LEVEL": "3",
 }
 
 
 def prepare_tensorflow() -> None:
-    """Sets what the user has not set, before TensorFlow is imported; JAX reads the second too."""
+    """Sets environment variables that the user has not set, before TensorFlow or JAX reads them."""
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
 
 
 @contextlib.contextmanager
 def held_stderr() -> Iterator[None]:
-    """Holds standard error's file descriptor back; shows what was written to it after an error."""
+    """Withholds what is written to standard error's file descriptor; shows it after an error."""
     sys.stderr.flush()
     with tempfile.TemporaryFile() as held:
         terminal = os.dup(2)
@@ -55,7 +55,7 @@ def held_stderr() -> Iterator[None]:
             os.close(terminal)
 
 
-# What modules of TensorFlow and Keras import, where it is installed, for what no command uses.
+# Modules of TensorFlow and Keras, with an optional package that no command needs them to import.
 _UNUSED = {
     "keras.src.callbacks.orbax_checkpoint": "jax",
     "keras.src.visualization.plot_bounding_box_gallery": "matplotlib",
@@ -66,7 +66,7 @@ _UNUSED = {
 
 @contextlib.contextmanager
 def _missing(package: str) -> Iterator[None]:
-    """Lets a package that is not imported yet seem not to be installed."""
+    """Hides a package, as if it were not installed, unless it is imported already."""
     hidden = package not in sys.modules
     if hidden:
         sys.modules[package] = None  # type: ignore[assignment]
@@ -79,7 +79,7 @@ def _missing(package: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """Looks for no garbage, neither meanwhile nor later in what was made: it stays to the end."""
+    """Disables garbage collection, and exempts the objects created meanwhile for good."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -91,7 +91,7 @@ def _uncollected() -> Iterator[None]:
 
 
 class _QuickFinder(PathFinder):
-    """Finds TensorFlow as Python does, and has it imported quickly and in silence."""
+    """Finds TensorFlow as Python does, and makes its import fast and silent."""
 
     @classmethod
     def find_spec(
@@ -112,24 +112,24 @@ class _QuickFinder(PathFinder):
 
 
 def quicken_tensorflow() -> None:
-    """Imports TensorFlow in less time, and keeps what it prints meanwhile off the terminal.
+    """Makes a later import of TensorFlow fast and silent; if it fails, its output is shown.
 
-    Where that fails, it is shown. TF_CPP_MIN_LOG_LEVEL does not hide it: TensorFlow 2.21 reads that
-    after these lines. This is for a command, not for a user of the library.
+    TF_CPP_MIN_LOG_LEVEL does not hide these lines: TensorFlow 2.21 reads it after them. Only for
+    commands, not for users of the library.
     """
     if _QuickFinder not in sys.meta_path:
         sys.meta_path.insert(0, _QuickFinder)
 
 
 _PACKAGES = ("tensorflow", "tensorflow-text", "jax", "keras", "sentencepiece", "numpy")
-# `Path` leaves one slash of two.
+# `Path` turns "//" into "/".
 _URL = re.compile(r"[A-Za-z][\w+.-]+:/", re.ASCII)
 _ROOT = Path(__file__).resolve().parents[1]
 
 
 def installed_versions(*others: str) -> dict[str, str]:
-    """Returns the version of Python, of this package, of those whose numbers matter, and others."""
-    from importlib import metadata  # It takes as long as all else that --help needs.
+    """Returns the versions of Python, this package, packages that affect numbers, and others."""
+    from importlib import metadata  # Takes as long as everything else that --help needs.
 
     versions = {"python": platform.python_version(), "t2t_keras": __version__}
     for package in (*_PACKAGES, *others):
@@ -141,8 +141,8 @@ def installed_versions(*others: str) -> dict[str, str]:
 
 
 def source_version(root: Path = _ROOT) -> str:
-    """Returns the commit of this code if it is a checkout ("-dirty" if changed), or its version."""
-    if (root / ".git").exists():  # It may be installed inside another repository.
+    """Returns the commit of a checkout ("-dirty" if changed), or the version of a package."""
+    if (root / ".git").exists():  # The package may be installed inside another repository.
         command = ["git", "-C", str(root), "describe", "--always", "--dirty"]
         with contextlib.suppress(OSError, subprocess.SubprocessError):  # There may be no git.
             return subprocess.run(
@@ -155,43 +155,43 @@ _TENSORFLOW_FLAG = "--tf_xla_persistent_cache_directory"
 
 
 def compiled_folder() -> Path | None:
-    """Returns where compiled code is kept, None where nothing can be.
+    """Returns the cache folder of compiled code, which may not exist yet; None = not writable.
 
-    That is in `$XDG_CACHE_HOME/t2t_keras` (`~/.cache/t2t_keras`), which may be deleted at any time.
-    Each kind of machine and each combination of versions has a folder of its own there: compiled
-    code is made for one processor. It may not exist yet.
+    It is in `$XDG_CACHE_HOME/t2t_keras` (`~/.cache/t2t_keras`), which may be deleted at any time.
+    Each kind of machine and each combination of versions has its own folder, since code is compiled
+    for one processor.
     """
     try:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         folder = home / "t2t_keras" / f"compiled-{_machine()}"
-        # Whoever writes there first makes the folder.
+        # The first one to write makes the folder.
         present = next(path for path in (folder, *folder.parents) if path.exists())
-    except (OSError, RuntimeError):  # There is no home, or it may not be looked into.
+    except (OSError, RuntimeError):  # There is no home directory, or it cannot be read.
         return None
     return folder if os.access(present, os.W_OK) else None
 
 
 def keep_compiled() -> None:
-    """Has TensorFlow's XLA and JAX keep what they compile, unless the user has set where."""
+    """Makes XLA of TensorFlow and JAX cache compiled code, unless the user has set where."""
     folder = compiled_folder()
     if not folder:
         return
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
     flags = os.environ.get("TF_XLA_FLAGS", "")
-    # TensorFlow divides its flags at spaces.
+    # TensorFlow splits its flags at spaces.
     if _TENSORFLOW_FLAG not in flags and " " not in str(folder):
         os.environ["TF_XLA_FLAGS"] = f"{flags} {_TENSORFLOW_FLAG}={folder}".strip()
 
 
-# The name of threads that compile for what may come later.
+# The name of threads that compile in the background.
 COMPILING = "t2t_keras compiles"
 
 
 def abandon_compilation(status: int) -> None:
-    """Ends the process, if it still compiles for what may come later, with an exit status.
+    """Ends the process with an exit status at once if a thread still compiles in the background.
 
-    Python would wait for such a thread, and TensorFlow crashes where one does not wait. This is for
-    a command that has done all else.
+    Python would wait for the thread, and TensorFlow would crash without waiting. Only for the end
+    of a command.
     """
     if any(thread.name == COMPILING for thread in threading.enumerate()):
         for stream in filter(None, (sys.stdout, sys.stderr)):
@@ -200,7 +200,7 @@ def abandon_compilation(status: int) -> None:
 
 
 def _machine() -> str:
-    """Returns a name for the processor's abilities, the GPUs and the versions."""
+    """Returns a digest of the processor's features, the GPUs and the versions."""
     known = [platform.machine(), str(installed_versions())]
     processor = Path("/proc/cpuinfo")
     if processor.exists():
@@ -212,9 +212,7 @@ def _machine() -> str:
 
 
 def expanded(path: str | Path) -> str:
-    """Replaces a leading ~ or ~user of a path by the home directory, if that is known.
-
-    A shell does not expand the ~ of --flag=~/x.
+    """Replaces a leading ~ or ~user by the home directory, which shells do not in --flag=~/x.
 
     Raises:
       UserError: `path` is a URL, which would make a folder called "gs:".
@@ -229,7 +227,7 @@ def expanded(path: str | Path) -> str:
 
 
 def usable_cores() -> int:
-    """Returns how many cores this process may use, fewer than all as under `taskset` or Slurm."""
+    """Returns the number of cores that this process may use, as limited by `taskset` or Slurm."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

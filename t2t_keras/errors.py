@@ -1,4 +1,4 @@
-"""The one error that a user's input can cause, parts of its text, and missing memory."""
+"""`UserError`, parts of its messages, and errors of missing memory."""
 
 import contextlib
 import difflib
@@ -6,17 +6,17 @@ import reprlib
 import shlex
 from collections.abc import Iterable, Iterator
 
-# sysexits.h calls it EX_TEMPFAIL: the same command may well work when it is started again.
+# EX_TEMPFAIL of sysexits.h: the same command may succeed later.
 TRY_AGAIN = 75
 
 
 class UserError(Exception):
-    """Input that cannot be used; the text says what came, what was expected and what to do.
+    """Invalid input; the text says what is wrong, what was expected and what to do.
 
     Commands print the text without a traceback and exit with `exit_status`.
 
     Attributes:
-      code: names the kind of the error for programs and tests; it stays when the text is reworded.
+      code: the kind of the error, for programs and tests; independent of the wording.
     """
 
     def __init__(self, text: str, exit_status: int = 2, *, code: str = "bad_input"):
@@ -32,7 +32,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def command_line(program: str, *arguments: object, **flags: object) -> str:
-    """Returns a command to suggest in a message: on a line of its own, quoted for a shell.
+    """Returns a command for a message: on its own line, quoted for a shell.
 
     Leaves out flags whose value is "" or None.
     """
@@ -41,7 +41,7 @@ def command_line(program: str, *arguments: object, **flags: object) -> str:
 
 
 def brief(value: object, most: int = 300) -> str:
-    """Returns a value or an error as one short line for a message, however large or deep it is."""
+    """Returns a value or an error of any size as one short line for a message."""
     if isinstance(value, BaseException):
         text = " ".join(str(value)[: 4 * most].split()) or type(value).__name__
     else:
@@ -55,7 +55,7 @@ def brief(value: object, most: int = 300) -> str:
 
 
 class OutOfMemoryError(Exception):
-    """A gradient or a loss did not fit; weights, moments and number of steps are as before."""
+    """A gradient or a loss did not fit; weights, moments and number of steps are unchanged."""
 
 
 @contextlib.contextmanager

@@ -1,7 +1,8 @@
-"""Flags that several commands have, as tensor2tensor names them, and errors without tracebacks.
+"""Runs commands without tracebacks, and defines the flags that several of them share.
 
 A command module has `define_flags(flags)`, which adds its own, and `run(flags)`, which calls the
-library; `@command(define_flags)` makes the latter the console script.
+library; `@command(define_flags)` makes the latter the console script. Shared flags have
+tensor2tensor's names.
 """
 
 import dataclasses
@@ -81,8 +82,7 @@ def _outcome(
     """Runs a command; returns its exit status and the error or its message, "" without an error."""
     flags = Flags()
     try:
-        # It may ask registries, and with them packages of others.
-        define_flags(flags)
+        define_flags(flags)  # May load packages of others.
         _define_shared(flags)
         flags.settings(_SETTINGS)
         flags.parse(argv)
@@ -105,11 +105,11 @@ def _outcome(
             return 2, f"{error.filename}: {error.strerror}."
         if error.errno in _DISK_ERRORS:
             return 2, f"Cannot write: {error.strerror}. Make room, and run the same command again."
-        raise  # It does not say what failed.
+        raise
     except UserError as error:
         return error.exit_status, error
     except KeyboardInterrupt:
-        # As a shell reports a process that Ctrl-C ended; the terminal shows ^C before it.
+        # Shells report Ctrl-C as 130; the terminal shows ^C before this line feed.
         print(file=sys.stderr)
         return 130, "interrupted."
     except ModuleNotFoundError as error:
@@ -142,12 +142,12 @@ def _about(flags: Flags, main: Callable[[Flags], int | None]) -> str:
 
 
 def command(define_flags: Callable[[Flags], None]) -> Callable[..., Callable[..., None]]:
-    """Makes `run_command` of the function below it: what is called has only the argument `argv`."""
+    """Decorates a `main(flags)`; the result takes only `argv`, and calls `run_command`."""
     return lambda main: functools.partial(run_command, define_flags, main)
 
 
 def required(flags: Flags, *names: str, advice: str = "") -> None:
-    """Raises `UserError` with the names of the flags that are missing, and `advice`."""
+    """Raises `UserError` with the names of missing flags, and `advice`."""
     missing = [f"--{name}" for name in names if not getattr(flags, name)]
     if missing:
         raise UserError(
@@ -157,7 +157,7 @@ def required(flags: Flags, *names: str, advice: str = "") -> None:
 
 
 def refuse_together(flags: Flags, rules: Mapping[str, Iterable[str]]) -> None:
-    """Raises `UserError` if a flag is given together with one of those that it excludes."""
+    """Raises `UserError` if a flag is given together with one that it excludes."""
     for name, others in rules.items():
         for other in others:
             if _is_given(flags, name) and _is_given(flags, other):
@@ -168,7 +168,7 @@ def refuse_together(flags: Flags, rules: Mapping[str, Iterable[str]]) -> None:
 
 
 def refuse_alone(flags: Flags, rules: Mapping[str, str]) -> None:
-    """Raises `UserError` if a flag is given without the one that it belongs to."""
+    """Raises `UserError` if a flag is given without the one that it needs."""
     for name, needed in rules.items():
         if _is_given(flags, name) and not _is_given(flags, needed):
             raise UserError(f"--{name} needs --{needed}.", code="conflicting_settings")
@@ -180,7 +180,7 @@ def _is_given(flags: Flags, name: str) -> bool:
 
 
 def define_common(flags: Flags, *names: str) -> None:
-    """Adds flags of `_COMMON`, which mean the same in every command."""
+    """Adds flags of `_COMMON`, which have the same meaning in every command."""
     for name in names:
         if name in _SETTINGS:
             flags.assignments(name, _COMMON[name])
@@ -201,7 +201,7 @@ _COMMON = {
     "model": "Name of the model",
     "hparams_set": "Name of the hyperparameter set; auto = one that suits the data",
     "hparams": 'Hyperparameters to change in the set, "name=value,..."',
-    "t2t_usr_dir": "Directory of Python files that register what is your own",
+    "t2t_usr_dir": "Directory of Python files that register your own components",
 }
 
 
@@ -211,7 +211,7 @@ def _problem_settings() -> Iterable[str]:
     return Problem().config()
 
 
-# The settings of each flag that takes some.
+# The names of the settings that each of these flags takes.
 _SETTINGS = {
     "decode_hparams": lambda: vars(DecodeConfig()),
     "hparams": lambda: HParams().config(),
@@ -230,22 +230,22 @@ def define_decoding(flags: Flags) -> None:
     define_decode_hparams(flags)
     flags.path("prefix_file", "Beginnings of the translations, one for each source line")
     flags.path("forbidden_file", "Phrases that translations must not contain, one a line")
-    flags.paths("ensemble", "Runs or checkpoints that translate together with it")
+    flags.paths("ensemble", "Additional ensemble members: runs or checkpoints")
 
 
 def forbidden(flags: Flags) -> list[str]:
-    """Returns the lines of --forbidden_file, which may raise `UserError`."""
+    """Returns the lines of --forbidden_file, [] without it."""
     return read_text(Path(flags.forbidden_file)) if flags.forbidden_file else []
 
 
 def define_engine(flags: Flags) -> None:
     """Adds --engine."""
-    meaning = "Program that searches; ctranslate2 = what t2t-exporter made, without TensorFlow"
+    meaning = "Engine of the search; ctranslate2 reads exports of t2t-exporter without TensorFlow"
     flags.named("engine", meaning, registry.ENGINES, "keras")
 
 
 def split_text(flags: Flags, record: "RunConfig") -> tuple[str, Path, Path]:
-    """Returns "test" or "dev", as --eval_use_test_set says, and its source and reference."""
+    """Returns the split of --eval_use_test_set, "test" or "dev", and its source and reference."""
     from t2t_keras.data.dataset import open_generated
 
     split = "test" if flags.eval_use_test_set else "dev"
@@ -270,12 +270,12 @@ ABOUT_THE_RUN = ("problem", "problem_config", "model", "hparams_set", "hparams")
 
 
 def given_flags(flags: Flags, *names: str) -> dict[str, object]:
-    """Returns the values of those of the flags that were given."""
+    """Returns the values of the flags that were given."""
     return {name: getattr(flags, name) for name in names if flags[name].present}
 
 
 def define_run(flags: Flags) -> None:
-    """Adds those flags of `ABOUT_THE_RUN` that are missing, last and shown by --helpfull only."""
+    """Adds the missing flags of `ABOUT_THE_RUN`, last and shown by --helpfull only."""
     flags.group(HIDDEN)
     define_common(flags, *(name for name in ABOUT_THE_RUN if name not in flags))
 
@@ -285,11 +285,15 @@ def recorded_run(
     policy: "PollPolicy | None" = None,
     load: "Callable[[str], RunConfig] | None" = None,
 ) -> "RunConfig":
-    """Returns the `RunConfig` of the run in --output_dir, with the test set that the flags name.
+    """Returns the `RunConfig` of the run in --output_dir, with the test set of the flags.
 
-    For one that is about to begin it waits as `policy`, a `PollPolicy`, says; None = not at all.
-    `load` reads it, by default `RunConfig.load`. Raises `UserError` where there is no run, or given
-    flags contradict it.
+    Args:
+      flags: of the command.
+      policy: how long to wait for a run that has not begun; None = not at all.
+      load: reads the run, by default `RunConfig.load`.
+
+    Raises:
+      UserError: there is no run, or flags contradict it.
     """
     required(flags, "output_dir")
     from t2t_keras.training.run_config import RunConfig, merge_flags

@@ -1,6 +1,6 @@
 """Token batches of pairs of similar length (section 5.1), as a pure function of (seed, epoch).
 
-A step's examples do not depend on replicas or microbatches: a run's position is its step number.
+A step's examples do not depend on replicas or microbatches, so its number is a run's position.
 """
 
 import dataclasses
@@ -31,16 +31,16 @@ class TokenBatchSampler:
       batch_tokens: most tokens of a step on either side, without padding.
       max_length: most tokens of an example on either side.
       seed: of all random orders.
-      mix: which corpora are read, and when: `Problem.mix`; () = all of all.
+      mix: `Problem.mix`, which corpora are read when; () = all of them.
       until: `Problem.mix_until`.
-      corpora: the examples of each corpus, one behind the other, for `mix`.
+      corpora: number of examples of each corpus, in the order of the examples, for `mix`.
 
     Raises:
-      UserError: no example is short enough, one does not fit, or `mix` is wrong.
+      UserError: no example is short enough, one does not fit a batch, or `mix` is wrong.
 
     Attributes:
       left_out: number of pairs that are left out.
-      longest: tokens of the longest side of those that are not.
+      longest: tokens of the longest side of the others.
     """
 
     def __init__(
@@ -54,15 +54,15 @@ class TokenBatchSampler:
         corpora: Mapping[str, int] = {},
     ):
         longest = lengths.max(axis=1) if len(lengths) else np.zeros(0, np.int32)
-        self._kept = np.flatnonzero(longest <= max_length)
-        self.left_out = len(lengths) - len(self._kept)
-        if not len(self._kept):
+        self._usable = np.flatnonzero(longest <= max_length)
+        self.left_out = len(lengths) - len(self._usable)
+        if not len(self._usable):
             raise UserError(
                 f"None of the {len(lengths)} pairs has at most max_length={max_length} "
                 f"tokens a side. Raise max_length.",
                 code="nothing_left",
             )
-        self.longest = int(longest[self._kept].max())
+        self.longest = int(longest[self._usable].max())
         if self.longest > batch_tokens:
             raise UserError(
                 f"A pair has {self.longest} tokens on a side, more than batch_tokens="
@@ -72,18 +72,18 @@ class TokenBatchSampler:
         self._lengths, self._mixture = lengths, None
         if mix:
             ends = np.cumsum(list(corpora.values()))[:-1]
-            kept = np.split(self._kept, np.searchsorted(self._kept, ends))
-            self._mixture = Mixture(mix, until, dict(zip(corpora, kept, strict=True)), seed)
+            usable = np.split(self._usable, np.searchsorted(self._usable, ends))
+            self._mixture = Mixture(mix, until, dict(zip(corpora, usable, strict=True)), seed)
         self._batch_tokens = batch_tokens
         self._seed = seed
-        self._first_steps = [0]  # the first step of each epoch planned so far, and of the next
+        self._first_steps = [0]  # The first step of each epoch planned so far, and of the next.
         self._planned: tuple[int, list[np.ndarray]] = (-1, [])
 
     def epoch(self, epoch: int) -> list[np.ndarray]:
         """Returns the example numbers of each batch of an epoch, in the order of training."""
         if self._planned[0] != epoch:
             random = np.random.default_rng([self._seed, epoch])
-            examples = self._mixture.round(epoch) if self._mixture else self._kept
+            examples = self._mixture.round(epoch) if self._mixture else self._usable
             order = random.permutation(examples)
             # NumPy sorts 16 bits in linear time.
             longest = self._lengths[order].max(axis=1).astype(np.uint16)
@@ -151,8 +151,12 @@ def split_batch(
 ) -> list[list[np.ndarray]]:
     """Returns a step's examples for each microbatch and replica: of similar length, or none.
 
-    A part has at most `microbatch_tokens` a side, padding counted, which `make_batch` adds to with
-    `fixed_shapes`; `lengths` are those of all examples, [examples, 2].
+    Args:
+      lengths: of all examples, [examples, 2].
+      indices: of the step's examples.
+      microbatch_tokens: most tokens of a part on either side, padding included.
+      replicas: number of replicas.
+      fixed_shapes: whether `make_batch` pads to fixed lengths.
     """
     longest = lengths[indices].max(axis=1)
     order = np.argsort(longest, kind="stable")
@@ -172,10 +176,10 @@ def split_batch(
 
 
 def split_by_tokens(longest: np.ndarray, count: int) -> list[tuple[int, int]]:
-    """Cuts sorted lengths into `count` runs of about equally many tokens: where each is."""
+    """Returns (start, end) of `count` parts of sorted lengths, of about equally many tokens."""
     totals = np.cumsum(longest, dtype=np.int64)
     goals = totals[-1] * np.arange(1, count) / count
-    # To the nearest boundary: the last run must not collect every remainder.
+    # To the nearest boundary: the last part must not collect all remainders.
     cuts = np.searchsorted(totals - longest / 2, goals)
     bounds = [0, *np.maximum.accumulate(cuts).tolist(), len(longest)]
     return list(itertools.pairwise(bounds))
@@ -183,7 +187,7 @@ def split_by_tokens(longest: np.ndarray, count: int) -> list[tuple[int, int]]:
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """What one replica holds at once: ids padded with 0, int32 [rows, length]."""
+    """The examples that one replica holds at once: ids padded with 0, int32 [rows, length]."""
 
     source: np.ndarray
     target: np.ndarray
@@ -196,7 +200,7 @@ class Batch:
 
 @dataclasses.dataclass(frozen=True)
 class RemoteBatch:
-    """What a replica of another worker holds: only its number of target tokens is known here."""
+    """The batch of another worker's replica, of which only the target tokens are counted."""
 
     target_tokens: int
 
@@ -235,10 +239,10 @@ def replica_batches(
 
 
 def make_batch(store: ExampleStore, indices: np.ndarray, fixed_tokens: int = 0) -> Batch:
-    """Reads and pads examples; where there are none, one row of padding stands for them.
+    """Reads and pads examples; no examples become one row of padding.
 
-    With `fixed_tokens` a side, lengths are rounded up to one of a few, and rows filled up to
-    `fixed_tokens` / length, so that few shapes occur.
+    With `fixed_tokens` (per side) only few shapes occur: lengths are rounded up to one of a few,
+    and rows are added up to `fixed_tokens` / length.
     """
     sides = [np.zeros((1, 1), np.int32)] * 2
     if len(indices):
@@ -254,7 +258,7 @@ def make_batch(store: ExampleStore, indices: np.ndarray, fixed_tokens: int = 0) 
 
 
 def worst_case_batch(tokens: int, longest: int, fixed_shapes: bool = False) -> Batch:
-    """Returns made-up arrays that take as much memory as any microbatch of so many tokens a side.
+    """Returns a synthetic batch that takes as much memory as any microbatch of `tokens` a side.
 
     All sentences are as long as the longest, since attention grows with the square of the length.
     """

@@ -1,4 +1,4 @@
-"""The text of each split, cut into chunks of so many pairs: what a worker encodes at a time."""
+"""The text of each split in chunks, each of which a worker encodes at a time."""
 
 import contextlib
 import dataclasses
@@ -20,13 +20,10 @@ class FileChunk(CorpusInfo):
     paths: tuple[Path, Path]
     offsets: tuple[int, int]  # Byte positions of the first line.
     first_line: int  # Its number, from 1.
-    count: int  # Of pairs; of other classes an estimate will do.
+    count: int  # Of pairs.
 
     def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
-        """Yields the source and target lines of every `every`-th pair, from pair `skip` on.
-
-        Raises `UserError` where there are fewer lines than when they were counted.
-        """
+        """See `Chunk`; raises `UserError` if there are fewer lines than when they were counted."""
         sides = map(read_span, self.paths, self.offsets, itertools.repeat(self.count))
         rows = zip(*sides, range(self.count), strict=True)
         try:
@@ -38,13 +35,13 @@ class FileChunk(CorpusInfo):
             ) from error
 
     def location(self, index: int, side: int) -> str:
-        """Returns "folder/file:line" of a side (0 source, 1 target) of the pair at an index."""
+        """See `Chunk`."""
         return line_name(self.paths[side], self.first_line + index)
 
 
 @dataclasses.dataclass(frozen=True)
 class ExampleChunk(CorpusInfo):
-    """Some pairs that a problem made; see `FileChunk`."""
+    """Some examples of a problem."""
 
     examples: tuple[tuple[str, str], ...]
     first_line: int
@@ -52,28 +49,28 @@ class ExampleChunk(CorpusInfo):
 
     @property
     def count(self) -> int:
-        """See `FileChunk`."""
+        """See `Chunk`."""
         return len(self.examples)
 
     def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
-        """See `FileChunk`."""
+        """See `Chunk`."""
         for pair in self.examples[skip::every]:
-            # A lone surrogate is counted as invalid UTF-8, like any.
+            # A lone surrogate is counted as invalid UTF-8.
             source, target = (text.encode("utf-8", "surrogatepass") for text in pair)
             yield source, target
 
     def location(self, index: int, side: int) -> str:
-        """See `FileChunk`."""
+        """See `Chunk`."""
         return f"example:{self.first_line + index}"
 
 
 def split_chunks(
     problem: Problem, tmp_dir: str | Path, chunk_pairs: int
 ) -> Mapping[str, Sequence[Chunk]]:
-    """Returns the chunks of each split of a resolved problem, of so many pairs.
+    """Returns the chunks of each split of a resolved problem.
 
-    Source files in `tmp_dir` are downloaded and turned into plain text; text that the problem makes
-    is held in memory. Files that cannot be had, or do not pair, are a `UserError`.
+    Source files in `tmp_dir` are downloaded and converted to plain text; generated text is held in
+    memory. Missing files, or files that do not pair, are a `UserError`.
     """
     if chunks := problem.chunks(Path(tmp_dir), chunk_pairs):
         return chunks
@@ -107,8 +104,11 @@ def evenly_spread(
 ) -> Iterator[str]:
     """Yields the usable lines of at most `limit` pairs, evenly spread over the chunks.
 
-    `sides` are those to take lines of: 0 = source, 1 = target; `prepare` is as
-    `Problem.prepare_pair`.
+    Args:
+      chunks: of the training set.
+      limit: most pairs.
+      sides: 0 = source, 1 = target.
+      prepare: `Problem.prepare_pair`, if it changes pairs.
     """
     for pair in _spread(chunks, limit):
         if prepare:

@@ -1,4 +1,4 @@
-"""Generated data, opened for reading. It is complete if and only if `manifest.json` is there.
+"""Generated data, opened for reading. It is complete if and only if it has a `manifest.json`.
 
 A shard is two files: `<stem>.tokens.npy`, 1-D, for every example its source ids then its target
 ids, each ending in EOS; and `<stem>.lengths.npy`, int32 [examples, 2].
@@ -12,8 +12,8 @@ ids, each ending in EOS; and `<stem>.lengths.npy`, int32 [examples, 2].
                       "left_out": {reason: {"count": n, "first": ["train.en:17", ...]}}}, ...},
  "files": {file name: {"size": bytes, "sha256": hex}}}
 ```
-Tokens count EOS. Opening a file compares its size and checksum. Only the checksums of the training
-set's tokens, which are many, are compared later: by `BackgroundCheck`, while a training begins.
+Tokens count EOS. Opening a file compares its size and checksum; but the checksums of the training
+set's tokens, which are large, are compared by `BackgroundCheck` while a training begins.
 """
 
 import dataclasses
@@ -114,8 +114,11 @@ _LANGUAGES = {"source_language", "target_language"}
 class Generated:
     """The generated data of a problem.
 
-    Its `problem` has the settings that the data was made with: record this one with a run, since
-    settings that depend on the source files are decided in it.
+    Attributes:
+      problem: with the settings that the data was made with. A run records this problem, since
+        settings that depend on the source files are resolved in it.
+      directory: of the data.
+      manifest: see the module.
     """
 
     problem: Problem
@@ -129,14 +132,15 @@ class Generated:
 
     @functools.cached_property
     def augmentations(self) -> dict[str, Change]:
-        """More kinds of `Problem.augment`: those of the problem's transforms, by their names."""
-        return {
-            name: each.augmentation(
-                self._path(each.artifact).read_bytes() if each.artifact else b""
-            )
-            for name, each in self.problem.pair_transforms.items()
-            if each.augments
-        }
+        """The kinds of `Problem.augment` that the problem's transforms add, by name."""
+        changes = {}
+        for name, transform in self.problem.pair_transforms.items():
+            if transform.augments:
+                file = transform.artifact
+                changes[name] = transform.augmentation(
+                    self._path(file).read_bytes() if file else b""
+                )
+        return changes
 
     def store(self, split: str) -> ExampleStore:
         """Opens the encoded examples of a split; of "train", reads only the lengths."""
@@ -150,7 +154,7 @@ class Generated:
         return ExampleStore(tokens, lengths)
 
     def compare_all(self) -> None:
-        """Compares the checksums of all files; raises `UserError` with the name of a wrong one."""
+        """Compares the checksums of all files; a `UserError` names the first that differs."""
         for name in self.manifest["files"]:
             self._path(name)
 
@@ -241,12 +245,17 @@ def _damaged_data(path: Path, reason: str) -> UserError:
 def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False) -> Generated:
     """Opens the data that t2t-datagen made for `problem`.
 
-    Data that was made with other settings is a `UserError`, which names each difference. With
-    `as_text` only the languages and the test set count: text has no vocabulary.
+    Args:
+      problem: the problem.
+      data_dir: parent of its data.
+      as_text: whether only text is needed, so that only the languages and the test set must match.
+
+    Raises:
+      UserError: there is no data, or it was made with other settings; names each difference.
     """
     directory = Path(data_dir) / problem.name
     manifest = read_manifest(directory, problem)
-    # A setting that came after the data was made had its default then.
+    # Settings that were introduced after the data was made had their defaults.
     recorded = type(problem)().config() | manifest["config"]
     requested = {
         name: value for name, value in problem.config().items() if name not in problem.not_in_data
@@ -254,14 +263,13 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
     if as_text:
         others = problem.config(of_test_set=False).keys() - _LANGUAGES
         requested = {name: value for name, value in requested.items() if name not in others}
-    # Another path may lead to the vocabulary in use; the recorded one need not lead there any more.
+    # The vocabulary may have been moved: its checksum counts, not its path.
     names = [name for name in ("vocab_file", "source_vocab_file") if name in requested]
-    files = {name: requested[name] for name in names}
-    moved = any(files.values()) and files != {name: recorded[name] for name in files}
-    given = problem.given_vocabulary() if moved else None
-    if given and given.checksum == manifest["vocabulary"]["sha256"]:
-        requested |= {name: recorded[name] for name in files}
-    # What `Problem.resolved` decided.
+    if any(requested[name] and requested[name] != recorded[name] for name in names):
+        vocabulary = problem.load_vocabulary()
+        if vocabulary and vocabulary.checksum == manifest["vocabulary"]["sha256"]:
+            requested |= {name: recorded[name] for name in names}
+    # `Problem.resolved` decided these.
     decided = {name: recorded[name] for name, value in requested.items() if value == "auto"}
     different = differences({name: recorded[name] for name in requested}, requested | decided)
     if different:

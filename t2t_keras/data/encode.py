@@ -1,4 +1,4 @@
-"""Text of each split -> chunks -> shards, in worker processes."""
+"""Chunks of text -> shards of ids, in worker processes."""
 
 import concurrent.futures
 import contextlib
@@ -29,13 +29,13 @@ from t2t_keras.registry import FILTERS
 from t2t_keras.text.files import is_blank, normalized
 from t2t_keras.text.tokenizer import Tokenizer
 
-# call(function, arguments) yields function(*each) for each of the arguments, in their order.
+# call(function, calls) yields function(*arguments) for the arguments of each call, in order.
 Call = Callable[[Callable, Iterable[tuple]], Iterator]
 
 
 @contextlib.contextmanager
 def workers(count: int) -> Iterator[Call]:
-    """Gives a `Call` that has its calls done by `count` processes; 1 is this one."""
+    """Gives a `Call` whose calls `count` processes execute; a single one is this process."""
     if count == 1:
         yield itertools.starmap
         return
@@ -48,8 +48,8 @@ def workers(count: int) -> Iterator[Call]:
     )
 
     def call(function: Callable, arguments: Iterable[tuple]) -> Iterator:
-        # Ctrl-C reaches every process of a terminal, but only this one shall answer it: workers
-        # inherit the blocked signal. They start here.
+        # Ctrl-C reaches every process of a terminal, but only this one shall handle it: workers,
+        # which start here, inherit the blocked signal.
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             return pool.map(function, *zip(*arguments, strict=True))
@@ -60,7 +60,7 @@ def workers(count: int) -> Iterator[Call]:
         yield call
     except BrokenProcessPool as error:
         if sys.version_info < (3, 11, 5):
-            # Python would wait until somebody has read what the workers should have (gh-94777).
+            # Python would wait for the workers to read their queue (gh-94777).
             pool._call_queue._reader.close()  # type: ignore[attr-defined]
         raise UserError(
             "A worker process ended unexpectedly, perhaps because memory ran out. Run the same "
@@ -72,7 +72,7 @@ def workers(count: int) -> Iterator[Call]:
 
 
 def _start_worker(*user_directories: str) -> None:
-    """Prepares a worker process, which ends with its parent even when that one is killed."""
+    """Prepares a worker process, which ends with its parent even if that is killed."""
     for directory in user_directories:
         registry.import_user_directory(directory)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -85,10 +85,9 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-# Number of locations (file:line) that are shown for each reason to leave out pairs.
+# Locations (file:line) shown for each reason to leave out pairs.
 _LOCATIONS = 5
-
-# Raise it when a change of the code makes different shards from the same text.
+# To be raised when a change of the code makes different shards from the same text.
 _ENCODER_VERSION = 3
 
 # A shard's record, and the texts of its pairs if it is of dev or test.
@@ -104,11 +103,19 @@ def encode_chunk(
     chunk: Chunk,
     duplicates: bytes = b"",
 ) -> Encoded:
-    """Encodes a chunk and writes it as a shard, whose name is `stem`.
+    """Encodes a chunk and writes it as a shard, and its record to `<stem>.json`.
 
-    Only training pairs are filtered, as a dev or test set without some of its sentences would be
-    another one; `duplicates` has a bit for each pair of the chunk. The record is also written to
-    `<stem>.json`.
+    Only training pairs are filtered: a dev or test set without some of its sentences would be
+    another one.
+
+    Args:
+      problem: of the chunk.
+      tokenizer: its vocabulary.
+      directory: for the shard.
+      split: "train", "dev" or "test".
+      stem: name of the shard.
+      chunk: the pairs.
+      duplicates: a bit for each pair, set if it repeats an earlier one; b"" = none does.
     """
     pairs = _Pairs(chunk)
     train = split == "train"
@@ -140,7 +147,7 @@ def encode_chunk(
 
 
 def add_left_out(total: dict[str, Any], reason: str, count: int, first: Sequence[str]) -> None:
-    """Counts pairs that are left out for a reason, and keeps where the first of all are."""
+    """Adds pairs that are left out for a reason to `total`, with the locations of the first."""
     entry = total.setdefault(reason, {"count": 0, "first": []})
     entry["count"] += count
     entry["first"] += first[: _LOCATIONS - len(entry["first"])]
@@ -149,7 +156,7 @@ def add_left_out(total: dict[str, Any], reason: str, count: int, first: Sequence
 def made_from_of(
     problem: Problem, plan: Mapping[str, Sequence[Chunk]], chunk_pairs: int
 ) -> dict[str, Any]:
-    """Returns what determines the data, except the vocabulary; {} if the text is in no files."""
+    """Returns what determines the data, except the vocabulary; {} if the text is generated."""
     chunks = list(itertools.chain.from_iterable(plan.values()))
     if not all(chunk.paths for chunk in chunks):
         return {}
@@ -165,7 +172,7 @@ def made_from_of(
 
 
 def digest_of(made_from: Mapping[str, Any]) -> str:
-    """Returns a digest of what `made_from_of` returns, without settings and folders; "" for {}."""
+    """Returns a digest of the result of `made_from_of`, without settings and folders; "" for {}."""
     if not made_from:
         return ""
     files = [[Path(path).name, *stat] for path, *stat in made_from["files"]]

@@ -2,12 +2,12 @@
 
 | name | leaves out |
 |---|---|
-| `duplicates` | a pair that came before, the same on both sides |
-| `identical` | a pair whose sides are the same |
-| `language` | a pair of which a side is in another language; see `in_other_language` |
-| `length_ratio` | a pair of which one side has over `max_length_ratio` times the other's tokens |
+| `duplicates` | a pair that repeats an earlier one on both sides |
+| `identical` | a pair whose sides are equal |
+| `language` | a pair with a side in another language; see `in_other_language` |
+| `length_ratio` | a pair with a side of over `max_length_ratio` times the other's tokens |
 
-and those that are registered (`registry.register_filter`).
+Others come from `registry.register_filter`.
 """
 
 import contextlib
@@ -28,17 +28,17 @@ from t2t_keras.text.files import is_blank, normalized, read_lines
 
 BUILT_IN = ("duplicates", "identical", "language", "length_ratio")
 
-# py3langid reads a character at a time: more would take longer and tell little.
+# py3langid reads one character at a time: more would take longer and hardly help.
 _CHARACTERS_JUDGED = 100
-# Of correct English, German and French lines it takes at most 2 in 1,000 for another language with
-# this confidence, and sees 92 to 98 % of the lines that are in another one.
+# With this confidence it rejects at most 2 in 1,000 correct English, German and French lines, and
+# recognises 92 to 98 % of the lines in another language.
 _MIN_CONFIDENCE = 0.5
-# Of the sides of a corpus, whether they are swapped; of fewer lines nothing is said.
+# Sample size of a check whether sides are swapped. Below the smaller size the check is skipped.
 _LINES_JUDGED, _FEWEST_LINES = 200, 20
 
 
 def check_filters(names: Sequence[str], languages: Iterable[str]) -> None:
-    """Raises `UserError` for a filter or a language that is not known."""
+    """Raises `UserError` for an unknown filter or language."""
     known = [*BUILT_IN, *FILTERS]
     for name in names:
         if name not in known:
@@ -59,36 +59,36 @@ def check_filters(names: Sequence[str], languages: Iterable[str]) -> None:
 
 
 def versions_with(names: Sequence[str]) -> dict[str, str]:
-    """Returns the versions that data is made with, also of what these filters judge by."""
+    """Returns the versions that data depends on, including packages of these filters."""
     return installed_versions(*(["py3langid"] if "language" in names else []))
 
 
 def in_other_language(lines: Iterable[str], language: str) -> list[bool]:
-    """Returns for each line whether it is surely in another language; names and numbers are not."""
+    """Returns for each line whether it is certainly in another language, unlike names, numbers."""
     expected = _base_language(language)
     judged = (_identifier().classify(line[:_CHARACTERS_JUDGED]) for line in lines)
-    return [found != expected and confidence >= _MIN_CONFIDENCE for found, confidence in judged]
+    return [code != expected and confidence >= _MIN_CONFIDENCE for code, confidence in judged]
 
 
 def check_direction(chunks: Iterable[Chunk], languages: tuple[str, str]) -> None:
-    """Checks that no corpus has its target's language as source and the other way round.
+    """Checks that the sides of no corpus are swapped, by a sample of its lines.
 
-    Nothing is checked where py3langid is not installed or does not know a language.
+    Does nothing if py3langid is not installed or does not know a language.
 
     Args:
       chunks: of a split.
-      languages: of source and target, where a chunk has none of its own.
+      languages: of source and target, for chunks without their own.
 
     Raises:
-      UserError: of some lines of a corpus, most sources are in the language of the target, and most
-        targets in that of the source.
+      UserError: most sources are in the language of the target, and most targets in the language of
+        the source.
     """
     corpora: dict[str, list[Chunk]] = {}
     for chunk in chunks:
         corpora.setdefault(chunk.corpus, []).append(chunk)
-    for corpus, some in corpora.items():
+    for corpus, of_corpus in corpora.items():
         # One in the middle; the last may be short.
-        chunk = some[(len(some) - 1) // 2]
+        chunk = of_corpus[(len(of_corpus) - 1) // 2]
         source, target = map(_base_language, chunk.languages or languages)
         if not _can_tell_apart(source, target):
             continue
@@ -104,12 +104,12 @@ def check_direction(chunks: Iterable[Chunk], languages: tuple[str, str]) -> None
 
 
 def check_language(file: Path, count: int, language: str, other: str) -> None:
-    """Checks that a text of `count` lines is not in the other of two languages.
+    """Checks that a text of `count` lines is not in the other of two languages, by a sample.
 
-    Nothing is checked where py3langid is not installed or does not know a language.
+    Does nothing if py3langid is not installed or does not know a language.
 
     Raises:
-      UserError: of some of its lines, most are.
+      UserError: most lines of the sample are in the other language.
     """
     language, other = _base_language(language), _base_language(other)
     if not _can_tell_apart(language, other):
@@ -129,8 +129,8 @@ def _can_tell_apart(one: str, other: str) -> bool:
 
 def _mostly_in(language: str, lines: Iterable[str]) -> bool:
     judged = [line[:_CHARACTERS_JUDGED] for line in lines if not is_blank(line)]
-    found = sum(_identifier().classify(line)[0] == language for line in judged)
-    return len(judged) >= _FEWEST_LINES and found > len(judged) / 2
+    matches = sum(_identifier().classify(line)[0] == language for line in judged)
+    return len(judged) >= _FEWEST_LINES and matches > len(judged) / 2
 
 
 def _known_languages() -> frozenset[str]:
@@ -159,7 +159,7 @@ def _identifier() -> Any:
 def pair_hashes(chunk: Chunk) -> np.ndarray:
     """Returns a hash of each pair of a chunk, uint64 [pairs].
 
-    Two different pairs among 36 million have the same one with a probability of 4 in 100,000.
+    The probability of a collision among 36 million pairs is 4 in 100,000.
     """
     texts = (b"%b\n%b" % tuple(map(_compared, pair)) for pair in chunk.pairs())
     digests = (hashlib.blake2b(text, digest_size=8).digest() for text in texts)
@@ -174,10 +174,10 @@ def _compared(line: bytes) -> bytes:
 
 
 def duplicate_mask(hashes: np.ndarray) -> np.ndarray:
-    """Returns for each hash whether an earlier one is the same: uint64 [pairs] -> bool [pairs]."""
+    """Returns for each hash whether it repeats an earlier one: uint64 [pairs] -> bool [pairs]."""
     mask = np.zeros(len(hashes), bool)
     for part in range(16):
-        # By their first four bits: sorting takes several times the memory of what is sorted.
+        # In parts, by the first four bits: sorting takes several times the memory of its input.
         low, high = np.uint64(part << 60), np.uint64((part + 1 << 60) - 1)
         rows = np.flatnonzero((hashes >= low) & (hashes <= high))
         rows = rows[np.argsort(hashes[rows], kind="stable")]

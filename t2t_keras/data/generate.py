@@ -1,8 +1,7 @@
 """`generate`: source files -> vocabulary, encoded shards, dev and test text, manifest.
 
-What an interrupted run leaves is used again: `unfinished.json` tells what its shards are made from,
-and each finished shard has a record, `<stem>.json`, with the checksums of its files. A complete set
-has none of these files.
+An interrupted run can be continued: `unfinished.json` records what its shards are made from, and
+`<stem>.json` the checksums of each finished shard. A complete set has none of these files.
 """
 
 import contextlib
@@ -73,27 +72,29 @@ def generate(
     beam_pipeline_options: Sequence[str] = (),
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Makes the data of a problem in `<data_dir>/<problem name>/` and prints its content.
+    """Makes the data of a problem in `<data_dir>/<problem name>/` and prints a summary.
 
-    Complete, intact data of the same text and settings is kept. Otherwise the manifest, which is
-    returned, is removed first and written last, so that an interrupted set is never taken for a
-    complete one.
+    Complete, intact data of the same text and settings is kept. Otherwise the manifest is removed
+    first and written last, so that an interrupted set never passes for a complete one.
 
     Args:
       problem: from `make_problem`, or its name.
       data_dir: parent of the directory to write.
       tmp_dir: directory of the source files.
-      num_workers: processes that encode; the data is the same for any number.
-      chunk_pairs: pairs of a shard.
-      beam_runner: runner of Apache Beam whose workers encode instead, "" = none; the data is the
-        same. They need both directories under the same paths.
+      num_workers: processes that encode; any number gives the same data.
+      chunk_pairs: pairs per shard.
+      beam_runner: Apache Beam runner whose workers encode instead, "" = none; gives the same data.
+        The workers need both directories under the same paths.
       beam_pipeline_options: for Beam, each "name=value".
-      overwrite: whether to replace complete data, also of other text or settings.
+      overwrite: whether to replace complete data of other text or settings.
+
+    Returns:
+      The manifest.
 
     Raises:
       UserError: files that are missing, empty or swapped, or do not pair, a split without a usable
         pair, a vocabulary that cannot be made, a directory that another t2t-datagen writes or that
-        holds a run or other data, a disk that is full; and as of `beam_workers`.
+        holds a run or other data, a full disk, or an error of `beam_workers`.
     """
     if num_workers < 1:
         raise UserError(f"--num_workers must be >= 1, got {num_workers}.", code="bad_value")
@@ -109,9 +110,9 @@ def generate(
         # Workers have another working directory.
         data_dir, tmp_dir = Path(data_dir).absolute(), Path(tmp_dir).absolute()
     problem = problem.resolved(Path(tmp_dir))
-    # What can fail early does so while the old data is still there.
+    # Check everything that can be checked while the old data is still there.
     plan = _checked_plan(problem, tmp_dir, chunk_pairs)
-    given = _given_vocabulary(problem, plan["train"])
+    vocabulary = _existing_vocabulary(problem, plan["train"])
     directory = Path(data_dir) / problem.name
     check_folder(directory, "generated data")
     made_from = made_from_of(problem, plan, chunk_pairs)
@@ -121,18 +122,17 @@ def generate(
         locked_directory(directory, "t2t-datagen"),
         _workers(plan, directory, num_workers, beam_runner, beam_pipeline_options) as call,
     ):
-        tokenizer, finished = _prepare(problem, plan["train"], given, directory, made_from)
+        tokenizer, finished = _prepare(problem, plan["train"], vocabulary, directory, made_from)
         files = tokenizer.save(directory)
         for transform in problem.pair_transforms.values():
             if name := transform.artifact:
                 files[name] = write_atomically(directory / name, transform.learn(plan["train"]))
         encode = functools.partial(encode_chunk, problem, tokenizer, directory)
-        wanted = "duplicates" in problem.filters
-        duplicates = _duplicates(call, plan["train"]) if wanted else []
-        tasks = _tasks(plan, duplicates, finished)
-        made, splits = call(encode, tasks), {}
+        filtered = "duplicates" in problem.filters
+        duplicates = _duplicates(call, plan["train"]) if filtered else []
+        encoded, splits = call(encode, _tasks(plan, duplicates, finished)), {}
         for split, chunks in plan.items():
-            shards = _encoded(made, split, chunks, finished)
+            shards = _shards(encoded, split, chunks, finished)
             splits[split] = _finish_split(directory, split, shards, files)
         manifest = {
             "problem": problem.name,
@@ -156,12 +156,12 @@ def generate(
 def _checked_plan(
     problem: Problem, tmp_dir: str | Path, chunk_pairs: int
 ) -> dict[str, Sequence[Chunk]]:
-    """Returns the chunks of each split; raises `UserError` where a setting does not suit them."""
+    """Returns the chunks of each split; raises `UserError` if a setting does not suit them."""
     names, languages = problem.filters, problem.languages()
-    # "" where each text has languages of its own, or none.
+    # "" if each text has languages of its own, or none.
     check_filters(names, filter(None, languages))
     plan = dict(split_chunks(problem, tmp_dir, chunk_pairs))
-    # A mixture reads each corpus as a run of examples, so its texts stand side by side.
+    # A mixture reads the examples of a corpus one behind the other.
     corpora = list(dict.fromkeys(chunk.corpus for chunk in plan["train"]))
     plan["train"] = sorted(plan["train"], key=lambda chunk: corpora.index(chunk.corpus))
     check_filters(names, {code for chunk in plan["train"] for code in chunk.languages or languages})
@@ -194,13 +194,14 @@ def _stems(split: str, chunks: Sequence[Chunk]) -> list[str]:
     return [f"{split}-{number:05d}" for number in range(len(chunks))]
 
 
-def _given_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer | None:
-    """Reads vocab_file, and that of the source; they may stand in the directory to be written."""
-    tokenizer = problem.given_vocabulary()
+def _existing_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer | None:
+    """Reads the vocabulary of `vocab_file`, which may be in the directory to be written."""
+    tokenizer = problem.load_vocabulary()
     if tokenizer is None:
         return None
     pieces = tokenizer.vocabulary()
-    if missing := [each for each in _symbols(problem, chunks) if f"{SPACE}{each}" not in pieces]:
+    symbols = _symbols(problem, chunks)
+    if missing := [symbol for symbol in symbols if f"{SPACE}{symbol}" not in pieces]:
         raise UserError(
             f"vocab_file={problem.vocab_file} lacks {len(missing)} symbols of {problem.name}: "
             f"{', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}. Give the vocabulary "
@@ -213,7 +214,7 @@ def _given_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer | 
 def _complete(
     problem: Problem, directory: Path, made_from: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Returns the manifest of intact data, None if none is there; other data is an error."""
+    """Returns the manifest of intact data, None if there is none; other data is an error."""
     path = directory / MANIFEST_FILE
     try:
         manifest = read_json(path, "It is not replaced.") if path.exists() else {}
@@ -253,19 +254,20 @@ def _complete(
 def _prepare(
     problem: Problem,
     chunks: Sequence[Chunk],
-    given: Tokenizer | None,
+    existing: Tokenizer | None,
     directory: Path,
     made_from: Mapping[str, Any],
 ) -> tuple[Tokenizer, dict[str, dict]]:
-    """Removes what an earlier run wrote, but for what an interrupted one has done of the same.
+    """Removes the files of earlier runs, except finished shards of an interrupted run of the same.
 
-    Returns the vocabulary, and the records of training shards that are finished, by stem.
+    Returns:
+      The vocabulary, and the records of finished training shards by stem.
     """
     earlier = _read_or_empty(directory / _UNFINISHED_FILE)
     same = made_from and earlier.get("made_from") == as_json(made_from)
     vocabulary = earlier.get("vocabulary") if same else None
-    tokenizer = given
-    if not given and vocabulary:
+    tokenizer = existing
+    if not existing and vocabulary:
         with contextlib.suppress(UserError):
             tokenizer = Tokenizer.load_saved(directory, vocabulary)
     tokenizer = tokenizer or _learned_vocabulary(problem, chunks)
@@ -276,9 +278,9 @@ def _prepare(
             if record and not damaged_files(directory, record["files"]):
                 finished[stem] = record
         print(f"Continuing: {len(finished)} of {len(chunks)} training shards exist.", flush=True)
-    kept = {name for stem, shard in finished.items() for name in (f"{stem}.json", *shard["files"])}
+    keep = {name for stem, shard in finished.items() for name in (f"{stem}.json", *shard["files"])}
     _remove(directory, MANIFEST_FILE)
-    _remove(directory, _own_files(), kept)
+    _remove(directory, _own_files(), keep)
     unfinished = {"made_from": made_from, "vocabulary": tokenizer.record()}
     write_json(directory / _UNFINISHED_FILE, unfinished)
     return tokenizer, finished
@@ -315,11 +317,11 @@ def _read_or_empty(path: Path) -> dict[str, Any]:
     return {}
 
 
-def _remove(directory: Path, names: str, kept: Collection[str] = ()) -> None:
-    """Removes the files whose names match a regular expression."""
+def _remove(directory: Path, names: str, keep: Collection[str] = ()) -> None:
+    """Removes the files whose names match a regular expression, except those to keep."""
     try:
         for path in directory.iterdir():
-            if re.fullmatch(names, path.name) and path.name not in kept:
+            if re.fullmatch(names, path.name) and path.name not in keep:
                 path.unlink()
     except OSError as error:
         raise UserError(
@@ -330,14 +332,13 @@ def _remove(directory: Path, names: str, kept: Collection[str] = ()) -> None:
 
 
 def _duplicates(call: Call, chunks: Sequence[Chunk]) -> list[bytes]:
-    """Returns for each chunk which of its pairs came before in any of them, a bit a pair."""
-    found = call(pair_hashes, ((chunk,) for chunk in chunks))
-    hashes = list(ProgressBar(found, total=len(chunks), desc="duplicates", unit=" chunks"))
-    ends = np.cumsum([len(some) for some in hashes])[:-1]
-    together = np.concatenate([np.zeros(0, np.uint64), *hashes])
+    """Returns for each chunk which of its pairs repeat an earlier pair, one bit per pair."""
+    hashed = call(pair_hashes, ((chunk,) for chunk in chunks))
+    hashes = list(ProgressBar(hashed, total=len(chunks), desc="duplicates", unit=" chunks"))
+    ends = np.cumsum([len(of_chunk) for of_chunk in hashes])[:-1]
+    joined = np.concatenate([np.zeros(0, np.uint64), *hashes])
     hashes.clear()  # Half of the memory.
-    mask = duplicate_mask(together)
-    return [np.packbits(some).tobytes() for some in np.split(mask, ends)]
+    return [np.packbits(part).tobytes() for part in np.split(duplicate_mask(joined), ends)]
 
 
 def _tasks(
@@ -345,27 +346,31 @@ def _tasks(
 ) -> Iterator[tuple[str, str, Chunk, bytes]]:
     """Yields the last arguments of `encode_chunk` for each chunk without a finished shard."""
     for split, chunks in plan.items():
-        bits = (duplicates if split == "train" else ()) or [b""] * len(chunks)
-        for stem, chunk, some in zip(_stems(split, chunks), chunks, bits, strict=True):
+        masks = (duplicates if split == "train" else ()) or [b""] * len(chunks)
+        for stem, chunk, mask in zip(_stems(split, chunks), chunks, masks, strict=True):
             if stem not in finished:
-                yield split, stem, chunk, some
+                yield split, stem, chunk, mask
 
 
-def _encoded(
-    made: Iterator[Encoded], split: str, chunks: Sequence[Chunk], finished: dict[str, dict]
+def _shards(
+    encoded: Iterator[Encoded], split: str, chunks: Sequence[Chunk], finished: dict[str, dict]
 ) -> Iterator[Encoded]:
-    """Yields the next of `made` for each chunk, or the record of its finished shard."""
+    """Yields the finished shard of each chunk, or the next one of `encoded`."""
     total = sum(chunk.count for chunk in chunks)
     with ProgressBar(total=total, desc=split, unit=" pairs") as progress:
         for stem, chunk in zip(_stems(split, chunks), chunks, strict=True):
-            yield (finished[stem], []) if stem in finished else next(made)
+            yield (finished[stem], []) if stem in finished else next(encoded)
             progress.update(chunk.count)
 
 
 def _finish_split(
     directory: Path, split: str, shards: Iterable[Encoded], files: dict[str, dict]
 ) -> dict[str, Any]:
-    """Waits for a split's shards, writes its text where it is kept, and adds both to `files`."""
+    """Waits for a split's shards, writes the text of dev and test, and adds both to `files`.
+
+    Returns:
+      The split's entry in the manifest.
+    """
     corpora: dict[str, int] = {}
     summary: dict[str, Any] = {"examples": 0, "source_tokens": 0, "target_tokens": 0}
     summary |= {"shards": [], "left_out": {}, "corpora": corpora}

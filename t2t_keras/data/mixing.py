@@ -1,13 +1,13 @@
-"""Mixtures of corpora, in stages: what a training reads, as a pure function of its seed.
+"""Mixtures of corpora, in stages: the pairs of a training, as a pure function of its seed.
 
-`mix=[{clean: 0.8, web: 0.2}]` reads four pairs of `clean` for each of `web`. Of several stages all
-but the last end after some epochs of one of their corpora:
+`mix=[{clean: 0.8, web: 0.2}]` reads four pairs of `clean` for each of `web`. All stages but the
+last end after some epochs of one of their corpora:
 
     mix=[{clean: 1}, {clean: 0.8, web: 0.2}],mix_until=[{clean: 2}]
 
-reads only `clean` first, each pair twice. Whatever its share, a corpus is read in epochs: none of
-its pairs comes again before all others have come, also across stages. `{temperature: 5}` takes all
-corpora, by the fifth root of their sizes.
+reads only `clean` first, each pair twice. Whatever its share, a corpus is read in epochs, also
+across stages: no pair comes again before all others have come. `{temperature: 5}` reads all corpora
+in proportion to the fifth root of their sizes.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from t2t_keras.settings import as_text
 # Most pairs that are sorted by length at once.
 _MOST_IN_ROUND = 1 << 20
 _TEMPERATURE = "temperature"
-# Below, nothing but the largest corpus would be read, and powers of sizes exceed floats.
+# Below, only the largest corpus would be read, and powers of sizes exceed floats.
 _LEAST_TEMPERATURE = 0.1
 
 
@@ -33,7 +33,7 @@ class Stage:
 
     Attributes:
       shares: of the pairs, by corpus; their sum is 1.
-      pairs: how many it reads; math.inf = it goes on to the end.
+      pairs: number of pairs; math.inf = to the end of the training.
     """
 
     shares: Mapping[str, float]
@@ -53,8 +53,8 @@ def stages_of(
       sizes: the pairs of each corpus.
 
     Raises:
-      UserError: a corpus that is not there or is empty, a number that is not positive, or ends of
-        stages that do not fit.
+      UserError: a corpus is missing or empty, a number is not positive, or the ends of stages do
+        not match the stages.
     """
     if len(until) != len(mix) - 1 or any(len(end) != 1 for end in until):
         raise UserError(
@@ -95,7 +95,7 @@ def _shares(weights: Mapping[str, float], sizes: Mapping[str, int]) -> dict[str,
                 f"{nearest(name, sizes)} The corpora are {known}.",
                 code="unknown_name",
             )
-    # In the order of the corpora, so that another order of the same shares reads the same pairs.
+    # In the order of the corpora: another order of the same shares reads the same pairs.
     ordered = {name: weights[name] for name in sizes if name in weights}
     return {name: weight / sum(ordered.values()) for name, weight in ordered.items()}
 
@@ -110,12 +110,12 @@ def _check_positive(numbers: Mapping[str, float]) -> None:
 
 
 class Mixture:
-    """The pairs that a training reads, in rounds, which are sorted by length one by one.
+    """The pairs of a training, in rounds, each of which is sorted by length.
 
     Args:
       mix: see `stages_of`.
       until: see `stages_of`.
-      corpora: the numbers of the pairs of each corpus that can be read.
+      corpora: the numbers of the usable pairs of each corpus.
       seed: of the order in which each is read.
 
     Raises:
@@ -143,7 +143,7 @@ class Mixture:
         return np.concatenate([self._read(name, *span) for name, span in read.items()])
 
     def _plan(self) -> Iterator[dict[str, tuple[int, int]]]:
-        """Yields what each round reads of each corpus: from where in its epochs, and to where."""
+        """Yields the span of each corpus, counted over its epochs, that each round reads."""
         at = dict.fromkeys(self._corpora, 0)
         for stage in self._stages:
             begin = dict(at)
@@ -151,19 +151,19 @@ class Mixture:
             size = min(sum(len(self._corpora[name]) for name in stage.shares), _MOST_IN_ROUND)
             while done < stage.pairs:
                 done = min(done + size, stage.pairs)
-                # Rounded from the beginning of the stage, lest errors add up.
+                # Rounded from the beginning of the stage, so that errors do not add up.
                 ends = {name: begin[name] + round(done * s) for name, s in stage.shares.items()}
                 if not any(ends[name] > begin[name] for name in ends):
-                    # Not even a stage that is shorter than a pair of each is without any.
+                    # A stage shorter than a pair of each corpus reads at least one pair.
                     ends[max(stage.shares, key=stage.shares.__getitem__)] += 1
                 yield {name: (at[name], end) for name, end in ends.items()}
                 at |= ends
 
     def _read(self, name: str, start: int, end: int) -> np.ndarray:
         pairs, corpus = self._corpora[name], self._order.index(name)
-        size, found = len(pairs), [np.zeros(0, np.int64)]
+        size, parts = len(pairs), [np.zeros(0, np.int64)]
         for epoch in range(start // size, -(-end // size)):
             random = np.random.default_rng([self._seed, corpus, epoch])
             first = epoch * size
-            found.append(pairs[random.permutation(size)][max(start - first, 0) : end - first])
-        return np.concatenate(found)
+            parts.append(pairs[random.permutation(size)][max(start - first, 0) : end - first])
+        return np.concatenate(parts)

@@ -1,4 +1,4 @@
-"""`Problem`: what is translated, where the text comes from, and how it is scored."""
+"""`Problem`: what is translated, where its text comes from, and how outputs are scored."""
 
 import dataclasses
 import functools
@@ -55,14 +55,14 @@ class Chunk(Protocol):
 
 
 class PairTransform:
-    """Something that is done to the pairs of training text; this base class does nothing.
+    """Changes the pairs of training text; this base class does not.
 
     Attributes:
       artifact: name of the file in which t2t-datagen stores what `learn` returns; "" = none. It
-        begins with "train-" where a training depends on it.
+        begins with "train-" if a training depends on it.
       decoding: decoding settings that suit models of such data, by name.
-      raw_output: as `Problem.raw_output`, where `prepare` changes targets.
-      augments: whether there is an `augmentation`.
+      raw_output: as `Problem.raw_output`, if `prepare` changes targets.
+      augments: whether the transform has an `augmentation`.
     """
 
     artifact: ClassVar[str] = ""
@@ -71,13 +71,13 @@ class PairTransform:
     augments: ClassVar[bool] = False
 
     def symbols(self) -> Sequence[str]:
-        """Returns words that are one piece of the vocabulary."""
+        """Returns words that must be single pieces of the vocabulary."""
         return ()
 
     def prepare(self, source: str, target: str) -> Pair:
-        """Returns the sides of a pair as the model is to see them.
+        """Returns the sides of a training pair as the model reads them.
 
-        Lines that are translated do not come here: a `LineStage` prepares them alike.
+        A `LineStage` prepares lines to translate in the same way.
         """
         return source, target
 
@@ -86,37 +86,12 @@ class PairTransform:
         return b""
 
     def augmentation(self, artifact: bytes) -> Change:
-        """Returns the kind of `Problem.augment` that has the transform's name."""
-        raise NotImplementedError(f"{type(self).__name__} says that it augments, and does not.")
-
-
-def check_augment(augment: Mapping[str, float], transforms: Container[str]) -> None:
-    """Checks `Problem.augment`, of a problem with these transforms.
-
-    Raises:
-      UserError: it needs a transform that is not there, a name is not registered, or the shares are
-        not positive or exceed 1.
-    """
-    for kind in augment:
-        if kind in PAIR_TRANSFORMS and PAIR_TRANSFORMS[kind].augments:
-            if kind not in transforms:
-                raise UserError(
-                    f"augment={as_text(augment)}: {kind} needs transforms={kind} as well, here and "
-                    f"in t2t-datagen.",
-                    code="conflicting_settings",
-                )
-        else:
-            AUGMENTATIONS[kind]  # Raises `UserError` if there is none.
-    if not all(share > 0 for share in augment.values()) or sum(augment.values()) > 1 + 1e-9:
-        raise UserError(
-            f"augment={as_text(augment)}: expected positive shares of the pairs, at most 1 "
-            f"together, as {{typos: 0.1, upper: 0.05}}.",
-            code="bad_value",
-        )
+        """Returns the change that `Problem.augment` calls by the transform's name."""
+        raise NotImplementedError(f"{type(self).__name__} has augments=True, but no augmentation.")
 
 
 class Score(Protocol):
-    """What `Problem.score` returns; its `str()` is a report."""
+    """A score of outputs; its `str()` is a report."""
 
     @property
     def main(self) -> tuple[str, float]:
@@ -127,9 +102,8 @@ class Score(Protocol):
 class Problem:
     """Base of all problems; `registry.register_problem` gives a subclass its name.
 
-    A subclass overrides either `files` (text in files) or `examples` (text that it makes), and
-    states what differs below. A field made by `setting` can be changed with --problem_config; one
-    with a plain default is fixed.
+    A subclass overrides either `files` (text in files) or `examples` (generated text), and the
+    fields that differ. --problem_config can change fields made by `setting`; others are fixed.
     """
 
     source_language: str = setting("", "language code of the source, e.g. en")
@@ -198,21 +172,21 @@ class Problem:
     name: str = ""
     reverse: bool = False
 
-    # Settings that say nothing of the data that t2t-datagen makes.
+    # Settings that do not affect the generated data.
     not_in_data: ClassVar[tuple[str, ...]] = ("metrics", "mix", "mix_until", "augment")
-    # The splits that `examples` makes; problems with files have those that `files` returns.
+    # The splits of `examples`; problems with files have those that `files` returns.
     splits: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
-    # Whether the problem also exists the other way round, as `<name>_rev`.
+    # Whether the problem exists in the other direction too, as `<name>_rev`.
     reversible: ClassVar[bool] = True
-    # The hyperparameter set that suits it; "" = the size of its data decides.
+    # The hyperparameter set that suits it; "" = chosen by the size of the data.
     hparams_set: ClassVar[str] = ""
-    # Decoding settings that this problem has other defaults for, by name.
+    # Other defaults of decoding settings, by name.
     decoding: ClassVar[Mapping[str, Any]] = {}
-    # Suffix of the file of postprocessed outputs; "" = outputs stay as they are.
+    # Suffix of the file of postprocessed outputs; "" = outputs are not postprocessed.
     postprocessed_suffix: ClassVar[str] = ""
-    # Whether `postprocess` and `score` take what `align` finds.
+    # Whether `postprocess` and `score` need the alignment of `align`.
     postprocess_by_alignment: ClassVar[bool] = False
-    # Whether both sides are text, of which the vocabulary may be another one; else of symbols.
+    # True for text, False for symbol sequences, which need a vocabulary of these symbols.
     is_plain_text: ClassVar[bool] = True
     # Conventions of BLEU, besides sacreBLEU's, in which papers report the task.
     conventions: ClassVar[tuple[str, ...]] = ()
@@ -221,7 +195,7 @@ class Problem:
         if self.reverse and not self.reversible:
             base = self.name.removesuffix("_rev")
             raise UserError(
-                f"There is no problem '{self.name}': {base} has no other way round.",
+                f"There is no problem '{self.name}': {base} has one direction only.",
                 code="unknown_name",
             )
         for name in self.metrics:
@@ -232,7 +206,7 @@ class Problem:
                 f"is of symbols. Leave them out.",
                 code="conflicting_settings",
             )
-        check_augment(self.augment, self.pair_transforms)
+        _check_augment(self.augment, self.pair_transforms)
 
     def files(self, tmp_dir: Path) -> Mapping[str, Sequence[ParallelFiles | PreparedText]]:
         """Returns the files of each split ("train", "dev" and, where there is one, "test").
@@ -242,33 +216,33 @@ class Problem:
         return {}
 
     def examples(self, split: str) -> Iterator[tuple[str, str]]:
-        """Yields the (source, target) lines of a split, the same at every call."""
+        """Yields the (source, target) lines of a split, the same ones at every call."""
         raise NotImplementedError(f"{type(self).__name__} overrides neither files nor examples.")
 
     def chunks(self, tmp_dir: Path, chunk_pairs: int) -> Mapping[str, Sequence[Chunk]]:
-        """Returns each split's chunks of at most `chunk_pairs`, where a format needs its own."""
+        """Returns each split's chunks of at most `chunk_pairs`, if a format needs its own class."""
         return {}
 
     def corpus_info(self, text: ParallelFiles | PreparedText) -> CorpusInfo:
-        """Returns what is said of all pairs of a text in files."""
+        """Returns what all pairs of a text in files have in common."""
         return CorpusInfo(corpus=text.corpus_name)
 
     def preprocess(self, source: str) -> str:
-        """Returns a line that a user gives as the model is to see it."""
+        """Returns a line to translate as the model reads it."""
         return source
 
     def words_in_front(self, source: str) -> str:
-        """Returns what each sentence of a preprocessed line needs as the line does, as "<2de> "."""
+        """Returns the control tokens that each sentence of a preprocessed line needs: "<2de> "."""
         return ""
 
     @functools.cached_property
     def pair_transforms(self) -> dict[str, PairTransform]:
-        """What `transforms` names, in its order."""
+        """The transforms by name, in the order of `transforms`."""
         return {name: PAIR_TRANSFORMS[name]() for name in self.transforms}
 
     @property
     def decoding_defaults(self) -> Mapping[str, Any]:
-        """`decoding`, and what suits the transforms."""
+        """`decoding` and the defaults of the transforms."""
         defaults: dict[str, Any] = {}
         for transform in self.pair_transforms.values():
             defaults |= transform.decoding
@@ -276,12 +250,12 @@ class Problem:
 
     @property
     def raw_output(self) -> str:
-        """What outputs are before they are postprocessed, for users of an export; "" = text."""
-        texts = (each.raw_output for each in self.pair_transforms.values())
+        """Describes outputs before they are postprocessed, for users of an export; "" = text."""
+        texts = (transform.raw_output for transform in self.pair_transforms.values())
         return " ".join(filter(None, texts))
 
     def prepare_pair(self, source: str, target: str) -> tuple[str, str]:
-        """Returns the sides of a pair as the model is to see them, before `preprocess`."""
+        """Returns the sides of a training pair as the model reads them, before `preprocess`."""
         for transform in self.pair_transforms.values():
             source, target = transform.prepare(source, target)
         return source, target
@@ -291,7 +265,7 @@ class Problem:
         return most_attended(target, weights)
 
     def postprocess(self, source: str, output: str, alignment: Alignment | None = None) -> str:
-        """Returns a line's output as users want it; see `postprocessed_suffix` and `align`."""
+        """Returns the output for a line as users read it; see `postprocessed_suffix`, `align`."""
         return output
 
     def postprocess_references(
@@ -300,11 +274,11 @@ class Problem:
         """Returns references in the form of postprocessed outputs."""
         return references
 
-    def given_vocabulary(self) -> Tokenizer | None:
-        """Returns the vocabulary in `vocab_file` and `source_vocab_file`, None if none is given.
+    def load_vocabulary(self) -> Tokenizer | None:
+        """Returns the vocabulary of `vocab_file` and `source_vocab_file`, None without them.
 
         Raises:
-          UserError: it cannot be read, or one of the two is missing.
+          UserError: a file cannot be read, or one of the two is missing.
         """
         if bool(self.source_vocab_file) != bool(self.vocab_file and not self.shared_vocabulary):
             raise UserError(
@@ -315,15 +289,15 @@ class Problem:
         return Tokenizer.load(self.vocab_file, self.source_vocab_file) if self.vocab_file else None
 
     def with_vocabulary(self, tokenizer: Tokenizer) -> Self:
-        """Returns the problem as it finishes and scores what is written with a vocabulary."""
+        """Returns the problem as it postprocesses and scores outputs of a vocabulary."""
         return self
 
     def resolved(self, tmp_dir: Path) -> Self:
-        """Returns the problem with settings that depend on the files in `tmp_dir` decided."""
+        """Returns the problem with "auto" settings resolved by the files in `tmp_dir`."""
         return self
 
     def text_name(self, split: str, lines: int) -> str:
-        """Returns the name of a dev or test set of so many lines, "" for that of its split."""
+        """Returns the name of a dev or test set with this number of lines; "" = the split's."""
         return ""
 
     @property
@@ -337,7 +311,7 @@ class Problem:
         return pair[::-1] if self.reverse else pair
 
     def config(self, of_test_set: bool = True) -> dict[str, Any]:
-        """Returns the value of every setting by name; those of the test set can be left out."""
+        """Returns every setting by name, with or without those of the test set."""
         return {
             name: plain(getattr(self, name))
             for name, field in setting_fields(self).items()
@@ -354,9 +328,9 @@ class Problem:
         """Returns the score of outputs, here BLEU.
 
         Args:
-          hypotheses: what the model wrote, line by line.
-          references: what is right.
-          sources: what was translated, for problems that need it.
+          hypotheses: outputs of the model, line by line.
+          references: the correct outputs.
+          sources: the inputs, for problems that need them.
           alignments: of each output, for `postprocess_by_alignment`.
         """
         from t2t_keras.metrics import bleu, with_metrics
@@ -364,6 +338,31 @@ class Problem:
         language = self.languages()[1]
         score = bleu(hypotheses, references, self.tokenize, False, self.conventions, language)
         return with_metrics(score, self.metrics, hypotheses, references, sources)
+
+
+def _check_augment(augment: Mapping[str, float], transforms: Container[str]) -> None:
+    """Checks `Problem.augment` of a problem with these transforms.
+
+    Raises:
+      UserError: a transform is missing, a name is not registered, or the shares are not positive or
+        exceed 1.
+    """
+    for kind in augment:
+        if kind in PAIR_TRANSFORMS and PAIR_TRANSFORMS[kind].augments:
+            if kind not in transforms:
+                raise UserError(
+                    f"augment={as_text(augment)}: {kind} needs transforms={kind} as well, here and "
+                    f"in t2t-datagen.",
+                    code="conflicting_settings",
+                )
+        else:
+            AUGMENTATIONS[kind]  # Raises `UserError` if there is none.
+    if not all(share > 0 for share in augment.values()) or sum(augment.values()) > 1 + 1e-9:
+        raise UserError(
+            f"augment={as_text(augment)}: expected positive shares of the pairs, at most 1 "
+            f"together, as {{typos: 0.1, upper: 0.05}}.",
+            code="bad_value",
+        )
 
 
 def make_problem(name: str, config: str | Mapping[str, Any] = "") -> Problem:

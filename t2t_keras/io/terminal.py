@@ -1,8 +1,8 @@
-"""What a command shows and reads: standard streams, progress bars, signals.
+"""Standard streams, progress bars and signals of a command.
 
-Reports about the work go to `sys.stdout` and `sys.stderr`, which never fail while `guarded_streams`
-is active: a full disk or a closed pipe costs the report, not the work. The product of a command,
-such as translations on standard output, goes to `product()`, which raises errors.
+Reports go to `sys.stdout` and `sys.stderr`, which never fail while `guarded_streams` is active: a
+full disk or a closed pipe loses the report, not the work. The product of a command, such as
+translations on standard output, goes to `product()`, which raises errors.
 """
 
 import contextlib
@@ -19,29 +19,27 @@ from typing import IO, Any, TextIO
 
 from tqdm import tqdm
 
-# C0 and C1 controls but for tab and line feed, lone surrogates, and what turns the direction of
-# writing around.
+# C0 and C1 controls except tab and line feed, lone surrogates, and marks of writing direction.
 _CONTROLS = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]"
 )
 
 
 def printable(text: str, most: int | None = None) -> str:
-    r"""Returns text in which no character controls a terminal: ESC becomes \x1b.
+    r"""Escapes characters that control a terminal (ESC as \x1b), except line feeds and tabs.
 
-    Line feeds and tabs stay. Lone surrogates and marks that change the direction of writing become
-    escapes as well. At most `most` characters of the text are shown.
+    Escapes lone surrogates and marks of writing direction as well. `most` limits the characters.
     """
     if most is not None and len(text) > most:
         text = f"{text[:most]} ... ({len(text):,} characters)"
-    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def interactive_lines(prompt: str) -> Iterator[str]:
     """Yields lines from standard input until it ends (Ctrl-D) or is interrupted (Ctrl-C).
 
-    A terminal gets a prompt, and editing and history where Python has readline. Lines that are not
-    UTF-8 are skipped, which is said.
+    A terminal gets a prompt, and editing and history if Python has readline. Lines that are not
+    UTF-8 are reported and skipped.
     """
     with contextlib.suppress(ImportError):
         importlib.import_module("readline")
@@ -66,15 +64,15 @@ _NAMES = {"stdin": "standard input", "stdout": "standard output", "stderr": "sta
 
 
 class Report:
-    """A text stream that never fails: after its first error it drops the text.
+    """A text stream that never fails: after its first error it discards text.
 
     Args:
-      stream: takes the text.
+      stream: the stream to write to.
       is_escaped: whether to escape terminal control characters, which file names may contain.
 
     Attributes:
-      stream: takes the text.
-      error: the first error, None while there is none.
+      stream: the stream to write to.
+      error: the first error, or None.
       is_product: whether the command writes its product to this stream.
     """
 
@@ -94,7 +92,7 @@ class Report:
             self.write(line)
 
     def flush(self) -> None:
-        """Writes what is in the buffer."""
+        """Writes the buffered text."""
         self._attempt(self.stream.flush)
 
     def _attempt(self, call: Callable[..., Any], *arguments: str) -> None:
@@ -104,9 +102,7 @@ class Report:
             call(*arguments)
         except OSError as error:
             self.error = error
-            # The buffer still holds text, which Python would try to write again at exit.
-            with contextlib.suppress(OSError, ValueError):
-                _redirect_to_null(self.stream.fileno())
+            abandon(self.stream)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
@@ -140,9 +136,9 @@ class _Closed:
 def guarded_streams(is_process: bool) -> Iterator[tuple[Report, Report]]:
     """Guards the standard streams; yields standard output and standard error.
 
-    `is_process`: whether this is the process's main work, so that its file descriptors 0 to 2 may
-    be opened where they are closed. Otherwise the next file would get such a number, and what is
-    printed would be written into it.
+    Args:
+      is_process: whether this is the main work of the process. Then closed file descriptors among 0
+        to 2 are opened: otherwise the next file would get such a number, and printed text with it.
     """
     if is_process:
         for descriptor in range(3):
@@ -156,7 +152,7 @@ def guarded_streams(is_process: bool) -> Iterator[tuple[Report, Report]]:
     output, errors = Report(streams["stdout"], is_escaped=True), Report(streams["stderr"])
     for name, stream in (streams | {"stdout": output, "stderr": errors}).items():
         setattr(sys, name, stream)
-    # Not every locale has every character; standard error escapes them by itself.
+    # Escape characters that the locale lacks, as standard error does by itself.
     if hasattr(output, "reconfigure"):
         output.reconfigure(errors="backslashreplace")
     try:
@@ -178,15 +174,12 @@ def product() -> TextIO:
 
 
 def abandon(stream: IO[Any]) -> None:
-    """Discards unwritten text, so that Python does not try to write it again at exit."""
+    """Discards buffered text, which Python would otherwise try to write again at exit."""
     with contextlib.suppress(OSError, ValueError):
-        _redirect_to_null(stream.fileno())
-
-
-def _redirect_to_null(descriptor: int) -> None:
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, descriptor)
-    os.close(null)
+        descriptor = stream.fileno()
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, descriptor)
+        os.close(null)
 
 
 _SECONDS_BETWEEN = 60.0
@@ -196,28 +189,23 @@ class ProgressBar(tqdm):
     """A tqdm bar, quiet where standard error is not a terminal."""
 
     def __init__(self, *iterable: Iterable, **arguments: Any):
-        # None: tqdm shows it on a terminal only.
-        disable = True if _has_no_columns() else None
+        disable = None  # tqdm shows the bar on a terminal only.
+        with contextlib.suppress(OSError, ValueError):
+            # In a terminal without columns it would be invisible.
+            disable = os.get_terminal_size(sys.stderr.fileno()).columns == 0 or None
         super().__init__(*iterable, disable=disable, dynamic_ncols=True, **arguments)
-        # By its own clock it stands still for as long as the system's time is set back.
+        # tqdm's own clock stops when the system's time is set back.
         self._time = time.monotonic
         self.start_t = self.last_print_t = time.monotonic()
 
 
-def _has_no_columns() -> bool:
-    """Returns whether standard error is a terminal of width 0, where a bar is invisible."""
-    with contextlib.suppress(OSError, ValueError):
-        return os.get_terminal_size(sys.stderr.fileno()).columns == 0
-    return False
-
-
 def show_reading(stream: Any, total: int | None, desc: str) -> Any:
-    """Returns a context whose value reads from `stream`, with a bar of `total` bytes."""
+    """Returns a context with a stream that shows the progress of reading `total` bytes."""
     return tqdm.wrapattr(stream, "read", total=total, desc=printable(desc), disable=None)
 
 
 def print_beside_bar(text: str) -> None:
-    """Prints a line without breaking the bars; what standard output cannot encode, as escapes."""
+    """Prints a line without breaking progress bars; escapes what standard output cannot encode."""
     encoding = sys.stdout.encoding or "utf-8"
     text = text.encode(encoding, errors="backslashreplace").decode(encoding)
     with tqdm.external_write_mode():
@@ -225,9 +213,12 @@ def print_beside_bar(text: str) -> None:
 
 
 class LineProgress(ProgressBar):
-    """A bar on a terminal; elsewhere, as in a log, a line every minute. Both show the time left.
+    """A bar on a terminal, or a line every minute elsewhere, with the time left.
 
-    `total` is the number of lines, None if unknown; so many were `done` before.
+    Args:
+      total: number of lines, None if unknown.
+      done: lines done before.
+      clock: returns seconds.
     """
 
     def __init__(self, total: int | None, done: int, clock: Callable[[], float] = time.monotonic):
@@ -236,7 +227,7 @@ class LineProgress(ProgressBar):
         self._start = self._printed = clock()
 
     def update(self, n: float = 1) -> None:
-        """Counts lines, or sentences of split ones, as done; fewer than 0 takes some back."""
+        """Counts lines, or sentences of split lines, as done; a negative number revokes some."""
         super().update(n)
         if not self.disable:
             return
@@ -257,9 +248,9 @@ class LineProgress(ProgressBar):
 
 @contextlib.contextmanager
 def caught_signals() -> Iterator[list[int]]:
-    """Yields a list whose last item is the number of the SIGTERM or SIGINT that came, or 0.
+    """Yields a list whose last item is the SIGTERM or SIGINT received last, or 0.
 
-    The first one only adds its number; a second one acts at once.
+    The first signal only adds its number; a second one has its usual effect.
     """
     caught, handlers = [0], dict[int, Any]()
 

@@ -1,1 +1,1 @@
-"""Text as it comes: files, formats, archives, and the vocabulary that turns it into ids."""
+"""Text: files, formats, archives, vocabularies, sentences and word alignments."""

@@ -1,4 +1,4 @@
-"""Word alignments: which word of a source a word of its translation comes from."""
+"""Word alignments: the source word of each word of a translation."""
 
 import bisect
 import itertools
@@ -9,7 +9,7 @@ import numpy as np
 
 from t2t_keras.special_ids import SPACE
 
-# The spelling of one byte of a character that a vocabulary does not have.
+# The piece of one byte of a character outside the vocabulary.
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 _WORD = re.compile(r"\S+", re.ASCII)
 
@@ -23,9 +23,9 @@ def most_attended(target: Sequence[str], weights: np.ndarray) -> list[tuple[int,
 
 
 def in_order(weights: np.ndarray) -> list[tuple[int, int]]:
-    """Returns the pairs (column, row), both rising, whose weights have the largest sum.
+    """Returns the pairs (column, row), both increasing, whose weights have the largest sum.
 
-    Each row and column is in one pair at most. No weight, float32 [rows, columns], is negative.
+    Each row and column is in at most one pair. Weights, float32 [rows, columns], are not negative.
     """
     row, column = weights.shape
     # [r, c]: the largest sum over the first r rows and c columns.
@@ -52,14 +52,14 @@ def word_alignment(
     attention: np.ndarray,
     align: Callable[[Sequence[str], np.ndarray], Alignment] = most_attended,
 ) -> list[tuple[int, int]]:
-    """Returns pairs (source word, target word) of `word_numbers`, by target word.
+    """Returns pairs (source word, target word) of `word_numbers`, in the order of target words.
 
     Attention is summed over the pieces of a source word, and averaged over those of a target word.
 
     Args:
-      source: pieces of the source with the end of sentence, which is no word.
-      target: pieces of the translation with the end.
-      attention: float32 [target, source], the mean over the heads of the layer that aligns.
+      source: pieces of the source, including EOS.
+      target: pieces of the translation, including EOS.
+      attention: float32 [target, source], the mean over the heads of the alignment layer.
       align: chooses the pairs, as `Problem.align`.
     """
     sources, targets = (_pieces_of_words(pieces[:-1]) for pieces in (source, target))
@@ -84,15 +84,15 @@ def span_weights(
     """Returns the attention of spans of a translation to spans of its source.
 
     Args:
-      source: pieces of the source with the end of sentence.
-      target: pieces of the translation with the end.
+      source: pieces of the source, including EOS.
+      target: pieces of the translation, including EOS.
       attention: float32 [target, source].
-      source_spans: the text that the pieces end with, and (start, end) of spans in it.
-      target_spans: the same of the translation.
+      source_spans: the text at the end of the pieces, and (start, end) of spans in it.
+      target_spans: likewise for the translation.
 
     Returns:
-      float [target spans, source spans]. Where pieces spell another text, spans have the attention
-      of the words that they are in.
+      float [target spans, source spans]. If the pieces spell another text, spans have the attention
+      of their words.
     """
     attention = attention[: len(target) - 1, : len(source) - 1]
     of_target = _shares(target[: attention.shape[0]], *target_spans)
@@ -103,7 +103,7 @@ def span_weights(
 
 
 def _shares(pieces: Sequence[str], text: str, spans: Sequence[tuple[int, int]]) -> np.ndarray:
-    """Returns the share of each piece that is in each span, float64 [pieces, spans]."""
+    """Returns the share of each piece inside each span, float64 [pieces, spans]."""
     shares = np.zeros([len(pieces), len(spans)])
     if not spans or not len(pieces):
         return shares
@@ -118,11 +118,11 @@ def _shares(pieces: Sequence[str], text: str, spans: Sequence[tuple[int, int]]) 
             word = before + bisect.bisect_right(word_starts, start) - 1
             shares[words.get(word, []), column] = 1.0
         return shares
-    sizes = np.array([len(each) for each in spelled], np.float64)
+    sizes = np.array([len(piece) for piece in spelled], np.float64)
     ends = np.cumsum(sizes) - begin
     starts = ends - sizes
-    # A space in front of a word is not of it.
-    starts += [len(each) - len(each.lstrip(b" ")) for each in spelled]
+    # The space in front of a word does not belong to it.
+    starts += [len(piece) - len(piece.lstrip(b" ")) for piece in spelled]
     offsets = np.cumsum([0, *(len(character.encode("utf-8")) for character in text)])
     for column, (start, end) in enumerate(spans):
         both = np.minimum(ends, offsets[end]) - np.maximum(starts, offsets[start])
@@ -131,10 +131,10 @@ def _shares(pieces: Sequence[str], text: str, spans: Sequence[tuple[int, int]]) 
 
 
 def word_numbers(pieces: Sequence[str]) -> list[int | None]:
-    """Returns the number of the word that each piece belongs to; None after the last word.
+    """Returns the number of each piece's word; None after the last word.
 
-    ASCII white space separates words, as those of a tree; a no-break space is within one. A piece
-    belongs to the word that it is in; white space alone, to the word that follows it.
+    ASCII white space separates words; a no-break space does not. A piece of white space belongs to
+    the word that follows it.
     """
     spelled = [_spelled(piece) for piece in pieces]
     ends = [word.end() for word in re.finditer(rb"\S+", b"".join(spelled))]
@@ -144,17 +144,17 @@ def word_numbers(pieces: Sequence[str]) -> list[int | None]:
 
 
 def count_words(text: str) -> int:
-    """Returns the number of words of a text, which are those of `word_numbers`."""
+    """Returns the number of words of a text, as `word_numbers` counts them."""
     return len(text.encode("utf-8").split())
 
 
 def split_words(text: str) -> list[str]:
-    """Returns the words of a text, as `count_words` counts them: a no-break space divides none."""
+    """Returns the words of a text, as `word_numbers` counts them."""
     return _WORD.findall(text)
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Returns where each of the words of a text begins and ends."""
+    """Returns (start, end) of each word of a text."""
     return [word.span() for word in _WORD.finditer(text)]
 
 
@@ -164,18 +164,18 @@ def pharaoh(alignment: Sequence[tuple[int, int]]) -> str:
 
 
 def read_pharaoh(line: str) -> list[tuple[int, int]]:
-    """Reads what `pharaoh` wrote."""
+    """Reads an alignment in Pharaoh format."""
     pairs = (pair.split("-") for pair in line.split())
     return [(int(source), int(target)) for source, target in pairs]
 
 
 def _pieces_of_words(pieces: Sequence[str]) -> dict[int, list[int]]:
     """Returns the indices of each word's pieces, by the word's number."""
-    found: dict[int, list[int]] = {}
+    indices: dict[int, list[int]] = {}
     for index, number in enumerate(word_numbers(pieces)):
         if number is not None:
-            found.setdefault(number, []).append(index)
-    return found
+            indices.setdefault(number, []).append(index)
+    return indices
 
 
 def _spelled(piece: str) -> bytes:
@@ -184,6 +184,6 @@ def _spelled(piece: str) -> bytes:
 
 
 def restored_words(text: str, restore: Callable[[str], str]) -> list[range]:
-    """Returns the numbers of the words that each word of an output has once it is restored."""
+    """Returns, for each word of an output, the numbers of its words after `restore`."""
     counts = [count_words(restore(word.decode("utf-8"))) for word in text.encode().split()]
     return list(map(range, itertools.accumulate([0, *counts]), itertools.accumulate(counts)))

@@ -1,6 +1,6 @@
-r"""Reads and checks text: what a line is, when it is blank, and the form of its characters.
+r"""Reads lines of text files, and says which lines are blank or have letters.
 
-Lines end at "\n" alone: `str.splitlines` also splits at U+2028, U+0085 and the like, which occur
+Lines end at "\n" alone: `str.splitlines` also splits at U+2028, U+0085 and others, which occur
 inside real sentences. Files are in UTF-8, or in UTF-16 with a byte order mark.
 """
 
@@ -20,13 +20,13 @@ from typing import Any, BinaryIO
 
 from t2t_keras.errors import UserError
 
-# A longer line is an error, so that a file without line feeds does not fill the memory.
+# A longer line is an error: a file without line feeds must not fill the memory.
 MAX_LINE_BYTES = 1 << 24
 _PEEKED_BYTES = 1000
 _GZIP = b"\x1f\x8b"
 _MARKUP_SPACE = re.compile(r"[ \t\r\n]+")
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-# Characters that show nothing: controls, Default_Ignorable_Code_Point, and Braille's blank.
+# Invisible characters: controls, Default_Ignorable_Code_Point, and Braille's blank.
 INVISIBLE = (
     "\0-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
@@ -36,27 +36,27 @@ _VISIBLE = re.compile(rf"[^\s{INVISIBLE}]")
 _LETTER = re.compile(r"[^\W\d_]")
 # Around a text: white space, byte order marks and places to break a line.
 _EDGE = r"[\s\ufeff\u200b\u2060]"
-# The lookbehind keeps a long run inside a text from being tried at each of its characters.
+# The lookbehind avoids a new attempt at each character of a long run inside a text.
 _EDGES = re.compile(rf"^{_EDGE}+|(?<!{_EDGE}){_EDGE}++$")
 
 
 def is_blank(text: str) -> bool:
-    """Returns whether a text shows nothing: it has white space and invisible characters at most."""
+    """Returns whether a text has nothing but white space and invisible characters."""
     return _VISIBLE.search(text) is None
 
 
 def has_letters(text: str) -> bool:
-    """Returns whether a text has anything to translate: numbers and symbols are not."""
+    """Returns whether a text has letters, which need translation; numbers and symbols do not."""
     return _LETTER.search(text) is not None
 
 
 def normalized(text: str) -> str:
-    """Returns a text in NFC, as models, memories and glossaries see it."""
+    """Returns a text in NFC, as models, memories and glossaries read it."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def trimmed(text: str) -> str:
-    """Returns a text without white space, byte order marks and the like around it."""
+    """Returns a text without white space, byte order marks and zero-width spaces around it."""
     return _EDGES.sub("", text)
 
 
@@ -67,13 +67,13 @@ def split_lines(text: str) -> list[str]:
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
-    """Yields the lines of a file; raises as `lines_of`, and where the file cannot be read."""
+    """Yields the lines of a file; raises as `lines_of`, and if the file cannot be read."""
     with reading(path) as file:
         yield from lines_of(file, path)
 
 
 def read_span(path: Path, offset: int, count: int) -> Iterator[bytes]:
-    r"""Yields so many lines from an offset of `line_offsets`, without their "\n" or "\r\n"."""
+    r"""Yields `count` lines from an offset of `line_offsets`, without their "\n" or "\r\n"."""
     with path.open("rb") as file:
         file.seek(offset)
         for line in itertools.islice(file, count):
@@ -83,8 +83,9 @@ def read_span(path: Path, offset: int, count: int) -> Iterator[bytes]:
 def lines_of(stream: BinaryIO, name: Path | str = "the input") -> Iterator[bytes]:
     r"""Yields the lines of a stream in UTF-8, without their "\n" or "\r\n" and byte order mark.
 
-    A line longer than `MAX_LINE_BYTES`, and UTF-16 without a byte order mark or cut off, is a
-    `UserError`.
+    Raises:
+      UserError: a line is longer than `MAX_LINE_BYTES`, or UTF-16 is truncated or has no byte order
+        mark.
     """
     for number, line in enumerate(raw_lines(stream, name)):
         if number == 0:
@@ -99,18 +100,18 @@ def raw_lines(stream: BinaryIO, name: Path | str) -> Iterator[bytes]:
     if not _is_utf16(buffered, name):
         yield from _bounded(buffered.readline, name)
         return
-    # A lone surrogate becomes invalid UTF-8, which is counted or named like any.
+    # A lone surrogate becomes invalid UTF-8, which readers report.
     text = io.TextIOWrapper(buffered, "utf-16", errors="surrogatepass", newline="\n")
     try:
         yield from _bounded(
             lambda limit: text.readline(limit).encode("utf-8", "surrogatepass"), name
         )
     finally:
-        text.detach()  # It would close the stream.
+        text.detach()  # Otherwise it closes the stream.
 
 
 def _is_utf16(stream: io.BufferedReader, name: Path | str) -> bool:
-    """Returns whether a stream is UTF-16; raises `UserError` where it has no byte order mark."""
+    """Returns whether a stream is UTF-16; raises `UserError` if its byte order mark is missing."""
     head = stream.peek(_PEEKED_BYTES)[:_PEEKED_BYTES]
     if head.startswith(_UTF16_MARKS):
         return True
@@ -148,7 +149,7 @@ def _too_long(name: Path | str, number: int) -> UserError:
 
 
 def is_utf16(path: Path) -> bool:
-    """Returns whether a file is UTF-16; raises `UserError` where its byte order mark is missing."""
+    """Returns whether a file is UTF-16; raises `UserError` if its byte order mark is missing."""
     with reading(path) as file:
         return _is_utf16(file, path)
 
@@ -164,7 +165,7 @@ def line_offsets(path: Path, every: int) -> tuple[int, list[int]]:
         position = len(codecs.BOM_UTF8) if file.peek(3).startswith(codecs.BOM_UTF8) else 0
         file.seek(position)
         lines = iter(functools.partial(file.readline, MAX_LINE_BYTES), b"")
-        # Without a statement for each line, which would take twice as long.
+        # A statement for each line would take twice as long.
         while lengths := list(map(len, itertools.islice(lines, every))):
             if max(lengths) >= MAX_LINE_BYTES:
                 raise _too_long(path, count + 1 + lengths.index(max(lengths)))
@@ -182,7 +183,7 @@ def count_lines(path: Path) -> int:
 def check_readable(path: Path) -> None:
     """Raises `UserError` if the file cannot be read.
 
-    A pipe is not opened: whoever writes to it would lose its reader when it is closed.
+    A pipe is not opened: closing it would end its writer.
     """
     if not (Path(path).is_fifo() and os.access(path, os.R_OK)):
         with reading(path):
@@ -190,16 +191,13 @@ def check_readable(path: Path) -> None:
 
 
 def read_text(path: Path) -> list[str]:
-    """Returns the lines of a file; raises as `read_lines`, and for a line that is not UTF-8."""
+    """Returns the lines of a file; raises as `read_lines`, and if a line is not UTF-8."""
     return [decoded(line, path, number) for number, line in enumerate(read_lines(path), 1)]
 
 
 @contextlib.contextmanager
 def reading(path: Path, unpacks: bool = True) -> Iterator[io.BufferedReader]:
-    """Opens a file and unpacks gzip; a `UserError` says why it cannot be read.
-
-    Without `unpacks`, positions in what is read are those in the file.
-    """
+    """Opens a file, and unpacks gzip if `unpacks`; a `UserError` says why it cannot be read."""
     try:
         with Path(path).open("rb") as file:
             if unpacks and file.peek(2).startswith(_GZIP):
@@ -230,18 +228,18 @@ def decoded(line: bytes, path: Path | str, number: int) -> str:
 
 
 def one_line(markup: str) -> str:
-    """Returns text of markup as one line: runs of spaces, tabs and line ends become one space.
+    """Returns markup as one line: runs of spaces, tabs and line ends become one space.
 
-    Other whitespace, as a no-break space, is text.
+    Other white space, such as a no-break space, is kept.
     """
     return _MARKUP_SPACE.sub(" ", markup).strip(" ")
 
 
 def is_text(line: str) -> bool:
-    """Returns whether a line has no lone surrogates, which stand for bytes that are no UTF-8."""
+    """Returns whether a line has no lone surrogates, which stand for invalid UTF-8."""
     return re.search(r"[\ud800-\udfff]", line) is None
 
 
 def line_name(path: Path, line: int) -> str:
-    """Returns "folder/file:line": corpora often call their files alike, as train.en."""
+    """Returns "folder/file:line", since many corpora have files of the same name."""
     return f"{'/'.join(path.parts[-2:])}:{line}"

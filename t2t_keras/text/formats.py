@@ -1,9 +1,9 @@
-"""The formats that parallel text comes in, told by the file name; each may be packed by gzip.
+"""Formats of parallel text, recognised by the file name; any file may be packed by gzip.
 
 | ending | content |
 |---|---|
 | `.sgm`, `.sgml` | one language, in segments, as WMT publishes test sets |
-| `.tsv` | source and target, divided by a tab, one pair a line |
+| `.tsv` | source and target, separated by a tab, one pair a line |
 | `.tmx` | any languages; see `translation_units` |
 | any other | one language, one sentence a line |
 """
@@ -25,7 +25,7 @@ _BOTH_LANGUAGES = (".tsv", ".tmx")
 
 
 def is_plain(name: str) -> bool:
-    """Returns whether a file of this name is read as it stands."""
+    """Returns whether a file of this name has one sentence a line and is not packed."""
     return not name.endswith((PACKED, *_SGML, *_BOTH_LANGUAGES))
 
 
@@ -45,8 +45,13 @@ def read_text_file(
 ) -> Iterator[tuple[bytes, ...]]:
     """Yields the lines of a file: (text,) of one language, or (source, target).
 
-    The name tells the format; TMX needs the codes of both languages. A fault of the format is a
-    `UserError` with its line.
+    Args:
+      stream: the content.
+      name: of the file; tells the format.
+      languages: codes of source and target, for TMX.
+
+    Raises:
+      UserError: the file does not follow its format; names the line.
     """
     content: Any = stream
     if name.endswith(PACKED):
@@ -62,18 +67,18 @@ def read_text_file(
 
 
 def _columns(lines: Iterable[bytes], name: str) -> Iterator[tuple[bytes, bytes]]:
-    """Yields source and target of every line; both are empty where it has not two columns."""
-    found, others, first = 0, 0, ""
+    """Yields source and target of every line; both are empty unless it has two columns."""
+    pairs, others, first = 0, 0, ""
     for number, line in enumerate(lines, 1):
         columns = line.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")
         if len(columns) == 2:
-            found += 1
+            pairs += 1
             yield columns[0], columns[1]
         else:
             others += 1
             first = first or f"line {number} has {len(columns)}"
             yield b"", b""
-    if not found:
+    if not pairs:
         raise UserError(
             f"{name}: expected lines of two columns, source<tab>target; "
             f"{first or 'the file is empty'}.",
@@ -85,18 +90,17 @@ def _columns(lines: Iterable[bytes], name: str) -> Iterator[tuple[bytes, bytes]]
 
 # WMT's test sets have about a megabyte.
 MAX_SGML_BYTES = 1 << 28
-# No part can match what another one does, nor go on into another tag: the time stays linear.
+# No two parts match the same text, and none continues into another tag: linear time.
 _TAG = re.compile(rb"<\s*(?:(?P<end>/)\s*)?seg\b(?P<rest>[^<>]*)>", re.IGNORECASE)
-# Only with a semicolon: HTML would take "&lt" and "&copy" without one, inside "AT&T" and URLs.
+# The semicolon is required: HTML reads "&lt" and "&copy" without it, even inside URLs.
 _ENTITY = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|\w+);")
 
 
 def _segments(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
-    """Yields the text of each segment of SGML as WMT publishes test sets, on one line.
+    """Yields the text of each segment of WMT's SGML as one line.
 
-    The files are no XML: tags come in any case, attributes with or without quotes, in any order or
-    not at all; a segment stands on a line of its own, shares it or takes several; "&" and "<" may
-    be bare. So nothing but the tag `seg` is looked at, and entities are replaced.
+    The files are not XML: tags have any case, attributes may lack quotes, segments may share a line
+    or span several, and "&" and "<" may be bare. So only `seg` tags and entities are interpreted.
     """
     content = bytearray()
     for line in lines:
@@ -144,7 +148,7 @@ def _segments(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
 
 def segment_text(content: bytes | bytearray) -> bytes:
     """Returns the content of a segment as one line, with entities replaced."""
-    # Bytes that are not UTF-8 pass through, to be counted with those of other formats.
+    # Invalid UTF-8 passes through, and is counted later as in other formats.
     text = content.decode("utf-8", "surrogateescape")
     text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
     return one_line(text).encode("utf-8", "surrogateescape")
@@ -155,21 +159,21 @@ _XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 class _Units:
-    """Target of an XML parser: collects the text of translation units."""
+    """Target of an XML parser that collects the texts of translation units."""
 
     def __init__(self, keep_lines: bool):
         self._text = str if keep_lines else one_line
-        # Units that ended: text by language code, as "en-gb"; the first where one comes twice.
+        # Texts of finished units by language code, as "en-gb"; the first if one is repeated.
         self.complete: list[dict[str, str]] = []
         self._texts: dict[str, str] = {}
         self._language = ""
-        self._parts: list[str] | None = None  # of the open segment
-        self._code = 0  # depth in inline tags whose content is a program's code
+        self._parts: list[str] | None = None  # Of the open segment.
+        self._code = 0  # Depth in inline tags that hold code.
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         tag = tag.rpartition("}")[2]
         if self._parts is not None:
-            # All inline tags but `hi` (bpt, ept, it, ph, ut) hold code.
+            # All inline tags except `hi` (bpt, ept, it, ph, ut) hold code.
             self._code += bool(self._code or tag != "hi")
         elif tag == "tu":
             self._texts = {}
@@ -197,18 +201,23 @@ class _Units:
 def translation_units(
     stream: BinaryIO, name: str, languages: tuple[str, str], keep_lines: bool = False
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yields source and target of every unit; a side that the unit lacks is empty.
+    """Yields source and target of every unit of TMX; a missing side is empty.
 
-    The code "en" also finds "en-GB", where there is no "en". A file that cannot be parsed, or has
-    no unit in both languages, is a `UserError`. Texts are one line each, or as they stand if lines
-    are to be kept.
+    Args:
+      stream: the content.
+      name: of the file, for errors.
+      languages: codes of source and target; "en" also finds "en-GB" if there is no "en".
+      keep_lines: whether to keep line breaks, instead of one line per text.
+
+    Raises:
+      UserError: the file cannot be parsed, or has no unit in both languages.
     """
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import DefusedXMLParser
 
     units = _Units(keep_lines)
     parser = DefusedXMLParser(target=units)
-    found: set[str] = set()
+    codes: set[str] = set()
     complete = size = 0
     try:
         while block := stream.read(_TMX_BLOCK_BYTES):
@@ -219,7 +228,7 @@ def translation_units(
                     f"{name}: a translation unit of over {MAX_LINE_BYTES:,} bytes.", code="too_long"
                 )
             for texts in units.complete:
-                found.update(texts)
+                codes.update(texts)
                 source, target = (in_language(texts, language) or "" for language in languages)
                 complete += bool(source and target)
                 yield (
@@ -247,18 +256,18 @@ def translation_units(
     if not complete:
         raise UserError(
             f"{name}: expected translation units in {' and '.join(languages)}, got "
-            f"{', '.join(sorted(found)) or 'none at all'}.",
+            f"{', '.join(sorted(codes)) or 'none at all'}.",
             code="missing_language",
         )
 
 
 def in_language(of: Mapping[str, Any], language: str) -> Any:
-    """Returns what there is of a language or, where there is none, of a regional variant, or None.
+    """Returns the value of a language, else of a regional variant, else None.
 
     The keys are codes as `normalised` returns them.
     """
     language = normalised(language)
-    regional = (each for code, each in of.items() if code.startswith(f"{language}-"))
+    regional = (value for code, value in of.items() if code.startswith(f"{language}-"))
     return of[language] if language in of else next(regional, None)
 
 

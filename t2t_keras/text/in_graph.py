@@ -11,7 +11,7 @@ from t2t_keras.special_ids import PADDING_ID, SPACE
 
 
 class GraphTokenizer(tf.Module):
-    """What every vocabulary has; `tf.saved_model.save` saves it with a module."""
+    """Base of all tokenizers in a graph; `tf.saved_model.save` saves them with their module."""
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns int32 [B, length] for strings [B], each row with EOS at its end."""
@@ -27,10 +27,10 @@ class GraphTokenizer(tf.Module):
 
 
 class GraphSentencePieces(GraphTokenizer):
-    """TensorFlow Text's `SentencepieceTokenizer`, with all spaces at the start of a text.
+    """TensorFlow Text's `SentencepieceTokenizer`, which keeps spaces at the start of a text.
 
-    That drops them all, SentencePiece only the one that it puts before the first word. So a letter
-    is put in front and taken away again with that one space.
+    TensorFlow Text drops all of them, SentencePiece only its own in front of the first word. So
+    `detokenize` puts a letter in front, and removes it together with that one space.
     """
 
     def __init__(self, model_bytes: bytes):
@@ -44,7 +44,7 @@ class GraphSentencePieces(GraphTokenizer):
         size = len(pieces[self._letter].encode())
         first = self._tokenizer.tokenize(pieces[self._letter])[0]
         puts_space_first = pieces[first].startswith(SPACE)
-        # Bytes to take away, by the first id.
+        # Bytes to remove, by the first id.
         self._taken = [size + (puts_space_first and piece.startswith(SPACE)) for piece in pieces]
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
@@ -67,7 +67,7 @@ class GraphSentencePieces(GraphTokenizer):
 
 def graph_processor(model_bytes: bytes, **options: Any) -> tensorflow_text.SentencepieceTokenizer:
     """Returns TensorFlow Text's tokenizer of a SentencePiece model."""
-    # Once saved and loaded, those of one name would be one: each model has a name of its own.
+    # A SavedModel shares tokenizers by their names, so each model needs its own.
     name = f"model_{hashlib.sha256(model_bytes).hexdigest()}"
-    with held_stderr():  # SentencePiece says that it normalises nothing, as it should.
+    with held_stderr():  # SentencePiece warns that it does not normalise, which is intended.
         return tensorflow_text.SentencepieceTokenizer(model_bytes, name=name, **options)

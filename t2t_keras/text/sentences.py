@@ -1,4 +1,4 @@
-"""Where the sentences of a text end."""
+"""Splits text into sentences."""
 
 import functools
 import itertools
@@ -12,19 +12,18 @@ UNSPACED = (
 )
 # Japanese has no spaces either, but a run of these is a word.
 KATAKANA = "\u30a0-\u30ff\u31f0-\u31ff\uff66-\uff9f"
-# Private use: what is a symbol of a vocabulary is a piece of it inside of words, too.
+# Private use: symbols that are pieces of a vocabulary even inside words.
 PRIVATE = "\ue000-\uf8ff\U000f0000-\U0010fffd"
 
-
-_AT_ONCE = 4_000  # characters of a line
+_AT_ONCE = 4_000  # Characters of a line that are split at once.
 _SPACES = re.compile(r"[^\S\r\n]")
-# What ends a sentence, in any script.
+# Characters that end a sentence, in any script.
 _STOPS = ".!?\u2026\u3002\uff01\uff1f\uff0e\uff61\u061f\u06d4\u0964\u0965\u1362\u104b\u17d4\u0589"
 # Full stops, and quotation marks and brackets after them.
 _NEED_NO_SPACE = frozenset("\u3002\uff01\uff1f\uff0e\uff61\u300d\u300f\uff09\u201d")
-# Scripts that put a space between sentences, but whose stops divide them without one, too.
+# Stops that divide sentences even without a space after them.
 _DIVIDING = _NEED_NO_SPACE | frozenset("\u06d4\u0964\u0965\u1362\u104b\u17d4")
-# Stops that the splitter does not know, as ones that it knows.
+# Stops that sentencex does not know, replaced by ones that it knows.
 _LATIN = r"[\dA-Za-z\uff10-\uff5a]"
 _POINT = re.compile(rf"(?<={_LATIN})\uff0e(?={_LATIN})")  # As in 3.5, of full width.
 _KNOWN_STOPS = str.maketrans(
@@ -39,19 +38,19 @@ _SENTENCE_END = re.compile(rf"[{_STOPS}](?:{_NOTE}|[^\w\s])*$")
 
 
 def sentences(text: str, language: str) -> list[str]:
-    """Splits a text of a language into its sentences, without the white space around them."""
+    """Splits a text into sentences, without the white space around them."""
     return [sentence.strip() for sentence in sentence_splitter(language)(text) if sentence.strip()]
 
 
 def ends_sentence(text: str) -> bool:
-    """Returns whether a text ends with a mark that ends sentences, maybe with others after it."""
+    """Returns whether a text ends with a stop, perhaps with quotation marks or notes after it."""
     return bool(_SENTENCE_END.search(text[-50:]))
 
 
 def join_sentences(sentences: Sequence[str], gaps: Sequence[str]) -> str:
-    """Joins translated sentences by the white space that was between their sources.
+    """Joins translated sentences by the white space between their sources.
 
-    Chinese has none: after a sentence that does not end with one of its marks comes a space.
+    Between Chinese sentences there is none: then a space follows unless a full-width stop does.
     """
     texts = list(sentences)
     for number, gap in enumerate(gaps):
@@ -62,10 +61,10 @@ def join_sentences(sentences: Sequence[str], gaps: Sequence[str]) -> str:
 
 @functools.lru_cache(maxsize=64)
 def sentence_splitter(language: str) -> Callable[[str], list[str]]:
-    """Returns a function that divides a line into sentences, white space included.
+    """Returns a function that divides a line into sentences, including their white space.
 
     Args:
-      language: its code; "" = English, or others with its marks.
+      language: its code; "" = English.
     """
     import sentencex
 
@@ -73,8 +72,8 @@ def sentence_splitter(language: str) -> Callable[[str], list[str]]:
 
 
 def _divided(segment: Callable[[str], list[str]], line: str) -> list[str]:
-    """Returns what `segment` finds in a line, part by part: many signs take it quadratic time."""
-    # It cannot read some spaces of several bytes.
+    """Splits a line by `segment`, which takes quadratic time, part by part."""
+    # sentencex cannot read some spaces of several bytes.
     plain = _POINT.sub(",", _SPACES.sub(" ", line)).translate(_KNOWN_STOPS)
     notes = [match.span() for match in _NOTES.finditer(line)]
     plain = _without(plain, notes)
@@ -113,14 +112,14 @@ def _segmented(segment: Callable[[str], list[str]], text: str) -> list[str]:
     try:
         return segment(text)
     except BaseException as error:
-        # A panic in a Rust library is not an Exception, and would end the server's threads.
+        # A panic of the Rust library is not an Exception, and would end the server's threads.
         if type(error).__name__ != "PanicException":
             raise
         return [text]
 
 
 def _apart(line: str, ends: Iterable[int]) -> list[str]:
-    """Returns sentences divided by white space or a Chinese stop: README.Md is one."""
+    """Returns the sentences that end with white space or a full-width stop, unlike README.Md."""
     signs = ((end, line[end - 1 : end]) for end in ends)
     divides = (end for end, sign in signs if sign.isspace() or sign in _DIVIDING)
     places = sorted({0, *divides, len(line)})

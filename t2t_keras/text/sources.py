@@ -1,9 +1,10 @@
-"""Where text comes from: downloaded files, archives, formats, and data sets of tensorflow-datasets.
+"""Sources of text: downloads, archives, formats, and data sets of tensorflow-datasets.
 
-The plain text, which can be read from any position and more than once, stands in
+They are converted to plain text, which can be read from any position, in
 `<tmp_dir>/plain_text/<file>.<fingerprint>/`, with "%2F" for a "/" in the file's name.
 
-It is only called when its files were seen: without a network it tries for minutes to download them.
+tensorflow-datasets is used only if its files are present: without a network it tries for minutes
+to download them.
 """
 
 import contextlib
@@ -39,7 +40,7 @@ from t2t_keras.text.formats import (
 
 @dataclasses.dataclass(frozen=True)
 class SourceFile:
-    """A file in --tmp_dir: text in a format of `t2t_keras.text.sources`, or an archive."""
+    """A file in --tmp_dir: text in a format of `t2t_keras.text.formats`, or an archive."""
 
     name: str  # Its file name there.
     # Where to download it, "" if it must be put there by hand. A URL that ends in ".gz" is
@@ -78,11 +79,11 @@ def downloads(table: Path) -> dict[str, SourceFile]:
 
 @dataclasses.dataclass(frozen=True)
 class ParallelFiles:
-    """Two files of which line N of one is the translation of line N of the other."""
+    """Two line-aligned files."""
 
     source: SourceFile
-    target: SourceFile  # The same file where one (.tsv, .tmx) holds both languages.
-    languages: tuple[str, str] = ("", "")  # Their codes, needed where one file holds both.
+    target: SourceFile  # The same file if it (.tsv, .tmx) holds both languages.
+    languages: tuple[str, str] = ("", "")  # Their codes, needed if one file holds both.
     swapped: bool = False  # Whether the first column of a .tsv is the target.
     corpus: str = ""  # What `mix` calls it; "" = the beginning of the source's name.
 
@@ -144,8 +145,8 @@ def plain_text(
 ) -> list[tuple[Path, Path]]:
     """Returns source and target of each corpus as plain files.
 
-    Files are downloaded to `tmp_dir` where they are missing, and converted where they are not
-    plain. What cannot be had, read, or written there is a `UserError`.
+    Missing files are downloaded to `tmp_dir`, and files of other formats are converted. A file that
+    cannot be downloaded, read or written is a `UserError`.
     """
     pairs = [corpus for corpus in corpora if isinstance(corpus, ParallelFiles)]
     files = [file for pair in pairs for file in (pair.source, pair.target)]
@@ -209,14 +210,14 @@ def _write(lines: Iterable[tuple[bytes, ...]], outputs: Sequence[BinaryIO]) -> N
 
 
 def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
-    """Writes the texts in an archive that are not there yet; each is named as its first member."""
+    """Writes the missing texts of an archive; each is named after its first member."""
     path = tmp_dir / files[0].name
     plain = {file.members: _plain(file, tmp_dir) for file in files}
     plain = {names: path for names, path in plain.items() if not path.exists()}
     if not plain:
         return
-    # Members come in any order: how early a text's member is among its names, the best so far.
-    found = {names: len(names) for names in plain}
+    # Members come in any order: the best place so far of a text's member among its names.
+    best = {names: len(names) for names in plain}
     with (
         _replaced(plain.values(), path, files[0].size) as outputs,
         path.open("rb") as file,
@@ -227,8 +228,8 @@ def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
         for member in archive:
             name = PurePosixPath(member.name).name
             for names, output in zip(plain, outputs, strict=True):
-                if member.isfile() and name in names[: found[names]]:
-                    found[names] = names.index(name)
+                if member.isfile() and name in names[: best[names]]:
+                    best[names] = names.index(name)
                     output.seek(0)
                     output.truncate()
                     stream = archive.extractfile(member)
@@ -236,9 +237,9 @@ def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
                     with stream:
                         _write(read_text_file(stream, f"{path.name}/{name}"), [output])
                     break
-            if not any(found.values()):
+            if not any(best.values()):
                 break
-        missing = [names[0] for names, index in found.items() if index == len(names)]
+        missing = [names[0] for names, index in best.items() if index == len(names)]
         if missing:
             raise UserError(
                 f"{path} has no {', '.join(sorted(missing))}. Is it the archive of "
@@ -248,8 +249,8 @@ def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
 
 
 def _folder(name: str, path: Path, tmp_dir: Path) -> Path:
-    """Makes the folder of a file's plain text; that of another file of this name is removed."""
-    # One level, whatever the name: it may lead out of `tmp_dir`.
+    """Makes the folder of a file's plain text, and removes those of other versions of the file."""
+    # A single level, since the name may lead out of `tmp_dir`.
     name = name.replace("%", "%25").replace("/", "%2F")
     status = path.stat()
     identity = f"{_READERS_VERSION} {name} {status.st_size} {status.st_mtime_ns}"
@@ -266,10 +267,10 @@ def _folder(name: str, path: Path, tmp_dir: Path) -> Path:
 def _replaced(
     plain: Iterable[Path], path: Path, expected_size: int | None = None
 ) -> Iterator[list[BinaryIO]]:
-    """Opens the plain files of a file, all or none of which will be there, and names its faults."""
+    """Opens the plain files of a file for writing, all or none; names the file in errors."""
     try:
         with contextlib.ExitStack() as stack:
-            yield [stack.enter_context(replaced_atomically(each)) for each in plain]
+            yield [stack.enter_context(replaced_atomically(output)) for output in plain]
     except (gzip.BadGzipFile, tarfile.TarError, EOFError, zlib.error) as error:
         size = f"{path.stat().st_size:,} bytes"
         if expected_size:
@@ -285,9 +286,9 @@ _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.ENO
 
 
 def fetch(files: Iterable[SourceFile], tmp_dir: Path) -> None:
-    """Downloads the files that are not in `tmp_dir`, and compares these with size and checksums.
+    """Downloads the files that are missing in `tmp_dir`, and checks their sizes and checksums.
 
-    A `UserError` lists all files that cannot be had, and where to put them.
+    A `UserError` lists all missing files and where to put them.
     """
     by_name = {file.name: file for file in files}
     missing = [file for name, file in by_name.items() if not (tmp_dir / name).exists()]
@@ -327,28 +328,28 @@ def _download(file: SourceFile, path: Path) -> None:
     ):
         length = response.headers.get("Content-Length")
         total = int(length) if length else None
-        with show_reading(response, total, file.name) as received:
-            content = gzip.GzipFile(fileobj=received) if file.is_unpacked else received
+        with show_reading(response, total, file.name) as shown:
+            content = gzip.GzipFile(fileobj=shown) if file.is_unpacked else shown
             shutil.copyfileobj(content, output, _BLOCK_BYTES)
-        # A connection that breaks off looks like the end of the file; gzip notices by itself.
+        # A broken connection looks like the end of the file; gzip notices by itself.
         if not file.is_unpacked and total not in (None, output.tell()):
             raise EOFError(f"expected {total:,} bytes, got {output.tell():,}")
         output.flush()
         for name, expected in file.facts().items():
-            found = f"{output.tell():,}"
+            received = f"{output.tell():,}"
             if name != "bytes":
                 with Path(output.name).open("rb") as written:
-                    found = hashlib.file_digest(written, name).hexdigest()
-            if found != expected:
+                    received = hashlib.file_digest(written, name).hexdigest()
+            if received != expected:
                 raise UserError(
-                    f"{file.url}: expected {name} {expected}, got {found}. If the new file is "
+                    f"{file.url}: expected {name} {expected}, got {received}. If the new file is "
                     f"right, put it into --tmp_dir as {file.name}; what is there is not checked.",
                     code="other_checksum",
                 )
 
 
 def _version(directory: Path) -> list[int]:
-    """Returns the numbers of a version, so that 1.10.0 is newer than 1.9.0."""
+    """Returns the numbers of a version, by which 1.10.0 is newer than 1.9.0."""
     return [int(number) for number in re.findall(r"\d+", directory.name)]
 
 
@@ -363,7 +364,7 @@ def manual_directory(data_dir: Path) -> Path:
 
 
 def dataset_directory(text: PreparedText) -> Path:
-    """Returns the directory of the prepared data set, which is prepared first where it is not."""
+    """Returns the directory of the prepared data set; prepares it first if necessary."""
     if not (directory := text.prepared()):
         missing = text.missing_archives()
         if missing or not text.archives:
@@ -381,7 +382,7 @@ def dataset_directory(text: PreparedText) -> Path:
 
 
 def prepared_lines(text: PreparedText) -> Iterator[tuple[bytes, bytes]]:
-    """Yields source and target of a prepared split; prints what tensorflow-datasets leaves out."""
+    """Yields source and target of a prepared split; prints that tensorflow-datasets skips pairs."""
     order = "" if text.split == "train" else "; its lines are not in the official order"
     with _faults_of(text) as builder:
         dataset = builder.as_dataset(split=text.split, shuffle_files=False)
@@ -397,7 +398,7 @@ def prepared_lines(text: PreparedText) -> Iterator[tuple[bytes, bytes]]:
 
 @contextlib.contextmanager
 def _faults_of(text: PreparedText) -> Iterator:
-    """Gives the builder of a data set; names the data set in its errors."""
+    """Gives the builder of a data set, whose errors name the data set."""
     try:
         import tensorflow_datasets as tfds
 
@@ -408,7 +409,7 @@ def _faults_of(text: PreparedText) -> Iterator:
             f"pip install 't2t-keras[tfds]'.",
             code="missing_package",
         ) from error
-    except Exception as error:  # It raises errors of many kinds, its own among them.
+    except Exception as error:  # tensorflow-datasets raises errors of many kinds.
         raise UserError(
             f"tensorflow-datasets cannot prepare or read {text.dataset} in {text.data_dir}: "
             f"{type(error).__name__}: {error}",

@@ -1,6 +1,6 @@
-"""Divisions of text that are drawn, as SentencePiece draws them but the same in every process.
+"""Samples subwords as SentencePiece does, but reproducibly.
 
-SentencePiece's own generator has another secret in each process, whatever its seed.
+SentencePiece's own generator differs in each process, whatever its seed.
 """
 
 import array
@@ -19,11 +19,11 @@ from t2t_keras.special_ids import EOS_ID, SPACE, UNKNOWN_ID
 
 Draw = Callable[[], float]
 
-# So many divisions are remembered, and the paths of so many words, some 50 MB of either.
+# Sizes of the caches of divisions and of the paths of words, some 50 MB each.
 _MOST_DIVISIONS, _MOST_WORDS = 1 << 17, 1 << 14
-# Longer ones, as lines without spaces, hardly come again.
+# Longer words, such as lines without spaces, are rarely repeated, and not cached.
 _LONG_WORD = 20
-# SentencePiece's: below the least score, for a character without a piece.
+# The score of a character without a piece, relative to the lowest; as in SentencePiece.
 _UNKNOWN_SCORE = -10.0
 
 
@@ -32,7 +32,7 @@ class SubwordSampler:
 
     Args:
       model: its `ModelProto`, of kind bpe or unigram.
-      processor: SentencePiece's for it.
+      processor: its `SentencePieceProcessor`.
       ids: of its pieces.
       sampling: `HParams.subword_sampling`, above 0.
       nbest: `HParams.subword_nbest`.
@@ -46,17 +46,17 @@ class SubwordSampler:
     ):
         self._processor, self._ids = processor, ids
         self._sampling, self._nbest = sampling, nbest
-        pieces = [each for each in model.pieces if each.type in (each.NORMAL, each.UNUSED)]
-        self._scores = {each.piece: each.score for each in pieces}
-        self._unused = {each.piece for each in pieces if each.type == each.UNUSED}
-        self._scores_by_number = np.array([each.score for each in model.pieces])
+        pieces = [piece for piece in model.pieces if piece.type in (piece.NORMAL, piece.UNUSED)]
+        self._scores = {piece.piece: piece.score for piece in pieces}
+        self._unused = {piece.piece for piece in pieces if piece.type == piece.UNUSED}
+        self._scores_by_number = np.array([piece.score for piece in model.pieces])
         self._longest = max(map(len, self._scores), default=0)
         self._worst = min(self._scores.values(), default=0.0) + _UNKNOWN_SCORE
-        symbols = [each.piece for each in model.pieces if each.type == each.USER_DEFINED]
+        symbols = [piece.piece for piece in model.pieces if piece.type == piece.USER_DEFINED]
         longest_first = map(re.escape, sorted(symbols, key=len, reverse=True))
         self._symbols = re.compile(f"({'|'.join(longest_first) or '(?!)'})")
-        self._is_symbol = np.array([each.type == each.USER_DEFINED for each in model.pieces], int)
-        # Where no piece has a space but at its beginning, words are divided one by one.
+        self._is_symbol = np.array([p.type == p.USER_DEFINED for p in model.pieces], int)
+        # Words are divided one by one if no piece has a space inside.
         by_word = not any(SPACE in piece[1:] for piece in self._scores)
         self._words = re.compile(f"{SPACE}?[^{SPACE}]+|{SPACE}" if by_word else ".+", re.S)
         self._log_kept = math.log1p(-sampling) if sampling < 1 else -math.inf
@@ -65,19 +65,19 @@ class SubwordSampler:
         self._paths = functools.lru_cache(_MOST_WORDS)(self._find_paths)
 
     def sample(self, lines: Sequence[str], seeds: Sequence[str]) -> list[np.ndarray]:
-        """Returns ids as `Tokenizer.encode` does, of a division by the seed of each line."""
+        """Returns ids as `Tokenizer.encode` does, of a division drawn by the seed of each line."""
         divide = self._divide if self.is_bpe or not self._nbest else self._choose
-        found = []
+        encoded = []
         for line, seed in zip(lines, seeds, strict=True):
             ids = divide(line, random.Random(seed).random)
             ids.append(EOS_ID)
-            found.append(np.frombuffer(ids, np.int32))
-        return found
+            encoded.append(np.frombuffer(ids, np.int32))
+        return encoded
 
     def _divide(self, line: str, draw: Draw) -> array.array:
         draw_words = self._draw_merges if self.is_bpe else self._draw_paths
         ids = array.array("i")
-        # Symbols, which are never divided, stand between other text.
+        # Symbols, at odd indices, are never divided.
         for i, part in enumerate(self._symbols.split(self._processor.normalize(line))):
             if i % 2:
                 ids += self._piece(part)
@@ -86,19 +86,19 @@ class SubwordSampler:
         return ids
 
     def _choose(self, line: str, draw: Draw) -> array.array:
-        """One of the likeliest divisions of a line, by its likelihood to the power alpha."""
-        found = self._processor.nbest_encode(line, out_type=int, nbest_size=self._nbest)
-        together = list(itertools.chain(*found))
+        """Draws one of the likeliest divisions of a line, by its likelihood to the power alpha."""
+        divisions = self._processor.nbest_encode(line, out_type=int, nbest_size=self._nbest)
+        pieces = list(itertools.chain(*divisions))
         ids = array.array("i")
-        if together:
-            starts = np.cumsum([0, *map(len, found[:-1])])
-            scores = np.add.reduceat(self._scores_by_number[together], starts)
-            # The likeliest has all symbols whole, and others may divide them.
-            symbols = np.add.reduceat(self._is_symbol[together], starts)
+        if pieces:
+            starts = np.cumsum([0, *map(len, divisions[:-1])])
+            scores = np.add.reduceat(self._scores_by_number[pieces], starts)
+            # Only the likeliest division is sure to keep all symbols whole.
+            symbols = np.add.reduceat(self._is_symbol[pieces], starts)
             weights = np.exp(self._sampling * (scores - scores.max())) * (symbols == symbols[0])
             totals = np.cumsum(weights).tolist()
             chosen = bisect.bisect(totals, draw() * totals[-1], 0, len(totals) - 1)
-            for number in found[chosen]:
+            for number in divisions[chosen]:
                 ids += self._piece(self._processor.id_to_piece(number))
         return ids
 
@@ -111,10 +111,10 @@ class SubwordSampler:
         return array.array("i", [UNKNOWN_ID] if UNKNOWN_ID in spelled else spelled)
 
     def _draw_merges(self, words: Sequence[str], draw: Draw, ids: array.array) -> None:
-        """BPE-dropout (Provilkov et al., 2020): of the merges in their order some are left out."""
+        """Adds ids by BPE-dropout (Provilkov et al., 2020), which skips some of the merges."""
 
         def tries() -> int:
-            """Returns how many merges are tried before the next one that is left out."""
+            """Draws the number of merges before the next one to skip."""
             return int(math.log(1 - draw()) / self._log_kept)
 
         before = tries()
@@ -135,14 +135,14 @@ class SubwordSampler:
             ids += divided
 
     def _merge(self, word: str, left_out: Collection[int]) -> tuple[array.array, int]:
-        """Merges but for those tries; returns ids, and how many merges were tried."""
+        """Merges without the tries to skip; returns ids, and the number of tries."""
         none, known = -math.inf, self._scores.get
         parts, tried, divided = list(word), 0, {}
         scores = [known(one + other, none) for one, other in itertools.pairwise(parts)]
         while scores and (best := max(scores)) > none:
             at = scores.index(best)
             if tried in left_out:
-                # It is tried again only beside another neighbour.
+                # It is tried again only with another neighbour.
                 scores[at] = none
             else:
                 merged = parts[at] + parts[at + 1]
@@ -163,20 +163,20 @@ class SubwordSampler:
         return ids, tried
 
     def _draw_paths(self, words: Sequence[str], draw: Draw, ids: array.array) -> None:
-        """Subword regularisation (Kudo, 2018): a division by its likelihood to the power alpha."""
+        """Adds ids by subword regularisation (Kudo, 2018): by likelihood to the power alpha."""
         for word in words:
             find = self._paths if len(word) <= _LONG_WORD else self._find_paths
-            paths, end, found = find(word), len(word), []
+            paths, end, reversed_ids = find(word), len(word), []
             while end:
                 totals, starts, pieces = paths[end]
                 chosen = bisect.bisect(totals, draw() * totals[-1], 0, len(totals) - 1)
-                found.append(pieces[chosen])
+                reversed_ids.append(pieces[chosen])
                 end = starts[chosen]
-            for piece in reversed(found):
+            for piece in reversed(reversed_ids):
                 ids += piece
 
     def _find_paths(self, word: str) -> list[tuple[list[float], list[int], list[array.array]]]:
-        """Returns, for each end, the last pieces before it: sums of weights, starts, ids."""
+        """Returns for each end its possible last pieces: sums of their weights, starts, ids."""
         best = [0.0]
         paths: list[tuple[list[float], list[int], list[array.array]]] = [([], [], [])]
         for end in range(1, len(word) + 1):
@@ -191,7 +191,7 @@ class SubwordSampler:
                     starts.append(start)
                     pieces.append(self._piece(piece))
             most = max(weights)
-            totals = list(itertools.accumulate(math.exp(each - most) for each in weights))
+            totals = list(itertools.accumulate(math.exp(weight - most) for weight in weights))
             best.append(most + math.log(totals[-1]))
             paths.append((totals, starts, pieces))
         return paths

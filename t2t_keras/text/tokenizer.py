@@ -1,4 +1,4 @@
-"""Text <-> ids: vocabularies of SentencePiece, and what every kind of vocabulary does."""
+"""Text <-> ids: the base class of all vocabularies, and those of SentencePiece."""
 
 import abc
 import array
@@ -25,9 +25,21 @@ from t2t_keras.text.subword_sampling import SubwordSampler
 if TYPE_CHECKING:
     from t2t_keras.text.in_graph import GraphTokenizer
 
-# By the end of their files' names.
+# By the suffix of their files' names.
 TOKENIZERS = Registry("tokenizer", "t2t_keras.text.tokenizer")
-SENTENCE_PIECE = "model"  # as SentencePiece calls its files
+VOCABULARY_KINDS = ("bpe", "unigram", "char")
+# Words whose ids are kept, some 50 MB; a full cache is emptied.
+MAX_WORDS = 1 << 18
+
+_LINES_AT_ONCE = 1000
+_PRIVATE = re.compile(f"[{PRIVATE}]")
+# Rarer characters are spelled in UTF-8 bytes: a stray line in another script must not fill the
+# vocabulary with characters seen once.
+_CHARACTER_COVERAGE = 0.99995
+# Unigram training adds up sums by thread, so the number of threads is part of the result.
+_TRAINING_THREADS = 16
+# SentencePiece aborts the process if byte-pair encoding learns from a longer word.
+_LONGEST_WORD = 65_535
 
 
 class Tokenizer(abc.ABC):
@@ -35,18 +47,18 @@ class Tokenizer(abc.ABC):
 
     Args:
       model_bytes: the content of its file.
-      source: the tokenizer of sources that have a vocabulary of their own; None = they share this.
+      source: the tokenizer of sources with a vocabulary of their own; None = a shared vocabulary.
       origin: what errors call it.
 
     Raises:
-      UserError: the content is that of no vocabulary of this kind.
+      UserError: the content is not a vocabulary of this kind.
 
     Attributes:
-      model_bytes: as given.
-      source: the tokenizer of sources: this one, or another; this one is then that of targets.
+      model_bytes: the content of its file.
+      source: the tokenizer of sources, which is this one if the vocabulary is shared.
+      suffix: of the names of its files.
     """
 
-    # Of the names of its files.
     suffix: ClassVar[str]
 
     def __init__(
@@ -65,10 +77,10 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _read(self, origin: str) -> None:
-        """Takes `model_bytes` apart; a `UserError`, which names their origin, if it cannot."""
+        """Parses `model_bytes`; a `UserError` names their origin if they are invalid."""
 
     def _lines(self, origin: str) -> list[str]:
-        """Returns the lines of a file of text."""
+        """Returns the lines of `model_bytes`, for vocabularies in text files."""
         try:
             return self.model_bytes.decode("utf-8").removesuffix("\n").split("\n")
         except UnicodeDecodeError as error:
@@ -78,17 +90,17 @@ class Tokenizer(abc.ABC):
 
     @staticmethod
     def load(path: str | Path, source_path: str | Path = "") -> "Tokenizer":
-        """Reads a vocabulary of the kind that the file's name ends in; `.model` is SentencePiece's.
+        """Reads a vocabulary; the suffix of its file tells its kind, by default SentencePiece's.
 
         Args:
           path: of the file.
-          source_path: of that of sources which have their own; "" = they share it.
+          source_path: of the file of a source vocabulary; "" = a shared vocabulary.
 
         Raises:
-          UserError: the file cannot be read, or is none.
+          UserError: the file cannot be read, or is not a vocabulary.
         """
         name = Path(path).suffix.removeprefix(".")
-        kind = TOKENIZERS[name if name in TOKENIZERS else SENTENCE_PIECE]
+        kind = TOKENIZERS[name if name in TOKENIZERS else "model"]
         origin = f"The vocabulary {path}"
         source = Tokenizer.load(source_path) if source_path else None
         try:
@@ -102,7 +114,7 @@ class Tokenizer(abc.ABC):
 
     @classmethod
     def load_saved(cls, directory: str | Path, record: Mapping[str, Any]) -> "Tokenizer":
-        """Reads what `save` wrote beside a record; raises `UserError` if it is another one."""
+        """Reads the files of `save`; raises `UserError` if they are not those of the record."""
         path = inside(Path(directory), record["file"])
         source = record.get("source")
         tokenizer = cls.load(path, inside(Path(directory), source["file"]) if source else "")
@@ -116,27 +128,27 @@ class Tokenizer(abc.ABC):
         return tokenizer
 
     def save(self, directory: str | Path) -> dict[str, dict[str, Any]]:
-        """Writes the vocabulary's files; returns what `write_atomically` does for each, by name."""
-        record, parts = self.record(), {}
-        parts[record["file"]] = self
+        """Writes the vocabulary's files; returns the record of `write_atomically` for each."""
+        record = self.record()
+        files = {record["file"]: self.model_bytes}
         if "source" in record:
-            parts[record["source"]["file"]] = self.source
+            files[record["source"]["file"]] = self.source.model_bytes
         return {
-            name: write_atomically(Path(directory) / name, part.model_bytes)
-            for name, part in parts.items()
+            name: write_atomically(Path(directory) / name, content)
+            for name, content in files.items()
         }
 
     def record(self) -> dict[str, Any]:
-        """Returns what JSON files say of a vocabulary: its file, number of ids, and SHA-256."""
-        name = f"vocab{self.suffix}"
-        record = {"file": name, "size": self.vocab_size, "sha256": self.checksum}
+        """Returns the record for JSON files: file name, number of ids, SHA-256."""
+        name, size = f"vocab{self.suffix}", self.vocab_size
+        record: dict[str, Any] = {"file": name, "size": size, "sha256": self.checksum}
         if self.source is not self:
-            own = f"vocab.source{self.source.suffix}"
-            record["source"] = self.source.record() | {"file": own}
+            name = f"vocab.source{self.source.suffix}"
+            record["source"] = self.source.record() | {"file": name}
         return record
 
     def with_source(self, source: "Tokenizer") -> "Tokenizer":
-        """Returns a tokenizer of these targets and other sources."""
+        """Returns this tokenizer, for targets, with another one for sources."""
         return type(self)(self.model_bytes, source=source)
 
     @property
@@ -146,36 +158,38 @@ class Tokenizer(abc.ABC):
 
     @functools.cached_property
     def source_vocab_size(self) -> int | None:
-        """Number of ids of sources that have their own, or None.
+        """Number of ids of the sources' own vocabulary, None if they share this one.
 
-        Two models may divide texts, each in its way, into the same pieces of the same ids.
+        Two models that divide text differently may share pieces and ids.
         """
-        size, own = self.vocab_size, self.source.vocab_size
-        # One at a time: what a subword adds to all those before takes time for each of them.
-        shared = self.source is self or (
-            size == own and all(self.pieces([i]) == self.source.pieces([i]) for i in range(size))
+        if self.source is self:
+            return None
+        size, source_size = self.vocab_size, self.source.vocab_size
+        # One id at a time: the text of a long sequence of subwords takes quadratic time.
+        same = size == source_size and all(
+            self.pieces([i]) == self.source.pieces([i]) for i in range(size)
         )
-        return None if shared else own
+        return None if same else source_size
 
     @property
     def checksum(self) -> str:
-        """SHA-256 of the file, in hex; of both, where sources have their own."""
-        files = [self.model_bytes] + [self.source.model_bytes] * (self.source is not self)
-        return hashlib.sha256(b"".join(files)).hexdigest()
+        """SHA-256 of the file, followed by that of the sources if they have their own, in hex."""
+        source = b"" if self.source is self else self.source.model_bytes
+        return hashlib.sha256(self.model_bytes + source).hexdigest()
 
     @abc.abstractmethod
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
-        """Returns one int32 [length] array of ids a line, read-only, each with EOS at its end."""
+        """Returns the ids of each line, read-only int32 [length], with EOS at the end."""
 
     def sampler(self, sampling: float, nbest: int = 0) -> SubwordSampler:
-        """Returns what draws divisions, with a method `sample(lines, seeds)` as of `encode`.
+        """Returns a sampler of divisions into subwords.
 
         Args:
           sampling: `HParams.subword_sampling`, above 0.
           nbest: `HParams.subword_nbest`.
 
         Raises:
-          UserError: the vocabulary has but one way to divide a text.
+          UserError: the vocabulary has only one way to divide a text.
         """
         raise UserError(
             "subword_sampling needs a SentencePiece vocabulary of kind bpe or unigram, got one of "
@@ -189,14 +203,14 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Returns what each id adds to the text; a space at its start is U+2581."""
+        """Returns the text that each id adds, with U+2581 for a space at its start."""
 
     @abc.abstractmethod
     def graph_tokenizer(self) -> "GraphTokenizer":
-        """Returns a `t2t_keras.text.in_graph.GraphTokenizer`, which does the same in a graph."""
+        """Returns the same tokenizer for a TensorFlow graph."""
 
     def vocabulary(self) -> dict[str, int]:
-        """Returns all pieces, each with its id."""
+        """Returns the id of each piece."""
         return {self.pieces([i])[0]: i for i in range(self.vocab_size)}
 
     def _until_end(self, ids: Iterable[int]) -> list[int]:
@@ -217,7 +231,7 @@ class Tokenizer(abc.ABC):
 
 
 def same_vocabulary(directory: str | Path, tokenizer: Tokenizer) -> str:
-    """Returns the problem's settings with which data gets a vocabulary saved in a directory."""
+    """Returns the problem settings that give data a vocabulary saved in a directory."""
     record = tokenizer.record()
     settings = [f"vocab_file={Path(directory) / record['file']}"]
     if source := record.get("source"):
@@ -228,27 +242,12 @@ def same_vocabulary(directory: str | Path, tokenizer: Tokenizer) -> str:
 
 @functools.lru_cache(2)
 def _unpickled(kind: type[Tokenizer], model_bytes: bytes, source: Tokenizer | None) -> Tokenizer:
-    """Returns the same object for the same vocabulary, so that a worker keeps the words' ids."""
+    """Returns one object per vocabulary, so that a worker process keeps its cache of words."""
     return kind(model_bytes, source=source)
 
 
-VOCABULARY_KINDS = ("bpe", "unigram", "char")
-
-_PRIVATE = re.compile(f"[{PRIVATE}]")
-# Characters beyond this share of the text are spelled in UTF-8 bytes: a stray line in another
-# script must not fill the vocabulary with characters seen once.
-_CHARACTER_COVERAGE = 0.99995
-# Unigram training adds up sums by thread, so the number of threads is part of the result.
-_TRAINING_THREADS = 16
-# Words that are kept with their ids, some 50 MB; a full cache is emptied.
-MAX_WORDS = 1 << 18
-_LINES_AT_ONCE = 1000
-# SentencePiece aborts the process if byte-pair encoding learns from a longer word.
-_LONGEST_WORD = 65_535
-
-
 def parsed_model(model_bytes: bytes) -> Any:
-    """Returns a SentencePiece model as a message of protobuf."""
+    """Returns the protobuf message of a SentencePiece model."""
     # A machine that only trains may lack it; its classes are made at run time.
     sentencepiece_model_pb2: Any = importlib.import_module("sentencepiece.sentencepiece_model_pb2")
     return sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
@@ -273,24 +272,23 @@ def load_processor(model_bytes: bytes, origin: object) -> sentencepiece.Sentence
 class SentencePieceTokenizer(Tokenizer):
     """A SentencePiece vocabulary: padding 0, end of sentence 1, unknown 2, no begin of sentence.
 
-    Text is neither normalised nor stripped, and characters outside the vocabulary are spelled in
-    bytes ("char" vocabularies have none: there they become id 2), so `decode(encode(lines)) ==
-    lines`. The one exception is U+2581, SentencePiece's sign for a space, which becomes a space.
-    Models that come from elsewhere do with text what they were made to do.
+    `train` makes models with `decode(encode(lines)) == lines`: text is neither normalised nor
+    stripped, and characters outside the vocabulary are spelled in bytes (as id 2 by "char"
+    vocabularies, which have no bytes). Only U+2581, SentencePiece's sign for a space, becomes a
+    space. Other models may change text.
 
-    Bytes that are not those of a SentencePiece `.model` file, or of one with other special ids, are
-    a `UserError`, which names their `origin`.
+    Bytes that are not a SentencePiece model, or one with other special ids, are a `UserError`.
     """
 
     suffix: ClassVar[str] = ".model"
 
     def _read(self, origin: str) -> None:
         self._processor = load_processor(self.model_bytes, origin)
-        found = [self._processor.pad_id(), self._processor.eos_id(), self._processor.unk_id()]
-        if found != [PADDING_ID, EOS_ID, UNKNOWN_ID]:
+        ids = [self._processor.pad_id(), self._processor.eos_id(), self._processor.unk_id()]
+        if ids != [PADDING_ID, EOS_ID, UNKNOWN_ID]:
             raise UserError(
                 f"{origin}: expected the ids 0 for padding, 1 for the end of sentence, 2 for "
-                f"unknown words, got {', '.join(map(str, found))} (-1: none). Train it with "
+                f"unknown words, got {', '.join(map(str, ids))} (-1: none). Train it with "
                 f"--pad_id=0 --eos_id=1 --unk_id=2 --bos_id=-1, or let t2t-datagen learn one.",
                 code="other_ids",
             )
@@ -302,13 +300,16 @@ class SentencePieceTokenizer(Tokenizer):
     ) -> "SentencePieceTokenizer":
         """Learns a vocabulary from lines of both languages; the same lines give the same bytes.
 
-        The three special ids and the 256 bytes are among its `vocab_size` pieces; of kind "char" it
-        has no bytes, and fewer pieces if the text has fewer characters. "bpe" is byte-pair encoding
-        (section 5.1). Each of the symbols, with the space before, is one piece; not for "char".
-        One that stands for a placeholder is a piece without the space, too.
+        Args:
+          lines: the text.
+          vocab_size: number of pieces, including the three special ids and the 256 bytes; a "char"
+            vocabulary has no bytes, and fewer pieces if the text has fewer characters.
+          kind: "bpe" (byte-pair encoding, section 5.1), "unigram" or "char".
+          symbols: words that become one piece with the space before them, except in a "char"
+            vocabulary. Placeholders' symbols become pieces without the space, too.
 
         Raises:
-          UserError: no text, or a size that this text cannot give; says which sizes it can.
+          UserError: no text, or a size that this text cannot give; names the possible sizes.
         """
         if kind not in VOCABULARY_KINDS:
             raise UserError(
@@ -324,10 +325,10 @@ class SentencePieceTokenizer(Tokenizer):
                 for line in lines:
                     if len(line) > _LONGEST_WORD:
                         line = re.sub(rf"[^ ]{{{_LONGEST_WORD}}}", r"\g<0> ", line)
-                    # SentencePiece leaves out lines with its own sign for an unknown character.
+                    # SentencePiece skips lines with its own sign for an unknown character.
                     yield line.replace("\u2585", " ")
             except BaseException as error:
-                failure = error  # SentencePiece would turn it into text.
+                failure = error  # SentencePiece would raise its text as a RuntimeError.
                 raise
 
         try:
@@ -348,7 +349,7 @@ class SentencePieceTokenizer(Tokenizer):
                 add_dummy_prefix=kind != "char",
                 byte_fallback=kind != "char",
                 character_coverage=1.0 if kind == "char" else _CHARACTER_COVERAGE,
-                # SentencePiece leaves out longer lines silently.
+                # SentencePiece silently skips longer lines.
                 max_sentence_length=1 << 30,
                 user_defined_symbols=[
                     *(f"{SPACE}{symbol}" for symbol in symbols),
@@ -390,7 +391,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     @property
     def dividing_model(self) -> bytes:
-        """The SentencePiece model that divides text, if the vocabulary's own only has the ids."""
+        """The SentencePiece model that divides text: another one if this one only has the ids."""
         return self.model_bytes
 
     @functools.cached_property
@@ -401,7 +402,7 @@ class SentencePieceTokenizer(Tokenizer):
     def _encode_by_word(self, lines: Sequence[str]) -> Iterator[np.ndarray]:
         known = self._word_ids
         if not known or len(known) >= MAX_WORDS:
-            # The text " " alone has twice what a space adds in front of a word.
+            # " " encodes as two spaces, one of which is SentencePiece's in front of a word.
             two = self._processor.encode(" ")
             known.clear()
             known[""] = _packed(two[: len(two) // 2])
@@ -417,15 +418,18 @@ class SentencePieceTokenizer(Tokenizer):
         return [self._processor.decode(self._until_end(ids)) for ids in sequences]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """See `Tokenizer`; a byte is as <0x41>."""
+        """See `Tokenizer`; a byte is <0x41>, for example."""
         return [self._processor.id_to_piece(i) for i in self._checked(ids)]
 
     def spell(self, other: "SentencePieceTokenizer") -> tuple[list[list[int]], int]:
-        """Returns the ids here that spell each piece of another vocabulary, and how many both have.
+        """Spells the pieces of another vocabulary with this one's.
 
-        A piece that both have is one id, and so are padding, end and unknown. Of another one the
-        text is encoded, without the space that lines get in front; where it stands for no text, as
-        a control symbol or a byte, it is unknown here.
+        A piece of both vocabularies is one id, as are padding, EOS and unknown. The text of other
+        pieces is encoded, without the space in front of lines; pieces without text, such as control
+        symbols or bytes, become unknown.
+
+        Returns:
+          The ids of each piece, and the number of pieces in both vocabularies.
         """
         known = self.vocabulary()
         model = parsed_model(self.dividing_model)
@@ -465,15 +469,15 @@ class SentencePieceTokenizer(Tokenizer):
 
 
 def _packed(ids: list[int]) -> bytes:
-    # The bytes of int32 arrays are put together fastest.
+    # Joining bytes is the fastest way to join int32 arrays.
     return array.array("i", ids).tobytes()
 
 
 def _with_exact_scores(model_bytes: bytes) -> bytes:
     """Rounds the scores of a unigram model to multiples of 2^-10, whose sums are exact.
 
-    "0" + "00" and "00" + "0" are equally likely. With rounded sums, SentencePiece and TensorFlow
-    Text would not choose the same one.
+    "0" + "00" and "00" + "0" are equally likely: with inexact sums, SentencePiece and TensorFlow
+    Text would choose different ones.
     """
     model = parsed_model(model_bytes)
     for piece in model.pieces:
@@ -501,4 +505,4 @@ def _training_error(message: str, vocab_size: int, kind: str) -> UserError:
     )
 
 
-TOKENIZERS.add(SentencePieceTokenizer, SENTENCE_PIECE)
+TOKENIZERS.add(SentencePieceTokenizer, "model")

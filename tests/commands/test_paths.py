@@ -44,7 +44,7 @@ EVERY_FUNCTION = pytest.mark.parametrize(
         lambda path: t2t.load_export(path),
         lambda path: TranslationMemory.read(f"{path}.tmx", "en", "de"),
         lambda path: read_document(f"{path}.txt"),
-        lambda path: t2t.problem("translate_ende_toy", {"vocab_file": path}).given_vocabulary(),
+        lambda path: t2t.problem("translate_ende_toy", {"vocab_file": path}).load_vocabulary(),
     ],
 )
 
