@@ -1,9 +1,7 @@
-"""Every hyperparameter, with its one meaning, type and range.
+"""Every hyperparameter, with its meaning, type and range; the defaults are the paper's base model.
 
-Models and layers take the same fields as keyword arguments, or one such object.
-
-A named set (see `hparams/`) is an instance that states only what differs from these defaults,
-which are the base model of the paper.
+`LayerConfig` is of a layer, `ModelConfig` of a model, `HParams` of a training. Models and layers
+take the fields as keyword arguments, or such an object. Named sets are in `hparams/`.
 """
 
 import dataclasses
@@ -30,10 +28,6 @@ Config = TypeVar("Config", bound="LayerConfig")
 _CLASSES: dict[str, type["LayerConfig"]] = {}
 
 
-def _name(config_class: type) -> str:
-    return f"{config_class.__module__}.{config_class.__qualname__}"
-
-
 def _dropout(default: float, meaning: str) -> Any:
     return setting(default, meaning, minimum=0.0, maximum=0.99)
 
@@ -43,7 +37,7 @@ class LayerConfig:
     """The settings of an encoder or decoder layer; the defaults are the paper's base model."""
 
     def __init_subclass__(cls) -> None:
-        _CLASSES[_name(cls)] = cls
+        _CLASSES[f"{cls.__module__}.{cls.__qualname__}"] = cls
 
     num_heads: int = setting(8, "h, parallel attention heads (section 3.2.2)", minimum=1)
     d_k: int = setting(
@@ -226,41 +220,6 @@ class ModelConfig(LayerConfig):
         return rows * d_model + layers + norms + vocab_size * self.softmax_bias
 
 
-def take_config(
-    config_class: type[Config], config: LayerConfig | None, arguments: dict[str, Any]
-) -> Config:
-    """Returns the config of a layer or model from its constructor's arguments.
-
-    Args:
-      config_class: the class of the config.
-      config: the values; None = the defaults. From one of this library's classes only the fields
-        of `config_class` are kept; an instance of a user's class is kept whole.
-      arguments: keyword arguments; those that are fields replace values, and are removed. One more,
-        `config_class`, is the name that `config_arguments` has given to a user's class.
-
-    Raises:
-      UserError: the class of that name has not been imported.
-    """
-    if name := arguments.pop("config_class", None):
-        if name not in _CLASSES:
-            raise UserError(
-                f"The model needs the class {name}. Import its module first.", code="not_registered"
-            )
-        config = _CLASSES[name]()
-    given: Any = config or config_class()  # A user's own class extends `config_class`.
-    if type(given).__module__ == __name__:
-        names = [field.name for field in dataclasses.fields(config_class)]
-        given = config_class(**{name: getattr(given, name) for name in names})
-    names = [field.name for field in dataclasses.fields(given) if field.name in arguments]
-    return dataclasses.replace(given, **{name: arguments.pop(name) for name in names})
-
-
-def config_arguments(config: LayerConfig) -> dict[str, Any]:
-    """Returns the keyword arguments from which `take_config` makes the same config, as JSON."""
-    own = {} if type(config).__module__ == __name__ else {"config_class": _name(type(config))}
-    return dataclasses.asdict(config) | own
-
-
 # tensor2tensor's names, for users who come from there.
 TENSOR2TENSOR_NAMES = {
     "hidden_size": "d_model",
@@ -287,7 +246,7 @@ TENSOR2TENSOR_NAMES = {
 class HParams(ModelConfig):
     """The hyperparameters of a run; the defaults are the paper's base model (Table 3).
 
-    `set_name` is no hyperparameter: it remembers which registered set the values started from.
+    `set_name`, the registered set that the values started from, is not a hyperparameter.
     """
 
     loss: str = setting("cross_entropy", "what is minimised (section 5.4)", choices=LOSSES)
@@ -389,7 +348,7 @@ class HParams(ModelConfig):
         return {name: plain(value) for name, value in vars(self).items() if name != "set_name"}
 
 
-# Which values of another hyperparameter ignore one, and which uses it.
+# Hyperparameters without effect: (another one, its values that ignore this one, one that uses it).
 _USED_BY = {
     "parameter_attention_heads": ("feed_forward", ("feed_forward",), "parameter_attention"),
     "max_positions": ("positions", ("sinusoidal", "rotary", "none"), "learned"),
@@ -485,9 +444,46 @@ def hparams(name: str, overrides: str | Mapping[str, Any] = "", **changes: Any) 
 
 
 def changed_hparams(hparams: HParams, hparams_set: str = "transformer_base") -> dict[str, Any]:
-    """Returns the values that differ from a set's, or from base if it is not registered."""
-    # A user's own set need not be there: its directory may not have been imported.
+    """Returns the values that differ from a set, or from the base model if it is not registered."""
+    # The directory of a user's own set may not have been imported.
     known = hparams_set in HPARAMS_SETS
     reference = (HPARAMS_SETS[hparams_set]() if known else HParams()).config()
-    # A set that is not registered may have hyperparameters of its own.
+    # A user's own set may have hyperparameters of its own.
     return {n: value for n, value in hparams.config().items() if value != reference.get(n)}
+
+
+def take_config(
+    config_class: type[Config], config: LayerConfig | None, arguments: dict[str, Any]
+) -> Config:
+    """Returns the config of a layer or model from its constructor's arguments.
+
+    Args:
+      config_class: the class of the config.
+      config: the values; None = the defaults. An instance of this library's classes is reduced to
+        the fields of `config_class`, one of a user's class is not.
+      arguments: keyword arguments; those that are fields replace values, and are removed. So is
+        `config_class`, the name of a user's class from `config_arguments`.
+
+    Raises:
+      UserError: the class of that name has not been imported.
+    """
+    if name := arguments.pop("config_class", None):
+        if name not in _CLASSES:
+            raise UserError(
+                f"The model needs the class {name}. Import its module first.", code="not_registered"
+            )
+        config = _CLASSES[name]()
+    taken: Any = config or config_class()  # A user's own class extends `config_class`.
+    if type(taken).__module__ == __name__:
+        names = [field.name for field in dataclasses.fields(config_class)]
+        taken = config_class(**{name: getattr(taken, name) for name in names})
+    names = [field.name for field in dataclasses.fields(taken) if field.name in arguments]
+    return dataclasses.replace(taken, **{name: arguments.pop(name) for name in names})
+
+
+def config_arguments(config: LayerConfig) -> dict[str, Any]:
+    """Returns keyword arguments, as JSON, from which `take_config` makes the same config."""
+    kind = type(config)
+    if kind.__module__ == __name__:
+        return dataclasses.asdict(config)
+    return dataclasses.asdict(config) | {"config_class": f"{kind.__module__}.{kind.__qualname__}"}

@@ -1,8 +1,7 @@
 """Frozen dataclasses whose fields are typed, bounded, documented, and set by "name=value,...".
 
-Hyperparameter sets, problems and decoding options are all such dataclasses. The value of a field
-can be the name of something registered, as `activation=relu`. Lists and mappings are written in
-YAML's flow style, as `filters=[length_ratio, duplicates]` and `augment={upper: 0.05, typos: 0.1}`.
+Hyperparameter sets, problems and decoding options are such dataclasses. Lists and mappings are
+written in YAML's flow style: `filters=[length_ratio, duplicates]`, `augment={upper: 0.05}`.
 """
 
 import contextlib
@@ -42,7 +41,7 @@ def setting(
     of_test_set: bool = False,
     is_path: bool = False,
 ) -> Any:
-    """Declares a field: its default, its one documented meaning, and the values it may take.
+    """Declares a field: its default, its documented meaning, and its allowed values.
 
     Args:
       default: the default value.
@@ -51,9 +50,9 @@ def setting(
       maximum: largest allowed value, inclusive.
       choices: the allowed values of a string, of the strings of a list, or of the names of a
         mapping; a `Registry` for the names in it.
-      words: words that may be written for a value, such as {"auto": 0}.
-      of_test_set: whether the field describes nothing but the test set of a problem, so that a
-        model may be scored with another value than it was trained with.
+      words: words for certain values, such as {"auto": 0}.
+      of_test_set: whether the field only describes the test set of a problem, so that a model may
+        be scored with another value than in training.
       is_path: whether it is a path, in which a leading ~ becomes the home directory.
     """
     bounds = dict(minimum=minimum, maximum=maximum, choices=choices)
@@ -68,10 +67,10 @@ def parse_assignments(text: str) -> dict[str, Any]:
     """Splits "name=value,name=value" (spaces around names and values are ignored).
 
     A value that begins with a bracket or a quotation mark is YAML, as `[a, b]`, `{a: 1, b: 2}` or
-    `"a,b"`, see `parse_yaml`; others are strings up to the next comma.
+    `"a,b"`; others are strings up to the next comma.
 
     Raises:
-      UserError: it has another form, or a name comes twice.
+      UserError: the text has another form, or a name is repeated.
     """
     assignments: dict[str, Any] = {}
     parts = text.split(",")
@@ -87,14 +86,14 @@ def parse_assignments(text: str) -> dict[str, Any]:
         if name.strip() in assignments:
             raise UserError(f"'{name.strip()}' is given twice in '{text}'.", code="given_twice")
         if value.lstrip().startswith(_YAML_STARTS):
-            assignments[name.strip()] = _parse_divided(value, parts, name.strip())
+            assignments[name.strip()] = _parse_yaml_value(value, parts, name.strip())
         else:
             assignments[name.strip()] = value.strip()
     return assignments
 
 
-def _parse_divided(text: str, rest: list[str], name: str) -> Any:
-    """Returns the value of YAML that begins with `text`; takes what belongs to it from `rest`."""
+def _parse_yaml_value(text: str, rest: list[str], name: str) -> Any:
+    """Returns the YAML value that begins with `text`; takes its other parts from `rest`."""
     while True:
         try:
             return parse_yaml(text, name)
@@ -176,11 +175,14 @@ def override(
 ) -> Settings:
     """Returns a copy of `settings` with some fields changed and every field checked.
 
-    `changes` is "name=value,..." or a mapping from names to values (strings are converted);
-    `renamed` has tensor2tensor's names, each with ours and, after a comma, how its values differ.
+    Args:
+      settings: the settings.
+      changes: "name=value,..." or a mapping from names to values; strings are converted.
+      what: what errors call a field.
+      renamed: names of tensor2tensor, each with ours and, after a comma, how its values differ.
 
     Raises:
-      UserError: an unknown name (the nearest ones are given), a wrong type, a value out of range.
+      UserError: an unknown name, a wrong type, or a value out of range.
     """
     if isinstance(changes, str):
         changes = parse_assignments(changes)

@@ -23,7 +23,7 @@ import urllib.request
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import replaced_atomically
@@ -67,14 +67,12 @@ class SourceFile:
 
 def downloads(table: Path) -> dict[str, SourceFile]:
     """Returns the files in a table, tab-separated with the names of fields as heading, by name."""
+    files = {}
     with table.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines, delimiter="\t"))
-    return {
-        row["name"]: SourceFile(
-            row["name"], row["url"], int(row["size"] or 0) or None, row["sha256"], row["md5"]
-        )
-        for row in rows
-    }
+        for row in csv.DictReader(lines, delimiter="\t"):
+            fields: dict[str, Any] = {**row, "size": int(row["size"] or 0) or None}
+            files[row["name"]] = SourceFile(**fields)
+    return files
 
 
 @dataclasses.dataclass(frozen=True)
