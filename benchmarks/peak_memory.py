@@ -99,7 +99,7 @@ def _megabytes(case: _Case) -> tuple[float, float, float]:
         tf.config.experimental.reset_memory_stats("CPU:0")
         float(step.update(number, [[arrays]] * case.microbatches)["loss"])
     split = case.microbatches > 1
-    counted = step_memory(hparams, case.vocab_size, ids.size, case.length, split)["at most"]
+    counted = step_memory(hparams, (case.vocab_size, None), ids.size, case.length, split)["at most"]
     allocated = tf.config.experimental.get_memory_info("CPU:0")["peak"]
     return counted / 1e6, allocated / 1e6, peak_bytes() / 1e6
 

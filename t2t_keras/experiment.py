@@ -1,8 +1,12 @@
-"""A whole training: data, step, workers and scoring put together, and given to the trainer."""
+"""Puts a training together: hyperparameters that suit the data, step, workers and scoring."""
 
 import contextlib
 import dataclasses
 import inspect
+import itertools
+import math
+import statistics
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,20 +14,32 @@ from typing import Any
 from keras.callbacks import Callback
 
 from t2t_keras import hyperparameters, registry
-from t2t_keras.data.dataset import open_generated
+from t2t_keras.data.batches import TokenBatchSampler, replica_batches
+from t2t_keras.data.dataset import Generated, open_generated
 from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.environment import expanded
-from t2t_keras.errors import UserError, nearest
+from t2t_keras.errors import UserError, command_line, nearest
 from t2t_keras.hyperparameters import HParams, override_hparams
 from t2t_keras.io.files import check_folder, locked_directory
 from t2t_keras.training import trainer
 from t2t_keras.training.backends import base as backend
+from t2t_keras.training.cost import RunClock, hardware_name
 from t2t_keras.training.distributed import workers_of_run
-from t2t_keras.training.evaluation import deciding
-from t2t_keras.training.progress import RunClock
-from t2t_keras.training.recommendation import recommended_hparams
+from t2t_keras.training.evaluation import selection_metric
 from t2t_keras.training.run_config import AUTO, RunConfig, TrainOptions, TrainResult, train_options
 from t2t_keras.training.trained_parts import merged_weights
+
+# (max pairs, set for a CPU, set for a GPU, epochs): the first row that holds all training pairs
+# counts, and its epochs if they are fewer steps than the set's.
+_SETS = (
+    (100_000, "transformer_cpu", "transformer_cpu", 20),
+    (1_000_000, "transformer_small", "transformer_small", 10),
+    (math.inf, "transformer_small", "transformer_base", 10),
+)
+_FEWEST_STEPS = 1000
+# Seconds for which steps are measured, and the most tokens of one on a CPU.
+_MEASURED_SECONDS, _MEASURED_TOKENS = 2.0, 4096
+_HOUR, _DAY = 3600.0, 86_400.0
 
 
 def train(
@@ -83,21 +99,7 @@ def train(
       >>> result.history["val_loss"]
       [3.1, 2.2, 1.6]
     """
-    fields = {field.name for field in dataclasses.fields(TrainOptions)}
-    for name in options:
-        if name not in fields:
-            known = sorted(fields | inspect.signature(train).parameters.keys() - {"options"})
-            raise UserError(
-                f"There is no option '{name}' of train.{nearest(name, known)} Choose from "
-                f"{', '.join(known)}.",
-                code="no_such_argument",
-            )
-    if not 0 <= random_seed < 2**32 or (worker_gpu is not None and worker_gpu < 0):
-        raise UserError(
-            f"Expected a random_seed of 0 to {2**32 - 1} and a worker_gpu >= 0, got {random_seed} "
-            f"and {worker_gpu}.",
-            code="bad_value",
-        )
+    _check_arguments(options, random_seed, worker_gpu)
     data_dir, output_dir = expanded(data_dir), expanded(output_dir)
     if not (data_dir and output_dir):
         raise UserError(
@@ -124,12 +126,31 @@ def train(
     # Also checks values that were set in another way.
     changes = {} if train_steps is None else {"train_steps": train_steps}
     hparams = override_hparams(hparams, changes)
-    config = RunConfig(problem, hparams, model, random_seed, str(data_dir))
-    result = train_run(config, output_dir, worker_gpu, train_options(options), callbacks)
-    # The weights that were trained belong to the replicas: Keras would not compile their model.
-    own = RunConfig.load(output_dir).make_model(loaded=True)
-    own.set_weights(merged_weights(result.model, hparams))
-    return dataclasses.replace(result, model=own)
+    requested = RunConfig(problem, hparams, model, random_seed, str(data_dir))
+    config, result = train_run(requested, output_dir, worker_gpu, train_options(options), callbacks)
+    # The trained weights belong to the replicas: Keras would not compile their model.
+    trained_model = config.make_model()
+    trained_model.set_weights(merged_weights(result.model, hparams))
+    return dataclasses.replace(result, model=trained_model)
+
+
+def _check_arguments(options: dict[str, Any], random_seed: int, worker_gpu: int | None) -> None:
+    """Checks arguments of `train`."""
+    fields = {field.name for field in dataclasses.fields(TrainOptions)}
+    for name in options:
+        if name not in fields:
+            known = sorted(fields | inspect.signature(train).parameters.keys() - {"options"})
+            raise UserError(
+                f"There is no option '{name}' of train.{nearest(name, known)} Choose from "
+                f"{', '.join(known)}.",
+                code="no_such_argument",
+            )
+    if not 0 <= random_seed < 2**32 or (worker_gpu is not None and worker_gpu < 0):
+        raise UserError(
+            f"Expected a random_seed of 0 to {2**32 - 1} and a worker_gpu >= 0, got {random_seed} "
+            f"and {worker_gpu}.",
+            code="bad_value",
+        )
 
 
 def train_run(
@@ -138,8 +159,12 @@ def train_run(
     worker_gpu: int | None,
     options: TrainOptions,
     callbacks: Callback | Sequence[Callback] | None = None,
-) -> TrainResult:
-    """Trains the requested run, on the data in its data_dir; see `train`."""
+) -> tuple[RunConfig, TrainResult]:
+    """Trains the requested run, on the data in its data_dir; see `train`.
+
+    Returns:
+      The run with its data, and how it ended.
+    """
     clock = RunClock()
     backend.check_backend(options.eval_bleu)
     with contextlib.ExitStack() as stack:
@@ -147,13 +172,13 @@ def train_run(
         generated = open_generated(requested.problem, requested.data_dir)
         config, cluster = requested.with_data(generated), workers.cluster
         if options.best_by != "loss":
-            # Which names a score has tells one of a few lines, long before the first evaluation.
+            # Scoring a few lines shows which metrics there are, long before the first evaluation.
             sources, references = (lines[:3] for lines in generated.text("dev"))
-            deciding(config.problem.score(references, references, sources), options.best_by)
+            selection_metric(config.problem.score(references, references, sources), options.best_by)
         if workers.is_chief:
             check_folder(output_dir, "a run")
             stack.enter_context(locked_directory(output_dir, "t2t-trainer"))
-        # Read only now: before, another process may have begun a run there.
+        # Read under the lock: another process may have begun a run there before.
         if RunConfig.exists(output_dir):
             recorded = RunConfig.load(output_dir)
             recorded.check_unchanged(config, output_dir)
@@ -165,10 +190,102 @@ def train_run(
         step = backend.make_step(config, devices, cluster)
         score = None
         if options.eval_bleu and workers.is_chief:
-            # Needs TensorFlow, which a machine that trains under JAX need not have.
+            # Imports TensorFlow, which a machine that trains under JAX may lack.
             from t2t_keras.evaluation.follow import model_scorer
 
             score = model_scorer(step.model, config, generated, "dev")
-        return trainer.train(
+        return config, trainer.train(
             config, generated, output_dir, step, options, workers, score, clock, callbacks
         )
+
+
+def recommended_hparams(
+    generated: Generated,
+    worker_gpu: int | None = None,
+    warm_start_from: str = "",
+    devices: backend.Devices | None = None,
+) -> HParams:
+    """Returns the hyperparameters that suit a problem's data and this machine.
+
+    A problem may name its set. Otherwise the number of training pairs decides, and whether there
+    is a GPU. Training is as long as the set says, or shorter where the data is small; from other
+    weights, it is as long as the data is large, however long the other run was.
+
+    Args:
+      generated: the data.
+      worker_gpu: number of GPUs; None = all visible ones, 0 = the CPU.
+      warm_start_from: run or checkpoint whose weights training starts from, and whose
+        hyperparameters it keeps; "" = none.
+      devices: those of `worker_gpu`, if they are known.
+    """
+    store, problem = generated.store("train"), generated.problem
+    _, on_cpu, on_gpu, epochs = next(row for row in _SETS if len(store) <= row[0])
+    # What is left of sharing where source and target have their own vocabularies.
+    changes = {"share_embeddings": "target"} if generated.tokenizer.source_vocab_size else {}
+    if warm_start_from:
+        source = Path(warm_start_from)
+        source = source if source.is_dir() else source.parent
+        if not RunConfig.exists(source):
+            raise UserError(
+                f"--warm_start_from={warm_start_from}: expected a run or a checkpoint of one. "
+                f"--hparams_set={AUTO} takes its hyperparameters.",
+                code="no_run",
+            )
+        # The settings of its fine-tuning are not inherited.
+        hparams = dataclasses.replace(
+            RunConfig.load(source).hparams, trainable=(), lora_rank=0, lora_alpha=0.0, ema_decay=0.0
+        )
+    elif problem.hparams_set:
+        return hyperparameters.hparams(problem.hparams_set, changes)
+    else:
+        devices = devices or backend.plan_devices(worker_gpu)
+        hparams = hyperparameters.hparams(on_gpu if devices.gpus else on_cpu, changes)
+    limits = hparams.batch_tokens, hparams.max_length
+    batches = len(TokenBatchSampler(store.lengths, *limits, seed=0).epoch(0))
+    steps = max(round(epochs * batches, -2), _FEWEST_STEPS)
+    if not warm_start_from:
+        steps = min(steps, hparams.train_steps)
+    return dataclasses.replace(hparams, train_steps=steps)
+
+
+def recommendation(generated: Generated, flags: Sequence[str]) -> str:
+    """Returns a text for users: the recommended set, its training time here, and the command.
+
+    `flags` name the problem and the folder of its data.
+    """
+    devices = backend.plan_devices()
+    hparams = recommended_hparams(generated, devices=devices)
+    seconds = hparams.train_steps * _seconds_per_step(generated, hparams, devices)
+    name = generated.problem.name
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    output_dir = next(path for name in names if not (path := Path("runs") / name).exists())
+    command = command_line("t2t-trainer", *flags, output_dir=output_dir, hparams_set=AUTO)
+    return (
+        f"To train with {hparams.set_name} for {hparams.train_steps:,} steps, which take about "
+        f"{duration(seconds)} on {hardware_name(devices.gpus)}:{command}"
+    )
+
+
+def duration(seconds: float) -> str:
+    """Returns a duration in minutes, hours or days."""
+    if seconds < 2 * _HOUR:
+        return f"{max(seconds / 60, 1):.0f} min"
+    return f"{seconds / _HOUR:.0f} hours" if seconds < 2 * _DAY else f"{seconds / _DAY:.0f} days"
+
+
+def _seconds_per_step(generated: Generated, hparams: HParams, devices: backend.Devices) -> float:
+    """Returns the median seconds of a step on this machine, without compilation."""
+    # On a CPU the time is in proportion to the tokens, and memory is short.
+    tokens = hparams.batch_tokens if devices.gpus else min(hparams.batch_tokens, _MEASURED_TOKENS)
+    microbatch = min(hparams.microbatch_tokens or tokens, tokens)
+    step = backend.make_step(RunConfig(generated.problem, hparams).with_data(generated), devices)
+    store = generated.store("train")
+    sampler = TokenBatchSampler(store.lengths, tokens, min(hparams.max_length, microbatch), seed=0)
+    parts = list(replica_batches(store, sampler.at(0), microbatch, step))
+    float(step.update(0, parts)["loss"])  # Compiles it.
+    seconds: list[float] = []
+    while sum(seconds) < _MEASURED_SECONDS:
+        began = time.monotonic()
+        float(step.update(0, parts)["loss"])
+        seconds.append(time.monotonic() - began)
+    return statistics.median(seconds) * hparams.batch_tokens / tokens

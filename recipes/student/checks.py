@@ -18,10 +18,10 @@ from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.flags import Flags
 from t2t_keras.recipes.student.plan import PROBLEM, Plan
 from t2t_keras.text.files import decoded, read_lines
-from t2t_keras.training.evaluation import deciding
+from t2t_keras.training.evaluation import selection_metric
 from t2t_keras.training.run_config import TrainOptions, train_options
 from t2t_keras.training.trained_parts import choose_trained
-from t2t_keras.training.warm_start import other_meanings
+from t2t_keras.training.warm_start import incompatible_hparams
 
 # What the recipe decides for each model, and how its checkpoints are kept for the average.
 _OWN_FLAGS = (
@@ -94,7 +94,7 @@ def _check_warm_start(student: HParams, teacher: HParams) -> None:
             "fewer layers. Change the student's, or leave from_teacher out.",
             code="other_settings",
         )
-    if difference := other_meanings(student, teacher):
+    if difference := incompatible_hparams(student, teacher):
         students, teachers = difference
         raise UserError(
             f"student: from_teacher: the teachers' weights have another meaning with {students}. "
@@ -164,7 +164,7 @@ def _check_options(plan: Plan, trainer_flags: Sequence[str]) -> None:
         raise UserError(f"{without[0]} does not train a model. Leave it out.", code="bad_flags")
     problem = make_problem(PROBLEM, plan.problem_config("forward"))
     best_by = train_options(given_flags(flags, *options)).best_by
-    deciding(problem.score(["a"], ["a"], ["a"]), best_by)
+    selection_metric(problem.score(["a"], ["a"], ["a"]), best_by)
 
 
 def _check_pairs(plan: Plan) -> None:

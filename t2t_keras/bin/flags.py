@@ -31,7 +31,7 @@ from t2t_keras.settings import describe
 from t2t_keras.text.files import read_text
 
 if TYPE_CHECKING:
-    from t2t_keras.training.averaging import PollPolicy
+    from t2t_keras.training.checkpoint_files import PollPolicy
     from t2t_keras.training.run_config import RunConfig
 
 SIGPIPE_STATUS = 141  # As a shell reports a process that SIGPIPE ended.
@@ -261,7 +261,7 @@ def define_following(flags: Flags, what: str) -> None:
 
 def poll_policy(flags: Flags) -> "PollPolicy":
     """Returns the `PollPolicy` that --wait_minutes requests."""
-    from t2t_keras.training.averaging import PollPolicy
+    from t2t_keras.training.checkpoint_files import PollPolicy
 
     return PollPolicy(wait_minutes=flags.wait_minutes)
 
@@ -300,7 +300,7 @@ def recorded_run(
 
     directory = flags.output_dir
     if policy:
-        from t2t_keras.training.averaging import first_found
+        from t2t_keras.training.checkpoint_files import first_found
 
         first_found(lambda: RunConfig.exists(directory), policy, "run")
     recorded = (load or RunConfig.load)(directory)

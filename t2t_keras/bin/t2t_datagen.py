@@ -65,7 +65,7 @@ def _recommendation(flags: Flags, generated: Generated) -> str:
         values["problem_config"] = as_assignments(flags.problem_config)
     given = [f"--{name}={value}" for name, value in values.items()]
     try:
-        from t2t_keras.training.recommendation import recommendation
+        from t2t_keras.experiment import recommendation
 
         return recommendation(generated, given)
     except (UserError, OutOfMemoryError, ImportError) as error:

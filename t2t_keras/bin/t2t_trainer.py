@@ -12,8 +12,9 @@ import dataclasses
 from pathlib import Path
 
 from t2t_keras.bin.flags import ABOUT_THE_RUN, command, define_common, given_flags, required
-from t2t_keras.data.problem import make_problem
+from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.errors import UserError, command_line
+from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.flags import Flags
 from t2t_keras.settings import as_assignments
 from t2t_keras.training.run_config import TrainOptions, train_options
@@ -52,13 +53,13 @@ def run(flags: Flags) -> int:
 
     if not (flags.output_dir and RunConfig.exists(flags.output_dir)):
         _check_new_run(flags)
-    # Wrong ones are found before data is made.
+    # Checked before data is made.
     options = train_options(given_flags(flags, *vars(TrainOptions())))
     recorded = RunConfig.load(flags.output_dir) if RunConfig.exists(flags.output_dir) else None
     given = given_flags(flags, *ABOUT_THE_RUN, "data_dir", "random_seed", "train_steps")
 
-    def recommend(problem, data_dir):
-        from t2t_keras.training.recommendation import recommended_hparams
+    def recommend(problem: Problem, data_dir: str) -> HParams:
+        from t2t_keras.experiment import recommended_hparams
 
         if flags.generate_data:
             _generate_missing(problem, data_dir, flags.tmp_dir)
@@ -72,16 +73,16 @@ def run(flags: Flags) -> int:
         _generate_missing(config.problem, config.data_dir, flags.tmp_dir)
     if flags.dry_run and not (Path(config.data_dir) / config.problem.name / MANIFEST_FILE).exists():
         config = dataclasses.replace(config, data_dir="")
-    elif not cluster_from_environment():  # Workers tell each other what is wrong.
+    elif not cluster_from_environment():  # Workers report errors to each other.
         open_generated(config.problem, config.data_dir)
-    # What is wrong above is told before TensorFlow is imported.
+    # Imports TensorFlow: all checks that do not need it come before.
     from t2t_keras.experiment import train_run
     from t2t_keras.training.microbatch import dry_run
 
     if flags.dry_run:
         print(dry_run(config, flags.output_dir, flags.worker_gpu, options))
         return 0
-    result = train_run(config, flags.output_dir, flags.worker_gpu, options)
+    _, result = train_run(config, flags.output_dir, flags.worker_gpu, options)
     # As a shell reports a process that a signal ended, so that schedulers start it again.
     return 128 + result.signal if result.signal else 0
 
@@ -114,7 +115,7 @@ def _check_new_run(flags: Flags) -> None:
     required(flags, "problem", "hparams_set", advice=advice)
 
 
-def _generate_missing(problem, data_dir: str, tmp_dir: str) -> None:
+def _generate_missing(problem: Problem, data_dir: str, tmp_dir: str) -> None:
     from t2t_keras.data.dataset import MANIFEST_FILE
     from t2t_keras.data.generate import generate
     from t2t_keras.environment import usable_cores

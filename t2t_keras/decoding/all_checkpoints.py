@@ -21,13 +21,13 @@ from t2t_keras.io.files import (
     write_json,
 )
 from t2t_keras.text.files import check_readable
-from t2t_keras.training.averaging import (
+from t2t_keras.training.checkpoint_files import (
     NO_WAIT,
     PollPolicy,
     files_by_name_and_step,
     follow_run,
+    identity,
 )
-from t2t_keras.training.checkpoint_files import identity
 from t2t_keras.training.checkpoints import load_weights
 from t2t_keras.training.run_config import RunConfig
 

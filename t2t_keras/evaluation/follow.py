@@ -23,7 +23,8 @@ from t2t_keras.evaluation.results import (
 )
 from t2t_keras.io.files import check_outputs, locked_directory, read_json
 from t2t_keras.io.terminal import printable
-from t2t_keras.training.averaging import (
+from t2t_keras.training.backends import base as backend
+from t2t_keras.training.checkpoint_files import (
     NO_WAIT,
     CheckpointWatcher,
     PollPolicy,
@@ -31,11 +32,10 @@ from t2t_keras.training.averaging import (
     first_found,
     follow_run,
 )
-from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoints import load_weights
 from t2t_keras.training.curves import make_curves
 from t2t_keras.training.evaluation import SplitLoss
-from t2t_keras.training.run_config import MAY_CHANGE, RunConfig
+from t2t_keras.training.run_config import CHANGEABLE_ON_RESUME, RunConfig
 
 _SAMPLE_WORDS = 20
 
@@ -287,6 +287,8 @@ def _add_scores(
 def _kind(result: Result) -> tuple:
     """Returns a key that is equal for results of the same text with the same settings."""
     # A run may be continued with more steps.
-    hparams = {name: value for name, value in result.hparams.items() if name not in MAY_CHANGE}
+    hparams = {
+        name: value for name, value in result.hparams.items() if name not in CHANGEABLE_ON_RESUME
+    }
     same = ("set", "problem", "split", "text", "random_seed", "decode")
     return hparams, *(getattr(result, name) for name in same)

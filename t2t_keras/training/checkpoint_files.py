@@ -1,18 +1,20 @@
-"""The files of checkpoints: named arrays as safetensors, a head, and their names.
+"""The files of checkpoints: their format, safetensors with a head; their names; the next ones.
 
-Eight bytes (the length of what follows), JSON (the type, shape and place of each array, and the
-head), and the arrays' bytes. The library `safetensors` reads it too, but has no checksums; written
-here, a file needs no copy of all arrays in memory and is complete or absent.
+A file is eight bytes (the length of what follows), JSON (the type, shape and place of each array,
+and the head), and the arrays' bytes. The library `safetensors` reads it too, but has no checksums;
+written here, a file needs no copy of all arrays in memory and is complete or absent.
 """
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import math
 import os
 import re
+import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -21,6 +23,7 @@ import numpy as np
 
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import check_regular, not_a_run, replaced_atomically
+from t2t_keras.training.run_config import RunConfig
 
 Result = TypeVar("Result")
 
@@ -76,10 +79,10 @@ def write(
 
     Args:
       path: of the file.
-      arrays: what has a shape and a dtype, by name; their order is kept.
-      head: what JSON can hold. "version", "crc32" (of each array) and "digest" are added: the
-        digest is equal for equal arrays, and tells them from all others.
-      value: returns one of them as an array, when its turn comes, so that not all need be in
+      arrays: objects with a shape and a dtype, by name; their order is kept.
+      head: further JSON. "version", "crc32" (of each array) and "digest" are added; the digest is
+        equal only for equal arrays.
+      value: converts one of them to an array when it is written, so that not all need be in
         memory at once.
 
     Raises:
@@ -92,7 +95,7 @@ def write(
         kind, shape = _NAMES[dtype], list(array.shape)
         table[name] = {"dtype": kind, "shape": shape, "data_offsets": [begin, end]}
     checksums = dict.fromkeys(arrays, _LARGEST_CRC32)
-    # It is written last, in the room for the longest that it can be.
+    # The header is written last, in the room for its greatest length.
     room = len(_header(table, checksums, head)) + _HEAD_CHECKSUM
     room += -room % 8
     with replaced_atomically(Path(path)) as file:
@@ -114,7 +117,7 @@ def read(
     Only arrays whose names begin with one of `prefixes` are read and checked; by default, all.
 
     Raises:
-      DamagedCheckpointError: what is read is not what was written.
+      DamagedCheckpointError: the content differs from what was written.
       UserError: the system does not let it be read.
     """
 
@@ -157,7 +160,7 @@ def _checked(path: str | Path, read_from: Callable[[BinaryIO], Result]) -> Resul
 
 
 def _read_header(file: BinaryIO) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """Returns the entry of each array and the head, both of which are as they were written."""
+    """Returns the entry of each array and the head, verified by their checksums."""
     length = int.from_bytes(file.read(8), "little")
     header = file.read(length) if length <= _LONGEST_HEADER else b""
     if not header or len(header) < length:
@@ -207,6 +210,7 @@ def _digest(table: Mapping[str, Mapping[str, Any]], checksums: Mapping[str, int]
 NAME = "model.ckpt"
 BEST = "best"  # The folder within a run for the weights with the lowest dev loss.
 _STEP = re.compile(r"-(\d+)(?:\.\w+)?$")
+_NAME_AND_STEP = re.compile(r"(.+)-(\d+)")
 
 
 def path_at(directory: str | Path, step: int) -> str:
@@ -262,7 +266,7 @@ def checkpoint_at(path: str | Path) -> str:
 
 
 def identity(checkpoint: str | Path) -> dict[str, str]:
-    """Returns what tells a checkpoint from one later written in its place.
+    """Returns path and digest, which tell a checkpoint from one later written in its place.
 
     Raises:
       UserError: it is not there, or its head cannot be read.
@@ -274,7 +278,7 @@ def identity(checkpoint: str | Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def named_alternative(path: str | Path) -> Iterator[None]:
-    """Names the newest earlier checkpoint that is intact, if a checkpoint is damaged."""
+    """Names the newest earlier intact checkpoint in the error of a damaged one."""
     try:
         yield
     except DamagedCheckpointError as damaged:
@@ -299,9 +303,9 @@ def _is_intact(path: str) -> bool:
 
 
 def step_of(path: str | Path) -> int | None:
-    """Returns the step number in a checkpoint's path; None if it has none, as that of a copy."""
-    found = _STEP.search(str(path))
-    return int(found[1]) if found else None
+    """Returns the step number in a checkpoint's path; None if it has none, as in a renamed copy."""
+    match = _STEP.search(str(path))
+    return int(match[1]) if match else None
 
 
 def known_step_of(path: str | Path) -> int:
@@ -312,3 +316,144 @@ def known_step_of(path: str | Path) -> int:
             f"{path}: expected a name with its step, as {NAME}-1000{SUFFIX}.", code="bad_file_name"
         )
     return step
+
+
+@dataclasses.dataclass(frozen=True)
+class PollPolicy:
+    """How often, and for how long, to look for a file.
+
+    Attributes:
+      wait_minutes: the longest wait for the next file; 0 = look only once.
+      poll_seconds: seconds between two looks.
+      sleep: waits for a number of seconds.
+    """
+
+    wait_minutes: float = 0.0
+    poll_seconds: float = 5.0
+    sleep: Callable[[float], object] = time.sleep
+
+    def looks(self, what: str) -> Iterator[None]:
+        """Yields at each time to look for `what`: at once, then after each pause of the wait."""
+        yield
+        left = 60 * self.wait_minutes
+        if left:
+            print(f"Waiting for the {what}, at most {self.wait_minutes:g} minutes.", flush=True)
+        while left > 0:
+            pause = min(self.poll_seconds, left)
+            left -= pause
+            self.sleep(pause)
+            yield
+
+
+NO_WAIT = PollPolicy()
+
+
+def first_found(find: Callable[[], Result], policy: PollPolicy, what: str) -> Result:
+    """Returns the first true result of `find`, or its last one when the wait is over."""
+    for _ in policy.looks(f"first {what}"):
+        if result := find():
+            break
+    return result
+
+
+class CheckpointWatcher:
+    """Iterates over files with steps in their names as they appear; each step once.
+
+    Steps before `min_steps` and those `done` are ignored. `files` returns the existing paths by
+    step, `last_step` the step after which nothing comes (None = unknown).
+
+    Attributes:
+      skipped: the steps that it missed, each with the reason.
+    """
+
+    def __init__(
+        self,
+        files: Callable[[], Mapping[int, str]],
+        policy: PollPolicy = NO_WAIT,
+        *,
+        what: str = "checkpoint",
+        min_steps: int = 0,
+        done: Iterable[int] = (),
+        last_step: Callable[[], int | None] = lambda: None,
+    ):
+        self._files, self._policy, self._what = files, policy, what
+        self._min_steps, self._done, self._last_step = min_steps, set(done), last_step
+        self.skipped: dict[int, str] = {}
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        """Yields step and path, the earliest first, until the last step or the end of the wait."""
+        done, new = self._done, dict[int, str]()
+        while True:
+            for _ in self._policy.looks(f"next {self._what}"):
+                existing, before = self._files(), new
+                new = {
+                    step: path
+                    for step, path in existing.items()
+                    if step >= self._min_steps and step not in done
+                }
+                for step in sorted(before.keys() - new.keys() - done):
+                    self._skip(step, f"{before[step]} was deleted before it could be read.")
+                if new:
+                    break
+                last = self._last_step() if self._policy.wait_minutes else None
+                if last is not None and max(existing, default=-1) >= last:
+                    return
+            if not new:
+                if minutes := self._policy.wait_minutes:
+                    print(f"No further {self._what} in {minutes:g} minutes.", flush=True)
+                return
+            step = min(new)
+            done.add(step)
+            yield step, new[step]
+
+    def loaded(self, load: Callable[[str], object]) -> Iterator[tuple[int, str]]:
+        """Yields step and path of each file after `load(path)`.
+
+        A file of which it raises `UserError` may be incomplete: it is tried again after a pause,
+        and then skipped.
+        """
+        for step, path in self:
+            if reason := self._load_error(load, step, path):
+                self._skip(step, reason)
+            else:
+                yield step, path
+
+    def _load_error(self, load: Callable[[str], object], step: int, path: str) -> str:
+        for again in (True, False):
+            try:
+                load(path)
+                return ""
+            except UserError as error:
+                reason = str(error)
+            if step not in self._files():
+                return f"{path} was deleted while it was read."
+            if again:
+                self._policy.sleep(self._policy.poll_seconds)
+        return reason
+
+    def _skip(self, step: int, reason: str) -> None:
+        self.skipped[step] = reason
+        print(f"{reason} It is skipped.", flush=True)
+
+
+def files_by_name_and_step(directory: str | Path) -> dict[str, dict[int, str]]:
+    """Returns the paths of the files `<name>-<step>` in a directory, by name and step."""
+    paths: dict[str, dict[int, str]] = {}
+    for path in Path(directory).glob("*"):
+        if match := _NAME_AND_STEP.fullmatch(path.name):
+            paths.setdefault(match[1], {})[int(match[2])] = str(path)
+    return paths
+
+
+def follow_run(
+    output_dir: str | Path, policy: PollPolicy = NO_WAIT, min_steps: int = 0, **options: Any
+) -> CheckpointWatcher:
+    """Follows the checkpoints of a run."""
+    return CheckpointWatcher(
+        lambda: {known_step_of(path): path for path in checkpoint_paths(output_dir)},
+        policy,
+        min_steps=min_steps,
+        # Read each time: a run that is continued may get more steps.
+        last_step=lambda: RunConfig.load(output_dir).hparams.train_steps,
+        **options,
+    )

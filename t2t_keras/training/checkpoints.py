@@ -35,14 +35,15 @@ from t2t_keras.training.optimizer import Adam, averaged_weights
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trained_parts import LORA_SCALE, merged, name_in, own_weights
 
-# In the head of the best weights: the step of the newest checkpoint beside them, if there is one.
+# In the head of the best weights: the step of the run's newest checkpoint.
 NEWEST_SAVED = "newest_saved"
-MODEL = "model"  # Before the names of the arrays that are a model's weights.
-_OPTIMIZER = "optimizer"  # Likewise of those that are the optimizer's.
-# How the names begin of what `weights_of` needs.
+# Prefixes of array names: of a model's, of an optimizer's, and of those that `weights_of` needs.
+MODEL, _OPTIMIZER = "model", "optimizer"
 WEIGHTS = (f"{MODEL}/", LORA_SCALE)
-# An empty file: the run has saved steps, and does not start again without their checkpoints.
+# An empty file that shows that the run has saved steps: it must not start again without them.
 _HAS_SAVED = "has_saved"
+# The command that writes means, as it is recorded in lock files.
+AVERAGING = "t2t-avg-all"
 
 
 class WeightsOnlyError(UserError):
@@ -64,12 +65,12 @@ class Checkpoints:
 
     Args:
       directory: where they are.
-      state: what they hold, variables or arrays: the "model", or its weights by name; the
-        "optimizer" of Keras; by other names variables, or mappings of such.
-      keep: how many are kept.
+      state: their content: the "model", or its weights by name; Keras's "optimizer"; by other names
+        variables and arrays, or mappings of such.
+      keep: number of checkpoints to keep.
 
     Attributes:
-      head: what was saved beside the arrays of the checkpoint that was restored last; {} = none.
+      head: the head of the checkpoint that was restored last; {} = none.
     """
 
     def __init__(self, directory: str | Path, state: Mapping[str, Any], keep: int):
@@ -81,8 +82,8 @@ class Checkpoints:
 
         Raises:
           DamagedCheckpointError: its content cannot be read; nothing is restored.
-          UserError: the system does not let it be read, it lacks a part of the state, or has other
-            shapes.
+          UserError: the system does not let it be read, it lacks a part of the state, or its shapes
+            differ.
         """
         arrays, head = checkpoint_files.read(path)
         _assign(_named(self._state), arrays, path)
@@ -122,7 +123,7 @@ class Checkpoints:
         return None
 
     def _has_saved(self) -> bool:
-        """Returns whether the run has saved a checkpoint, also where only best/ is left of it."""
+        """Returns whether the run has saved a checkpoint, even if only best/ remains."""
         if (self._directory / _HAS_SAVED).exists():
             return True
         best = checkpoint_paths(self._directory / BEST)
@@ -134,42 +135,42 @@ class Checkpoints:
         return f"Give a new --output_dir{warm_start}; or remove {self._directory} to train anew."
 
     def save(self, step: int, head: Mapping[str, Any] | None = None) -> str:
-        """Writes the state as the checkpoint of a step, whose path it returns; deletes the oldest.
+        """Writes the state as the checkpoint of a step and deletes the oldest; returns its path.
 
-        `head` is what JSON can hold, saved beside the arrays.
+        `head` is saved beside the arrays as JSON.
 
         Raises:
           UserError: it cannot be written, as on a full disk; earlier ones stay.
         """
-        # A run does not continue from weights alone, as those of best/.
-        is_whole = _OPTIMIZER in self._state
+        # A run cannot continue from weights alone, such as best/.
+        can_continue = _OPTIMIZER in self._state
         before = checkpoint_paths(self._directory)
         path = path_at(self._directory, step)
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             head = {"step": step, **(head or {})}
             checkpoint_files.write(path, _named(self._state), head, _value)
-            if is_whole and step > 0:
+            if can_continue and step > 0:
                 (self._directory / _HAS_SAVED).touch()
         except OSError as error:
             advice = "give the same command again"
-            if is_whole:
+            if can_continue:
                 begin = before[-1] if before else "the beginning"
                 advice = f"the same command continues from {begin}"
             raise UserError(
                 f"Cannot write the checkpoint {path}: {first_line(error)}. Make room; {advice}.",
                 code="not_written",
             ) from error
-        paths = [*(other for other in before if other != path), path]
+        paths = [*(earlier for earlier in before if earlier != path), path]
         for old in paths[: -self._keep]:
             with contextlib.suppress(OSError):
                 Path(old).unlink()
         return path
 
     def _remove_interrupted(self) -> None:
-        """Deletes what interrupted writes have left."""
-        for left in self._directory.glob(f"{NAME}-*{TEMPORARY_SUFFIX}"):
-            left.unlink(missing_ok=True)
+        """Deletes the files of interrupted writes."""
+        for file in self._directory.glob(f"{NAME}-*{TEMPORARY_SUFFIX}"):
+            file.unlink(missing_ok=True)
 
 
 def other_hyperparameters(path: str | Path, reason: str) -> UserError:
@@ -181,11 +182,10 @@ def other_hyperparameters(path: str | Path, reason: str) -> UserError:
 
 
 def load_weights(model: keras.Model, path: str | Path) -> None:
-    """Restores a model's weights, and nothing else, from a checkpoint.
+    """Restores a model's weights, with adapters merged, from a checkpoint.
 
-    Those of adapters are merged with the matrices that they belong to.
-
-    One that is missing, damaged or of a model with other hyperparameters raises `UserError`.
+    Raises:
+      UserError: the checkpoint is missing, damaged or of a model with other hyperparameters.
     """
     path = existing_checkpoint(path)
     with named_alternative(path):
@@ -193,13 +193,13 @@ def load_weights(model: keras.Model, path: str | Path) -> None:
 
 
 def read_weights(path: str | Path) -> dict[str, np.ndarray]:
-    """Returns the weights of a checkpoint's model by name, with those of adapters merged."""
+    """Returns the weights of a checkpoint by name, with adapters merged."""
     arrays, _ = checkpoint_files.read(path, WEIGHTS)
     return weights_of(arrays)
 
 
 def weights_of(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the weights among the arrays of a checkpoint, with those of adapters merged."""
+    """Returns the weights among the arrays of a checkpoint by name, with adapters merged."""
     weights = merged(arrays)
     prefix = f"{MODEL}/"
     return {
@@ -210,7 +210,7 @@ def weights_of(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def assign_weights(model: keras.Model, weights: Mapping[str, np.ndarray], path: str | Path) -> None:
-    """Gives a model, but for its adapters, weights by name; `path` is where they come from.
+    """Gives a model weights by name, except its adapters; `path` is their checkpoint.
 
     Raises:
       UserError: one is missing, not in the model, or has another shape.
@@ -241,10 +241,9 @@ def _assign(
     ]
     # A weight that the model does not have is as wrong as one that the checkpoint lacks.
     wrong += [f"{name} is not there, expected {list(variables[name].shape)}" for name in missing]
-    beside = sorted(set(arrays) - set(variables))
     wrong += [
         f"{name} is {list(arrays[name].shape)} there, not in the model"
-        for name in beside
+        for name in sorted(set(arrays) - set(variables))
         if name.startswith(f"{MODEL}/")
     ]
     if wrong:
@@ -259,8 +258,8 @@ def _as_numbered(
 ) -> Mapping[str, np.ndarray]:
     """Returns arrays by the names that variables have in this process.
 
-    Keras calls layers without a name dense, dense_1, ... and counts those of all models. Where as
-    many names differ in nothing but such numbers, their order tells which is which.
+    Keras names layers dense, dense_1, ... by default, and counts those of all models. Names that
+    differ only in such numbers are matched by their order.
     """
     if set(variables) <= set(arrays):
         return arrays
@@ -298,7 +297,7 @@ def _named(state: Mapping[str, Any]) -> dict[str, Any]:
 def _named_in_optimizer(
     optimizer: keras.optimizers.Optimizer, model: keras.Model
 ) -> dict[str, Any]:
-    """Returns the variables of an optimizer; only of our Adam all have names of their own."""
+    """Returns the variables of an optimizer by name: of its weight if known, else by number."""
     of_weights = {"average": [average for _, average in averaged_weights(optimizer)]}
     if isinstance(optimizer, Adam):
         of_weights |= {"momentum": optimizer._momentums, "velocity": optimizer._velocities}
@@ -316,10 +315,6 @@ def _value(variable: Any) -> np.ndarray:
     return np.asarray(variable.value if isinstance(variable, keras.Variable) else variable)
 
 
-# The command that writes means, as it is recorded in lock files.
-AVERAGING = "t2t-avg-all"
-
-
 def write_run(
     command: str,
     config: RunConfig,
@@ -332,12 +327,12 @@ def write_run(
     """Writes a run of one checkpoint.
 
     Args:
-      command: what writes it, for others that want to write there.
+      command: the writing command, recorded in the lock file.
       config: the run.
       output_dir: must not contain a run.
       weights: the model's, by name.
-      steps: the checkpoint's number.
-      head: of the checkpoint that it is made from, whose cost is its own.
+      steps: number of the checkpoint.
+      head: of the checkpoint that it is made from, whose cost it gets.
       overwrite: whether to replace a mean.
 
     Returns:
@@ -371,13 +366,13 @@ def refuse_occupied(output_dir: str | Path, overwrite: bool = False, flag: str =
 
 @dataclasses.dataclass(frozen=True)
 class TrainedModel:
-    """A trained model with what is needed to use it; unpacks as `model, tokenizer`.
+    """A trained model and its vocabulary; unpacks as `model, tokenizer`.
 
     Attributes:
       model: the Keras model, a `Transformer` unless the run has another one.
       tokenizer: its vocabulary.
-      problem: what it was trained for, as `Translator` takes it.
-      hparams: what it was trained with.
+      problem: the problem of its run, as `Translator` takes it.
+      hparams: its hyperparameters.
       checkpoint: the path of the checkpoint.
     """
 
@@ -407,14 +402,14 @@ def load_model(path: str | Path, weights_dtype: str = "float32") -> TrainedModel
       >>> model, tokenizer = load_model("runs/base")
     """
     checkpoint = checkpoint_at(expanded(path))
-    record = RunConfig.load(Path(checkpoint).parent)
-    model = record.make_model(weights_dtype, loaded=True)
+    config = RunConfig.load(Path(checkpoint).parent)
+    model = config.make_model(weights_dtype, loaded=True)
     load_weights(model, checkpoint)
-    return TrainedModel(model, record.vocabulary, record.problem, record.hparams, checkpoint)
+    return TrainedModel(model, config.vocabulary, config.problem, config.hparams, checkpoint)
 
 
 def load_ensemble_model(path: str | Path, tokenizer: Tokenizer, weights_dtype: str) -> keras.Model:
-    """Loads a model as `load_model`, to translate with others of this vocabulary.
+    """Loads a model as `load_model`, as a member of an ensemble with this vocabulary.
 
     Raises:
       UserError: there is no such run or checkpoint, or it has another vocabulary.

@@ -1,11 +1,12 @@
-"""What a run has cost, over all its processes: in the head of each checkpoint."""
+"""What a run costs: time by what it is spent on, and tokens and seconds since its first step."""
 
 import collections
 import contextlib
 import dataclasses
 import platform
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,72 @@ from t2t_keras.training.checkpoint_files import (
     read_head,
 )
 
+PARTS = ("start", "input", "step", "evaluation", "checkpoint", "other")
+START, INPUT, STEP, EVALUATION, CHECKPOINT, OTHER = PARTS
 _IN_HEAD = "cost"
-# Between the names of what a run was trained on, one after the other.
-_THEN = ", then "
+_THEN = ", then "  # Joins the names of successive hardware.
+
+
+class RunClock:
+    """Seconds of a process by what they were spent on; setting the system's time changes none.
+
+    All until the first step is finished is the start: workers meet, the model is made and restored,
+    functions are compiled, arrays read. Without a step it ends with an evaluation or checkpoint.
+    """
+
+    def __init__(self) -> None:
+        self._seconds = dict.fromkeys(PARTS, 0.0)
+        # What is done now, and what is done where nothing else is.
+        self._part = self._otherwise = START
+        self._since = self._trained_since = time.monotonic()
+
+    @contextlib.contextmanager
+    def spent_on(self, part: str) -> Iterator[None]:
+        """Counts the time within for one of `PARTS`; blocks must not be nested."""
+        if part in (EVALUATION, CHECKPOINT):
+            self.end_start()
+        self._begin(START if self._otherwise == START else part)
+        try:
+            yield
+        finally:
+            self._begin(self._otherwise)
+
+    def end_start(self) -> None:
+        """Ends the start, if it has not ended yet: a step is finished."""
+        self._otherwise = OTHER
+        self._begin(OTHER)
+
+    def begin_training(self) -> None:
+        """Begins to count `training_seconds`, before the first step."""
+        self._trained_since = time.monotonic()
+
+    def training_seconds(self) -> float:
+        """Returns the seconds of the steps, without those of evaluations and checkpoints."""
+        pauses = self._seconds[EVALUATION] + self._seconds[CHECKPOINT]
+        return time.monotonic() - self._trained_since - pauses
+
+    def seconds(self) -> dict[str, float]:
+        """Returns seconds by part, which are together those since this was made."""
+        self._begin(self._part)
+        shown = PARTS[:1] if self._otherwise == START else PARTS
+        return {part: self._seconds[part] for part in shown}
+
+    def show(self) -> None:
+        """Prints the seconds in all and the share of each part."""
+        seconds = self.seconds()
+        total = max(sum(seconds.values()), 1e-9)
+        shares = ", ".join(f"{part} {spent / total:.1%}" for part, spent in seconds.items())
+        print(f"Of {total:,.1f} s: {shares}.", flush=True)
+
+    def _begin(self, part: str) -> None:
+        now = time.monotonic()
+        self._seconds[self._part] += now - self._since
+        self._part, self._since = part, now
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingCost:
-    """What a run has cost up to a step.
+    """What a run has cost up to a step, as the head of each checkpoint holds it.
 
     Attributes:
       target_tokens: real target tokens learned from, EOS counted, padding not.
@@ -42,56 +101,53 @@ class TrainingCost:
 
 
 class CostMeter:
-    """Adds up what the steps of a run cost, going on from what it had cost before.
+    """Adds the tokens and seconds of this process to what a run has cost before.
 
-    `before` is None where a run continues and that is not known: then its cost stays unknown.
+    `before` is None where a run continues and its cost is unknown, which it stays then. `clock`
+    has the seconds of this process.
     """
 
-    def __init__(self, before: TrainingCost | None, hardware: str):
-        self._before, self._tokens, self.hardware = before, 0, hardware
-        # Of the steps between the last evaluation and the checkpoint where this training begins.
-        self.epoch_sums = before.epoch_sums if before else {}
+    def __init__(self, before: TrainingCost | None, hardware: str, clock: RunClock):
+        self._before, self._hardware, self._clock = before, hardware, clock
+        self._tokens = 0
 
     def add_tokens(self, target_tokens: float) -> None:
         """Counts the target tokens of a step."""
         self._tokens += int(target_tokens)
 
-    def seconds(self, seconds: float) -> float | None:
-        """Returns those of the whole run, given those of training in this process; None = unknown.
-
-        See `TrainingCost`.
-        """
-        return None if self._before is None else round(self._before.seconds + seconds, 3)
-
-    def head(self, seconds: float, epoch_sums: Mapping[str, float] | None = None) -> dict[str, Any]:
-        """Returns what a checkpoint's head says of the cost; {} = unknown.
-
-        `seconds` are of training in this process; for `epoch_sums` see `TrainingCost`.
-        """
-        if not (before := self._before):
+    def scalars(self) -> dict[str, float]:
+        """Returns {"training_seconds"} of the whole run, see `TrainingCost`; {} = unknown."""
+        if self._before is None:
             return {}
-        parts = [*filter(None, before.hardware.split(_THEN)), self.hardware]
+        seconds = self._before.seconds + self._clock.training_seconds()
+        return {"training_seconds": round(seconds, 3)}
+
+    def head(self, epoch_sums: Mapping[str, float] | None = None) -> dict[str, Any]:
+        """Returns the cost for a checkpoint's head; {} = unknown."""
+        if self._before is None:
+            return {}
+        hardware = [*filter(None, self._before.hardware.split(_THEN)), self._hardware]
         cost = TrainingCost(
-            target_tokens=before.target_tokens + self._tokens,
-            seconds=round(before.seconds + seconds, 3),
-            hardware=_THEN.join(dict.fromkeys(parts)),
-            epoch_sums=epoch_sums or {},
+            target_tokens=self._before.target_tokens + self._tokens,
+            seconds=round(self._before.seconds + self._clock.training_seconds(), 3),
+            hardware=_THEN.join(dict.fromkeys(hardware)),
+            epoch_sums=dict(epoch_sums or {}),
         )
         return {_IN_HEAD: dataclasses.asdict(cost)}
 
 
 def cost_in(head: Mapping[str, Any]) -> TrainingCost | None:
-    """Returns what a checkpoint's head says that the training has cost; None = unknown."""
+    """Returns the cost in a checkpoint's head; None = unknown."""
     return TrainingCost(**head[_IN_HEAD]) if _IN_HEAD in head else None
 
 
 def same_cost(head: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a checkpoint made of another says of the cost, given the other's head."""
+    """Returns the cost for the head of a checkpoint that is made from one with this head."""
     return {_IN_HEAD: head[_IN_HEAD]} if _IN_HEAD in head else {}
 
 
 def read_cost(checkpoint: str | Path) -> TrainingCost | None:
-    """Returns the cost in a checkpoint's head; None where it is unknown or cannot be read."""
+    """Returns the cost of a checkpoint; None where it is unknown or cannot be read."""
     with contextlib.suppress(UserError):
         return cost_in(read_head(existing_checkpoint(checkpoint)))
     return None
@@ -104,7 +160,7 @@ def read_costs(directory: str | Path) -> dict[int, TrainingCost]:
 
 
 def hardware_name(gpus: Sequence[str] = (), workers: int = 1) -> str:
-    """Returns what workers that have these GPUs each (none = the CPU) compute on: "8 x P100"."""
+    """Returns what workers with these GPUs each (none = the CPU) compute on, as "8 x P100"."""
     counts = collections.Counter(gpus)
     name = " + ".join(f"{count} x {name}" for name, count in counts.items())
     cores = usable_cores()
@@ -115,6 +171,6 @@ def hardware_name(gpus: Sequence[str] = (), workers: int = 1) -> str:
 def _cpu_name() -> str:
     with contextlib.suppress(OSError):
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-        if found := re.search(r"^model name\s*:\s*(.+)", text, re.MULTILINE):
-            return found[1].strip()
+        if match := re.search(r"^model name\s*:\s*(.+)", text, re.MULTILINE):
+            return match[1].strip()
     return platform.processor() or platform.machine()

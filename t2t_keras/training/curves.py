@@ -1,4 +1,4 @@
-"""The curves of a run: for TensorBoard, or as JSON lines without TensorFlow."""
+"""The curves of a run: event files for TensorBoard, or JSON lines without TensorFlow."""
 
 import collections
 import contextlib
@@ -7,6 +7,7 @@ import math
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,61 +19,11 @@ _FILE = "scalars.jsonl"
 
 
 def make_curves(output_dir: str | Path) -> "TensorBoardCurves | JsonCurves":
-    """Returns what writes the curves of a run on Keras's backend."""
+    """Returns the writer of a run's curves for Keras's backend."""
     import keras
 
     tensorflow = keras.backend.backend() == "tensorflow"
     return (TensorBoardCurves if tensorflow else JsonCurves)(output_dir)
-
-
-def read_curves(folder: str | Path) -> dict[str, dict[int, float]]:
-    """Returns the curves of a kind, whatever wrote them: by name, the value of each step.
-
-    `folder` is that of the kind in a run. A run that continues from an earlier step writes steps
-    again; the later value counts. What is not finite, and what is torn off at the end of a file, is
-    left out. {} where there are none.
-    """
-    curves = collections.defaultdict(dict)
-    for points in (_json_points(Path(folder)), _tensorboard_points(Path(folder))):
-        for step, name, value in points:
-            if math.isfinite(value):
-                curves[name][step] = value
-    return {name: dict(sorted(points.items())) for name, points in curves.items()}
-
-
-def _json_points(folder: Path) -> Iterator[tuple[int, str, float]]:
-    path = folder / _FILE
-    if not path.exists():
-        return
-    for line in split_lines(path.read_text(encoding="utf-8", errors="replace")):
-        try:
-            scalars = json.loads(line)
-            step = scalars.pop("step")
-        except (ValueError, KeyError, AttributeError):
-            continue  # Torn off.
-        yield from ((step, name, value) for name, value in scalars.items())
-
-
-def _tensorboard_points(folder: Path) -> Iterator[tuple[int, str, float]]:
-    # Their names begin with the time.
-    for path in sorted(folder.glob("events.out.tfevents.*")):
-        import tensorflow as tf
-
-        for record in _records(path.read_bytes()):
-            event = tf.compat.v1.Event.FromString(record)
-            for value in event.summary.value:
-                yield event.step, value.tag, float(tf.make_ndarray(value.tensor))
-
-
-def _records(content: bytes) -> Iterator[bytes]:
-    """Yields the records of a TFRecord file; TensorFlow's reader would take memory of all GPUs."""
-    start = 0
-    while start + 12 <= len(content):
-        # The length, 4 bytes of its checksum, the record, 4 bytes of its checksum.
-        (length,) = struct.unpack_from("<Q", content, start)
-        start += length + 16
-        if start <= len(content):
-            yield content[start - 4 - length : start - 4]
 
 
 class TensorBoardCurves:
@@ -86,12 +37,13 @@ class TensorBoardCurves:
             plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars"),
             data_class=1,  # DATA_CLASS_SCALAR
         )
-        self._tensorflow, self._output_dir, self._writers = tf, Path(output_dir), {}
+        self._tensorflow, self._output_dir = tf, Path(output_dir)
+        self._writers: dict[str, Any] = {}
 
     def write(self, kind: str, step: int, scalars: dict[str, float]) -> None:
-        """Adds a point to each curve of a kind, as "train" and "eval"."""
+        """Adds a point to each curve of a kind, such as "train" and "eval"."""
         folder, summary = str(self._output_dir / kind), self._tensorflow.summary
-        with _reported(folder, self._tensorflow.errors.OpError):
+        with _write_errors(folder, self._tensorflow.errors.OpError):
             if kind not in self._writers:
                 self._writers[kind] = summary.create_file_writer(folder)
             with self._writers[kind].as_default(step=step):
@@ -117,7 +69,7 @@ class JsonCurves:
     def write(self, kind: str, step: int, scalars: dict[str, float]) -> None:
         """Adds a point to each curve of a kind; see `TensorBoardCurves`."""
         path = self._output_dir / kind / _FILE
-        with _reported(path, OSError):
+        with _write_errors(path, OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"step": step, **scalars}) + "\n")
@@ -127,7 +79,7 @@ class JsonCurves:
 
 
 @contextlib.contextmanager
-def _reported(path: str | Path, kind: type[Exception]) -> Iterator[None]:
+def _write_errors(path: str | Path, kind: type[Exception]) -> Iterator[None]:
     try:
         yield
     except kind as error:
@@ -135,3 +87,52 @@ def _reported(path: str | Path, kind: type[Exception]) -> Iterator[None]:
             f"Cannot write {path}: {first_line(error)}. Make room; the same command continues.",
             code="not_written",
         ) from error
+
+
+def read_curves(folder: str | Path) -> dict[str, dict[int, float]]:
+    """Reads curves from a folder such as a run's train/: the value of each step, by name.
+
+    A run that continues from an earlier step writes steps again; the later value counts. Values
+    that are not finite, and a last line or record that is incomplete, are left out.
+    """
+    curves: dict[str, dict[int, float]] = collections.defaultdict(dict)
+    for points in (_json_points(Path(folder)), _tensorboard_points(Path(folder))):
+        for step, name, value in points:
+            if math.isfinite(value):
+                curves[name][step] = value
+    return {name: dict(sorted(points.items())) for name, points in curves.items()}
+
+
+def _json_points(folder: Path) -> Iterator[tuple[int, str, float]]:
+    path = folder / _FILE
+    if not path.exists():
+        return
+    for line in split_lines(path.read_text(encoding="utf-8", errors="replace")):
+        try:
+            scalars = json.loads(line)
+            step = scalars.pop("step")
+        except (ValueError, KeyError, AttributeError):
+            continue  # Incomplete.
+        yield from ((step, name, value) for name, value in scalars.items())
+
+
+def _tensorboard_points(folder: Path) -> Iterator[tuple[int, str, float]]:
+    # Their names begin with the time.
+    for path in sorted(folder.glob("events.out.tfevents.*")):
+        import tensorflow as tf
+
+        for record in _records(path.read_bytes()):
+            event = tf.compat.v1.Event.FromString(record)
+            for value in event.summary.value:
+                yield event.step, value.tag, float(tf.make_ndarray(value.tensor))
+
+
+def _records(content: bytes) -> Iterator[bytes]:
+    """Yields the records of a TFRecord file; TensorFlow's reader would take memory of all GPUs."""
+    start = 0
+    while start + 12 <= len(content):
+        # The length, 4 bytes of its checksum, the record, 4 bytes of its checksum.
+        (length,) = struct.unpack_from("<Q", content, start)
+        start += length + 16
+        if start <= len(content):
+            yield content[start - 4 - length : start - 4]

@@ -14,26 +14,28 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from t2t_keras.data.dataset import Generated
 from t2t_keras.environment import installed_versions, source_version
 from t2t_keras.errors import TRY_AGAIN, UserError
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.cluster import Cluster, cluster_from_environment, require_free_port
+from t2t_keras.training.checkpoints import Checkpoints
 from t2t_keras.training.run_config import RunConfig, TrainOptions
 
-# How long a network file system may need to show a file to another machine.
+# Longest time that a network file system needs to show a file to another machine.
 _VISIBLE_SECONDS = 10.0
 # gRPC carries error messages of a few kilobytes.
 _LONGEST_REPORT = 2000
 _REPORT_SECONDS = 2.0
-# TensorFlow's errors that a lost worker may cause.
+# TensorFlow's errors that a lost worker causes.
 _LOST = (
     "AbortedError CancelledError DeadlineExceededError InternalError UnavailableError UnknownError"
 ).split()
-# How TensorFlow 2.21 says which worker is lost; where it names no task, that is the chief.
+# How TensorFlow 2.21 reports which worker is lost; where it names no task, that is the chief.
 _CAUSES = {
     r"timed out task names:(\s*/job:\S+)+|CoordinationService/RegisterTask": (
         "did not start within {start:g} s (--worker_start_secs)"
@@ -48,7 +50,7 @@ _CAUSES = {
 
 @dataclasses.dataclass(frozen=True)
 class Actions:
-    """What a worker requests, or all workers do, after a step."""
+    """Actions that a worker requests, or all workers take, after a step."""
 
     stop: int = 0  # Number of the signal that ends the run, or 0.
     save: bool = False  # Whether a checkpoint is written.
@@ -56,7 +58,7 @@ class Actions:
 
 
 class Workers:
-    """This process and those that do every step together with it; none, where it trains alone.
+    """The processes that do every step together; without a cluster, this one alone.
 
     A worker's requests, to save or evaluate because time has passed or to stop because of a signal,
     travel with the sums of its next step, so that all act after the same step without another
@@ -64,7 +66,7 @@ class Workers:
     `strategy` is a `MultiWorkerMirroredStrategy` over all of them; the chief writes their files.
     """
 
-    def __init__(self, cluster: Cluster | None = None, strategy=None):
+    def __init__(self, cluster: Cluster | None = None, strategy: Any = None):
         self.cluster, self._strategy = cluster, strategy
         self.count = len(cluster.addresses) if cluster else 1
         self.is_chief = cluster is None or cluster.index == 0
@@ -72,7 +74,7 @@ class Workers:
 
     def gather(self, text: str) -> list[str]:
         """Waits until all workers call it, and returns the text of each."""
-        if self.count == 1:
+        if self.cluster is None:
             return [text]
         import tensorflow as tf
 
@@ -84,7 +86,7 @@ class Workers:
         return [texts[index] for index in range(self.count)]
 
     def all_reduce_min(self, number: int) -> int:
-        """Returns the smallest of the numbers that the workers give."""
+        """Returns the smallest of the workers' numbers."""
         return min(map(int, self.gather(str(number))))
 
     def stop_together(self, requested: bool) -> bool:
@@ -92,19 +94,19 @@ class Workers:
         return requested if self.count == 1 else float(self._total(float(requested))) > 0
 
     @functools.cached_property
-    def _total(self):
+    def _total(self) -> Callable[[float], Any]:
         """The sum over all replicas, as a graph that is made once; `gather` makes one each time."""
         import tensorflow as tf
 
-        def total(number):
-            found = self._strategy.run(lambda: number)
-            return self._strategy.reduce(tf.distribute.ReduceOp.SUM, found, axis=None)
+        def total(number: tf.Tensor) -> tf.Tensor:
+            numbers = self._strategy.run(lambda: number)
+            return self._strategy.reduce(tf.distribute.ReduceOp.SUM, numbers, axis=None)
 
         return tf.function(total, input_signature=[tf.TensorSpec([])], autograph=False)
 
     def compare(self, config: RunConfig, generated: Generated, options: TrainOptions) -> None:
-        """Raises `UserError` with what differs between the workers' settings, data and versions."""
-        if self.count == 1:
+        """Raises `UserError` naming differences of the workers' settings, data and versions."""
+        if self.cluster is None:
             return
         # The workers divide the dev set as well.
         files = generated.manifest["files"].items()
@@ -112,7 +114,7 @@ class Workers:
         settings = {
             **installed_versions(),
             "source of t2t_keras": source_version(),
-            **config.compared(),
+            **config.resume_invariants(),
             "train_steps": config.hparams.train_steps,
             "microbatch_tokens": config.hparams.microbatch_tokens,
             "dev data": hashlib.sha256(json.dumps(dev).encode()).hexdigest()[:12],
@@ -132,12 +134,12 @@ class Workers:
                 code="different_workers",
             )
 
-    def restore_newest(self, checkpoints, directory: Path) -> str | None:
-        """Restores the newest undamaged checkpoint; on all workers the one that the chief has."""
-        path = checkpoints.restore_newest() if self.is_chief else None
-        name = self.gather(Path(path).name if path else "")[0]
+    def restore_newest(self, checkpoints: Checkpoints, directory: Path) -> str | None:
+        """Restores the chief's newest undamaged checkpoint on all workers; None = there is none."""
+        newest = checkpoints.restore_newest() if self.is_chief else None
+        name = self.gather(Path(newest).name if newest else "")[0]
         if self.is_chief or not name:
-            return path
+            return newest
         path, deadline = str(directory / name), time.monotonic() + _VISIBLE_SECONDS
         while not Path(path).exists():
             if time.monotonic() > deadline:
@@ -150,18 +152,17 @@ class Workers:
         checkpoints.restore(path)
         return path
 
-    def hear(self, number: int, sums: dict[str, float]) -> None:
+    def receive_requests(self, number: int, sums: dict[str, float]) -> None:
         """Takes all workers' requests out of the sums of step `number`."""
-        heard = {name: sums.pop(f"{name}_requests", 0) > 0 for name in backend.REQUESTS}
+        requested = {name: sums.pop(f"{name}_requests", 0) > 0 for name in backend.REQUESTS}
         # Requests from before all have acted are fulfilled.
         if number > self._acted_after:
-            self._requested = Actions(**heard)
+            self._requested = Actions(**requested)
 
-    def agree(self, step: backend.Step, number: int, due: Actions) -> Actions:
+    def exchange_requests(self, step: backend.Step, number: int, due: Actions) -> Actions:
         """Returns what all workers do after step `number`, which was started last.
 
-        `due` is what is due here, by a signal and by this worker's clock; of the clocks only the
-        chief's counts.
+        `due` is due here, by a signal or by this worker's clock; only the chief's clock counts.
         """
         if self.count == 1:
             return due
@@ -204,7 +205,7 @@ def workers_of_run(options: TrainOptions, worker_gpu: int | None = None) -> Iter
         raise
 
 
-def _connect(cluster: Cluster, gpus: int, options: TrainOptions):
+def _connect(cluster: Cluster, gpus: int, options: TrainOptions) -> Any:
     """Returns the strategy over all workers; waits until all have called it."""
     from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
     from tensorflow.python.eager import context
@@ -220,7 +221,7 @@ def _connect(cluster: Cluster, gpus: int, options: TrainOptions):
         heartbeat_timeout_in_ms=round(1000 * options.worker_timeout_secs),
         coordinated_jobs=[job],
     )
-    # Without it, TensorFlow waits for ever for a worker that never starts.
+    # Without the barrier, TensorFlow waits endlessly for a worker that never starts.
     barrier = coordination_config_pb2.CoordinationServiceConfig(cluster_register_with_barrier=True)
     context.context().coordination_service.MergeFrom(barrier)
     return multi_worker_strategy(cluster, gpus)
@@ -246,7 +247,7 @@ def _report(text: str) -> None:
 
 
 def end_of_worker(error: BaseException, cluster: Cluster, options: TrainOptions) -> UserError:
-    """Returns which worker an exception of this one says has ended, and why."""
+    """Returns the error that names the ended worker, and why it ended, for an exception here."""
     text, kind = str(error), type(error).__name__
     if kind not in _LOST:
         if isinstance(error, UserError):
@@ -258,14 +259,15 @@ def end_of_worker(error: BaseException, cluster: Cluster, options: TrainOptions)
         )
     if reported := re.search(r"(Worker \d+ \(.*?) \[exit status (\d+)\]", text, re.DOTALL):
         return UserError(reported[1], int(reported[2]), code="worker_failed")
-    if found := re.search(r"/task:(\d+)/device:\S+ is joining a group with size", text):
-        name = cluster.name(int(found[1]))
+    if joining := re.search(r"/task:(\d+)/device:\S+ is joining a group with size", text):
+        name = cluster.name(int(joining[1]))
         return UserError(
-            f"{name} has another number of GPUs: expected as many on all.", code="different_workers"
+            f"{name} has a different number of GPUs: expected the same on all.",
+            code="different_workers",
         )
     for pattern, what in _CAUSES.items():
-        if found := re.search(pattern, text):
-            tasks = re.findall(r"task:(\d+)", found[0]) or ["0"]
+        if cause := re.search(pattern, text):
+            tasks = re.findall(r"task:(\d+)", cause[0]) or ["0"]
             names = " and ".join(cluster.name(int(task)) for task in dict.fromkeys(tasks))
             why = what.format(start=options.worker_start_secs, timeout=options.worker_timeout_secs)
             return UserError(

@@ -22,16 +22,15 @@ from t2t_keras.training.checkpoints import Checkpoints
 from t2t_keras.training.progress import averages
 from t2t_keras.training.run_config import RunConfig
 
-# Some sources, each with its translation and its reference.
+# Sources, each with its translation and its reference.
 Sample = Sequence[tuple[str, str, str]]
 
 _HISTORY = "evaluations.json"
-# Tokens that are measured at once where the run does not say how many fit.
+# Tokens that are measured at once where the run does not record how many fit.
 _USUAL_TOKENS = 4096
 # A model that has learned little may repeat itself up to the longest translation.
 _SHOWN_CHARACTERS = 300
-# Accuracy below which translations share nothing with their references: BLEU is 0, and each search
-# goes on to the longest translation.
+# Accuracy below which BLEU is 0, and each search goes on to the longest translation.
 _LEAST_ACCURACY = 0.2
 
 
@@ -45,17 +44,17 @@ def read_evaluations(output_dir: str | Path) -> list[dict[str, Any]]:
     Raises:
       UserError: the file of the evaluations is damaged.
     """
-    path, found = Path(output_dir) / _HISTORY, []
+    path, evaluations = Path(output_dir) / _HISTORY, []
     text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     for number, line in enumerate(split_lines(text), 1):
         try:
-            found.append(json.loads(line))
-            found[-1]["step"], found[-1]["loss"]
+            evaluations.append(json.loads(line))
+            evaluations[-1]["step"], evaluations[-1]["loss"]
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(
                 f"{path}:{number} is no evaluation. Delete the line.", code="damaged_file"
             ) from error
-    return found
+    return evaluations
 
 
 class Evaluator:
@@ -64,34 +63,33 @@ class Evaluator:
     Args:
       loss: of the dev set.
       output_dir: the run's.
-      score: returns the score of the model on the dev set, as a problem's `score` does, and some
-        of its translations; None = not scored.
-      writes: whether this worker, of several, writes what all compute together.
+      score: scores the model on the dev set, as a problem's `score` does, and returns the score
+        and some translations; None = not scored.
+      writes: whether this worker writes what all workers compute together.
       history: the evaluations so far, see `read_evaluations`.
-      best_by: what tells the best: the loss, or a number of the score by its name. After a change
-        of it the best so far may be another than what `best/` holds, which stays until one is
-        better than that.
+      best_by: the criterion for the best weights: loss, or a metric of the score by its name. After
+        a change of it, `best/` may hold weights that are not the best, until better ones come.
 
     Attributes:
       left_out: number of pairs that are too long to be measured.
       history: the evaluations so far.
-      kept: step of the weights in `best/`, where this worker writes them; None = of none.
+      best_saved_step: step of the weights in `best/`, where this worker writes them; None = none.
     """
 
     def __init__(
         self,
         loss: "SplitLoss",
         output_dir: Path,
-        score: Callable | None,
+        score: Callable[[], tuple[Any, Sample]] | None,
         writes: bool,
-        history: Sequence[Mapping[str, Any]],
+        history: Sequence[dict[str, Any]],
         best_by: str = "loss",
     ):
         self._loss, self._output_dir, self._best_by = loss, output_dir, best_by
         self._score, self._writes = score, writes
-        self.left_out, self.history = loss.left_out, history
-        kept = checkpoint_paths(output_dir / BEST) if writes else []
-        self.kept = step_of(kept[-1]) if kept else None
+        self.left_out, self.history = loss.left_out, list(history)
+        best = checkpoint_paths(output_dir / BEST) if writes else []
+        self.best_saved_step = step_of(best[-1]) if best else None
 
     def evaluate(
         self,
@@ -119,55 +117,62 @@ class Evaluator:
         is_scored = self._score and (is_last or scalars["accuracy"] >= _LEAST_ACCURACY)
         score, sample = self._score() if self._score and is_scored else (None, [])
         if score:
-            scalars |= dict([score.main]) | deciding(score, self._best_by)
+            scalars |= dict([score.main]) | selection_metric(score, self._best_by)
         lines = str(score).split("\n") if score else []
         values = ", ".join(f"{name} {value:.4g}" for name, value in scalars.items())
         seconds = time.monotonic() - started
         heading = f"Dev set at step {step:,}: {values} ({seconds:.0f} s)"
         if self._score and not is_scored:
             heading += f"; not translated before an accuracy of {_LEAST_ACCURACY}"
-        entry = {"step": step, **scalars, **(training or {})}
-        entry |= {"score": lines, "sample": sample} if score else {}
+        entry: dict[str, Any] = {"step": step, **scalars, **(training or {})}
+        if score:
+            entry |= {"score": lines, "sample": sample}
         # A completed run may be evaluated again, without training.
-        entry = next((each for each in self.history if each["step"] == step), {}) | entry
+        same_step = (past for past in self.history if past["step"] == step)
+        entry = {**next(same_step, {}), **entry}
         # A run that continues from an earlier checkpoint evaluates the later steps again.
-        self.history = [*(each for each in self.history if each["step"] < step), entry]
+        self.history = [*(past for past in self.history if past["step"] < step), entry]
         if self._writes:
-            if self._is_to_be_kept(step):
-                directory = self._output_dir / BEST
-                self._loss.config.save(directory)
-                weights = self._loss.step.weights()
-                Checkpoints(directory, weights, keep=1).save(step, head)
-                self.kept = step
-            text = "".join(json.dumps(each) + "\n" for each in self.history)
-            write_atomically(self._output_dir / _HISTORY, text.encode("utf-8"))
+            self._record(step, head)
         return scalars, "\n".join([heading, *lines, *_shown(sample)])
 
     def best_step(self) -> int:
         """Returns the step of the best evaluation so far, or -1; of several, the first."""
-        values = self._values()
-        return max(values, key=values.get, default=-1)
+        criterion = self._criterion()
+        return max(criterion, key=lambda step: criterion[step], default=-1)
 
-    def _values(self) -> dict[int, float]:
-        """Returns by step how good the evaluations are, of those that have what tells the best."""
+    def _criterion(self) -> dict[int, float]:
+        """Returns how good the evaluations are that have the criterion, by step."""
         by, sign = self._best_by, -1 if self._best_by == "loss" else 1
-        # Those of an earlier start of the run may lack it.
-        found = (each for each in self.history if each.get(by) is not None)
-        return {each["step"]: sign * each[by] for each in found}
+        # Evaluations of an earlier start of the run may lack it.
+        return {
+            evaluation["step"]: sign * evaluation[by]
+            for evaluation in self.history
+            if evaluation.get(by) is not None
+        }
 
-    def _is_to_be_kept(self, step: int) -> bool:
-        if self.best_step() == step:
-            return True
-        # Of what an interrupted start has kept without a record, nothing is known.
-        known, values = any(each["step"] == self.kept for each in self.history), self._values()
-        return known and step in values and values[step] > values.get(self.kept, -math.inf)
+    def _record(self, step: int, head: Mapping[str, Any] | None) -> None:
+        """Writes the history, and the weights of this step if they are the best."""
+        is_best = self.best_step() == step
+        # The rank of weights that an interrupted start has saved without a record is unknown.
+        if not is_best and any(past["step"] == self.best_saved_step for past in self.history):
+            criterion = self._criterion()
+            saved = criterion.get(self.best_saved_step or 0, -math.inf)
+            is_best = criterion.get(step, -math.inf) > saved
+        if is_best:
+            self._loss.config.save(self._output_dir / BEST)
+            weights = self._loss.step.weights()
+            Checkpoints(self._output_dir / BEST, weights, keep=1).save(step, head)
+            self.best_saved_step = step
+        text = "".join(json.dumps(evaluation) + "\n" for evaluation in self.history)
+        write_atomically(self._output_dir / _HISTORY, text.encode("utf-8"))
 
 
-def deciding(score, best_by: str) -> dict[str, float]:
-    """Returns the number of a problem's score that tells the best, by its name; {} for the loss.
+def selection_metric(score: Any, best_by: str) -> dict[str, float]:
+    """Returns the metric of a problem's score that selects the best weights; {} for the loss.
 
     Raises:
-      UserError: the score has no number of this name.
+      UserError: the score has no metric of this name.
     """
     if best_by == "loss":
         return {}
@@ -176,7 +181,7 @@ def deciding(score, best_by: str) -> dict[str, float]:
         value = getattr(score, "metrics", {}).get(best_by)
     if not isinstance(value, float):
         raise UserError(
-            f"--best_by={best_by}: expected loss or a number of this problem's score, as "
+            f"--best_by={best_by}: expected loss or a metric of this problem's score, such as "
             f"{score.main[0]}.",
             code="bad_value",
         )
@@ -194,7 +199,7 @@ def _shown(sample: Sample) -> list[str]:
 
 
 class SplitLoss:
-    """Measures a run's model on its dev or test split, with the weights that it has at each call.
+    """Measures a run's model on its dev or test split, with its weights at each call.
 
     At most `eval_steps` batches are measured; 0 = all.
 
@@ -215,11 +220,11 @@ class SplitLoss:
     ):
         self.step, self.config, self._store = step, config, generated.store(split)
         hparams = config.hparams
-        # A run with microbatch_tokens=auto may have found its number on another machine.
-        self._most = hparams.microbatch_tokens or max(hparams.max_length, _USUAL_TOKENS)
-        self._fewest = min(hparams.max_length, self._most)
+        # The run's microbatch_tokens=auto may have been resolved on another machine.
+        self._max_tokens = hparams.microbatch_tokens or max(hparams.max_length, _USUAL_TOKENS)
+        self._min_tokens = min(hparams.max_length, self._max_tokens)
         # Batches as in training, so that eval_steps takes the same ones on every machine.
-        limits = hparams.batch_tokens, self._fewest
+        limits = hparams.batch_tokens, self._min_tokens
         sampler = TokenBatchSampler(self._store.lengths, *limits, seed=0)
         self.left_out = sampler.left_out
         self._batches = sampler.epoch(0)[: eval_steps or None]
@@ -230,27 +235,27 @@ class SplitLoss:
         On OOM it goes on with half as much at once, and says so.
 
         Raises:
-          UserError: not even one sentence fits, or there are other workers and so much does not.
+          UserError: not even one sentence fits, or a part does not and there are other workers.
         """
-        totals = collections.Counter()
-        for batch in self._batches:
-            for sums in self._sums(batch):
+        totals: collections.Counter[str] = collections.Counter()
+        for examples in self._batches:
+            for sums in self._sums(examples):
                 totals.update(sums)
         return averages(totals)
 
-    def _sums(self, batch: np.ndarray) -> list[dict[str, float]]:
+    def _sums(self, examples: np.ndarray) -> list[dict[str, float]]:
         """Returns the sums of each part of a batch, in parts that fit."""
         while True:
-            parts = replica_batches(self._store, batch, self._most, self.step)
+            parts = replica_batches(self._store, examples, self._max_tokens, self.step)
             try:
-                return [self.step.evaluate(arrays) for arrays in parts]
+                return [self.step.evaluate(part) for part in parts]
             except OutOfMemoryError:
                 self._halve()
 
     def _halve(self) -> None:
-        before = self._most
+        before = self._max_tokens
         problem = f"Out of memory in an evaluation of {before:,} tokens at once"
-        if before <= self._fewest:
+        if before <= self._min_tokens:
             raise UserError(
                 f"{problem}. Lower max_length, or take a smaller model or more memory.",
                 code="out_of_memory",
@@ -261,5 +266,5 @@ class SplitLoss:
                 f"{problem}. Start all workers with a smaller microbatch_tokens.",
                 code="out_of_memory",
             )
-        self._most = max(before // 2, self._fewest)
-        print_beside_bar(f"{problem}: continuing with {self._most:,}.")
+        self._max_tokens = max(before // 2, self._min_tokens)
+        print_beside_bar(f"{problem}: continuing with {self._max_tokens:,}.")

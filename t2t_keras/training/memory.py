@@ -1,31 +1,35 @@
-"""How many tokens a replica holds at once, by the memory that a step is estimated to take."""
+"""The memory that a training step takes, estimated from shapes."""
 
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers.attention import block_length
-from t2t_keras.text.tokenizer import Tokenizer
 
 FLOAT32 = 4  # bytes; weights are kept and saved in it, whatever a step computes in
-# What an optimizer keeps of each weight, if not 2. Keras's Adafactor also keeps the moments that it
-# makes of its sums over rows and columns; these are as good as nothing.
+# Moments that an optimizer keeps of each weight, if not 2. Keras's Adafactor also keeps the moments
+# that it makes of its sums over rows and columns; the sums are negligible.
 _MOMENTS = {"lion": 1, "adafactor": 1}
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 def step_memory(
     hparams: HParams,
-    vocab_size: int,
+    vocab_sizes: tuple[int, int | None],
     tokens: int,
     length: int,
     accumulates: bool = False,
-    source_vocab_size: int | None = None,
     trained: int | None = None,
 ) -> dict[str, int]:
-    """Estimates what one replica holds in a training step of the Transformer, to about 25 %.
+    """Estimates the memory of a training step of the Transformer on one replica, to about 25 %.
 
-    What libraries take for themselves comes on top. A microbatch has so many `tokens` on either
-    side, padding counted, in sentences of `length` tokens; if the step `accumulates`, gradients of
-    several are summed. `trained` is how many weights are trained; None = all, or with `lora_rank`
-    adapters, which are as good as nothing.
+    The libraries' own memory is not included.
+
+    Args:
+      hparams: the hyperparameters.
+      vocab_sizes: as `RunConfig.vocab_sizes`.
+      tokens: of a microbatch on either side, padding counted.
+      length: tokens of each of its sentences.
+      accumulates: whether gradients of several microbatches are summed.
+      trained: number of trained weights; None = all, or with `lora_rank` adapters, whose number is
+        negligible.
 
     Returns:
       Bytes of "weights" (in half precision with their copies), "optimizer" (moments, average),
@@ -34,7 +38,7 @@ def step_memory(
       and "at most": the first three and the larger of gradients and activations with logits.
     """
     size = _BYTES[hparams.compute_dtype]
-    weights = hparams.count_weights(vocab_size, source_vocab_size)
+    weights = hparams.count_weights(*vocab_sizes)
     casts = size if size < FLOAT32 else 0
     encoder, decoder = _layer_bytes(hparams, length)
     encoders, decoders = hparams.depths()
@@ -49,13 +53,13 @@ def step_memory(
     embedded = 2 * hparams.d_model * (size + bool(hparams.dropout))
     # In half precision also the logits before they became float32. The projection reads a
     # transposed copy of the embedding matrix.
-    logits = vocab_size * ((2 * FLOAT32 + casts) * tokens + size * hparams.d_model)
+    logits = vocab_sizes[0] * ((2 * FLOAT32 + casts) * tokens + size * hparams.d_model)
     if trained is None:
         trained = 0 if hparams.lora_rank else weights
-    kept = _MOMENTS.get(hparams.optimizer, 2) + (hparams.ema_decay > 0)
+    copies = _MOMENTS.get(hparams.optimizer, 2) + (hparams.ema_decay > 0)
     memory = {
         "weights": (FLOAT32 + casts) * weights,
-        "optimizer": kept * FLOAT32 * trained,
+        "optimizer": copies * FLOAT32 * trained,
         "accumulators": FLOAT32 * trained * accumulates,
     }
     passing = {
@@ -67,30 +71,17 @@ def step_memory(
     return {**memory, **passing, "at most": sum(memory.values()) + most}
 
 
-def step_memory_with(
-    hparams: HParams,
-    tokenizer: Tokenizer,
-    tokens: int,
-    length: int,
-    accumulates: bool = False,
-    trained: int | None = None,
-) -> dict[str, int]:
-    """Returns `step_memory` with the vocabularies of a tokenizer."""
-    sizes = tokenizer.vocab_size, tokenizer.source_vocab_size
-    return step_memory(hparams, sizes[0], tokens, length, accumulates, sizes[1], trained)
-
-
 def _layer_bytes(hparams: HParams, length: int) -> tuple[int, int]:
-    """Returns what a layer of the encoder and one of the decoder keep for each token."""
+    """Returns the bytes that a layer of the encoder and one of the decoder keep for each token."""
     size, (d_k, d_v) = _BYTES[hparams.compute_dtype], hparams.head_widths(hparams.d_model)
 
-    def attention(keys, copies=1):
+    def attention(keys: int, copies: int = 1) -> int:
         # Scaled queries, keys, values and joined heads; for each head and key the weight, twice:
         # the float32 softmax, and again masked or in the type of the values.
         weight = FLOAT32 + size + bool(hparams.attention_dropout)
         return hparams.num_heads * (size * (1 + copies) * (d_k + d_v) + weight * keys)
 
-    def self_attention(blocks):
+    def self_attention(blocks: int) -> int:
         # With a radius, each block of queries has its own keys and values, of several blocks.
         radius = hparams.self_attention_radius
         return attention(blocks * block_length(radius, length), blocks) if radius else cross

@@ -1,4 +1,4 @@
-"""How many tokens a replica holds at once: a whole step, or half as many as often as needed."""
+"""The microbatch: the tokens that a replica holds at once, a whole step or a part that fits."""
 
 import math
 from collections.abc import Sequence
@@ -16,22 +16,18 @@ from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.cluster import Cluster, cluster_from_environment
 from t2t_keras.training.cost import hardware_name
 from t2t_keras.training.distributed import Workers
-from t2t_keras.training.memory import (
-    FLOAT32,
-    step_memory,
-    step_memory_with,
-)
+from t2t_keras.training.memory import FLOAT32, step_memory
 from t2t_keras.training.run_config import RunConfig, TrainOptions
 
 _FILE = "microbatch.json"
 
 
 class Microbatch:
-    """The tokens a side that a replica holds at once at most, remembered in the run's directory.
+    """The most tokens a side that a replica holds at once, remembered in the run's directory.
 
     Dropout masks depend on how a step is split, so a run must split as before to continue bit for
-    bit. Elsewhere other sizes fit: with other GPUs, or another number of replicas. Workers share
-    one number, whatever hardware each has.
+    bit. On other GPUs, or with another number of replicas, other sizes fit. Workers share one
+    number, whatever their hardware.
 
     Attributes:
       tokens: the number; 0 = not known yet.
@@ -46,7 +42,7 @@ class Microbatch:
         cluster: Cluster | None = None,
     ):
         self._path, self._hparams, self._cluster = Path(output_dir) / _FILE, hparams, cluster
-        self._circumstances = {
+        self._conditions = {
             "microbatch_tokens": hparams.microbatch_tokens,
             "recompute": hparams.recompute,
             "gpus": [] if cluster else [*gpus],  # Workers may have unlike ones.
@@ -56,7 +52,7 @@ class Microbatch:
         self.tokens = self._remembered() or hparams.microbatch_tokens
 
     def remember(self, tokens: int) -> None:
-        """Sets the number and writes it; 0 raises `UserError`: not even one sentence fits."""
+        """Sets the number and writes it; 0 (not even one sentence fits) raises `UserError`."""
         if not tokens:
             recompute = "" if self._hparams.recompute else "set recompute=true, "
             raise UserError(
@@ -65,14 +61,14 @@ class Microbatch:
                 code="out_of_memory",
             )
         self.tokens = tokens
-        write_json(self._path, {"tokens": tokens, "of": self._circumstances})
+        write_json(self._path, {"tokens": tokens, "of": self._conditions})
 
     def halve(self) -> None:
         """Halves and remembers the number.
 
         Raises:
           UserError: it is that of one sentence already; or there are other workers, which have
-            begun the step, and must be started again.
+            begun the step and must be restarted.
         """
         before, fewest = self.tokens, self._hparams.max_length
         self.remember(max(before // 2, fewest) if before > fewest else 0)
@@ -89,7 +85,7 @@ class Microbatch:
             return 0
         try:
             content = read_json(self._path, "It is not used.", ("tokens", "of"))
-            if content["of"] != self._circumstances:
+            if content["of"] != self._conditions:
                 return 0
             tokens = max(int(content["tokens"]), self._hparams.max_length)
         except UserError as error:
@@ -113,9 +109,9 @@ def microbatch_of_run(
     """Returns the microbatch of a run: as requested, as remembered, or one for this machine.
 
     On a GPU that is a whole step, which is halved when it runs out of memory. On a CPU, where a
-    process that takes too much is killed, it is a whole step halved until what `step_memory`
-    estimates takes at most half of the free memory. All workers take the smallest number of one of
-    them. Without `find`, an unknown number stays so.
+    process that takes too much is killed, it is a whole step, halved until the `step_memory` is at
+    most half of the free memory. All workers take their smallest number. Without `find`, an unknown
+    number stays unknown.
 
     Raises:
       UserError: not even one sentence fits, or the free memory cannot be determined.
@@ -125,7 +121,7 @@ def microbatch_of_run(
     microbatch.tokens = workers.all_reduce_min(microbatch.tokens)
     if microbatch.tokens or not find:
         return microbatch
-    batches, fewest = _batches(generated, hparams), hparams.max_length
+    batches, fewest = _batches(generated.store("train").lengths, hparams), hparams.max_length
     expansion = config.augmentation(generated).token_expansion(generated.store("train"))
     whole = round(expansion * batches.max_padded_tokens(step.num_replicas, step.fixed_shapes))
     tokens, how = max(whole, fewest), f"a whole step on {hardware_name(gpus)}"
@@ -144,7 +140,7 @@ def _fitting_on_a_cpu(
     tokens: int,
     cluster: Cluster | None,
 ) -> tuple[int, str]:
-    """Returns a microbatch of at most so many tokens, 0 if one sentence does not fit; and why."""
+    """Returns the largest fitting microbatch up to `tokens`, 0 = none fits; and the reason."""
     hparams, fewest, free = config.hparams, config.hparams.max_length, free_memory()
     if free is None:
         raise UserError(
@@ -159,7 +155,7 @@ def _fitting_on_a_cpu(
 
     def needed(tokens: int) -> int:
         rows, length = worst_case_batch(tokens, batches.longest, step.fixed_shapes).source.shape
-        memory = step_memory_with(hparams, config.tokenizer, rows * length, length, True, trained)
+        memory = step_memory(hparams, config.vocab_sizes, rows * length, length, True, trained)
         # Weights and moments are there already.
         passing = memory["at most"] - memory["weights"] - memory["optimizer"]
         return len(step.local_replicas) * passing
@@ -179,17 +175,26 @@ def dry_run(
     requested one; if it is still to be found, that of a step that is not split. Without a data_dir
     it assumes sentences of max_length tokens and the vocabulary size in the problem's settings.
     """
-    cluster, hparams = cluster_from_environment(), config.hparams
+    cluster, hparams, problem = cluster_from_environment(), config.hparams, config.problem
     devices = backend.plan_devices(worker_gpu, options.xla, cluster, options.cpu_replicas)
-    fixed = devices.fixed_shapes
-    batches, expansion, sizes = _batches_and_vocabularies(config, devices.replicas)
-    given = Microbatch(output_dir, hparams, devices.gpus, devices.replicas, cluster).tokens
-    most = round(expansion * batches.max_padded_tokens(devices.replicas, fixed))
+    fixed, expansion = devices.fixed_shapes, 1.0
+    if config.data_dir:
+        generated = open_generated(problem, config.data_dir)
+        config = config.with_data(generated)
+        store, sizes = generated.store("train"), config.vocab_sizes
+        expansion, lengths = config.augmentation(generated).token_expansion(store), store.lengths
+    else:
+        rows = -(-hparams.batch_tokens // hparams.max_length) * devices.replicas
+        lengths = np.full((rows, 2), hparams.max_length, np.int32)
+        sizes = problem.vocab_size, None if problem.shared_vocabulary else problem.vocab_size
+    batches = _batches(lengths, hparams)
+    known = Microbatch(output_dir, hparams, devices.gpus, devices.replicas, cluster).tokens
+    whole = round(expansion * batches.max_padded_tokens(devices.replicas, fixed))
     # Fixed shapes are filled up to the microbatch, however little there is.
-    held = given if given and fixed else min(given or most, most)
-    rows, length = worst_case_batch(held, batches.longest, fixed).source.shape
-    accumulates = devices.accumulates or 0 < given < most
-    memory = step_memory(hparams, sizes[0], rows * length, length, accumulates, sizes[1])
+    tokens = known if known and fixed else min(known or whole, whole)
+    rows, length = worst_case_batch(tokens, batches.longest, fixed).source.shape
+    accumulates = devices.accumulates or 0 < known < whole
+    memory = step_memory(hparams, sizes, rows * length, length, accumulates)
     weights = FLOAT32 * hparams.count_weights(*sizes)
     checkpoint = weights + memory["optimizer"]
     disk = (options.keep_checkpoint_max + 1) * checkpoint + weights
@@ -197,7 +202,7 @@ def dry_run(
     frozen = " Frozen weights are counted as trained." if hparams.trainable else ""
     return (
         f"Each of {devices.replicas} replica(s) with microbatch_tokens="
-        f"{f'{given:,}' if given else 'auto'}, at most {rows:,} pairs of {length:,} tokens a side "
+        f"{f'{known:,}' if known else 'auto'}, at most {rows:,} pairs of {length:,} tokens a side "
         f"at once, compute_dtype={hparams.compute_dtype}, "
         f"recompute={str(hparams.recompute).lower()}:\n" + "\n".join(lines) + "\n"
         "At most: weights, optimizer, accumulators, and the larger of gradients and activations "
@@ -208,24 +213,5 @@ def dry_run(
     )
 
 
-def _batches_and_vocabularies(
-    config: RunConfig, replicas: int
-) -> tuple[TokenBatchSampler, float, tuple[int, int | None]]:
-    """Returns the batches, how much sampling lengthens them, and the sizes of the vocabularies."""
-    hparams, problem = config.hparams, config.problem
-    if config.data_dir:
-        generated = open_generated(problem, config.data_dir)
-        expansion = config.augmentation(generated).token_expansion(generated.store("train"))
-        tokenizer = generated.tokenizer
-        sizes = tokenizer.vocab_size, tokenizer.source_vocab_size
-        return _batches(generated, hparams), expansion, sizes
-    rows = -(-hparams.batch_tokens // hparams.max_length) * replicas
-    lengths = np.full((rows, 2), hparams.max_length, np.int32)
-    batches = TokenBatchSampler(lengths, hparams.batch_tokens, hparams.max_length, seed=0)
-    sizes = problem.vocab_size, None if problem.shared_vocabulary else problem.vocab_size
-    return batches, 1.0, sizes
-
-
-def _batches(generated: Generated, hparams: HParams) -> TokenBatchSampler:
-    lengths = generated.store("train").lengths
+def _batches(lengths: np.ndarray, hparams: HParams) -> TokenBatchSampler:
     return TokenBatchSampler(lengths, hparams.batch_tokens, hparams.max_length, seed=0)

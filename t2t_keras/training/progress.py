@@ -1,10 +1,10 @@
-"""What a run shows while it trains: averages, progress, curves, a profile, Keras's callbacks."""
+"""What a run shows while it trains: a progress line, a trace of steps, and callbacks."""
 
 import collections
 import contextlib
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -21,55 +21,7 @@ from keras.callbacks import (
 
 from t2t_keras.errors import UserError
 from t2t_keras.io.terminal import ProgressBar, print_beside_bar
-
-
-class StepProfiler:
-    """Writes a trace of steps, counted from 1, where TensorBoard looks for it in a run."""
-
-    def __init__(self, output_dir: str | Path, steps: range):
-        self._directory, self._steps = str(Path(output_dir) / "train"), steps
-        self._traced: list[int] = []
-
-    def ends_at(self, step: int) -> bool:
-        """Returns whether the step is the last one to be traced."""
-        return step in self._steps and step == self._steps[-1]
-
-    def step(self, step: int) -> AbstractContextManager:
-        """Returns the context that a step is started in; the first one begins the trace."""
-        if step not in self._steps:
-            return contextlib.nullcontext()
-        start, _, named_step = _profiler()
-        if not self._traced:
-            start(self._directory)
-        self._traced.append(step)
-        return named_step(step)
-
-    def close(self) -> None:
-        """Writes the trace when its steps are finished, or the run ends; only the first time."""
-        traced, steps = self._traced, self._traced or self._steps
-        self._traced, self._steps = [], range(0)
-        if not steps:
-            return
-        if traced:
-            _, stop, _ = _profiler()
-            stop()
-            found = f"are traced in {self._directory}/plugins/profile"
-        else:
-            found = "are not traced: they were not among those of this command"
-        print_beside_bar(f"Steps {steps[0]:,} to {steps[-1]:,} {found}.")
-
-
-def _profiler():
-    """Returns the backend's functions that start and stop a trace, and its context of a step."""
-    # Imported here, so that no backend needs the packages of another.
-    if keras.backend.backend() == "tensorflow":
-        from tensorflow.profiler.experimental import Trace, start, stop
-
-        return start, stop, lambda step: Trace("train", step_num=step, _r=1)
-    from jax.profiler import StepTraceAnnotation, start_trace, stop_trace
-
-    return start_trace, stop_trace, lambda step: StepTraceAnnotation("train", step_num=step)
-
+from t2t_keras.training.curves import JsonCurves, TensorBoardCurves
 
 # Steps between two points of the curves, or two lines where there is no progress line.
 LOG_STEPS = 100
@@ -92,7 +44,7 @@ class Progress:
     every 100 steps instead.
     """
 
-    def __init__(self, curves, first: int, last: int):
+    def __init__(self, curves: TensorBoardCurves | JsonCurves | None, first: int, last: int):
         self._curves = curves
         self._done, self._last = first, last
         # The bar gets the columns that the text leaves.
@@ -110,7 +62,7 @@ class Progress:
     def step(self, sums: Mapping[str, float], scalars: Mapping[str, float]) -> None:
         """Shows the mean loss since the last line, given a finished step's sums of `token_sums`.
 
-        `scalars` has its "learning_rate", and what else is to be in the curves of the training.
+        `scalars` are its "learning_rate" and other points of the training's curves.
         """
         self._done += 1
         self._sums.update(sums)
@@ -127,13 +79,16 @@ class Progress:
             left = (self._last - self._done) * seconds / (self._done - self._before)
             eta = self._bar.format_interval(left)
             print_beside_bar(f"step {self._done}/{self._last}  {text}eta {eta}")
-        self._write("train", {**scalars, **averages(self._sums), "tokens_per_second": speed})
+        if self._curves:
+            points = {**scalars, **averages(self._sums), "tokens_per_second": speed}
+            self._curves.write("train", self._done, points)
         self._sums.clear()
         self._restart_clock()
 
     def evaluated(self, scalars: Mapping[str, float], report: str) -> None:
-        """Shows what an evaluation after the newest step has found."""
-        self._write("eval", dict(scalars))
+        """Shows the evaluation after the newest step."""
+        if self._curves:
+            self._curves.write("eval", self._done, dict(scalars))
         print_beside_bar(report)
         # Its time is not that of the steps left.
         self._bar.unpause()
@@ -145,70 +100,56 @@ class Progress:
         if self._curves:
             self._curves.close()
 
-    def _write(self, kind: str, scalars: dict[str, float]) -> None:
-        if self._curves:
-            self._curves.write(kind, self._done, scalars)
 
+class StepProfiler:
+    """Writes a trace of steps, counted from 1, where TensorBoard looks for it in a run.
 
-PARTS = ("start", "input", "step", "evaluation", "checkpoint", "other")
-START, INPUT, STEP, EVALUATION, CHECKPOINT, OTHER = PARTS
-
-
-class RunClock:
-    """Seconds of a process by what they were spent on; setting the system's time changes none.
-
-    All until the first step is finished is the start: workers meet, the model is made and restored,
-    functions are compiled, arrays read. Without a step it ends with an evaluation or checkpoint.
+    Attributes:
+      last_step: the last one to be traced; -1 = none is.
     """
 
-    def __init__(self):
-        self._seconds = dict.fromkeys(PARTS, 0.0)
-        # What is done now, and what is done where nothing else is.
-        self._part = self._otherwise = START
-        self._since = self._trained_since = time.monotonic()
+    def __init__(self, output_dir: str | Path, steps: range):
+        self._directory, self._steps = str(Path(output_dir) / "train"), steps
+        self.last_step = steps[-1] if steps else -1
+        self._traced: list[int] = []
 
-    @contextlib.contextmanager
-    def spent_on(self, part: str) -> Iterator[None]:
-        """Counts the time within for one of `PARTS`; blocks must not be nested."""
-        if part in (EVALUATION, CHECKPOINT):
-            self.end_start()
-        self._begin(START if self._otherwise == START else part)
-        try:
-            yield
-        finally:
-            self._begin(self._otherwise)
+    def step(self, step: int) -> AbstractContextManager[Any]:
+        """Returns the context that a step is started in; the first one begins the trace."""
+        if step not in self._steps:
+            return contextlib.nullcontext()
+        start, _, named_step = _profiler()
+        if not self._traced:
+            start(self._directory)
+        self._traced.append(step)
+        return named_step(step)
 
-    def end_start(self) -> None:
-        """Ends the start, if it has not ended yet: a step is finished."""
-        self._otherwise = OTHER
-        self._begin(OTHER)
+    def close(self) -> None:
+        """Writes the trace after its steps, or when the run ends; only the first call does."""
+        traced, steps = self._traced, self._traced or self._steps
+        self._traced, self._steps = [], range(0)
+        if not steps:
+            return
+        if traced:
+            _, stop, _ = _profiler()
+            stop()
+            outcome = f"are traced in {self._directory}/plugins/profile"
+        else:
+            outcome = "are not traced: they were not among those of this command"
+        print_beside_bar(f"Steps {steps[0]:,} to {steps[-1]:,} {outcome}.")
 
-    def begin_training(self) -> None:
-        """Begins to count `training_seconds`, before the first step."""
-        self._trained_since = time.monotonic()
 
-    def training_seconds(self) -> float:
-        """Returns the seconds of the steps, without those of evaluations and checkpoints."""
-        pauses = self._seconds[EVALUATION] + self._seconds[CHECKPOINT]
-        return time.monotonic() - self._trained_since - pauses
+def _profiler() -> tuple[
+    Callable[[str], None], Callable[[], None], Callable[[int], AbstractContextManager[Any]]
+]:
+    """Returns the backend's functions that start and stop a trace, and its context of a step."""
+    # Imported here, so that no backend needs the packages of another.
+    if keras.backend.backend() == "tensorflow":
+        from tensorflow.profiler.experimental import Trace, start, stop
 
-    def seconds(self) -> dict[str, float]:
-        """Returns seconds by part, which are together those since this was made."""
-        self._begin(self._part)
-        shown = PARTS[:1] if self._otherwise == START else PARTS
-        return {part: self._seconds[part] for part in shown}
+        return start, stop, lambda step: Trace("train", step_num=step, _r=1)
+    from jax.profiler import StepTraceAnnotation, start_trace, stop_trace
 
-    def show(self) -> None:
-        """Prints the seconds in all and the share of each part."""
-        seconds = self.seconds()
-        total = max(sum(seconds.values()), 1e-9)
-        shares = ", ".join(f"{part} {spent / total:.1%}" for part, spent in seconds.items())
-        print(f"Of {total:,.1f} s: {shares}.", flush=True)
-
-    def _begin(self, part: str) -> None:
-        now = time.monotonic()
-        self._seconds[self._part] += now - self._since
-        self._part, self._since = part, now
+    return start_trace, stop_trace, lambda step: StepTraceAnnotation("train", step_num=step)
 
 
 # What Keras calls around each step, if a callback has its own.
@@ -228,6 +169,7 @@ class RunCallbacks:
 
     Attributes:
       each_step: whether a callback is called around each step, which is then waited for.
+      epoch_sums: sums of `token_sums` since the last evaluation.
 
     Raises:
       UserError: one is no callback, or it changes the optimizer.
@@ -240,27 +182,26 @@ class RunCallbacks:
         evaluations: Iterable[Mapping[str, Any]],
     ):
         self._callbacks = keras.tree.flatten(callbacks or ())
-        for each in self._callbacks:
-            if not isinstance(each, Callback) or isinstance(each, _REFUSED):
+        for callback in self._callbacks:
+            if not isinstance(callback, Callback) or isinstance(callback, _REFUSED):
                 raise UserError(
                     f"callbacks: expected Keras's callbacks that change neither optimizer nor "
-                    f"weights, got {each!r}. The learning rate is a hyperparameter, and a run "
+                    f"weights, got {callback!r}. The learning rate is a hyperparameter, and a run "
                     f"continues by itself.",
                     code="bad_value",
                 )
-        # How long an epoch is, and how many there are, shows only when they end.
-        unknown = dict(epochs=None, steps=None)
-        self._list = CallbackList(self._callbacks, model=model, verbose=0, **unknown)
+        # The number and length of epochs are unknown before they end.
+        self._list = CallbackList(self._callbacks, model=model, verbose=0, epochs=None, steps=None)
         self.each_step = any(
             # An inherited hook does nothing.
-            getattr(getattr(each, hook), "__func__", None) is not getattr(Callback, hook)
-            for each in self._callbacks
+            getattr(getattr(callback, hook), "__func__", None) is not getattr(Callback, hook)
+            for callback in self._callbacks
             for hook in _STEP_HOOKS
         )
         self._epochs = list(map(_logs, evaluations))
         # The first step of the epoch; None = none has begun.
         self._first: int | None = None
-        self._sums: collections.Counter[str] = collections.Counter()
+        self.epoch_sums: collections.Counter[str] = collections.Counter()
         # Keras's callbacks look for them; the optimizer is not the model's.
         model.stop_training, model.optimizer = False, None
 
@@ -271,11 +212,7 @@ class RunCallbacks:
     def continue_epoch(self, step: int, sums: Mapping[str, float]) -> None:
         """Takes the sums of the steps since the last evaluation, if none is of `step` itself."""
         if not any(epoch["step"] == step for epoch in self._epochs):
-            self._sums.update(sums)
-
-    def epoch_sums(self) -> dict[str, float]:
-        """Returns the sums of `token_sums` since the last evaluation."""
-        return dict(self._sums)
+            self.epoch_sums.update(sums)
 
     def step_begin(self, number: int) -> None:
         """Is called before a step, counted from 0."""
@@ -287,8 +224,8 @@ class RunCallbacks:
 
     def step_end(self, number: int, sums: Mapping[str, float]) -> None:
         """Takes the sums of `token_sums` of a step."""
-        self._sums.update(sums)
-        if self.each_step:
+        self.epoch_sums.update(sums)
+        if self.each_step and self._first is not None:
             self._list.on_train_batch_end(number - self._first, averages(sums))
 
     def saved(self, step: int, checkpoint: str) -> None:
@@ -303,7 +240,7 @@ class RunCallbacks:
         return self._train_loss()
 
     def test_end(self, scalars: Mapping[str, float], evaluation: Mapping[str, Any]) -> None:
-        """Takes what an evaluation has found, and its line of evaluations.json; ends the epoch."""
+        """Takes an evaluation and its line of evaluations.json; ends the epoch."""
         self._list.on_test_end(dict(scalars))
         self._end_epoch(_logs(evaluation))
 
@@ -319,23 +256,21 @@ class RunCallbacks:
         return {name: [epoch.get(name, math.nan) for epoch in self._epochs] for name in names}
 
     def _train_loss(self) -> dict[str, float]:
-        return {"train_loss": averages(self._sums)["loss"]} if self._sums else {}
+        return {"train_loss": averages(self.epoch_sums)["loss"]} if self.epoch_sums else {}
 
     def _end_epoch(self, logs: dict[str, float]) -> None:
         """Adds to the history; a completed run that is evaluated again has no new epoch."""
-        self._epochs = [*(each for each in self._epochs if each["step"] < logs["step"]), logs]
-        self._sums.clear()
+        self._epochs = [*(epoch for epoch in self._epochs if epoch["step"] < logs["step"]), logs]
+        self.epoch_sums.clear()
         if self._first is not None:
             self._first = None
             self._list.on_epoch_end(len(self._epochs) - 1, logs)
 
 
 def _logs(evaluation: Mapping[str, Any]) -> dict[str, float]:
-    """Returns a line of evaluations.json under Keras's names."""
-    found = dict(evaluation)
-    for text in ("score", "sample"):
-        found.pop(text, None)
-    first = {"step": found.pop("step")}
-    if "train_loss" in found:
-        first["loss"] = found.pop("train_loss")
-    return first | {f"val_{name}": value for name, value in found.items()}
+    """Returns the numbers of a line of evaluations.json under Keras's names."""
+    numbers = {name: value for name, value in evaluation.items() if name not in ("score", "sample")}
+    logs = {"step": numbers.pop("step")}
+    if "train_loss" in numbers:
+        logs["loss"] = numbers.pop("train_loss")
+    return logs | {f"val_{name}": value for name, value in numbers.items()}

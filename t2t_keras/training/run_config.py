@@ -1,4 +1,4 @@
-"""What a run is, how it is watched, and how it ended: kept in its output directory."""
+"""What a run trains (run.json in its directory), how it is watched, and how it ended."""
 
 import contextlib
 import dataclasses
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class TrainOptions:
-    """How a run is watched and kept.
+    """How a run is watched and saved.
 
-    Nothing here changes what a step computes, but for the masks of dropout, which are others with
-    `xla` and with another `cpu_replicas`.
+    Nothing here changes what a step computes, except the masks of dropout, which depend on `xla`
+    and `cpu_replicas`.
 
     Raises:
       UserError: options that need or exclude each other; see `train_options`.
@@ -45,15 +45,12 @@ class TrainOptions:
     )
     # As often as a checkpoint is saved: a slow run is measured as often as it can be continued.
     eval_secs: float = setting(
-        600.0,
-        "seconds between evaluations, at first 60; 0 = by steps alone",
-        minimum=0,
+        600.0, "seconds between evaluations, at first 60; 0 = by steps alone", minimum=0
     )
     eval_steps: int = setting(0, "most batches of an evaluation; 0 = the whole dev set", minimum=0)
     eval_bleu: bool = setting(False, "score translations of the dev set: BLEU, or F1 of parses")
     best_by: str = setting(
-        "loss",
-        "criterion for the best weights: loss, or a score of eval_bleu, as chrf",
+        "loss", "criterion for the best weights: loss, or a score of eval_bleu, as chrf"
     )
     eval_early_stopping_steps: int = setting(
         0, "patience in steps; 0 = never stop early", minimum=0
@@ -67,8 +64,7 @@ class TrainOptions:
         "", "run or checkpoint to take the first weights from", is_path=True
     )
     adapt_vocabulary: bool = setting(
-        False,
-        "allow it another vocabulary; new pieces begin as means of old ones",
+        False, "allow it another vocabulary; new pieces begin as means of old ones"
     )
     drop_layers: bool = setting(False, "allow it more layers; evenly spread ones are kept")
     xla: bool = setting(False, "compile the step with XLA for a few fixed shapes (JAX always does)")
@@ -112,7 +108,7 @@ class TrainOptions:
         return range(steps[0], steps[1] + 1) if len(steps) == 2 else range(0)
 
     def first_weights(self) -> dict[str, Any]:
-        """Returns the options that say which weights a new run starts from; {} = fresh ones."""
+        """Returns the options that select the first weights of a new run; {} = fresh ones."""
         if not self.warm_start_from:
             return {}
         return {
@@ -162,30 +158,30 @@ _KINDS = {
     **dict.fromkeys(("problem_config", "hparams", "vocabulary"), dict),
     "random_seed": int,
 }
-# Stands for the set that suits the data, or that of the run that is there.
+# Choose the set automatically, or reuse the run's.
 AUTO = "auto"
-# How long to train and how a step is split over memory do not change what a step computes; but see
-# `RunConfig.compared`.
-MAY_CHANGE = ("train_steps", "microbatch_tokens", "recompute")
+# The length of training and how memory divides a step do not change what it computes, with an
+# exception in `RunConfig.resume_invariants`.
+CHANGEABLE_ON_RESUME = ("train_steps", "microbatch_tokens", "recompute")
 
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
-    """What a run is: it decides what every step computes.
+    """A run: everything that determines what its steps compute.
 
     Attributes:
       problem: with its settings.
       hparams: resolved; they remember the name of their set.
       model: registered name.
       random_seed: of weights, dropout and order.
-      data_dir: where the data stands; only a convenience for commands that read it again.
+      data_dir: folder of the data, for commands that read it again.
       data: checksum of the training data; "" until `with_data`.
       tokenizer: the vocabulary; None until `with_data`.
-      averaged: number of checkpoints whose mean those of the run are; 1 = as training left them,
-        None = unknown, as of a run older than this field.
-      user_directories: those of --t2t_usr_dir when it was saved, which may register what it needs.
+      averaged: number of checkpoints in the mean that the run holds; 1 = as training left them,
+        None = unknown, in a run older than this field.
+      user_directories: --t2t_usr_dir when it was saved, which may register what the run needs.
       first_weights: `TrainOptions.first_weights`, for a run that ends before its first checkpoint;
-        not compared, and {} in a run older than this field.
+        {} in a run older than this field.
     """
 
     problem: Problem
@@ -223,32 +219,37 @@ class RunConfig:
             tokenizer=generated.tokenizer,
         )
 
+    @property
+    def vocab_sizes(self) -> tuple[int, int | None]:
+        """Size of the vocabulary, and of the source's if it has its own."""
+        return self.vocabulary.vocab_size, self.vocabulary.source_vocab_size
+
     def augmentation(self, generated: Generated) -> OnlineAugmentation:
-        """Returns what draws the examples of training anew, where that is set."""
+        """Returns the online augmentation of the training examples; false where none is set."""
         drawn = self.hparams.subword_sampling, self.hparams.subword_nbest, self.problem.augment
         return OnlineAugmentation(
             generated.tokenizer, self.random_seed, *drawn, generated.augmentations
         )
 
     def make_model(self, weights_dtype: str = "float32", loaded: bool = False) -> "keras.Model":
-        """Returns the model that the run trains, with fresh weights in `weights_dtype`.
+        """Returns the run's model, with fresh weights in `weights_dtype`.
 
-        Before weights are `loaded`, perhaps a stranger's, their size is checked.
+        Before weights are `loaded`, which may be a stranger's, their size is checked.
         """
         if loaded:
             self._check_size()
         with _named_directories(self.user_directories):
-            size, of_source = self.vocabulary.vocab_size, self.vocabulary.source_vocab_size
-            sizes = {"source_vocab_size": of_source} if of_source else {}
+            vocab_size, source_vocab_size = self.vocab_sizes
+            # User models may not accept source_vocab_size.
+            sizes = {"source_vocab_size": source_vocab_size} if source_vocab_size else {}
             model = registry.MODELS[self.model]
-            return model.from_hparams(self.hparams, size, weights_dtype, **sizes)
+            return model.from_hparams(self.hparams, vocab_size, weights_dtype, **sizes)
 
     def _check_size(self) -> None:
-        """Raises `UserError` if weights, perhaps of a stranger, need more memory than is free."""
+        """Raises `UserError` if the weights need more memory than is free."""
         if self.model != "transformer" or (free := free_memory()) is None:
             return
-        sizes = self.vocabulary.vocab_size, self.vocabulary.source_vocab_size
-        count = self.hparams.count_weights(*sizes)
+        count = self.hparams.count_weights(*self.vocab_sizes)
         if _BYTES_OF_A_WEIGHT * count > free:
             raise UserError(
                 f"The run's hyperparameters describe a model of {count:,} weights, and "
@@ -262,7 +263,7 @@ class RunConfig:
         write_json(Path(output_dir) / _FILE, self.content())
 
     def content(self) -> dict[str, Any]:
-        """Returns what run.json holds."""
+        """Returns the content of run.json."""
         return {
             "problem": self.problem.name,
             "problem_config": self.problem.config(),
@@ -289,8 +290,8 @@ class RunConfig:
         """Reads the run in a directory.
 
         Raises:
-          UserError: there is none, it cannot be read, the vocabulary beside it is another one, or
-            what it needs is registered in a directory that was not imported.
+          UserError: there is none, it cannot be read, the vocabulary beside it is a different one,
+            or it needs names that a directory registers which was not imported.
         """
         return cls.read(cls.file(output_dir), "Restore it, or give a new --output_dir.")
 
@@ -307,11 +308,11 @@ class RunConfig:
 
     @classmethod
     def read(cls, path: Path, advice: str, checked: bool = True) -> "RunConfig":
-        """Reads a file that has `content`, and may have more, beside the vocabulary.
+        """Reads a file with (at least) the `content` of run.json, beside the vocabulary.
 
         Args:
           path: of the file.
-          advice: what errors end with.
+          advice: end of error messages.
           checked: whether hyperparameters are checked, for which Keras may be imported.
 
         Raises:
@@ -344,30 +345,27 @@ class RunConfig:
                 f"Cannot read {path} ({reason}). {advice}", code="damaged_file"
             ) from error
 
-    def compared(self) -> dict[str, Any]:
-        """Returns, by name, what must not change for the steps to stay the same."""
+    def resume_invariants(self) -> dict[str, Any]:
+        """Returns, by name, the settings that must not change for the steps to stay the same."""
         config = self.problem.config(of_test_set=False)
         hparams = self.hparams.config()
-        compared = hparams.keys() - MAY_CHANGE
+        names = hparams.keys() - CHANGEABLE_ON_RESUME
         if self.hparams.schedule == "cosine":
-            compared.add("train_steps")  # All its rates depend on the last step.
+            names.add("train_steps")  # All its rates depend on the last step.
         return {
             "problem": self.problem.name,
             **{f"problem_config {name}": value for name, value in config.items()},
             "model": self.model,
-            **{name: value for name, value in hparams.items() if name in compared},
+            **{name: value for name, value in hparams.items() if name in names},
             "random_seed": self.random_seed,
             "vocabulary": self.vocabulary.checksum[:12],
             "training data": self.data[:12],
         }
 
     def check_unchanged(self, requested: "RunConfig", output_dir: str | Path) -> None:
-        """Checks that what is requested computes the same steps as this run.
-
-        Raises:
-          UserError: it does not; each difference is named.
-        """
-        if lines := "\n  ".join(differences(self.compared(), requested.compared())):
+        """Raises `UserError` with each difference unless `requested` computes the same steps."""
+        different = differences(self.resume_invariants(), requested.resume_invariants())
+        if lines := "\n  ".join(different):
             raise UserError(
                 f"--output_dir={output_dir} contains a run with different settings:\n  {lines}\n"
                 f"Leave these flags out to use that run, start another one from its weights in a "
@@ -378,7 +376,7 @@ class RunConfig:
 
 
 def _hparams(hparams_set: str, values: Mapping[str, Any], checked: bool) -> HParams:
-    """Returns recorded hyperparameters; those with fields of their own as their set has them."""
+    """Returns recorded hyperparameters, of the class of their set if it has fields of its own."""
     sets, own = registry.HPARAMS_SETS, set(values) - set(HParams().config())
     kind = type(sets[hparams_set]()) if own or hparams_set in sets else HParams
     if unknown := set(values) - {field.name for field in dataclasses.fields(kind)}:
@@ -389,21 +387,21 @@ def _hparams(hparams_set: str, values: Mapping[str, Any], checked: bool) -> HPar
         )
     values = typed(kind, values, "hyperparameter")
     hparams = kind(**values, set_name=hparams_set)
-    # Names of what is registered are checked where the directories can still be said.
+    # Registered names are checked here, where errors name the directories.
     return override_hparams(hparams, {}) if checked else hparams
 
 
 @contextlib.contextmanager
 def _named_directories(directories: Sequence[str]) -> Iterator[None]:
-    """Adds to the error of a missing name which of these directories were not imported."""
+    """Names the directories that were not imported in the error of a missing name."""
     try:
         yield
     except UserError as error:
-        missing = [each for each in directories if each not in registry.user_directories]
+        missing = [path for path in directories if path not in registry.user_directories]
         if not missing:
             raise
         flags, calls = (
-            " ".join(form.format(each) for each in missing)
+            " ".join(form.format(path) for path in missing)
             for form in ("--t2t_usr_dir={}", "t2t_keras.import_user_directory({!r})")
         )
         raise UserError(
@@ -414,31 +412,31 @@ def _named_directories(directories: Sequence[str]) -> Iterator[None]:
 
 def merge_flags(
     recorded: RunConfig | None,
-    given: Mapping[str, Any],
+    flags: Mapping[str, Any],
     recommend: Callable[[Problem, str], HParams] | None = None,
 ) -> RunConfig:
-    """Returns the requested run: the flags that were given, over what is recorded.
+    """Returns the requested run: flags override the recorded run, if there is one.
 
-    `recorded` is the run that is there; `given` has, of the flags problem, problem_config, model,
-    hparams_set, hparams, random_seed, data_dir and train_steps, those given. `recommend` returns
-    what --hparams_set=auto is for a problem and a data_dir, if nothing is recorded.
+    `flags` may be problem, problem_config, model, hparams_set, hparams, random_seed, data_dir and
+    train_steps; empty ones do not count. `recommend` resolves --hparams_set=auto for a problem and
+    a data_dir, if nothing is recorded.
     """
-    given = {name: value for name, value in given.items() if value not in (None, "", {})}
-    name, config = given.get("problem", ""), given.get("problem_config", {})
+    flags = {name: value for name, value in flags.items() if value not in (None, "", {})}
+    name, config = flags.get("problem", ""), flags.get("problem_config", {})
     if recorded and name in ("", recorded.problem.name):
         name = recorded.problem.name
         config = recorded.problem.config() | config
     problem = make_problem(name, config)
-    hparams_set, changes = given.get("hparams_set", ""), given.get("hparams", {})
-    if "train_steps" in given:
-        changes = {**changes, "train_steps": given["train_steps"]}
+    hparams_set, changes = flags.get("hparams_set", ""), flags.get("hparams", {})
+    if "train_steps" in flags:
+        changes = {**changes, "train_steps": flags["train_steps"]}
     if recorded and hparams_set in ("", AUTO, recorded.hparams_set):
         hparams = override_hparams(recorded.hparams, changes) if changes else recorded.hparams
     elif recommend and hparams_set == AUTO:
-        hparams = override_hparams(recommend(problem, given["data_dir"]), changes)
+        hparams = override_hparams(recommend(problem, flags["data_dir"]), changes)
     else:
         hparams = hyperparameters.hparams(hparams_set, changes)
-    fields = {key: given[key] for key in ("model", "random_seed", "data_dir") if key in given}
+    fields = {key: flags[key] for key in ("model", "random_seed", "data_dir") if key in flags}
     if not recorded:
         return RunConfig(problem, hparams, **fields)
     problem = problem.with_vocabulary(recorded.vocabulary)

@@ -11,9 +11,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 
 LORA_SCALE = "lora_scale"
-
-
-# What Keras calls A beside a matrix; that of B ends in _b.
+# Keras's name of the factor A beside a matrix; that of B ends in _b.
 _FACTOR = re.compile(r"(.*/)lora_(\w+)_a")
 
 
@@ -23,9 +21,9 @@ def name_in(model: keras.Model, weight: keras.Variable) -> str:
 
 
 def choose_trained(model: keras.Model, hparams: HParams) -> None:
-    """Makes `trainable` what `HParams` say is trained, of what a model would train.
+    """Makes only those weights of a model trainable that `HParams` choose.
 
-    With `lora_rank`, that is Keras's adapters, which are added to the matrices that are chosen.
+    With `lora_rank`, Keras's adapters are added to the chosen matrices, and only they are trained.
 
     Raises:
       UserError: a pattern matches no name.
@@ -63,7 +61,7 @@ def _matching(names: Collection[str], patterns: Sequence[str]) -> list[str]:
 
 
 def weights_state(model: keras.Model, hparams: HParams) -> dict[str, Any]:
-    """Returns what a checkpoint holds of a model, so that it can be read without its adapters."""
+    """Returns a model's part of a checkpoint, which can be read without the model's adapters."""
     if not hparams.lora_rank:
         return {"model": model}
     scale = (hparams.lora_alpha or hparams.lora_rank) / hparams.lora_rank
@@ -71,28 +69,29 @@ def weights_state(model: keras.Model, hparams: HParams) -> dict[str, Any]:
 
 
 def own_weights(model: keras.Model) -> list[keras.Variable]:
-    """Returns a model's weights but its adapters."""
+    """Returns a model's weights without its adapters."""
     return [weight for weight in model.weights if "/lora_" not in weight.path]
 
 
 def merged_weights(model: keras.Model, hparams: HParams) -> list[np.ndarray]:
-    """Returns what `get_weights` of the model would without adapters, with these merged."""
+    """Returns the model's weights as `get_weights` does, with adapters merged."""
     if not hparams.lora_rank:
         return model.get_weights()
     named = {name_in(model, weight): weight for weight in model.weights}
     named[LORA_SCALE] = weights_state(model, hparams)[LORA_SCALE]
-    arrays = {name: keras.ops.convert_to_numpy(each.value) for name, each in named.items()}
-    found = merged(arrays)
-    return [found[name_in(model, weight)] for weight in own_weights(model)]
+    arrays = merged(
+        {name: keras.ops.convert_to_numpy(weight.value) for name, weight in named.items()}
+    )
+    return [arrays[name_in(model, weight)] for weight in own_weights(model)]
 
 
 def merged(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns the arrays of a checkpoint with W + scale · A · B for each W with an adapter."""
-    found = {name: array for name, array in arrays.items() if "/lora_" not in name}
+    weights = {name: array for name, array in arrays.items() if "/lora_" not in name}
     for name, a in arrays.items():
         factor = _FACTOR.fullmatch(name)
         # The moments of factors have such names, too.
-        if factor and (matrix := f"{factor[1]}{factor[2]}") in found:
+        if factor and (matrix := f"{factor[1]}{factor[2]}") in weights:
             b = arrays[f"{name.removesuffix('_a')}_b"]
-            found[matrix] = found[matrix] + arrays[LORA_SCALE] * (a @ b)
-    return found
+            weights[matrix] = weights[matrix] + arrays[LORA_SCALE] * (a @ b)
+    return weights

@@ -1,4 +1,4 @@
-"""Training: from a step with fresh weights to the end of a run, with all that happens between."""
+"""The training loop: from a step with fresh weights to the end of a run."""
 
 import collections
 import dataclasses
@@ -7,106 +7,61 @@ import json
 import math
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
 
 from t2t_keras.data.augmentation import AugmentedSteps
-from t2t_keras.data.batches import Batch, TokenBatchSampler, replica_batches
+from t2t_keras.data.batches import Batch, RemoteBatch, TokenBatchSampler, replica_batches
 from t2t_keras.data.dataset import BackgroundCheck, ExampleStore, Generated
 from t2t_keras.errors import OutOfMemoryError, UserError
-from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.terminal import caught_signals, print_beside_bar
-from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.base import Step
 from t2t_keras.training.checkpoint_files import newest_checkpoint, path_at
 from t2t_keras.training.checkpoints import NEWEST_SAVED, Checkpoints
-from t2t_keras.training.cost import CostMeter, TrainingCost, cost_in, hardware_name, same_cost
+from t2t_keras.training.cost import (
+    CHECKPOINT,
+    EVALUATION,
+    INPUT,
+    STEP,
+    CostMeter,
+    RunClock,
+    TrainingCost,
+    cost_in,
+    hardware_name,
+    same_cost,
+)
 from t2t_keras.training.curves import make_curves
 from t2t_keras.training.distributed import Actions, Workers
 from t2t_keras.training.evaluation import Evaluator, Sample, SplitLoss, read_evaluations
 from t2t_keras.training.microbatch import Microbatch, microbatch_of_run
 from t2t_keras.training.progress import (
-    CHECKPOINT,
-    EVALUATION,
-    INPUT,
     LOG_STEPS,
-    STEP,
     Progress,
     RunCallbacks,
-    RunClock,
     StepProfiler,
 )
 from t2t_keras.training.run_config import RunConfig, TrainOptions, TrainResult
-from t2t_keras.training.warm_start import load_first_weights
+from t2t_keras.training.warm_start import warm_start
 
+# The examples of a step: for each microbatch, for each replica.
+Microbatches = list[list[Batch | RemoteBatch]]
+# Latest time of a new run's first evaluation, which shows whether it learns anything.
+_FIRST_EVALUATION_SECONDS = 60.0
+# Schedules whose rate rises over warmup_steps; a user's own schedule may not.
+_WARMING_UP = ("transformer", "inverse_square_root", "cosine")
 # Steps whose arrays are read and padded while earlier ones are computed.
 _STEPS_AHEAD = 4
-
-
-class Prefetcher:
-    """Reads, splits and pads the examples of each step for the replicas of this process."""
-
-    def __init__(
-        self,
-        store: ExampleStore,
-        sampler: TokenBatchSampler,
-        step: Step,
-        microbatch: Microbatch,
-        varied: AugmentedSteps | None = None,
-    ):
-        self._store, self._sampler, self._step = store, sampler, step
-        self._microbatch, self._varied = microbatch, varied
-        # A single one: the plan of one epoch is kept, and what is drawn for the next steps.
-        self._thread = ThreadPoolExecutor(1)
-
-    def at(self, number: int) -> list[list[Batch]]:
-        """Returns, for each microbatch of a step, for each replica, its examples."""
-        return self._thread.submit(self._read, number).result()[1]
-
-    def ahead(
-        self, numbers: range, waiting: Callable[[], AbstractContextManager]
-    ) -> Iterator[tuple[int, list[list[Batch]]]]:
-        """Yields steps with their arrays, which a thread prepares while earlier ones are computed.
-
-        It waits for them within the contexts that `waiting` returns.
-        """
-        left = iter(numbers)
-        with self._thread:
-            prepared = collections.deque()
-            for number in numbers:
-                for following in itertools.islice(left, _STEPS_AHEAD + 1 - len(prepared)):
-                    prepared.append(self._thread.submit(self._read, following))
-                with waiting():
-                    tokens, parts = prepared.popleft().result()
-                    if tokens != self._microbatch.tokens:  # Halved since.
-                        parts = self.at(number)
-                yield number, parts
-
-    def _read(self, number: int) -> tuple[int, list[list[Batch]]]:
-        tokens = self._microbatch.tokens
-        if self._varied:
-            store, examples = self._varied.at(number)
-        else:
-            store, examples = self._store, self._sampler.at(number)
-        return tokens, list(replica_batches(store, examples, tokens, self._step))
-
-
-# By when a new run shows whether it learns anything.
-_FIRST_EVALUATION_SECONDS = 60.0
-# Schedules whose rate rises over warmup_steps; of a user's own nothing is known.
-_WARMING_UP = ("transformer", "inverse_square_root", "cosine")
 
 
 def train(
     config: RunConfig,
     generated: Generated,
     output_dir: str | Path,
-    step: backend.Step,
+    step: Step,
     options: TrainOptions | None = None,
     workers: Workers | None = None,
     score: Callable[[], tuple[Any, Sample]] | None = None,
@@ -125,124 +80,111 @@ def train(
     """
     options, workers, clock = options or TrainOptions(), workers or Workers(), clock or RunClock()
     output_dir = Path(output_dir)
-    checkpoints = Checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
-    path = _first_state(checkpoints, config, output_dir, step, options, workers)
-    find = options.schedule != "evaluate"
-    microbatch = microbatch_of_run(step, config, generated, output_dir, workers, find)
-    # Of several workers one writes them, and the others may see them late.
-    found = read_evaluations(output_dir) if workers.is_chief else []
-    found = json.loads(workers.gather(json.dumps(found))[0])
-    evaluations = [entry for entry in found if entry["step"] <= step.steps_done()]
-    evaluator = None
-    if options.schedule != "train":
-        held = dataclasses.replace(config.hparams, microbatch_tokens=microbatch.tokens)
-        held_config = dataclasses.replace(config, hparams=held)
-        loss = SplitLoss(step, held_config, generated, "dev", options.eval_steps)
-        writes, by = workers.is_chief, options.best_by
-        evaluator = Evaluator(loss, output_dir, score, writes, evaluations, by)
     trainer = _Trainer(
-        config=config,
-        generated=generated,
-        output_dir=output_dir,
-        step=step,
-        options=options,
-        workers=workers,
-        clock=clock,
-        checkpoints=checkpoints,
-        microbatch=microbatch,
-        evaluator=evaluator,
-        callbacks=RunCallbacks(callbacks if workers.is_chief else None, step.model, evaluations),
-        saved_path=path,
+        config, generated, output_dir, step, options, workers, score, clock, callbacks
     )
     return trainer.evaluate_only() if options.schedule == "evaluate" else trainer.run()
 
 
-def _first_state(
-    checkpoints: Checkpoints,
-    config: RunConfig,
-    output_dir: Path,
-    step: backend.Step,
-    options: TrainOptions,
-    workers: Workers,
-) -> str:
-    """Gives a step what it begins with; returns the path of its checkpoint, "" without one."""
-    path = workers.restore_newest(checkpoints, output_dir) or ""
-    if path:
-        print(f"Continuing from {path}.")
-        return path
-    if options.schedule == "evaluate":
-        newest_checkpoint(output_dir)  # Says that there is none.
-    elif options.warm_start_from:
-        changes = options.adapt_vocabulary, options.drop_layers
-        load_first_weights(step.model, config, options.warm_start_from, *changes)
-    elif config.hparams.lora_rank:
-        raise UserError(
-            f"lora_rank={config.hparams.lora_rank} trains what is added to the weights of another "
-            f"run. Name it: --warm_start_from=RUN.",
-            code="conflicting_settings",
-        )
-    step.begin()
-    return ""
-
-
 class _Trainer:
-    """One process of a run, from what `train` has prepared."""
+    """One process of a run; for the arguments see `train`."""
 
     def __init__(
         self,
-        *,
         config: RunConfig,
         generated: Generated,
         output_dir: Path,
-        step: backend.Step,
+        step: Step,
         options: TrainOptions,
         workers: Workers,
+        score: Callable[[], tuple[Any, Sample]] | None,
         clock: RunClock,
-        checkpoints: Checkpoints,
-        microbatch: Microbatch,
-        evaluator: Evaluator | None,
-        callbacks: RunCallbacks,
-        saved_path: str,
+        callbacks: keras.callbacks.Callback | Sequence[keras.callbacks.Callback] | None,
     ):
-        self._config, self._output_dir, self._step = config, output_dir, step
-        self._options, self._workers, self._clock = options, workers, clock
-        self._checkpoints, self._microbatch = checkpoints, microbatch
-        self._evaluator, self._callbacks, self._saved_path = evaluator, callbacks, saved_path
-        self._augmentation = config.augmentation(generated)
-        self._generated, self._store = generated, generated.store("train")
+        self._config, self._generated, self._output_dir = config, generated, output_dir
+        self._step, self._options, self._workers, self._clock = step, options, workers, clock
+        self._checkpoints = Checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
+        self._saved_path = self._restore()
         self._first = self._done = step.steps_done()
         self._last = max(config.hparams.train_steps, self._first)
         self._saved, self._saved_at = self._first or -1, 0.0
-        self._evaluated, self._evaluation = -1, {}
-        self._eval_secs = self._evaluate_at = options.eval_secs or np.inf
-        if options.eval_secs and not (evaluator and evaluator.history):
+        find = options.schedule != "evaluate"
+        self._microbatch = microbatch_of_run(step, config, generated, output_dir, workers, find)
+        # The chief's: the other workers may see a file late.
+        recorded = json.dumps(read_evaluations(output_dir) if workers.is_chief else [])
+        evaluations = [
+            evaluation
+            for evaluation in json.loads(workers.gather(recorded)[0])
+            if evaluation["step"] <= self._first
+        ]
+        self._evaluator = None
+        if options.schedule != "train":
+            hparams = dataclasses.replace(config.hparams, microbatch_tokens=self._microbatch.tokens)
+            resolved = dataclasses.replace(config, hparams=hparams)
+            loss = SplitLoss(step, resolved, generated, "dev", options.eval_steps)
+            self._evaluator = Evaluator(
+                loss, output_dir, score, workers.is_chief, evaluations, options.best_by
+            )
+        chief_callbacks = callbacks if workers.is_chief else None
+        self._callbacks = RunCallbacks(chief_callbacks, step.model, evaluations)
+        self._evaluated, self._evaluation = -1, dict[str, float]()
+        self._eval_secs = self._evaluate_at = options.eval_secs or math.inf
+        if options.eval_secs and self._evaluator and not evaluations:
             self._evaluate_at = min(options.eval_secs, _FIRST_EVALUATION_SECONDS)
+
+    def _restore(self) -> str:
+        """Gives the step its first weights; returns the path of their checkpoint, "" = new run."""
+        config, options = self._config, self._options
+        if path := self._workers.restore_newest(self._checkpoints, self._output_dir):
+            print(f"Continuing from {path}.")
+            return path
+        if options.schedule == "evaluate":
+            newest_checkpoint(self._output_dir)  # Raises the error for a missing one.
+        elif options.warm_start_from:
+            changes = options.adapt_vocabulary, options.drop_layers
+            warm_start(self._step.model, config, options.warm_start_from, *changes)
+        elif config.hparams.lora_rank:
+            raise UserError(
+                f"lora_rank={config.hparams.lora_rank} trains adapters of another run's weights. "
+                f"Name that run: --warm_start_from=RUN.",
+                code="conflicting_settings",
+            )
+        self._step.begin()
+        return ""
 
     def evaluate_only(self) -> TrainResult:
         """Measures the newest checkpoint."""
-        report = self._measured(same_cost(self._checkpoints.head))
-        print_beside_bar(report)
+        print_beside_bar(self._measure(same_cost(self._checkpoints.head)))
         self._clock.show()
         return self._result()
 
     def run(self) -> TrainResult:
         """Trains until the last step, an early stop or a signal."""
-        config, is_chief = self._config, self._workers.is_chief
+        config, generated = self._config, self._generated
+        problem, hparams, seed = config.problem, config.hparams, config.random_seed
+        is_chief, store = self._workers.is_chief, generated.store("train")
+        sampler = TokenBatchSampler(
+            store.lengths,
+            hparams.batch_tokens,
+            hparams.max_length,
+            seed,
+            problem.mix,
+            problem.mix_until,
+            generated.corpora,
+        )
+        augmentation = config.augmentation(generated)
+        augmented = AugmentedSteps(store, sampler, augmentation, seed) if augmentation else None
+        self._arrays = Prefetcher(store, sampler, self._step, self._microbatch, augmented)
         if is_chief:
             config.save(self._output_dir)
-        store, seed, augmentation = self._store, config.random_seed, self._augmentation
-        limits = config.hparams.batch_tokens, config.hparams.max_length
-        mixed = config.problem.mix, config.problem.mix_until, self._generated.corpora
-        sampler = TokenBatchSampler(store.lengths, *limits, seed, *mixed)
-        varied = AugmentedSteps(store, sampler, augmentation, seed) if augmentation else None
-        self._arrays = Prefetcher(store, sampler, self._step, self._microbatch, varied)
-        self._data_check = BackgroundCheck(self._generated) if is_chief else None
+        self._data_check = BackgroundCheck(generated) if is_chief else None
+        cost = cost_in(self._checkpoints.head) if self._first else TrainingCost()
+        if cost:
+            self._callbacks.continue_epoch(self._first, cost.epoch_sums)
+        else:
+            print(f"{self._saved_path} does not record the cost of the run: it stays unknown.")
         hardware = hardware_name(self._step.gpus, self._workers.count)
-        before = cost_in(self._checkpoints.head) if self._first else TrainingCost()
-        if before is None:
-            print(f"{self._saved_path} does not say what the run has cost: no cost is recorded.")
-        self._cost = CostMeter(before, hardware)
-        self._callbacks.continue_epoch(self._first, self._cost.epoch_sums)
+        self._cost = CostMeter(cost, hardware, self._clock)
         self._profiler = StepProfiler(self._output_dir, self._options.profiled_steps())
         self._describe(sampler)
         curves = make_curves(self._output_dir) if is_chief else None
@@ -252,7 +194,7 @@ class _Trainer:
         with caught_signals() as caught:
             try:
                 self._run_missed_evaluation()
-                # The same command again does not train on what has ended early.
+                # The same command again does not continue a run that has ended early.
                 stopped = 0 if self._has_converged() else self._do_steps(caught)
                 self._require_sound_data(wait=not stopped)
                 if not stopped and self._evaluator and self._evaluated != self._done:
@@ -281,36 +223,8 @@ class _Trainer:
         return TrainResult(self._done, path, self._evaluation, stopped, history, model)
 
     def _describe(self, sampler: TokenBatchSampler) -> None:
-        source, target = sampler.fill_ratio()
-        hparams = self._config.hparams
-        self._warn(hparams)
-        weights = f"{self._step.model.count_params():,} weights"
-        if self._step.model.non_trainable_weights:
-            trained = sum(math.prod(each.shape) for each in self._step.model.trainable_weights)
-            weights += f", of which {trained:,} are trained,"
-        if self._first and self._first == self._last:
-            print(
-                f"Nothing to train: the run has done {self._first:,} steps, and --train_steps="
-                f"{hparams.train_steps}. Give more --train_steps to train it further.",
-                flush=True,
-            )
-            return
-        print(
-            f"{weights} on {self._step.num_replicas} "
-            f"replica(s), steps {self._first:,} to {self._last:,}, {len(self._store):,} training "
-            f"pairs; a step holds on average {source:.1%} (source) and {target:.1%} (target) of "
-            f"batch_tokens={hparams.batch_tokens:,}.",
-            flush=True,
-        )
-        left_out = {"training": sampler.left_out}
-        left_out["dev"] = self._evaluator.left_out if self._evaluator else 0
-        limit = f"max_length={hparams.max_length}"
-        for split, count in left_out.items():
-            if count:
-                print(f"{count:,} {split} pairs are left out: longer than {limit}.", flush=True)
-
-    def _warn(self, hparams: HParams) -> None:
-        """Says what makes it likely that a training will disappoint."""
+        """Prints what is trained, and warns about a likely misconfiguration."""
+        hparams, model = self._config.hparams, self._step.model
         left = self._last - self._first
         if left and hparams.schedule in _WARMING_UP and hparams.warmup_steps >= self._last:
             # A cosine must keep its last step.
@@ -322,42 +236,75 @@ class _Trainer:
                 f"--hparams=warmup_steps={max(self._last // 10, 1)} or so.",
                 flush=True,
             )
+        if self._first and not left:
+            print(
+                f"Nothing to train: the run has done {self._first:,} steps, and --train_steps="
+                f"{hparams.train_steps}. Give more --train_steps to train it further.",
+                flush=True,
+            )
+            return
+        weights = f"{model.count_params():,} weights"
+        if model.non_trainable_weights:
+            trained = sum(math.prod(weight.shape) for weight in model.trainable_weights)
+            weights += f", of which {trained:,} are trained,"
+        source, target = sampler.fill_ratio()
+        print(
+            f"{weights} on {self._step.num_replicas} replica(s), steps {self._first:,} to "
+            f"{self._last:,}, {len(self._generated.store('train')):,} training pairs; a step holds "
+            f"on average {source:.1%} (source) and {target:.1%} (target) of batch_tokens="
+            f"{hparams.batch_tokens:,}.",
+            flush=True,
+        )
+        left_out = {"training": sampler.left_out}
+        left_out["dev"] = self._evaluator.left_out if self._evaluator else 0
+        limit = f"max_length={hparams.max_length}"
+        for split, count in left_out.items():
+            if count:
+                print(f"{count:,} {split} pairs are left out: longer than {limit}.", flush=True)
 
     def _do_steps(self, caught: list[int]) -> int:
         """Does all steps until the last one or an end before it; returns the signal, or 0."""
-        pending, agreed = None, Actions()
+        pending, actions = None, Actions()
         numbers = range(self._first, self._last)
         for number, parts in self._arrays.ahead(numbers, lambda: self._clock.spent_on(INPUT)):
-            measure = (number + 1) % LOG_STEPS == 0
+            is_logged = (number + 1) % LOG_STEPS == 0
             self._callbacks.step_begin(number)
-            sums = self._update(number, parts, measure)
-            # Looked at while the next step runs, so that a device never waits for it.
+            sums = self._update(number, parts, measure_gradient=is_logged)
+            # Read while the next step runs, so that a device never waits for it.
             self._finish(pending)
             pending = number, {**sums, "learning_rate": self._step.schedule(number)}
             # Asked once: the clock must not make a pause due before the step is finished.
-            agreed = self._workers.agree(self._step, number, self._due_by_time(caught[-1]))
-            evaluate = agreed.evaluate or self._evaluation_is_due(number + 1)
-            traced = self._profiler.ends_at(number + 1)
-            pause = agreed.save or evaluate
-            if measure or pause or traced or agreed.stop or self._callbacks.each_step:
+            due = self._due_by_time(caught[-1])
+            actions = self._workers.exchange_requests(self._step, number, due)
+            evaluates = actions.evaluate or self._evaluation_is_due(number + 1)
+            is_traced = number + 1 == self._profiler.last_step
+            pauses = actions.save or evaluates
+            if is_logged or pauses or is_traced or actions.stop or self._callbacks.each_step:
                 self._finish(pending)
                 pending = None
-            if traced:
+            if is_traced:
                 self._profiler.close()
-            if agreed.save:
+            if actions.save:
                 self._save()
-            ends = agreed.stop or (evaluate and not self._evaluate_and_go_on())
-            if ends or self._stop_requested(pause):
+            if actions.stop:
+                break
+            if evaluates:
+                self._evaluate()
+                if self._has_converged():
+                    break
+            # Other workers learn of a callback's stop only where all pause.
+            can_stop = pauses or self._workers.count == 1
+            if can_stop and self._workers.stop_together(self._step.model.stop_training):
                 break
         self._finish(pending)
-        return agreed.stop
+        return actions.stop
 
-    def _update(self, number: int, parts: list[list[Batch]], measure: bool) -> dict[str, Any]:
+    def _update(self, number: int, parts: Microbatches, measure_gradient: bool) -> dict[str, Any]:
         """Starts a step; on OOM again with half as much at once, until it fits."""
         while True:
             try:
                 with self._profiler.step(number + 1), self._clock.spent_on(STEP):
-                    return self._step.update(number, parts, measure)
+                    return self._step.update(number, parts, measure_gradient)
             except OutOfMemoryError:
                 before = self._microbatch.tokens
                 self._microbatch.halve()
@@ -375,32 +322,20 @@ class _Trainer:
         with self._clock.spent_on(STEP):
             number, sums = pending[0], {name: float(value) for name, value in pending[1].items()}
         self._clock.end_start()
-        if not np.isfinite(sums["loss"]):
+        if not math.isfinite(sums["loss"]):
             raise self._diverged(f"The loss is {sums['loss']} at step {number + 1}.")
         self._require_sound_data()
-        self._workers.hear(number, sums)
+        self._workers.receive_requests(number, sums)
         scalars = {name: sums.pop(name) for name in ("learning_rate", "gradient_norm")}
-        scalars |= self._trained_scalars()
         self._cost.add_tokens(sums["tokens"])
         self._done = number + 1
-        self._progress.step(sums, scalars)
+        self._progress.step(sums, scalars | self._cost.scalars())
         self._callbacks.step_end(number, sums)
 
     def _require_sound_data(self, wait: bool = False) -> None:
         """Stops the run before it saves what it has learned from damaged data."""
         if self._data_check:
             self._data_check.require(wait)
-
-    def _stop_requested(self, due: bool) -> bool:
-        """Returns whether a callback ends the run; several workers hear it where all pause."""
-        if self._workers.count > 1 and not due:
-            return False
-        return self._workers.stop_together(self._step.model.stop_training)
-
-    def _trained_scalars(self) -> dict[str, float]:
-        """Returns the seconds of training at a point of the curves, if they are known."""
-        seconds = self._cost.seconds(self._clock.training_seconds())
-        return {} if seconds is None else {"training_seconds": seconds}
 
     def _due_by_time(self, stop: int) -> Actions:
         """Returns what is due by this worker's clock, with the signal that came."""
@@ -413,17 +348,13 @@ class _Trainer:
         every = self._options.local_eval_frequency
         return self._evaluator is not None and every > 0 and done % every == 0
 
-    def _evaluate_and_go_on(self) -> bool:
-        """Evaluates; returns whether training goes on."""
-        self._evaluate()
-        return not self._has_converged()
-
     def _run_missed_evaluation(self) -> None:
-        """Evaluates a warm start, or a checkpoint whose evaluation a stop has prevented."""
+        """Evaluates a warm start, or a checkpoint that a stop has left without evaluation."""
         is_due = self._evaluation_is_due(self._first)
         if not self._first:  # Training may make a warm start worse; `best/` then keeps it.
-            is_due = bool(self._evaluator and self._options.warm_start_from)
-        if is_due and self._first not in (entry["step"] for entry in self._evaluator.history):
+            is_due = bool(self._options.warm_start_from)
+        history = self._evaluator.history if self._evaluator else []
+        if self._evaluator and is_due and all(past["step"] != self._first for past in history):
             self._evaluate()
 
     def _has_converged(self) -> bool:
@@ -441,16 +372,18 @@ class _Trainer:
         return True
 
     def _evaluate(self, is_last: bool = False) -> None:
-        trained = self._clock.training_seconds()
-        report = self._measured(self._cost.head(trained), is_last or self._done == self._last)
-        self._evaluated, self._evaluate_at = self._done, trained + self._eval_secs
-        self._progress.evaluated(self._evaluation | self._trained_scalars(), report)
+        """Evaluates between two steps, or after the last one."""
+        self._evaluate_at = self._clock.training_seconds() + self._eval_secs
+        report = self._measure(self._cost.head(), is_last or self._done == self._last)
+        self._evaluated = self._done
+        self._progress.evaluated(self._evaluation | self._cost.scalars(), report)
 
-    def _measured(self, cost: Mapping[str, Any], is_last: bool = True) -> str:
+    def _measure(self, cost: Mapping[str, Any], is_last: bool = True) -> str:
         """Measures and records the model; returns lines to print.
 
-        `cost` is what the head of the best weights says of it.
+        `cost` is recorded in the head of the best weights.
         """
+        assert self._evaluator
         head = {**cost, NEWEST_SAVED: self._saved}
         with self._clock.spent_on(EVALUATION):
             training = self._callbacks.test_begin()
@@ -468,22 +401,70 @@ class _Trainer:
         return report
 
     def _save(self) -> None:
+        """Saves a checkpoint, unless that of the newest step is saved."""
         if self._saved == self._done:
             return
         if not self._step.weights_are_finite():
             raise self._diverged(f"A weight is NaN or infinite after step {self._done}.")
-        trained = self._clock.training_seconds()
+        saved_at, head = self._clock.training_seconds(), self._cost.head(self._callbacks.epoch_sums)
         with self._clock.spent_on(CHECKPOINT):
             self._saved_path = path_at(self._output_dir, self._done)
             if self._workers.is_chief:
-                head = self._cost.head(trained, self._callbacks.epoch_sums())
                 self._checkpoints.save(self._done, head)
-        self._saved, self._saved_at = self._done, trained
+        self._saved, self._saved_at = self._done, saved_at
         self._callbacks.saved(self._done, self._saved_path)
 
-    def _diverged(self, what: str) -> UserError:
+    def _diverged(self, problem: str) -> UserError:
         return UserError(
-            f"{what} The last good checkpoint is {self._saved_path or 'none'}. Try a lower "
+            f"{problem} The last good checkpoint is {self._saved_path or 'none'}. Try a lower "
             f"learning_rate, more warmup_steps or clip_norm=1.0 in a new --output_dir.",
             code="not_finite",
         )
+
+
+class Prefetcher:
+    """Reads, splits and pads the examples of each step for the replicas of this process."""
+
+    def __init__(
+        self,
+        store: ExampleStore,
+        sampler: TokenBatchSampler,
+        step: Step,
+        microbatch: Microbatch,
+        augmented: AugmentedSteps | None = None,
+    ):
+        self._store, self._sampler, self._step = store, sampler, step
+        self._microbatch, self._augmented = microbatch, augmented
+        # A single one: the plan of one epoch is kept, and what is drawn for the next steps.
+        self._thread = ThreadPoolExecutor(1)
+
+    def at(self, number: int) -> Microbatches:
+        """Returns the arrays of a step."""
+        return self._thread.submit(self._read, number).result()[1]
+
+    def ahead(
+        self, numbers: range, waiting: Callable[[], AbstractContextManager[None]]
+    ) -> Iterator[tuple[int, Microbatches]]:
+        """Yields steps with their arrays, which a thread prepares while earlier ones are computed.
+
+        It waits for them within the contexts that `waiting` returns.
+        """
+        left = iter(numbers)
+        prepared: collections.deque[Future[tuple[int, Microbatches]]] = collections.deque()
+        with self._thread:
+            for number in numbers:
+                for following in itertools.islice(left, _STEPS_AHEAD + 1 - len(prepared)):
+                    prepared.append(self._thread.submit(self._read, following))
+                with waiting():
+                    tokens, parts = prepared.popleft().result()
+                    if tokens != self._microbatch.tokens:  # Halved since.
+                        parts = self.at(number)
+                yield number, parts
+
+    def _read(self, number: int) -> tuple[int, Microbatches]:
+        tokens = self._microbatch.tokens
+        if self._augmented:
+            store, examples = self._augmented.at(number)
+        else:
+            store, examples = self._store, self._sampler.at(number)
+        return tokens, list(replica_batches(store, examples, tokens, self._step))

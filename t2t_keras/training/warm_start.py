@@ -1,4 +1,4 @@
-"""First weights from another run, and which weights are trained."""
+"""Warm start: first weights from another run, with fewer layers or a new vocabulary on request."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,39 +12,128 @@ from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers import SharedEmbedding
 from t2t_keras.special_ids import UNKNOWN_ID
 from t2t_keras.text.tokenizer import SentencePieceTokenizer, same_vocabulary
-from t2t_keras.training.checkpoint_files import (
-    checkpoint_at,
-    named_alternative,
-)
+from t2t_keras.training.checkpoint_files import checkpoint_at, named_alternative
 from t2t_keras.training.checkpoints import assign_weights, other_hyperparameters, read_weights
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trained_parts import name_in
 
+# Hyperparameters that change the meaning of weights, but not their shapes.
+_MEANINGS = (
+    *("num_heads", "activation", "positions", "sinusoids", "first_position", "start_id"),
+    *("scale_embedding", "norm_epsilon", "source_end"),
+)
 _IN_LAYER = re.compile(r"(encoder|decoder)_(\d+)/(.*)")
+_SOURCE, _TARGET = "source embeddings", "target embeddings"
+_SOFTMAX, _BIAS = "softmax matrix", "softmax bias"
+# Their names in a `Transformer`, where the sides share one matrix or each has its own.
+_SIDE = re.compile("(source|target)_(?=embedding/)")
+_KINDS = {
+    "embedding/table/embeddings": _TARGET,
+    "embedding/table/reverse_embeddings": _SOFTMAX,
+    "embedding/bias": _BIAS,
+}
+
+
+def warm_start(
+    model: keras.Model,
+    config: RunConfig,
+    source: str,
+    adapt_vocabulary: bool = False,
+    drop_layers: bool = False,
+) -> None:
+    """Loads the weights of another run as first weights.
+
+    Args:
+      model: the model to train.
+      config: the new run.
+      source: the other run, or a checkpoint in it.
+      adapt_vocabulary: whether its vocabulary may differ; see `transfer_vocabulary`.
+      drop_layers: whether it may have more layers; see `drop_layers_of`.
+
+    Raises:
+      UserError: there is none, or its ids or weights have another meaning than those of `config`.
+    """
+    path = checkpoint_at(source)
+    directory = Path(path).parent
+    new_vocabulary = False
+    if RunConfig.exists(directory):
+        other = RunConfig.load(directory)
+        ours, theirs = config.vocabulary.checksum, other.vocabulary.checksum
+        new_vocabulary = adapt_vocabulary and theirs != ours
+        if theirs != ours and not new_vocabulary:
+            raise UserError(
+                f"--warm_start_from={source}: expected vocabulary {ours[:12]}, that of this data, "
+                f"got {theirs[:12]}. Make the data with "
+                f"--problem_config={same_vocabulary(directory, other.vocabulary)}; or give "
+                f"--adapt_vocabulary, and new pieces begin as the means of old ones.",
+                code="other_vocabulary",
+            )
+        if different := incompatible_hparams(config.hparams, other.hparams, new_vocabulary):
+            requested, needed = different
+            raise UserError(
+                f"--warm_start_from={source}: its weights have another meaning with {requested}. "
+                f"Give --hparams={needed}.",
+                code="other_model",
+            )
+    elif adapt_vocabulary or drop_layers:
+        flag, content = "adapt_vocabulary", "vocabulary"
+        if drop_layers:
+            flag, content = "drop_layers", "hyperparameters"
+        raise UserError(
+            f"--{flag}: expected a run, with its {content}, in {directory}.", code="no_run"
+        )
+    with named_alternative(path):
+        weights = read_weights(path)
+    if new_vocabulary:
+        weights = transfer_vocabulary(weights, model, config, other, path)
+    elif drop_layers:
+        weights = drop_layers_of(weights, config, other, path)
+    assign_weights(model, weights, path)
+    print(f"Starting from the weights of {path}.")
+
+
+def incompatible_hparams(
+    ours: HParams, theirs: HParams, new_vocabulary: bool = False
+) -> tuple[str, str] | None:
+    """Returns the hyperparameters that give the weights of two runs different meanings.
+
+    With a `new_vocabulary`, ids of the two runs are not comparable.
+
+    Returns:
+      Settings, as "num_heads=4,activation=relu", here and there; None if no meaning differs.
+    """
+    here, there = ours.config(), theirs.config()
+    names = [
+        name
+        for name in _MEANINGS
+        if here[name] != there[name] and not (name == "start_id" and new_vocabulary)
+    ]
+    settings = [",".join(f"{name}={values[name]}" for name in names) for values in (here, there)]
+    return (settings[0], settings[1]) if names else None
 
 
 def layers_to_keep(count: int, of: int) -> list[int]:
-    """Returns which layers a model of `count` takes of one with more: evenly spread, the first too.
+    """Returns the numbers of `count` layers out of more, evenly spread.
 
-    With more than one, the last as well (Shleifer and Rush, 2020: "Pre-trained Summarization
-    Distillation", section 3).
+    The first is among them and, of several, the last (Shleifer and Rush, 2020: "Pre-trained
+    Summarization Distillation", section 3).
     """
     return [round(number * (of - 1) / max(count - 1, 1)) for number in range(count)]
 
 
-def fewer_layers(
+def drop_layers_of(
     weights: Mapping[str, np.ndarray], config: RunConfig, other: RunConfig, path: str
 ) -> dict[str, np.ndarray]:
     """Returns the weights for a run with as many or fewer layers; prints which layers are kept.
 
     Args:
       weights: of the other run, by name.
-      config: the run that begins.
-      other: the other.
+      config: the new run.
+      other: the other run.
       path: of its checkpoint, for errors.
 
     Raises:
-      UserError: the run that begins has more layers than there are.
+      UserError: the new run has more layers than the other.
     """
     kept: dict[str, Sequence[int]] = {}
     for stack, ours, theirs in zip(
@@ -55,53 +144,44 @@ def fewer_layers(
         kept[stack] = layers_to_keep(ours, theirs)
     numbers = (f"{stack} {', '.join(map(str, layers))}" for stack, layers in kept.items())
     print(f"Layers kept, from 0: {'; '.join(numbers)}.")
-    left = {}
+    remaining = {}
     for name, array in weights.items():
         if in_layer := _IN_LAYER.fullmatch(name):
             stack, number, rest = in_layer.groups()
             if int(number) not in kept[stack]:
                 continue
             name = f"{stack}_{kept[stack].index(int(number))}/{rest}"
-        left[name] = array
-    return left
+        remaining[name] = array
+    return remaining
 
 
-_SOURCE, _TARGET = "source embeddings", "target embeddings"
-_SOFTMAX, _BIAS = "softmax matrix", "softmax bias"
-# What they are called in a `Transformer`, where one matrix may be for both sides or each has one.
-_SIDE = re.compile("(source|target)_(?=embedding/)")
-_KINDS = {
-    "embedding/table/embeddings": _TARGET,
-    "embedding/table/reverse_embeddings": _SOFTMAX,
-    "embedding/bias": _BIAS,
-}
-
-
-def adapted_weights(
+def transfer_vocabulary(
     weights: Mapping[str, np.ndarray],
     model: keras.Model,
     config: RunConfig,
     other: RunConfig,
     path: str,
 ) -> dict[str, np.ndarray]:
-    """Returns the weights for a run with another vocabulary; prints how many rows could be kept.
+    """Returns the weights for a run with another vocabulary; prints how many rows are kept.
 
-    Of embeddings, softmax and its bias, a piece that both vocabularies have keeps its row; that of
-    a new piece is the mean of the rows of the old pieces that spell it. What was shared may have
-    been divided, by hyperparameters or for two vocabularies. All other weights stay as they are.
+    In embeddings, softmax and its bias, pieces of both vocabularies keep their rows; the row of a
+    new piece is the mean of the rows of the old pieces that spell it. Matrices that were shared may
+    be divided now, by hyperparameters or for two vocabularies. All other weights stay as they are.
 
     Args:
       weights: of the other run, by name.
-      model: what is trained.
-      config: the run that begins.
-      other: the other.
+      model: the model to train.
+      config: the new run.
+      other: the other run.
       path: of its checkpoint, for errors.
 
     Raises:
-      UserError: a vocabulary is not SentencePiece's or of symbols, the decoder starts with a piece
-        that is not there, or the weights do not fit.
+      UserError: a vocabulary is not SentencePiece's, the decoder starts with a piece that is
+        missing, or the weights do not fit.
     """
-    _check(config, other)
+    new_source, new = _sentencepiece(config)
+    old_source, old = _sentencepiece(other)
+    _check_start(config, other)
     ours = _rows(model)
     kinds = {name: kind for kind, name in ours.items()}
     values, rest = dict[str, np.ndarray](), dict[str, np.ndarray]()
@@ -116,20 +196,17 @@ def adapted_weights(
     values.setdefault(_SOURCE, values[_TARGET])
     values.setdefault(_SOFTMAX, values[_TARGET].T)
     values.setdefault(_BIAS, np.zeros(len(values[_TARGET]), np.float32))
-    new, before = config.tokenizer, other.tokenizer
-    target, shared = before.spell(new)
+    target, shared = old.spell(new)
     if start := config.hparams.start_id:
         target[start] = [other.hparams.start_id]
-    source, shared_source = target, shared
-    one = new.source is new and before.source is before
-    if not one:
-        source, shared_source = before.source.spell(new.source)
+    sides = [("Vocabulary", target, shared)]
+    source = target
+    if new_source is not new or old_source is not old:
+        source, shared_source = old_source.spell(new_source)
+        sides = [("Source", source, shared_source), ("Target", target, shared)]
     for kind, name in ours.items():
         spelled, value = source if kind == _SOURCE else target, values[kind]
         rest[name] = _means(value.T, spelled).T if kind == _SOFTMAX else _means(value, spelled)
-    sides = [("Vocabulary", target, shared)]
-    if not one:
-        sides = [("Source", source, shared_source), ("Target", target, shared)]
     for side, spelled, kept in sides:
         print(
             f"{side}: of {len(spelled):,} pieces {kept:,} keep their rows, {len(spelled) - kept:,} "
@@ -138,24 +215,31 @@ def adapted_weights(
     return rest
 
 
-def _check(config: RunConfig, other: RunConfig) -> None:
-    for each in (config, other):
-        if not each.problem.is_plain_text:
+def _sentencepiece(config: RunConfig) -> list[SentencePieceTokenizer]:
+    """Returns the vocabularies of source and target; raises `UserError` for another kind."""
+    if not config.problem.is_plain_text:
+        raise UserError(
+            f"--adapt_vocabulary is for plain text: of {config.problem.name}, ids are symbols.",
+            code="not_text",
+        )
+    sides = []
+    for tokenizer in (config.vocabulary.source, config.vocabulary):
+        if not isinstance(tokenizer, SentencePieceTokenizer):
             raise UserError(
-                f"--adapt_vocabulary is for plain text: of {each.problem.name}, ids are symbols.",
-                code="not_text",
+                f"--adapt_vocabulary needs SentencePiece vocabularies, got a {tokenizer.suffix} "
+                f"file.",
+                code="other_vocabulary_kind",
             )
-        for tokenizer in (each.tokenizer.source, each.tokenizer):
-            if not isinstance(tokenizer, SentencePieceTokenizer):
-                raise UserError(
-                    f"--adapt_vocabulary needs SentencePiece vocabularies, got a "
-                    f"{tokenizer.suffix} file.",
-                    code="other_vocabulary_kind",
-                )
+        sides.append(tokenizer)
+    return sides
+
+
+def _check_start(config: RunConfig, other: RunConfig) -> None:
+    """Raises `UserError` unless the decoders of both runs start with the same piece."""
     start = other.hparams.start_id
-    [piece] = other.tokenizer.pieces([start])
+    [piece] = other.vocabulary.pieces([start])
     # Text that can be spelled in bytes never has the unknown id, so that its row is free.
-    fits = start if start <= UNKNOWN_ID else config.tokenizer.vocabulary().get(piece, UNKNOWN_ID)
+    fits = start if start <= UNKNOWN_ID else config.vocabulary.vocabulary().get(piece, UNKNOWN_ID)
     if config.hparams.start_id != fits:
         raise UserError(
             f"--adapt_vocabulary: expected start_id={fits} for a decoder that starts with {piece}, "
@@ -165,7 +249,7 @@ def _check(config: RunConfig, other: RunConfig) -> None:
 
 
 def _rows(model: keras.Model) -> dict[str, str]:
-    """Returns the names of the weights with a row, of the softmax matrix a column, for each id."""
+    """Returns the names of the weights with a row (of the softmax: a column) for each id."""
     embedding = getattr(model, "embedding", None)
     if not isinstance(embedding, SharedEmbedding):
         raise UserError(
@@ -174,102 +258,15 @@ def _rows(model: keras.Model) -> dict[str, str]:
             code="not_supported",
         )
     # What Keras calls `embeddings` is the sum with a LoRA adapter, if there is one.
-    found = {_TARGET: embedding.table._embeddings}
+    weights = {_TARGET: embedding.table._embeddings}
     if model.source_embedding is not embedding:
-        found[_SOURCE] = model.source_embedding.table._embeddings
+        weights[_SOURCE] = model.source_embedding.table._embeddings
     if not embedding.tied:
-        found[_SOFTMAX] = embedding.table.reverse_embeddings
+        weights[_SOFTMAX] = embedding.table.reverse_embeddings
     if embedding.bias is not None:
-        found[_BIAS] = embedding.bias
-    return {kind: name_in(model, weight) for kind, weight in found.items()}
+        weights[_BIAS] = embedding.bias
+    return {kind: name_in(model, weight) for kind, weight in weights.items()}
 
 
 def _means(rows: np.ndarray, spelled: Sequence[Sequence[int]]) -> np.ndarray:
     return np.stack([rows[ids].mean(axis=0) for ids in spelled])
-
-
-# What weights mean, where their shapes do not show it.
-_MEANINGS = (
-    *("num_heads", "activation", "positions", "sinusoids", "first_position", "start_id"),
-    *("scale_embedding", "norm_epsilon", "source_end"),
-)
-
-
-def other_meanings(
-    ours: HParams, theirs: HParams, is_adapted: bool = False
-) -> tuple[str, str] | None:
-    """Returns what gives a run's weights another meaning than another's, as both have it.
-
-    Args:
-      ours: hyperparameters of the run.
-      theirs: those of the other.
-      is_adapted: whether the other has another vocabulary, whose ids say nothing of this one's.
-
-    Returns:
-      Settings, as "num_heads=4,activation=relu", here and there; None if no meaning differs.
-    """
-    here, there = ours.config(), theirs.config()
-    compared = [name for name in _MEANINGS if name != "start_id" or not is_adapted]
-    wrong = [name for name in compared if here[name] != there[name]]
-    given, needed = (
-        ",".join(f"{name}={values[name]}" for name in wrong) for values in (here, there)
-    )
-    return (given, needed) if wrong else None
-
-
-def load_first_weights(
-    model: keras.Model,
-    config: RunConfig,
-    source: str,
-    adapt_vocabulary: bool = False,
-    drop_layers: bool = False,
-) -> None:
-    """Loads the weights of another run, with which a training starts.
-
-    Args:
-      model: what is trained.
-      config: the run that begins.
-      source: the other, or a checkpoint in it.
-      adapt_vocabulary: whether it may have another vocabulary; see `adapted_weights`.
-      drop_layers: whether it may have more layers; see `fewer_layers`.
-
-    Raises:
-      UserError: there is none, or its ids or weights mean something else than those of `config`.
-    """
-    path = checkpoint_at(source)
-    directory = Path(path).parent
-    is_adapted = False
-    if RunConfig.exists(directory):
-        other = RunConfig.load(directory)
-        ours, theirs = config.vocabulary.checksum, other.vocabulary.checksum
-        is_adapted = adapt_vocabulary and theirs != ours
-        if theirs != ours and not is_adapted:
-            raise UserError(
-                f"--warm_start_from={source}: expected vocabulary {ours[:12]}, that of this data, "
-                f"got {theirs[:12]}. Make the data with "
-                f"--problem_config={same_vocabulary(directory, other.vocabulary)}; or give "
-                f"--adapt_vocabulary, and new pieces begin as the means of old ones.",
-                code="other_vocabulary",
-            )
-        if differ := other_meanings(config.hparams, other.hparams, is_adapted):
-            given, needed = differ
-            raise UserError(
-                f"--warm_start_from={source}: its weights have another meaning with {given}. Give "
-                f"--hparams={needed}.",
-                code="other_model",
-            )
-    elif adapt_vocabulary or drop_layers:
-        flag, what = "adapt_vocabulary", "vocabulary"
-        if drop_layers:
-            flag, what = "drop_layers", "hyperparameters"
-        raise UserError(
-            f"--{flag}: expected a run, with its {what}, in {directory}.", code="no_run"
-        )
-    with named_alternative(path):
-        weights = read_weights(path)
-    if is_adapted:
-        weights = adapted_weights(weights, model, config, other, path)
-    elif drop_layers:
-        weights = fewer_layers(weights, config, other, path)
-    assign_weights(model, weights, path)
-    print(f"Starting from the weights of {path}.")

@@ -19,7 +19,7 @@ def test_a_training_from_a_file(tmp_path, random_run, monkeypatch):
 
     def train_run(config, output_dir, worker_gpu, options):
         configs.append((config, output_dir, options))
-        return SimpleNamespace(signal=0)
+        return config, SimpleNamespace(signal=0)
 
     monkeypatch.setattr(experiment, "train_run", train_run)
     (tmp_path / "run.yaml").write_text(f"""

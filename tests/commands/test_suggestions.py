@@ -16,7 +16,6 @@ from t2t_keras.interop.engines.ctranslate2_export import RECORD_FILE
 from t2t_keras.io.flags import Flags
 from t2t_keras.serving import export
 from t2t_keras.serving.load import load_export
-from t2t_keras.training import recommendation
 
 TINY = "train_size=60,dev_size=5,train_length=6,dev_length=6"
 PROBLEM = f"--problem=algorithmic_identity_binary40 --problem_config={TINY}"
@@ -36,10 +35,10 @@ def trained(monkeypatch):
 
     def train_run(config, output_dir, *arguments):
         requests.append((config, str(output_dir)))
-        return SimpleNamespace(signal=0)
+        return config, SimpleNamespace(signal=0)
 
     monkeypatch.setattr(experiment, "train_run", train_run)
-    monkeypatch.setattr(recommendation, "_seconds_of_a_step", lambda *arguments: 1.0)
+    monkeypatch.setattr(experiment, "_seconds_per_step", lambda *arguments: 1.0)
     return requests
 
 

@@ -197,7 +197,8 @@ def test_the_chief_translates_and_no_other_worker(data, tmp_path, monkeypatch, i
     monkeypatch.setattr(experiment.trainer, "train", lambda *given: given[6])
     run = RunConfig(data[0], t2t.hparams("transformer_tiny", TINY), data_dir=str(data[1]))
     options = TrainOptions(eval_bleu=True)
-    assert experiment.train_run(run, tmp_path / "run", 0, options) == expected
+    config, score = experiment.train_run(run, tmp_path / "run", 0, options)
+    assert (config.problem.name, score) == (data[0].name, expected)
 
 
 def test_own_hyperparameters_need_a_registered_set(data, tmp_path):

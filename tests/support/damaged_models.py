@@ -121,7 +121,7 @@ def _make_run(folder: Path) -> None:
 
 def _run(folder: Path) -> None:
     record = RunConfig.load(folder)
-    record.content(), record.compared(), _use(record.vocabulary)
+    record.content(), record.resume_invariants(), _use(record.vocabulary)
 
 
 def _make_model(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What differs between the backends: step and devices; none needs another's packages."""
+"""What differs between Keras's backends: the step and its devices."""
 
 import abc
 import contextlib
@@ -11,13 +11,13 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t_keras.data.batches import Batch
+from t2t_keras.data.batches import Batch, RemoteBatch
 from t2t_keras.environment import free_memory
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers.base import seed_states
 from t2t_keras.training.backends.cluster import Cluster
-from t2t_keras.training.memory import step_memory_with
+from t2t_keras.training.memory import step_memory
 from t2t_keras.training.optimizer import (
     INITIAL_LOSS_SCALE,
     averaged_weights,
@@ -31,12 +31,12 @@ from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trained_parts import choose_trained, weights_state
 
 _SUPPORTED = ("tensorflow", "jax")
-# What a worker can request of all; see `training.distributed.sync.Actions`.
+# What a worker can request of all; see `training.distributed.Actions`.
 REQUESTS = ("stop", "save", "evaluate")
 
 
 class Step(abc.ABC):
-    """A model, its optimizer, and what trains and evaluates it on the devices of a backend.
+    """Trains and evaluates a model on the devices of a backend.
 
     The loss is summed over the real target tokens of all replicas and microbatches and divided by
     their number, so an update does not depend on how a step is split.
@@ -47,12 +47,13 @@ class Step(abc.ABC):
       seed: of initial weights and dropout.
 
     Attributes:
-      model, optimizer: what is trained, in part if `hparams` say so, and what updates it.
+      model: of which `hparams` may train a part.
+      optimizer: of the trained weights.
       schedule: the learning rate as a function of the step.
       loss_scale: factor on the loss under float16.
       good_steps: steps since it changed.
-      num_replicas: number of parts of a step that are computed at the same time, by all workers.
-      local_replicas: which of them this process computes.
+      num_replicas: number of parts of a step that all workers compute at the same time.
+      local_replicas: the numbers of those that this process computes.
       fixed_shapes: whether each new shape is compiled, so that arrays are padded to a few shapes.
       gpus: the name of each GPU that this process computes on; none = the CPU.
     """
@@ -77,7 +78,10 @@ class Step(abc.ABC):
 
     @abc.abstractmethod
     def update(
-        self, step: int, parts: Sequence[Sequence[Batch]], measure_gradient: bool = False
+        self,
+        step: int,
+        parts: Sequence[Sequence[Batch | RemoteBatch]],
+        measure_gradient: bool = False,
     ) -> dict[str, Any]:
         """Starts an optimizer step; the devices may still compute it when this returns.
 
@@ -94,28 +98,32 @@ class Step(abc.ABC):
         """
 
     @abc.abstractmethod
-    def evaluate(self, microbatch: Sequence[Batch]) -> dict[str, float]:
+    def evaluate(self, microbatch: Sequence[Batch | RemoteBatch]) -> dict[str, float]:
         """Returns the sums of `token_sums` without dropout, over one part for each replica."""
 
+    def request(self, **requests: bool) -> None:
+        """Adds a worker's `REQUESTS` to the sums of its next steps, which all workers receive."""
+        raise NotImplementedError
+
     def weights(self) -> dict[str, Any]:
-        """Returns what a checkpoint of the weights alone holds."""
+        """Returns the content of a checkpoint of the weights alone."""
         return weights_state(self.model, self._hparams)
 
     def state(self) -> dict[str, Any]:
-        """Returns what a checkpoint holds, as `Checkpoints` takes it."""
+        """Returns the content of a checkpoint, as `Checkpoints` takes it."""
         state = {**self.weights(), "optimizer": self.optimizer}
         if self._scales_loss:
             state |= {"loss_scale": self.loss_scale, "good_steps": self.good_steps}
         return state
 
     def begin(self) -> None:
-        """Is called when a new run has its first weights, with which their average begins."""
+        """Begins the moving average of the weights with the first weights of a new run."""
         for weight, average in averaged_weights(self.optimizer):
             average.assign(ops.copy(weight))
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
-        """Gives the model the moving averages of its weights (`ema_decay`) for a while."""
+        """Gives the model the moving averages of its weights (`ema_decay`) within the context."""
         exchange_averages(self.optimizer)
         try:
             yield
@@ -138,12 +146,12 @@ class Step(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-    """What a run computes on.
+    """The devices of a run.
 
     Attributes:
       names: the devices of this process, as TensorFlow names them; none under JAX.
       gpus: the name of each GPU of this process; none = the CPU.
-      replicas: number of parts of a step that are computed at the same time, by all workers.
+      replicas: number of parts of a step that all workers compute at the same time.
       fixed_shapes: whether each new shape is compiled.
       accumulates: whether gradients are summed even where a step is not split.
     """
@@ -192,12 +200,12 @@ def plan_devices(
 
 def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:
     """Returns the step of a run, with fresh weights; raises `UserError` if they do not fit."""
-    # How many weights a pattern matches is not known before they are made.
+    # The number of weights that match a pattern is unknown before they are made.
     trained = 0 if config.hparams.trainable else None
-    memory = step_memory_with(config.hparams, config.tokenizer, 0, 1, trained=trained)
+    memory = step_memory(config.hparams, config.vocab_sizes, 0, 1, trained=trained)
     needed = (memory["weights"] + memory["optimizer"]) * max(len(devices.names), 1)
     try:
-        # Other models than ours are not known before they are made. A GPU refuses at once.
+        # The size of a user's model is unknown before it is made. A GPU refuses at once.
         if config.model == "transformer" and not devices.gpus:
             free = free_memory()
             if free is not None and free < needed:
@@ -213,6 +221,7 @@ def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = Non
     return step
 
 
-def _backend():
+def _backend() -> Any:
+    """Returns the module of Keras's backend; none needs the packages of another."""
     check_backend()
     return importlib.import_module(f"t2t_keras.training.backends.{keras.backend.backend()}")

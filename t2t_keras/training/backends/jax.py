@@ -2,13 +2,14 @@
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import keras
 import numpy as np
 
-from t2t_keras.data.batches import Batch
+from t2t_keras.data.batches import Batch, RemoteBatch
 from t2t_keras.errors import OutOfMemoryError, UserError, translated_memory_errors
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.training.backends.base import Devices, Step
@@ -49,16 +50,30 @@ class JaxStep(Step):
         self._evaluate = jax.jit(self._one_evaluation)
 
     def update(
-        self, step: int, parts: Sequence[Sequence[Batch]], measure_gradient: bool = False
+        self,
+        step: int,
+        parts: Sequence[Sequence[Batch | RemoteBatch]],
+        measure_gradient: bool = False,
     ) -> dict[str, jax.Array]:
         """See `Step`; the gradient's norm is always measured, since it costs little."""
-        tokens = np.float32(max(sum(part.target_tokens for (part,) in parts), 1))
+        microbatches = [part for (part,) in parts if isinstance(part, Batch)]
+        tokens = np.float32(max(sum(part.target_tokens for part in microbatches), 1))
         values, totals = self._values(), self._totals
         try:
             with _memory_errors():
-                for number, (part,) in enumerate(parts):
-                    totals = self._add_gradient(totals, values, step, number, part, tokens)
-                shapes = {part.source.shape for (part,) in parts}
+                # Starts to add each microbatch's gradient and sums to `totals`, which are donated.
+                for number, part in enumerate(microbatches):
+                    totals = self._accumulate(
+                        totals,
+                        values["weights"],
+                        self._frozen(),
+                        values["loss_scale"][0],
+                        part.source,
+                        part.target,
+                        self._seeds(step, number),
+                        tokens,
+                    )
+                shapes = {part.source.shape for part in microbatches}
                 if not shapes <= self._computed_shapes:
                     # A device may report missing memory only when it gets there, too late for the
                     # update. What fitted once most likely fits again, and waiting for it would
@@ -75,12 +90,13 @@ class JaxStep(Step):
                 variable.assign(value)
         return numbers
 
-    def evaluate(self, microbatch: Sequence[Batch]) -> dict[str, float]:
+    def evaluate(self, microbatch: Sequence[Batch | RemoteBatch]) -> dict[str, float]:
         """See `Step`."""
         (part,) = microbatch
-        given = self._values()["weights"], self._frozen()
+        assert isinstance(part, Batch)
+        weights = self._values()["weights"], self._frozen()
         with _memory_errors():
-            sums = self._evaluate(*given, part.source, part.target, self._seeds(0, 0))
+            sums = self._evaluate(*weights, part.source, part.target, self._seeds(0, 0))
             return {name: float(value) for name, value in jax.device_get(sums).items()}
 
     def _values(self) -> dict[str, list[jax.Array]]:
@@ -90,21 +106,15 @@ class JaxStep(Step):
         }
 
     def _frozen(self) -> list[jax.Array]:
-        # Arguments: what is not one is compiled in as a constant.
+        # Passed as arguments, since others are compiled in as constants.
         return [weight.value for weight in self._frozen_weights]
 
-    def _zero_totals(self):
+    def _zero_totals(self) -> dict[str, Any]:
         padding = np.zeros((1, 1), np.int32)
         return {
             "gradients": [jnp.zeros(weight.shape) for weight in self.model.trainable_variables],
             "sums": token_sums(jnp.zeros((1, 1, 2)), padding),
         }
-
-    def _add_gradient(self, totals, values, step, number, part, tokens):
-        """Starts to add a microbatch's gradient and sums to `totals`, which are donated."""
-        weights, (scale, _) = (values["weights"], self._frozen()), values["loss_scale"]
-        seeds = self._seeds(step, number)
-        return self._accumulate(totals, *weights, scale, part.source, part.target, seeds, tokens)
 
     def _seeds(self, step: int, part: int) -> np.ndarray:
         # JAX's keys are uint32.
@@ -112,17 +122,35 @@ class JaxStep(Step):
 
     # What follows is compiled.
 
-    def _logits(self, weights, frozen, source, target, seeds, training):
+    def _logits(
+        self,
+        weights: list[jax.Array],
+        frozen: list[jax.Array],
+        source: jax.Array,
+        target: jax.Array,
+        seeds: jax.Array,
+        training: bool,
+    ) -> jax.Array:
         inputs = {"source": source, "target": target}
-        given = dict(zip(map(id, self._seed_states), seeds, strict=True))
-        given |= dict(zip(map(id, self._frozen_weights), frozen, strict=True))
-        others = [given[id(each)] for each in self.model.non_trainable_variables]
+        values: dict[int, Any] = dict(zip(map(id, self._seed_states), seeds, strict=True))
+        values |= dict(zip(map(id, self._frozen_weights), frozen, strict=True))
+        others = [values[id(variable)] for variable in self.model.non_trainable_variables]
         return self.model.stateless_call(weights, others, inputs, training=training)[0]
 
-    def _one_accumulation(self, totals, weights, frozen, loss_scale, source, target, seeds, tokens):
+    def _one_accumulation(
+        self,
+        totals: dict[str, Any],
+        weights: list[jax.Array],
+        frozen: list[jax.Array],
+        loss_scale: jax.Array,
+        source: jax.Array,
+        target: jax.Array,
+        seeds: jax.Array,
+        tokens: jax.Array,
+    ) -> dict[str, Any]:
         """Adds a microbatch's share of the step's gradient, and its sums, to `totals`."""
 
-        def loss(weights):
+        def loss(weights: list[jax.Array]) -> tuple[jax.Array, dict[str, jax.Array]]:
             logits = self._logits(weights, frozen, source, target, seeds, training=True)
             sums = token_sums(logits, target, self._hparams.label_smoothing, self._loss)
             share = sums["loss"] / tokens
@@ -131,8 +159,10 @@ class JaxStep(Step):
         gradients, sums = jax.grad(loss, has_aux=True)(weights)
         return jax.tree.map(jnp.add, totals, {"gradients": gradients, "sums": sums})
 
-    def _one_update(self, values, totals):
-        """Returns what an update changes, `totals` of 0, and the step's numbers."""
+    def _one_update(
+        self, values: dict[str, list[jax.Array]], totals: dict[str, Any]
+    ) -> tuple[dict[str, list[jax.Array]], dict[str, Any], dict[str, jax.Array]]:
+        """Returns the updated values, `totals` of 0, and the step's numbers."""
         gradients, (scale, good_steps) = totals["gradients"], values["loss_scale"]
         if self._scales_loss:
             gradients = [gradient / scale for gradient in gradients]
@@ -150,7 +180,14 @@ class JaxStep(Step):
             new["loss_scale"] = list(adapt_loss_scale(scale, good_steps, finite))
         return new, jax.tree.map(jnp.zeros_like, totals), {**totals["sums"], "gradient_norm": norm}
 
-    def _one_evaluation(self, weights, frozen, source, target, seeds):
+    def _one_evaluation(
+        self,
+        weights: list[jax.Array],
+        frozen: list[jax.Array],
+        source: jax.Array,
+        target: jax.Array,
+        seeds: jax.Array,
+    ) -> dict[str, jax.Array]:
         logits = self._logits(weights, frozen, source, target, seeds, training=False)
         return token_sums(logits, target)
 

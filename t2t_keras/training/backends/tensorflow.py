@@ -1,23 +1,31 @@
-"""One optimizer step on TensorFlow, over all replicas of a `tf.distribute` strategy."""
+"""Training on TensorFlow: its devices, and the step of a `tf.distribute` strategy's replicas."""
 
 import functools
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from t2t_keras.data.batches import Batch
+from t2t_keras.data.batches import Batch, RemoteBatch
 from t2t_keras.environment import usable_cores
 from t2t_keras.errors import OutOfMemoryError, UserError, translated_memory_errors
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers.base import layout_of
 from t2t_keras.training.backends.base import REQUESTS, Devices, Step
 from t2t_keras.training.backends.cluster import Cluster, without_tf_config
-from t2t_keras.training.optimizer import adapt_loss_scale, clip_gradients, token_sums
+from t2t_keras.training.optimizer import Adam, adapt_loss_scale, clip_gradients, token_sums
 from t2t_keras.training.run_config import RunConfig
 
+_IDS = tf.TensorSpec([None, None], tf.int32)
+_TOKENS = tf.TensorSpec([], tf.float32)
+_MEASURE = tf.TensorSpec([], tf.bool)
+
+# No control flow depends on tensors; autograph would take most of the time to the first step.
+_compiled = functools.partial(tf.function, autograph=False)
+_memory_errors = functools.partial(translated_memory_errors, tf.errors.ResourceExhaustedError)
 # Exists where the driver of NVIDIA's GPUs is loaded.
 _DRIVER = Path("/proc/driver/nvidia/version")
 
@@ -25,7 +33,7 @@ _DRIVER = Path("/proc/driver/nvidia/version")
 def plan_devices(
     worker_gpu: int | None, xla: bool, cluster: Cluster | None, cpu_replicas: int
 ) -> Devices:
-    """Returns what a run computes on; see `backends.base.plan_devices`.
+    """Returns the devices of a run; see `backends.base.plan_devices`.
 
     No GPU is initialised: TensorFlow must learn about other workers before it uses a device.
     """
@@ -83,7 +91,7 @@ def _gpu_names(worker_gpu: int | None) -> list[str]:
             code="no_gpu",
         )
     details = map(tf.config.experimental.get_device_details, present[:worker_gpu])
-    return [each.get("device_name", "GPU") for each in details]
+    return [device.get("device_name", "GPU") for device in details]
 
 
 @functools.cache  # A process has one TensorFlow server.
@@ -99,16 +107,17 @@ def multi_worker_strategy(cluster: Cluster, gpus: int) -> tf.distribute.Strategy
     return tf.distribute.MultiWorkerMirroredStrategy(resolver)
 
 
-__all__ = ["TensorFlowStep", "make_step", "plan_devices"]
-
-_IDS = tf.TensorSpec([None, None], tf.int32)
-_TOKENS = tf.TensorSpec([], tf.float32)
-_MEASURE = tf.TensorSpec([], tf.bool)
-
-# No control flow depends on tensors, and looking for it would take most of the time to the first
-# step.
-_compiled = functools.partial(tf.function, autograph=False)
-_memory_errors = functools.partial(translated_memory_errors, tf.errors.ResourceExhaustedError)
+def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:
+    """Returns a step with fresh weights; see `backends.base.make_step`."""
+    if cluster:
+        strategy = multi_worker_strategy(cluster, len(devices.gpus))
+    else:
+        with without_tf_config():
+            strategy = tf.distribute.MirroredStrategy(devices.names)
+    with _memory_errors():
+        return TensorFlowStep(
+            config.make_model, config.hparams, strategy, config.random_seed, devices.fixed_shapes
+        )
 
 
 class TensorFlowStep(Step):
@@ -136,7 +145,8 @@ class TensorFlowStep(Step):
         self.local_replicas = _local_replicas(strategy)
         self.fixed_shapes = xla
         self._weights = [weight.value for weight in self.model.trainable_variables]
-        self._accumulators = self._requests = None
+        self._accumulators: list[tf.Variable] = []
+        self._requests: Any = None
         if len(self.local_replicas) < self.num_replicas:
             self._requests = tf.Variable([0.0] * len(REQUESTS), trainable=False)
         # XLA needs shapes that do not depend on how much of a batch is padding.
@@ -154,18 +164,21 @@ class TensorFlowStep(Step):
             self._update.get_concrete_function()
 
     def update(
-        self, step: int, parts: Sequence[Sequence[Batch]], measure_gradient: bool = False
+        self,
+        step: int,
+        parts: Sequence[Sequence[Batch | RemoteBatch]],
+        measure_gradient: bool = False,
     ) -> dict[str, tf.Tensor]:
         """See `Step`."""
-        tokens = sum(part.target_tokens for microbatch in parts for part in microbatch)
-        tokens = float(max(tokens, 1))
-        inputs = [self._inputs(step, number, each) for number, each in enumerate(parts)]
+        count = sum(part.target_tokens for microbatch in parts for part in microbatch)
+        tokens = float(max(count, 1))
+        inputs = [self._inputs(step, number, part) for number, part in enumerate(parts)]
         try:
             with _memory_errors():
                 if len(inputs) == 1:
                     return self._update(inputs[0], tokens, measure_gradient)
-                self._need_accumulators()
-                sums = [self._accumulate(each, tokens) for each in inputs]
+                self._make_accumulators()
+                sums = [self._accumulate(microbatch, tokens) for microbatch in inputs]
                 norm = self._apply(measure_gradient)
         except OutOfMemoryError:
             self._clear_accumulators()
@@ -173,27 +186,30 @@ class TensorFlowStep(Step):
         totals = {name: tf.add_n([part[name] for part in sums]) for name in sums[0]}
         return {**totals, "gradient_norm": norm}
 
-    def evaluate(self, microbatch: Sequence[Batch]) -> dict[str, float]:
+    def evaluate(self, microbatch: Sequence[Batch | RemoteBatch]) -> dict[str, float]:
         """See `Step`."""
         with _memory_errors():
             sums = self._evaluate(self._inputs(0, 0, microbatch))
             return {name: float(value) for name, value in sums.items()}
 
     def request(self, **requests: bool) -> None:
-        """Adds a worker's requests to the sums of its next steps, which all workers receive."""
+        """See `Step`."""
         self._requests.assign([float(bool(requests[name])) for name in REQUESTS])
 
-    def _inputs(self, step: int, number: int, microbatch: Sequence[Batch]) -> list[tuple]:
+    def _inputs(
+        self, step: int, number: int, microbatch: Sequence[Batch | RemoteBatch]
+    ) -> list[tuple[Any, ...]]:
         """Returns (source, target, seeds) of each local replica."""
         first = number * self.num_replicas
         return [
-            (microbatch[each].source, microbatch[each].target, self._seeds(step, first + each))
-            for each in self.local_replicas
+            (part.source, part.target, self._seeds(step, first + replica))
+            for replica, part in enumerate(microbatch)
+            if isinstance(part, Batch)
         ]
 
-    def _need_accumulators(self) -> None:
+    def _make_accumulators(self) -> None:
         """Makes the accumulators if no step was split before."""
-        if self._accumulators is None:
+        if not self._accumulators:
             kind = dict(
                 trainable=False,
                 synchronization=tf.VariableSynchronization.ON_READ,
@@ -201,31 +217,35 @@ class TensorFlowStep(Step):
             )
             with self._strategy.scope():
                 zeros = (tf.zeros(weight.shape) for weight in self._weights)
-                self._accumulators = [tf.Variable(each, **kind) for each in zeros]
+                self._accumulators = [tf.Variable(value, **kind) for value in zeros]
 
     def _clear_accumulators(self) -> None:
-        for accumulator in self._accumulators or ():
+        for accumulator in self._accumulators:
             accumulator.assign(tf.zeros(accumulator.shape))
 
     # What follows runs as graphs; methods named _replica_... run once in each replica.
 
-    def _run(self, replica_function: Callable, parts: list[tuple]):
-        """Returns what `replica_function(source, target, seeds)` returns in each replica."""
+    def _run(self, replica_function: Callable[..., Any], parts: list[tuple[Any, ...]]) -> Any:
+        """Returns the results of `replica_function(source, target, seeds)` in all replicas."""
         inputs = self._strategy.experimental_distribute_values_from_function(
             lambda context: parts[context.replica_id_in_sync_group - self.local_replicas.start]
         )
         return self._strategy.run(replica_function, inputs)
 
-    def _one_update(self, parts, tokens, measure):
-        def replica_update(*inputs):
+    def _one_update(
+        self, parts: list[tuple[Any, ...]], tokens: tf.Tensor, measure: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        def replica_update(*inputs: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
             gradients, sums = self._gradients(*inputs, tokens)
             return self._replica_total(sums), self._replica_apply(gradients, measure)
 
         sums, norm = self._run(replica_update, parts)
         return {**self._first(sums), "gradient_norm": self._finish(norm)}
 
-    def _one_accumulation(self, parts, tokens):
-        def replica_accumulation(*inputs):
+    def _one_accumulation(
+        self, parts: list[tuple[Any, ...]], tokens: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        def replica_accumulation(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
             gradients, sums = self._gradients(*inputs, tokens)
             for accumulator, gradient in zip(self._accumulators, gradients, strict=True):
                 accumulator.assign_add(gradient)
@@ -233,8 +253,8 @@ class TensorFlowStep(Step):
 
         return self._first(self._run(replica_accumulation, parts))
 
-    def _apply_accumulated(self, measure):
-        def replica_apply():
+    def _apply_accumulated(self, measure: tf.Tensor) -> tf.Tensor:
+        def replica_apply() -> tf.Tensor:
             gradients = [accumulator.read_value() for accumulator in self._accumulators]
             norm = self._replica_apply(gradients, measure)
             self._clear_accumulators()
@@ -242,13 +262,17 @@ class TensorFlowStep(Step):
 
         return self._finish(self._strategy.run(replica_apply))
 
-    def _one_evaluation(self, parts):
-        def replica_evaluation(source, target, _):
+    def _one_evaluation(self, parts: list[tuple[Any, ...]]) -> dict[str, tf.Tensor]:
+        def replica_evaluation(
+            source: tf.Tensor, target: tf.Tensor, _: tf.Tensor
+        ) -> dict[str, tf.Tensor]:
             return self._replica_total(self._token_sums(source, target, training=False))
 
         return self._first(self._run(replica_evaluation, parts))
 
-    def _replica_gradients(self, source, target, seeds, tokens):
+    def _replica_gradients(
+        self, source: tf.Tensor, target: tf.Tensor, seeds: tf.Tensor, tokens: tf.Tensor
+    ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
         """Returns dense gradients of this part's share of the loss, and its sums."""
         states = zip(self._seed_states, tf.unstack(seeds), strict=True)
         with keras.StatelessScope(state_mapping=list(states)), tf.GradientTape() as tape:
@@ -261,14 +285,17 @@ class TensorFlowStep(Step):
         # Keras's and TensorFlow's Adam are both wrong about repeated rows of sparse gradients.
         return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
 
-    def _token_sums(self, source, target, training, **options):
+    def _token_sums(
+        self, source: tf.Tensor, target: tf.Tensor, training: bool, **options: Any
+    ) -> dict[str, tf.Tensor]:
         inputs = {"source": source, "target": target}
         logits = self.model(inputs, packed=self._packed, training=training)
         if self._packed:
             target = layout_of(target, ragged=True).pack(target)
         return token_sums(logits, target, **options)
 
-    def _replica_total(self, sums):
+    def _replica_total(self, sums: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns the sums over all replicas, and over all workers' requests."""
         if self.num_replicas == 1:
             return sums
         if self._requests is not None:
@@ -276,14 +303,15 @@ class TensorFlowStep(Step):
             sums = {**sums, **dict(zip(names, tf.unstack(self._requests), strict=True))}
         return self._replica_sum(sums)
 
-    def _replica_sum(self, values):
+    def _replica_sum(self, values: Any) -> Any:
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, values)
 
-    def _replica_apply(self, gradients, measure):
+    def _replica_apply(self, gradients: list[tf.Tensor], measure: tf.Tensor) -> tf.Tensor:
         """Sums gradients over replicas, clips the sum and updates; returns the sum's norm."""
         if self.num_replicas > 1:
-            exchanged = [tf.cast(each, self._hparams.reduction_dtype) for each in gradients]
-            gradients = [tf.cast(each, tf.float32) for each in self._replica_sum(exchanged)]
+            dtype = self._hparams.reduction_dtype
+            totals = self._replica_sum([tf.cast(gradient, dtype) for gradient in gradients])
+            gradients = [tf.cast(total, tf.float32) for total in totals]
         if self._scales_loss:
             gradients = [gradient / self.loss_scale for gradient in gradients]
         clip_norm = self._hparams.clip_norm
@@ -293,7 +321,7 @@ class TensorFlowStep(Step):
             norm = tf.cond(measure, lambda: tf.linalg.global_norm(gradients), lambda: 0.0)
         gradients = clip_gradients(gradients, norm, clip_norm)
 
-        def update():
+        def update() -> None:
             # Every replica has the same sum and updates its own copy: no further exchange.
             if self._fused:
                 update_by_adam(self.optimizer, self.schedule, gradients, self._weights)
@@ -313,7 +341,7 @@ class TensorFlowStep(Step):
                 update()
         return norm
 
-    def _finish(self, norm):
+    def _finish(self, norm: Any) -> tf.Tensor:
         """Counts the step and adapts the loss scale, once for all replicas."""
         norm = self._first(norm)
         if self._fused:
@@ -326,14 +354,19 @@ class TensorFlowStep(Step):
             self.good_steps.assign(good)
         return norm
 
-    def _first(self, values):
-        """Returns one replica's copy of what is the same on all."""
+    def _first(self, values: Any) -> Any:
+        """Returns one replica's copy of values that are the same on all."""
         return tf.nest.map_structure(
             lambda value: self._strategy.experimental_local_results(value)[0], values
         )
 
 
-def update_by_adam(optimizer, schedule, gradients, weights):
+def update_by_adam(
+    optimizer: Adam,
+    schedule: Callable[[Any], Any],
+    gradients: Sequence[tf.Tensor],
+    weights: Sequence[tf.Variable],
+) -> None:
     """Updates a replica's own copies of the weights by our `Adam`; the step is counted elsewhere.
 
     TensorFlow's kernel reads and writes each value once.
@@ -353,19 +386,6 @@ def update_by_adam(optimizer, schedule, gradients, weights):
             beta2=optimizer.beta_2,
             epsilon=epsilon,
             grad=gradient,
-        )
-
-
-def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:
-    """Returns a step with fresh weights; see `backends.base.make_step`."""
-    if cluster:
-        strategy = multi_worker_strategy(cluster, len(devices.gpus))
-    else:
-        with without_tf_config():
-            strategy = tf.distribute.MirroredStrategy(devices.names)
-    with _memory_errors():
-        return TensorFlowStep(
-            config.make_model, config.hparams, strategy, config.random_seed, devices.fixed_shapes
         )
 
 

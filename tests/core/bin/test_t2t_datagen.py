@@ -96,7 +96,7 @@ def test_data_without_a_recommendation_is_complete(tmp_path, monkeypatch, capsys
         assert given == flags
         raise error("no room")
 
-    monkeypatch.setattr("t2t_keras.training.recommendation.recommendation", recommendation)
+    monkeypatch.setattr("t2t_keras.experiment.recommendation", recommendation)
     monkeypatch.setattr("t2t_keras.registry.import_user_directory", lambda path: None)
     flags = ["--t2t_usr_dir=mine", f"--problem={NAME}", f"--problem_config={CONFIG}"]
     flags.append(f"--data_dir={tmp_path}")

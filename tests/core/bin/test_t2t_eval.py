@@ -14,7 +14,7 @@ from t2t_keras.data.dataset import open_generated
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import read_results
 from t2t_keras.io.files import locked_directory
-from t2t_keras.training.averaging import PollPolicy
+from t2t_keras.training.checkpoint_files import PollPolicy
 from t2t_keras.training.checkpoints import load_weights
 from t2t_keras.training.run_config import RunConfig
 

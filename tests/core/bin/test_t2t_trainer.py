@@ -57,7 +57,8 @@ def test_a_restart_needs_no_flag_but_the_directory(run_dir, capsys):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_is_the_exit_status(run_dir, monkeypatch, number):
     """As a shell reports it, so that schedulers start the training again."""
-    monkeypatch.setattr(experiment, "train_run", lambda *_: SimpleNamespace(signal=number))
+    result = SimpleNamespace(signal=number)
+    monkeypatch.setattr(experiment, "train_run", lambda config, *_: (config, result))
     with pytest.raises(SystemExit) as stop:
         train(f"--output_dir={run_dir}")
     assert stop.value.code == 128 + number

@@ -11,9 +11,8 @@ import pytest
 from t2t_keras.bin import t2t_translate_all
 from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.training import averaging
-from t2t_keras.training.averaging import PollPolicy
-from t2t_keras.training.checkpoint_files import checkpoint_at, identity, path_at
+from t2t_keras.training import checkpoint_files
+from t2t_keras.training.checkpoint_files import PollPolicy, checkpoint_at, identity, path_at
 from t2t_keras.training.checkpoints import load_weights
 
 FAST = "--decode_hparams=beam_size=2,extra_length=2"
@@ -128,7 +127,7 @@ def test_a_training_that_goes_on(run, put, translate_all, capsys, monkeypatch, e
     """Two checkpoints come while it waits, after a damaged one; the last one ends it."""
     coming = iter([20, 30])
     policy = functools.partial(PollPolicy, sleep=lambda _: put(next(coming)))
-    monkeypatch.setattr(averaging, "PollPolicy", policy)
+    monkeypatch.setattr(checkpoint_files, "PollPolicy", policy)
     for step in (7, 5):
         Path(path_at(run, step)).write_bytes(b"damaged")
     files = translate_all("--wait_minutes=1")
@@ -152,7 +151,9 @@ def test_without_a_checkpoint_and_with_ctrl_c(random_run, run, translate_all, re
     def interrupted(seconds):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(averaging, "PollPolicy", functools.partial(PollPolicy, sleep=interrupted))
+    monkeypatch.setattr(
+        checkpoint_files, "PollPolicy", functools.partial(PollPolicy, sleep=interrupted)
+    )
     with pytest.raises(SystemExit) as caught:
         translate_all("--wait_minutes=1")
     assert caught.value.code == 130

@@ -13,7 +13,7 @@ from t2t_keras.decoding.translation import Translation
 from t2t_keras.evaluation.follow import model_scorer, score_all
 from t2t_keras.evaluation.results import read_results
 from t2t_keras.metrics import bleu
-from t2t_keras.training.averaging import PollPolicy
+from t2t_keras.training.checkpoint_files import PollPolicy
 
 HYPOTHESES = ["The cat sat , on the mat .", "It is raining ( again ) ."]
 REFERENCES = ["the cat is on the mat .", "It rains ( again ) ."]

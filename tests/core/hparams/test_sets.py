@@ -97,7 +97,7 @@ def test_the_docstring_has_a_command_that_runs_as_it_stands(name, monkeypatch, t
 
     def train_run(config, output_dir, *arguments):
         runs.append((config, output_dir))
-        return types.SimpleNamespace(signal=0)
+        return config, types.SimpleNamespace(signal=0)
 
     monkeypatch.setattr(experiment, "train_run", train_run)
     monkeypatch.setattr(dataset, "open_generated", lambda *arguments: None)

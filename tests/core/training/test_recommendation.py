@@ -1,6 +1,7 @@
 """--hparams_set=auto, what t2t-datagen ends with, and how long a training takes."""
 
 import dataclasses
+import itertools
 import json
 import re
 import shlex
@@ -10,17 +11,15 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras import hyperparameters, registry
+from t2t_keras import experiment, hyperparameters, registry
 from t2t_keras.bin import t2t_datagen, t2t_trainer
 from t2t_keras.data.dataset import ExampleStore
 from t2t_keras.data.problem import make_problem
 from t2t_keras.errors import UserError
-from t2t_keras.experiment import train
+from t2t_keras.experiment import duration, recommended_hparams, train
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.models.transformer import Transformer
-from t2t_keras.training import recommendation
 from t2t_keras.training.backends import base as backend
-from t2t_keras.training.recommendation import duration, recommended_hparams
 
 PROBLEM = "algorithmic_reverse_binary40"
 SETTINGS = "train_size=200,dev_size=10,train_length=10,dev_length=10"
@@ -93,7 +92,7 @@ def test_from_datagen_to_a_continued_run(tmp_path, capsys, monkeypatch, own_regi
     small = dataclasses.replace(hparams, max_length=32, train_steps=2)
     registry.HPARAMS_SETS.entries["transformer_tiny"] = lambda: small
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(recommendation, "_MEASURED_SECONDS", 1e-9)
+    monkeypatch.setattr(experiment, "_MEASURED_SECONDS", 1e-9)
     (tmp_path / "runs" / PROBLEM).mkdir(parents=True)  # Another run is there.
     run = f"runs/{PROBLEM}-2"
     given = [f"--problem={PROBLEM}", f"--problem_config={SETTINGS}", "--data_dir=my data"]
@@ -150,8 +149,9 @@ def test_a_measured_step_has_fewer_tokens(generated, own_registry, monkeypatch):
     step = SimpleNamespace(num_replicas=1, local_replicas=range(1), fixed_shapes=False)
     step.update = lambda *_: {"loss": 0.0}
     monkeypatch.setattr(backend, "make_step", lambda *_: step)
-    monkeypatch.setattr(recommendation, "_seconds", lambda call: 2.0)
-    said = recommendation.recommendation(generated, ["--problem=mine"])
+    clock = SimpleNamespace(monotonic=itertools.count(0, 2).__next__)
+    monkeypatch.setattr(experiment, "time", clock)
+    said = experiment.recommendation(generated, ["--problem=mine"])
     # Two seconds for a tenth of the tokens.
     assert "for 100 steps, which take about 33 min on" in said
 

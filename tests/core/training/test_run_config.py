@@ -88,7 +88,7 @@ def test_only_the_training_data_is_the_run_s(make_record, generated, split, coun
 def test_flags_count_more_than_what_is_recorded(make_record):
     recorded = make_record(dropout=0.3)
     for given in ({}, dict(problem="", hparams_set="auto", random_seed=None, hparams={})):
-        assert merge_flags(recorded, given).compared() == recorded.compared()
+        assert merge_flags(recorded, given).resume_invariants() == recorded.resume_invariants()
     given = dict(problem_config={"train_size": 7}, hparams={"dropout": 0.5}, random_seed=0)
     found = merge_flags(recorded, given | dict(train_steps=0, data_dir="here"))
     assert found.problem.config() == recorded.problem.config() | {"train_size": 7}

@@ -25,7 +25,7 @@ from t2t_keras.training.averaging import average_run
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.checkpoint_files import checkpoint_paths, newest_checkpoint, path_at, read
 from t2t_keras.training.cost import hardware_name, read_costs
-from t2t_keras.training.evaluation import Evaluator, deciding, read_evaluations
+from t2t_keras.training.evaluation import Evaluator, read_evaluations, selection_metric
 from t2t_keras.training.run_config import TrainOptions, train_options
 from t2t_keras.training.trainer import train
 
@@ -360,7 +360,7 @@ def test_a_warm_up_beyond_the_last_step_is_said(run, capsys, schedule, steps, ad
 
 
 def test_over_long_pairs_are_counted(run, capsys, generated, monkeypatch):
-    monkeypatch.setattr(TokenBatchSampler, "fill", lambda _: (0.25, 0.5))
+    monkeypatch.setattr(TokenBatchSampler, "fill_ratio", lambda _: (0.25, 0.5))
     run(options=TrainOptions(), train_steps=1, max_length=8)
     out = capsys.readouterr().out
     assert re.search(r" 25\.0% \(source\)\D+ 50\.0% \(target\)\D+ batch_tokens=300\b", out)
@@ -492,10 +492,10 @@ def test_what_is_not_finite_is_no_evaluation(tmp_path, value):
 def test_the_best_is_told_by_the_loss_or_a_number_of_the_score():
     score = types.SimpleNamespace(main=("bleu", 1.0), chrf=2.0, metrics={"mine": 3.0}, lines=4)
     for name, expected in (("loss", {}), ("chrf", {"chrf": 2.0}), ("mine", {"mine": 3.0})):
-        assert deciding(score, name) == expected
+        assert selection_metric(score, name) == expected
     for name in ("main", "lines", "nothing"):
         with refused("bad_value", f"--best_by={name}", "bleu"):
-            deciding(score, name)
+            selection_metric(score, name)
 
 
 def test_a_run_that_goes_back_evaluates_later_steps_again(tmp_path):
@@ -513,7 +513,7 @@ def test_best_weights_without_a_record_stay_until_the_loss_is_the_lowest_of_all(
     loss = types.SimpleNamespace(measure=lambda: {"loss": 2.0, "accuracy": 0.5}, left_out=0)
     history = [{"step": 2, "loss": 1.0}]
     evaluator = Evaluator(loss, tmp_path, None, writes=True, history=history)
-    assert evaluator.kept == 3
+    assert evaluator.best_saved_step == 3
     evaluator.evaluate(4)
-    assert evaluator.kept == 3
+    assert evaluator.best_saved_step == 3
     assert read_evaluations(tmp_path) == [*history, {"step": 4, "loss": 2.0, "accuracy": 0.5}]

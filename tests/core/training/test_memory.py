@@ -28,7 +28,7 @@ PAPERS_BASE = 63_045_632
 def test_a_step_allocates_what_was_estimated(changes, tokens, length):
     size = dict(num_layers=1, d_model=64, d_ff=256, num_heads=4, batch_tokens=5000)
     hparams = hyperparameters.hparams("transformer_base", size | changes)
-    memory = step_memory(hparams, VOCAB_SIZE, tokens, length)
+    memory = step_memory(hparams, (VOCAB_SIZE, None), tokens, length)
     passing = memory["at most"] - memory["weights"] - memory["optimizer"]
     found = allocated_in_a_step(hparams, VOCAB_SIZE, tokens, length)
     assert passing == pytest.approx(found, rel=0.25)
@@ -63,11 +63,11 @@ def test_moments_are_as_large_as_those_of_keras(name):
     model = Transformer.from_hparams(hparams, VOCAB_SIZE)
     optimizer = make_optimizer(hparams, model.trainable_variables)
     kept = 4 * sum(math.prod(each.shape) for each in optimizer.variables)
-    found = step_memory(hparams, VOCAB_SIZE, 10, 10)["optimizer"]
+    found = step_memory(hparams, (VOCAB_SIZE, None), 10, 10)["optimizer"]
     assert found == pytest.approx(kept, rel=0.05)
     averaged = step_memory(
         hyperparameters.hparams("transformer_tiny", {"optimizer": name, "ema_decay": 0.9}),
-        VOCAB_SIZE,
+        (VOCAB_SIZE, None),
         10,
         10,
     )
@@ -76,14 +76,14 @@ def test_moments_are_as_large_as_those_of_keras(name):
 
 def test_what_lasts():
     assert HParams().count_weights(37_000) == PAPERS_BASE
-    whole = step_memory(HParams(), 37_000, 1024, 64)
-    split = step_memory(HParams(), 37_000, 1024, 64, accumulates=True)
-    half = step_memory(HParams(compute_dtype="bfloat16"), 37_000, 1024, 64)
+    whole = step_memory(HParams(), (37_000, None), 1024, 64)
+    split = step_memory(HParams(), (37_000, None), 1024, 64, accumulates=True)
+    half = step_memory(HParams(compute_dtype="bfloat16"), (37_000, None), 1024, 64)
     assert whole["weights"] == whole["gradients"] == split["accumulators"] == 4 * PAPERS_BASE
     assert whole["optimizer"] == half["optimizer"] == 8 * PAPERS_BASE
     assert (whole["accumulators"], half["weights"]) == (0, 6 * PAPERS_BASE)
-    thin = step_memory(HParams(lora_rank=8), 37_000, 1024, 64, accumulates=True)
+    thin = step_memory(HParams(lora_rank=8), (37_000, None), 1024, 64, accumulates=True)
     assert (thin["weights"], thin["optimizer"], thin["accumulators"]) == (4 * PAPERS_BASE, 0, 0)
     # Of few tokens gradients take more than activations.
-    few = step_memory(HParams(), 37_000, 10, 10)
+    few = step_memory(HParams(), (37_000, None), 10, 10)
     assert few["at most"] == few["weights"] + few["optimizer"] + few["gradients"]

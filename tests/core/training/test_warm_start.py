@@ -1,4 +1,4 @@
-"""Weights for another vocabulary: which rows are kept, and what new ones are, against NumPy."""
+"""Warm starts: with fewer layers; with another vocabulary, against NumPy; and what they refuse."""
 
 import itertools
 import re
@@ -15,7 +15,7 @@ from t2t_keras.text.tokenizer import SentencePieceTokenizer
 from t2t_keras.training.checkpoints import Checkpoints
 from t2t_keras.training.run_config import RunConfig, TrainOptions
 from t2t_keras.training.trained_parts import choose_trained
-from t2t_keras.training.warm_start import load_first_weights
+from t2t_keras.training.warm_start import layers_to_keep, warm_start
 
 FIRST, SECOND = (
     SentencePieceTokenizer.train([text] * 9, size, symbols=symbols)
@@ -25,6 +25,7 @@ FIRST, SECOND = (
     )
 )
 SIZES = dict(num_layers=1, d_model=8, d_ff=8, num_heads=2)
+DEEP = dict(num_layers=4, num_decoder_layers=3)
 APART = dict(share_embeddings="none", softmax_bias=True)
 
 
@@ -70,7 +71,7 @@ def test_pieces_by_other_pieces():
 
 @pytest.fixture
 def save_first(tmp_path, randomised):
-    """save_first(**hparams): writes a run of the first vocabulary; returns its model."""
+    """save_first(**hparams): writes a run, of the first vocabulary; returns its model."""
 
     def save(tokenizer=FIRST, **hparams):
         run = run_with(tokenizer, **hparams)
@@ -88,14 +89,14 @@ def run_with(tokenizer, problem="parallel_text", **hparams):
 
 
 def values_of(model):
-    return {each.path: each.numpy() for each in model.weights}
+    return {weight.path.partition("/")[2]: weight.numpy() for weight in model.weights}
 
 
 @pytest.mark.parametrize("hparams", [{}, APART])
 def test_rows_kept_made_and_all_else(save_first, tmp_path, capsys, hparams):
     old, run = values_of(save_first(**hparams)), run_with(SECOND, **hparams)
     model = run.make_model()
-    load_first_weights(model, run, str(tmp_path), adapt_vocabulary=True)
+    warm_start(model, run, str(tmp_path), adapt_vocabulary=True)
     changed = 0
     for path, value in values_of(model).items():
         rows = old[path].T if path.endswith("reverse_embeddings") else old[path]
@@ -112,7 +113,7 @@ def test_adapters_are_added_to_what_was_adapted(save_first, tmp_path):
     rows, run = save_first().embedding.table.embeddings.numpy(), run_with(SECOND, lora_rank=2)
     model = run.make_model()
     choose_trained(model, run.hparams)
-    load_first_weights(model, run, str(tmp_path), adapt_vocabulary=True)
+    warm_start(model, run, str(tmp_path), adapt_vocabulary=True)
     found = keras.ops.convert_to_numpy(model.embedding.table.embeddings)
     np.testing.assert_allclose(found, expected(rows), atol=1e-6)
 
@@ -121,7 +122,7 @@ def test_what_was_shared_may_be_divided_but_not_the_other_way_round(save_first, 
     rows = save_first().embedding.table.embeddings.numpy()
     run = run_with(FIRST.with_source(SECOND), **APART)
     model = run.make_model()
-    load_first_weights(model, run, str(tmp_path), adapt_vocabulary=True)
+    warm_start(model, run, str(tmp_path), adapt_vocabulary=True)
     source, target = model.source_embedding.table, model.embedding.table
     np.testing.assert_allclose(source.embeddings.numpy(), expected(rows), atol=1e-6)
     np.testing.assert_array_equal(target.embeddings.numpy(), rows)
@@ -131,7 +132,7 @@ def test_what_was_shared_may_be_divided_but_not_the_other_way_round(save_first, 
     save_first(**APART)
     run = run_with(SECOND)
     with refused("other_model", "softmax bias", "softmax matrix", "source embeddings"):
-        load_first_weights(run.make_model(), run, str(tmp_path), adapt_vocabulary=True)
+        warm_start(run.make_model(), run, str(tmp_path), adapt_vocabulary=True)
 
 
 @pytest.mark.parametrize(
@@ -146,21 +147,61 @@ def test_what_was_shared_may_be_divided_but_not_the_other_way_round(save_first, 
 def test_what_does_not_fit_is_refused(save_first, tmp_path, run, code, names):
     save_first()
     with refused(code, *names):
-        load_first_weights(run.make_model(), run, str(tmp_path), adapt_vocabulary=True)
+        warm_start(run.make_model(), run, str(tmp_path), adapt_vocabulary=True)
 
 
-def test_the_start_of_the_decoder_and_what_else_the_flag_needs(save_first, tmp_path):
+def test_the_start_of_the_decoder_and_a_run_are_needed(save_first, tmp_path):
     start = FIRST.vocabulary()["▁lower"]
     rows = save_first(start_id=start).embedding.table.embeddings.numpy()
     run = run_with(SECOND, start_id=start)
     with refused("bad_value", "--hparams=start_id=2", "▁lower", start):
-        load_first_weights(run.make_model(), run, str(tmp_path), adapt_vocabulary=True)
+        warm_start(run.make_model(), run, str(tmp_path), adapt_vocabulary=True)
     run = run_with(SECOND, start_id=2)
     model = run.make_model()
-    load_first_weights(model, run, str(tmp_path), adapt_vocabulary=True)
+    warm_start(model, run, str(tmp_path), adapt_vocabulary=True)
     np.testing.assert_array_equal(model.embedding.table.embeddings.numpy()[2], rows[start])
     (tmp_path / "run.json").unlink()
     with refused("no_run", "--adapt_vocabulary", tmp_path):
-        load_first_weights(run.make_model(), run, str(tmp_path), adapt_vocabulary=True)
-    with refused("conflicting_settings", "--adapt_vocabulary", "--warm_start_from"):
-        TrainOptions(adapt_vocabulary=True)
+        warm_start(run.make_model(), run, str(tmp_path), adapt_vocabulary=True)
+
+
+def test_evenly_spread_layers():
+    chosen = [layers_to_keep(count, 6) for count in range(1, 7)]
+    assert chosen[:4] == [[0], [0, 5], [0, 2, 5], [0, 2, 3, 5]]
+    assert chosen[5] == [0, 1, 2, 3, 4, 5]
+
+
+def test_layers_keep_their_weights(save_first, tmp_path, capsys):
+    teacher = values_of(save_first(**DEEP))
+    run = run_with(FIRST, num_layers=2, num_decoder_layers=1)
+    model = run.make_model()
+    warm_start(model, run, str(tmp_path), drop_layers=True)
+    for name, value in values_of(model).items():
+        before = re.sub("^encoder_1/", "encoder_3/", name)
+        np.testing.assert_array_equal(value, teacher[before], err_msg=name)
+    assert " encoder 0, 3; decoder 0." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("theirs", "hparams", "names"),
+    [
+        ({}, dict(num_layers=5), ["encoder", " 4 ", " 5"]),
+        ({}, dict(d_ff=16), ["feed_forward/inner/kernel", "[8, 8]", "[8, 16]"]),
+        (dict(pre_norm=True), dict(num_layers=2), ["decoder_norm/beta", "[8]"]),
+        (dict(softmax_bias=True), {}, ["bias", "[280]"]),
+        (dict(attention_bias=True), dict(num_layers=2), ["decoder_", "/bias", "[8]"]),
+    ],
+)
+def test_layers_that_do_not_fit_are_refused(save_first, tmp_path, theirs, hparams, names):
+    save_first(**DEEP, **theirs)
+    run = run_with(FIRST, **{**DEEP, **hparams})
+    with refused("other_model", tmp_path / "model.ckpt-5", *names):
+        warm_start(run.make_model(), run, str(tmp_path), drop_layers=True)
+
+
+def test_flags_that_do_not_fit():
+    for flag in ("drop_layers", "adapt_vocabulary"):
+        with refused("conflicting_settings", f"--{flag}", "--warm_start_from"):
+            TrainOptions(**{flag: True})
+    with refused("conflicting_settings", "--adapt_vocabulary", "--drop_layers"):
+        TrainOptions(warm_start_from="run", drop_layers=True, adapt_vocabulary=True)

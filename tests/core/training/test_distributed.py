@@ -1,15 +1,21 @@
-"""What workers agree on, compare and restore, and how they read the end of another one."""
+"""Workers that train together: what they exchange, the updates they make, and how they end."""
 
 import dataclasses
 import json
+import os
+import random
 import signal
+import socket
+import time
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from refusals import refused
 from tensorflow.python.eager import context
+from training_runs import newest_step, numbers_in
 
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.training import distributed
@@ -17,9 +23,11 @@ from t2t_keras.training.backends import base
 from t2t_keras.training.backends import tensorflow as backend
 from t2t_keras.training.backends.base import Devices
 from t2t_keras.training.backends.cluster import Cluster
-from t2t_keras.training.checkpoint_files import path_at
+from t2t_keras.training.backends.tensorflow import TensorFlowStep
+from t2t_keras.training.checkpoint_files import newest_checkpoint, path_at
 from t2t_keras.training.distributed import Actions, Workers, end_of_worker
 from t2t_keras.training.run_config import TrainOptions
+from t2t_keras.training.trainer import train
 
 ADDRESSES = ("a:1", "b:2", "c:3")
 
@@ -31,13 +39,16 @@ def test_all_act_on_requests_after_the_same_step():
     def agree(number, stop=0, **due):
         """What both do, and what they request with the next step; the signal came to the second."""
         both = zip(workers, (0, stop), strict=True)
-        agreed = [worker.agree(step, number, Actions(signal, **due)) for worker, signal in both]
+        agreed = [
+            worker.exchange_requests(step, number, Actions(signal, **due))
+            for worker, signal in both
+        ]
         return agreed, [call.kwargs for call in step.request.call_args_list[-2:]]
 
     def hear(number, **requests):
         for worker in workers:
             sums = {f"{name}_requests": float(value) for name, value in requests.items()}
-            worker.hear(number, sums := {**sums, "loss": 2.0})
+            worker.receive_requests(number, sums := {**sums, "loss": 2.0})
             assert sums == {"loss": 2.0}
 
     # A save and an evaluation are due on both, but only the chief's clock counts.
@@ -188,3 +199,143 @@ def test_a_worker_s_own_error_reaches_the_others_with_its_status(error, code, st
     told = tf.errors.UnavailableError(None, None, f"{text}status {status}]\nThe error could be ...")
     others = end_of_worker(told, Cluster(ADDRESSES, 0), TrainOptions())
     assert (str(others), others.exit_status) == (str(own), status)
+
+
+EVALUATED = 4
+
+
+def evaluations(run):
+    lines = map(json.loads, (run / "evaluations.json").read_text().splitlines())
+    return {line["step"]: line["loss"] for line in lines}
+
+
+def test_a_killed_and_a_stopped_run_make_the_updates_of_one_process(
+    start_trainer, make_record, make_strategy, generated, tmp_path
+):
+    run, alone = tmp_path / "run", tmp_path / "alone"
+
+    def start(until):
+        servers = [socket.create_server(("localhost", 0)) for _ in range(2)]
+        cluster = {"worker": [f"localhost:{server.getsockname()[1]}" for server in servers]}
+        for server in servers:
+            server.close()
+        flags = ["--schedule=train_and_evaluate", f"--local_eval_frequency={EVALUATED}"]
+        # Often also by time, which the workers must agree on.
+        flags += ["--eval_secs=0.1", "--save_checkpoints_secs=0"]
+        record = make_record(train_steps=1000, microbatch_tokens=40)
+        configs = [
+            {"cluster": cluster, "task": {"type": "worker", "index": index}} for index in range(2)
+        ]
+        workers = [start_trainer(run, record, *flags, tf_config=config) for config in configs]
+        workers[0].wait_until(lambda: newest_step(run) >= until)
+        return workers
+
+    chief, other = start(EVALUATED - 2)
+    other.kill()
+    assert "Worker 1 (localhost:" in chief.said(75).splitlines()[-1]
+
+    workers = start(2 * EVALUATED)
+    workers[1].terminate()
+    said = [worker.said(128 + signal.SIGTERM) for worker in workers]
+    step, newest = newest_step(run), newest_checkpoint(run)
+    assert all(f"SIGTERM after step {step};" in each for each in said)
+
+    config = make_record(train_steps=step, microbatch_tokens=40)
+    one = TensorFlowStep(config.make_model, config.hparams, make_strategy(4), 1)
+    options = TrainOptions(local_eval_frequency=EVALUATED)
+    expected = train(config, generated, alone, one, options).checkpoint
+    np.testing.assert_allclose(numbers_in(newest), numbers_in(expected), atol=1e-5)
+    losses, found = evaluations(alone), evaluations(run)
+    assert set(found) - set(losses), "by time"
+    assert 2 * EVALUATED in found
+    for at in set(found) & set(losses):
+        assert found[at] == pytest.approx(losses[at], rel=1e-5)
+
+
+# By name: the worker that fails, the signal that it gets while it trains, its other flags (None: it
+# never starts), and the exit status and words of the others.
+FAULTS = {
+    "killed": (1, signal.SIGKILL, [], 75, "Worker 1 (localhost:"),
+    "chief killed": (0, signal.SIGKILL, [], 75, "Worker 0 (the chief, localhost:"),
+    "stopped": (1, signal.SIGSTOP, [], 75, "Worker 1 (localhost:"),
+    "chief stopped": (0, signal.SIGSTOP, [], 75, "Worker 0 (the chief, localhost:"),
+    "never starts": (1, None, None, 75, "did not start within 30 s"),
+    "chief never starts": (0, None, None, 75, "did not start within 30 s"),
+    "other settings": (1, None, ["--random_seed=2"], 2, "The workers have different settings:"),
+    "no data": (1, None, ["--data_dir=missing"], 2, "Worker 1 (localhost:"),
+}
+
+
+@pytest.fixture
+def start_workers(start_trainer, make_record):
+    """start_workers(run, count, {index: flags}): the workers by index, without those of None."""
+
+    def start(run, count, others):
+        servers = [socket.create_server(("localhost", 0)) for _ in range(count)]
+        cluster = {"worker": [f"localhost:{server.getsockname()[1]}" for server in servers]}
+        for server in servers:
+            server.close()
+        flags = ["--save_checkpoints_secs=0", "--eval_secs=0"]
+        flags += ["--worker_start_secs=30", "--worker_timeout_secs=10"]
+        record, workers = make_record(train_steps=200), {}
+        for index in range(count):
+            if others.get(index, []) is not None:
+                config = {"cluster": cluster, "task": {"type": "worker", "index": index}}
+                more = others.get(index, [])
+                workers[index] = start_trainer(run, record, *flags, *more, tf_config=config)
+        return workers
+
+    return start
+
+
+@pytest.fixture
+def numbers_at_the_end(start_workers):
+    """numbers_at_the_end(run, count): all weights and moments when a run is trained to its end."""
+
+    def numbers(run, count):
+        for worker in start_workers(run, count, {}).values():
+            worker.said(0)
+        assert newest_step(run) == 200
+        return numbers_in(newest_checkpoint(run))
+
+    return numbers
+
+
+def send(number, worker, run):
+    """Sends a signal to a worker that has saved a checkpoint since this call, some time later."""
+    before = newest_step(run)
+    worker.wait_until(lambda: newest_step(run) > before)
+    time.sleep(random.random() / 3)
+    os.kill(worker.pid, number)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_others_end_and_the_same_command_continues(
+    fault, start_workers, numbers_at_the_end, tmp_path, record_property
+):
+    victim, number, flags, status, words = FAULTS[fault]
+    run = tmp_path / "run"
+    workers = start_workers(run, 3, {victim: flags})
+    if number:
+        send(number, workers[victim], run)
+    start = time.monotonic()
+    said = [worker.said(status) for index, worker in workers.items() if index != victim]
+    record_property("seconds", time.monotonic() - start)
+    assert all(words in each for each in said), said
+    if victim in workers:
+        workers[victim].kill()
+    expected = numbers_at_the_end(tmp_path / "whole", 3)
+    np.testing.assert_array_equal(numbers_at_the_end(run, 3), expected)
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_200_times(start_workers, numbers_at_the_end, tmp_path):
+    expected = numbers_at_the_end(tmp_path / "whole", 1)
+    for trial in range(40):
+        run = tmp_path / f"run {trial}"
+        for _ in range(5):
+            [worker] = start_workers(run, 1, {}).values()
+            send(signal.SIGKILL, worker, run)
+            worker.kill()
+        np.testing.assert_array_equal(numbers_at_the_end(run, 1), expected)

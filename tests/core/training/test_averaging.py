@@ -1,11 +1,13 @@
 """Runs that are the mean of the checkpoints of another."""
 
 import dataclasses
+import itertools
 import json
 import math
 import os
 import re
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -39,11 +41,12 @@ def make_run(make_record, tmp_path):
         record.save(folder)
         model, random = record.make_model(), np.random.default_rng(0)
         checkpoints = Checkpoints(folder, {"model": model}, 20)
-        cost = CostMeter(TrainingCost(), "a CPU")
+        clock = mock.Mock(training_seconds=itertools.count(60.0, 60.0).__next__)
+        cost = CostMeter(TrainingCost(), "a CPU", clock)
         for step in range(1, 6):
             model.set_weights([random.normal(size=each.shape) for each in model.get_weights()])
             cost.add_tokens(10)
-            path = checkpoints.save(step, cost.head(60.0 * step))
+            path = checkpoints.save(step, cost.head())
             os.utime(path, (1000 * step, 1000 * step))
         return folder
 
