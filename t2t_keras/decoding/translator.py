@@ -139,10 +139,9 @@ class Translator:
           ensemble: more models to translate with, each the folder of a run or a checkpoint in
             one; they may be of other hyperparameter sets.
           forbidden: words or phrases that no translation may contain.
-          engine: the name of a registered engine, which may load other things than runs.
-            "ctranslate2" = by CTranslate2, without TensorFlow: `output_dir` is then what
-            `t2t-exporter --format=ctranslate2` wrote, or a run that has it in `ctranslate2/`, and
-            the settings are by default those of the export.
+          engine: the name of a registered engine. "ctranslate2" needs no TensorFlow: `output_dir`
+            is then what `t2t-exporter --format=ctranslate2` wrote, or a run that has it in
+            `ctranslate2/`, and the settings are by default those of the export.
 
         Raises:
           UserError: there is no run or no checkpoint, it cannot be read, a setting is wrong, the
@@ -244,11 +243,17 @@ class Translator:
         num_stages: int | None = None,
         progress: Callable[[int], object] = lambda count: None,
     ) -> None:
-        """Finds the hypotheses of parts, ranked by all stages and mended by the first or by all."""
+        """Finds hypotheses of parts; all stages rank them, the first `num_stages` mend them.
+
+        Args:
+          parts: of prepared lines.
+          num_stages: number of stages; None = all.
+          progress: takes the number of further parts that are done.
+        """
         self._search_in_batches(self.engine, parts, progress)
         costly = [part for part in parts if any(part.costs(1)[0])]
         if costly and (engine := self.engine.with_all_hypotheses()) is not self.engine:
-            # Only when needed: an engine may compile much for that.
+            # Only if needed: an engine may have to compile its search again.
             self._search_in_batches(engine, costly)
         for part in costly:
             part.rerank(only_first=bool(self.config.samples))
@@ -267,9 +272,13 @@ class Translator:
 
         def search(batch: list[int]) -> list[list[Hypothesis]]:
             some = [parts[number] for number in batch]
-            arguments = zip(*((part.ids, part.prefix, part.number) for part in some), strict=True)
+            searched = engine.outputs(
+                [part.ids for part in some],
+                [part.prefix for part in some],
+                [part.number for part in some],
+            )
             hypotheses = []
-            for outputs in engine.outputs(*map(list, arguments)):
+            for outputs in searched:
                 texts = self.tokenizer.decode([output.ids for output in outputs])
                 scores = (float(output.score) for output in outputs)
                 hypotheses.append(list(map(Hypothesis, texts, scores)))
