@@ -1,4 +1,4 @@
-"""The flags of a command, from its command line and a file, in groups, and their help."""
+"""The flags of a command, from its command line and a file, and their help in groups."""
 
 import dataclasses
 import math
@@ -22,83 +22,36 @@ HIDDEN = "Rarely needed"
 _NOT_IN_CONFIG = ("config", "flagfile", "undefok", "help", "helpfull", "registry_help", "version")
 
 
-class _Path(absl_flags.ArgumentParser):
-    """Reads a path: ~ and ~user at its beginning are a home directory."""
-
-    def parse(self, argument: str) -> str:
-        return expanded(argument)
-
-
-class _NamedPath(_Path):
-    """Reads PATH or NAME=PATH."""
-
-    def parse(self, argument: str) -> str:
-        name, equals, path = argument.partition("=")
-        if equals and (path.startswith("~") or "://" in path):
-            return f"{name}={expanded(path)}"
-        return super().parse(argument)
-
-
-class _Paths(absl_flags.ListParser):
-    """Reads paths separated by commas."""
-
-    def parse(self, argument: str | list[str]) -> list[str]:
-        return list(map(expanded, super().parse(argument)))
-
-
-class _Assignments(absl_flags.ArgumentParser):
-    """Reads "name=value,..."; a file has a mapping."""
-
-    def parse(self, argument: str | dict[str, Any]) -> dict[str, Any]:
-        return argument if isinstance(argument, dict) else parse_assignments(argument)
-
-
-class _Joined(absl_flags.Flag):
-    """Takes parts separated by commas; giving the flag again adds parts."""
-
-    def parse(self, argument: Any) -> None:
-        earlier: Any = self.value if self.present else None
-        super().parse(argument)
-        parsed: Any = self.value
-        if isinstance(earlier, dict):
-            if twice := earlier.keys() & parsed.keys():
-                raise UserError(
-                    f"--{self.name}: '{min(twice)}' is given twice.", code="given_twice"
-                )
-            self.value = earlier | parsed
-        elif earlier:
-            self.value = earlier + parsed
-
-
 class Flags(absl_flags.FlagValues):
     """The flags of one command; each belongs to the group that was begun last.
 
     Each command makes its own, so that several can be called in one process.
     """
 
+    groups: dict[str, list[str]]  # Names of flags by the title of their group.
+    _notes: dict[str, str]  # By flag.
+    _arguments: dict[str, str]  # Meanings by name.
+    _setting_names: dict[str, Callable[[], Iterable[str]]]  # By flag.
+
     def __init__(self) -> None:
         super().__init__()
-        # absl takes every other attribute for a flag.
-        self.__dict__["groups"] = {}
-        self.__dict__["notes"] = {}
-        self.__dict__["arguments_meaning"] = {}
-        self.__dict__["setting_names"] = {}
-        # Flags may stand after arguments.
-        self.set_gnu_getopt(True)
+        # absl takes attributes that are set in the usual way for flags.
+        self.__dict__.update(groups={}, _notes={}, _arguments={}, _setting_names={})
+        self.set_gnu_getopt(True)  # Flags may follow arguments.
 
     def group(self, title: str) -> None:
         """Begins a group of flags."""
-        self.__dict__["groups"].setdefault(title, [])
+        self.groups.setdefault(title, [])
 
     def string(self, name: str, meaning: str, default: str | None = "", note: str = "") -> None:
         """Defines a flag that takes a string; `note` is shown by --helpfull."""
         absl_flags.DEFINE_string(name, default, meaning, flag_values=self)
-        self.__dict__["notes"][name] = note
+        self._notes[name] = note
 
     def assignments(self, name: str, meaning: str, note: str = "") -> None:
         """Defines a flag that takes "name=value,..."; its value is a mapping."""
         self._define_joined(_Assignments(), name, "", meaning)
-        self.__dict__["notes"][name] = note
+        self._notes[name] = note
 
     def path(self, name: str, meaning: str, default: str = "") -> None:
         """Defines a flag that takes a path."""
@@ -109,8 +62,8 @@ class Flags(absl_flags.FlagValues):
         self._define_joined(_Paths(), name, None, meaning)
 
     def settings(self, names: Mapping[str, Callable[[], Iterable[str]]]) -> None:
-        """Lists the settings of "name=value,..." flags, to advise users who type one as a flag."""
-        self.__dict__["setting_names"].update(names)
+        """Declares the settings of "name=value,..." flags, for advice if one is typed as a flag."""
+        self._setting_names.update(names)
 
     def switch(self, name: str, meaning: str, default: bool | None = False) -> None:
         """Defines a flag that is on or off; default None = not given."""
@@ -137,9 +90,9 @@ class Flags(absl_flags.FlagValues):
         absl_flags.DEFINE_enum(name, default, choices, meaning, flag_values=self)
 
     def named(self, name: str, meaning: str, known: Iterable[str], default: str | None) -> None:
-        """Defines a flag that takes a name, of which those that are known now stand in its help.
+        """Defines a flag that takes a name; its help lists those that are `known` now.
 
-        The command looks it up: what a user's own files register is known only after parsing.
+        The command looks it up, since a user's own files register names only after parsing.
         """
         self.string(name, f"<{'|'.join(known)}>: {meaning}", default)
 
@@ -187,13 +140,12 @@ class Flags(absl_flags.FlagValues):
 
     def arguments(self, name: str, meaning: str) -> None:
         """Defines what the command takes besides flags, as a list that is an attribute."""
-        self.__dict__["arguments_meaning"][name] = meaning
+        self._arguments[name] = meaning
         self.__dict__[name] = []
 
     def __setitem__(self, name: str, flag: absl_flags.Flag) -> None:
         super().__setitem__(name, flag)
-        groups = self.__dict__["groups"]
-        groups.setdefault(next(reversed(groups), HIDDEN), []).append(name)
+        self.groups.setdefault(next(reversed(self.groups), HIDDEN), []).append(name)
 
     def parse(self, argv: Sequence[str], known_only: bool = False) -> None:
         """Reads the flags of a command line, program name first, and those of its --config.
@@ -215,7 +167,7 @@ class Flags(absl_flags.FlagValues):
             ) from None
         except absl_flags.Error as error:
             raise UserError(str(error), code="bad_value") from None
-        for name in self.__dict__["arguments_meaning"]:
+        for name in self._arguments:
             self.__dict__[name], rest = rest[1:], []
         if rest[1:] and not known_only:
             raise UserError(
@@ -223,7 +175,7 @@ class Flags(absl_flags.FlagValues):
             )
 
     def _read_config(self, path: str) -> None:
-        """Takes from a YAML file what was not given: flags, and settings of "name=value,..."."""
+        """Sets flags, and settings of "name=value,...", that were not given from a YAML file."""
         try:
             values = parse_yaml(read_bounded(path).decode("utf-8"), path)
         except UnicodeDecodeError as error:
@@ -235,24 +187,24 @@ class Flags(absl_flags.FlagValues):
             )
         for name, value in values.items():
             if name not in self or name in _NOT_IN_CONFIG:
-                owners = self.__dict__["setting_names"].items()
-                owner = next((f"{flag}:" for flag, names in owners if name in names()), "")
+                settings = self._setting_names.items()
+                owner = next((f"{flag}:" for flag, names in settings if name in names()), "")
                 advice = f" Write it below {owner}" if owner else nearest(name, self)
                 raise UserError(f"{path}: there is no flag '{name}'.{advice}", code="unknown_flag")
             flag = self[name]
             value = _for_flag(flag, value, f"{path}: {name}")
-            given = flag.value if flag.present else None
             if isinstance(flag.value, dict):
+                from_command_line = flag.value if flag.present else {}
                 flag.present = 0
                 flag.parse(value)
-                flag.value = flag.value | (given or {})
+                flag.value = flag.value | from_command_line
             elif not flag.present:
                 flag.parse(value)
 
     def _as_setting(self, argv: Sequence[str], wrong: str) -> str:
-        """Returns the advice to give a setting by its flag, "" if `wrong` is not a setting."""
+        """Returns advice how to give a setting by its flag, "" if `wrong` is not a setting."""
         name = wrong.replace("-", "_")
-        for flag, names in self.__dict__["setting_names"].items():
+        for flag, names in self._setting_names.items():
             if flag not in self or name not in names():
                 continue
             typed = next((text for text in argv if text.partition("=")[0] == f"--{wrong}"), "")
@@ -266,7 +218,7 @@ class Flags(absl_flags.FlagValues):
         return ""
 
     def _named(self, argument: str) -> str:
-        """Returns an argument with the underscores of the flag that it writes with dashes."""
+        """Returns an argument with underscores instead of dashes in the name of a known flag."""
         if argument == "-h":
             return "--help"
         name, equals, value = argument.removeprefix("--").partition("=")
@@ -279,9 +231,9 @@ class Flags(absl_flags.FlagValues):
     def help_text(self, description: str, full: bool) -> str:
         """Returns the help: a description, then each group; `full` with hidden ones and notes."""
         text = description.strip()
-        for name, meaning in self.__dict__["arguments_meaning"].items():
+        for name, meaning in self._arguments.items():
             text += f"\n\nArguments:{_entry(name, meaning)}"
-        for title, names in self.__dict__["groups"].items():
+        for title, names in self.groups.items():
             if full or title != HIDDEN:
                 text += f"\n\n{title}:" + "".join(self._described(name, full) for name in names)
         return text if full else f"{text}\n\n--helpfull shows all flags."
@@ -292,13 +244,13 @@ class Flags(absl_flags.FlagValues):
         if flag.default not in (None, "", False, {}):
             default = flag.default
             meaning += f" [{default:g}]" if isinstance(default, float) else f" [{default}]"
-        note = self.__dict__["notes"].get(name) if full else ""
+        note = self._notes.get(name) if full else ""
         notes = "\n" + textwrap.indent(note, " " * 6) if note else ""
         return _entry(f"--{name}", meaning) + notes
 
 
 def _for_flag(flag: absl_flags.Flag, value: Any, subject: str) -> Any:
-    """Returns what the flag's parser takes for a value of a file; raises `UserError` for others."""
+    """Returns the value of a file as the flag's parser takes it, or raises `UserError`."""
     if isinstance(flag.parser, _Assignments):
         if isinstance(value, str | dict):
             return value
@@ -326,3 +278,51 @@ def _entry(name: str, meaning: str) -> str:
     width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 100))
     lines = textwrap.fill(meaning, width, initial_indent=indent, subsequent_indent=indent)
     return f"\n{head}{lines.lstrip()}"
+
+
+class _Path(absl_flags.ArgumentParser):
+    """Reads a path that may begin with ~ or ~user."""
+
+    def parse(self, argument: str) -> str:
+        return expanded(argument)
+
+
+class _NamedPath(_Path):
+    """Reads PATH or NAME=PATH."""
+
+    def parse(self, argument: str) -> str:
+        name, equals, path = argument.partition("=")
+        if equals and (path.startswith("~") or "://" in path):
+            return f"{name}={expanded(path)}"
+        return super().parse(argument)
+
+
+class _Paths(absl_flags.ListParser):
+    """Reads paths separated by commas."""
+
+    def parse(self, argument: str | list[str]) -> list[str]:
+        return list(map(expanded, super().parse(argument)))
+
+
+class _Assignments(absl_flags.ArgumentParser):
+    """Reads "name=value,..."; a file has a mapping."""
+
+    def parse(self, argument: str | dict[str, Any]) -> dict[str, Any]:
+        return argument if isinstance(argument, dict) else parse_assignments(argument)
+
+
+class _Joined(absl_flags.Flag):
+    """Takes parts separated by commas; giving the flag again adds parts."""
+
+    def parse(self, argument: Any) -> None:
+        earlier: Any = self.value if self.present else None
+        super().parse(argument)
+        parsed: Any = self.value
+        if isinstance(earlier, dict):
+            if twice := earlier.keys() & parsed.keys():
+                raise UserError(
+                    f"--{self.name}: '{min(twice)}' is given twice.", code="given_twice"
+                )
+            self.value = earlier | parsed
+        elif earlier:
+            self.value = earlier + parsed
