@@ -56,7 +56,7 @@ def run(flags: Flags) -> int:
     # Checked before data is made.
     options = train_options(given_flags(flags, *vars(TrainOptions())))
     recorded = RunConfig.load(flags.output_dir) if RunConfig.exists(flags.output_dir) else None
-    given = given_flags(flags, *ABOUT_THE_RUN, "data_dir", "random_seed", "train_steps")
+    run_flags = given_flags(flags, *ABOUT_THE_RUN, "data_dir", "random_seed", "train_steps")
 
     def recommend(problem: Problem, data_dir: str) -> HParams:
         from t2t_keras.experiment import recommended_hparams
@@ -68,7 +68,7 @@ def run(flags: Flags) -> int:
         print(f"--hparams_set=auto: {hparams.set_name}, {hparams.train_steps:,} steps.")
         return hparams
 
-    config = merge_flags(recorded, given, recommend)
+    config = merge_flags(recorded, run_flags, recommend)
     if flags.generate_data:
         _generate_missing(config.problem, config.data_dir, flags.tmp_dir)
     if flags.dry_run and not (Path(config.data_dir) / config.problem.name / MANIFEST_FILE).exists():

@@ -59,7 +59,7 @@ def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
         return (smoothed, unsmoothed, correct), gradient
 
     per_token = losses(ops.reshape(logits, (-1, vocab_size)))
-    return tuple(ops.reshape(each, shape) for each in per_token)
+    return tuple(ops.reshape(values, shape) for values in per_token)
 
 
 @LOSSES.add
@@ -247,15 +247,16 @@ def adam(hparams: HParams, schedule: LearningRateSchedule) -> Adam:
 @OPTIMIZERS.add
 def adamw(hparams: HParams, schedule: LearningRateSchedule) -> Optimizer:
     """Adam with decoupled weight decay (Loshchilov and Hutter, 2019), by Keras's class."""
-    betas = hparams.adam_beta1, hparams.adam_beta2
-    return _with_decay(keras.optimizers.AdamW, hparams, schedule, *betas, hparams.adam_epsilon)
+    betas = dict(beta_1=hparams.adam_beta1, beta_2=hparams.adam_beta2)
+    epsilon = hparams.adam_epsilon
+    return _with_decay(keras.optimizers.AdamW, hparams, schedule, **betas, epsilon=epsilon)
 
 
 @OPTIMIZERS.add
 def lion(hparams: HParams, schedule: LearningRateSchedule) -> Optimizer:
     """Lion (Chen et al., 2023), by Keras's class; a tenth of Adam's learning rate suits it."""
-    betas = hparams.adam_beta1, hparams.adam_beta2
-    return _with_decay(keras.optimizers.Lion, hparams, schedule, *betas)
+    betas = dict(beta_1=hparams.adam_beta1, beta_2=hparams.adam_beta2)
+    return _with_decay(keras.optimizers.Lion, hparams, schedule, **betas)
 
 
 @OPTIMIZERS.add
@@ -267,10 +268,8 @@ def adafactor(hparams: HParams, schedule: LearningRateSchedule) -> Optimizer:
     return _with_decay(keras.optimizers.Adafactor, hparams, schedule, relative_step=False)
 
 
-def _with_decay(kind, hparams, schedule, beta_1=None, beta_2=None, epsilon=None, **options):
-    given = dict(beta_1=beta_1, beta_2=beta_2, epsilon=epsilon)
-    given = {name: value for name, value in given.items() if value is not None}
-    optimizer = kind(schedule, weight_decay=hparams.weight_decay, **given, **options)
+def _with_decay(kind, hparams, schedule, **options):
+    optimizer = kind(schedule, weight_decay=hparams.weight_decay, **options)
     optimizer.exclude_from_weight_decay(var_names=["bias", "beta", "gamma"])
     return optimizer
 
