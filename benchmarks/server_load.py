@@ -203,7 +203,7 @@ def _saved_model() -> Iterator[tuple[subprocess.Popen, _Ask]]:
     with subprocess.Popen([*command, str(_CLIENTS.value)], **pipes) as process:
         port = int(process.stdout.readline())
         client = GrpcClient(address=f"127.0.0.1:{port}", name="translate", timeout=120)
-        yield process, lambda texts: [each.text for each in client.translate(texts)]
+        yield process, lambda texts: [translation.text for translation in client.translate(texts)]
         client.close()
         process.stdin.close()  # It ends with its standard input.
 

@@ -62,8 +62,8 @@ def model_scorer(
     shown = sorted({short[len(short) * odd // 6] for odd in (1, 3, 5)} if short else ())
 
     def score() -> tuple[Score, list[tuple[str, str, str]]]:
-        found, lines = translated_score(translator, sources, references)
-        return found, [(sources[at], lines[at], references[at]) for at in shown]
+        score_of_split, lines = translated_score(translator, sources, references)
+        return score_of_split, [(sources[at], lines[at], references[at]) for at in shown]
 
     return score
 
@@ -175,10 +175,10 @@ def score_all(
     template = Result("", "", printable(name), text=text, decode={**scored_by, **digests})
 
     def score_file(step: int, path: str) -> _Scored:
-        found = score(first_hypotheses(path, provenance), references)
-        result = dataclasses.replace(template, steps=step, **score_fields(found))
+        file_score = score(first_hypotheses(path, provenance), references)
+        result = dataclasses.replace(template, steps=step, **score_fields(file_score))
         label = f"{path}, {text}" if text else path
-        return result, {"bleu": found.bleu, "chrf": found.chrf}, f"{label}:\n{found}"
+        return result, {"bleu": file_score.bleu, "chrf": file_score.chrf}, f"{label}:\n{file_score}"
 
     files = _results_files(Path(event_dir or translations_dir))
     earlier_steps = _scored_before(files, template)
@@ -233,8 +233,10 @@ def _refuse_raw_outputs(files: Path, name: str) -> None:
 
 def _results_files(directory: Path, results_file: str | Path = "") -> list[Path]:
     """Returns the files to add results to: the one in a directory of curves, and another."""
-    own, other = directory / "results.jsonl", Path(results_file or directory / "results.jsonl")
-    return [own] if other.resolve() == own.resolve() else [own, other]
+    files = [directory / "results.jsonl"]
+    if results_file and Path(results_file).resolve() != files[0].resolve():
+        files.append(Path(results_file))
+    return files
 
 
 # A result, the points of its curves, and a report to print.

@@ -134,8 +134,8 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
     )
     if sequences not in _PRE_NORM:
         settings.only("layer_postprocess_sequence", *[after for _, after in _PRE_NORM])
-        before = [before for before, after in _PRE_NORM if after == sequences[1]]
-        settings.only("layer_preprocess_sequence", *before)
+        preprocess = [preprocess for preprocess, after in _PRE_NORM if after == sequences[1]]
+        settings.only("layer_preprocess_sequence", *preprocess)
     heads, position = settings.needed("num_heads"), settings.only("pos", "timing", "none", "emb")
     learning_rate = 10 * settings.get("learning_rate", 0.1)
     if settings.get("learning_rate_schedule", "legacy") != "legacy":
