@@ -21,9 +21,6 @@ from t2t_keras.errors import UserError, brief, nearest
 
 # Far above every vocabulary and record; weights have no such limit.
 MOST_BYTES = 1 << 26
-# No setting is nested as deep, and no file of settings has as many values.
-_MOST_DEPTH = 64
-_MOST_NODES = 1_000_000
 _LONGEST_NAME = 255
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
@@ -97,27 +94,6 @@ def inside(folder: Path, name: object) -> Path:
             code="outside_folder",
         )
     return folder / path
-
-
-class TreeBound:
-    """Counts the values of nested settings as a tree: a value that is shared counts each time.
-
-    Forty lists, each of which holds the next one twice, take little memory, but a walk through
-    them never ends.
-    """
-
-    def __init__(self, origin: str):
-        self._origin, self._nodes = origin, 0
-
-    def check(self, depth: int) -> None:
-        """Counts one more value; a `UserError` where there are too many, or they are too deep."""
-        self._nodes += 1
-        if depth > _MOST_DEPTH or self._nodes > _MOST_NODES:
-            raise UserError(
-                f"{self._origin}: expected at most {_MOST_NODES:,} values, nested at most "
-                f"{_MOST_DEPTH} deep, got more. Save the settings without the nested ones.",
-                code="too_many_values",
-            )
 
 
 TEMPORARY_SUFFIX = ".partial"

@@ -62,7 +62,7 @@ def word_alignment(
       attention: float32 [target, source], the mean over the heads of the alignment layer.
       align: chooses the pairs, as `Problem.align`.
     """
-    sources, targets = (_pieces_of_words(pieces[:-1]) for pieces in (source, target))
+    sources, targets = (pieces_of_words(pieces[:-1]) for pieces in (source, target))
     if not sources or not targets:
         return []
     # [target, source word]
@@ -74,69 +74,13 @@ def word_alignment(
     return [(of_source[column], of_target[row]) for column, row in pairs]
 
 
-def span_weights(
-    source: Sequence[str],
-    target: Sequence[str],
-    attention: np.ndarray,
-    source_spans: tuple[str, Sequence[tuple[int, int]]],
-    target_spans: tuple[str, Sequence[tuple[int, int]]],
-) -> np.ndarray:
-    """Returns the attention of spans of a translation to spans of its source.
-
-    Args:
-      source: pieces of the source, including EOS.
-      target: pieces of the translation, including EOS.
-      attention: float32 [target, source].
-      source_spans: the text at the end of the pieces, and (start, end) of spans in it.
-      target_spans: likewise for the translation.
-
-    Returns:
-      float [target spans, source spans]. If the pieces spell another text, spans have the attention
-      of their words.
-    """
-    attention = attention[: len(target) - 1, : len(source) - 1]
-    of_target = _shares(target[: attention.shape[0]], *target_spans)
-    of_source = _shares(source[: attention.shape[1]], *source_spans)
-    totals = of_target.sum(axis=0)
-    of_target = np.divide(of_target, totals, out=np.zeros_like(of_target), where=totals > 0)
-    return of_target.T @ attention @ of_source
-
-
-def _shares(pieces: Sequence[str], text: str, spans: Sequence[tuple[int, int]]) -> np.ndarray:
-    """Returns the share of each piece inside each span, float64 [pieces, spans]."""
-    shares = np.zeros([len(pieces), len(spans)])
-    if not spans or not len(pieces):
-        return shares
-    spelled = [_spelled(piece) for piece in pieces]
-    together = b"".join(spelled)
-    begin = together.rfind(text.encode("utf-8")) if len(together) >= len(text) else -1
-    if begin < 0:
-        words = _pieces_of_words(pieces)
-        before = max(max(words, default=0) + 1 - count_words(text), 0)
-        word_starts = [start for start, _ in word_spans(text)]
-        for column, (start, _) in enumerate(spans):
-            word = before + bisect.bisect_right(word_starts, start) - 1
-            shares[words.get(word, []), column] = 1.0
-        return shares
-    sizes = np.array([len(piece) for piece in spelled], np.float64)
-    ends = np.cumsum(sizes) - begin
-    starts = ends - sizes
-    # The space in front of a word does not belong to it.
-    starts += [len(piece) - len(piece.lstrip(b" ")) for piece in spelled]
-    offsets = np.cumsum([0, *(len(character.encode("utf-8")) for character in text)])
-    for column, (start, end) in enumerate(spans):
-        both = np.minimum(ends, offsets[end]) - np.maximum(starts, offsets[start])
-        shares[:, column] = np.maximum(both, 0) / np.maximum(ends - starts, 1)
-    return shares
-
-
 def word_numbers(pieces: Sequence[str]) -> list[int | None]:
     """Returns the number of each piece's word; None after the last word.
 
     ASCII white space separates words; a no-break space does not. A piece of white space belongs to
     the word that follows it.
     """
-    spelled = [_spelled(piece) for piece in pieces]
+    spelled = [piece_bytes(piece) for piece in pieces]
     ends = [word.end() for word in re.finditer(rb"\S+", b"".join(spelled))]
     starts = [0, *itertools.accumulate(map(len, spelled))][: len(spelled)]
     numbers = (bisect.bisect_right(ends, start) for start in starts)
@@ -169,7 +113,7 @@ def read_pharaoh(line: str) -> list[tuple[int, int]]:
     return [(int(source), int(target)) for source, target in pairs]
 
 
-def _pieces_of_words(pieces: Sequence[str]) -> dict[int, list[int]]:
+def pieces_of_words(pieces: Sequence[str]) -> dict[int, list[int]]:
     """Returns the indices of each word's pieces, by the word's number."""
     indices: dict[int, list[int]] = {}
     for index, number in enumerate(word_numbers(pieces)):
@@ -178,7 +122,8 @@ def _pieces_of_words(pieces: Sequence[str]) -> dict[int, list[int]]:
     return indices
 
 
-def _spelled(piece: str) -> bytes:
+def piece_bytes(piece: str) -> bytes:
+    """Returns the text of a piece in UTF-8."""
     byte = _BYTE.fullmatch(piece)
     return bytes([int(byte[1], 16)]) if byte else piece.replace(SPACE, " ").encode("utf-8")
 

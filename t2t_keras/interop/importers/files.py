@@ -13,10 +13,9 @@ import numpy as np
 import yaml
 
 from t2t_keras.errors import UserError, brief
-from t2t_keras.interop.importers.pickles import TensorPickle
+from t2t_keras.interop.importers.pickles import TensorPickle, TreeBound
 from t2t_keras.io.files import (
     MOST_BYTES,
-    TreeBound,
     check_regular,
     inside,
     open_regular,

@@ -10,8 +10,11 @@ import ml_dtypes
 import numpy as np
 
 from t2t_keras.errors import UserError
-from t2t_keras.io.files import TreeBound
 from t2t_keras.io.terminal import printable
+
+# No setting is nested as deep, and no file of settings has as many values.
+_MOST_DEPTH = 64
+_MOST_NODES = 1_000_000
 
 # PyTorch's kinds of storage.
 _STORAGES = {
@@ -47,6 +50,27 @@ def plain(settings: Any, origin: str) -> Any:
       UserError: there are too many, or they contain themselves.
     """
     return _plain(settings, TreeBound(origin), 0)
+
+
+class TreeBound:
+    """Counts the values of nested settings as a tree: a shared value counts each time.
+
+    Forty lists, each of which holds the next one twice, take little memory, but a walk through
+    them never ends.
+    """
+
+    def __init__(self, origin: str):
+        self._origin, self._nodes = origin, 0
+
+    def check(self, depth: int) -> None:
+        """Counts one more value; a `UserError` if there are too many or they are too deep."""
+        self._nodes += 1
+        if depth > _MOST_DEPTH or self._nodes > _MOST_NODES:
+            raise UserError(
+                f"{self._origin}: expected at most {_MOST_NODES:,} values, nested at most "
+                f"{_MOST_DEPTH} deep, got more. Save the settings without the nested ones.",
+                code="too_many_values",
+            )
 
 
 def _plain(settings: Any, bound: TreeBound, depth: int) -> Any:

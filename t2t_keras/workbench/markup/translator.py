@@ -18,9 +18,9 @@ from t2t_keras.decoding.lines import (
     prepare_line,
 )
 from t2t_keras.decoding.translation import Hypothesis, Translation
-from t2t_keras.text.alignment import span_weights
 from t2t_keras.text.files import normalized
 from t2t_keras.text.sentences import sentences
+from t2t_keras.workbench.markup.attention import span_weights
 from t2t_keras.workbench.markup.reading import Fragment, read_fragment
 from t2t_keras.workbench.markup.segments import (
     Segment,

@@ -16,7 +16,6 @@ import pytest
 from refusals import refused
 
 from t2t_keras.io.files import (
-    TreeBound,
     as_json,
     check_outputs,
     check_parent,
@@ -85,20 +84,6 @@ def test_what_is_no_file(tmp_path):
     with pytest.raises(IsADirectoryError):
         open_regular(tmp_path)
     assert len([*Path("/dev/fd").iterdir()]) == opened
-
-
-def test_the_deepest_settings():
-    TreeBound("it").check(64)
-    with refused("too_many_values"):
-        TreeBound("it").check(65)
-
-
-def test_the_most_settings():
-    bound = TreeBound("it")
-    for _ in range(1_000_000):
-        bound.check(1)
-    with refused("too_many_values"):
-        bound.check(1)
 
 
 def contents(directory):

@@ -11,6 +11,7 @@ from refusals import refused
 from torch_files import save_as_torch
 
 from t2t_keras.interop.importers.files import read_pytorch, read_weights
+from t2t_keras.interop.importers.pickles import TreeBound
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -107,3 +108,17 @@ def test_damaged_files_are_refused(tmp_path, file, code):
     damaged.write_bytes((FIXTURES / file).read_bytes()[:-20])
     with refused(code, "damaged.pt"):
         read_pytorch(damaged)
+
+
+def test_the_deepest_settings():
+    TreeBound("it").check(64)
+    with refused("too_many_values"):
+        TreeBound("it").check(65)
+
+
+def test_the_most_settings():
+    bound = TreeBound("it")
+    for _ in range(1_000_000):
+        bound.check(1)
+    with refused("too_many_values"):
+        bound.check(1)
