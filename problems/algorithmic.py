@@ -1,4 +1,4 @@
-"""tensor2tensor's tasks on lines of binary digits: small, exact, and quick to learn or to fail.
+"""tensor2tensor's tasks on lines of binary digits: small, exact, and quick to learn.
 
 The dev set has sequences up to ten times as long as training, or as long with `dev_length=40`.
 """
@@ -47,7 +47,7 @@ class _Algorithmic(Problem):
         return digits, self.output(digits)
 
     def output(self, digits: str) -> str:
-        """Returns what is right for an input, here the same."""
+        """Returns the correct output for an input, here the same."""
         return digits
 
     @property

@@ -12,13 +12,13 @@ from t2t_keras.text.sources import CorpusInfo, ParallelFiles, PreparedText
 
 @register_problem
 class MultilingualText(ParallelText):
-    """Your own files in several languages; the source says what to write, as <2de>.
+    """Your own files in several languages; the source names the target language, as <2de>.
 
     The names of texts end in their languages, source first: --problem_config="train=[news.en-de,
     news.en-fr],dev=[dev.en-de, dev.en-fr]" reads news.en-de.en, news.en-de.de, and so on. Each
     source gets the language of its target in front (Johnson et al., 2017), one piece of the
     vocabulary.
-    `target_language` is what lines without such a word are translated to.
+    Lines without such a token are translated to `target_language`.
     """
 
     source_language: str = ""
@@ -30,7 +30,7 @@ class MultilingualText(ParallelText):
         (), "test files likewise, e.g. news.en-de; none if it is empty", of_test_set=True
     )
 
-    # In another direction the languages of a line would be others.
+    # The languages of a line depend on its direction.
     reversible = False
     language_in_front = re.compile(r"<2\w+>\s")
 
@@ -53,7 +53,7 @@ class MultilingualText(ParallelText):
         return CorpusInfo(corpus=shared.corpus, prefix=words, languages=text.languages)
 
     def preprocess(self, source: str) -> str:
-        """Returns a line with the language to write in front."""
+        """Returns a line with the target language in front."""
         return source if self.words_in_front(source) else f"<2{self.target_language}> {source}"
 
 

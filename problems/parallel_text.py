@@ -34,16 +34,16 @@ class ParallelText(Problem):
         {}, "a word before each source of a corpus, a piece of the vocabulary, as {web: <BT>}"
     )
 
-    # The language to write, as models of OPUS-MT take it.
+    # The target language, as models of OPUS-MT take it.
     language_in_front = re.compile(r">>[^\s<>]+<<\s+")
 
     def words_in_front(self, source: str) -> str:
-        """Returns the language to write, where a preprocessed line begins with it."""
-        found = self.language_in_front.match(source)
-        return found[0] if found else ""
+        """Returns the target language at the beginning of a preprocessed line, or ""."""
+        language = self.language_in_front.match(source)
+        return language[0] if language else ""
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
-        """Returns the files; the test set is there if a test file is."""
+        """Returns the files, with a test set if there is a file of it."""
         languages = (self.source_language, self.target_language)
         if not all(languages) or len(set(languages)) < 2:
             raise UserError(
@@ -72,11 +72,11 @@ class ParallelText(Problem):
                     f"{split}={as_text(stems)}: a text is named twice.", code="given_twice"
                 )
             texts = [(stem, languages_of(stem)) for stem in stems]
-            found = [_names(*text, tmp_dir) for text in texts]
-            if split != "test" or (stems and (stems != ("test",) or found != [None])):
+            files = [_names(*text, tmp_dir) for text in texts]
+            if split != "test" or (stems and (stems != ("test",) or files != [None])):
                 splits[split] = [
                     _parallel(stem, names, languages)
-                    for (stem, languages), names in zip(texts, found, strict=True)
+                    for (stem, languages), names in zip(texts, files, strict=True)
                 ]
         return splits
 
@@ -86,24 +86,24 @@ class ParallelText(Problem):
         return CorpusInfo(corpus=text.corpus_name, prefix=prefix)
 
     def text_name(self, split: str, lines: int) -> str:
-        """Returns the names of the files that are the split, where they say more than it does."""
+        """Returns the names of the split's files if they differ from the name of the split."""
         files = "+".join(getattr(self, split)) if split in ("dev", "test") else split
         return "" if files == split else f"{files} ({lines:,} lines)"
 
 
 def _names(stem: str, languages: tuple[str, str], tmp_dir: Path) -> tuple[str, str] | None:
-    """Returns the files of a text, in whichever format and packing; None if there are none."""
+    """Returns the files of a text in any format and packing, None if there are none."""
 
     def present(name: str) -> list[str]:
-        return [each for each in (name, name + PACKED) if (tmp_dir / each).exists()]
+        return [file for file in (name, name + PACKED) if (tmp_dir / file).exists()]
 
     complete, halves = list[tuple[str, str]](), list[tuple[str, str]]()
     for pairs in _formats(stem, *languages):
-        found = [(present(source), present(target)) for source, target in pairs]
-        complete += next((itertools.product(*sides) for sides in found if all(sides)), [])
+        files = [(present(source), present(target)) for source, target in pairs]
+        complete += next((itertools.product(*sides) for sides in files if all(sides)), [])
         halves += [
             ((*sources, source)[0], (*targets, target)[0])
-            for (source, target), (sources, targets) in zip(pairs, found, strict=True)
+            for (source, target), (sources, targets) in zip(pairs, files, strict=True)
             if sources or targets
         ]
     if len(complete) > 1:
@@ -112,13 +112,13 @@ def _names(stem: str, languages: tuple[str, str], tmp_dir: Path) -> tuple[str, s
             f"{tmp_dir} has {stem} in more than one format: {names}. Keep one of them there.",
             code="ambiguous_files",
         )
-    # Half a pair counts too, so that the missing half is asked for by its name.
+    # Half a pair counts too, so that an error names the missing half.
     return next(iter(complete + halves), None)
 
 
 def _formats(stem: str, source: str, target: str) -> list[list[tuple[str, str]]]:
-    """Returns the names that a text may have, by format; the first in a format win."""
-    # Some years published each side of a test set as a source only.
+    """Returns the possible names of a text by format, the preferred ones first."""
+    # In some years each side of a test set was only published as a source.
     kinds = (("-src", "-ref"), ("-src", "-src"), ("-ref", "-src"))
     sgm = [
         (f"{stem}{first}.{source}.sgm", f"{stem}{second}.{target}.sgm") for first, second in kinds

@@ -46,11 +46,11 @@ class _Parsing(Problem):
         "number of training trees, evenly spread, whose words the vocabulary is learned from",
         minimum=1,
     )
-    # The pieces of symbols begin with a space, which "char" vocabularies do not have in pieces.
+    # Not "char": pieces of symbols begin with a space.
     vocab_kind: str = setting("bpe", "how the vocabulary is learned", choices=("bpe", "unigram"))
-    # F1 is the one score of trees.
+    # F1 is the only score of trees.
     metrics: tuple[str, ...] = ()
-    # The symbols of the vocabulary; none without a vocabulary.
+    # The symbols of the vocabulary, see `with_vocabulary`.
     known: frozenset[str] = frozenset()
 
     reversible: ClassVar[bool] = False
@@ -89,7 +89,7 @@ class _Parsing(Problem):
         return " ".join(words_of(source))
 
     def align(self, target: Sequence[str], weights: np.ndarray) -> Alignment:
-        """Returns the word of each tag: the alignment in order with the most attention in all."""
+        """Aligns each tag with a word, in order, by the largest sum of attention."""
         tags = [number for number, symbol in enumerate(target) if is_tag(symbol, self.known)]
         return [(word, tags[row]) for word, row in in_order(weights[tags])]
 
@@ -102,7 +102,7 @@ class _Parsing(Problem):
     def postprocess_references(
         self, sources: Sequence[str], references: Sequence[str]
     ) -> Sequence[str]:
-        """Returns the right trees in brackets, one a line, as t2t-evalb reads them."""
+        """Returns the reference trees in brackets, one a line, as t2t-evalb reads them."""
         trees = reference_trees(references, map(words_of, sources))
         return [bracketed(tree) if tree.children else "" for tree in trees]
 
@@ -117,7 +117,7 @@ class _Parsing(Problem):
         sources: Sequence[str] = (),
         alignments: Sequence[Alignment | None] | None = None,
     ) -> Score:
-        """Returns F1 of the trees; a reference that is none over its source is a `UserError`."""
+        """Returns F1 of the trees; an invalid reference for its source is a `UserError`."""
         return score_parses(hypotheses, references, sources, self.known, alignments)
 
 

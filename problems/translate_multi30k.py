@@ -44,23 +44,23 @@ class _Multi30k(Problem):
         return {split: [ParallelFiles(next(files), next(files))] for split in _SPLITS}
 
     def resolved(self, tmp_dir: Path) -> Self:
-        """Decides the text form by the files that are there; raw ones can be downloaded."""
+        """Chooses the text form by the present files; raw ones can be downloaded."""
         if self.text_form != "auto":
             return self
-        there = [
+        present = [
             form for form in _MIDDLES if any((tmp_dir / n).exists() for n in self._names(form))
         ]
-        if len(there) > 1:
+        if len(present) > 1:
             raise UserError(
                 f"{tmp_dir} has Multi30k raw (train.en) and tokenised (train.lc.norm.tok.en). "
                 f"Say which: --problem_config=text_form=raw or --problem_config=text_form=tok.",
                 code="ambiguous_files",
             )
-        return dataclasses.replace(self, text_form=there[0] if there else "raw")
+        return dataclasses.replace(self, text_form=present[0] if present else "raw")
 
     @property
     def tokenize(self) -> str:
-        """Tokenised text is scored as it stands."""
+        """Tokenised text is not tokenised again."""
         if self.text_form == "auto":
             raise UserError(
                 f"How to score {self.name} depends on the form of its text. Say which: "

@@ -82,7 +82,7 @@ class _Wmt14(Problem):
         return {"train": [prepared], "dev": [dev], "test": [test]}
 
     def resolved(self, tmp_dir: Path) -> Self:
-        """Decides by the files that are there where the text comes from."""
+        """Chooses the source of the text by the present files."""
         if self.text_source != "auto":
             return self
         text = self._prepared()
@@ -97,7 +97,7 @@ class _Wmt14(Problem):
         name, expected = "newstest2013", 3000
         if split == "test":
             name = "newstest2014" + (f", {self.newstest2014} edition" if self.newstest2014 else "")
-            # That to English was never filtered.
+            # The test set to English was never filtered.
             expected = 2737 if self.newstest2014 == "filtered" and not self.reverse else 3003
         stated = "" if lines == expected else f"; as published it has {expected:,}"
         return f"{name} ({lines:,} lines{stated})"
@@ -105,19 +105,19 @@ class _Wmt14(Problem):
     def _dev(self, archive: SourceFile = _DEV) -> ParallelFiles:
         endings = (".{}", "-src.{}.sgm", "-ref.{}.sgm")
         plain, source, reference = (f"newstest2013{ending}" for ending in endings)
-        # Editions of dev.tgz differ in whether they have plain text too.
+        # Some editions of dev.tgz have plain text, too.
         return self._members(archive, [plain, source], [plain, reference, source])
 
     def _test(self, tmp_dir: Path, dev: SourceFile = _DEV) -> ParallelFiles:
         archive = _TEST_FILTERED if self.newstest2014 == "filtered" else _TEST_FULL
         if archive is _TEST_FULL and not (tmp_dir / archive.name).exists():
-            archive = dev  # It has the full edition too.
-        # Each direction has its own files, which differ where only one of them was filtered.
+            archive = dev  # It has the full edition, too.
+        # Each direction has its own files, which differ if only one of them was filtered.
         stem, kinds = f"newstest2014-{self.target_language}en", ("src", "ref")
         names = [f"{stem}-{kind}.{{}}.sgm" for kind in kinds[:: -1 if self.reverse else 1]]
         if archive in (_TEST_FULL, _TEST_FILTERED):
             return self._members(archive, names[:1], names[1:])
-        # In dev.tgz neither was: where it has one direction only, the other's text is the same.
+        # In dev.tgz neither was, so the text of one direction serves for the other.
         return self._members(archive, names, names[::-1])
 
     def _members(

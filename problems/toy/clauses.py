@@ -10,7 +10,7 @@ from t2t_keras.problems.toy.words import TABLES, Complement, Entry, agree
 
 Pair = tuple[str, str]  # English and German.
 
-_ORDERS = {each.name: each.slots.split() for each in TABLES["orders"]}
+_ORDERS = {order.name: order.slots.split() for order in TABLES["orders"]}
 _JOINED = {"in dem": "im", "in das": "ins", "zu dem": "zum", "zu der": "zur", "von dem": "vom"}
 
 
@@ -27,8 +27,8 @@ class Phrase:
 
 
 PRONOUNS = {
-    each.english: Phrase(each.english, each.object, each._asdict(), each.agrees, each.classes)
-    for each in TABLES["pronouns"]
+    word.english: Phrase(word.english, word.object, word._asdict(), word.agrees, word.classes)
+    for word in TABLES["pronouns"]
 }
 
 
@@ -107,7 +107,7 @@ class Clause:
         self.english[slot], self.german[slot] = pair
 
     def add(self, complement: Complement, phrase: Phrase, slot: str = "complement") -> None:
-        """Puts a noun phrase into the case and the slot that its complement asks for."""
+        """Puts a noun phrase into the case and the slot of its complement."""
         german = phrase.german[complement.case]
         if complement.german_preposition:
             article, _, rest = german.partition(" ")

@@ -13,26 +13,26 @@ from t2t_keras.problems.toy import clauses
 from t2t_keras.problems.toy.clauses import PRONOUNS, Clause, Pair, Phrase
 from t2t_keras.problems.toy.words import TABLES, Complement, Entry
 
-_SUBJECTS = [PRONOUNS[each] for each in ("I", "I", "he", "she", "we", "they")]
-_OBJECTS = [PRONOUNS[each] for each in ("he", "she", "they")]  # "I see me" would be reflexive.
+_SUBJECTS = [PRONOUNS[word] for word in ("I", "I", "he", "she", "we", "they")]
+_OBJECTS = [PRONOUNS[word] for word in ("he", "she", "they")]  # "I see me" would be reflexive.
 # Verbs whose object a question may ask for, or a relative clause may describe.
 _TRANSITIVE = [
     verb
     for verb in TABLES["verbs"]
     if [complement.german_preposition for complement in verb.complements] == [""]
 ]
-_QUANTIFIERS = {"every", *(each.name for each in TABLES["determiners"] if not each.endings)}
+_QUANTIFIERS = {"every", *(entry.name for entry in TABLES["determiners"] if not entry.endings)}
 
 
 @functools.cache
 def _weighted(table: str, column: str) -> tuple:
-    """Returns each entry of a table as often as one of its columns says."""
-    return tuple(each for each in TABLES[table] for _ in range(int(getattr(each, column))))
+    """Returns each entry of a table as often as its weight in a column."""
+    return tuple(entry for entry in TABLES[table] for _ in range(int(getattr(entry, column))))
 
 
 @functools.cache
 def _of_classes(table: str, classes: frozenset[str]) -> tuple:
-    return tuple(each for each in TABLES[table] if each.classes & classes)
+    return tuple(entry for entry in TABLES[table] if entry.classes & classes)
 
 
 class Grammar:

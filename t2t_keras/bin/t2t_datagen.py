@@ -63,13 +63,13 @@ def _recommendation(flags: Flags, generated: Generated) -> str:
     values = {name: value for name in names if (value := getattr(flags, name))}
     if flags.problem_config:
         values["problem_config"] = as_assignments(flags.problem_config)
-    given = [f"--{name}={value}" for name, value in values.items()]
+    arguments = [f"--{name}={value}" for name, value in values.items()]
     try:
         from t2t_keras.experiment import recommendation
 
-        return recommendation(generated, given)
+        return recommendation(generated, arguments)
     except (UserError, OutOfMemoryError, ImportError) as error:
-        # The data is complete all the same.
+        # The data is complete nevertheless.
         return f"No hyperparameters are recommended: {error}"
 
 

@@ -1,7 +1,7 @@
 """Workers on many machines: an Apache Beam pipeline that calls functions.
 
-Functions, arguments and results are files in a folder that all machines share; the pipeline itself
-carries only the numbers of the calls. So results come back in order from any runner.
+Functions, arguments and results are files in a folder that all machines share; the pipeline only
+carries the numbers of the calls. So any runner returns results in order.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from t2t_keras.text.files import reading
 
 _PREFIX = "beam-calls."
 _FUNCTION, _ARGUMENTS, _RESULT, _FAILURE = "function", "arguments", "result", "failure.json"
-# Of other packages, workers may have other versions, or none.
+# Workers may have other versions of other packages, or none.
 _PACKAGES = ("t2t_keras", "sentencepiece", "py3langid")
 _INTERRUPTED = 130  # As a shell reports SIGINT.
 _loading = threading.Lock()
@@ -37,17 +37,17 @@ _loading = threading.Lock()
 def beam_workers(
     runner: str, options: Sequence[str], shared: Path, reads: Iterable[Path]
 ) -> Iterator[Call]:
-    """Gives a `Call` whose calls are done by pipelines; the first one checks a worker.
+    """Gives a `Call` that executes its calls in pipelines, after one that checks a worker.
 
     Args:
       runner: name of a runner, such as "FlinkRunner".
       options: of a pipeline, each "name=value" or "name".
-      shared: absolute path of a folder that this process alone uses, for a folder of calls.
-      reads: absolute paths of the files that calls will read.
+      shared: absolute path of a folder of this process, for the files of calls.
+      reads: absolute paths of the files that calls read.
 
     Raises:
-      UserError: as `check_beam`; a pipeline fails; a worker has other versions, or does not see the
-        folder or a file; and what calls raise.
+      UserError: as `check_beam`; or a pipeline fails, a worker has other versions or does not see
+        the folder or a file, or a call raises it.
     """
     for old in shared.glob(f"{_PREFIX}*"):  # Of a process that was killed.
         shutil.rmtree(old, ignore_errors=True)
@@ -92,14 +92,14 @@ def _pipeline(runner: str, options: Sequence[str]) -> Any:
             code="missing_package",
         ) from error
     flags = [f"--{option.removeprefix('--')}" for option in options]
-    said = io.StringIO()
+    output = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(output):
             parsed = PipelineOptions(flags)
             parsed.get_all_options()
             return apache_beam.Pipeline(runner, parsed)
-    except SystemExit as error:  # As argparse ends after a usage of 300 lines.
-        reason = said.getvalue().strip().rpartition("error: ")[2]
+    except SystemExit as error:  # argparse has printed a usage of 300 lines.
+        reason = output.getvalue().strip().rpartition("error: ")[2]
         raise UserError(f"--beam_pipeline_options: {reason}.", code="bad_flags") from error
     except (ValueError, ImportError) as error:
         raise UserError(
@@ -112,22 +112,22 @@ def _path(calls: Path, number: int, kind: str) -> Path:
 
 
 def _write_calls(calls: Path, function: Callable, arguments: Iterable[tuple]) -> int:
-    """Writes what workers need; returns the number of calls."""
-    # Workers can load the function only after the directories in which it may be defined.
+    """Writes the files that workers need; returns the number of calls."""
+    # Workers load the function after the directories in which it may be defined.
     needed = registry.user_directories, _versions(), pickle.dumps(function)
     write_atomically(calls / _FUNCTION, pickle.dumps(needed))
     count = 0
-    for count, each in enumerate(arguments, 1):
-        write_atomically(_path(calls, count - 1, _ARGUMENTS), pickle.dumps(each))
+    for count, of_call in enumerate(arguments, 1):
+        write_atomically(_path(calls, count - 1, _ARGUMENTS), pickle.dumps(of_call))
     return count
 
 
 def _run_pipeline(runner: str, options: Sequence[str], calls: Path, count: int) -> None:
-    """Has all calls done; what a worker raised is raised here."""
+    """Executes all calls; raises the error of a worker."""
     import apache_beam
 
     pipeline = _pipeline(runner, options)
-    # Without the shuffle a runner would have them all done by one worker.
+    # Without the shuffle a runner would give all of them to one worker.
     numbers = pipeline | apache_beam.Create(range(count)) | apache_beam.Reshuffle()
     _ = numbers | "Call" >> apache_beam.Map(functools.partial(_do_call, calls))
     try:
@@ -139,7 +139,7 @@ def _run_pipeline(runner: str, options: Sequence[str], calls: Path, count: int) 
                 running.cancel()
             raise
     except Exception as error:
-        # Beam has shown the traceback of what a worker raised.
+        # Beam has printed the worker's traceback.
         raise UserError(
             f"The pipeline of {runner} failed: {_reason(error)}", code="pipeline_failed"
         ) from error
@@ -159,15 +159,15 @@ def _run_pipeline(runner: str, options: Sequence[str], calls: Path, count: int) 
 
 
 def _reason(error: Exception) -> str:
-    """Returns the line of a runner's error, which may hold tracebacks, that tells most."""
-    told = re.findall(rf"\b{UserError.__name__}: (.*)", str(error))
-    lines = told or str(error).strip().split("\n")
+    """Returns the most informative line of a runner's error, which may hold tracebacks."""
+    user_errors = re.findall(rf"\b{UserError.__name__}: (.*)", str(error))
+    lines = user_errors or str(error).strip().split("\n")
     line = lines[-1].partition(" [while running")[0]
-    return line if told else f"{type(error).__name__}: {line}"
+    return line if user_errors else f"{type(error).__name__}: {line}"
 
 
 def _do_call(calls: Path, number: int) -> None:
-    """Does a call in a worker, and leaves its result or what is to be said of its failure."""
+    """Executes a call in a worker, and writes its result or the record of its failure."""
     host = socket.gethostname()
     if not calls.exists():
         raise UserError(
@@ -176,7 +176,7 @@ def _do_call(calls: Path, number: int) -> None:
             code="folder_not_shared",
         )
     if (calls / _FAILURE).exists():
-        return  # Nothing more is of use.
+        return  # Another call has failed.
     try:
         function = _function(calls)
         arguments = pickle.loads(_path(calls, number, _ARGUMENTS).read_bytes())
@@ -189,7 +189,7 @@ def _do_call(calls: Path, number: int) -> None:
             text = f"{error.filename}: {error.strerror}."
         failure = {"text": f"{text} (On {host}.)", "status": status, "code": code}
         write_json(calls / _FAILURE, failure)
-    except KeyboardInterrupt:  # Of the direct runner, which would make another error of it.
+    except KeyboardInterrupt:  # The direct runner would turn it into another error.
         write_json(calls / _FAILURE, {"text": "", "status": _INTERRUPTED, "code": ""})
 
 
@@ -200,7 +200,7 @@ def _function(calls: Path) -> Callable:
 
 @functools.lru_cache(maxsize=1)
 def _load_function(calls: Path) -> Callable:
-    """Returns the function to call; raises `UserError` where it would do something else here."""
+    """Returns the function to call; raises `UserError` if versions differ here."""
     directories, versions, function = pickle.loads((calls / _FUNCTION).read_bytes())
     if different := differences(versions, _versions()):
         text = "; ".join(different).replace("requested", "a worker has")
@@ -221,10 +221,10 @@ def _versions() -> dict[str, Any]:
 def _check_files(files: Mapping[str, int]) -> None:
     for name, size in files.items():
         path = Path(name)
-        found = path.stat().st_size if path.is_file() else 0
-        if found != size:
+        present = path.stat().st_size if path.is_file() else 0
+        if present != size:
             raise UserError(
-                f"A worker sees {found:,} bytes of {name}, expected {size:,}. --tmp_dir must be on "
+                f"A worker sees {present:,} bytes of {name}, expected {size:,}. --tmp_dir must be on "
                 f"a file system that all machines share under the same path.",
                 code="folder_not_shared",
             )

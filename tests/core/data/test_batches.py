@@ -224,9 +224,7 @@ def test_no_microbatch_takes_more_than_the_largest(lengths, sampler, tokens, fix
 
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("replicas", [1, 2, 8])
-def test_most_padded_is_what_no_replica_s_share_of_a_step_exceeds(
-    lengths, sampler, replicas, fixed
-):
+def test_no_replica_s_share_of_a_step_exceeds_max_padded_tokens(lengths, sampler, replicas, fixed):
     most = sampler.max_padded_tokens(replicas, fixed)
     # The shortest, of 2 tokens, become 8.
     assert BATCH_TOKENS < replicas * most < (4 if fixed else 1.5) * BATCH_TOKENS
