@@ -221,10 +221,10 @@ def _versions() -> dict[str, Any]:
 def _check_files(files: Mapping[str, int]) -> None:
     for name, size in files.items():
         path = Path(name)
-        present = path.stat().st_size if path.is_file() else 0
-        if present != size:
+        seen = path.stat().st_size if path.is_file() else 0
+        if seen != size:
             raise UserError(
-                f"A worker sees {present:,} bytes of {name}, expected {size:,}. --tmp_dir must be on "
+                f"A worker sees {seen:,} bytes of {name}, expected {size:,}. --tmp_dir must be on "
                 f"a file system that all machines share under the same path.",
                 code="folder_not_shared",
             )
