@@ -50,11 +50,13 @@ class Registry(Mapping[str, Any]):
     Args:
       kind: what they are, in the singular.
       home: the module, or the package of modules, that registers those of the core; "" = none.
+      title: heading in --registry_help; "" = the plural of the kind.
     """
 
-    def __init__(self, kind: str, home: str = ""):
+    def __init__(self, kind: str, home: str = "", title: str = ""):
         self.kind, self._home = kind, home
         plural = f"{kind}es" if kind.endswith("s") else f"{kind}s"
+        self.title = title or plural.capitalize()
         self.group = f"t2t_keras.{re.sub('[ -]', '_', plural)}"
         self.entries: dict[str, Any] = {}
 
@@ -84,7 +86,7 @@ class Registry(Mapping[str, Any]):
         return sum(1 for _ in self)
 
     def __contains__(self, name: object) -> bool:
-        return name in [*self]
+        return any(name == known for known in self)
 
     def __getitem__(self, name: str) -> Any:
         """Returns the entry called `name`; raises `UserError` if there is none."""
@@ -135,7 +137,11 @@ def _installed(group: str, path: tuple[str, ...]) -> importlib.metadata.EntryPoi
     return importlib.metadata.entry_points(group=group)
 
 
-PROBLEMS = Registry("problem", "t2t_keras.problems")
+PROBLEMS = Registry(
+    "problem",
+    "t2t_keras.problems",
+    title="Problems (translation also as <name>_rev, with the languages swapped)",
+)
 HPARAMS_SETS = Registry("hyperparameter set", "t2t_keras.hparams")
 MODELS = Registry("model", "t2t_keras.models")
 ACTIVATIONS = Registry("activation", "t2t_keras.layers")
@@ -144,13 +150,19 @@ POSITION_ENCODINGS = Registry("position encoding", "t2t_keras.layers")
 OPTIMIZERS = Registry("optimizer", "t2t_keras.training.optimizer")
 SCHEDULES = Registry("learning rate schedule", "t2t_keras.training.optimizer")
 LOSSES = Registry("loss", "t2t_keras.training.optimizer")
-FILTERS = Registry("filter", "t2t_keras.data.filters")
-AUGMENTATIONS = Registry("augmentation", "t2t_keras.data.augmentation")
-PAIR_TRANSFORMS = Registry("pair transform")
-LINE_STAGES = Registry("line stage")
-LINE_STAGE_FILES = Registry("line stage file")
-ENGINES = Registry("engine", "t2t_keras.decoding.stored_model")
-EXPORT_FORMATS = Registry("export format")
+FILTERS = Registry("filter", "t2t_keras.data.filters", title="Filters of training pairs")
+AUGMENTATIONS = Registry(
+    "augmentation", "t2t_keras.data.augmentation", title="Augmentations of training text"
+)
+PAIR_TRANSFORMS = Registry("pair transform", title="Transforms of training pairs")
+LINE_STAGES = Registry("line stage", title="Stages of a line before and after the model")
+ENGINES = Registry(
+    "engine", "t2t_keras.decoding.stored_model", title="Engines, which load and search"
+)
+EXPORT_FORMATS = Registry("export format", title="Export formats, beside saved_model")
+LINE_STAGE_FILES = Registry(
+    "line stage file", title="Files that make stages, each a flag of t2t-decoder"
+)
 METRICS = Registry("metric", "t2t_keras.metrics")
 
 register_hparams = HPARAMS_SETS.add
@@ -172,8 +184,10 @@ register_metric = METRICS.add
 def register_problem(problem_class: ProblemClass) -> ProblemClass:
     """Registers a `Problem` class, TranslateEndeToy as `translate_ende_toy`.
 
-    A class that is no dataclass becomes a frozen one. A field of its base that it gives another
-    value without a type, which a dataclass would ignore, is a `UserError`.
+    A class that is not a dataclass becomes a frozen one.
+
+    Raises:
+      UserError: a field of its base has a new value without a type, which dataclasses ignore.
     """
     fields = dataclasses.fields(problem_class) if dataclasses.is_dataclass(problem_class) else ()
     untyped = vars(problem_class).keys() - inspect.get_annotations(problem_class)
@@ -198,40 +212,26 @@ def summary(entry: Any) -> str:
 def registry_help() -> str:
     """Returns what `--registry_help` prints: all names, each with the summary of its docstring."""
     lines = []
-    for registry, title in (
-        (PROBLEMS, "Problems (translation also as <name>_rev, with the languages swapped)"),
-        (HPARAMS_SETS, "Hyperparameter sets"),
-        (MODELS, "Models"),
-        (ACTIVATIONS, "Activations"),
-        (FEED_FORWARDS, "Feed-forward layers"),
-        (POSITION_ENCODINGS, "Position encodings"),
-        (OPTIMIZERS, "Optimizers"),
-        (SCHEDULES, "Learning rate schedules"),
-        (LOSSES, "Losses"),
-        (FILTERS, "Filters of training pairs"),
-        (AUGMENTATIONS, "Augmentations of training text"),
-        (PAIR_TRANSFORMS, "Transforms of training pairs"),
-        (LINE_STAGES, "Stages of a line before and after the model"),
-        (ENGINES, "Engines, which load and search"),
-        (EXPORT_FORMATS, "Export formats, beside saved_model"),
-        (LINE_STAGE_FILES, "Files that make stages, each a flag of t2t-decoder"),
-        (METRICS, "Metrics"),
-    ):
-        lines.append(f"{title}:")
-        for name, entry in sorted(registry.items()):
-            lines.append(f"  {name:<34} {summary(entry)}".rstrip())
+    for registry in globals().values():
+        if isinstance(registry, Registry):
+            lines.append(f"{registry.title}:")
+            for name, entry in sorted(registry.items()):
+                lines.append(f"  {name:<34} {summary(entry)}".rstrip())
     return "\n".join(lines)
 
 
-# The directories that were imported, for processes to be started.
+# The imported directories, which worker processes import, too.
 user_directories: list[str] = []
 
 
 def import_user_directory(path: str) -> None:
-    """Imports a user's own Python files, so that what they register can be named.
+    """Imports a user's own Python files, which register components.
 
-    A directory has an `__init__.py` that imports the rest, or single `*.py` files. One without, or
-    an error while importing one, raises `UserError`.
+    Args:
+      path: a directory with an `__init__.py` that imports the rest, or with single `*.py` files.
+
+    Raises:
+      UserError: there are no such files, or one cannot be imported.
     """
     directory = Path(expanded(path)).resolve()
     package = directory / "__init__.py"
