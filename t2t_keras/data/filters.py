@@ -124,20 +124,17 @@ def check_language(file: Path, count: int, language: str, other: str) -> None:
 
 
 def _can_tell_apart(one: str, other: str) -> bool:
-    return one != other and {one, other} <= _known_languages()
+    try:
+        known = _identifier().labels
+    except UserError:  # py3langid is not installed.
+        return False
+    return one != other and {one, other} <= {*known}
 
 
 def _mostly_in(language: str, lines: Iterable[str]) -> bool:
     judged = [line[:_CHARACTERS_JUDGED] for line in lines if not is_blank(line)]
     matches = sum(_identifier().classify(line)[0] == language for line in judged)
     return len(judged) >= _FEWEST_LINES and matches > len(judged) / 2
-
-
-def _known_languages() -> frozenset[str]:
-    try:
-        return frozenset(_identifier().labels)
-    except UserError:
-        return frozenset()
 
 
 def _base_language(code: str) -> str:

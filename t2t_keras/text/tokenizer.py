@@ -214,7 +214,7 @@ class Tokenizer(abc.ABC):
         return {self.pieces([i])[0]: i for i in range(self.vocab_size)}
 
     def _until_end(self, ids: Iterable[int]) -> list[int]:
-        """Returns ids up to the first EOS, without padding."""
+        """Returns the ids before the first EOS, without padding."""
         before_eos = itertools.takewhile(EOS_ID.__ne__, self._checked(ids))
         return [i for i in before_eos if i != PADDING_ID]
 
