@@ -5,8 +5,8 @@ t2t-translate-file --output_dir=runs/base --memory=old.tmx manual.xlf manual.de.
 t2t-translate-file --output_dir=runs/base --all index.html about.md news.docx german/
 t2t-translate-file --output_dir=runs/base --engine=ctranslate2 website/ website.de/
 
-The last argument is the file, or the folder, to write. What is translated is kept, unless --all is
-given. New translations are marked as in need of a review, where the format can say so.
+The last argument is the file, or the folder, to write. Existing translations are kept, unless --all
+is given. New translations are marked as in need of a review, where the format has such a mark.
 """
 
 from t2t_keras.bin.flags import (
@@ -26,12 +26,12 @@ def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.arguments("IN ... OUT", "Files or folders to translate, and where to write them")
     flags.group("Documents")
-    flags.switch("all", "Also translate anew what is translated")
+    flags.switch("all", "Translate all texts, also those with a translation")
     flags.switch("final", "Mark translations as good, not as in need of a review")
     flags.path("memory", "Translation memory: TMX, or another file with translations")
-    flags.number("least", "How similar to a text what the memory suggests must be, 0 to 1", 0.75)
-    flags.path("glossary", "Terms and how they are translated, source<tab>target a line")
-    flags.switch("confidence", "Say how sure the model is, where the format can: XLIFF")
+    flags.number("least", "Least similarity of suggestions from the memory, 0 to 1", 0.75)
+    flags.path("glossary", "Terms and their translations, source<tab>target a line")
+    flags.switch("confidence", "Write the model's confidence, in XLIFF")
     flags.string("source_language", "Code of the source language; default: the problem's")
     flags.string("target_language", "Code of the target language; default: the problem's")
     flags.group("Model")
@@ -43,7 +43,7 @@ def define_flags(flags: Flags) -> None:
 
 @command(define_flags)
 def run(flags: Flags) -> int:
-    """Translates as the flags say; the status is 2 if a file of several could not be."""
+    """Translates files; returns the exit status, 2 if some of several failed."""
     required(flags, "output_dir")
     if not 0 <= flags.least <= 1:
         raise UserError(f"--least is a share from 0 to 1, got {flags.least:g}.", code="bad_value")

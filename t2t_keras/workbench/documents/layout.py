@@ -54,7 +54,7 @@ class SentenceGroup(NamedTuple):
         )
 
 
-def segmented(
+def sentence_groups(
     text: str, language: str = "", is_plain: bool = True, keeps_lines: bool = False
 ) -> list[str | SentenceGroup]:
     """Returns groups of sentences, and the white space before, between and after them.
@@ -78,9 +78,9 @@ def segmented(
             inner.append(between)
             group.append(line)
         else:
-            parts += [_segment(group, inner, language), between]
+            parts += [_group_of(group, inner, language), between]
             group, inner = [line], []
-    return [*parts, _segment(group, inner, language), text[end:]]
+    return [*parts, _group_of(group, inner, language), text[end:]]
 
 
 def _with_kept_lines(markup: str) -> str:
@@ -107,17 +107,17 @@ def laid_out(parts: Sequence[str | SentenceGroup], translations: Mapping[str, st
     return "".join(part if isinstance(part, str) else _of(part, translations) for part in parts)
 
 
-def _of(segment: SentenceGroup, translations: Mapping[str, str]) -> str:
-    text = translations.get(segment.line)
+def _of(group: SentenceGroup, translations: Mapping[str, str]) -> str:
+    text = translations.get(group.line)
     if text is None:
-        *gaps, end = segment.gaps
-        sentences = [translations.get(sentence, sentence) for sentence in segment.sentences]
+        *gaps, end = group.gaps
+        sentences = [translations.get(sentence, sentence) for sentence in group.sentences]
         text = join_sentences(sentences, gaps)
         text += end
-    if segment.line.startswith(_KEPT_LINES[0]):
+    if group.line.startswith(_KEPT_LINES[0]):
         before, _, after = text.removeprefix(_KEPT_LINES[0]).rpartition(_KEPT_LINES[1])
         text = before + after
-    return wrapped(text, segment.breaks, segment.lengths)
+    return wrapped(text, group.breaks, group.lengths)
 
 
 def _lines(text: str) -> tuple[list[str], list[str]]:
@@ -139,7 +139,7 @@ def _is_wrapped(line: str, following: str, between: str) -> bool:
     )
 
 
-def _segment(lines: Sequence[str], breaks: Sequence[str], language: str) -> SentenceGroup:
+def _group_of(lines: Sequence[str], breaks: Sequence[str], language: str) -> SentenceGroup:
     pieces = sentence_splitter(language)(" ".join(lines))
     sentences = [sentence.rstrip() for sentence in pieces]
     gaps = [raw[len(text) :] for raw, text in zip(pieces, sentences, strict=True)]

@@ -30,7 +30,7 @@ from t2t_keras.workbench.documents.document import (
     read_document,
     translated_name,
 )
-from t2t_keras.workbench.documents.layout import SentenceGroup, laid_out, segmented
+from t2t_keras.workbench.documents.layout import SentenceGroup, laid_out, sentence_groups
 from t2t_keras.workbench.markup.translator import MarkupTranslator
 from t2t_keras.workbench.placeholders import has_words
 
@@ -254,7 +254,7 @@ def translate_document(
     """
     pending = [unit for unit in document.units if everything or not unit.is_translated]
     kept = len(document.units) - len(pending)
-    jobs = [_Job(unit, document.languages[0], memory) for unit in pending]
+    jobs = [_UnitJob(unit, document.languages[0], memory) for unit in pending]
     fuzzy = 0
     for job in jobs:
         if memory and job.missing and (similar := memory.fuzzy(job.unit.source, least)):
@@ -268,7 +268,7 @@ def translate_document(
     return Report(len(jobs) - known, known, fuzzy, kept, broken, unsafe, dict(document.left_out))
 
 
-class _Job:
+class _UnitJob:
     """A unit, its text in parts, and the parts that the model has to translate."""
 
     def __init__(self, unit: Unit, language: str, memory: TranslationMemory | None):
@@ -286,26 +286,28 @@ class _Job:
                 if isinstance(piece, str):
                     self.pieces.append(([piece], str))
                 else:
-                    parts = segmented(piece.text, language, is_plain, unit.keeps_lines)
+                    parts = sentence_groups(piece.text, language, is_plain, unit.keeps_lines)
                     self.pieces.append((parts, piece.written))
             if memory and unit.format == "text":
-                for segment in self.segments():
+                for group in self.groups():
                     # Look up wrapped sentences and groups of sentences as a whole and one by one.
-                    for source in (segment.line, *segment.sentences):
+                    for source in (group.line, *group.sentences):
                         if (target := memory.exact(source, *place)) is not None:
                             self.known[source] = target
         self.missing = list(self._missing())
 
-    def segments(self) -> Iterator[SentenceGroup]:
+    def groups(self) -> Iterator[SentenceGroup]:
         parts = itertools.chain.from_iterable(parts for parts, _ in self.pieces)
         return (part for part in parts if isinstance(part, SentenceGroup))
 
     def _missing(self) -> Iterator[str]:
         is_text = has_words if self.unit.format == "text" else has_letters
-        for segment in self.segments():
-            if segment.line not in self.known:
+        for group in self.groups():
+            if group.line not in self.known:
                 yield from (
-                    each for each in segment.sentences if each not in self.known and is_text(each)
+                    sentence
+                    for sentence in group.sentences
+                    if sentence not in self.known and is_text(sentence)
                 )
 
     def finish(self, translations: _Translations, final: bool) -> bool:

@@ -134,7 +134,7 @@ class Placer:
             self._nodes.append(node)
             pending += node.children[::-1]
         self._children = [[numbers[id(child)] for child in node.children] for node in self._nodes]
-        self._places = {child: i for some in self._children for i, child in enumerate(some)}
+        self._places = {child: i for nodes in self._children for i, child in enumerate(nodes)}
         self._began += [numbers[id(node)] for node in began]
         # Else they are placed in proportion.
         count = len(self._nodes)  # At least as many states are tried.
@@ -149,7 +149,8 @@ class Placer:
         }
         order = [self._mean_place(number) for number in range(len(self._nodes))]
         self._in_order = [
-            sorted(range(len(some)), key=lambda i: (order[some[i]], i)) for some in self._children
+            sorted(range(len(nodes)), key=lambda i: (order[nodes[i]], i))
+            for nodes in self._children
         ]
 
     def _gain(self, node: Node) -> np.ndarray:

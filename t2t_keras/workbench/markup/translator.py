@@ -83,7 +83,7 @@ def translate_markup(
     read = functools.partial(
         read_fragment, format=format, blocks=blocks, keep=keep, outline=outline, inline=inline
     )
-    jobs = [_Job(read(text), split) for text in texts]
+    jobs = [_MarkupJob(read(text), split) for text in texts]
     # Placeholders are checked whatever the settings are.
     others = (stage for stage in translator.stages if not isinstance(stage, Placeholders))
     placeholders = Placeholders(has_symbols(translator.problem))
@@ -92,7 +92,7 @@ def translate_markup(
     number = 0
     while jobs:
         # Texts are translated together, but not a whole site at once.
-        batch: list[_Job] = []
+        batch: list[_MarkupJob] = []
         count = 0
         while jobs and (not batch or count < translator.config.lines_at_once):
             batch.append(jobs.pop(0))
@@ -123,7 +123,7 @@ class MarkupTranslator:
         return translate_markup(self.translator, texts, format)
 
 
-class _Job:
+class _MarkupJob:
     """A fragment, its segments divided into sentences."""
 
     def __init__(self, fragment: Fragment, split: Callable[[str], list[str]]):
@@ -140,7 +140,9 @@ class _Job:
     def written(self, sentences: Iterable[str]) -> str:
         """Returns its markup with other sentences, given as markup."""
         rest = iter(sentences)
-        texts = (join_markup(some, itertools.islice(rest, len(some))) for some in self.divided)
+        texts = (
+            join_markup(divided, itertools.islice(rest, len(divided))) for divided in self.divided
+        )
         return self.fragment.write(list(texts))
 
 
@@ -161,7 +163,10 @@ class _Item(NamedTuple):
 
 
 def _translated(
-    translator: "Translator", placeholders: Placeholders, jobs: Sequence[_Job], first_number: int
+    translator: "Translator",
+    placeholders: Placeholders,
+    jobs: Sequence[_MarkupJob],
+    first_number: int,
 ) -> Iterator[Translation]:
     """Yields the translations of jobs; `placeholders` is the translator's first stage."""
     items: list[_Item] = []

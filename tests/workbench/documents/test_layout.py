@@ -7,14 +7,16 @@ from t2t_keras.workbench.documents.layout import (
     divided,
     is_spaced,
     laid_out,
-    segmented,
+    sentence_groups,
     unwrapped,
     wrapped,
 )
 
 
 def sentences_of(text):
-    return [part.sentences for part in segmented(text, "en") if isinstance(part, SentenceGroup)]
+    return [
+        part.sentences for part in sentence_groups(text, "en") if isinstance(part, SentenceGroup)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -30,18 +32,18 @@ def sentences_of(text):
     ],
 )
 def test_without_translations_a_text_stays_as_it_is(text):
-    assert laid_out(segmented(text, "en"), {}) == text
+    assert laid_out(sentence_groups(text, "en"), {}) == text
 
 
 def test_sentences_are_translated_one_by_one():
     text = "Mr. Smith went home.  He e.g. slept!"
     assert sentences_of(text) == [["Mr. Smith went home.", "He e.g. slept!"]]
-    found = laid_out(segmented(text, "en"), {"He e.g. slept!": "Er schlief!"})
+    found = laid_out(sentence_groups(text, "en"), {"He e.g. slept!": "Er schlief!"})
     assert found == "Mr. Smith went home.  Er schlief!"
 
 
 def test_sentences_that_chinese_does_not_space_are_apart():
-    parts = segmented("你好。再见。", "zh")
+    parts = sentence_groups("你好。再见。", "zh")
     assert laid_out(parts, {"你好。": "Hello.", "再见。": "Bye."}) == "Hello. Bye."
 
 
@@ -49,7 +51,7 @@ def test_lines_are_texts_of_their_own_unless_they_were_wrapped():
     assert sentences_of("Open file\nclose file") == [["Open file"], ["close file"]]
     wrapped = "This sentence is longer than the page is wide,\n   therefore it has two lines."
     assert sentences_of(wrapped) == [[wrapped.replace("\n   ", " ")]]
-    found = laid_out(segmented(wrapped, "en"), {wrapped.replace("\n   ", " "): "a b c d"})
+    found = laid_out(sentence_groups(wrapped, "en"), {wrapped.replace("\n   ", " "): "a b c d"})
     assert found == "a b\n   c d"
 
 
@@ -72,23 +74,23 @@ def test_lines_are_texts_of_their_own_unless_they_were_wrapped():
 def test_which_lines_continue_in_the_next(line, between, following, is_one):
     assert len(sentences_of(f"{line}{between}{following}")) == (1 if is_one else 2)
     markup = f"{line}{between}{following} <b>x</b>"
-    kept = segmented(markup, is_plain=False, keeps_lines=True)[1].line
+    kept = sentence_groups(markup, is_plain=False, keeps_lines=True)[1].line
     assert (between in kept) != is_one
 
 
 def test_lines_of_markup_stay_where_they_count():
     text = "<b>Note</b>\n\tThis line has been wrapped by somebody else\nat its end.\n"
     once = text.replace("\nat", " at")
-    found = segmented(text, "en", is_plain=False, keeps_lines=True)
+    found = sentence_groups(text, "en", is_plain=False, keeps_lines=True)
     assert laid_out(found, {}) == once
     assert found[1].line == f'<pre class="t2t-lines" xml:space="preserve">{once.rstrip()}</pre>'
     names = ("pre", "code", "kbd", "samp", "tt", "SCRIPT", "style", "textarea", "xmp")
     for tag in ("<img alt='", "<!-- <b> ", *(f"<{name}>" for name in names)):
         own = f"{tag}This line has been wrapped by somebody else\nat its end'> x"
-        assert laid_out(segmented(own, is_plain=False, keeps_lines=True), {}) == own
-    assert segmented("<b>x</b> y", is_plain=False, keeps_lines=True)[1].line == "<b>x</b> y"
+        assert laid_out(sentence_groups(own, is_plain=False, keeps_lines=True), {}) == own
+    assert sentence_groups("<b>x</b> y", is_plain=False, keeps_lines=True)[1].line == "<b>x</b> y"
     for space in "\t\n\r":
-        line = segmented(f"<b>x</b>{space}y", is_plain=False, keeps_lines=True)[1].line
+        line = sentence_groups(f"<b>x</b>{space}y", is_plain=False, keeps_lines=True)[1].line
         assert line.endswith(f">x</b>{space}y</pre>")
 
 
@@ -122,7 +124,7 @@ def test_many_lines_take_linear_time():
 def test_a_long_run_of_signs_takes_linear_time():
     # Quadratic time would be minutes.
     text = "\u201c!" * 100_000
-    assert laid_out(segmented(text), {}) == text
+    assert laid_out(sentence_groups(text), {}) == text
 
 
 def test_a_long_run_of_space_takes_linear_time():
