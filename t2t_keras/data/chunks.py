@@ -88,11 +88,12 @@ def split_chunks(
         return splits
     plain = iter(plain_text([*itertools.chain(*files.values())], Path(tmp_dir)))
     for split, texts in files.items():
-        splits[split] = of_split = list[Chunk]()
+        of_split: list[Chunk] = []
         for text in texts:
             source, target = next(plain)
             paths = (target, source) if problem.reverse else (source, target)
             of_split += _file_chunks(paths, chunk_pairs, problem.corpus_info(text))
+        splits[split] = of_split
     return splits
 
 
