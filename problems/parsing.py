@@ -43,7 +43,7 @@ class _Parsing(Problem):
     vocab_size: int = setting(16_000, "ids that words and symbols share (section 6.3)", minimum=4)
     vocab_lines: int = setting(
         1_000_000,
-        "number of training trees, evenly spread, whose words the vocabulary is learned from",
+        "most training trees, evenly spread, from whose words the vocabulary is learned",
         minimum=1,
     )
     # Not "char": pieces of symbols begin with a space.

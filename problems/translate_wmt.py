@@ -43,7 +43,7 @@ class _Wmt14(Problem):
     source_language: str = "en"
     vocab_lines: int = setting(
         1_000_000,
-        "most training lines a side, evenly spread, that the vocabulary is learned from; it takes "
+        "most training lines per side, evenly spread, from which the vocabulary is learned; takes "
         "memory in proportion",
         minimum=1,
     )

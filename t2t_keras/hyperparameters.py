@@ -75,8 +75,8 @@ class LayerConfig:
     )
     self_attention_radius: int = setting(
         0,
-        "how many positions away self-attention sees: the neighbourhood r of section 4 is "
-        "2 * radius + 1; 0 = all",
+        "distance in positions that self-attention reaches: the neighbourhood r of section 4 is "
+        "2 * radius + 1; 0 = unlimited",
         minimum=0,
     )
     parameter_attention_heads: int = setting(
@@ -97,9 +97,8 @@ class LayerConfig:
     )
     positions: str = setting(
         "sinusoidal",
-        "how the order of a sentence enters (section 3.5); learned = from a table for the source "
-        "and one for the target (Table 3, row E); rotary = by turning the queries and keys of "
-        "self-attention; none",
+        "position encoding (section 3.5): sinusoidal; learned = a table for the source and one for "
+        "the target (Table 3, row E); rotary = rotated queries and keys in self-attention; none",
         choices=POSITION_ENCODINGS,
     )
 
@@ -124,8 +123,8 @@ class ModelConfig(LayerConfig):
     d_model: int = setting(512, "width of embeddings and sub-layers (section 3.1)", minimum=2)
     share_embeddings: str = setting(
         "all",
-        "what shares a matrix (section 3.4): all = source, target and softmax; target = target and "
-        "softmax; input = source and target; none",
+        "embeddings with a common matrix (section 3.4): all = source, target and softmax; target = "
+        "target and softmax; input = source and target; none",
         choices=("all", "target", "input", "none"),
     )
     scale_embedding: bool = setting(
@@ -160,8 +159,8 @@ class ModelConfig(LayerConfig):
     )
     recompute: bool = setting(
         False,
-        "keep only the input of each layer, and compute the layer again for its gradient: less "
-        "memory, more time, the same update",
+        "keep only the input of each layer, and recompute the layer for its gradient: less memory, "
+        "more time, the same update",
     )
 
     def shares_input(self, source_vocab_size: int | None) -> bool:
@@ -249,7 +248,7 @@ class HParams(ModelConfig):
     `set_name`, the registered set that the values started from, is not a hyperparameter.
     """
 
-    loss: str = setting("cross_entropy", "what is minimised (section 5.4)", choices=LOSSES)
+    loss: str = setting("cross_entropy", "training loss (section 5.4)", choices=LOSSES)
     label_smoothing: float = setting(
         0.1, "epsilon_ls, spread over the whole vocabulary (section 5.4)", minimum=0.0, maximum=0.99
     )
@@ -259,13 +258,13 @@ class HParams(ModelConfig):
     learning_rate: float = setting(
         1.0,
         "multiplier of the paper's schedule (section 5.3); with schedule=cosine or "
-        "inverse_square_root the largest rate itself, such as 0.001",
+        "inverse_square_root the peak learning rate, such as 0.001",
         minimum=0.0,
     )
     warmup_steps: int = setting(
         4000, "steps of linear increase of the learning rate (section 5.3)", minimum=1
     )
-    optimizer: str = setting("adam", "rule of the updates (section 5.3)", choices=OPTIMIZERS)
+    optimizer: str = setting("adam", "optimizer (section 5.3)", choices=OPTIMIZERS)
     adam_beta1: float = setting(
         0.9, "decay of the gradient's mean (section 5.3)", minimum=0.0, maximum=0.999999
     )
@@ -274,10 +273,10 @@ class HParams(ModelConfig):
     )
     adam_epsilon: float = setting(1e-9, "Adam's epsilon (section 5.3)", minimum=0.0)
     weight_decay: float = setting(
-        0.0, "share of each weight, but biases and scales, taken off at rate 1", minimum=0.0
+        0.0, "decay of weights, except biases and scales, at learning rate 1", minimum=0.0
     )
     clip_norm: float = setting(
-        0.0, "largest norm of the summed gradient; 0 = no clipping, as the paper", minimum=0.0
+        0.0, "largest norm of the gradient; 0 = no clipping, as in the paper", minimum=0.0
     )
     ema_decay: float = setting(
         0.0,
@@ -288,13 +287,13 @@ class HParams(ModelConfig):
     )
     trainable: tuple[str, ...] = setting(
         (),
-        "which weights are trained: regular expressions of their whole names, as [encoder.*]; the "
-        "others stay as they are; with lora_rank, which matrices; [] = all",
+        "weights to train: regular expressions of their full names, as [encoder.*]; the others are "
+        "frozen; with lora_rank, matrices; [] = all",
     )
     lora_rank: int = setting(
         0,
-        "rank of the products A · B that are added to the matrices of a run to start from; they "
-        "alone are trained (LoRA; Hu et al., 2021); 0 = none",
+        "rank of the products A · B that are added to the matrices of the initial run, and trained "
+        "alone (LoRA; Hu et al., 2021); 0 = none",
         minimum=0,
     )
     lora_alpha: float = setting(
@@ -309,7 +308,7 @@ class HParams(ModelConfig):
     )
     microbatch_tokens: int = setting(
         4096,
-        "most tokens per side, padding included, that one replica holds at once; a larger step is "
+        "most tokens per side, padding included, that one replica holds at once; larger steps are "
         "accumulated, with the same update; auto (or 0) = a whole step, halved until it fits",
         minimum=0,
         words={"auto": 0},
@@ -322,23 +321,23 @@ class HParams(ModelConfig):
     )
     subword_sampling: float = setting(
         0.0,
-        "training text is divided anew each time: of a bpe vocabulary, the share of merges left "
-        "out (BPE-dropout's p, 0.1); of a unigram one, how much likelier divisions are preferred "
-        "(subword regularisation's alpha, 0.1 to 0.5: the less, the more they vary); 0 = not",
+        "sampling of subwords in training text: with a bpe vocabulary, the share of merges left "
+        "out (BPE-dropout's p, 0.1); with a unigram one, the preference for likely divisions "
+        "(subword regularisation's alpha, 0.1 to 0.5: the lower, the more varied); 0 = off",
         minimum=0.0,
         maximum=1.0,
     )
     subword_nbest: int = setting(
-        0, "likeliest divisions of a line that a unigram one draws from; 0 = all", minimum=0
+        0, "number of likeliest divisions to sample from, with unigram; 0 = all", minimum=0
     )
     compute_dtype: str = setting(
         "float32",
-        "type of the matrix work; weights, softmax, layer normalisation and loss stay float32",
+        "type of matrix products; weights, softmax, layer normalisation and loss stay float32",
         choices=("float32", "bfloat16", "float16"),
     )
     reduction_dtype: str = setting(
         "float32",
-        "type in which replicas exchange gradients; bfloat16 halves what they send, and rounds",
+        "type in which replicas exchange gradients; bfloat16 halves the traffic, and rounds",
         choices=("float32", "bfloat16"),
     )
     set_name: str = dataclasses.field(default="", compare=False, repr=False)

@@ -117,8 +117,8 @@ class Problem:
     )
     vocab_file: str = setting(
         "",
-        "a SentencePiece .model, .subwords of tensor2tensor or .words to use instead of learning "
-        "one, as for fine-tuning",
+        "vocabulary to use instead of learning one, as for fine-tuning: a SentencePiece .model, "
+        "tensor2tensor's .subwords, or .words",
         is_path=True,
     )
     source_vocab_file: str = setting(
@@ -126,30 +126,29 @@ class Problem:
     )
     vocab_lines: int = setting(
         5_000_000,
-        "most training lines a side, evenly spread, that the vocabulary is learned from",
+        "most training lines per side, evenly spread, from which the vocabulary is learned",
         minimum=1,
     )
     vocab_symbols: tuple[str, ...] = setting(
         (),
-        "words that are one piece of the vocabulary, such as those that the source_tokens of later "
-        "data will need",
+        "words that become single pieces of the vocabulary, such as source_tokens of later data",
     )
     max_pair_length: int = setting(
         512,
-        "training pairs with a side of more tokens, EOS included, are left out and counted",
+        "most tokens of a side, EOS included; longer training pairs are left out and counted",
         minimum=2,
     )
     filters: tuple[str, ...] = setting(
         (),
         "training pairs to leave out and count: duplicates, identical (sides), language (another "
-        "one), length_ratio, or what is registered",
+        "one), length_ratio, or a registered filter",
     )
     max_length_ratio: float = setting(
-        3.0, "most tokens of a side for each of the other's, for filters=length_ratio", minimum=1
+        3.0, "largest ratio of the tokens of both sides, for filters=length_ratio", minimum=1
     )
     mix: tuple[Mapping[str, float], ...] = setting(
         (),
-        "shares of the corpora that a training reads, in one stage or several, as [{clean: 0.8, "
+        "shares of the corpora in a training, in one or several stages, as [{clean: 0.8, "
         "web: 0.2}]; or [{temperature: 5}]",
     )
     mix_until: tuple[Mapping[str, float], ...] = setting(
@@ -162,12 +161,11 @@ class Problem:
     )
     transforms: tuple[str, ...] = setting(
         (),
-        "what is done to training pairs, and what models then know: placeholders (become symbols, "
-        "which translations carry over), terms (marks of hints, for augment={terms: 0.3}), or what "
-        "is registered",
+        "changes of training pairs that models learn: placeholders (symbols, which translations "
+        "keep), terms (marks of hints, for augment={terms: 0.3}), or a registered transform",
     )
     metrics: tuple[str, ...] = setting(
-        (), "registered metrics to compute beside BLEU", of_test_set=True
+        (), "registered metrics to compute in addition to BLEU", of_test_set=True
     )
     name: str = ""
     reverse: bool = False
