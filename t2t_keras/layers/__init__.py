@@ -4,12 +4,15 @@ from t2t_keras.layers.attention import MultiHeadAttention, RestrictedSelfAttenti
 from t2t_keras.layers.base import DenseLayout, RaggedLayout
 from t2t_keras.layers.embedding import LearnedPositions, SharedEmbedding, SinusoidalPositions
 from t2t_keras.layers.feed_forward import FeedForward, ParameterAttention
-from t2t_keras.layers.stacks import DecoderLayer, EncoderLayer, LayerNormalization, Residual
+from t2t_keras.layers.stacks import (
+    LayerNormalization,
+    Residual,
+    TransformerDecoder,
+    TransformerEncoder,
+)
 
 __all__ = [
-    "DecoderLayer",
     "DenseLayout",
-    "EncoderLayer",
     "FeedForward",
     "LayerNormalization",
     "LearnedPositions",
@@ -20,4 +23,6 @@ __all__ = [
     "RestrictedSelfAttention",
     "SharedEmbedding",
     "SinusoidalPositions",
+    "TransformerDecoder",
+    "TransformerEncoder",
 ]

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 from keras import ops
+from keras.src.backend import get_keras_mask  # on JAX, masks are not attributes of tensors
 
 from t2t_keras.errors import UserError
 from t2t_keras.layers.base import (
@@ -14,6 +15,9 @@ from t2t_keras.layers.base import (
     check_no_floats,
     check_shape,
     check_sizes,
+    for_dense,
+    serialized,
+    weight_options,
 )
 from t2t_keras.layers.embedding import rotated
 
@@ -80,16 +84,8 @@ def _attention_weights(scores, mask, dtype):
 
 
 def visible_keys(mask):
-    """Returns a mask of keys with an axis for heads.
-
-    Args:
-      mask: boolean [batch, key length] or [batch, query length, key length]; True = visible.
-
-    Returns:
-      Boolean, broadcastable to [batch, heads, query length, key length].
-    """
-    mask = ops.cast(mask, "bool")
-    return mask[:, None, None, :] if len(mask.shape) == 2 else mask[:, None, :, :]
+    """Returns a mask of keys, boolean [batch, key length], as [batch, 1, 1, key length]."""
+    return ops.expand_dims(ops.cast(mask, "bool"), axis=(1, 2))
 
 
 def _ahead(length):
@@ -102,80 +98,101 @@ def _ahead(length):
 class MultiHeadAttention(ShapePreservingLayer):
     """Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
-    Section 3.2.2. h·d_k need not equal d_model. W^Q, W^K and W^V are initialised as one Glorot
-    uniform matrix, side by side, as tensor2tensor first did.
+    Section 3.2.2. It takes the place of `keras.layers.MultiHeadAttention` in a call. Its numbers
+    differ in three ways: no biases unless asked for; W^Q, W^K and W^V are initialised as one Glorot
+    uniform matrix, side by side, as tensor2tensor first did; and a query that sees no key gets
+    zeros. num_heads · key_dim need not equal d_model.
 
     Args:
       num_heads: h.
-      d_k: width of each head's queries and keys.
-      d_v: width of each head's values; default d_k.
+      key_dim: d_k, the width of each head's queries and keys; `d_k` is taken as well.
+      value_dim: d_v, the width of each head's values, default `key_dim`; `d_v` is taken as well.
       dropout: share of attention weights dropped (0 in the paper).
-      bias: whether the projections have biases (none in the paper).
+      use_bias: whether the projections have biases (none in the paper).
+      seed: of the dropout.
       rotary: whether queries and keys are turned by their positions; for self-attention.
       table_length: of rotary positions, see `sinusoids`.
+      **kwargs: `kernel_initializer`, `bias_initializer`, `kernel_regularizer`, `bias_regularizer`,
+        `kernel_constraint` and `bias_constraint` of the four projections, and what every Keras
+        layer takes.
 
     Call arguments:
       query: [batch, query length, d_model], or in another layout.
-      value: [batch, key length, width] that keys and values are made from; default `query`
-        (self-attention).
-      mask: boolean, True = visible; [batch, key length], or [batch, query length, key length].
-        Default: the Keras mask of `value`.
-      attention_mask: as in Keras's layer, boolean, broadcastable to [batch, heads, query length,
-        key length], where [query length, key length] and [batch, query length, key length] are
-        known by their rank. Either mask hides a position; its values must be finite all the same,
-        as 0 times NaN or infinity is NaN.
-      causal: whether position i may attend to positions up to i only (section 3.2.3). Needs a
-        query and a value of the same length.
-      layout: the `Layout` of the query. In a `RaggedLayout` self-attention needs a mask, unless
-        `causal` already hides all padding.
+      value: [batch, key length, width]; default `query` (self-attention).
+      key: [batch, key length, width]; default `value`.
+      query_mask: boolean [batch, query length], True = a token; other queries get zeros. The
+        default of this mask and of the next two is the Keras mask of their tensor.
+      value_mask: boolean [batch, key length], True = visible. Values that are hidden must be finite
+        all the same, as 0 times NaN or infinity is NaN.
+      key_mask: likewise; what either mask hides is hidden.
+      attention_mask: boolean, True = visible; [query length, key length], [batch, query length,
+        key length] or [batch, heads, query length, key length]. It hides beside the other masks.
       return_attention_scores: whether the attention weights are returned as well.
+      use_causal_mask: whether position i may attend to positions up to i only (section 3.2.3).
+        Needs a query and a value of the same length.
       training: whether dropout acts.
+      layout: the `Layout` of the query, which every other layer of a model computes in. In a
+        `RaggedLayout` self-attention needs a `value_mask`, unless `use_causal_mask` already hides
+        all padding.
 
     Returns:
       [batch, query length, d_model], in the layout of the query; and the weights after softmax and
       dropout, [batch, heads, query length, key length], if they are asked for.
 
+    Raises:
+      UserError: a size below 1, an input or a mask of another shape, or a mask of floats.
+
     Example:
       >>> x = keras.random.normal((2, 5, 512))
-      >>> MultiHeadAttention(num_heads=8, d_k=64)(x, causal=True).shape
+      >>> MultiHeadAttention(num_heads=8, key_dim=64)(x, x, use_causal_mask=True).shape
       (2, 5, 512)
     """
 
     def __init__(
         self,
         num_heads: int,
-        d_k: int,
-        d_v: int | None = None,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
         dropout: float = 0.0,
-        bias: bool = False,
+        use_bias: bool = False,
+        seed: int | None = None,
         rotary: bool = False,
         table_length: int = 0,
         **kwargs: Any,
     ):
+        key_dim, value_dim = kwargs.pop("d_k", key_dim), kwargs.pop("d_v", value_dim)
+        if key_dim is None:
+            raise TypeError(f"{type(self).__name__} needs key_dim.")
+        self._weight_options = weight_options(kwargs)
         super().__init__(**kwargs)
-        if rotary and d_k % 2:
-            raise UserError(
-                f"rotary turns pairs: expected an even d_k, got {d_k}.", code="bad_size"
-            )
         self.num_heads = num_heads
-        self.d_k = d_k
-        self.d_v = d_v or d_k
-        self.bias = bias
+        self.key_dim = key_dim
+        self.value_dim = key_dim if value_dim is None else value_dim
+        self.use_bias = use_bias
+        self.seed = seed
         self.rotary = rotary
         self.table_length = table_length
-        self.attention_dropout = Dropout(dropout, dtype=self.dtype_policy)
-        check_sizes(self, num_heads=1, d_k=1, d_v=1)
+        check_sizes(self, num_heads=1, key_dim=1, value_dim=1)
+        if rotary and key_dim % 2:
+            raise UserError(
+                f"rotary turns pairs: expected an even key_dim (d_k), got {key_dim}.",
+                code="bad_size",
+            )
+        self.attention_dropout = Dropout(dropout, seed=seed, dtype=self.dtype_policy)
 
-    def build(self, query_shape, value_shape=None):
+    def build(self, query_shape, value_shape=None, key_shape=None):
         """Makes W^Q, W^K, W^V (each for all heads side by side) and W^O."""
-        d_model, width = query_shape[-1], (value_shape or query_shape)[-1]
-        keys, values = self.num_heads * self.d_k, self.num_heads * self.d_v
+        d_model = query_shape[-1]
+        value_width = (value_shape or query_shape)[-1]
+        key_width = (key_shape or value_shape or query_shape)[-1]
+        keys, values = self.num_heads * self.key_dim, self.num_heads * self.value_dim
 
         def projection(name, width, new_width, fans):
             limit = (6 / fans) ** 0.5
-            uniform = keras.initializers.RandomUniform(-limit, limit)
-            options = dict(use_bias=self.bias, kernel_initializer=uniform, dtype=self.dtype_policy)
-            dense = keras.layers.Dense(new_width, **options, name=name)
+            options = {"kernel_initializer": keras.initializers.RandomUniform(-limit, limit)}
+            options |= for_dense(self._weight_options)
+            options |= {"use_bias": self.use_bias, "dtype": self.dtype_policy, "name": name}
+            dense = keras.layers.Dense(new_width, **options)
             dense.build((None, width))
             return dense
 
@@ -183,82 +200,117 @@ class MultiHeadAttention(ShapePreservingLayer):
         # positions become more alike from layer to layer: attention is learned late, or never.
         together = d_model + 2 * keys + values
         self.query_projection = projection("query", d_model, keys, fans=together)
-        self.key_projection = projection("key", width, keys, fans=together)
-        self.value_projection = projection("value", width, values, fans=together)
+        self.key_projection = projection("key", key_width, keys, fans=together)
+        self.value_projection = projection("value", value_width, values, fans=together)
         self.output_projection = projection("output", values, d_model, fans=values + d_model)
+
+    def __call__(self, query, value=None, key=None, *args, **kwargs):
+        """Calls the layer; a `value` that is the query is self-attention."""
+        # Found out here: where Keras converts types, it makes two tensors of one.
+        key = None if key is value else key
+        value = None if value is query else value
+        return super().__call__(query, value, key, *args, **kwargs)
 
     def call(
         self,
         query,
         value=None,
-        mask=None,
+        key=None,
+        query_mask=None,
         value_mask=None,
+        key_mask=None,
         attention_mask=None,
-        causal=False,
-        layout=AS_IS,
         return_attention_scores=False,
+        use_causal_mask=False,
         training=None,
+        layout=AS_IS,
     ):
         """See the class."""
-        if causal and value is not None and len(query.shape) == len(value.shape) == 3:
+        if use_causal_mask and value is not None and len(query.shape) == len(value.shape) == 3:
             lengths = "batch", query.shape[1] or "query length", "width"
             check_shape(self, "value", value, lengths)
-        value, value_layout = (query, layout) if value is None else (value, AS_IS)
-        # With an attention_mask beside it, Keras hands on that of no argument called `mask`.
-        masks = (mask, value_mask, getattr(value, "_keras_mask", None))
-        mask = next((each for each in masks if each is not None), None)
-        part = self.keys_and_values(value, value_layout)
+        # Keras fills in masks by itself only beside a second tensor.
+        query_mask = get_keras_mask(query) if query_mask is None else query_mask
+        if value is None:
+            part = self.keys_and_values(query, layout, key=key)
+            value_mask = query_mask if value_mask is None else value_mask
+        else:
+            part = self.keys_and_values(value, key=key)
+            value_mask = get_keras_mask(value) if value_mask is None else value_mask
+        if key is not None and key_mask is None:
+            key_mask = get_keras_mask(key)
+        masks = query_mask, value_mask, key_mask, attention_mask
         return self.attend(
             query,
             [part],
-            self.visible(part, mask, attention_mask, causal),
+            self.visible(part, *masks, use_causal_mask=use_causal_mask),
             layout=layout,
             return_attention_scores=return_attention_scores,
             training=training,
         )
 
-    def keys_and_values(self, x, layout=AS_IS, position=None):
-        """Projects x [batch, key length, width]; decoding caches what this returns.
+    def keys_and_values(self, value, layout=AS_IS, position=None, key=None):
+        """Projects what is attended to; decoding caches what this returns.
 
         Args:
-          x: what keys and values are made from.
+          value: [batch, key length, width], or in another layout.
           layout: its `Layout`.
-          position: of all rows of x, an integer or an int32 scalar; None = 0, 1, 2, ...
+          position: of all rows of it, an integer or an int32 scalar; None = 0, 1, 2, ...
+          key: [batch, key length, width] that keys are made from; default `value`.
 
         Returns:
           {"key": [batch, heads, key length, d_k], "value": [batch, heads, key length, d_v]}.
         """
-        check_shape(self, "value", x, layout.axes)
-        keys = self._split_heads(x, self.key_projection, self.d_k, layout)
+        check_shape(self, "value", value, layout.axes)
+        source, key_layout = (value, layout) if key is None else (key, AS_IS)
+        check_shape(self, "key", source, key_layout.axes)
+        keys = self._split_heads(source, self.key_projection, self.key_dim, key_layout)
         return {
             "key": rotated(keys, position, self.table_length) if self.rotary else keys,
-            "value": self._split_heads(x, self.value_projection, self.d_v, layout),
+            "value": self._split_heads(value, self.value_projection, self.value_dim, layout),
         }
 
-    def visible(self, part, mask=None, attention_mask=None, causal=False):
+    def visible(
+        self,
+        part,
+        query_mask=None,
+        value_mask=None,
+        key_mask=None,
+        attention_mask=None,
+        use_causal_mask=False,
+    ):
         """Returns which keys each query may attend to; None = all.
 
         Args:
           part: a result of `keys_and_values`.
-          mask: see the class.
+          query_mask: see the class.
+          value_mask: likewise.
+          key_mask: likewise.
           attention_mask: likewise.
-          causal: likewise.
+          use_causal_mask: likewise.
 
         Returns:
           Boolean, broadcastable to [batch, heads, query length, key length], or None.
         """
-        check_no_floats(self, mask=mask, attention_mask=attention_mask)
-        masks = []
-        if mask is not None:
-            keys = part["key"].shape[2] or "keys"
-            check_shape(self, "mask", mask, ("batch", keys), ("batch", "queries", keys))
-            masks.append(visible_keys(mask))
-        if causal:
-            masks.append(_ahead(ops.shape(part["key"])[2]) <= 0)
+        masks = {"query_mask": query_mask, "value_mask": value_mask, "key_mask": key_mask}
+        check_no_floats(self, **masks, attention_mask=attention_mask)
+        keys, visible = part["key"].shape[2] or "keys", []
+        for name, mask in masks.items():
+            if mask is not None:
+                queries = name == "query_mask"
+                check_shape(self, name, mask, ("batch", "queries" if queries else keys))
+                axes = (1, 3) if queries else (1, 2)
+                visible.append(ops.expand_dims(ops.cast(mask, "bool"), axis=axes))
+        if use_causal_mask:
+            visible.append(_ahead(ops.shape(part["key"])[2]) <= 0)
         if attention_mask is not None:
+            axes = "batch", "heads", "queries", "keys"
+            shapes = axes[2:], (axes[0], *axes[2:]), axes
+            check_shape(self, "attention_mask", attention_mask, *shapes)
             by_rank = ops.cast(attention_mask, "bool")
-            masks.append(by_rank[:, None] if len(by_rank.shape) == 3 else by_rank)
-        return functools.reduce(ops.logical_and, masks) if masks else None
+            rank = len(by_rank.shape)
+            visible.append(ops.expand_dims(by_rank, axis=1) if rank == 3 else by_rank)
+        return functools.reduce(ops.logical_and, visible) if visible else None
 
     def attend(
         self,
@@ -299,7 +351,7 @@ class MultiHeadAttention(ShapePreservingLayer):
 
     def _queries(self, x, layout, position=None):
         check_shape(self, "query", x, layout.axes)
-        queries = self._split_heads(x, self.query_projection, self.d_k, layout)
+        queries = self._split_heads(x, self.query_projection, self.key_dim, layout)
         return rotated(queries, position, self.table_length) if self.rotary else queries
 
     def _split_heads(self, x, projection, width, layout):
@@ -308,15 +360,18 @@ class MultiHeadAttention(ShapePreservingLayer):
 
     def _join_heads(self, heads, layout):
         heads = ops.transpose(heads, (0, 2, 1, 3))
-        concatenated = layout.pack(heads, self.num_heads * self.d_v)
+        concatenated = layout.pack(heads, self.num_heads * self.value_dim)
         return self.output_projection(concatenated)
 
     # Symbols pass through the call itself: it returns weights as well, and refuses wrong shapes.
     compute_output_spec = keras.Operation.compute_output_spec
 
-    def compute_mask(self, query, previous_mask=None):
-        """Returns the mask of the query (`previous_mask` can be that of the keys)."""
-        return getattr(query, "_keras_mask", None)
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        names = ("num_heads", "key_dim", "value_dim", "use_bias", "seed", "rotary", "table_length")
+        own = {name: getattr(self, name) for name in names}
+        own["dropout"] = self.attention_dropout.rate
+        return {**super().get_config(), **own, **serialized(self._weight_options)}
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -331,9 +386,9 @@ class RestrictedSelfAttention(MultiHeadAttention):
       num_heads: this and the remaining arguments are those of `MultiHeadAttention`.
 
     Call arguments:
-      query: [batch, length, d_model], or in another layout.
-      mask: boolean [batch, length], True = visible; default: the Keras mask of the query.
-      attention_mask, causal, layout, return_attention_scores, training: see `MultiHeadAttention`.
+      query: [batch, length, d_model], or in another layout; `value` and `key` may be the same
+        tensor, and no other.
+      query_mask: this and the remaining arguments are those of `MultiHeadAttention`.
 
     Returns:
       See `MultiHeadAttention`.
@@ -343,50 +398,75 @@ class RestrictedSelfAttention(MultiHeadAttention):
         self,
         radius: int,
         num_heads: int,
-        d_k: int,
-        d_v: int | None = None,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
         dropout: float = 0.0,
-        bias: bool = False,
+        use_bias: bool = False,
+        seed: int | None = None,
         rotary: bool = False,
         table_length: int = 0,
         **kwargs: Any,
     ):
-        super().__init__(num_heads, d_k, d_v, dropout, bias, rotary, table_length, **kwargs)
+        sizes = num_heads, key_dim, value_dim
+        super().__init__(*sizes, dropout, use_bias, seed, rotary, table_length, **kwargs)
         self.radius = radius
         check_sizes(self, radius=1)
 
-    def build(self, query_shape):  # type: ignore[override]
-        """See `MultiHeadAttention`; Keras looks for an argument of `call` for each one here."""
-        super().build(query_shape)
-
-    def call(  # type: ignore[override]
+    def call(
         self,
         query,
-        mask=None,
+        value=None,
+        key=None,
+        query_mask=None,
+        value_mask=None,
+        key_mask=None,
         attention_mask=None,
-        causal=False,
-        layout=AS_IS,
         return_attention_scores=False,
+        use_causal_mask=False,
         training=None,
+        layout=AS_IS,
     ):
         """See the class."""
-        options = dict(mask=mask, causal=causal, training=training)
+        if value is not None or key is not None:
+            raise UserError(
+                "RestrictedSelfAttention: expected self-attention, got a value or a key that is "
+                "not the query. Use MultiHeadAttention.",
+                code="bad_value",
+            )
+        query_mask = get_keras_mask(query) if query_mask is None else query_mask
+        value_mask = query_mask if value_mask is None else value_mask
+        options = dict(use_causal_mask=use_causal_mask, training=training)
         if attention_mask is not None or return_attention_scores:
-            scores = dict(return_attention_scores=return_attention_scores)
-            options |= dict(attention_mask=attention_mask, layout=layout, **scores)
-            return super().call(query, **options)
+            masks = query_mask, value_mask, key_mask, attention_mask
+            options |= dict(return_attention_scores=return_attention_scores, layout=layout)
+            return super().call(query, None, None, *masks, **options)
         queries, part = self._queries(query, layout), self.keys_and_values(query, layout)
-        check_no_floats(self, mask=mask)
-        if mask is not None:
-            check_shape(self, "mask", mask, ("batch", part["key"].shape[2] or "keys"))
-        options |= dict(radius=self.radius, dropout=self.attention_dropout)
-        return self._join_heads(restricted_self_attention(queries, **part, **options), layout)
+        # Broadcastable to [batch, 1, query length, length], to be one of [batch, length].
+        seen = super().visible(part, None, value_mask, key_mask)
+        mask = None if seen is None else seen[:, 0, 0]
+        heads = restricted_self_attention(
+            queries,
+            **part,
+            radius=self.radius,
+            mask=mask,
+            causal=use_causal_mask,
+            dropout=self.attention_dropout,
+            training=training,
+        )
+        if query_mask is not None:
+            is_token = super().visible(part, query_mask)
+            heads = ops.where(is_token, heads, ops.zeros_like(heads))
+        return self._join_heads(heads, layout)
 
-    def visible(self, part, mask=None, attention_mask=None, causal=False):
+    def visible(self, part, *masks, **options):
         """See `MultiHeadAttention`."""
         near = ops.abs(_ahead(ops.shape(part["key"])[2])) <= self.radius
-        visible = super().visible(part, mask, attention_mask, causal)
+        visible = super().visible(part, *masks, **options)
         return near if visible is None else ops.logical_and(visible, near)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {**super().get_config(), "radius": self.radius}
 
 
 def restricted_self_attention(
@@ -435,7 +515,8 @@ def restricted_self_attention(
     ahead = ops.arange(-block, block if causal else 2 * block) - ops.arange(block)[:, None]
     near = ops.logical_and(ahead >= -radius, ahead <= (0 if causal else radius))
     # [batch, 1, blocks, query, key].
-    visible = ops.logical_and(neighbourhood(mask[:, None])[:, :, :, None, :], near)
+    near_keys = neighbourhood(ops.expand_dims(mask, axis=1))
+    visible = ops.logical_and(ops.expand_dims(near_keys, axis=3), near)
     attended, _ = scaled_dot_product_attention(
         own_block(query), neighbourhood(key), neighbourhood(value), visible, dropout, training
     )

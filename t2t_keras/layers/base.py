@@ -11,43 +11,34 @@ from t2t_keras.special_ids import PADDING_ID
 # What Keras's and KerasHub's layers call arguments that have the paper's names here.
 _NAMES_ELSEWHERE = {
     "embedding_dim": "d_model",
-    "encoder_padding_mask": "memory_mask",
-    "encoder_sequence": "memory",
     "input_dim": "vocab_size",
-    "intermediate_dim": "d_ff",
-    "key_dim": "d_k",
-    "normalize_first": "pre_norm",
     "output_dim": "d_model",
-    "padding_mask": "mask",
     "sequence_length": "max_positions",
-    "use_causal_mask": "causal",
-    "value_dim": "d_v",
     "vocabulary_size": "vocab_size",
+}
+# What a layer hands on to the `Dense` layers inside, and what reads and writes each.
+_WEIGHT_OPTIONS = {
+    f"{weight}_{name}": kind
+    for name, kind in (
+        ("initializer", keras.initializers),
+        ("regularizer", keras.regularizers),
+        ("constraint", keras.constraints),
+    )
+    for weight in ("kernel", "bias")
 }
 
 
 class ShapePreservingLayer(keras.layers.Layer):
-    """A layer whose output has the shape and the Keras mask of its first input.
-
-    If a subclass is constructed from numbers, booleans and strings only, Keras derives `get_config`
-    from them, and `.keras` files load again.
-    """
+    """A layer whose output has the shape and the Keras mask of its first input."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Lets Keras derive `get_config` where the type is given as a policy object."""
+        """Names our argument where another library's name is given."""
         refuse_other_names(cls, kwargs)
-        if isinstance(kwargs.get("dtype"), keras.DTypePolicy):
-            kwargs["dtype"] = kwargs["dtype"].name
         return super().__new__(cls, *args, **kwargs)
 
     def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
         self.supports_masking = True
-
-    def __call__(self, *args, **kwargs):
-        """Calls the layer; an argument that has another name here is a `TypeError`."""
-        refuse_other_names(type(self), kwargs)
-        return super().__call__(*args, **kwargs)
 
     def build(self, x_shape):
         """Makes no weights. Keras's summaries take the names of shapes from this signature."""
@@ -55,6 +46,37 @@ class ShapePreservingLayer(keras.layers.Layer):
     def compute_output_shape(self, x_shape=None, *_, **shapes):
         """Returns the shape of the first input, which summaries give by name."""
         return x_shape or next(iter(shapes.values()))
+
+
+def weight_options(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Takes `kernel_initializer`, `bias_regularizer` and the like out of keyword arguments.
+
+    Args:
+      arguments: those of a constructor; the six options are removed.
+
+    Returns:
+      Those that were given, as objects of Keras.
+    """
+    return {
+        name: kind.get(arguments.pop(name))
+        for name, kind in _WEIGHT_OPTIONS.items()
+        if name in arguments
+    }
+
+
+def for_dense(options: dict[str, Any]) -> dict[str, Any]:
+    """Returns `weight_options` for one more layer, whose initialisers are its own."""
+    return {
+        name: option.from_config(option.get_config())
+        if isinstance(option, keras.initializers.Initializer)
+        else option
+        for name, option in options.items()
+    }
+
+
+def serialized(options: dict[str, Any]) -> dict[str, Any]:
+    """Returns `weight_options` as `get_config` has them."""
+    return {name: _WEIGHT_OPTIONS[name].serialize(option) for name, option in options.items()}
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")

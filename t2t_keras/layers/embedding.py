@@ -23,7 +23,8 @@ class SharedEmbedding(keras.layers.Layer):
     """Embeds ids, multiplied by sqrt(d_model), and projects states to logits with the same matrix.
 
     Section 3.4; initialised with N(0, d_model^-0.5) as in tensor2tensor, so that embeddings enter
-    the model with unit variance and logits leave it with unit variance.
+    the model with unit variance and logits leave it with unit variance. As with Keras's
+    `ReversibleEmbedding`, a call with `reverse=True` is the projection.
 
     Args:
       vocab_size: number of ids.
@@ -31,16 +32,24 @@ class SharedEmbedding(keras.layers.Layer):
       scale: whether embeddings are multiplied by sqrt(d_model).
       tied: whether logits are projected with the same matrix, or with one of their own.
       bias: whether each logit has a bias (none in the paper).
+      padding_id: id that is masked for the layers that follow; None = none is.
 
     Call arguments:
-      ids: integers [batch, length]; 0 is padding, and masked for the layers that follow.
+      inputs: ids, integers [batch, length]; or, with `reverse`, states [..., d_model].
+      reverse: whether states are projected to logits.
 
     Returns:
-      [batch, length, d_model].
+      [batch, length, d_model]; or float32 logits [..., vocab_size].
+
+    Example:
+      >>> embedding = SharedEmbedding(vocab_size=100, d_model=64)
+      >>> states = embedding(np.array([[3, 2, 1]]))
+      >>> embedding(states, reverse=True).shape
+      (1, 3, 100)
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Says ours where an argument has another library's name."""
+        """Names our argument where another library's name is given."""
         refuse_other_names(cls, kwargs)
         return super().__new__(cls, *args, **kwargs)
 
@@ -51,6 +60,7 @@ class SharedEmbedding(keras.layers.Layer):
         scale: bool = True,
         tied: bool = True,
         bias: bool = False,
+        padding_id: int | None = PADDING_ID,
         **kwargs: Any,
     ):
         # In a Sequential model ids arrive as float32, which must not become bfloat16.
@@ -60,6 +70,7 @@ class SharedEmbedding(keras.layers.Layer):
         self.scale = scale
         self.tied = tied
         self.use_bias = bias
+        self.padding_id = padding_id
         self.bias = None
         check_sizes(self, vocab_size=1, d_model=1)
         self.table = keras.layers.ReversibleEmbedding(
@@ -67,23 +78,25 @@ class SharedEmbedding(keras.layers.Layer):
             d_model,
             tie_weights=tied,
             embeddings_initializer=normal_initializer(d_model),
-            mask_zero=True,
             # Inside a model its matrix stays float32, and so would the largest product.
             reverse_dtype=self.compute_dtype,
             dtype=self.dtype_policy,
             name="table",
         )
+        self.table.supports_masking = True
 
-    def build(self, ids_shape=None):
+    def build(self, inputs_shape=None):
         """Makes the matrix [vocab_size, d_model], and what logits have of their own."""
         self.table.build()
         if self.use_bias:
             shape = (self.vocab_size,)
             self.bias = self.add_weight(name="bias", shape=shape, initializer="zeros")
 
-    def call(self, ids):
+    def call(self, inputs, reverse=False):
         """See the class."""
-        embedded = self.table(ops.cast(ids, "int32"))
+        if reverse:
+            return self.logits(inputs)
+        embedded = self.table(ops.cast(inputs, "int32"))
         return embedded * self.d_model**0.5 if self.scale else embedded
 
     def projection(self):
@@ -98,7 +111,7 @@ class SharedEmbedding(keras.layers.Layer):
         return ops.transpose(ops.cast(self.table.embeddings, self.compute_dtype))
 
     def logits(self, x, projection=None):
-        """Projects [..., d_model] to float32 logits [..., vocab_size].
+        """Projects states [..., d_model] to float32 logits [..., vocab_size]; see `reverse`.
 
         Args:
           x: states of the decoder.
@@ -110,19 +123,28 @@ class SharedEmbedding(keras.layers.Layer):
             logits = ops.cast(ops.matmul(x, projection), "float32")
         return logits if self.bias is None else logits + ops.cast(self.bias, "float32")
 
-    def compute_mask(self, ids, previous_mask=None):
-        """Returns the mask of the output: id 0 is padding."""
-        return ops.not_equal(ids, PADDING_ID)
+    def compute_mask(self, inputs, previous_mask=None):
+        """Returns the mask of the embeddings; logits have that of their states."""
+        # Not by their type: in a Sequential model ids are floats.
+        are_states = len(inputs.shape) > 2 and inputs.shape[-1] == self.d_model
+        if self.padding_id is None or are_states:
+            return previous_mask
+        return ops.not_equal(inputs, self.padding_id)
 
-    def compute_output_shape(self, ids_shape):
-        """Returns the shape of the ids with the width added."""
-        return (*ids_shape, self.d_model)
+    def compute_output_shape(self, inputs_shape, reverse=False):
+        """Returns the shape of the embeddings, or of the logits."""
+        if reverse:
+            return (*inputs_shape[:-1], self.vocab_size)
+        return (*inputs_shape, self.d_model)
+
+    # Symbols pass through the call itself, which knows `reverse`.
+    compute_output_spec = keras.Operation.compute_output_spec
 
     def get_config(self):
         """Returns the constructor's arguments."""
-        sizes = {"vocab_size": self.vocab_size, "d_model": self.d_model}
-        options = {"scale": self.scale, "tied": self.tied, "bias": self.use_bias}
-        return {**super().get_config(), **sizes, **options}
+        names = ("vocab_size", "d_model", "scale", "tied", "padding_id")
+        own = {name: getattr(self, name) for name in names}
+        return {**super().get_config(), **own, "bias": self.use_bias}
 
 
 _LAYOUTS = ("interleaved", "concatenated", "tensor2tensor")
@@ -190,7 +212,7 @@ def rotated(x, position=None, table_length=0):
     width = x.shape[-1]
     if position is not None:
         positions = ops.reshape(position, (1,))
-    elif x.shape[2] is not None:
+    elif isinstance(x.shape[2], int):
         positions = np.arange(x.shape[2])
     else:
         positions = ops.arange(ops.shape(x)[2], dtype="int32")
@@ -229,12 +251,18 @@ class SinusoidalPositions(ShapePreservingLayer):
     def call(self, x, start=0):
         """See the class."""
         start = start + self.first
-        if x.shape[-2] is None or not isinstance(start, int):
-            positions = _positions(x, start)
-        else:
+        # Neither is an integer of Python in a graph that serves all lengths.
+        if isinstance(start, int) and isinstance(x.shape[-2], int):
             positions = np.arange(start, start + x.shape[-2])
+        else:
+            positions = _positions(x, start)
         waves = sinusoids(positions, x.shape[-1], self.layout, self.table_length)
         return x + ops.cast(waves, x.dtype)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        own = {name: getattr(self, name) for name in ("layout", "first", "table_length")}
+        return {**super().get_config(), **own}
 
 
 @POSITION_ENCODINGS.add
@@ -269,6 +297,11 @@ class LearnedPositions(ShapePreservingLayer):
         """See the class."""
         rows = ops.minimum(_positions(x, start + self.first), self.max_positions - 1)
         return x + ops.cast(ops.take(self.table, rows, axis=0), x.dtype)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        own = {"max_positions": self.max_positions, "first": self.first}
+        return {**super().get_config(), **own}
 
 
 @POSITION_ENCODINGS.add

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -13,7 +14,10 @@ from t2t_keras.layers.base import (
     Dropout,
     ShapePreservingLayer,
     check_sizes,
+    for_dense,
     normal_initializer,
+    serialized,
+    weight_options,
 )
 from t2t_keras.registry import ACTIVATIONS, FEED_FORWARDS
 
@@ -37,7 +41,12 @@ class FeedForward(ShapePreservingLayer):
     Args:
       d_ff: inner width.
       dropout: share of the inner units dropped after the activation (0 in the paper).
-      activation: name of another function than max(0, x): one of Keras's, or registered.
+      activation: another function than max(0, x): the name of one of Keras's or of a registered
+        one, or a function.
+      seed: of the dropout.
+      **kwargs: `kernel_initializer`, `bias_initializer`, `kernel_regularizer`, `bias_regularizer`,
+        `kernel_constraint` and `bias_constraint` of both matrices, and what every Keras layer
+        takes.
 
     Call arguments:
       x: [..., d_model].
@@ -47,20 +56,31 @@ class FeedForward(ShapePreservingLayer):
       [..., d_model].
     """
 
-    def __init__(self, d_ff: int, dropout: float = 0.0, activation: str = "relu", **kwargs: Any):
+    def __init__(
+        self,
+        d_ff: int,
+        dropout: float = 0.0,
+        activation: str | Callable[[Any], Any] = "relu",
+        seed: int | None = None,
+        **kwargs: Any,
+    ):
+        self._weight_options = weight_options(kwargs)
         super().__init__(**kwargs)
-        if not isinstance(activation, str):
-            raise TypeError(f"activation: expected the name of a function, got {activation!r}.")
         self.d_ff = d_ff
+        self.seed = seed
         check_sizes(self, d_ff=1)
-        self.activation = ACTIVATIONS[activation]
-        self.relu_dropout = Dropout(dropout, dtype=self.dtype_policy)
+        by_name = ACTIVATIONS[activation] if isinstance(activation, str) else None
+        self.activation = by_name or keras.activations.get(activation)
+        self._activation = activation if by_name else keras.activations.serialize(self.activation)
+        self.relu_dropout = Dropout(dropout, seed=seed, dtype=self.dtype_policy)
 
     def build(self, x_shape):
         """Makes W_1, b_1, W_2 and b_2."""
         dense = functools.partial(keras.layers.Dense, dtype=self.dtype_policy)
-        self.inner = dense(self.d_ff, activation=self.activation, name="inner")
-        self.outer = dense(x_shape[-1], name="outer")
+        options = self._weight_options
+        inner = dict(activation=self.activation, **for_dense(options))
+        self.inner = dense(self.d_ff, name="inner", **inner)
+        self.outer = dense(x_shape[-1], name="outer", **for_dense(options))
         self.inner.build(x_shape)
         self.outer.build((*x_shape[:-1], self.d_ff))
 
@@ -68,6 +88,12 @@ class FeedForward(ShapePreservingLayer):
         """See the class."""
         inner = self.relu_dropout(self.inner(x), training=training)
         return self.outer(inner)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        own = {"d_ff": self.d_ff, "dropout": self.relu_dropout.rate, "seed": self.seed}
+        own |= {"activation": self._activation, **serialized(self._weight_options)}
+        return {**super().get_config(), **own}
 
 
 @FEED_FORWARDS.add
@@ -112,7 +138,7 @@ class ParameterAttention(ShapePreservingLayer):
         self.num_heads = num_heads
         self.num_pairs = num_pairs
         self.d_k = d_k
-        self.d_v = d_v or d_k
+        self.d_v = d_k if d_v is None else d_v
         self.attention_dropout = Dropout(dropout, dtype=self.dtype_policy)
         check_sizes(self, num_heads=1, num_pairs=1, d_k=1, d_v=1)
 
@@ -148,6 +174,11 @@ class ParameterAttention(ShapePreservingLayer):
         heads = ops.transpose(heads, (1, 0, 2))
         concatenated = ops.reshape(heads, (*lead, self.num_heads * self.d_v))
         return self.output_projection(concatenated)
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        own = {name: getattr(self, name) for name in ("num_heads", "num_pairs", "d_k", "d_v")}
+        return {**super().get_config(), **own, "dropout": self.attention_dropout.rate}
 
 
 @FEED_FORWARDS.add

@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 from keras import ops
+from keras.src.backend import get_keras_mask  # on JAX, masks are not attributes of tensors
 
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import LayerConfig, config_arguments, take_config
@@ -11,7 +12,16 @@ from t2t_keras.layers.attention import (
     MultiHeadAttention,
     RestrictedSelfAttention,
 )
-from t2t_keras.layers.base import AS_IS, Dropout, ShapePreservingLayer, build, seed_states
+from t2t_keras.layers.base import (
+    AS_IS,
+    Dropout,
+    ShapePreservingLayer,
+    build,
+    for_dense,
+    seed_states,
+    serialized,
+    weight_options,
+)
 from t2t_keras.registry import FEED_FORWARDS
 
 
@@ -20,7 +30,7 @@ class Residual(ShapePreservingLayer):
     """LayerNorm(x + Dropout(Sublayer(x))) (section 3.1; dropout: section 5.4).
 
     With `pre_norm`, tensor2tensor's later x + Dropout(Sublayer(LayerNorm(x))) instead. Either is
-    x = residual(x, sublayer(residual.sublayer_input(x))), which `around` computes.
+    x = residual(x, sublayer(residual.sublayer_input(x))), which `apply` computes.
 
     Args:
       dropout: share of the sub-layer's output dropped.
@@ -34,14 +44,26 @@ class Residual(ShapePreservingLayer):
 
     Returns:
       [..., d_model].
+
+    Example:
+      >>> x = keras.random.normal((2, 5, 64))
+      >>> Residual(dropout=0.1, pre_norm=True).apply(FeedForward(256), x).shape
+      (2, 5, 64)
     """
 
     def __init__(
-        self, dropout: float = 0.0, pre_norm: bool = False, epsilon: float = 1e-6, **kwargs: Any
+        self,
+        dropout: float = 0.0,
+        pre_norm: bool = False,
+        epsilon: float = 1e-6,
+        seed: int | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.pre_norm = pre_norm
-        self.dropout = Dropout(dropout, dtype=self.dtype_policy)
+        self.epsilon = epsilon
+        self.seed = seed
+        self.dropout = Dropout(dropout, seed=seed, dtype=self.dtype_policy)
         self.norm = LayerNormalization(epsilon=epsilon, dtype=self.dtype_policy, name="norm")
 
     def build(self, x_shape, sublayer_output_shape=None):
@@ -50,9 +72,11 @@ class Residual(ShapePreservingLayer):
 
     def sublayer_input(self, x):
         """Returns what the sub-layer reads: x, or LayerNorm(x) with `pre_norm`."""
+        if not self.built:
+            self.build(x.shape)
         return self.norm(x) if self.pre_norm else x
 
-    def around(self, sublayer, x, training=None):
+    def apply(self, sublayer, x, training=None):
         """Returns the sum after a sub-layer, given as a layer or a function with its arguments."""
         output = sublayer(self.sublayer_input(x), training=training)
         return self(x, output, training=training)
@@ -62,13 +86,19 @@ class Residual(ShapePreservingLayer):
         x = x + self.dropout(sublayer_output, training=training)
         return x if self.pre_norm else self.norm(x)
 
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        own = {name: getattr(self, name) for name in ("pre_norm", "epsilon", "seed")}
+        return {**super().get_config(), "dropout": self.dropout.rate, **own}
+
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
 class LayerNormalization(keras.layers.LayerNormalization):
     """gamma · (x - mean) / sqrt(variance + epsilon) + beta, over the last axis, in float32.
 
-    It has the weights and the values of Keras's layer, but a gradient of few operations: the one
-    derived from that layer's many small ones reads and writes x half as often again.
+    It has the arguments, weights and values of Keras's layer, but with the default axis, center,
+    scale and rms_scaling a gradient of few operations: the one derived from that layer's many small
+    ones reads and writes x half as often again.
 
     Call arguments:
       x: [..., d_model].
@@ -78,21 +108,11 @@ class LayerNormalization(keras.layers.LayerNormalization):
       [..., d_model].
     """
 
-    def __init__(self, **kwargs: Any):
-        super().__init__(**kwargs)
-        fixed = {"center": True, "scale": True, "rms_scaling": False}
-        changed = [name for name, value in fixed.items() if getattr(self, name, value) != value]
-        if self.axis not in (-1, [-1]):
-            changed.append("axis")
-        if changed:
-            raise UserError(
-                f"LayerNormalization always has a scale and an offset over the last axis: expected "
-                f"the defaults of {' and '.join(changed)}. Use Keras's layer instead.",
-                code="no_such_argument",
-            )
-
     def call(self, x, training=None):
         """See the class."""
+        over_last = self.axis in (-1, [-1], [len(x.shape) - 1])
+        if not (over_last and self.center and self.scale) or getattr(self, "rms_scaling", False):
+            return super().call(x)
 
         def standardized(x):
             centred = x - _mean(x)
@@ -118,8 +138,39 @@ def _mean(x):
 class _TransformerLayer(ShapePreservingLayer):
     """What layers of the encoder and of the decoder share: a `LayerConfig` and its sub-layers."""
 
-    def __init__(self, config: LayerConfig | None = None, **kwargs: Any):
+    def __init__(
+        self,
+        intermediate_dim: int | None = None,
+        num_heads: int | None = None,
+        dropout: float | None = None,
+        activation: str | None = None,
+        layer_norm_epsilon: float | None = None,
+        kernel_initializer: Any = None,
+        bias_initializer: Any = None,
+        normalize_first: bool | None = None,
+        *,
+        config: LayerConfig | None = None,
+        **kwargs: Any,
+    ):
+        given = {
+            "d_ff": intermediate_dim,
+            "num_heads": num_heads,
+            "dropout": dropout,
+            "activation": activation,
+            "norm_epsilon": layer_norm_epsilon,
+            "pre_norm": normalize_first,
+            "d_k": kwargs.pop("key_dim", None),
+            "d_v": kwargs.pop("value_dim", None),
+        }
+        kwargs |= {name: value for name, value in given.items() if value is not None}
         config = take_config(LayerConfig, config, kwargs)
+        initializers = {
+            "kernel_initializer": kernel_initializer,
+            "bias_initializer": bias_initializer,
+        }
+        self._initializers = weight_options(
+            {name: value for name, value in initializers.items() if value is not None}
+        )
         super().__init__(**kwargs)
         self.config = config
 
@@ -129,10 +180,11 @@ class _TransformerLayer(ShapePreservingLayer):
         return self._flatten_layers(include_self=False, recursive=False)
 
     def _make_sublayers(self, x_shape, memory_shape=None):
-        """Makes the sub-layers: of a decoder layer, if the shape of a memory is given."""
+        """Makes the sub-layers: with attention to a memory, if its shape is given."""
         config, dtype, cross = self.config, self.dtype_policy, memory_shape is not None
         widths = config.head_widths(x_shape[-1])
-        options = dict(dropout=config.attention_dropout, bias=config.attention_bias, dtype=dtype)
+        options = dict(dropout=config.attention_dropout, use_bias=config.attention_bias)
+        options |= dict(dtype=dtype, **for_dense(self._initializers))
         own = options | dict(rotary=config.positions == "rotary", name="self_attention")
         sizes, radius = (config.num_heads, *widths), config.self_attention_radius
         if radius:
@@ -143,7 +195,8 @@ class _TransformerLayer(ShapePreservingLayer):
             name = "memory_attention"
             self.memory_attention = MultiHeadAttention(*sizes, **options, name=name)
         make_feed_forward = FEED_FORWARDS[config.feed_forward]
-        self.feed_forward = make_feed_forward(config, x_shape[-1], dtype=dtype, name="feed_forward")
+        options = dict(dtype=dtype, name="feed_forward", **for_dense(self._initializers))
+        self.feed_forward = make_feed_forward(config, x_shape[-1], **options)
         for number in range(1, 4 if cross else 3):
             name = f"residual_{number}"
             settings = config.dropout, config.pre_norm, config.norm_epsilon
@@ -162,113 +215,199 @@ class _TransformerLayer(ShapePreservingLayer):
 
     def get_config(self):
         """Returns the constructor's arguments."""
-        return {**super().get_config(), **config_arguments(self.config)}
+        settings = config_arguments(self.config) | serialized(self._initializers)
+        return {**super().get_config(), **settings}
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
-class EncoderLayer(_TransformerLayer):
-    """Self-attention, then feed-forward, each in a residual with layer normalisation.
+class TransformerEncoder(_TransformerLayer):
+    """A layer of the encoder: self-attention, then feed-forward, each in a residual (section 3.1).
 
-    Section 3.1.
+    It is called as KerasHub's layer of this name. Every argument has the paper's base model as its
+    default, and may be given by its name in `LayerConfig` instead.
 
     Args:
-      config: a `LayerConfig`, or what extends it; None = the paper's base model.
-      **kwargs: fields of it that differ, and what every Keras layer takes.
+      intermediate_dim: d_ff, the inner width of the feed-forward sub-layer.
+      num_heads: h.
+      dropout: P_drop, the share dropped of each sub-layer's output. Attention weights and inner
+        units have `attention_dropout` and `relu_dropout` of their own, 0 in the paper.
+      activation: name of the function of the feed-forward sub-layer's inner units.
+      layer_norm_epsilon: added to the variance in layer normalisation.
+      kernel_initializer: of all projections; default: see `MultiHeadAttention` and `FeedForward`.
+      bias_initializer: of their biases.
+      normalize_first: whether the input of each sub-layer is normalised instead of the sum.
+      config: a `LayerConfig`, or what extends it, whose fields the other arguments replace.
+      **kwargs: more fields of it, and what every Keras layer takes.
 
     Call arguments:
-      x: [batch, length, d_model].
-      mask: boolean [batch, length], True = a token (default: the Keras mask of x). Hidden
-        values must be finite.
-      layout: the `Layout` of x; in a `RaggedLayout`, `mask` must be given.
-      return_attention_scores: whether the attention weights are returned as well.
+      inputs: [batch, length, d_model].
+      padding_mask: boolean [batch, length], True = a token (default: the Keras mask of the inputs).
+        Hidden values must be finite.
+      attention_mask: see `MultiHeadAttention`.
       training: whether dropout acts.
+      return_attention_scores: whether the attention weights are returned as well.
+      layout: the `Layout` of the inputs; in a `RaggedLayout`, `padding_mask` must be given.
 
     Returns:
-      [batch, length, d_model], in the layout of x; and the weights [batch, heads, length, length],
-      if they are asked for.
+      [batch, length, d_model], in the layout of the inputs; and the weights [batch, heads, length,
+      length], if they are asked for.
 
     Example:
       >>> x = keras.random.normal((2, 5, 512))
-      >>> EncoderLayer(num_heads=8, d_ff=2048, dropout=0.1)(x).shape
+      >>> TransformerEncoder(intermediate_dim=2048, num_heads=8, dropout=0.1)(x).shape
       (2, 5, 512)
     """
 
-    def build(self, x_shape):
+    def build(self, inputs_shape):
         """Makes the two sub-layers."""
-        self._make_sublayers(x_shape)
+        self._make_sublayers(inputs_shape)
 
-    def call(self, x, mask=None, layout=AS_IS, return_attention_scores=False, training=None):
+    def call(
+        self,
+        inputs,
+        padding_mask=None,
+        attention_mask=None,
+        training=None,
+        return_attention_scores=False,
+        layout=AS_IS,
+    ):
         """See the class."""
+        padding_mask = get_keras_mask(inputs) if padding_mask is None else padding_mask
         attended, *weights = keras.tree.flatten(
             self.self_attention(
-                self.residual_1.sublayer_input(x),
-                mask=mask,
+                self.residual_1.sublayer_input(inputs),
+                value_mask=padding_mask,
+                attention_mask=attention_mask,
                 layout=layout,
                 return_attention_scores=return_attention_scores,
                 training=training,
             )
         )
-        x = self.residual_1(x, attended, training=training)
-        x = self.residual_2.around(self.feed_forward, x, training=training)
+        x = self.residual_1(inputs, attended, training=training)
+        x = self.residual_2.apply(self.feed_forward, x, training=training)
         return (x, *weights) if weights else x
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
-class DecoderLayer(_TransformerLayer):
-    """Causal self-attention, attention to the encoder's output, then feed-forward.
+class TransformerDecoder(_TransformerLayer):
+    """A layer of the decoder: causal self-attention, attention to a memory, then feed-forward.
 
-    Section 3.1; each sub-layer in a residual with layer normalisation.
+    Section 3.1; each sub-layer in a residual with layer normalisation. It is called as KerasHub's
+    layer of this name. Whether it attends to a memory is decided when it is built: without an
+    `encoder_sequence` it is a layer of a language model.
 
     Args:
-      config: a `LayerConfig`, or what extends it; None = the paper's base model.
-      **kwargs: fields of it that differ, and what every Keras layer takes.
+      intermediate_dim: this and the remaining arguments are those of `TransformerEncoder`.
 
     Call arguments:
-      x: [batch, target length, d_model].
-      memory: the encoder's output [batch, source length, d_model].
-      memory_mask: boolean [batch, source length], True = a token (default: memory's Keras mask).
-        Hidden values must be finite.
-      layout: the `Layout` of x.
-      memory_layout: that of `memory`; in a `RaggedLayout`, `memory_mask` must be given.
-      return_attention_scores: whether the attention weights are returned as well.
+      decoder_sequence: x, [batch, target length, d_model].
+      encoder_sequence: memory, the encoder's output [batch, source length, d_model].
+      decoder_padding_mask: boolean [batch, target length], True = a token (default: the Keras mask
+        of `decoder_sequence`). Where padding is on the right, the causal mask hides it already.
+      decoder_attention_mask: see `MultiHeadAttention`; it hides beside the causal mask.
+      encoder_padding_mask: boolean [batch, source length], True = a token (default: the Keras mask
+        of `encoder_sequence`). Hidden values must be finite.
+      encoder_attention_mask: likewise, for the attention to memory.
+      self_attention_cache: keys and values of all positions, [batch, 2, length, heads, d_k]; those
+        of `decoder_sequence` are written into it.
+      self_attention_cache_update_index: position of the first of them, an integer or a scalar.
+      cross_attention_cache: keys and values of the memory, [batch, 2, source length, heads, d_k].
+      cross_attention_cache_update_index: 0 to write them from `encoder_sequence`; None to read
+        them, `encoder_sequence` being only a shape.
+      use_causal_mask: whether position i sees positions up to i only.
       training: whether dropout acts.
+      return_attention_scores: whether the attention weights are returned as well.
+      layout: the `Layout` of `decoder_sequence`.
+      memory_layout: that of `encoder_sequence`; a `RaggedLayout` needs the padding mask.
 
     Returns:
-      [batch, target length, d_model], in the layout of x; and, if they are asked for, the weights
-      of self-attention [batch, heads, target length, target length], and those of the attention to
-      memory [batch, heads, target length, source length].
+      [batch, target length, d_model], in its layout. With a cache, also the caches, in the order of
+      the arguments. If they are asked for, last the weights of self-attention [batch, heads, target
+      length, target length], and those of the attention to memory [batch, heads, target length,
+      source length].
     """
 
     # Keras hands each layer the shapes of its own arguments, by their names.
-    def build(self, x_shape, memory_shape):  # type: ignore[override]
-        """Makes the three sub-layers."""
-        self._make_sublayers(x_shape, memory_shape)
+    def build(self, decoder_sequence_shape, encoder_sequence_shape=None):  # type: ignore[override]
+        """Makes the sub-layers."""
+        self._make_sublayers(decoder_sequence_shape, encoder_sequence_shape)
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether the layer attends to an encoder's output."""
+        return hasattr(self, "memory_attention")
 
     def call(
         self,
-        x,
-        memory,
-        memory_mask=None,
+        decoder_sequence,
+        encoder_sequence=None,
+        decoder_padding_mask=None,
+        decoder_attention_mask=None,
+        encoder_padding_mask=None,
+        encoder_attention_mask=None,
+        self_attention_cache=None,
+        self_attention_cache_update_index=None,
+        cross_attention_cache=None,
+        cross_attention_cache_update_index=None,
+        use_causal_mask=True,
+        training=None,
+        return_attention_scores=False,
         layout=AS_IS,
         memory_layout=AS_IS,
-        return_attention_scores=False,
-        training=None,
     ):
         """See the class."""
-        scores = return_attention_scores
-        options = dict(layout=layout, return_attention_scores=scores, training=training)
-        read = self.residual_1.sublayer_input(x)
-        attended, *weights = keras.tree.flatten(self.self_attention(read, causal=True, **options))
-        x = self.residual_1(x, attended, training=training)
-        read = self.residual_2.sublayer_input(x)
-        part = self.memory_attention.keys_and_values(memory, memory_layout)
-        visible = self.memory_attention.visible(part, memory_mask)
-        attended, *cross_weights = keras.tree.flatten(
-            self.memory_attention.attend(read, [part], visible, **options)
-        )
-        x = self.residual_2(x, attended, training=training)
-        x = self.residual_3.around(self.feed_forward, x, training=training)
-        return (x, *weights, *cross_weights) if scores else x
+        if (encoder_sequence is not None) != self.has_memory:
+            raise UserError(
+                f"{type(self).__name__} was built with{'' if self.has_memory else 'out'} an "
+                f"encoder_sequence: call it likewise, or make another layer.",
+                code="bad_value",
+            )
+        caches: list[Any] = []
+        options = dict(layout=layout, training=training)
+        options |= dict(return_attention_scores=return_attention_scores)
+        read, attention = self.residual_1.sublayer_input(decoder_sequence), self.self_attention
+        if decoder_padding_mask is None:
+            decoder_padding_mask = get_keras_mask(decoder_sequence)
+        masks = dict(value_mask=decoder_padding_mask, attention_mask=decoder_attention_mask)
+        if self_attention_cache is None:
+            attended = attention(read, **masks, use_causal_mask=use_causal_mask, **options)
+        else:
+            index = self_attention_cache_update_index
+            part = attention.keys_and_values(read, layout, position=index)
+            part, cache = _cached(self_attention_cache, index, part)
+            caches.append(cache)
+            queries, keys = ops.shape(read)[1], ops.shape(cache)[2]
+            if use_causal_mask:
+                first = 0 if index is None else index
+                earlier = ops.arange(keys) <= first + ops.expand_dims(ops.arange(queries), axis=1)
+                own = masks["attention_mask"]
+                masks["attention_mask"] = (
+                    earlier if own is None else ops.logical_and(ops.cast(own, "bool"), earlier)
+                )
+            visible = attention.visible(part, **masks)
+            attended = attention.attend(read, [part], visible, index, **options)
+        attended, *weights = keras.tree.flatten(attended)
+        x = self.residual_1(decoder_sequence, attended, training=training)
+        last = self.residual_2
+        if self.has_memory:
+            read, attention, last = last.sublayer_input(x), self.memory_attention, self.residual_3
+            if encoder_padding_mask is None:
+                encoder_padding_mask = get_keras_mask(encoder_sequence)
+            if cross_attention_cache is None:
+                part = attention.keys_and_values(encoder_sequence, memory_layout)
+            else:
+                index = cross_attention_cache_update_index
+                fresh = None if index is None else attention.keys_and_values(encoder_sequence)
+                part, cache = _cached(cross_attention_cache, index, fresh)
+                caches.append(cache)
+            visible = attention.visible(
+                part, value_mask=encoder_padding_mask, attention_mask=encoder_attention_mask
+            )
+            attended, *more = keras.tree.flatten(attention.attend(read, [part], visible, **options))
+            weights += more
+            x = self.residual_2(x, attended, training=training)
+        x = last.apply(self.feed_forward, x, training=training)
+        return (x, *caches, *weights) if caches or weights else x
 
     def step(
         self,
@@ -315,7 +454,23 @@ class DecoderLayer(_TransformerLayer):
             read, [memory], memory_mask, return_attention_scores=True, layout=layout
         )
         x = self.residual_2(x, attended)
-        return self.residual_3.around(self.feed_forward, x), recent, weights
+        return self.residual_3.apply(self.feed_forward, x), recent, weights
+
+
+def _cached(cache, index, part):
+    """Returns keys and values of a cache in KerasHub's form, and the cache with `part` written in.
+
+    Args:
+      cache: [batch, 2, length, heads, width].
+      index: position of the first of `part`; None = nothing is written.
+      part: {"key", "value"}, each [batch, heads, positions, width].
+    """
+    if index is not None:
+        new = ops.stack([part["key"], part["value"]], axis=1)
+        new = ops.cast(ops.transpose(new, (0, 1, 3, 2, 4)), cache.dtype)
+        cache = ops.slice_update(cache, (0, 0, index, 0, 0), new)
+    key, value = (ops.transpose(cache[:, number], (0, 2, 1, 3)) for number in (0, 1))
+    return {"key": key, "value": value}, cache
 
 
 def _write(slots, write_mask, new):

@@ -15,11 +15,11 @@ from t2t_keras.hyperparameters import (
     take_config,
 )
 from t2t_keras.layers import (
-    DecoderLayer,
     DenseLayout,
-    EncoderLayer,
     LayerNormalization,
     SharedEmbedding,
+    TransformerDecoder,
+    TransformerEncoder,
 )
 from t2t_keras.layers.attention import visible_keys
 from t2t_keras.layers.base import (
@@ -80,8 +80,9 @@ class Transformer(keras.Model):
         )
         self.embedding_dropout = Dropout(config.dropout, **dtype)
         encoders, decoders = map(range, config.depths())
-        self.encoder = [EncoderLayer(config, **dtype, name=f"encoder_{i}") for i in encoders]
-        self.decoder = [DecoderLayer(config, **dtype, name=f"decoder_{i}") for i in decoders]
+        layer = dict(config=config, **dtype)
+        self.encoder = [TransformerEncoder(**layer, name=f"encoder_{i}") for i in encoders]
+        self.decoder = [TransformerDecoder(**layer, name=f"decoder_{i}") for i in decoders]
         norm = functools.partial(LayerNormalization, epsilon=config.norm_epsilon, **dtype)
         if config.embedding_norm:
             self.source_norm, self.target_norm = norm(name="source_norm"), norm(name="target_norm")
@@ -207,7 +208,7 @@ class Transformer(keras.Model):
         options = dict(layout=layout, return_attention_scores=return_attention_scores)
         weights = []
         for layer in self.encoder:
-            x, *more = self._run(layer, x, mask=mask, training=training, **options)
+            x, *more = self._run(layer, x, padding_mask=mask, training=training, **options)
             weights += more
         x = self.encoder_norm(x) if self.config.pre_norm else x
         return (x, mask, weights) if return_attention_scores else (x, mask)
@@ -241,7 +242,8 @@ class Transformer(keras.Model):
         """
         x = self._target_inputs(target)
         x = self.embedding_dropout(layout.pack(x), training=training)
-        options = dict(layout=layout, memory_layout=memory_layout, memory_mask=memory_mask)
+        options = dict(layout=layout, memory_layout=memory_layout)
+        options |= dict(encoder_padding_mask=memory_mask)
         options |= dict(return_attention_scores=return_attention_scores, training=training)
         weights = []
         for layer in self.decoder:
@@ -252,7 +254,7 @@ class Transformer(keras.Model):
 
     def logits(self, x):
         """Projects decoder states [..., d_model] to float32 logits [..., vocab_size]."""
-        return self.embedding.logits(x)
+        return self.embedding(x, reverse=True)
 
     def attention_weights(self, inputs):
         """Returns the attention weights of each layer and head (section 3.2).

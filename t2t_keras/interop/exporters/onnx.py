@@ -300,24 +300,24 @@ class _Layers:
 
     def keys(self, layer: MultiHeadAttention, x: str) -> str:
         """Returns keys [B, h, d_k, n] of x [B, n, d_model]."""
-        heads = self._heads(layer, self._dense(layer.key_projection, x), layer.d_k, layer.rotary)
+        heads = self._heads(layer, self._dense(layer.key_projection, x), layer.key_dim, layer.rotary)
         return self("Transpose", heads, perm=[0, 2, 3, 1])
 
     def values(self, layer: MultiHeadAttention, x: str) -> str:
         """Returns values [B, h, n, d_v] of x [B, n, d_model]."""
-        heads = self._heads(layer, self._dense(layer.value_projection, x), layer.d_v)
+        heads = self._heads(layer, self._dense(layer.value_projection, x), layer.value_dim)
         return self("Transpose", heads, perm=[0, 2, 1, 3])
 
     def attention(
         self, layer: MultiHeadAttention, x: str, keys: str, values: str, hidden: str = ""
     ) -> str:
         """Attends from x [B, n, d_model]; `hidden` is added to the scores [B, h, n, keys]."""
-        queries = self._dense(layer.query_projection, x, layer.d_k**-0.5)
-        queries = self._heads(layer, queries, layer.d_k, layer.rotary)
+        queries = self._dense(layer.query_projection, x, layer.key_dim**-0.5)
+        queries = self._heads(layer, queries, layer.key_dim, layer.rotary)
         scores = self("MatMul", self("Transpose", queries, perm=[0, 2, 1, 3]), keys)
         weights = self("Softmax", self("Add", scores, hidden) if hidden else scores)
         heads = self("Transpose", self("MatMul", weights, values), perm=[0, 2, 1, 3])
-        joined = self("Reshape", heads, [0, 0, layer.num_heads * layer.d_v])
+        joined = self("Reshape", heads, [0, 0, layer.num_heads * layer.value_dim])
         return self._dense(layer.output_projection, joined)
 
     def _heads(self, layer: MultiHeadAttention, x: str, width: int, rotary: bool = False) -> str:

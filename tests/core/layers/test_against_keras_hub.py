@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from t2t_keras.layers import DecoderLayer
+from t2t_keras.layers import TransformerDecoder
 
 HEADS, D_K, D_MODEL, D_FF = 2, 4, 8, 16
 
@@ -22,7 +22,7 @@ def test_decoder_layer(random, randomised):
     keras_hub = pytest.importorskip("keras_hub")
     source, target = random.normal(size=(2, 3, 5, D_MODEL)).astype(np.float32)
     mask = np.arange(5) < [[5], [3], [1]]
-    ours = DecoderLayer(num_heads=HEADS, d_k=D_K, d_ff=D_FF)
+    ours = TransformerDecoder(num_heads=HEADS, d_k=D_K, d_ff=D_FF)
     theirs = keras_hub.layers.TransformerDecoder(D_FF, HEADS, layer_norm_epsilon=1e-6)
     for layer in (ours, theirs):
         layer(target, source)
@@ -38,5 +38,5 @@ def test_decoder_layer(random, randomised):
     ):
         other.set_weights(mine.get_weights())
     expected = theirs(target, source, encoder_padding_mask=mask)
-    found = ours(target, source, memory_mask=mask)
+    found = ours(target, source, encoder_padding_mask=mask)
     np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -43,7 +43,8 @@ def test_mask(layer, inputs, random, shape):
         mask = random.random(shape) < 0.5
         mask[0] = False  # The queries of the first sentence have no visible key at all.
         visible &= mask.reshape(BATCH, -1, KEYS)
-    output = layer(*inputs, mask=mask).numpy()
+    name = "attention_mask" if mask is not None and mask.ndim == 3 else "value_mask"
+    output = layer(*inputs, **{name: mask}).numpy()
     np.testing.assert_allclose(output, expected_attention(layer, *inputs, visible), atol=1e-5)
     assert (output[0] == 0).all() == bool(shape)
 
@@ -62,7 +63,7 @@ def test_attention_mask_and_scores_are_as_in_keras(random, randomised, radius):
     attention_mask |= np.eye(KEYS, dtype=bool)
     near = np.abs(np.subtract.outer(np.arange(KEYS), np.arange(KEYS))) <= (radius or KEYS)
     output, scores = randomised(layer)(
-        x, mask=mask, attention_mask=attention_mask, return_attention_scores=True
+        x, value_mask=mask, attention_mask=attention_mask, return_attention_scores=True
     )
     theirs = keras.layers.MultiHeadAttention(HEADS, D_K, D_V, use_bias=False)
     theirs.build(x.shape, x.shape)
@@ -86,7 +87,9 @@ def test_attention_mask_is_read_by_its_rank_as_in_keras_and_padding_stays_hidden
     attention_mask = random.random(shape) < 0.7
     _, scores = layer(x, attention_mask=attention_mask, return_attention_scores=True)
     whole = attention_mask[:, None] if len(shape) == 3 else attention_mask
-    visible = np.broadcast_to(whole & (ids != 0)[:, None, None], scores.shape)
+    is_token = ids != 0
+    visible = whole & is_token[:, None, None] & is_token[:, None, :, None]
+    visible = np.broadcast_to(visible, scores.shape)
     np.testing.assert_array_equal(scores > 0, visible)
 
 
@@ -126,11 +129,11 @@ def test_a_large_score_of_a_hidden_key_has_no_weight():
 def test_keras_mask_of_the_value_is_the_mask(layer, inputs):
     ids = np.array([[3, 2, 1, 0], [4, 0, 0, 0]])
     value = SharedEmbedding(5, WIDTH)(ids)
-    expected = layer(inputs[0], value.numpy(), mask=ids != 0)
+    expected = layer(inputs[0], value.numpy(), value_mask=ids != 0)
     np.testing.assert_allclose(layer(inputs[0], value), expected, atol=1e-6)
     own = np.array([[1, 0, 1, 1], [0, 1, 1, 0]], bool)
-    expected = layer(inputs[0], value.numpy(), mask=own)
-    np.testing.assert_allclose(layer(inputs[0], value, mask=own), expected, atol=1e-6)
+    expected = layer(inputs[0], value.numpy(), value_mask=own)
+    np.testing.assert_allclose(layer(inputs[0], value, value_mask=own), expected, atol=1e-6)
 
 
 def test_dropout_acts_on_the_weights_in_training_only():
@@ -153,7 +156,7 @@ def test_softmax_is_in_float32(monkeypatch):
         keras.ops, "softmax", lambda x, **rest: types.append(x.dtype.name) or softmax(x, **rest)
     )
     layer = MultiHeadAttention(2, 4, dtype="mixed_bfloat16")
-    assert layer(np.ones((1, 3, 8), np.float32), causal=True).dtype.name == "bfloat16"
+    assert layer(np.ones((1, 3, 8), np.float32), use_causal_mask=True).dtype.name == "bfloat16"
     assert types == ["float32"]
 
 
@@ -211,5 +214,5 @@ def test_one_graph_serves_all_lengths(random):
 def test_causal_attention_to_a_value_of_another_length_is_refused():
     x = np.zeros((2, 3, 8), np.float32)
     with pytest.raises(UserError, match=r"value .*\[2, 3, 8\]"):
-        MultiHeadAttention(2, 4)(x[:, :1], x, causal=True)
-    assert MultiHeadAttention(2, 4)(x, x, causal=True).shape == x.shape
+        MultiHeadAttention(2, 4)(x[:, :1], x, use_causal_mask=True)
+    assert MultiHeadAttention(2, 4)(x, x, use_causal_mask=True).shape == x.shape

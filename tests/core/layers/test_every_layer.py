@@ -9,8 +9,6 @@ import tensorflow as tf
 
 import t2t_keras.layers
 from t2t_keras.layers import (
-    DecoderLayer,
-    EncoderLayer,
     FeedForward,
     LayerNormalization,
     LearnedPositions,
@@ -20,11 +18,15 @@ from t2t_keras.layers import (
     RestrictedSelfAttention,
     SharedEmbedding,
     SinusoidalPositions,
+    TransformerDecoder,
+    TransformerEncoder,
 )
 
-ATTENTION = dict(num_heads=2, d_k=3, d_v=5)
-ROTARY = dict(num_heads=2, d_k=4, bias=True, rotary=True, table_length=9)
-STACK = ATTENTION | dict(d_ff=10, dropout=0.25, attention_dropout=0.125, relu_dropout=0.0625)
+ATTENTION = dict(num_heads=2, key_dim=3, value_dim=5, seed=1)
+ROTARY = dict(num_heads=2, key_dim=4, use_bias=True, rotary=True, table_length=9)
+STACK = dict(
+    num_heads=2, d_k=3, d_v=5, d_ff=10, dropout=0.25, attention_dropout=0.125, relu_dropout=0.0625
+)
 OPTIONS = dict(
     self_attention_radius=1,
     feed_forward="parameter_attention",
@@ -33,11 +35,11 @@ OPTIONS = dict(
 )
 # The layer, its arguments (none a default), and the number of its inputs.
 LAYERS = [
-    (DecoderLayer, STACK, 2),
-    (DecoderLayer, STACK | OPTIONS, 2),
-    (EncoderLayer, dict(num_heads=2, d_ff=10), 1),
-    (EncoderLayer, STACK | OPTIONS, 1),
-    (FeedForward, dict(d_ff=10, dropout=0.0625, activation="silu"), 1),
+    (TransformerDecoder, STACK, 2),
+    (TransformerDecoder, STACK | OPTIONS, 2),
+    (TransformerEncoder, dict(num_heads=2, d_ff=10), 1),
+    (TransformerEncoder, STACK | OPTIONS, 1),
+    (FeedForward, dict(d_ff=10, dropout=0.0625, activation="silu", seed=1), 1),
     (LayerNormalization, dict(epsilon=0.5), 1),
     (LearnedPositions, dict(max_positions=3), 1),
     (LearnedPositions, dict(max_positions=4, first=1), 1),
@@ -47,10 +49,14 @@ LAYERS = [
     (ParameterAttention, dict(num_heads=3, num_pairs=10, d_k=4, d_v=5, dropout=0.0625), 1),
     (RestrictedSelfAttention, ATTENTION | dict(radius=1, dropout=0.125), 1),
     (RestrictedSelfAttention, ROTARY | dict(radius=2), 1),
-    (Residual, dict(dropout=0.25, epsilon=0.5), 2),
+    (Residual, dict(dropout=0.25, epsilon=0.5, seed=1), 2),
     (Residual, dict(pre_norm=True), 2),
     (SharedEmbedding, dict(vocab_size=6, d_model=8), 1),
-    (SharedEmbedding, dict(vocab_size=6, d_model=8, scale=False, tied=False, bias=True), 1),
+    (
+        SharedEmbedding,
+        dict(vocab_size=6, d_model=8, scale=False, tied=False, bias=True, padding_id=1),
+        1,
+    ),
     (SinusoidalPositions, dict(layout="concatenated", first=1, table_length=9), 1),
 ]
 every_layer = pytest.mark.parametrize(("kind", "arguments", "inputs"), LAYERS)
@@ -71,7 +77,11 @@ def test_no_layer_is_missing_here():
 
 
 def test_no_argument_of_a_layer_is_missing_here():
-    ours = {kind for kind, _, _ in LAYERS} - {DecoderLayer, EncoderLayer, LayerNormalization}
+    ours = {kind for kind, _, _ in LAYERS} - {
+        TransformerDecoder,
+        TransformerEncoder,
+        LayerNormalization,
+    }
     for kind in ours:
         arguments = inspect.signature(kind.__init__).parameters.keys() - {"self", "kwargs"}
         assert {name for each, given, _ in LAYERS if each is kind for name in given} == arguments
@@ -128,7 +138,7 @@ def test_in_a_sequential_model(tmp_path):
             SinusoidalPositions(),
             MultiHeadAttention(2, 3),
             FeedForward(10),
-            EncoderLayer(num_heads=2, d_k=3, d_ff=10),
+            TransformerEncoder(num_heads=2, d_k=3, d_ff=10),
         ]
     )
     ids = np.array([[3, 2, 4, 1], [4, 1, 0, 0]])

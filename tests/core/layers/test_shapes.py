@@ -8,16 +8,15 @@ import tensorflow as tf
 from t2t_keras import SmoothedCrossEntropy, TransformerSchedule
 from t2t_keras.errors import UserError
 from t2t_keras.layers import (
-    DecoderLayer,
-    EncoderLayer,
     FeedForward,
-    LayerNormalization,
     LearnedPositions,
     MultiHeadAttention,
     ParameterAttention,
     RestrictedSelfAttention,
     SharedEmbedding,
     SinusoidalPositions,
+    TransformerDecoder,
+    TransformerEncoder,
 )
 from t2t_keras.registry import ACTIVATIONS
 
@@ -46,15 +45,15 @@ def test_positions_are_those_of_the_axis_before_the_last(layer, shape):
         (ATTENTION, [(2, 3, 1, 16)], {}),
         (ATTENTION, [(3, 16)], {}),
         (ATTENTION, [(2, 3, 16), (2, 3, 1, 16)], {}),
-        (EncoderLayer(**SMALL), [(2, 3, 1, 16)], {}),
-        (DecoderLayer(**SMALL), [(2, 3, 1, 16), (2, 3, 16)], {}),
-        (DecoderLayer(**SMALL), [(2, 3, 16), (2, 3, 1, 16)], {}),
-        (ATTENTION, [(2, 3, 16)], {"mask": np.ones((2, 1), bool)}),
-        (ATTENTION, [(2, 3, 16)], {"mask": np.ones((2, 3, 4), bool)}),
-        (ATTENTION, [(2, 3, 16)], {"mask": np.ones(3, bool)}),
-        (ATTENTION, [(2, 3, 16)], {"mask": np.ones((2, 1, 3, 3), bool)}),
-        (ATTENTION, [(2, 3, 16), (2, 4, 16)], {"mask": np.ones((2, 3), bool)}),
-        (LOCAL, [(2, 3, 16)], {"mask": np.ones((2, 3, 3), bool)}),
+        (TransformerEncoder(**SMALL), [(2, 3, 1, 16)], {}),
+        (TransformerDecoder(**SMALL), [(2, 3, 1, 16), (2, 3, 16)], {}),
+        (TransformerDecoder(**SMALL), [(2, 3, 16), (2, 3, 1, 16)], {}),
+        (ATTENTION, [(2, 3, 16)], {"value_mask": np.ones((2, 1), bool)}),
+        (ATTENTION, [(2, 3, 16)], {"value_mask": np.ones((2, 3, 4), bool)}),
+        (ATTENTION, [(2, 3, 16)], {"attention_mask": np.ones(3, bool)}),
+        (ATTENTION, [(2, 3, 16)], {"query_mask": np.ones((2, 1, 3, 3), bool)}),
+        (ATTENTION, [(2, 3, 16), (2, 4, 16)], {"key_mask": np.ones((2, 3), bool)}),
+        (LOCAL, [(2, 3, 16)], {"value_mask": np.ones((2, 3, 3), bool)}),
     ],
 )
 def test_other_shapes_are_refused(layer, inputs, options):
@@ -67,7 +66,7 @@ def test_other_shapes_are_refused(layer, inputs, options):
     assert any(str([*shape]) in str(original) for shape in shapes)
 
 
-@pytest.mark.parametrize("name", ["mask", "value_mask", "attention_mask"])
+@pytest.mark.parametrize("name", ["query_mask", "value_mask", "key_mask", "attention_mask"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 def test_what_is_added_to_logits_is_no_mask(name, dtype):
     # As tensor2tensor and PyTorch hide the last: as a boolean it would hide all others.
@@ -85,7 +84,7 @@ def test_a_functional_model_refuses_them_as_well():
     MultiHeadAttention(2, 3)(keras.Input((None, 16)))
     # In a graph a size may be known of one alone.
     sizes = [tf.TensorSpec([None, 4, 16]), tf.TensorSpec([None, None], tf.bool)]
-    tf.function(lambda x, mask: ATTENTION(x, mask=mask), sizes).get_concrete_function()
+    tf.function(lambda x, mask: ATTENTION(x, value_mask=mask), sizes).get_concrete_function()
     for layer in (MultiHeadAttention(2, 3), ATTENTION):
         with pytest.raises(UserError):
             layer(keras.Input((3, 1, 16)))
@@ -102,9 +101,6 @@ def test_a_functional_model_refuses_them_as_well():
         *((LearnedPositions, arguments) for arguments in ([0], [2, -1])),
         (lambda: SinusoidalPositions("interlaced")(zeros(1, 2, 4)), []),
         (lambda: SinusoidalPositions()(zeros(1, 2, 5)), []),
-        (lambda: LayerNormalization(axis=1), []),
-        (lambda: LayerNormalization(center=False), []),
-        (lambda: LayerNormalization(scale=False), []),
         *((TransformerSchedule, arguments) for arguments in ([0, 10], [8, 0])),
         *((SmoothedCrossEntropy, arguments) for arguments in ([-0.1], [1.0])),
     ],

@@ -9,14 +9,14 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras.layers import (
-    DecoderLayer,
     DenseLayout,
-    EncoderLayer,
     LayerNormalization,
     RaggedLayout,
     Residual,
     SharedEmbedding,
     SinusoidalPositions,
+    TransformerDecoder,
+    TransformerEncoder,
 )
 from t2t_keras.layers.base import Dropout
 
@@ -42,7 +42,7 @@ def test_formula(randomised, random, pre_norm, epsilon):
         assert read is x
         expected = expected_norm(expected, gamma, beta, epsilon)
     np.testing.assert_allclose(layer(x, y).numpy(), expected, rtol=0, atol=1e-5)
-    found = layer.around(lambda read, training: read + y, x)
+    found = layer.apply(lambda read, training: read + y, x)
     np.testing.assert_array_equal(found, layer(x, read + y))
 
 
@@ -65,7 +65,7 @@ def test_dropout_is_on_the_sublayer_output_before_the_sum():
     # The normalised sum takes four values only if 0 or twice the output is added to x.
     x = np.where(np.arange(1000) < 500, 0.0, 10.0)[None].astype(np.float32)
     ones = np.ones_like(x)
-    values = np.unique(layer.around(lambda _, training: ones, x, training=True).numpy().round(4))
+    values = np.unique(layer.apply(lambda _, training: ones, x, training=True).numpy().round(4))
     assert len(values) == 4
     np.testing.assert_allclose((values[1] - values[0]) * 4, values[2] - values[1], rtol=0.01)
     assert len(np.unique(layer(x, ones).numpy().round(4))) == 2
@@ -123,7 +123,7 @@ TARGET = np.array([[2, 1, 0], [3, 3, 1]], np.int32)
 
 
 def test_padding_masks_propagate_by_themselves(randomised):
-    encoder, decoder = EncoderLayer(**SIZES), DecoderLayer(**SIZES)
+    encoder, decoder = TransformerEncoder(**SIZES), TransformerDecoder(**SIZES)
     embed = keras.Sequential([SharedEmbedding(6, 8), SinusoidalPositions()])
     ids = [keras.Input((None,), dtype="int32", name=name) for name in ("source", "target")]
     encoded = encoder(embed(ids[0]))
@@ -131,9 +131,10 @@ def test_padding_masks_propagate_by_themselves(randomised):
     memory, states = model([SOURCE, TARGET])
     # Without Keras masks: plain arrays and explicit masks.
     x, y = (embed(ids).numpy() for ids in (SOURCE, TARGET))
-    expected_memory = encoder(x, mask=SOURCE != 0).numpy()
-    expected = decoder(y, expected_memory, memory_mask=SOURCE != 0).numpy()
-    np.testing.assert_allclose(memory.numpy(), expected_memory, atol=1e-6)
+    expected_memory = encoder(x, padding_mask=SOURCE != 0).numpy()
+    expected = decoder(y, expected_memory, encoder_padding_mask=SOURCE != 0).numpy()
+    real = SOURCE != 0
+    np.testing.assert_allclose(memory.numpy()[real], expected_memory[real], atol=1e-6)
     np.testing.assert_allclose(states.numpy()[TARGET != 0], expected[TARGET != 0], atol=1e-6)
     unmasked = decoder(y, encoder(x).numpy()).numpy()
     assert np.abs(unmasked - expected)[1].max() > 1e-2
@@ -143,8 +144,8 @@ def test_padding_masks_propagate_by_themselves(randomised):
 
 def test_attention_weights_beside_the_states_of_symbols(randomised):
     memory, x = keras.Input((4, 8)), keras.Input((None, 8))
-    encoded = EncoderLayer(**SIZES)(x, return_attention_scores=True)
-    decoded = DecoderLayer(**SIZES)(x, memory, return_attention_scores=True)
+    encoded = TransformerEncoder(**SIZES)(x, return_attention_scores=True)
+    decoded = TransformerDecoder(**SIZES)(x, memory, return_attention_scores=True)
     model = randomised(keras.Model([memory, x], [*encoded, *decoded]))
     states, weights = (None, None, 8), (None, 2, None, None)
     shapes = [output.shape for output in model.outputs]
@@ -159,13 +160,13 @@ def test_every_layout_has_the_same_states(random, is_ragged, radius):
     layout = RaggedLayout(SOURCE != 0) if is_ragged else DenseLayout(2, 4)
     x, memory = random.normal(size=(2, 2, 4, 8)).astype(np.float32)
     mask, rows = SOURCE != 0, (layout.pack(x), layout.pack(memory))
-    encoder = EncoderLayer(**SIZES, self_attention_radius=radius)
-    decoder = DecoderLayer(**SIZES, self_attention_radius=radius)
+    encoder = TransformerEncoder(**SIZES, self_attention_radius=radius)
+    decoder = TransformerDecoder(**SIZES, self_attention_radius=radius)
     pairs = [
-        (encoder(x, mask=mask), encoder(rows[0], mask=mask, layout=layout)),
+        (encoder(x, padding_mask=mask), encoder(rows[0], padding_mask=mask, layout=layout)),
         (
-            decoder(x, memory, memory_mask=mask),
-            decoder(*rows, memory_mask=mask, layout=layout, memory_layout=layout),
+            decoder(x, memory, encoder_padding_mask=mask),
+            decoder(*rows, encoder_padding_mask=mask, layout=layout, memory_layout=layout),
         ),
     ]
     for expected, found in pairs:
@@ -175,4 +176,4 @@ def test_every_layout_has_the_same_states(random, is_ragged, radius):
 
 def test_an_unknown_setting_is_refused():
     with pytest.raises(ValueError, match="num_haeds"):
-        EncoderLayer(num_haeds=2)
+        TransformerEncoder(num_haeds=2)

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 
+from t2t_keras.layers import SharedEmbedding
 from t2t_keras.models.transformer import Transformer
 
 
@@ -20,7 +21,7 @@ def test_a_summary_shows_what_is_in_each_layer(model):
     model.summary(expand_nested=True, print_fn=lines.append, line_length=79)
     text = "\n".join(lines)
     decoder = model.decoder[1]
-    assert text.index("decoder_1 (DecoderLayer)") < text.rindex("memory_attention")
+    assert text.index("decoder_1 (TransformerDecoder)") < text.rindex("memory_attention")
     assert f"{decoder.memory_attention.count_params():,}" in text
     assert "(None, None, 8)" in text
 
@@ -76,23 +77,10 @@ def test_lora_trains_two_thin_matrices_for_each(make_model, inputs):
 
 @pytest.mark.parametrize(
     ("ours", "names"),
-    {
-        **dict(d_ff="intermediate_dim", d_k="key_dim", d_v="value_dim", pre_norm="normalize_first"),
-        **dict(d_model="embedding_dim output_dim", vocab_size="input_dim vocabulary_size"),
-        **dict(max_positions="sequence_length", causal="use_causal_mask"),
-        **dict(memory="encoder_sequence", memory_mask="encoder_padding_mask", mask="padding_mask"),
-    }.items(),
+    [("d_model", "embedding_dim output_dim"), ("vocab_size", "input_dim vocabulary_size")],
 )
 def test_other_names_of_arguments_are_said_to_be_ours(ours, names):
-    from t2t_keras.layers import EncoderLayer
-
-    layer, x = EncoderLayer(), np.ones((1, 2, 8))
     for name in names.split():
-        given = {name: 8}
-        for call in (
-            EncoderLayer,
-            lambda **one: Transformer(11, **one),
-            lambda **one: layer(x, **one),
-        ):
+        for kind, size in ((SharedEmbedding, ()), (Transformer, (11,))):
             with pytest.raises(TypeError, match=f"'{name}' '{ours}'"):
-                call(**given)
+                kind(*size, **{name: 8})
