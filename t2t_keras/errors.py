@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 TRY_AGAIN = 75
 
 
-class UserError(Exception):
+class UserError(ValueError):
     """Invalid input; the text says what is wrong, what was expected and what to do.
 
     Commands print the text without a traceback and exit with `exit_status`.

@@ -103,7 +103,17 @@ class LayerConfig:
     )
 
     def head_widths(self, d_model: int) -> tuple[int, int]:
-        """Returns (d_k, d_v) with 0 replaced by d_model / num_heads."""
+        """Returns (d_k, d_v) with 0 replaced by d_model / num_heads.
+
+        Raises:
+          UserError: d_model cannot be divided so.
+        """
+        if d_model % self.num_heads and not (self.d_k and self.d_v):
+            raise UserError(
+                f"d_model={d_model} is not divisible by num_heads={self.num_heads}. Set d_k and "
+                f"d_v, or change one of the two.",
+                code="conflicting_settings",
+            )
         return self.d_k or d_model // self.num_heads, self.d_v or d_model // self.num_heads
 
 
@@ -393,12 +403,6 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
             f"positions=rotary turns pairs: d_k must be even, got {d_k}.",
             code="bad_value",
         )
-    if changed.d_model % changed.num_heads and not (changed.d_k and changed.d_v):
-        raise UserError(
-            f"d_model={changed.d_model} is not divisible by num_heads={changed.num_heads}. Set d_k "
-            f"and d_v, or change one of the two.",
-            code="conflicting_settings",
-        )
     if changed.compute_dtype == "float16" and changed.optimizer != "adam":
         raise UserError(
             f"compute_dtype=float16 needs optimizer=adam, got optimizer={changed.optimizer}. Take "
@@ -477,7 +481,9 @@ def take_config(
         names = [field.name for field in dataclasses.fields(config_class)]
         taken = config_class(**{name: getattr(taken, name) for name in names})
     names = [field.name for field in dataclasses.fields(taken) if field.name in arguments]
-    return dataclasses.replace(taken, **{name: arguments.pop(name) for name in names})
+    taken = dataclasses.replace(taken, **{name: arguments.pop(name) for name in names})
+    settings.check(taken, "argument")
+    return taken
 
 
 def config_arguments(config: LayerConfig) -> dict[str, Any]:

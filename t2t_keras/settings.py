@@ -206,10 +206,7 @@ def override(
             value = expanded(value) if fields[name].metadata["is_path"] else value
         values[name] = convert(value, types[name], f"The {what} '{name}'")
     changed = dataclasses.replace(settings, **values)
-    for name, field in fields.items():
-        # Defaults are valid; checking a registered name would import its module.
-        if (value := getattr(changed, name)) != field.default:
-            _check_range(value, field.metadata, f"The {what} '{name}'")
+    check(changed, what)
     return changed
 
 
@@ -222,6 +219,14 @@ def setting_fields(settings: Any) -> dict[str, dataclasses.Field[Any]]:
 def plain(value: Any) -> Any:
     """Returns a setting's value as JSON has it: lists are lists, not tuples."""
     return list(value) if isinstance(value, tuple) else value
+
+
+def check(settings: Settings, what: str = "setting") -> None:
+    """Raises `UserError` for a field that is out of its range or not one of its choices."""
+    for name, field in setting_fields(settings).items():
+        # Defaults are valid; checking a registered name would import its module.
+        if (value := getattr(settings, name)) != field.default:
+            _check_range(value, field.metadata, f"The {what} '{name}'")
 
 
 def typed(kind: type, values: Mapping[str, Any], what: str) -> dict[str, Any]:

@@ -29,6 +29,8 @@ class FileChunk(CorpusInfo):
         try:
             for source, target, _ in itertools.islice(rows, skip, None, every):
                 yield source, target
+        except UserError:
+            raise
         except ValueError as error:
             raise UserError(
                 "{} or {} changed while it was read.".format(*self.paths), code="file_changed"

@@ -156,6 +156,8 @@ def read_results(path: str | Path) -> list[Result]:
             continue
         try:
             results.append(_result(json.loads(line)))
+        except UserError:
+            raise
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             text = f"{path}:{number} is not a result and is left out: {error}"
             print(printable(text), file=sys.stderr)

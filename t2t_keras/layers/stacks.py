@@ -1,5 +1,6 @@
 """Layers of the encoder and of the decoder, and what is around their sub-layers (3.1, 5.4)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -143,7 +144,7 @@ class _TransformerLayer(ShapePreservingLayer):
         intermediate_dim: int | None = None,
         num_heads: int | None = None,
         dropout: float | None = None,
-        activation: str | None = None,
+        activation: str | Callable[[Any], Any] | None = None,
         layer_norm_epsilon: float | None = None,
         kernel_initializer: Any = None,
         bias_initializer: Any = None,
@@ -152,6 +153,8 @@ class _TransformerLayer(ShapePreservingLayer):
         config: LayerConfig | None = None,
         **kwargs: Any,
     ):
+        if not isinstance(activation, str | None):
+            activation = keras.activations.serialize(activation)
         given = {
             "d_ff": intermediate_dim,
             "num_heads": num_heads,
@@ -231,7 +234,8 @@ class TransformerEncoder(_TransformerLayer):
       num_heads: h.
       dropout: P_drop, the share dropped of each sub-layer's output. Attention weights and inner
         units have `attention_dropout` and `relu_dropout` of their own, 0 in the paper.
-      activation: name of the function of the feed-forward sub-layer's inner units.
+      activation: the function of the feed-forward sub-layer's inner units, one of Keras's or the
+        name of a registered one.
       layer_norm_epsilon: added to the variance in layer normalisation.
       kernel_initializer: of all projections; default: see `MultiHeadAttention` and `FeedForward`.
       bias_initializer: of their biases.

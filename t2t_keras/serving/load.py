@@ -157,6 +157,8 @@ def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
         if warm_up:
             loaded.warm_up()
         return loaded
+    except UserError:
+        raise
     except (OSError, ValueError, tf.errors.OpError) as error:
         raise UserError(
             f"Cannot load the export {directory}: {error}", code="damaged_export"

@@ -237,6 +237,8 @@ def translation_units(
                 )
             units.complete.clear()
         parser.close()
+    except UserError:
+        raise
     except ParseError as error:
         line, column = error.position
         raise UserError(

@@ -358,6 +358,8 @@ class SentencePieceTokenizer(Tokenizer):
                 num_threads=_TRAINING_THREADS,
                 minloglevel=2,
             )
+        except UserError:
+            raise
         except (RuntimeError, ValueError) as error:
             if failure:
                 raise failure from None

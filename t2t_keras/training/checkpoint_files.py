@@ -149,6 +149,8 @@ def _checked(path: str | Path, read_from: Callable[[BinaryIO], Result]) -> Resul
     try:
         with Path(path).open("rb") as file:
             return read_from(file)
+    except UserError:
+        raise
     except (OSError, MemoryError) as error:
         raise UserError(
             f"Cannot read the checkpoint {path}: {first_line(error)}. It is left as it is; give "

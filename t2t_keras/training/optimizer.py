@@ -141,6 +141,7 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         weight = ops.cast(ops.not_equal(y_true, PADDING_ID), "float32")
         if sample_weight is not None:
             by_sentence = len(sample_weight.shape) == 1
+            sample_weight = ops.cast(sample_weight, "float32")
             weight *= sample_weight[:, None] if by_sentence else sample_weight
         return super().__call__(y_true, y_pred, weight)
 
@@ -202,9 +203,15 @@ class Adam(keras.optimizers.Adam):
             gradient = ops.add(gradient, ops.zeros_like(variable))
         index = self._get_variable_index(variable)
         momentum, velocity = self._momentums[index], self._velocities[index]
+        gradient = ops.cast(gradient, variable.dtype)
         momentum.assign(self.beta_1 * momentum + (1 - self.beta_1) * gradient)
         velocity.assign(self.beta_2 * velocity + (1 - self.beta_2) * ops.square(gradient))
-        rate, epsilon = self.corrected(learning_rate)
+        if self.amsgrad:
+            largest = self._velocity_hats[index]
+            largest.assign(ops.maximum(largest, velocity))
+            velocity = largest
+        corrected = self.corrected(ops.cast(learning_rate, "float32"))
+        rate, epsilon = (ops.cast(number, variable.dtype) for number in corrected)
         variable.assign(variable - rate * momentum / (ops.sqrt(velocity) + epsilon))
 
     def corrected(self, learning_rate):

@@ -89,6 +89,8 @@ class CTranslate2Engine(Engine):
                 intra_threads=max(usable_cores() // self.batches_at_once, 1),
             )
             self._source_names, self._names = (_names(folder, side) for side in _SIDES)
+        except UserError:
+            raise
         except ModuleNotFoundError as error:
             raise UserError(
                 f"The engine ctranslate2 needs {error.name}, which is not installed: "

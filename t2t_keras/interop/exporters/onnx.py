@@ -300,7 +300,9 @@ class _Layers:
 
     def keys(self, layer: MultiHeadAttention, x: str) -> str:
         """Returns keys [B, h, d_k, n] of x [B, n, d_model]."""
-        heads = self._heads(layer, self._dense(layer.key_projection, x), layer.key_dim, layer.rotary)
+        heads = self._heads(
+            layer, self._dense(layer.key_projection, x), layer.key_dim, layer.rotary
+        )
         return self("Transpose", heads, perm=[0, 2, 3, 1])
 
     def values(self, layer: MultiHeadAttention, x: str) -> str:

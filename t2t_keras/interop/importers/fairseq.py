@@ -118,6 +118,8 @@ def _read_checkpoint(path: Path) -> tuple[dict, dict, dict[str, np.ndarray], int
         weights = named_tensors(content["model"], path)
         steps = int((content.get("optimizer_history") or [{}])[-1].get("num_updates", 0))
         return {**values}, {**task}, weights, steps
+    except UserError:
+        raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"{path}: expected a checkpoint of fairseq, with model and args or cfg in it "

@@ -39,6 +39,8 @@ def read_file(path: Path, advice: str = "", most: int = MOST_BYTES) -> bytes:
     """
     try:
         return read_bounded(path, most)
+    except UserError:
+        raise
     except (OSError, ValueError) as error:  # ValueError: NUL in its name.
         reason = getattr(error, "strerror", None) or error
         raise UserError(

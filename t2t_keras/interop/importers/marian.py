@@ -266,6 +266,8 @@ def _ids(content: bytes, file: Path) -> dict[str, int]:
             return {piece: i for i, piece in enumerate(text.removesuffix("\n").split("\n"))}
         numbers = read_yaml(text.translate(_NOT_OF_YAML), str(file), texts_only=True)
         return {piece.translate(_OF_YAML): int(i) for piece, i in numbers.items()}
+    except UserError:
+        raise
     except (AttributeError, TypeError, ValueError) as error:
         raise UserError(
             f"{file} is not a vocabulary of Marian: {brief(error)}.", code="not_a_vocabulary"

@@ -173,6 +173,8 @@ def _described(path: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
     if path.exists():
         try:
             tree = ast.parse(read_file(path, most=_MOST_PROGRAM))
+        except UserError:
+            raise
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise UserError(
                 f"{path} is not a description of a model ({brief(error)}).",
@@ -256,6 +258,8 @@ def _configured(path: Path, folder: Path) -> tuple[list[Path], list[Path], dict[
     try:
         data = dict(read_yaml(read_file(path), str(path))["data"])
         files = [data[f"{side}_vocabulary"] for side in ("source", "target")]
+    except UserError:
+        raise
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"{path}: expected a configuration of OpenNMT-tf, with source_vocabulary and "
