@@ -529,4 +529,5 @@ def block_length(radius, length):
     block = max(radius, _SHORTEST_BLOCK)
     if isinstance(length, int):
         return max(min(block, length), 1)
-    return ops.clip(length, 1, block)
+    # The unknown length of a program that JAX exports is neither.
+    return ops.clip(length, 1, block) if ops.is_tensor(length) else block

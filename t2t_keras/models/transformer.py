@@ -410,8 +410,9 @@ class Transformer(keras.Model):
 
     def export(self, filepath, *args, input_signature=None, **kwargs):
         """`keras.Model.export` of the logits; Keras alone would take ids to be floats."""
-        ids = keras.InputSpec(shape=(None, None), dtype="int32")
-        signature = input_signature or [{"source": ids, "target": ids}]
+        ids = dict(shape=(None, None), dtype="int32")
+        sides = {name: keras.InputSpec(**ids, name=name) for name in ("source", "target")}
+        signature = input_signature or [sides]
         return super().export(filepath, *args, input_signature=signature, **kwargs)
 
     def get_config(self):

@@ -1,0 +1,79 @@
+"""Layers in the formats that Keras exports to: the same numbers, for lengths that are not known."""
+
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_keras.layers import (
+    MultiHeadAttention,
+    ParameterAttention,
+    RestrictedSelfAttention,
+    SharedEmbedding,
+    SinusoidalPositions,
+    TransformerEncoder,
+)
+
+IDS = np.array([[3, 2, 1, 4, 0, 0]], np.int32)
+
+
+def make_model(length=None):
+    ids = keras.Input((length,), dtype="int32")
+    embedding = SharedEmbedding(9, 8)
+    x = SinusoidalPositions()(embedding(ids))
+    x = TransformerEncoder(16, 2)(x)
+    x = RestrictedSelfAttention(1, 2, 4)(x)
+    x = MultiHeadAttention(2, 4, rotary=True)(x)
+    x = ParameterAttention(2, 6, 3)(x)
+    return keras.Model(ids, embedding(x, reverse=True))
+
+
+def test_litert_with_built_in_operators(tmp_path):
+    interpreter = pytest.importorskip("ai_edge_litert.interpreter")
+    model, path = make_model(IDS.shape[1]), str(tmp_path / "model.tflite")
+    model.export(path, format="litert", verbose=False)
+    converted = interpreter.Interpreter(model_path=path)
+    converted.allocate_tensors()
+    converted.set_tensor(converted.get_input_details()[0]["index"], IDS)
+    converted.invoke()
+    found = converted.get_tensor(converted.get_output_details()[0]["index"])
+    np.testing.assert_allclose(found, model(IDS), atol=1e-5)
+    names = {operator["op_name"] for operator in converted._get_ops_details()}
+    assert not [name for name in names if name.startswith("Flex")]
+
+
+def test_an_archive(tmp_path):
+    model, archive = make_model(), keras.export.ExportArchive()
+    archive.track(model)
+    signature = [tf.TensorSpec([None, None], tf.int32)]
+    archive.add_endpoint("serve", model.call, input_signature=signature)
+    archive.write_out(str(tmp_path / "model"), verbose=False)
+    loaded = tf.saved_model.load(str(tmp_path / "model"))
+    for ids in (IDS, IDS[:, :3]):
+        np.testing.assert_allclose(loaded.serve(ids), model(ids), atol=1e-5)
+
+
+def test_from_jax(tmp_path):
+    pytest.importorskip("jax")
+    code = f"""
+import sys
+sys.path[:0] = [{os.path.dirname(__file__)!r}]
+import numpy as np
+from test_exports import IDS, make_model
+model = make_model()
+model.export(sys.argv[1] + "/model", verbose=False)
+np.savez(sys.argv[1] + "/outputs.npz", np.asarray(model(IDS)), np.asarray(model(IDS[:, :3])))
+"""
+    command = [sys.executable, "-W", "ignore", "-c", code, str(tmp_path)]
+    environment = os.environ | {"KERAS_BACKEND": "jax"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    loaded = tf.saved_model.load(str(tmp_path / "model"))
+    for ids, expected in zip(
+        (IDS, IDS[:, :3]), np.load(tmp_path / "outputs.npz").values(), strict=True
+    ):
+        np.testing.assert_allclose(loaded.serve(ids), expected, atol=1e-5)
