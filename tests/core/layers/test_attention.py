@@ -216,3 +216,37 @@ def test_causal_attention_to_a_value_of_another_length_is_refused():
     with pytest.raises(UserError, match=r"value .*\[2, 3, 8\]"):
         MultiHeadAttention(2, 4)(x[:, :1], x, use_causal_mask=True)
     assert MultiHeadAttention(2, 4)(x, x, use_causal_mask=True).shape == x.shape
+
+
+def test_a_key_of_its_own(layer, inputs, random):
+    query, value = (x.astype(np.float32) for x in inputs)
+    key = random.normal(size=value.shape).astype(np.float32)
+    theirs = keras.layers.MultiHeadAttention(HEADS, D_K, D_V, use_bias=False)
+    theirs.build(query.shape, value.shape, key.shape)
+    for name in ("query", "key", "value", "output"):
+        own = getattr(theirs, f"_{name}_dense").kernel
+        own.assign(getattr(layer, f"{name}_projection").kernel.numpy().reshape(own.shape))
+    mask = np.arange(KEYS) < [[3], [4]]
+    expected = theirs(query, value, key, key_mask=mask)
+    np.testing.assert_allclose(layer(query, value, key, key_mask=mask), expected, atol=1e-5)
+    assert np.abs(layer(query, value).numpy() - expected).max() > 0.01
+
+
+def test_hidden_queries_get_zeros(layer, inputs):
+    mask = np.arange(QUERIES) < [[3], [1]]
+    output = layer(*inputs, query_mask=mask).numpy()
+    np.testing.assert_allclose(output[mask], layer(*inputs).numpy()[mask], atol=1e-6)
+    assert (output[~mask] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_a_value_that_is_the_query_is_self_attention(random, dtype):
+    x = random.normal(size=(2, 6, D_MODEL)).astype(np.float32)
+    mask = np.arange(6) < [[6], [3]]
+    layer = RestrictedSelfAttention(1, 2, 4, dtype=dtype)
+    expected = layer(x, query_mask=mask, value_mask=mask)
+    np.testing.assert_array_equal(layer(x, x, query_mask=mask, value_mask=mask), expected)
+    zeros = keras.ops.convert_to_numpy(keras.ops.cast(expected, "float32"))[~mask]
+    assert (zeros == 0).all()
+    with pytest.raises(UserError):
+        layer(x, x + 1)

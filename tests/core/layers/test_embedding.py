@@ -86,3 +86,25 @@ def test_half_precision_rounds_once():
     assert result.dtype.name == "bfloat16"
     expected = numpy_transformer.sinusoids(np.arange(600), 8)
     np.testing.assert_allclose(tf.cast(result[0], tf.float32), expected, rtol=2**-8, atol=1e-6)
+
+
+def test_a_tied_softmax_in_a_functional_model_is_saved_and_cloned(tmp_path):
+    shared, apart = SharedEmbedding(9, 8), SharedEmbedding(9, 8, tied=False, bias=True)
+    ids = keras.Input((None,), dtype="int32")
+    outputs = [shared(shared(ids), reverse=True), apart(apart(ids), reverse=True)]
+    model = keras.Model(ids, outputs)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for output, expected in zip(loaded(IDS), model(IDS), strict=True):
+        np.testing.assert_array_equal(output, expected)
+    copies = model, loaded, keras.models.clone_model(model)
+    assert [len(each.trainable_weights) for each in copies] == [1 + 3] * 3
+    assert all(output._keras_mask.shape == IDS.shape for output in model(IDS))
+
+
+def test_another_padding_id():
+    for padding_id, hidden in ((0, IDS == 0), (4, IDS == 4)):
+        mask = SharedEmbedding(5, 8, padding_id=padding_id)(IDS)._keras_mask
+        np.testing.assert_array_equal(mask, ~hidden)
+    embedded = SharedEmbedding(5, 8, padding_id=None)(IDS)
+    assert getattr(embedded, "_keras_mask", None) is None

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -61,7 +62,7 @@ def test_from_jax(tmp_path):
     pytest.importorskip("jax")
     code = f"""
 import sys
-sys.path[:0] = [{os.path.dirname(__file__)!r}]
+sys.path[:0] = [{str(Path(__file__).parent)!r}]
 import numpy as np
 from test_exports import IDS, make_model
 model = make_model()

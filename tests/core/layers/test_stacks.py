@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_keras.errors import UserError
 from t2t_keras.layers import (
     DenseLayout,
     LayerNormalization,
@@ -177,3 +178,78 @@ def test_every_layout_has_the_same_states(random, is_ragged, radius):
 def test_an_unknown_setting_is_refused():
     with pytest.raises(ValueError, match="num_haeds"):
         TransformerEncoder(num_haeds=2)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [dict(axis=[1, 2]), dict(axis=1), dict(center=False), dict(scale=False), dict(axis=2)],
+)
+def test_normalisation_has_keras_s_arguments(random, randomised, options):
+    x = random.normal(size=(2, 3, 8)).astype(np.float32)
+    ours, theirs = LayerNormalization(**options), keras.layers.LayerNormalization(**options)
+    ours.build(x.shape)
+    theirs.build(x.shape)
+    theirs.set_weights(randomised(ours).get_weights())
+    np.testing.assert_allclose(ours(x, training=True), theirs(x), atol=1e-5)
+
+
+def test_a_decoder_without_memory_is_a_language_model(random):
+    decoder, x = TransformerDecoder(**SIZES), random.normal(size=(2, 4, 8)).astype(np.float32)
+    output = decoder(x).numpy()
+    assert not hasattr(decoder, "memory_attention")
+    np.testing.assert_allclose(decoder(x[:, :2]), output[:, :2], atol=1e-6)
+    earlier = decoder(x, use_causal_mask=False).numpy()
+    assert np.abs(earlier[:, :3] - output[:, :3]).max() > 1e-3
+    with pytest.raises(UserError):
+        decoder(x, x)
+
+
+@pytest.mark.parametrize("rotary", [False, True])
+@pytest.mark.parametrize("with_memory", [False, True])
+def test_caches_of_keras_hub_s_form(random, with_memory, rotary):
+    """One position after the other is the whole at once."""
+    sizes = dict(num_heads=2, d_k=4, d_ff=10, positions="rotary" if rotary else "none")
+    decoder = TransformerDecoder(**sizes)
+    x, memory = random.normal(size=(2, 2, 4, 8)).astype(np.float32)
+    given = (memory,) if with_memory else ()
+    masks = {"encoder_padding_mask": np.arange(4) < [[4], [2]]} if with_memory else {}
+    expected = decoder(x, *given, **masks).numpy()
+    cache = np.zeros((2, 2, 4, 2, 4), np.float32)
+    caches = {"self_attention_cache": cache}
+    if with_memory:
+        caches |= {"cross_attention_cache": cache, "cross_attention_cache_update_index": 0}
+    for index in range(4):
+        caches["self_attention_cache_update_index"] = index
+        output, *made = decoder(x[:, index : index + 1], *given, **masks, **caches)
+        np.testing.assert_allclose(output[:, 0], expected[:, index], atol=1e-5)
+        names = ["self_attention_cache", "cross_attention_cache"]
+        caches |= dict(zip(names, made, strict=False))
+        caches.pop("cross_attention_cache_update_index", None)
+    assert len(made) == 1 + with_memory
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *(dict(num_heads=0), dict(positions="learnt"), dict(norm_epsilon=-1.0), dict(d_ff=0)),
+        *(dict(self_attention_radius=-1), dict(dropout=1.0), dict(activation="rely")),
+    ],
+)
+def test_declared_bounds_and_choices(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))) as refusal:
+        TransformerEncoder(**wrong)
+    assert refusal.value.code == "bad_value"
+
+
+def test_heads_that_do_not_divide_the_width():
+    with pytest.raises(UserError, match="num_heads=3"):
+        TransformerEncoder(16, 3)(np.zeros((1, 2, 8), np.float32))
+
+
+def test_initialisers_reach_every_projection():
+    options = dict(kernel_initializer="ones", bias_initializer="ones", attention_bias=True)
+    layer = TransformerEncoder(16, 2, **options)
+    layer(np.zeros((1, 2, 8), np.float32))
+    weights = [weight for weight in layer.weights if "norm" not in weight.path]
+    assert len(weights) == 12
+    assert all((weight.numpy() == 1).all() for weight in weights)

@@ -249,3 +249,27 @@ def test_schedules_reach_the_rate_at_the_end_of_the_warm_up():
     np.testing.assert_allclose(
         [half(5), half(10), half(60), half(110)], [0.15, 0.3, 0.15, 0], atol=1e-6
     )
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
+@pytest.mark.parametrize("amsgrad", [False, True])
+def test_adam_is_keras_s_but_for_its_epsilon(dtype, amsgrad):
+    """With an epsilon that does not matter; in each type of weights, as Keras's in float64."""
+    options = dict(learning_rate=0.1, epsilon=1e-7, amsgrad=amsgrad)
+    gradients = np.random.default_rng(0).choice([-1.0, 0.25, 2.0], (3, 5))
+    weights = []
+    for kind, own in ((Adam, dtype), (keras.optimizers.Adam, "float64")):
+        weight, optimizer = keras.Variable(np.zeros(5), dtype=own), kind(**options)
+        optimizer.build([weight])
+        for gradient in gradients:
+            optimizer.apply([keras.ops.cast(gradient, own)], [weight])
+        weights.append(keras.ops.convert_to_numpy(keras.ops.cast(weight, "float32")))
+    accuracy = {"bfloat16": 0.02, "float16": 5e-3}.get(dtype, 1e-5)
+    np.testing.assert_allclose(*weights, rtol=accuracy, atol=accuracy)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float64"])
+def test_weights_of_samples_in_any_type(logits, dtype):
+    loss, weight = SmoothedCrossEntropy(), np.array([1, 3])
+    expected = loss(TARGETS, logits, weight.astype("float32"))
+    np.testing.assert_allclose(loss(TARGETS, logits, weight.astype(dtype)), expected)
