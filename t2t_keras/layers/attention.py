@@ -304,8 +304,8 @@ class MultiHeadAttention(ShapePreservingLayer):
         if use_causal_mask:
             visible.append(_ahead(ops.shape(part["key"])[2]) <= 0)
         if attention_mask is not None:
-            axes = "batch", "heads", "queries", "keys"
-            shapes = axes[2:], (axes[0], *axes[2:]), axes
+            scores = "queries", "keys"
+            shapes = scores, ("batch", *scores), ("batch", "heads", *scores)
             check_shape(self, "attention_mask", attention_mask, *shapes)
             by_rank = ops.cast(attention_mask, "bool")
             rank = len(by_rank.shape)

@@ -186,8 +186,9 @@ class _TransformerLayer(ShapePreservingLayer):
         """Makes the sub-layers: with attention to a memory, if its shape is given."""
         config, dtype, cross = self.config, self.dtype_policy, memory_shape is not None
         widths = config.head_widths(x_shape[-1])
-        options = dict(dropout=config.attention_dropout, use_bias=config.attention_bias)
-        options |= dict(dtype=dtype, **for_dense(self._initializers))
+        options: dict[str, Any] = for_dense(self._initializers)
+        options |= dict(dropout=config.attention_dropout, use_bias=config.attention_bias)
+        options |= dict(dtype=dtype)
         own = options | dict(rotary=config.positions == "rotary", name="self_attention")
         sizes, radius = (config.num_heads, *widths), config.self_attention_radius
         if radius:
@@ -198,7 +199,7 @@ class _TransformerLayer(ShapePreservingLayer):
             name = "memory_attention"
             self.memory_attention = MultiHeadAttention(*sizes, **options, name=name)
         make_feed_forward = FEED_FORWARDS[config.feed_forward]
-        options = dict(dtype=dtype, name="feed_forward", **for_dense(self._initializers))
+        options = for_dense(self._initializers) | dict(dtype=dtype, name="feed_forward")
         self.feed_forward = make_feed_forward(config, x_shape[-1], **options)
         for number in range(1, 4 if cross else 3):
             name = f"residual_{number}"
@@ -332,7 +333,7 @@ class TransformerDecoder(_TransformerLayer):
     """
 
     # Keras hands each layer the shapes of its own arguments, by their names.
-    def build(self, decoder_sequence_shape, encoder_sequence_shape=None):  # type: ignore[override]
+    def build(self, decoder_sequence_shape, encoder_sequence_shape=None):
         """Makes the sub-layers."""
         self._make_sublayers(decoder_sequence_shape, encoder_sequence_shape)
 
