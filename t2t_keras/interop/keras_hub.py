@@ -67,29 +67,31 @@ class TransformerBackbone(keras_hub.models.Backbone):
         trainable: bool = True,
         **settings: Any,
     ) -> None:
-        super().__init__(dtype=dtype, name=name, trainable=trainable)
-        self.transformer = Transformer(
+        transformer = Transformer(
             vocab_size,
             source_vocab_size=source_vocab_size,
-            dtype=self.dtype_policy,
+            dtype=dtype,
             name="transformer",
             **settings,
         )
-        self.transformer.build()
-        self.built = True
-
-    def encode(self, inputs: Tensors, training: bool | None = None) -> tuple[Any, Any]:
-        """Returns the encoder's output [batch, source length, d_model], and its mask."""
-        real = ops.cast(inputs["encoder_padding_mask"], "bool")
-        source = ops.where(real, inputs["encoder_token_ids"], PADDING_ID)
-        return self.transformer.encode(source, training=training)
-
-    def call(self, inputs: Tensors, training: bool | None = None) -> Tensors:
-        """See the class."""
-        memory, mask = self.encode(inputs, training)
+        transformer.build()
+        inputs = {
+            f"{side}_{kind}": keras.Input((None,), dtype="int32", name=f"{side}_{kind}")
+            for side in ("encoder", "decoder")
+            for kind in ("token_ids", "padding_mask")
+        }
+        memory, mask = _encode(transformer, inputs)
         target = ops.pad(inputs["decoder_token_ids"][:, 1:], [[0, 0], [0, 1]])
-        states = self.transformer.decode(target, memory, mask, training=training)
-        return {"encoder_sequence_output": memory, "decoder_sequence_output": states}
+        states = transformer.decode(target, memory, mask)
+        outputs = {"encoder_sequence_output": memory, "decoder_sequence_output": states}
+        options = dict(dtype=dtype, name=name, trainable=trainable)
+        super().__init__(inputs=inputs, outputs=outputs, **options)
+        self.transformer = transformer
+        self.token_embedding = transformer.embedding
+
+    def encode(self, inputs: Tensors) -> tuple[Any, Any]:
+        """Returns the encoder's output [batch, source length, d_model], and its mask."""
+        return _encode(self.transformer, inputs)
 
     def load_weights(self, filepath: str | Path, **options: Any) -> None:
         """See Keras; raises `UserError` if they do not fit, such as int8 in another type."""
@@ -114,6 +116,11 @@ class TransformerBackbone(keras_hub.models.Backbone):
             name: getattr(self.transformer, name) for name in ("vocab_size", "source_vocab_size")
         }
         return {**super().get_config(), **sizes, **config_arguments(self.transformer.config)}
+
+
+def _encode(transformer: Transformer, inputs: Tensors) -> tuple[Any, Any]:
+    real = ops.cast(inputs["encoder_padding_mask"], "bool")
+    return transformer.encode(ops.where(real, inputs["encoder_token_ids"], PADDING_ID))
 
 
 @_register
@@ -269,20 +276,16 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         preprocessor: TransformerSeq2SeqLMPreprocessor | None = None,
         **kwargs: Any,
     ) -> None:
-        self.backbone = backbone
         # Not an attribute of the model: Keras would quantize tokenizers.
         object.__setattr__(self, "_preprocessor", preprocessor)
-        super().__init__(**kwargs)
-        self.built = True
+        states = backbone.output["decoder_sequence_output"]
+        logits = backbone.token_embedding(states, reverse=True)
+        super().__init__(inputs=backbone.input, outputs=logits, **kwargs)
+        self.backbone = backbone
 
     def compile(self, *args: Any, sampler: Any = "greedy", **kwargs: Any) -> None:
         """Configures training and generation like KerasHub's tasks, but greedily by default."""
         super().compile(*args, sampler=sampler, **kwargs)
-
-    def call(self, inputs: Tensors, training: bool | None = None) -> Any:
-        """Returns float32 logits [batch, target length, vocab_size]."""
-        states = self.backbone(inputs, training=training)["decoder_sequence_output"]
-        return self.backbone.transformer.logits(states)
 
     def generate_step(
         self, inputs: Tensors, stop_token_ids: Sequence[int] | None = None
@@ -303,7 +306,7 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
             inputs["decoder_token_ids"],
             ops.cast(inputs["decoder_padding_mask"], "bool"),
         )
-        memory, mask = self.backbone.encode(inputs, training=False)
+        memory, mask = self.backbone.encode(inputs)
         # Samplers copy and choose rows of everything in the cache.
         cache = self.backbone.transformer.start_cache(memory, mask, ops.shape(ids)[1])
         projection, _ = cache.pop("projection"), cache.pop("past")

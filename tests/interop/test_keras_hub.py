@@ -182,7 +182,8 @@ def test_samplers_choose_what_they_choose_without_a_cache(load, lines, translato
     def score(prompt, cache, index):
         hypotheses = prompt.shape[0] // 3
         repeated = {name: np.repeat(value, hypotheses, axis=0) for name, value in given.items()}
-        states = task.backbone({**repeated, "decoder_token_ids": prompt})
+        repeated |= {"decoder_token_ids": prompt}
+        states = task.backbone({name: keras.ops.array(ids) for name, ids in repeated.items()})
         states = states["decoder_sequence_output"][:, index - 1]
         logits = task.backbone.transformer.logits(states).numpy()
         logits[:, 0] = -np.inf
