@@ -76,7 +76,7 @@ def split_chunks(
     """
     if chunks := problem.chunks(Path(tmp_dir), chunk_pairs):
         return chunks
-    splits: dict[str, Sequence[Chunk]] = {}
+    splits: dict[str, list[Chunk]] = {}
     files = problem.files(Path(tmp_dir))
     if not files:
         for split in problem.splits:
