@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 
 import keras
 import numpy as np
@@ -16,6 +17,7 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engine import padded
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.interop.importers.weights import joint_pieces
+from t2t_keras.interop.keras_hub import TransformerBackbone
 from t2t_keras.interop.tokenizers import SubwordTokenizer
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.formats import write_format
@@ -335,3 +337,49 @@ def test_refused(translator, tmp_path):
     own = type("Own", (Problem,), {"postprocess": lambda *_: "?"})(name="own")
     check("own", model, tokenizer, problem=own)
     check("float32, bfloat16, int8", model, tokenizer, code="bad_value", dtype="float16")
+
+
+BACKBONE = dict(vocab_size=11, num_layers=1, d_model=8, d_ff=16, num_heads=2)
+
+
+@pytest.fixture
+def case(monkeypatch):
+    """KerasHub's harness, which imports grain for data that is not used here."""
+    monkeypatch.setitem(sys.modules, "grain", types.ModuleType("grain"))
+    return pytest.importorskip("keras_hub.src.tests.test_case").TestCase()
+
+
+def test_the_backbone_in_keras_hub_s_own_harness(case):
+    ids = np.array([[3, 4, 5, 1, 0], [4, 2, 1, 0, 0]], np.int32)
+    data = {f"{side}_token_ids": ids for side in ("encoder", "decoder")}
+    data |= {f"{side}_padding_mask": np.int32(ids != 0) for side in ("encoder", "decoder")}
+    names = ("encoder_sequence_output", "decoder_sequence_output")
+    case.run_backbone_test(
+        TransformerBackbone,
+        init_kwargs=BACKBONE,
+        input_data={name: keras.ops.array(value) for name, value in data.items()},
+        expected_output_shape=dict.fromkeys(names, (2, 5, 8)),
+    )
+
+
+# Both come from KerasHub's own code.
+@pytest.mark.filterwarnings("ignore:The `check_types` argument:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.compile\\(\\). was not called as part of:UserWarning")
+def test_the_task_in_keras_hub_s_own_harness(case, load, pairs):
+    task, sides = load(), zip(("encoder", "decoder"), zip(*pairs[:4], strict=True), strict=True)
+    case.run_task_test(
+        type(task),
+        init_kwargs={"backbone": task.backbone, "preprocessor": task.preprocessor},
+        train_data=({f"{side}_text": list(texts) for side, texts in sides},),
+    )
+
+
+def test_an_exported_backbone_has_keras_hub_s_inputs(tmp_path):
+    backbone = TransformerBackbone(**BACKBONE)
+    backbone.export(tmp_path / "backbone", verbose=False)
+    loaded = tf.saved_model.load(str(tmp_path / "backbone"))
+    ids = np.array([[3, 4, 1, 0]], np.int32)
+    inputs = {name: ids if name.endswith("ids") else np.ones_like(ids) for name in backbone.input}
+    expected = backbone(inputs)
+    for name, output in loaded.serve(inputs).items():
+        np.testing.assert_allclose(output, expected[name], atol=1e-5)
