@@ -158,7 +158,9 @@ def test_a_run_without_an_export(folder, follow):
 
 def test_a_run_instead_of_an_export(folder, monkeypatch):
     exported = []
-    monkeypatch.setattr(export, "export", lambda _, path, *rest, **named: exported.append(path))
+    monkeypatch.setattr(
+        export, "export", lambda *_, **options: exported.append(options["export_dir"])
+    )
     with pytest.raises(UserError) as info:
         load_export("a run")
     [command] = suggested(str(info.value))
