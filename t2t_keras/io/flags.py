@@ -166,6 +166,8 @@ class Flags(absl_flags.FlagValues):
                 f"There is no flag --{error.flagname}.{advice}", code="unknown_flag"
             ) from None
         except absl_flags.Error as error:
+            if isinstance(error.__context__, UserError):  # A value's own error says more.
+                raise error.__context__ from None
             raise UserError(str(error), code="bad_value") from None
         for name in self._arguments:
             self.__dict__[name], rest = rest[1:], []

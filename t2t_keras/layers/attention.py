@@ -15,9 +15,9 @@ from t2t_keras.layers.base import (
     check_no_floats,
     check_shape,
     check_sizes,
-    for_dense,
-    serialized,
-    weight_options,
+    clone_weight_options,
+    pop_weight_options,
+    serialize_weight_options,
 )
 from t2t_keras.layers.embedding import rotated
 
@@ -98,18 +98,18 @@ def _ahead(length):
 class MultiHeadAttention(ShapePreservingLayer):
     """Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
-    Section 3.2.2. It takes the place of `keras.layers.MultiHeadAttention` in a call. Its numbers
-    differ in three ways: no biases unless asked for; W^Q, W^K and W^V are initialised as one Glorot
-    uniform matrix, side by side, as tensor2tensor first did; and a query that sees no key gets
-    zeros. num_heads · key_dim need not equal d_model.
+    Section 3.2.2. Called like `keras.layers.MultiHeadAttention`. Numbers differ in three ways:
+    there are no biases by default; W^Q, W^K and W^V are initialised as one Glorot uniform matrix,
+    side by side, as tensor2tensor first did; and a query that sees no key attends to nothing: its
+    heads are zeros. num_heads · key_dim need not equal d_model.
 
     Args:
       num_heads: h.
-      key_dim: d_k, the width of each head's queries and keys; `d_k` is taken as well.
-      value_dim: d_v, the width of each head's values, default `key_dim`; `d_v` is taken as well.
+      key_dim: d_k, the width of each head's queries and keys; `d_k` is an alias.
+      value_dim: d_v, the width of each head's values, default `key_dim`; `d_v` is an alias.
       dropout: share of attention weights dropped (0 in the paper).
       use_bias: whether the projections have biases (none in the paper).
-      seed: of the dropout.
+      seed: seed of the dropout.
       rotary: whether queries and keys are turned by their positions; for self-attention.
       table_length: of rotary positions, see `sinusoids`.
       **kwargs: `kernel_initializer`, `bias_initializer`, `kernel_regularizer`, `bias_regularizer`,
@@ -120,17 +120,17 @@ class MultiHeadAttention(ShapePreservingLayer):
       query: [batch, query length, d_model], or in another layout.
       value: [batch, key length, width]; default `query` (self-attention).
       key: [batch, key length, width]; default `value`.
-      query_mask: boolean [batch, query length], True = a token; other queries get zeros. The
-        default of this mask and of the next two is the Keras mask of their tensor.
+      query_mask: boolean [batch, query length], True = a token; other queries attend to nothing.
+        The default of this mask and of the next two is the Keras mask of their tensor.
       value_mask: boolean [batch, key length], True = visible. Values that are hidden must be finite
         all the same, as 0 times NaN or infinity is NaN.
-      key_mask: likewise; what either mask hides is hidden.
+      key_mask: likewise, combined (AND) with `value_mask`.
       attention_mask: boolean, True = visible; [query length, key length], [batch, query length,
-        key length] or [batch, heads, query length, key length]. It hides beside the other masks.
+        key length] or [batch, heads, query length, key length]. Combined (AND) with the others.
       return_attention_scores: whether the attention weights are returned as well.
+      training: whether dropout acts.
       use_causal_mask: whether position i may attend to positions up to i only (section 3.2.3).
         Needs a query and a value of the same length.
-      training: whether dropout acts.
       layout: the `Layout` of the query, which every other layer of a model computes in. In a
         `RaggedLayout` self-attention needs a `value_mask`, unless `use_causal_mask` already hides
         all padding.
@@ -160,10 +160,13 @@ class MultiHeadAttention(ShapePreservingLayer):
         table_length: int = 0,
         **kwargs: Any,
     ):
-        key_dim, value_dim = kwargs.pop("d_k", key_dim), kwargs.pop("d_v", value_dim)
+        if "d_k" in kwargs and key_dim is None:
+            key_dim = kwargs.pop("d_k")
+        if "d_v" in kwargs and value_dim is None:
+            value_dim = kwargs.pop("d_v")
         if key_dim is None:
             raise TypeError(f"{type(self).__name__} needs key_dim.")
-        self._weight_options = weight_options(kwargs)
+        self._weight_options = pop_weight_options(kwargs)
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.key_dim = key_dim
@@ -190,7 +193,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         def projection(name, width, new_width, fans):
             limit = (6 / fans) ** 0.5
             options = {"kernel_initializer": keras.initializers.RandomUniform(-limit, limit)}
-            options |= for_dense(self._weight_options)
+            options |= clone_weight_options(self._weight_options)
             options |= {"use_bias": self.use_bias, "dtype": self.dtype_policy, "name": name}
             dense = keras.layers.Dense(new_width, **options)
             dense.build((None, width))
@@ -206,7 +209,7 @@ class MultiHeadAttention(ShapePreservingLayer):
 
     def __call__(self, query, value=None, key=None, *args, **kwargs):
         """Calls the layer; a `value` that is the query is self-attention."""
-        # Found out here: where Keras converts types, it makes two tensors of one.
+        # Compare identities before Keras casts the inputs, which would create two tensors.
         key = None if key is value else key
         value = None if value is query else value
         return super().__call__(query, value, key, *args, **kwargs)
@@ -221,24 +224,25 @@ class MultiHeadAttention(ShapePreservingLayer):
         key_mask=None,
         attention_mask=None,
         return_attention_scores=False,
-        use_causal_mask=False,
         training=None,
+        use_causal_mask=False,
         layout=AS_IS,
     ):
         """See the class."""
         if use_causal_mask and value is not None and len(query.shape) == len(value.shape) == 3:
             lengths = "batch", query.shape[1] or "query length", "width"
             check_shape(self, "value", value, lengths)
+        if value is None:
+            value, value_layout = query, layout
+        else:
+            value_layout = AS_IS
         # Keras fills in masks by itself only beside a second tensor.
         query_mask = get_keras_mask(query) if query_mask is None else query_mask
-        if value is None:
-            part = self.keys_and_values(query, layout, key=key)
-            value_mask = query_mask if value_mask is None else value_mask
-        else:
-            part = self.keys_and_values(value, key=key)
-            value_mask = get_keras_mask(value) if value_mask is None else value_mask
-        if key is not None and key_mask is None:
-            key_mask = get_keras_mask(key)
+        value_mask = get_keras_mask(value) if value_mask is None else value_mask
+        if key is not None:
+            key_mask = get_keras_mask(key) if key_mask is None else key_mask
+            check_shape(self, "key", key, ("batch", value.shape[1] or "key length", "width"))
+        part = self.keys_and_values(value, value_layout, key=key)
         masks = query_mask, value_mask, key_mask, attention_mask
         return self.attend(
             query,
@@ -371,7 +375,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         names = ("num_heads", "key_dim", "value_dim", "use_bias", "seed", "rotary", "table_length")
         own = {name: getattr(self, name) for name in names}
         own["dropout"] = self.attention_dropout.rate
-        return {**super().get_config(), **own, **serialized(self._weight_options)}
+        return {**super().get_config(), **own, **serialize_weight_options(self._weight_options)}
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -422,8 +426,8 @@ class RestrictedSelfAttention(MultiHeadAttention):
         key_mask=None,
         attention_mask=None,
         return_attention_scores=False,
-        use_causal_mask=False,
         training=None,
+        use_causal_mask=False,
         layout=AS_IS,
     ):
         """See the class."""
@@ -433,8 +437,9 @@ class RestrictedSelfAttention(MultiHeadAttention):
                 "not the query. Use MultiHeadAttention.",
                 code="bad_value",
             )
-        query_mask = get_keras_mask(query) if query_mask is None else query_mask
-        value_mask = query_mask if value_mask is None else value_mask
+        keras_mask = get_keras_mask(query)
+        query_mask = keras_mask if query_mask is None else query_mask
+        value_mask = keras_mask if value_mask is None else value_mask
         options = dict(use_causal_mask=use_causal_mask, training=training)
         if attention_mask is not None or return_attention_scores:
             masks = query_mask, value_mask, key_mask, attention_mask
@@ -529,5 +534,5 @@ def block_length(radius, length):
     block = max(radius, _SHORTEST_BLOCK)
     if isinstance(length, int):
         return max(min(block, length), 1)
-    # The unknown length of a program that JAX exports is neither.
+    # JAX export passes a symbolic dimension, neither int nor tensor.
     return ops.clip(length, 1, block) if ops.is_tensor(length) else block

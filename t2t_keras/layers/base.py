@@ -32,7 +32,7 @@ class ShapePreservingLayer(keras.layers.Layer):
     """A layer whose output has the shape and the Keras mask of its first input."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Names our argument where another library's name is given."""
+        """Raises `TypeError` with this library's name for another library's argument."""
         refuse_other_names(cls, kwargs)
         return super().__new__(cls, *args, **kwargs)
 
@@ -48,7 +48,7 @@ class ShapePreservingLayer(keras.layers.Layer):
         return x_shape or next(iter(shapes.values()))
 
 
-def weight_options(arguments: dict[str, Any]) -> dict[str, Any]:
+def pop_weight_options(arguments: dict[str, Any]) -> dict[str, Any]:
     """Takes `kernel_initializer`, `bias_regularizer` and the like out of keyword arguments.
 
     Args:
@@ -64,8 +64,8 @@ def weight_options(arguments: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def for_dense(options: dict[str, Any]) -> dict[str, Any]:
-    """Returns `weight_options` for one more layer, whose initialisers are its own."""
+def clone_weight_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Returns `pop_weight_options` for one more layer, whose initialisers are its own."""
     return {
         name: option.from_config(option.get_config())
         if isinstance(option, keras.initializers.Initializer)
@@ -74,8 +74,8 @@ def for_dense(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def serialized(options: dict[str, Any]) -> dict[str, Any]:
-    """Returns `weight_options` as `get_config` has them."""
+def serialize_weight_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Returns `pop_weight_options` as `get_config` has them."""
     return {name: _WEIGHT_OPTIONS[name].serialize(option) for name, option in options.items()}
 
 

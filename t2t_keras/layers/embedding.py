@@ -5,6 +5,7 @@ from typing import Any, Self
 import keras
 import numpy as np
 from keras import ops
+from keras.src.backend import set_keras_mask  # on JAX, masks are not attributes of tensors
 
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import ModelConfig
@@ -32,7 +33,7 @@ class SharedEmbedding(keras.layers.Layer):
       scale: whether embeddings are multiplied by sqrt(d_model).
       tied: whether logits are projected with the same matrix, or with one of their own.
       bias: whether each logit has a bias (none in the paper).
-      padding_id: id that is masked for the layers that follow; None = none is.
+      padding_id: id that is masked for the layers that follow; None disables masking.
 
     Call arguments:
       inputs: ids, integers [batch, length]; or, with `reverse`, states [..., d_model].
@@ -49,7 +50,7 @@ class SharedEmbedding(keras.layers.Layer):
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Names our argument where another library's name is given."""
+        """Raises `TypeError` with this library's name for another library's argument."""
         refuse_other_names(cls, kwargs)
         return super().__new__(cls, *args, **kwargs)
 
@@ -65,6 +66,7 @@ class SharedEmbedding(keras.layers.Layer):
     ):
         # In a Sequential model ids arrive as float32, which must not become bfloat16.
         super().__init__(autocast=False, **kwargs)
+        self.supports_masking = True
         self.vocab_size = vocab_size
         self.d_model = d_model
         self.scale = scale
@@ -84,6 +86,14 @@ class SharedEmbedding(keras.layers.Layer):
             name="table",
         )
         self.table.supports_masking = True
+
+    def __call__(self, inputs, reverse=False, **kwargs):
+        """Calls the layer; embeddings get a Keras mask, logits keep that of their states."""
+        outputs = super().__call__(inputs, reverse=reverse, **kwargs)
+        # Not `compute_mask`, which does not know `reverse`.
+        if not reverse and self.padding_id is not None:
+            set_keras_mask(outputs, ops.not_equal(inputs, self.padding_id))
+        return outputs
 
     def build(self, inputs_shape=None):
         """Makes the matrix [vocab_size, d_model], and what logits have of their own."""
@@ -122,14 +132,6 @@ class SharedEmbedding(keras.layers.Layer):
         else:
             logits = ops.cast(ops.matmul(x, projection), "float32")
         return logits if self.bias is None else logits + ops.cast(self.bias, "float32")
-
-    def compute_mask(self, inputs, previous_mask=None):
-        """Returns the mask of the embeddings; logits have that of their states."""
-        # Not by their type: in a Sequential model ids are floats.
-        are_states = len(inputs.shape) > 2 and inputs.shape[-1] == self.d_model
-        if self.padding_id is None or are_states:
-            return previous_mask
-        return ops.not_equal(inputs, self.padding_id)
 
     def compute_output_shape(self, inputs_shape, reverse=False):
         """Returns the shape of the embeddings, or of the logits."""
@@ -203,7 +205,8 @@ def rotated(x, position=None, table_length=0):
 
     Args:
       x: queries or keys [batch, heads, length, width], of an even width.
-      position: that of all rows, an integer or an int32 scalar; None = 0, 1, 2, ...
+      position: that of all rows, an integer or an int32 scalar, or one for each row, [length];
+        None = 0, 1, 2, ...
       table_length: see `sinusoids`.
 
     Returns:
@@ -211,7 +214,7 @@ def rotated(x, position=None, table_length=0):
     """
     width = x.shape[-1]
     if position is not None:
-        positions = ops.reshape(position, (1,))
+        positions = ops.reshape(position, (-1,))
     elif isinstance(x.shape[2], int):
         positions = np.arange(x.shape[2])
     else:

@@ -14,10 +14,10 @@ from t2t_keras.layers.base import (
     Dropout,
     ShapePreservingLayer,
     check_sizes,
-    for_dense,
+    clone_weight_options,
     normal_initializer,
-    serialized,
-    weight_options,
+    pop_weight_options,
+    serialize_weight_options,
 )
 from t2t_keras.registry import ACTIVATIONS, FEED_FORWARDS
 
@@ -43,7 +43,7 @@ class FeedForward(ShapePreservingLayer):
       dropout: share of the inner units dropped after the activation (0 in the paper).
       activation: another function than max(0, x): the name of one of Keras's or of a registered
         one, or a function.
-      seed: of the dropout.
+      seed: seed of the dropout.
       **kwargs: `kernel_initializer`, `bias_initializer`, `kernel_regularizer`, `bias_regularizer`,
         `kernel_constraint` and `bias_constraint` of both matrices, and what every Keras layer
         takes.
@@ -64,7 +64,7 @@ class FeedForward(ShapePreservingLayer):
         seed: int | None = None,
         **kwargs: Any,
     ):
-        self._weight_options = weight_options(kwargs)
+        self._weight_options = pop_weight_options(kwargs)
         super().__init__(**kwargs)
         self.d_ff = d_ff
         self.seed = seed
@@ -78,9 +78,9 @@ class FeedForward(ShapePreservingLayer):
         """Makes W_1, b_1, W_2 and b_2."""
         dense = functools.partial(keras.layers.Dense, dtype=self.dtype_policy)
         options = self._weight_options
-        inner = dict(activation=self.activation, **for_dense(options))
+        inner = dict(activation=self.activation, **clone_weight_options(options))
         self.inner = dense(self.d_ff, name="inner", **inner)
-        self.outer = dense(x_shape[-1], name="outer", **for_dense(options))
+        self.outer = dense(x_shape[-1], name="outer", **clone_weight_options(options))
         self.inner.build(x_shape)
         self.outer.build((*x_shape[:-1], self.d_ff))
 
@@ -92,7 +92,7 @@ class FeedForward(ShapePreservingLayer):
     def get_config(self):
         """Returns the constructor's arguments."""
         own = {"d_ff": self.d_ff, "dropout": self.relu_dropout.rate, "seed": self.seed}
-        own |= {"activation": self._activation, **serialized(self._weight_options)}
+        own |= {"activation": self._activation, **serialize_weight_options(self._weight_options)}
         return {**super().get_config(), **own}
 
 

@@ -18,10 +18,10 @@ from t2t_keras.layers.base import (
     Dropout,
     ShapePreservingLayer,
     build,
-    for_dense,
+    clone_weight_options,
+    pop_weight_options,
     seed_states,
-    serialized,
-    weight_options,
+    serialize_weight_options,
 )
 from t2t_keras.registry import FEED_FORWARDS
 
@@ -37,6 +37,7 @@ class Residual(ShapePreservingLayer):
       dropout: share of the sub-layer's output dropped.
       pre_norm: whether the sub-layer's input is normalised instead of the sum.
       epsilon: that of the layer normalisation.
+      seed: seed of the dropout.
 
     Call arguments:
       x: [..., d_model], the sum that the sub-layer adds to.
@@ -97,9 +98,8 @@ class Residual(ShapePreservingLayer):
 class LayerNormalization(keras.layers.LayerNormalization):
     """gamma · (x - mean) / sqrt(variance + epsilon) + beta, over the last axis, in float32.
 
-    It has the arguments, weights and values of Keras's layer, but with the default axis, center,
-    scale and rms_scaling a gradient of few operations: the one derived from that layer's many small
-    ones reads and writes x half as often again.
+    It has the arguments, weights and values of Keras's layer, and a fused gradient where axis,
+    center, scale and rms_scaling are the defaults: the derived one reads and writes x 50 % more.
 
     Call arguments:
       x: [..., d_model].
@@ -112,7 +112,8 @@ class LayerNormalization(keras.layers.LayerNormalization):
     def call(self, x, training=None):
         """See the class."""
         over_last = self.axis in (-1, [-1], [len(x.shape) - 1])
-        if not (over_last and self.center and self.scale) or getattr(self, "rms_scaling", False):
+        is_default = over_last and self.center and self.scale
+        if not is_default or getattr(self, "rms_scaling", False) or self.compute_dtype == "float64":
             return super().call(x)
 
         def standardized(x):
@@ -171,7 +172,7 @@ class _TransformerLayer(ShapePreservingLayer):
             "kernel_initializer": kernel_initializer,
             "bias_initializer": bias_initializer,
         }
-        self._initializers = weight_options(
+        self._initializers = pop_weight_options(
             {name: value for name, value in initializers.items() if value is not None}
         )
         super().__init__(**kwargs)
@@ -186,7 +187,7 @@ class _TransformerLayer(ShapePreservingLayer):
         """Makes the sub-layers: with attention to a memory, if its shape is given."""
         config, dtype, cross = self.config, self.dtype_policy, memory_shape is not None
         widths = config.head_widths(x_shape[-1])
-        options: dict[str, Any] = for_dense(self._initializers)
+        options: dict[str, Any] = clone_weight_options(self._initializers)
         options |= dict(dropout=config.attention_dropout, use_bias=config.attention_bias)
         options |= dict(dtype=dtype)
         own = options | dict(rotary=config.positions == "rotary", name="self_attention")
@@ -199,7 +200,7 @@ class _TransformerLayer(ShapePreservingLayer):
             name = "memory_attention"
             self.memory_attention = MultiHeadAttention(*sizes, **options, name=name)
         make_feed_forward = FEED_FORWARDS[config.feed_forward]
-        options = for_dense(self._initializers) | dict(dtype=dtype, name="feed_forward")
+        options = clone_weight_options(self._initializers) | dict(dtype=dtype, name="feed_forward")
         self.feed_forward = make_feed_forward(config, x_shape[-1], **options)
         for number in range(1, 4 if cross else 3):
             name = f"residual_{number}"
@@ -219,7 +220,7 @@ class _TransformerLayer(ShapePreservingLayer):
 
     def get_config(self):
         """Returns the constructor's arguments."""
-        settings = config_arguments(self.config) | serialized(self._initializers)
+        settings = config_arguments(self.config) | serialize_weight_options(self._initializers)
         return {**super().get_config(), **settings}
 
 
@@ -227,8 +228,8 @@ class _TransformerLayer(ShapePreservingLayer):
 class TransformerEncoder(_TransformerLayer):
     """A layer of the encoder: self-attention, then feed-forward, each in a residual (section 3.1).
 
-    It is called as KerasHub's layer of this name. Every argument has the paper's base model as its
-    default, and may be given by its name in `LayerConfig` instead.
+    Called like KerasHub's layer of this name. Defaults are those of the paper's base model; the
+    names of `LayerConfig` are accepted as well.
 
     Args:
       intermediate_dim: d_ff, the inner width of the feed-forward sub-layer.
@@ -281,6 +282,7 @@ class TransformerEncoder(_TransformerLayer):
         attended, *weights = keras.tree.flatten(
             self.self_attention(
                 self.residual_1.sublayer_input(inputs),
+                query_mask=padding_mask if layout is AS_IS else None,
                 value_mask=padding_mask,
                 attention_mask=attention_mask,
                 layout=layout,
@@ -363,34 +365,43 @@ class TransformerDecoder(_TransformerLayer):
         """See the class."""
         if (encoder_sequence is not None) != self.has_memory:
             raise UserError(
-                f"{type(self).__name__} was built with{'' if self.has_memory else 'out'} an "
-                f"encoder_sequence: call it likewise, or make another layer.",
+                f"{type(self).__name__} was built with{'' if self.has_memory else 'out'} "
+                f"encoder_sequence: pass it {'always' if self.has_memory else 'never'}, or create "
+                f"another layer.",
                 code="bad_value",
             )
         caches: list[Any] = []
         options = dict(layout=layout, training=training)
         options |= dict(return_attention_scores=return_attention_scores)
         read, attention = self.residual_1.sublayer_input(decoder_sequence), self.self_attention
-        if decoder_padding_mask is None:
+        if decoder_padding_mask is None and self_attention_cache is None:
             decoder_padding_mask = get_keras_mask(decoder_sequence)
         masks = dict(value_mask=decoder_padding_mask, attention_mask=decoder_attention_mask)
         if self_attention_cache is None:
-            attended = attention(read, **masks, use_causal_mask=use_causal_mask, **options)
+            query_mask = decoder_padding_mask if layout is AS_IS else None
+            options |= dict(use_causal_mask=use_causal_mask)
+            attended = attention(read, query_mask=query_mask, **masks, **options)
+            options.pop("use_causal_mask")
         else:
-            index = self_attention_cache_update_index
-            part = attention.keys_and_values(read, layout, position=index)
-            part, cache = _cached(self_attention_cache, index, part)
-            caches.append(cache)
-            queries, keys = ops.shape(read)[1], ops.shape(cache)[2]
-            if use_causal_mask:
-                first = 0 if index is None else index
-                earlier = ops.arange(keys) <= first + ops.expand_dims(ops.arange(queries), axis=1)
-                own = masks["attention_mask"]
-                masks["attention_mask"] = (
-                    earlier if own is None else ops.logical_and(ops.cast(own, "bool"), earlier)
+            if self.config.self_attention_radius:
+                raise UserError(
+                    "A self_attention_cache has no restricted attention: expected "
+                    "self_attention_radius=0. Call the layer without a cache.",
+                    code="conflicting_settings",
                 )
-            visible = attention.visible(part, **masks)
-            attended = attention.attend(read, [part], visible, index, **options)
+            index = self_attention_cache_update_index
+            positions = (0 if index is None else index) + ops.arange(ops.shape(read)[1])
+            keys_values = attention.keys_and_values(read, layout, position=positions)
+            keys_values, cache = _update_cache(self_attention_cache, index, keys_values)
+            caches.append(cache)
+            if use_causal_mask:
+                own = masks["attention_mask"]
+                causal = ops.arange(ops.shape(cache)[2]) <= ops.expand_dims(positions, axis=1)
+                masks["attention_mask"] = (
+                    causal if own is None else ops.logical_and(ops.cast(own, "bool"), causal)
+                )
+            visible = attention.visible(keys_values, **masks)
+            attended = attention.attend(read, [keys_values], visible, positions, **options)
         attended, *weights = keras.tree.flatten(attended)
         x = self.residual_1(decoder_sequence, attended, training=training)
         last = self.residual_2
@@ -403,7 +414,7 @@ class TransformerDecoder(_TransformerLayer):
             else:
                 index = cross_attention_cache_update_index
                 fresh = None if index is None else attention.keys_and_values(encoder_sequence)
-                part, cache = _cached(cross_attention_cache, index, fresh)
+                part, cache = _update_cache(cross_attention_cache, index, fresh)
                 caches.append(cache)
             visible = attention.visible(
                 part, value_mask=encoder_padding_mask, attention_mask=encoder_attention_mask
@@ -462,7 +473,7 @@ class TransformerDecoder(_TransformerLayer):
         return self.residual_3.apply(self.feed_forward, x), recent, weights
 
 
-def _cached(cache, index, part):
+def _update_cache(cache, index, part):
     """Returns keys and values of a cache in KerasHub's form, and the cache with `part` written in.
 
     Args:

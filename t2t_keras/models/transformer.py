@@ -384,7 +384,7 @@ class Transformer(keras.Model):
 
     def _run(self, layer, *inputs, training, **options):
         """Returns the outputs of a layer: states, and attention weights if they are asked for."""
-        # Symbols on JAX have no other arguments than arrays and plain values.
+        # On JAX, symbolic calls accept only arrays and plain values.
         options = {name: value for name, value in options.items() if value is not AS_IS}
         run = (
             functools.partial(call_with_remat, layer)

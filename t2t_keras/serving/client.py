@@ -175,6 +175,8 @@ class Client(abc.ABC):
                     code="malformed_answer",
                 )
             return _translations({"cut": [0] * len(texts), **outputs}, len(texts))
+        except UserError:
+            raise
         except self._malformed as error:
             raise UserError(
                 f"Malformed reply from {self}: {_shown(f'{type(error).__name__}: {error}')}. Check "

@@ -72,6 +72,8 @@ def read_model(
     )
     try:
         imported = read(model, **{name: options[name] for name in options if name in taken})
+    except UserError:
+        raise
     except _DAMAGE as error:
         # Shapes and values that no toolkit writes may fail anywhere.
         reason = f"{type(error).__name__}: {brief(error)}"

@@ -441,6 +441,8 @@ class WordDocument(Document):
                 for name in filter(_PARTS.fullmatch, archive.namelist()):
                     self._parts[name] = self._read(name, archive.read(name))
                 self._count_others(archive)
+        except UserError:
+            raise
         except _DAMAGES as error:
             raise UserError(
                 f"{path} is no Word document, or is cut off: {error}. Get it again.",

@@ -250,3 +250,16 @@ def test_a_value_that_is_the_query_is_self_attention(random, dtype):
     assert (zeros == 0).all()
     with pytest.raises(UserError):
         layer(x, x + 1)
+
+
+def test_a_mask_of_queries_hides_no_key(random):
+    layer, x = MultiHeadAttention(2, 4), random.normal(size=(2, 4, D_MODEL)).astype(np.float32)
+    mask = np.arange(4) < [[2], [3]]
+    output, expected = layer(x, x, query_mask=mask).numpy(), layer(x).numpy()
+    np.testing.assert_allclose(output[mask], expected[mask], atol=1e-6)
+
+
+def test_a_key_of_another_length_than_the_value_is_refused(layer, inputs):
+    query, value = inputs
+    with pytest.raises(UserError):
+        layer(query, value, value[:, :2])

@@ -106,5 +106,9 @@ def test_another_padding_id():
     for padding_id, hidden in ((0, IDS == 0), (4, IDS == 4)):
         mask = SharedEmbedding(5, 8, padding_id=padding_id)(IDS)._keras_mask
         np.testing.assert_array_equal(mask, ~hidden)
+    wide = np.zeros((2, 3, 8), np.int32)
+    assert SharedEmbedding(5, 8)(wide)._keras_mask.shape == (2, 3, 8)
+    logits = SharedEmbedding(5, 8)(np.ones((2, 8), np.float32), reverse=True)
+    assert getattr(logits, "_keras_mask", None) is None
     embedded = SharedEmbedding(5, 8, padding_id=None)(IDS)
     assert getattr(embedded, "_keras_mask", None) is None

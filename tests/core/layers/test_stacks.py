@@ -226,6 +226,35 @@ def test_caches_of_keras_hub_s_form(random, with_memory, rotary):
         caches |= dict(zip(names, made, strict=False))
         caches.pop("cross_attention_cache_update_index", None)
     assert len(made) == 1 + with_memory
+    # Two positions at once, after which the third and the fourth are read.
+    caches = {"self_attention_cache": cache}
+    if with_memory:
+        caches |= {"cross_attention_cache": cache, "cross_attention_cache_update_index": 0}
+    for first in (0, 2):
+        caches["self_attention_cache_update_index"] = first
+        output, caches["self_attention_cache"], *_ = decoder(
+            x[:, first : first + 2], *given, **masks, **caches
+        )
+        np.testing.assert_allclose(output, expected[:, first : first + 2], atol=1e-5)
+
+
+def test_a_cache_and_the_keras_mask_of_the_new_position():
+    decoder, embedding = TransformerDecoder(**SIZES | {"d_v": 3}), SharedEmbedding(6, 8)
+    cache = np.zeros((2, 2, 4, 2, 3), np.float32)
+    options = dict(self_attention_cache=cache, self_attention_cache_update_index=0)
+    output, _ = decoder(embedding(TARGET[:, :1]), **options)
+    expected = decoder(embedding(TARGET[:, :1]))
+    np.testing.assert_allclose(output, expected, atol=1e-6)
+    restricted = TransformerDecoder(**SIZES | {"d_v": 3}, self_attention_radius=1)
+    with pytest.raises(UserError):
+        restricted(embedding(TARGET[:, :1]), **options)
+
+
+def test_an_explicit_mask_replaces_that_of_the_embedding(random):
+    encoder, embedding = TransformerEncoder(**SIZES), SharedEmbedding(6, 8)
+    ones = np.ones(SOURCE.shape, bool)
+    expected = encoder(embedding(SOURCE).numpy())
+    np.testing.assert_allclose(encoder(embedding(SOURCE), padding_mask=ones), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(
