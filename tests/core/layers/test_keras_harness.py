@@ -1,4 +1,4 @@
-"""Keras's own harness for layers, `run_layer_test`, on TensorFlow and on JAX.
+"""Keras's own harness for layers, `run_layer_test`, on TensorFlow and, with masks, on JAX.
 
 It checks configs, shapes before and after a call, symbols, seeds, types, a training step, saving,
 cloning and pickling, with quantized and half-precision policies too.
@@ -76,12 +76,20 @@ def test_layer(kind, arguments, shapes, output, weights, seeds):
         supports_masking=True,
         # Its model has one input, and weights.
         run_training_check=weights > 0 and not isinstance(shapes, dict),
+        # Types are the same on every backend, and each takes as long as all else.
+        run_mixed_precision_check=keras.backend.backend() == "tensorflow",
     )
 
 
 def test_all_of_it_on_jax():
     pytest.importorskip("jax")
-    code = "import test_keras_harness as it; [it.test_layer(*case) for case in it.CASES]"
+    code = """
+import test_keras_harness, test_masks_beside_keras
+for case in test_keras_harness.CASES:
+    test_keras_harness.test_layer(*case)
+for name in test_masks_beside_keras.CASES:
+    test_masks_beside_keras.test_masks(name)
+"""
     paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"KERAS_BACKEND": "jax", "PYTHONPATH": paths}
     command = [sys.executable, "-W", "ignore", "-c", code]

@@ -1,12 +1,8 @@
 """Masks reach our attention as they reach `keras.layers.MultiHeadAttention`, on every backend.
 
 Eager, in a functional model, and in a subclassed one, the latter two compiled by `predict`.
+`test_keras_harness` calls this on JAX.
 """
-
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -58,7 +54,8 @@ class Subclassed(keras.Model):
         return self.attention(query, value, **options)
 
 
-def check(name):
+@pytest.mark.parametrize("name", CASES)
+def test_masks(name):
     is_self, options = CASES[name]
     embedding = keras.layers.Embedding(9, WIDTH, mask_zero=True)
     inputs, outputs = [QUERY, VALUE, ALLOWED], []
@@ -75,18 +72,3 @@ def check(name):
     real = (QUERY != 0) & visible.any(-1)
     for output in outputs[:-1]:
         np.testing.assert_allclose(output[real], outputs[-1][real], atol=1e-5)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_masks(name):
-    check(name)
-
-
-def test_all_of_it_on_jax():
-    pytest.importorskip("jax")
-    code = "import test_masks_beside_keras as it; [it.check(name) for name in it.CASES]"
-    paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | {"KERAS_BACKEND": "jax", "PYTHONPATH": paths}
-    command = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
