@@ -34,7 +34,7 @@ def define_flags(flags: Flags) -> None:
     flags.group("Export")
     define_common(flags, "output_dir", "checkpoint_path")
     formats = ("saved_model", *EXPORT_FORMATS)
-    flags.named("format", "Program that it is for; saved_model = TensorFlow", formats, formats[0])
+    flags.named("format", "Target program; saved_model = TensorFlow", formats, formats[0])
     flags.path(
         "export_dir",
         "Directory for <version>/, or of another format; default: export/, or the format's name, "

@@ -232,10 +232,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         if use_causal_mask and value is not None and len(query.shape) == len(value.shape) == 3:
             lengths = "batch", query.shape[1] or "query length", "width"
             check_shape(self, "value", value, lengths)
-        if value is None:
-            value, value_layout = query, layout
-        else:
-            value_layout = AS_IS
+        value, value_layout = (query, layout) if value is None else (value, AS_IS)
         # Keras fills in masks by itself only beside a second tensor.
         query_mask = get_keras_mask(query) if query_mask is None else query_mask
         value_mask = get_keras_mask(value) if value_mask is None else value_mask
@@ -266,9 +263,9 @@ class MultiHeadAttention(ShapePreservingLayer):
           {"key": [batch, heads, key length, d_k], "value": [batch, heads, key length, d_v]}.
         """
         check_shape(self, "value", value, layout.axes)
-        source, key_layout = (value, layout) if key is None else (key, AS_IS)
-        check_shape(self, "key", source, key_layout.axes)
-        keys = self._split_heads(source, self.key_projection, self.key_dim, key_layout)
+        key, key_layout = (value, layout) if key is None else (key, AS_IS)
+        check_shape(self, "key", key, key_layout.axes)
+        keys = self._split_heads(key, self.key_projection, self.key_dim, key_layout)
         return {
             "key": rotated(keys, position, self.table_length) if self.rotary else keys,
             "value": self._split_heads(value, self.value_projection, self.value_dim, layout),

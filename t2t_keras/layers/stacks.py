@@ -18,7 +18,6 @@ from t2t_keras.layers.base import (
     Dropout,
     ShapePreservingLayer,
     build,
-    clone_weight_options,
     pop_weight_options,
     seed_states,
     serialize_weight_options,
@@ -187,9 +186,8 @@ class _TransformerLayer(ShapePreservingLayer):
         """Makes the sub-layers: with attention to a memory, if its shape is given."""
         config, dtype, cross = self.config, self.dtype_policy, memory_shape is not None
         widths = config.head_widths(x_shape[-1])
-        options: dict[str, Any] = clone_weight_options(self._initializers)
+        options: dict[str, Any] = dict(dtype=dtype, **self._initializers)
         options |= dict(dropout=config.attention_dropout, use_bias=config.attention_bias)
-        options |= dict(dtype=dtype)
         own = options | dict(rotary=config.positions == "rotary", name="self_attention")
         sizes, radius = (config.num_heads, *widths), config.self_attention_radius
         if radius:
@@ -200,7 +198,7 @@ class _TransformerLayer(ShapePreservingLayer):
             name = "memory_attention"
             self.memory_attention = MultiHeadAttention(*sizes, **options, name=name)
         make_feed_forward = FEED_FORWARDS[config.feed_forward]
-        options = clone_weight_options(self._initializers) | dict(dtype=dtype, name="feed_forward")
+        options = dict(dtype=dtype, name="feed_forward", **self._initializers)
         self.feed_forward = make_feed_forward(config, x_shape[-1], **options)
         for number in range(1, 4 if cross else 3):
             name = f"residual_{number}"
@@ -378,10 +376,13 @@ class TransformerDecoder(_TransformerLayer):
             decoder_padding_mask = get_keras_mask(decoder_sequence)
         masks = dict(value_mask=decoder_padding_mask, attention_mask=decoder_attention_mask)
         if self_attention_cache is None:
-            query_mask = decoder_padding_mask if layout is AS_IS else None
-            options |= dict(use_causal_mask=use_causal_mask)
-            attended = attention(read, query_mask=query_mask, **masks, **options)
-            options.pop("use_causal_mask")
+            attended = attention(
+                read,
+                query_mask=decoder_padding_mask if layout is AS_IS else None,
+                use_causal_mask=use_causal_mask,
+                **masks,
+                **options,
+            )
         else:
             if self.config.self_attention_radius:
                 raise UserError(
@@ -410,17 +411,19 @@ class TransformerDecoder(_TransformerLayer):
             if encoder_padding_mask is None:
                 encoder_padding_mask = get_keras_mask(encoder_sequence)
             if cross_attention_cache is None:
-                part = attention.keys_and_values(encoder_sequence, memory_layout)
+                keys_values = attention.keys_and_values(encoder_sequence, memory_layout)
             else:
                 index = cross_attention_cache_update_index
                 fresh = None if index is None else attention.keys_and_values(encoder_sequence)
-                part, cache = _update_cache(cross_attention_cache, index, fresh)
+                keys_values, cache = _update_cache(cross_attention_cache, index, fresh)
                 caches.append(cache)
             visible = attention.visible(
-                part, value_mask=encoder_padding_mask, attention_mask=encoder_attention_mask
+                keys_values, value_mask=encoder_padding_mask, attention_mask=encoder_attention_mask
             )
-            attended, *more = keras.tree.flatten(attention.attend(read, [part], visible, **options))
-            weights += more
+            attended, *cross_weights = keras.tree.flatten(
+                attention.attend(read, [keys_values], visible, **options)
+            )
+            weights += cross_weights
             x = self.residual_2(x, attended, training=training)
         x = last.apply(self.feed_forward, x, training=training)
         return (x, *caches, *weights) if caches or weights else x
