@@ -2,7 +2,6 @@
 
 import collections
 import concurrent.futures
-import dataclasses
 import multiprocessing
 import statistics
 import tempfile
@@ -142,7 +141,7 @@ def new_step(hparams, vocab_size: int, cluster=None, worker_gpu: int | None = 0,
         make_model=lambda: Transformer.from_hparams(hparams, vocab_size),
         model="transformer",
         hparams=hparams,
-        tokenizer=types.SimpleNamespace(vocab_size=vocab_size, source_vocab_size=None),
+        vocab_sizes=(vocab_size, None),
         random_seed=1,
     )
     planned = base.plan_devices(worker_gpu, cluster=cluster, **devices)
@@ -170,16 +169,3 @@ def random_translator(hparams, vocab_size: int, dtype="float32", tokenizer=None,
     share_cores(config)
     keras.utils.set_random_seed(1)
     return Translator(Transformer.from_hparams(hparams, vocab_size, dtype), tokenizer, config)
-
-
-def search_of(translator, sentences: int):
-    """Returns the `Search` for a number of sentences: with XLA, one has a search of its own."""
-    alone = translator.config.xla and sentences == 1
-    if not alone:
-        return translator.search
-    from t2t_keras.decoding.keras_engine import KerasEngine
-
-    config = dataclasses.replace(translator.config, xla_for_one=True)
-    return KerasEngine(
-        translator.engine.models, translator.tokenizer, config
-    ).single_sentence_search.search

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from absl import app, flags
-from measuring import new_step, random_translator, search_of
+from measuring import new_step, random_translator
 
 _KIT = flags.DEFINE_string("kit", "../shared/bench/peers", "Folder of the kit.")
 _CONFIG = flags.DEFINE_enum("config", "tiny", ["tiny", "base"], "Size of the model.")
@@ -99,10 +99,8 @@ def _decode(workload, name: str, hparams, vocab_size: int, version: str) -> None
         batches_at_once=_BATCHES_AT_ONCE.value,
     )
 
-    graph = search_of(translator, int(_MODE.value.removeprefix("decode")))
-
     def search(source):
-        return graph(source).ids.numpy()[:, 0].tolist()
+        return translator.search(source).ids.numpy()[:, 0].tolist()
 
     _time_search(workload, name, search, version)
 

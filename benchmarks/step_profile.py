@@ -27,7 +27,6 @@ from measuring import (
     new_step,
     print_operators,
     random_translator,
-    search_of,
 )
 
 _MODEL = ModelFlags()
@@ -99,7 +98,7 @@ def _profile_decoding() -> None:
         batches_at_once=1,
         **limits,
     )
-    search = search_of(translator, len(source))
+    search = translator.search
     search.graph.get_concrete_function()
     start = time.perf_counter()
     search(source).ids.numpy()

@@ -144,7 +144,7 @@ class MultiHeadAttention(ShapePreservingLayer):
 
     Example:
       >>> x = keras.random.normal((2, 5, 512))
-      >>> MultiHeadAttention(num_heads=8, key_dim=64)(x, x, use_causal_mask=True).shape
+      >>> tuple(MultiHeadAttention(num_heads=8, key_dim=64)(x, x, use_causal_mask=True).shape)
       (2, 5, 512)
     """
 

@@ -45,7 +45,7 @@ class SharedEmbedding(keras.layers.Layer):
     Example:
       >>> embedding = SharedEmbedding(vocab_size=100, d_model=64)
       >>> states = embedding(np.array([[3, 2, 1]]))
-      >>> embedding(states, reverse=True).shape
+      >>> tuple(embedding(states, reverse=True).shape)
       (1, 3, 100)
     """
 
@@ -313,24 +313,37 @@ def learned(config: ModelConfig, **kwargs: Any) -> LearnedPositions:
     return LearnedPositions(config.max_positions, config.first_position, **kwargs)
 
 
-class _Unchanged(ShapePreservingLayer):
-    """Adds nothing to embeddings."""
+@keras.saving.register_keras_serializable(package="t2t_keras")
+class NoPositions(ShapePreservingLayer):
+    """Adds nothing to embeddings.
+
+    Call arguments:
+      x: [batch, length, d_model].
+      start: ignored.
+
+    Returns:
+      x.
+    """
 
     def call(self, x, start=0):
-        """Returns x."""
+        """See the class."""
         return x
 
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return super().get_config()
+
 
 @POSITION_ENCODINGS.add
-def rotary(config: ModelConfig, **kwargs: Any) -> _Unchanged:
+def rotary(config: ModelConfig, **kwargs: Any) -> NoPositions:
     """Turned queries and keys in self-attention (Su et al., 2021), nothing in embeddings."""
-    return _Unchanged(**kwargs)
+    return NoPositions(**kwargs)
 
 
 @POSITION_ENCODINGS.add
-def none(config: ModelConfig, **kwargs: Any) -> _Unchanged:
+def none(config: ModelConfig, **kwargs: Any) -> NoPositions:
     """No positions: sentences are sets of words."""
-    return _Unchanged(**kwargs)
+    return NoPositions(**kwargs)
 
 
 def _positions(x, start):

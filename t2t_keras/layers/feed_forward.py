@@ -116,6 +116,10 @@ class ParameterAttention(ShapePreservingLayer):
       d_k: d_pk, width of queries and keys.
       d_v: d_pv, width of values; default d_k.
       dropout: share of attention weights dropped (0 in the paper).
+      seed: seed of the dropout.
+      **kwargs: `kernel_initializer`, `kernel_regularizer` and `kernel_constraint` of the two
+        projections, the keys and the values, none of which has a bias; and what every Keras layer
+        takes.
 
     Call arguments:
       x: [..., d_model].
@@ -132,31 +136,46 @@ class ParameterAttention(ShapePreservingLayer):
         d_k: int,
         d_v: int | None = None,
         dropout: float = 0.0,
+        seed: int | None = None,
         **kwargs: Any,
     ):
+        self._weight_options = pop_weight_options(kwargs)
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.num_pairs = num_pairs
         self.d_k = d_k
         self.d_v = d_k if d_v is None else d_v
-        self.attention_dropout = Dropout(dropout, dtype=self.dtype_policy)
+        self.seed = seed
+        self.attention_dropout = Dropout(dropout, seed=seed, dtype=self.dtype_policy)
         check_sizes(self, num_heads=1, num_pairs=1, d_k=1, d_v=1)
 
     def build(self, x_shape):
         """Makes the two projections, the keys and the values."""
         d_model, heads = x_shape[-1], self.num_heads
 
-        def weights(name, *shape, initializer):
-            return self.add_weight(name=name, shape=shape, initializer=initializer)
+        def options(default):
+            return {"kernel_initializer": default, **clone_weight_options(self._weight_options)}
 
-        dense = functools.partial(keras.layers.Dense, use_bias=False, dtype=self.dtype_policy)
-        normal = normal_initializer(d_model)
-        self.query_projection = dense(heads * self.d_k, name="query")
-        self.query_projection.build(x_shape)
-        self.keys = weights("keys", self.num_pairs, heads, self.d_k, initializer=normal)
-        self.values = weights("values", self.num_pairs, heads, self.d_v, initializer=normal)
-        self.output_projection = dense(d_model, name="output")
-        self.output_projection.build((*x_shape[:-1], heads * self.d_v))
+        def projection(name, width, new_width):
+            of_kernel = options("glorot_uniform") | dict(use_bias=False, dtype=self.dtype_policy)
+            dense = keras.layers.Dense(new_width, name=name, **of_kernel)
+            dense.build((None, width))
+            return dense
+
+        def parameters(name, width):
+            of_kernel = options(normal_initializer(d_model))
+            return self.add_weight(
+                shape=(self.num_pairs, heads, width),
+                initializer=of_kernel["kernel_initializer"],
+                regularizer=of_kernel.get("kernel_regularizer"),
+                constraint=of_kernel.get("kernel_constraint"),
+                name=name,
+            )
+
+        self.query_projection = projection("query", d_model, heads * self.d_k)
+        self.keys = parameters("keys", self.d_k)
+        self.values = parameters("values", self.d_v)
+        self.output_projection = projection("output", heads * self.d_v, d_model)
 
     def call(self, x, training=None):
         """See the class."""
@@ -177,8 +196,10 @@ class ParameterAttention(ShapePreservingLayer):
 
     def get_config(self):
         """Returns the constructor's arguments."""
-        own = {name: getattr(self, name) for name in ("num_heads", "num_pairs", "d_k", "d_v")}
-        return {**super().get_config(), **own, "dropout": self.attention_dropout.rate}
+        names = "num_heads", "num_pairs", "d_k", "d_v", "seed"
+        own = {name: getattr(self, name) for name in names}
+        own |= {"dropout": self.attention_dropout.rate}
+        return {**super().get_config(), **own, **serialize_weight_options(self._weight_options)}
 
 
 @FEED_FORWARDS.add

@@ -1,5 +1,6 @@
 """Layers of the encoder and of the decoder, and what is around their sub-layers (3.1, 5.4)."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -48,7 +49,7 @@ class Residual(ShapePreservingLayer):
 
     Example:
       >>> x = keras.random.normal((2, 5, 64))
-      >>> Residual(dropout=0.1, pre_norm=True).apply(FeedForward(256), x).shape
+      >>> tuple(Residual(dropout=0.1, pre_norm=True).apply(FeedForward(256), x).shape)
       (2, 5, 64)
     """
 
@@ -151,31 +152,37 @@ class _TransformerLayer(ShapePreservingLayer):
         normalize_first: bool | None = None,
         *,
         config: LayerConfig | None = None,
+        seed: int | None = None,
         **kwargs: Any,
     ):
         if not isinstance(activation, str | None):
             activation = keras.activations.serialize(activation)
-        given = {
-            "d_ff": intermediate_dim,
-            "num_heads": num_heads,
-            "dropout": dropout,
-            "activation": activation,
-            "norm_epsilon": layer_norm_epsilon,
-            "pre_norm": normalize_first,
-            "d_k": kwargs.pop("key_dim", None),
-            "d_v": kwargs.pop("value_dim", None),
+        names = {
+            "intermediate_dim": ("d_ff", intermediate_dim),
+            "dropout": ("dropout", dropout),
+            "num_heads": ("num_heads", num_heads),
+            "activation": ("activation", activation),
+            "layer_norm_epsilon": ("norm_epsilon", layer_norm_epsilon),
+            "normalize_first": ("pre_norm", normalize_first),
+            "key_dim": ("d_k", kwargs.pop("key_dim", None)),
+            "value_dim": ("d_v", kwargs.pop("value_dim", None)),
         }
-        kwargs |= {name: value for name, value in given.items() if value is not None}
-        config = take_config(LayerConfig, config, kwargs)
+        for name, (field, value) in names.items():
+            if value is None:
+                continue
+            if field in kwargs:
+                raise TypeError(f"{type(self).__name__}: {name} and {field} are one argument.")
+            kwargs[field] = value
         initializers = {
             "kernel_initializer": kernel_initializer,
             "bias_initializer": bias_initializer,
         }
-        self._initializers = pop_weight_options(
-            {name: value for name, value in initializers.items() if value is not None}
-        )
+        kwargs |= {name: value for name, value in initializers.items() if value is not None}
+        self._weight_options = pop_weight_options(kwargs)
+        config = take_config(LayerConfig, config, kwargs)
         super().__init__(**kwargs)
         self.config = config
+        self.seed = seed
 
     @property
     def layers(self):
@@ -184,26 +191,35 @@ class _TransformerLayer(ShapePreservingLayer):
 
     def _make_sublayers(self, x_shape, memory_shape=None):
         """Makes the sub-layers: with attention to a memory, if its shape is given."""
-        config, dtype, cross = self.config, self.dtype_policy, memory_shape is not None
-        widths = config.head_widths(x_shape[-1])
-        options: dict[str, Any] = dict(dtype=dtype, **self._initializers)
-        options |= dict(dropout=config.attention_dropout, use_bias=config.attention_bias)
-        own = options | dict(rotary=config.positions == "rotary", name="self_attention")
-        sizes, radius = (config.num_heads, *widths), config.self_attention_radius
-        if radius:
+        config, cross = self.config, memory_shape is not None
+        # Each dropout has its own seed: sub-layers with the same would drop the same units.
+        seeds = itertools.repeat(None) if self.seed is None else itertools.count(self.seed)
+
+        def options(name, **weight_options):
+            seed = next(seeds)
+            drawn = {} if seed is None else {"seed": seed}
+            return dict(dtype=self.dtype_policy, name=name, **drawn, **weight_options)
+
+        of_weights: dict[str, Any] = dict(self._weight_options)
+        of_attention = dict(dropout=config.attention_dropout, use_bias=config.attention_bias)
+        of_attention |= of_weights
+        sizes = config.num_heads, *config.head_widths(x_shape[-1])
+        own = options("self_attention", rotary=config.positions == "rotary", **of_attention)
+        if config.self_attention_radius:
+            radius = config.self_attention_radius
             self.self_attention = RestrictedSelfAttention(radius, *sizes, **own)
         else:
             self.self_attention = MultiHeadAttention(*sizes, **own)
         if cross:
-            name = "memory_attention"
-            self.memory_attention = MultiHeadAttention(*sizes, **options, name=name)
+            own = options("memory_attention", **of_attention)
+            self.memory_attention = MultiHeadAttention(*sizes, **own)
         make_feed_forward = FEED_FORWARDS[config.feed_forward]
-        options = dict(dtype=dtype, name="feed_forward", **self._initializers)
-        self.feed_forward = make_feed_forward(config, x_shape[-1], **options)
+        own = options("feed_forward", **of_weights)
+        self.feed_forward = make_feed_forward(config, x_shape[-1], **own)
         for number in range(1, 4 if cross else 3):
             name = f"residual_{number}"
             settings = config.dropout, config.pre_norm, config.norm_epsilon
-            setattr(self, name, Residual(*settings, dtype=dtype, name=name))
+            setattr(self, name, Residual(*settings, **options(name)))
         # In this order: it decides which initial weights come from a seed.
         self.self_attention.build(x_shape)
         if cross:
@@ -218,8 +234,8 @@ class _TransformerLayer(ShapePreservingLayer):
 
     def get_config(self):
         """Returns the constructor's arguments."""
-        settings = config_arguments(self.config) | serialize_weight_options(self._initializers)
-        return {**super().get_config(), **settings}
+        own = {"seed": self.seed, **serialize_weight_options(self._weight_options)}
+        return {**super().get_config(), **config_arguments(self.config), **own}
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -241,7 +257,10 @@ class TransformerEncoder(_TransformerLayer):
       bias_initializer: of their biases.
       normalize_first: whether the input of each sub-layer is normalised instead of the sum.
       config: a `LayerConfig`, or what extends it, whose fields the other arguments replace.
-      **kwargs: more fields of it, and what every Keras layer takes.
+      seed: seed of the dropouts: the sub-layers' are this one and those that follow.
+      **kwargs: more fields of the config; `kernel_regularizer`, `bias_regularizer`,
+        `kernel_constraint` and `bias_constraint` of all projections; and what every Keras layer
+        takes.
 
     Call arguments:
       inputs: [batch, length, d_model].
@@ -258,7 +277,7 @@ class TransformerEncoder(_TransformerLayer):
 
     Example:
       >>> x = keras.random.normal((2, 5, 512))
-      >>> TransformerEncoder(intermediate_dim=2048, num_heads=8, dropout=0.1)(x).shape
+      >>> tuple(TransformerEncoder(intermediate_dim=2048, num_heads=8, dropout=0.1)(x).shape)
       (2, 5, 512)
     """
 
@@ -368,65 +387,65 @@ class TransformerDecoder(_TransformerLayer):
                 f"another layer.",
                 code="bad_value",
             )
-        caches: list[Any] = []
         options = dict(layout=layout, training=training)
         options |= dict(return_attention_scores=return_attention_scores)
-        read, attention = self.residual_1.sublayer_input(decoder_sequence), self.self_attention
         if decoder_padding_mask is None and self_attention_cache is None:
             decoder_padding_mask = get_keras_mask(decoder_sequence)
         masks = dict(value_mask=decoder_padding_mask, attention_mask=decoder_attention_mask)
+        masks["use_causal_mask"] = use_causal_mask
+        x = self.residual_1.sublayer_input(decoder_sequence)
         if self_attention_cache is None:
-            attended = attention(
-                read,
-                query_mask=decoder_padding_mask if layout is AS_IS else None,
-                use_causal_mask=use_causal_mask,
-                **masks,
-                **options,
-            )
+            query_mask = decoder_padding_mask if layout is AS_IS else None
+            attended = self.self_attention(x, query_mask=query_mask, **masks, **options)
+            caches = []
         else:
-            if self.config.self_attention_radius:
-                raise UserError(
-                    "A self_attention_cache has no restricted attention: expected "
-                    "self_attention_radius=0. Call the layer without a cache.",
-                    code="conflicting_settings",
-                )
-            index = self_attention_cache_update_index
-            positions = (0 if index is None else index) + ops.arange(ops.shape(read)[1])
-            keys_values = attention.keys_and_values(read, layout, position=positions)
-            keys_values, cache = _update_cache(self_attention_cache, index, keys_values)
-            caches.append(cache)
-            if use_causal_mask:
-                own = masks["attention_mask"]
-                causal = ops.arange(ops.shape(cache)[2]) <= ops.expand_dims(positions, axis=1)
-                masks["attention_mask"] = (
-                    causal if own is None else ops.logical_and(ops.cast(own, "bool"), causal)
-                )
-            visible = attention.visible(keys_values, **masks)
-            attended = attention.attend(read, [keys_values], visible, positions, **options)
+            cache = self_attention_cache, self_attention_cache_update_index
+            attended, *caches = self._attend_with_cache(x, *cache, **masks, **options)
         attended, *weights = keras.tree.flatten(attended)
         x = self.residual_1(decoder_sequence, attended, training=training)
-        last = self.residual_2
+        last_residual = self.residual_2
         if self.has_memory:
-            read, attention, last = last.sublayer_input(x), self.memory_attention, self.residual_3
+            attention = self.memory_attention
             if encoder_padding_mask is None:
                 encoder_padding_mask = get_keras_mask(encoder_sequence)
             if cross_attention_cache is None:
                 keys_values = attention.keys_and_values(encoder_sequence, memory_layout)
             else:
                 index = cross_attention_cache_update_index
-                fresh = None if index is None else attention.keys_and_values(encoder_sequence)
-                keys_values, cache = _update_cache(cross_attention_cache, index, fresh)
+                new = None if index is None else attention.keys_and_values(encoder_sequence)
+                keys_values, cache = _update_cache(cross_attention_cache, index, new)
                 caches.append(cache)
             visible = attention.visible(
                 keys_values, value_mask=encoder_padding_mask, attention_mask=encoder_attention_mask
             )
-            attended, *cross_weights = keras.tree.flatten(
-                attention.attend(read, [keys_values], visible, **options)
-            )
-            weights += cross_weights
+            query = self.residual_2.sublayer_input(x)
+            attended = attention.attend(query, [keys_values], visible, **options)
+            attended, *memory_weights = keras.tree.flatten(attended)
+            weights += memory_weights
             x = self.residual_2(x, attended, training=training)
-        x = last.apply(self.feed_forward, x, training=training)
+            last_residual = self.residual_3
+        x = last_residual.apply(self.feed_forward, x, training=training)
         return (x, *caches, *weights) if caches or weights else x
+
+    def _attend_with_cache(
+        self, x, cache, index, value_mask, attention_mask, use_causal_mask, layout, **options
+    ):
+        """Returns self-attention to a cache, and the cache with x's positions, from `index` on."""
+        if self.config.self_attention_radius:
+            raise UserError(
+                "A self_attention_cache has no restricted attention: expected "
+                "self_attention_radius=0. Call the layer without a cache.",
+                code="conflicting_settings",
+            )
+        attention = self.self_attention
+        positions = (0 if index is None else index) + ops.arange(ops.shape(x)[1])
+        new = attention.keys_and_values(x, layout, position=positions)
+        keys_values, cache = _update_cache(cache, index, new)
+        visible = attention.visible(keys_values, None, value_mask, None, attention_mask)
+        if use_causal_mask:
+            causal = ops.arange(ops.shape(cache)[2]) <= ops.expand_dims(positions, axis=1)
+            visible = causal if visible is None else ops.logical_and(visible, causal)
+        return attention.attend(x, [keys_values], visible, positions, layout, **options), cache
 
     def step(
         self,
@@ -476,18 +495,18 @@ class TransformerDecoder(_TransformerLayer):
         return self.residual_3.apply(self.feed_forward, x), recent, weights
 
 
-def _update_cache(cache, index, part):
-    """Returns keys and values of a cache in KerasHub's form, and the cache with `part` written in.
+def _update_cache(cache, index, new):
+    """Returns keys and values of a cache in KerasHub's form, and the cache with new ones in it.
 
     Args:
       cache: [batch, 2, length, heads, width].
-      index: position of the first of `part`; None = nothing is written.
-      part: {"key", "value"}, each [batch, heads, positions, width].
+      index: position of the first new one; None = nothing is written.
+      new: {"key", "value"} of these positions, each [batch, heads, positions, width].
     """
     if index is not None:
-        new = ops.stack([part["key"], part["value"]], axis=1)
-        new = ops.cast(ops.transpose(new, (0, 1, 3, 2, 4)), cache.dtype)
-        cache = ops.slice_update(cache, (0, 0, index, 0, 0), new)
+        rows = ops.stack([new["key"], new["value"]], axis=1)
+        rows = ops.cast(ops.transpose(rows, (0, 1, 3, 2, 4)), cache.dtype)
+        cache = ops.slice_update(cache, (0, 0, index, 0, 0), rows)
     key, value = (ops.transpose(cache[:, number], (0, 2, 1, 3)) for number in (0, 1))
     return {"key": key, "value": value}, cache
 

@@ -1,10 +1,5 @@
 """Layers in the formats that Keras exports to: the same numbers, for lengths that are not known."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import keras
 import numpy as np
 import pytest
@@ -56,25 +51,3 @@ def test_an_archive(tmp_path):
     loaded = tf.saved_model.load(str(tmp_path / "model"))
     for ids in (IDS, IDS[:, :3]):
         np.testing.assert_allclose(loaded.serve(ids), model(ids), atol=1e-5)
-
-
-def test_from_jax(tmp_path):
-    pytest.importorskip("jax")
-    code = f"""
-import sys
-sys.path[:0] = [{str(Path(__file__).parent)!r}]
-import numpy as np
-from test_exports import IDS, make_model
-model = make_model()
-model.export(sys.argv[1] + "/model", verbose=False)
-np.savez(sys.argv[1] + "/outputs.npz", np.asarray(model(IDS)), np.asarray(model(IDS[:, :3])))
-"""
-    command = [sys.executable, "-W", "ignore", "-c", code, str(tmp_path)]
-    environment = os.environ | {"KERAS_BACKEND": "jax"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    loaded = tf.saved_model.load(str(tmp_path / "model"))
-    for ids, expected in zip(
-        (IDS, IDS[:, :3]), np.load(tmp_path / "outputs.npz").values(), strict=True
-    ):
-        np.testing.assert_allclose(loaded.serve(ids), expected, atol=1e-5)

@@ -12,6 +12,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.layers import (
     DenseLayout,
     LayerNormalization,
+    ParameterAttention,
     RaggedLayout,
     Residual,
     SharedEmbedding,
@@ -282,3 +283,28 @@ def test_initialisers_reach_every_projection():
     weights = [weight for weight in layer.weights if "norm" not in weight.path]
     assert len(weights) == 12
     assert all((weight.numpy() == 1).all() for weight in weights)
+
+
+def test_each_dropout_of_a_layer_has_a_seed_of_its_own():
+    x, options = np.ones((2, 4, 8), np.float32), dict(kernel_initializer="ones", seed=3)
+    layer, again = (TransformerEncoder(12, 2, dropout=0.5, **options) for _ in range(2))
+    np.testing.assert_array_equal(layer(x, training=True), again(x, training=True))
+    dropouts = layer.residual_1.dropout, layer.residual_2.dropout
+    first, second = (dropout(x, training=True).numpy() for dropout in dropouts)
+    assert (first != second).any()
+
+
+def test_keys_and_values_of_attention_over_parameters_are_drawn_apart():
+    keras.utils.set_random_seed(1)
+    layer = ParameterAttention(num_heads=2, num_pairs=5, d_k=3)
+    layer.build((None, None, 8))
+    correlation = np.corrcoef(layer.keys.numpy().ravel(), layer.values.numpy().ravel())[0, 1]
+    assert abs(correlation) < 0.7
+
+
+@pytest.mark.parametrize(
+    "names", [("intermediate_dim", "d_ff"), ("normalize_first", "pre_norm"), ("key_dim", "d_k")]
+)
+def test_two_names_of_one_argument_are_refused(names):
+    with pytest.raises(TypeError, match=f"{names[0]} and {names[1]}"):
+        TransformerEncoder(**dict.fromkeys(names, 4))

@@ -27,12 +27,16 @@ def test_a_summary_shows_what_is_in_each_layer(model):
 
 
 @pytest.mark.parametrize("changes", [{}, dict(source_end=False, positions="rotary", d_k=6)])
-def test_the_model_as_a_graph_of_layers_can_be_drawn(make_model, inputs, changes):
-    pytest.importorskip("pydot")
+def test_the_model_as_a_graph_of_layers_is_saved_and_drawn(make_model, inputs, changes, tmp_path):
     model = make_model(**changes)
     ids = {side: keras.Input([None], dtype="int32", name=side) for side in inputs}
     graph = keras.Model(ids, model.call(ids))
     np.testing.assert_allclose(graph(inputs), model(inputs), atol=1e-6)
+    graph.save(tmp_path / "graph.keras")
+    loaded = keras.saving.load_model(tmp_path / "graph.keras")
+    np.testing.assert_allclose(loaded(inputs), model(inputs), atol=1e-6)
+    assert loaded.count_params() == model.count_params()
+    pytest.importorskip("pydot")
     drawn = keras.utils.model_to_dot(graph, show_layer_names=True).to_string()
     assert all(layer.name in drawn for layer in [*model.encoder, *model.decoder])
 

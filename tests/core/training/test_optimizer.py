@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_keras import hyperparameters
+from t2t_keras.models.transformer import Transformer
 from t2t_keras.training.backends.tensorflow import update_by_adam
 from t2t_keras.training.optimizer import (
     Adam,
@@ -273,3 +274,35 @@ def test_weights_of_samples_in_any_type(logits, dtype):
     loss, weight = SmoothedCrossEntropy(), np.array([1, 3])
     expected = loss(TARGETS, logits, weight.astype("float32"))
     np.testing.assert_allclose(loss(TARGETS, logits, weight.astype(dtype)), expected)
+
+
+@pytest.fixture(params=[5, 1], ids=["as many tokens", "fewer tokens"])
+def pairs(request):
+    """Four pairs; the targets of the last two have 5 tokens, as the first two, or one."""
+    source, target = np.random.default_rng(1).integers(3, 9, (2, 4, 5))
+    target[2:, request.param :] = 0
+    return source, target
+
+
+def weights_after_fit(strategy, source, target):
+    """Returns the weights after an update by Keras's `fit` with all pairs."""
+    keras.utils.set_random_seed(1)
+    with strategy.scope():
+        model = Transformer(9, num_layers=1, d_model=8, d_ff=8, num_heads=2, dropout=0.0)
+        model.build()
+        model.compile(keras.optimizers.SGD(1.0), SmoothedCrossEntropy(0.1))
+    inputs = {"source": source, "target": target}
+    model.fit(inputs, target, batch_size=len(target), shuffle=False, verbose=0)
+    return np.concatenate([weight.numpy().ravel() for weight in model.weights])
+
+
+def test_fit_updates_on_two_replicas_as_on_one(make_strategy, pairs):
+    """As on one if they have as many tokens; else by the mean of the replicas' means."""
+    source, target = pairs
+    two = weights_after_fit(make_strategy(2), source, target)
+    one = weights_after_fit(make_strategy(), source, target)
+    halves = [
+        weights_after_fit(make_strategy(), source[half], target[half]) for half in ([0, 1], [2, 3])
+    ]
+    np.testing.assert_allclose(two, np.mean(halves, axis=0), atol=1e-6)
+    assert np.allclose(two, one, atol=1e-6) == (target != 0).all()
