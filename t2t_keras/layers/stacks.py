@@ -399,8 +399,10 @@ class TransformerDecoder(_TransformerLayer):
             attended = self.self_attention(x, query_mask=query_mask, **masks, **options)
             caches = []
         else:
-            cache = self_attention_cache, self_attention_cache_update_index
-            attended, *caches = self._attend_with_cache(x, *cache, **masks, **options)
+            index = self_attention_cache_update_index
+            attended, *caches = self._attend_with_cache(
+                x, self_attention_cache, index, **masks, **options
+            )
         attended, *weights = keras.tree.flatten(attended)
         x = self.residual_1(decoder_sequence, attended, training=training)
         last_residual = self.residual_2
