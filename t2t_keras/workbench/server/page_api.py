@@ -114,7 +114,7 @@ class WordByWord(Work):
     split: Splitter = None
 
     def __call__(self, translator: Translator, lines: Sequence[str]) -> list[dict[str, Any]]:
-        """Returns the page's data for each line, see docs/server.md."""
+        """Returns the page's data for each line, see docs/serving.md."""
         passages = [read_passages(line, split=self.split) for line in lines]
         sentences = [sentence for text in passages for sentence in text.sentences]
         translator = with_terms(translator, self.glossary)

@@ -46,7 +46,7 @@ def test_the_base_model_is_the_paper_s():
             "transformer_parsing_base",
             dict(dropout=0.1, attention_dropout=0.1, warmup_steps=4000),
         ),
-        # As measured in their docstrings and in docs/own_text.md.
+        # As measured in their docstrings and in experiments/own_text.
         (
             "transformer_cpu",
             "transformer_base",

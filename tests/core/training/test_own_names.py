@@ -1,5 +1,6 @@
 """The examples in docs/extending.md train, decode as the whole model, and can be continued."""
 
+import ast
 import dataclasses
 import random
 import re
@@ -32,21 +33,19 @@ PARTS = dict(activation="squared_relu", feed_forward="gated_feed_forward", posit
 
 @pytest.fixture(autouse=True)
 def examples(root, own_registry, monkeypatch):
-    """What the examples define, by the heading above each; what they register is known."""
-    text, defined = (root / "docs" / "extending.md").read_text(encoding="utf-8"), {}
-    imports = re.search(r"```python\n(.*?)```", text, re.S)[1]
-    for heading, source in re.findall(
-        r"^## ([^\n]*)\n[^#]*?```python\n(.*?)```", text, re.M | re.S
-    ):
-        module = types.ModuleType(f"example_{len(defined)}")
-        # dataclasses looks a class's module up there.
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-        exec(imports + source, module.__dict__)
-        defined[heading] = module
-        lines = [line for line in source.splitlines() if line and "import " not in line]
-        assert len(lines) < 21
-    assert len(defined) == 15
-    return defined
+    """The module that the examples make; what they register is known."""
+    text = (root / "docs" / "extending.md").read_text(encoding="utf-8")
+    source = "".join(re.findall(r"^```python\n(.*?)```", text, re.M | re.S))
+    module = types.ModuleType("examples")
+    # dataclasses looks a class's module up there.
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(source, module.__dict__)
+    definitions = [node for node in ast.parse(source).body if hasattr(node, "decorator_list")]
+    for node in definitions:
+        lines = ast.get_source_segment(source, node).splitlines()
+        assert len(list(filter(None, lines))) < 21
+    assert len(definitions) == 19
+    return module
 
 
 @pytest.fixture
@@ -131,14 +130,14 @@ def test_own_training_is_the_same_on_two_replicas_and_resumed(
 
 def test_the_learning_rate_and_the_loss(examples):
     hparams = hyperparameters.hparams("transformer_tiny", "train_steps=100,warmup_steps=10")
-    schedule = examples["A learning rate"].linear(hparams)
+    schedule = examples.linear(hparams)
     rates = [float(schedule(step)) for step in (0, 5, 10, 55, 100)]
     np.testing.assert_allclose(rates, [0.01, 0.0095, 0.009, 0.0045, 0], atol=1e-8)
     logits = np.random.default_rng(0).normal(size=(2, 3, 5)).astype(np.float32)
     targets = np.array([[1, 4, 0], [2, 2, 3]])
     p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     p = np.take_along_axis(p, targets[..., None], -1)[..., 0]
-    found = examples["A loss"].focal(logits, targets, hparams)
+    found = examples.focal(logits, targets, hparams)
     np.testing.assert_allclose(keras.ops.convert_to_numpy(found), -((1 - p) ** 2) * np.log(p), 1e-5)
 
 
@@ -234,12 +233,12 @@ def test_a_metric_stands_beside_bleu():
 
 def test_a_problem_a_set_and_a_layer(examples, tmp_path):
     problem = make_problem("translate_ende_help_desk_rev", "vocab_size=500")
-    assert isinstance(problem, examples["A problem"].TranslateEndeHelpDesk)
+    assert isinstance(problem, examples.TranslateEndeHelpDesk)
     assert (problem.languages(), problem.vocab_size) == (("de", "en"), 500)
     names = {split: pair.source.name for split, (pair,) in problem.files(tmp_path).items()}
     assert names == {split: f"{split}.en" for split in ("train", "dev", "test")}
     assert hyperparameters.hparams("transformer_more_dropout") == HParams(dropout=0.2)
-    layer = examples["A layer in this repository"].Scale(3.0)
+    layer = examples.Scale(3.0)
     again = type(layer).from_config(layer.get_config())
     x = np.arange(6.0, dtype="float32").reshape(2, 3)
     np.testing.assert_array_equal(keras.ops.convert_to_numpy(again(x)), x * 3)

@@ -1,4 +1,4 @@
-"""What docs/server.md promises of limits, units, headers and statuses, by requests in process."""
+"""What docs/serving.md promises of limits, units, headers and statuses, by requests in process."""
 
 import logging
 import re

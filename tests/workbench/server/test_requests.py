@@ -160,7 +160,7 @@ def test_which_routes_need_a_key(client_of, tmp_path):
 
 
 def test_limits_are_those_of_the_documents(root):
-    text = " ".join((root / "docs" / "server.md").read_text().split())
+    text = " ".join((root / "docs" / "serving.md").read_text().split())
     slow, kib = run.MOST_SECONDS_OF_BODY / 60, run.BYTES_A_SECOND >> 10
     for phrase in (
         f"{glossaries._MOST_TERMS:,} terms and {glossaries._MOST_BYTES >> 20} MiB for each pair, ",

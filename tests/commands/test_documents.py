@@ -1,0 +1,207 @@
+"""The blocks of README.md and docs/ run, or a mark says why not; then their flags and names exist.
+
+The commands of a block run in a shell in which each t2t command is a stub that records its flags
+and its input; then the commands run here, on small runs and texts. Python runs as it stands.
+"""
+
+import ast
+import importlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import pytest
+from commands import module_of, modules_of_commands
+from document_blocks import blocks, outside_blocks, pages
+
+from t2t_keras import experiment, hyperparameters
+from t2t_keras.bin.flags import run_command
+from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
+from t2t_keras.decoding.config import decode_config
+from t2t_keras.training.curves import JsonCurves
+
+BLOCKS = blocks(Path(__file__).parents[2])
+# Tests of their own run the Python of these pages.
+ELSEWHERE = {"docs/python.md", "docs/extending.md", "docs/documents.md"}
+OTHER_PROGRAMS = ("pip", "docker", "curl", "snakemake", "make")
+RECORD = """#!/bin/bash
+call="$CALLS/$(printf %03d "$(ls "$CALLS" | grep -c -v input)")"
+cat >"$call.input"
+printf '%s\\0' "${0##*/}" "$@" >"$call"
+"""
+SHELL = [block for block in BLOCKS if block.is_shell]
+PYTHON = [block for block in BLOCKS if block.language == "python"]
+
+
+def cases(found):
+    return pytest.mark.parametrize("block", [pytest.param(each, id=str(each)) for each in found])
+
+
+@pytest.fixture(scope="module")
+def folder(random_run, save_random_run, tmp_path_factory):
+    """The working directory: runs, and all texts that documents name."""
+    folder = tmp_path_factory.mktemp("documents")
+    original = random_run.parent
+    shutil.copytree(original / "data", folder / "data")
+    backward = tmp_path_factory.mktemp("backward")
+    problem = make_problem("parallel_text", "source_language=de,target_language=en,vocab_size=300")
+    generate(problem, backward / "data", original)
+    other_way = save_random_run(problem, backward, steps=(10,))
+    for text in set(re.findall(r"\bruns/([\w-]+)", "".join(block.text for block in SHELL + PYTHON))):
+        shutil.copytree(other_way if text == "de-en" else random_run, folder / "runs" / text)
+    for name in ("mine", "base", "big"):
+        curves = JsonCurves(folder / "runs" / name)
+        for step in (100, 200):
+            curves.write("train", step, {"loss": 300 / step, "training_seconds": 36.0 * step})
+        curves.close()
+    newest = folder / "runs" / "mine" / "model.ckpt-30.safetensors"
+    shutil.copy(newest, newest.with_name("model.ckpt-1000.safetensors"))
+    english = (original / "train.en").read_text().splitlines()[:4]
+    german = (original / "train.de").read_text().splitlines()[:4]
+    sides = {"en": english, "de": german}
+    for name in ("news", "all", "web", "test", "train", "text/train", "text/news", "text/clean"):
+        for language, lines in sides.items():
+            write(folder, f"{name}.{language}", lines * (20 if name == "text/clean" else 1))
+    for split in ("dev", "test"):
+        for language in sides:
+            write(folder, f"text/{split}.{language}", sides[language])
+    for name in ("news.reference", "beam1", "beam4", "step421", "other_system"):
+        write(folder, f"{name}.de", german[::-1])
+    write(folder, "text/teacher.de", german)
+    write(folder, "pairs.tsv", [f"{pair[0]}\t{pair[1]}" for pair in zip(english, german)])
+    write(folder, "terms.tsv", ["dog\tKöter"])
+    write(folder, "messages.en", ["Copied %d of %s"])
+    write(folder, "messages.po", ['msgid "Open"', 'msgstr ""'])
+    write(folder, "old.tmx", [memory()])
+    unit = '<trans-unit id="1"><source>Open</source></trans-unit>'
+    head = '<file original="a" datatype="plaintext" source-language="en" target-language="de">'
+    write(folder, "manual.xlf", [f'<xliff version="1.2">{head}<body>{unit}</body></file></xliff>'])
+    for name in ("website/index.html", "index.html", "about.md"):
+        write(folder, name, ["Open"])
+    own = "".join(block.text for block in PYTHON if block.page == "docs/extending.md")
+    write(folder, "my_parts/parts.py", [own])
+    return folder
+
+
+def memory():
+    units = "".join(f'<tuv xml:lang="{code}"><seg>Shut</seg></tuv>' for code in ("en", "de"))
+    return f"<tmx><body><tu>{units}</tu></body></tmx>"
+
+
+def write(folder, name, lines):
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def stubs(tmp_path_factory):
+    """A folder of programs that record how they are called."""
+    folder = tmp_path_factory.mktemp("stubs")
+    for name in (*modules_of_commands(), *OTHER_PROGRAMS):
+        (folder / name).write_text(RECORD)
+        (folder / name).chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def calls_of(folder, stubs, tmp_path):
+    """calls_of(block): (arguments, input) of the t2t commands that the block calls."""
+
+    def calls_of(block):
+        environment = os.environ | {"CALLS": str(tmp_path), "PATH": f"{stubs}:{os.environ['PATH']}"}
+        strict = [] if block.reason else ["-e", "-u", "-o", "pipefail"]
+        text = re.sub(r"^\$ ", "", block.text, flags=re.M)
+        done = subprocess.run(
+            ["bash", *strict, "-c", text],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        assert block.reason or done.returncode == 0, done.stderr
+        for path in sorted(tmp_path.glob("[0-9][0-9][0-9]")):
+            arguments = path.read_text().split("\0")[:-1]
+            if arguments[0] in modules_of_commands():
+                yield arguments, path.with_suffix(".input").read_bytes()
+
+    return calls_of
+
+
+def test_no_command_stands_outside_a_block(root):
+    for path in pages(root):
+        text = outside_blocks(path.read_text(encoding="utf-8"))
+        assert re.findall(r"^ {4}(?:t2t-|pip |make |python |\. ).*", text, re.M) == [], path
+
+
+def test_no_document_names_a_package_index(root):
+    for path in pages(root):
+        assert "pip install 't2t-keras[" not in path.read_text(encoding="utf-8"), path
+
+
+def check_names(flags):
+    """Settings are named and valued as the command will want them."""
+    values = {name: flags[name].value for name in flags}
+    if values.get("problem"):
+        make_problem(flags.problem, flags.problem_config)
+    if "hparams_set" in values:
+        name = flags.hparams_set if flags.hparams_set != "auto" else ""
+        hyperparameters.hparams(name or "transformer_base", flags.hparams)
+    decode_config(values.get("decode_hparams") or {})
+
+
+@cases(SHELL)
+@pytest.mark.usefixtures("own_registry")
+def test_flags_and_names_exist(block, folder, calls_of, monkeypatch):
+    monkeypatch.chdir(folder)
+    calls = list(calls_of(block))
+    assert len(calls) == len(re.findall(r"^(?:[^#\n]*[ |])?t2t-[a-z-]+ ", block.text, re.M))
+    for arguments, _ in calls:
+        run_command(module_of(arguments[0]).define_flags, check_names, arguments)
+
+
+@cases(block for block in SHELL if not block.reason)
+@pytest.mark.usefixtures("eagerly")
+def test_commands_run(block, folder, calls_of, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(experiment, "recommendation", lambda *arguments: "")
+    for (program, *arguments), text in calls_of(block):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text), encoding="utf-8"))
+        module_of(program).run([program, *arguments])
+
+
+@pytest.mark.usefixtures("eagerly", "own_registry")
+@pytest.mark.parametrize("page", sorted({block.page for block in PYTHON} - set(ELSEWHERE)))
+def test_python_runs(page, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(keras.utils, "plot_model", lambda model, path: None)  # needs Graphviz
+    names = {}
+    for block in PYTHON:
+        if block.page == page and not block.reason:
+            exec(compile(block.text, str(block), "exec"), names)
+
+
+@cases(block for block in PYTHON if block.reason)
+def test_what_python_that_does_not_run_imports_exists(block):
+    for node in ast.walk(ast.parse(block.text)):
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("t2t_keras"):
+            module = importlib.import_module(node.module)
+            assert all(hasattr(module, name.name) for name in node.names), block
+
+
+@cases(block for block in BLOCKS if block.language == "yaml" and not block.reason)
+def test_a_file_of_flags_is_read(block, tmp_path):
+    (tmp_path / "run.yaml").write_text(block.text)
+    command = ["t2t-trainer", f"--config={tmp_path / 'run.yaml'}"]
+    run_command(module_of("t2t-trainer").define_flags, check_names, command)
+
+
+def test_every_block_has_a_language_that_is_known():
+    known = {"sh", "bash", "console", "python", "yaml", "toml", ""}
+    assert [str(block) for block in BLOCKS if block.language not in known] == []
