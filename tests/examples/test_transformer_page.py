@@ -147,19 +147,18 @@ def test_the_schedule_is_the_library_s_after_its_warm_up(page, settings):
 
 def test_beam_search_finds_what_the_library_finds(page, model, library):
     search = Search(Ensemble([library]), DecodeConfig(beam_size=4, alpha=0.6), Constraints())
-    random, lengths = np.random.default_rng(0), set()
-    for _ in range(3):
-        table = random.normal(0, 0.6, (VOCAB_SIZE, SIZES["d_model"]))
-        table[1] *= 2  # A likely end: most outputs are short.
-        model.embedding.set_weights([table])
-        library.embedding.set_weights([table])
-        source = random.integers(2, VOCAB_SIZE, (6, 7), "int32")
-        source[np.arange(7) >= np.array([[7], [5], [3], [1], [6], [2]])] = 0
-        rows = search(source).ids.numpy()[:, 0].tolist()
-        expected = [ids[: ids.index(1)] for ids in rows]
-        assert page.beam_search(model, source) == expected
-        lengths |= {*map(len, expected)}
-    assert len(lengths) > 3
+    random = np.random.default_rng(0)
+    table = random.normal(0, 0.6, (VOCAB_SIZE, SIZES["d_model"]))
+    model.embedding.set_weights([table])
+    library.embedding.set_weights([table])
+    source = random.integers(2, VOCAB_SIZE, (40, 7), "int32")
+    source[np.arange(7) >= random.integers(1, 8, (40, 1))] = 0
+    rows = search(source).ids.numpy()[:, 0].tolist()
+    expected = [ids[: ids.index(1)] for ids in rows]
+    assert page.beam_search(model, source) == expected
+    lengths = {*map(len, expected)}
+    assert len(lengths) > 5
+    assert max(lengths) == 7 + 50 - 1  # The longest output that is allowed, less its end.
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 40, 10_000])
