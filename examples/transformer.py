@@ -187,11 +187,11 @@ class Transformer(keras.Model):
 
     def compute_loss(self, x, y, y_pred, *_):
         """Returns the mean over tokens of -Σ q log p (section 5.4)."""
-        # "During training, we employed label smoothing of value ε_ls = 0.1." The label q has 1 - ε
-        # at the target y, and ε / V more at each of V symbols; log p is a logit less a constant.
-        losses = ops.sparse_categorical_crossentropy(y, y_pred, from_logits=True)
-        target_logits = ops.take_along_axis(y_pred, y[..., None], axis=-1)[..., 0]
-        losses += self.settings.label_smoothing * (target_logits - ops.mean(y_pred, axis=-1))
+        # "During training, we employed label smoothing of value ε_ls = 0.1." The target y has the
+        # label 1 - ε instead of 1, and all V symbols share ε.
+        smoothing, vocab_size = self.settings.label_smoothing, self.settings.vocab_size
+        labels = ops.one_hot(y, vocab_size) * (1 - smoothing) + smoothing / vocab_size
+        losses = ops.categorical_crossentropy(labels, y_pred, from_logits=True)
         tokens = ops.cast(ops.not_equal(y, PAD), "float32")
         return ops.sum(losses * tokens) / ops.sum(tokens)
 
@@ -231,11 +231,11 @@ def beam_search(model, source, beam_size=4, alpha=0.6):
     memory, visible = (ops.repeat(x, beam_size, axis=0) for x in model.encode(source))
     rows, longest = np.arange(len(source))[:, None], np.count_nonzero(source, axis=1) + 50
     best, best_scores = [[]] * len(source), np.full(len(source), -np.inf)
-    # Each source has `beam_size` hypotheses; at first only one, which is empty.
-    outputs = np.zeros((len(source), beam_size, 0), "int32")
+    outputs = np.zeros((len(source), beam_size, 0), "int32")  # At first one, which is empty.
     log_probs = np.tile(np.float32([0] + [-np.inf] * (beam_size - 1)), (len(source), 1))
     for length in range(1, longest.max() + 1):
-        prefixes = padded([[*ids, PAD] for ids in np.concatenate(outputs)])
+        # One position for what comes next, and one since Keras warns of attention to a single one.
+        prefixes = padded([[*ids, PAD, PAD] for ids in np.concatenate(outputs)])
         logits = model.decode(prefixes, memory, visible, length - 1)
         impossible = np.zeros((len(source), 1, logits.shape[-1]), "float32")
         impossible[:, :, PAD] = impossible[longest == length, :, EOS + 1 :] = -np.inf
