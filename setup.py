@@ -38,11 +38,12 @@ setup(
     packages=find_packages(include=["t2t_keras", "t2t_keras.*"]),
     package_data={
         "t2t_keras": ["py.typed"],
+        "t2t_keras.io.pages": ["*.html", "*.css"],
         "t2t_keras.lab": ["templates/*"],
         "t2t_keras.problems": ["*.tsv"],
         "t2t_keras.recipes": ["*/Snakefile", "*/*.yaml", "*/*/*.yaml"],
         "t2t_keras.problems.toy": ["*.tsv"],
-        "t2t_keras.workbench.server": ["page/*.html", "page/*.css", "page/*.js"],
+        "t2t_keras.workbench.server.page": ["*.html", "*.css", "*.js"],
         "t2t_keras.serving": ["*.md"],
     },
     python_requires=">=3.11,<3.14",

@@ -1,57 +1,42 @@
-"""Pages of HTML and figures of matplotlib, with one palette."""
+"""HTML pages and figures of matplotlib, with one palette for their series."""
 
 import difflib
 import importlib.util
 import io
-import json
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jinja2
-from markupsafe import Markup, escape
-
 from t2t_keras.errors import UserError
+from t2t_keras.io import pages
 from t2t_keras.io.files import write_atomically
-from t2t_keras.io.terminal import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_TEMPLATES = Path(__file__).with_name("templates")
 # Colours of series and heads, on light and on dark pages.
 ON_LIGHT = tuple("#4784fa #be3008 #107c69 #c656b1 #9b9624 #34027c #174e66 #6d2214".split())
 ON_DARK = tuple("#8da4f1 #f0b980 #129715 #c73793 #eef23e #8c58e1 #a3e7ec #da8092".split())
 
 
-def render(template: str, **values: Any) -> str:
-    """Returns a page; text in it is escaped and cannot change the writing direction."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("t2t_keras.lab"),
-        autoescape=True,
-        finalize=lambda value: printable(value) if type(value) is str else value,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"whole": _whole, "in_script": _in_script}
+def render(template: str, *, scripts: bool = False, **values: Any) -> str:
+    """Returns a page that loads nothing, see `t2t_keras.io.pages.render`.
+
+    Args:
+      template: name of the file.
+      scripts: the page may run the scripts in it.
+      **values: by their names in the template.
+    """
+    sources = {"style_src": "'unsafe-inline'"}
+    if scripts:
+        sources["script_src"] = "'unsafe-inline'"
     colors = list(zip(ON_LIGHT, ON_DARK, strict=True))
-    return environment.get_template(template).render(colors=colors, **values)
-
-
-def _whole(text: str) -> Markup:
-    """Returns text that is never broken into lines."""
-    return escape(printable(text)).replace(" ", "\N{NO-BREAK SPACE}")
-
-
-def _in_script(data: Any) -> Markup:
-    """Returns JSON that cannot end the script element around it."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(text)
+    policy = pages.security_policy(**sources)
+    return pages.render(_TEMPLATES, template, colors=colors, policy=policy, **values)
 
 
 def changed_words(earlier: str, text: str) -> Iterator[tuple[str, bool]]:

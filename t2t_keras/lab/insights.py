@@ -157,7 +157,7 @@ def attention_page(sentences: Iterable[SentenceInsights]) -> str:
         "dashes": DASHES,
         "weightSteps": _WEIGHT_STEPS,
     }
-    return render("attention.html", title="Attention", data=data)
+    return render("attention.html", scripts=True, title="Attention", data=data)
 
 
 def _sentence(sentence: SentenceInsights) -> dict[str, Any]:

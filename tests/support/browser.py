@@ -86,10 +86,11 @@ def opening(browser, address, kind=Tab):
     urls, opened = set(), []
     with contextlib.ExitStack() as contexts:
 
-        def open_page(width=1000, scheme="light"):
+        def open_page(width=1000, scheme="light", locale="en-US"):
             context = browser.new_context(
                 viewport={"width": width, "height": 900},
                 color_scheme=scheme,
+                locale=locale,
                 is_mobile=width < 600,
                 has_touch=width < 600,
             )

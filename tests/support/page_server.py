@@ -13,6 +13,9 @@ import threading
 import time
 from pathlib import Path
 
+from t2t_keras.workbench.server import page
+
+_KINDS = {".css": "text/css", ".js": "text/javascript"}
 # English, German, how sure, and other words instead.
 TABLE = {
     "the": ("das", 0.996, ["ein", "dieses"]),
@@ -74,8 +77,8 @@ class PageServer:
       files: translated files, by name.
     """
 
-    def __init__(self, folder: Path):
-        self.folder, self.address = folder, ""
+    def __init__(self):
+        self.address = ""
         self.requests, self.delays, self.refusals, self.files = [], {}, {}, {}
         suffixes = [".txt", ".po", ".html"]
         self.settings = {"charLimit": 2000, "keyRequired": False, "filesTranslation": True}
@@ -115,14 +118,14 @@ def read_form(headers, content):
     return fields
 
 
-class Handler(http.server.SimpleHTTPRequestHandler):
+class Handler(http.server.BaseHTTPRequestHandler):
     """The page's files, and the answers of a PageServer."""
 
     protocol_version = "HTTP/1.1"
 
     def __init__(self, stand_in, *args):
         self._stand_in = stand_in
-        super().__init__(*args, directory=stand_in.folder)
+        super().__init__(*args)
 
     def do_GET(self):
         if self._refuse():
@@ -133,8 +136,12 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             self._reply(self._stand_in.settings)
         elif self.path in self._stand_in.files:
             self._send(200, self._stand_in.files[self.path], "text/plain")
+        elif self.path == "/":
+            self._send(200, page.index().encode(), "text/html; charset=utf-8")
+        elif path := page.FILES.get(self.path[1:]):
+            self._send(200, path.read_bytes(), _KINDS[path.suffix])
         else:
-            super().do_GET()
+            self._reply({"error": "Not found"}, 404)
 
     def do_POST(self):
         content = self.rfile.read(int(self.headers["Content-Length"]))
@@ -158,9 +165,10 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         # A reader who typed on has hung up.
         with contextlib.suppress(ConnectionError):
             self.send_response(status)
-            for name, value in {"Content-Type": kind, **dict(headers)}.items():
+            own = {"Content-Length": str(len(content)), "Content-Type": kind}
+            own["Content-Security-Policy"] = page.SECURITY_POLICY
+            for name, value in {**own, **dict(headers)}.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
 
@@ -169,9 +177,9 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serving(folder, port=0):
-    """Serves the page in a folder while it lasts; gives the PageServer."""
-    stand_in = PageServer(folder)
+def serving(port=0):
+    """Serves the page while it lasts; gives the PageServer."""
+    stand_in = PageServer()
     handler = functools.partial(Handler, stand_in)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
     stand_in.address = f"http://127.0.0.1:{server.server_port}/"

@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from t2t_keras.errors import UserError
-from t2t_keras.workbench.server import deepl, libretranslate, page_api
+from t2t_keras.workbench.server import deepl, libretranslate, page, page_api
 from t2t_keras.workbench.server.access import Access, ApiKeys, network_of
 from t2t_keras.workbench.server.batching import QueueFullError
 from t2t_keras.workbench.server.config import MEBIBYTE, ServerConfig
@@ -240,6 +240,7 @@ class Gate:
                 begun, status = True, message["status"]
                 message["headers"] = [
                     *message["headers"],
+                    (b"content-security-policy", page.SECURITY_POLICY.encode()),
                     (b"x-content-type-options", b"nosniff"),
                     (b"referrer-policy", b"no-referrer"),
                     *[(b"connection", b"close")] * scope["app"].state.stopping,
@@ -337,7 +338,7 @@ _ROUTES = (
     *libretranslate.ROUTES,
     *deepl.ROUTES,
     *page_api.ROUTES,
-    *page_api.FILE_ROUTES,
+    *page.ROUTES,
 )
 
 

@@ -3,14 +3,10 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
-from starlette.staticfiles import StaticFiles
 
 from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.lines import Line, encode_text
@@ -265,8 +261,6 @@ def _given(source: Line, text: str) -> Translation:
     return Translation(text, 0.0, (Hypothesis(text, 0.0),), parts)
 
 
-_FOLDER = Path(__file__).with_name("page")
-_FILES = StaticFiles(directory=_FOLDER)
 _MOST_ALTERNATIVES = 8
 _MOST_LINES = 10_000
 _MOST_TERMS, _MOST_CHARACTERS_OF_TERMS = 10_000, 500_000
@@ -318,15 +312,6 @@ async def alternatives(call: Call) -> Response:
     return await json_response({"alternatives": continuations})
 
 
-def _file_route(path: str, name: str) -> Route:
-    """Returns the route of a file; a mount at "/" would turn 405 into 404 for other routes."""
-
-    async def page_file(request: Request) -> Response:
-        return await _FILES.get_response(name, request.scope)
-
-    return Route(path, page_file)
-
-
 async def _glossary(call: Call, budget: Budget) -> Glossary | None:
     terms: Any = call.parameters.any("glossary") or []
     if not isinstance(terms, list) or not all(
@@ -357,8 +342,4 @@ def _compiled(pairs: tuple[tuple[str, str], ...]) -> Glossary:
 ROUTES = (
     Endpoint("/page/translate", translate),
     Endpoint("/page/alternatives", alternatives),
-)
-FILE_ROUTES = (
-    _file_route("/", "index.html"),
-    *(_file_route(f"/{path.name}", path.name) for path in sorted(_FOLDER.iterdir())),
 )

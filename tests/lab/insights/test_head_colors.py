@@ -47,7 +47,7 @@ def lab(linear_rgb):
 
 
 def test_lines_stand_out_from_the_page(root):
-    style = (root / "t2t_keras/lab/templates/base.css").read_text("utf-8")
+    style = (root / "t2t_keras/io/pages/base.css").read_text("utf-8")
     surfaces = re.search(r"--surface: light-dark\((#\w{6}), (#\w{6})\)", style).groups()
     for colors, surface in zip((ON_LIGHT, ON_DARK), surfaces, strict=True):
         *lines, page = linear(rgb([*colors, surface])) @ [0.2126, 0.7152, 0.0722] + 0.05

@@ -6,6 +6,8 @@ import re
 import pytest
 from upper_case import ASKED, DEEPL, Source, UpperCase, UpperCaseEngine
 
+from t2t_keras.workbench.server import page
+
 
 class Longer(UpperCaseEngine):
     """Writes translations that are longer than their sources."""
@@ -123,8 +125,22 @@ def test_every_answer_says_how_browsers_must_take_it(client_of):
     for answer in answers:
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["content-security-policy"] == (
+            "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
+            "script-src 'self'; style-src 'self'; connect-src 'self'; frame-ancestors 'self'"
+        )
     assert [list(each.json()) for each in answers[2:4]] == [["error"], ["message"]]
-    assert "default-src 'none'" in answers[0].text
+
+
+def test_the_page_comes_with_all_its_files(client_of):
+    client = client_of()
+    html = client.get("/").text
+    names = {*re.findall(r'(?:href|src)="([\w.]+)"', html)}
+    for name in sorted(names):
+        names |= {*re.findall(r'from "./(\w+\.js)"', client.get(f"/{name}").text)}
+    assert names == {*page.FILES}
+    kinds = {client.get(f"/{name}").headers["content-type"].split(";")[0] for name in names}
+    assert kinds == {"text/css", "text/javascript"}
 
 
 def test_confidence_is_in_percent(client_of):

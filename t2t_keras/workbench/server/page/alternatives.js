@@ -1,44 +1,53 @@
+// @ts-check
 // The menu under a word of the translation: other words, each with a new rest of the line, and
 // other translations of the whole line.
 
 import { glossary } from "./glossary.js";
 import { pair } from "./languages.js";
-import { ask } from "./server.js";
-import { at, element, quoted, state } from "./state.js";
-import { draw, focusWord, point, targetWordOf } from "./words.js";
+import { ask, messageOf } from "./server.js";
+import { around, at, element, state } from "./state.js";
+import { language, strings } from "./strings.js";
+import { draw, focusWord, point, wordOf } from "./words.js";
+
+/** @import { Alternative, Line, Word, WordRef } from "./state.js" */
 
 const MARGIN = 12; // Pixels between the menu and the ends of the window.
 const LEAST_HEIGHT = 120;
+const ITEM = "[role=menuitem]";
 
+/** @type {WeakMap<Element, Line>} */
+const lineOfItem = new WeakMap();
+
+/** @param {WordRef} wordRef */
 export async function openMenu(wordRef) {
   state.menu?.close();
   focusWord(wordRef);
-  const { view, index, word } = wordRef;
+  const { view, word } = wordRef;
   const request = new AbortController();
   const close = () => {
     request.abort();
     state.menu = null;
     at("menu").hidden = true;
-    word.removeAttribute("aria-expanded");
+    word.ariaExpanded = null;
   };
-  state.menu = { view, index, word, close };
+  state.menu = { ...wordRef, close };
   point("focused", wordRef);
-  word.setAttribute("aria-expanded", "true");
-  showMenu([element("p", { textContent: "Looking for alternatives …", lang: "en" })]);
+  word.ariaExpanded = "true";
+  showMenu([heading(strings.lookingForAlternatives)]);
   at("menu").focus({ preventScroll: true });
   const prefix = textBefore(wordRef);
   const body = { q: view.source, ...pair(), prefix, glossary: glossary() };
   try {
     const { alternatives } = await ask("page/alternatives", { body, signal: request.signal });
-    showMenu(entries(alternatives, prefix));
+    showMenu(entries(wordRef, alternatives, prefix));
   } catch (error) {
     if (request.signal.aborted) return;
-    const trouble = element("p", { textContent: error.message, className: "bad", lang: "en" });
-    showMenu([trouble, ...entries([], prefix)]);
+    showMenu([heading(messageOf(error), "bad"), ...entries(wordRef, [], prefix)]);
   }
-  at("menu").querySelector("[role=menuitem]")?.focus({ preventScroll: true });
+  items()[0]?.focus({ preventScroll: true });
 }
 
+/** @param {WordRef} wordRef */
 function textBefore({ view, word }) {
   const range = document.createRange();
   range.setStart(view.output, 0);
@@ -46,52 +55,67 @@ function textBefore({ view, word }) {
   return range.toString().trimEnd();
 }
 
-function entries(alternatives, prefix) {
-  const { view, index } = state.menu;
-  const { best } = state.known.get(view.source);
-  const isNew = new Set([view.line.text]);
-  const addsNew = ({ text }) => !isNew.has(text) && isNew.add(text);
-  const words = alternatives.filter(addsNew).map((alternative) => {
+/**
+ * @param {WordRef} wordRef
+ * @param {Alternative[]} alternatives
+ * @param {string} prefix
+ */
+function entries({ view, index }, alternatives, prefix) {
+  const shown = /** @type {Line} */ (view.line);
+  const { best } = /** @type {{best: Line}} */ (state.known.get(view.source ?? ""));
+  const known = new Set([shown.text]);
+  const isNew = (/** @type {{text: string}} */ { text }) => !known.has(text) && known.add(text);
+  const words = alternatives.filter(isNew).map((alternative) => {
     const rest = alternative.text.slice(prefix.length).trimStart().slice(alternative.word.length);
-    const line = continued(view.line, index, alternative);
+    const line = continued(shown, index, alternative);
     const next = element("span", {}, element("b", { textContent: alternative.word }), rest);
     return entry(line, next, ...share(line.words[index]));
   });
   const others = best.alternatives.map((text) => continued(best, 0, { text }));
-  const lines = [best, ...others].filter(addsNew);
-  const whole = lines.map((line) =>
-    entry(line, element("span", { className: "whole", textContent: line.text })),
-  );
-  const instead = `Instead of ${quoted([view.line.words[index].text])}`;
+  const whole = [best, ...others]
+    .filter(isNew)
+    .map((line) => entry(line, element("span", { className: "whole", textContent: line.text })));
+  const instead = strings.insteadOf(strings.quoted([shown.words[index].text]));
   return [
     ...(words.length ? [heading(instead), ...words] : []),
-    ...(whole.length ? [heading("The whole line"), ...whole] : []),
-    ...(words.length + whole.length ? [] : [heading("No alternatives.")]),
+    ...(whole.length ? [heading(strings.wholeLine), ...whole] : []),
+    ...(words.length + whole.length ? [] : [heading(strings.noAlternatives)]),
   ];
 }
 
+/** @param {Word} word */
 function share({ confidence }) {
-  if (!Number.isFinite(confidence)) return [];
+  if (typeof confidence !== "number") return [];
   const textContent = confidence < 0.01 ? "< 1 %" : `${Math.floor(100 * confidence)} %`;
-  return [element("small", { textContent, lang: "en", dir: "ltr" })];
+  return [element("small", { textContent, lang: language, dir: "ltr" })];
 }
 
-function heading(textContent) {
-  const title = element("div", { textContent, lang: "en" });
-  title.setAttribute("role", "presentation");
-  return title;
-}
+/**
+ * @param {string} textContent
+ * @param {string} className
+ */
+const heading = (textContent, className = "") =>
+  element("div", { textContent, className, lang: language, role: "presentation" });
 
+/**
+ * @param {Line} line
+ * @param {...Node} content
+ */
 function entry(line, ...content) {
-  const item = element("button", { type: "button", tabIndex: -1, dir: "auto" }, ...content);
-  item.setAttribute("role", "menuitem");
-  item.addEventListener("click", () => choose(line));
-  // Mouse and keyboard highlight the same single item.
-  item.addEventListener("pointermove", () => item.focus({ preventScroll: true }));
+  const attributes = { type: /** @type {const} */ ("button"), role: "menuitem", tabIndex: -1 };
+  const item = element("button", { ...attributes, dir: "auto" }, ...content);
+  lineOfItem.set(item, line);
   return item;
 }
 
-/** A line with another end; its new words have the server's data, if any. */
+/**
+ * Returns a line with another end; its new words have the server's data, if any.
+ *
+ * @param {Line} line
+ * @param {number} index
+ * @param {Partial<Alternative> & {text: string}} alternative
+ * @returns {Line}
+ */
 function continued(line, index, { text, words, alignment }) {
   const others = text.trim().split(/\s+/).slice(index);
   return {
@@ -102,15 +126,19 @@ function continued(line, index, { text, words, alignment }) {
   };
 }
 
+/** @param {Line} line */
 function choose(line) {
+  if (!state.menu) return;
   const { view, index, close } = state.menu;
-  state.known.get(view.source).shown = line;
+  const known = state.known.get(view.source ?? "");
+  if (known) known.shown = line;
   close();
   draw();
-  focusWord(targetWordOf(view.targets[Math.min(index, view.targets.length - 1)]));
+  focusWord(wordOf(view.targets[Math.min(index, view.targets.length - 1)]));
   at("announcement").textContent = line.text;
 }
 
+/** @param {HTMLElement[]} content */
 function showMenu(content) {
   at("menu").replaceChildren(...content);
   at("menu").hidden = false;
@@ -118,7 +146,8 @@ function showMenu(content) {
 }
 
 /** Places the menu under its word, or above it if there is more room. */
-export function placeMenu() {
+function placeMenu() {
+  if (!state.menu) return;
   const menu = at("menu");
   const box = state.menu.word.getClientRects()[0];
   const [above, below] = [box.top - MARGIN, window.innerHeight - box.bottom - MARGIN];
@@ -131,21 +160,49 @@ export function placeMenu() {
   menu.style.top = `${top + window.scrollY}px`;
 }
 
-/** Arrow keys cycle; Escape and Tab close the menu. */
-export function moveInMenu(event) {
-  const items = [...at("menu").querySelectorAll("[role=menuitem]")];
-  const now = items.indexOf(document.activeElement);
+const items = () => /** @type {HTMLElement[]} */ ([...at("menu").querySelectorAll(ITEM)]);
+
+/**
+ * Arrow keys cycle; Escape and Tab close the menu.
+ *
+ * @param {KeyboardEvent} event
+ */
+function moveInMenu(event) {
+  const now = items().findIndex((item) => item === document.activeElement);
+  const { length } = items();
+  /** @type {Record<string, number>} */
   const moves = {
-    ArrowDown: (now + 1) % items.length,
-    ArrowUp: (Math.max(now, 0) + items.length - 1) % items.length,
+    ArrowDown: (now + 1) % length,
+    ArrowUp: (Math.max(now, 0) + length - 1) % length,
     Home: 0,
-    End: items.length - 1,
+    End: length - 1,
   };
-  if (event.key in moves) items[moves[event.key]]?.focus();
+  if (event.key in moves) items()[moves[event.key]]?.focus();
   else if (event.key === "Escape" || event.key === "Tab") {
-    const { word, close } = state.menu;
-    close();
-    word.focus();
+    const word = state.menu?.word;
+    state.menu?.close();
+    word?.focus();
   } else return;
   if (event.key !== "Tab") event.preventDefault();
+}
+
+export function listenToMenu() {
+  const menu = at("menu");
+  menu.addEventListener("click", (event) => {
+    const item = around(event, ITEM);
+    const line = item && lineOfItem.get(item);
+    if (line) choose(line);
+  });
+  // Mouse and keyboard highlight the same single item.
+  menu.addEventListener("pointermove", (event) =>
+    around(event, ITEM)?.focus({ preventScroll: true }),
+  );
+  menu.addEventListener("keydown", moveInMenu);
+  document.addEventListener("pointerdown", (event) => {
+    if (state.menu && !around(event, "#menu")) {
+      state.menu.close();
+      point("focused");
+    }
+  });
+  window.addEventListener("resize", placeMenu);
 }

@@ -1,42 +1,57 @@
+// @ts-check
 // Files: dropped or chosen, translated one after another, and offered for download.
 
 import { pair } from "./languages.js";
-import { ask, Trouble } from "./server.js";
-import { at, element, quoted, state } from "./state.js";
+import { ask, messageOf, Trouble } from "./server.js";
+import { around, at, element, state } from "./state.js";
+import { strings } from "./strings.js";
 
 let queue = Promise.resolve();
+
+/** @type {WeakMap<Element, AbortController>} */
+const requestOfRow = new WeakMap();
 
 /** Shows the supported file formats, once they are known. */
 export function drawFormats() {
   if (!state.formats) return;
-  at("formats").textContent = `Formats: ${state.formats.join(", ")}`;
+  at("formats").textContent = strings.formats(state.formats.join(", "));
   at("file").accept = state.formats.join(",");
 }
 
-/** Translates files between the current languages. */
+/**
+ * Translates files between the current languages.
+ *
+ * @param {Iterable<File>} files
+ */
 export function translateFiles(files) {
   const target = at("target-language").value;
   const source = pair()?.source ?? "auto";
   for (const file of files) {
-    const status = element("span", { textContent: "Waiting …", className: "note" });
+    const status = element("span", { textContent: strings.waiting, className: "note" });
     const name = element("span", { textContent: file.name, className: "name", dir: "auto" });
-    const remove = element("button", { type: "button", className: "icon", textContent: "×" });
-    remove.setAttribute("aria-label", `Remove ${file.name}`);
+    const remove = element("button", {
+      type: "button",
+      className: "icon",
+      textContent: "×",
+      ariaLabel: strings.removeFile(file.name),
+    });
     const request = new AbortController();
     const row = element("li", {}, name, status, remove);
-    remove.addEventListener("click", () => {
-      request.abort();
-      row.remove();
-      at("choose").focus();
-    });
+    requestOfRow.set(row, request);
     at("files").append(row);
     queue = queue.then(() => translateFile(file, { source, target }, status, request.signal));
   }
 }
 
+/**
+ * @param {File} file
+ * @param {import("./state.js").Pair} languages
+ * @param {HTMLElement} status
+ * @param {AbortSignal} signal
+ */
 async function translateFile(file, languages, status, signal) {
   if (signal.aborted) return;
-  status.textContent = "Translating …";
+  status.textContent = strings.translating;
   try {
     check(file, languages);
     const body = new FormData();
@@ -48,35 +63,45 @@ async function translateFile(file, languages, status, signal) {
   } catch (error) {
     if (signal.aborted) return;
     if (!(error instanceof Trouble)) console.error(error);
-    status.textContent = error.message.replace(" Your text stays here.", "");
+    status.textContent = messageOf(error);
     status.className = "bad";
   }
 }
 
+/**
+ * @param {File} file
+ * @param {import("./state.js").Pair} languages
+ */
 function check({ name, size }, { target }) {
-  const suffix = name.match(/\.[^.]*$/)?.[0].toLowerCase();
-  if (!target) throw new Trouble("The server offers no languages yet.");
+  const suffix = name.match(/\.[^.]*$/)?.[0].toLowerCase() ?? "";
+  if (!target) throw new Trouble(strings.noLanguages);
   if (state.formats && !state.formats.includes(suffix))
-    throw new Trouble(
-      `Files of this format are not translated here: expected ${state.formats.join(", ")}.`,
-    );
-  if (!size) throw new Trouble("The file is empty.");
+    throw new Trouble(strings.wrongFormat(state.formats.join(", ")));
+  if (!size) throw new Trouble(strings.emptyFile);
 }
 
+/** @param {string} url */
 function link(url) {
   // Relative to this page, as a proxy may change the server's name.
   const { pathname, search } = new URL(url, location.href);
   const saved = decodeURIComponent(pathname.slice(pathname.lastIndexOf("/") + 1));
   const anchor = element("a", { href: pathname + search, download: saved });
-  anchor.append("Download ", element("span", { textContent: saved }));
+  anchor.append(`${strings.download} `, element("span", { textContent: saved }));
   return anchor;
 }
 
 /** Accepts files dropped anywhere; other drags are left to the browser. */
-export function listenToDrops() {
-  const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
+export function listenToFiles() {
+  at("files").addEventListener("click", (event) => {
+    const row = around(event, "button")?.closest("li");
+    if (!row) return;
+    requestOfRow.get(row)?.abort();
+    row.remove();
+    at("choose").focus();
+  });
+  const hasFiles = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes("Files");
   let depth = 0; // Each element that is entered or left fires an event.
-  const show = (change) => {
+  const show = (/** @type {number} */ change) => {
     depth = Math.max(0, depth + change);
     at("drop").hidden = !depth;
   };
@@ -84,7 +109,7 @@ export function listenToDrops() {
   document.addEventListener("dragleave", (event) => hasFiles(event) && show(-1));
   document.addEventListener("dragover", (event) => hasFiles(event) && event.preventDefault());
   document.addEventListener("drop", (event) => {
-    if (!hasFiles(event)) return;
+    if (!event.dataTransfer || !hasFiles(event)) return;
     event.preventDefault();
     show(-depth);
     translateFiles(event.dataTransfer.files);

@@ -1,13 +1,22 @@
+// @ts-check
 // The glossary editor: a table for each language pair, saved in the browser.
 
 import { nameOf, pair } from "./languages.js";
-import { at, counted, download, element, memory, quoted, state, tell } from "./state.js";
+import { around, at, download, element, memory, state, tell } from "./state.js";
+import { strings } from "./strings.js";
 
-const FIELDS = ["Term", "Translation", "Note"];
+const FIELDS = [strings.term, strings.translation, strings.note];
+
+/** @param {string[]} row */
 const isBlank = (row) => row.every((cell) => !cell.trim());
-const nameOfPair = () => Object.values(pair()).join("-");
+
+const nameOfPair = () => Object.values(pair() ?? {}).join("-");
+
+/** @param {HTMLTableRowElement} row */
+const inputsOf = (row) => [...row.querySelectorAll("input")];
 
 // As on the server, case matters only for terms with a capital after the first letter: US, GmbH.
+/** @param {string} term */
 const keyOf = (term) => (/.\p{Lu}/u.test(term) ? term : term.toLowerCase()).trim();
 
 /** Returns the terms to use, [[source, target]]; of duplicates, the first. */
@@ -24,49 +33,70 @@ export function glossary() {
 export function drawTerms() {
   const languages = pair();
   state.terms = languages ? memory.get(`glossary ${nameOfPair()}`, []) : [];
-  at("terms").replaceChildren(...state.terms.map(makeRow), ...(languages ? [makeRow()] : []));
+  at("terms").replaceChildren(
+    ...state.terms.map((row) => makeRow(row)),
+    ...(languages ? [makeRow()] : []),
+  );
   at("import").disabled = !languages;
   at("imported").textContent = "";
   report();
 }
 
 function makeRow(row = ["", "", ""]) {
-  const inputs = FIELDS.map((field, index) => {
-    const input = element("input", { value: row[index] ?? "", placeholder: field });
-    input.setAttribute("aria-label", field);
-    input.lang = [pair().source, pair().target, ""][index];
-    input.dir = "auto";
-    return input;
+  const languages = pair();
+  const inputs = FIELDS.map((field, index) =>
+    element("input", {
+      value: row[index] ?? "",
+      placeholder: field,
+      ariaLabel: field,
+      lang: [languages?.source, languages?.target][index] ?? "",
+      dir: "auto",
+    }),
+  );
+  const remove = element("button", {
+    type: "button",
+    className: "icon",
+    textContent: "×",
+    ariaLabel: strings.removeTerm,
   });
-  const remove = element("button", { type: "button", className: "icon", textContent: "×" });
-  remove.setAttribute("aria-label", "Remove the term");
   const cells = [...inputs, remove].map((cell) => element("td", {}, cell));
   return element("tr", {}, ...cells);
 }
 
 /** After an edit: saves the terms, and keeps a blank row at the end. */
-export function readTerms() {
+function readTerms() {
   const rows = [...at("terms").rows];
-  const values = rows.map((row) => [...row.querySelectorAll("input")].map(({ value }) => value));
-  if (!rows.length || !isBlank(values.at(-1))) at("terms").append(makeRow());
+  const values = rows.map((row) => inputsOf(row).map(({ value }) => value));
+  if (!isBlank(values.at(-1) ?? ["a blank row is missing"])) at("terms").append(makeRow());
   keep(values.filter((row) => !isBlank(row)));
 }
 
+/** @param {string[][]} terms */
 function keep(terms) {
   const before = JSON.stringify(glossary());
   state.terms = terms;
   const isKept = memory.set(`glossary ${nameOfPair()}`, terms.length ? terms : null);
-  if (!isKept)
-    at("imported").textContent = "Cannot save in this browser. Export the glossary to keep it.";
+  if (!isKept) at("imported").textContent = strings.cannotSave;
   report();
   if (JSON.stringify(glossary()) !== before) tell("terms");
 }
 
-export function removeRow(row) {
-  const next = row.nextElementSibling ?? row.previousElementSibling;
+/** @param {HTMLTableRowElement} row */
+function removeRow(row) {
+  const { rowIndex } = row;
   row.remove();
   readTerms();
-  (next?.isConnected ? next : at("terms").lastElementChild).querySelector("input").focus();
+  // The head is row 0. The focus goes to the row that took this one's place.
+  const { rows } = at("terms");
+  inputsOf(rows[Math.min(rowIndex - 1, rows.length - 1)])[0].focus();
+}
+
+export function listenToTerms() {
+  at("terms").addEventListener("input", readTerms);
+  at("terms").addEventListener("click", (event) => {
+    const row = around(event, "button")?.closest("tr");
+    if (row) removeRow(row);
+  });
 }
 
 /** Shows the number of terms, and which rows are not used and why. */
@@ -74,36 +104,41 @@ function report() {
   const languages = pair();
   const terms = glossary();
   const used = new Set();
-  const [halves, doubles] = [[], []];
+  const halves = /** @type {string[]} */ ([]);
+  const doubles = /** @type {string[]} */ ([]);
   for (const row of at("terms").rows) {
-    const [source, target] = [...row.querySelectorAll("input")];
+    const [source, target] = inputsOf(row);
     const [term, translation] = [source.value.trim(), target.value.trim()];
     const isDouble = term && translation && used.has(keyOf(term));
     if (isDouble) doubles.push(term);
     if (Boolean(term) !== Boolean(translation)) halves.push(term || translation);
     if (term && translation) used.add(keyOf(term));
-    source.setAttribute("aria-invalid", String(Boolean(isDouble || (!term && translation))));
-    target.setAttribute("aria-invalid", String(Boolean(term && !translation)));
+    source.ariaInvalid = String(Boolean(isDouble || (!term && translation)));
+    target.ariaInvalid = String(Boolean(term && !translation));
   }
-  at("glossary-count").textContent = languages ? counted(terms.length, "term") : "";
+  at("glossary-count").textContent = languages ? strings.terms(terms.length) : "";
   at("export").disabled = !state.terms.length;
   const notes = [
     languages
-      ? `From ${nameOf(languages.source)} into ${nameOf(languages.target)}, kept in this browser.`
-      : "Once the language of the text is known, its terms are shown here.",
-    halves.length ? `Not used, as one side is empty: ${quoted(halves)}.` : "",
-    doubles.length ? `Duplicates (only the first is used): ${quoted(doubles)}.` : "",
+      ? strings.savedHere(nameOf(languages.source), nameOf(languages.target))
+      : strings.termsLater,
+    halves.length ? strings.halfTerms(strings.quoted(halves)) : "",
+    doubles.length ? strings.duplicates(strings.quoted(doubles)) : "",
   ];
   at("glossary-note").textContent = notes.filter(Boolean).join(" ");
 }
 
-/** Adds the terms of a TSV file; replaces existing ones. */
+/**
+ * Adds the terms of a TSV file; replaces existing ones.
+ *
+ * @param {File} file
+ */
 export async function importTerms(file) {
   let text;
   try {
     text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
   } catch {
-    at("imported").textContent = `${quoted([file.name])} is not UTF-8 text: nothing was imported.`;
+    at("imported").textContent = strings.notUtf8(strings.quoted([file.name]));
     return;
   }
   const lines = text.split(/\r?\n/).map((line) => line.split("\t"));
@@ -123,14 +158,14 @@ export async function importTerms(file) {
   const isPlaced = new Set(placed);
   keep([...placed, ...imported.filter((row) => !isPlaced.has(row))]);
   drawTerms();
-  const without = `without a term and its translation: ${bad.slice(0, 5).join(", ")}`;
-  const more = bad.length > 5 ? " and more" : "";
-  const left = bad.length ? ` ${counted(bad.length, "line")} left out, ${without}${more}.` : "";
-  at("imported").textContent = `${counted(good.length, "term")} imported.${left}`;
+  const leftOut = strings.leftOut(bad.length, bad.slice(0, 5).join(", "), bad.length > 5);
+  const report = [strings.imported(good.length), ...(bad.length ? [leftOut] : [])];
+  at("imported").textContent = report.join(" ");
 }
 
 export function exportTerms() {
-  const clean = (cell) => cell.trim().replace(/[ \t-\r\x1c-\x1f\x85\u2028\u2029]+/g, " ");
+  const clean = (/** @type {string} */ cell) =>
+    cell.trim().replace(/[ \t-\r\x1c-\x1f\x85\u2028\u2029]+/g, " ");
   const lines = state.terms.map((row) => row.map(clean).join("\t").trimEnd());
   download(`${nameOfPair()}.tsv`, lines.map((line) => `${line}\n`).join(""));
 }

@@ -1,31 +1,41 @@
+// @ts-check
 // The languages to translate between: chosen, swapped, or detected.
 
 import { ask, Trouble } from "./server.js";
 import { at, element, memory, state, tell } from "./state.js";
+import { languageName, strings } from "./strings.js";
 
 const DETECTED_CHARACTERS = 1000; // The beginning of a text is enough.
 
-/** Returns the codes of both languages, or null while the source is undetected. */
+/**
+ * Returns the codes of both languages, or null while the source is undetected.
+ *
+ * @returns {import("./state.js").Pair | null}
+ */
 export function pair() {
   const [chosen, target] = [at("source-language").value, at("target-language").value];
   const source = chosen === "auto" ? state.detected : chosen;
   return source && target ? { source, target } : null;
 }
 
+/** @param {string} code */
 export const nameOf = (code) =>
-  state.languages.find((language) => language.code === code)?.name ?? code;
+  languageName(code, state.languages.find((served) => served.code === code)?.name ?? code);
 
-function targetsOf(code) {
+/** @param {string} source */
+function targetsOf(source) {
   const targets = state.languages
-    .filter((language) => code === "auto" || language.code === code)
-    .flatMap((language) => language.targets.filter((target) => target !== language.code));
+    .filter(({ code }) => source === "auto" || source === code)
+    .flatMap(({ code, targets }) => targets.filter((target) => target !== code));
   return [...new Set(targets)];
 }
 
+/** @param {string[]} codes */
 const options = (codes) =>
   codes.map((value) => element("option", { value, textContent: nameOf(value) }));
 
-function drawTargets(wanted) {
+/** @param {string} [wanted] */
+function drawTargets(wanted = "") {
   const targets = targetsOf(at("source-language").value);
   at("target-language").replaceChildren(...options(targets));
   if (targets.includes(wanted)) at("target-language").value = wanted;
@@ -39,7 +49,7 @@ export function drawLanguages() {
   const [source, target] = memory.get("languages", []);
   if ([...sources, "auto"].includes(source)) at("source-language").value = source;
   drawTargets(target);
-  for (const id of ["source-language", "target-language"]) at(id).disabled = !sources.length;
+  at("source-language").disabled = at("target-language").disabled = !sources.length;
   settle();
 }
 
@@ -47,9 +57,10 @@ function settle() {
   const [chosen, target] = [at("source-language").value, at("target-language").value];
   const languages = pair();
   memory.set("languages", [chosen, target]);
-  at("source-language").lastElementChild.textContent = state.detected
-    ? `${nameOf(state.detected)} (detected)`
-    : "Detect language";
+  const auto = at("source-language").options[at("source-language").length - 1];
+  auto.textContent = state.detected
+    ? strings.detected(nameOf(state.detected))
+    : strings.detectLanguage;
   at("source").lang = languages?.source ?? "";
   at("target").lang = at("announcement").lang = at("menu").lang = target;
   at("swap").disabled = !languages || !targetsOf(target).includes(languages.source);
@@ -68,9 +79,15 @@ export function forgetDetected() {
   if (state.detected) chooseLanguages();
 }
 
-/** Swaps the languages; the translation, if any, becomes the text. */
+/**
+ * Swaps the languages; the translation, if any, becomes the text.
+ *
+ * @param {string} translation
+ */
 export function swap(translation) {
-  const { source, target } = pair();
+  const languages = pair();
+  if (!languages) return;
+  const { source, target } = languages;
   at("source-language").value = target;
   state.detected = null;
   drawTargets(source);
@@ -78,18 +95,21 @@ export function swap(translation) {
   settle();
 }
 
-/** Detects the language of the text, unless the user has chosen one. */
+/**
+ * Detects the language of the text, unless the user has chosen one.
+ *
+ * @param {string} text
+ * @param {AbortSignal} signal
+ */
 export async function detect(text, signal) {
   if (at("source-language").value !== "auto") return;
   const q = text.slice(0, DETECTED_CHARACTERS);
   const ranked = await ask("detect", { body: { q }, signal });
   const code = ranked[0]?.language;
   const target = at("target-language").value;
-  if (!code) throw new Trouble("The language of the text was not recognised. Choose it.");
-  if (!targetsOf(code).includes(target)) {
-    const what = `The text seems to be ${nameOf(code)}, which this server does not translate`;
-    throw new Trouble(`${what} into ${nameOf(target)}. Choose other languages.`);
-  }
+  if (!code) throw new Trouble(strings.notRecognised);
+  if (!targetsOf(code).includes(target))
+    throw new Trouble(strings.notTranslated(nameOf(code), nameOf(target)));
   if (code === state.detected) return;
   state.detected = code;
   settle();

@@ -1,12 +1,14 @@
+// @ts-check
 // The page starts here: text is translated while it is typed; words, terms and files go along.
 // There is no framework, and nothing is fetched but from the server that the page came from.
 
-import { moveInMenu, openMenu, placeMenu } from "./alternatives.js";
-import { drawFormats, listenToDrops, translateFiles } from "./files.js";
-import { drawTerms, exportTerms, importTerms, readTerms, removeRow } from "./glossary.js";
+import { listenToMenu, openMenu } from "./alternatives.js";
+import { drawFormats, listenToFiles, translateFiles } from "./files.js";
+import { drawTerms, exportTerms, importTerms, listenToTerms } from "./glossary.js";
 import { chooseLanguages, drawLanguages, swap } from "./languages.js";
-import { ask, showTrouble } from "./server.js";
+import { ask, listenToTrouble, showTrouble } from "./server.js";
 import { at, element, memory, state } from "./state.js";
+import { fillStrings, strings } from "./strings.js";
 import { forget, schedule, translate, unknownLines } from "./translation.js";
 import {
   draw,
@@ -14,9 +16,9 @@ import {
   point,
   sourceWordAt,
   sourceWordAtCaret,
-  targetWordOf,
   translation,
   wordByKey,
+  wordOf,
 } from "./words.js";
 
 const PAUSE = { typing: 250, terms: 600 }; // Milliseconds without a key before a request.
@@ -25,11 +27,15 @@ const prefersDark = matchMedia("(prefers-color-scheme: dark)");
 const isDark = () =>
   (document.documentElement.dataset.theme ?? (prefersDark.matches ? "dark" : "light")) === "dark";
 
-/** The system's theme, until the reader chooses the other one. */
+/**
+ * Sets the reader's theme, or without one the system's.
+ *
+ * @param {"light" | "dark" | null} theme
+ */
 function chooseTheme(theme) {
   if (theme) document.documentElement.dataset.theme = theme;
   else delete document.documentElement.dataset.theme;
-  at("theme").setAttribute("aria-pressed", String(isDark()));
+  at("theme").ariaPressed = String(isDark());
 }
 
 function switchTheme() {
@@ -39,6 +45,7 @@ function switchTheme() {
   chooseTheme(isSystem ? null : theme);
 }
 
+/** @param {boolean} isShaded */
 function shade(isShaded) {
   at("shading").checked = isShaded;
   at("scale").hidden = !isShaded;
@@ -61,8 +68,10 @@ async function copy() {
     area.remove();
     at("copy").focus();
   }
-  at("copy").textContent = isCopied ? "Copied" : "Not copied";
-  setTimeout(() => (at("copy").textContent = "Copy"), 1500);
+  at("copy").textContent = isCopied ? strings.copied : strings.notCopied;
+  setTimeout(() => {
+    at("copy").textContent = strings.copy;
+  }, 1500);
 }
 
 function listenToText() {
@@ -91,18 +100,18 @@ function listenToText() {
 function listenToWords() {
   const words = at("target");
   words.addEventListener("pointerover", ({ target, pointerType }) => {
-    if (pointerType === "mouse") point("hovered", targetWordOf(target));
+    if (pointerType === "mouse") point("hovered", wordOf(target));
   });
   words.addEventListener("pointerleave", () => point("hovered"));
-  words.addEventListener("focusin", ({ target }) => point("focused", targetWordOf(target)));
+  words.addEventListener("focusin", ({ target }) => point("focused", wordOf(target)));
   words.addEventListener("focusout", () => state.menu || point("focused"));
   words.addEventListener("click", ({ target }) => {
-    const wordRef = targetWordOf(target);
+    const wordRef = wordOf(target);
     // Selecting text does not open the menu.
-    if (wordRef && getSelection().isCollapsed) openMenu(wordRef);
+    if (wordRef && getSelection()?.isCollapsed) openMenu(wordRef);
   });
   words.addEventListener("keydown", (event) => {
-    const wordRef = targetWordOf(event.target);
+    const wordRef = wordOf(event.target);
     if (!wordRef || event.ctrlKey || event.altKey || event.metaKey) return;
     const next = wordByKey(event.key, wordRef);
     if (event.key === "Enter" || event.key === " ") openMenu(wordRef);
@@ -112,38 +121,24 @@ function listenToWords() {
   });
 }
 
-function listenToMenu() {
-  at("menu").addEventListener("keydown", moveInMenu);
-  document.addEventListener("pointerdown", ({ target }) => {
-    if (state.menu && !target.closest("#menu")) {
-      state.menu.close();
-      point("focused");
-    }
-  });
-  window.addEventListener("resize", () => state.menu && placeMenu());
-}
-
-function listenToTerms() {
-  at("terms").addEventListener("input", readTerms);
-  at("terms").addEventListener("click", ({ target }) => {
-    if (target.closest("button")) removeRow(target.closest("tr"));
-  });
-  at("export").addEventListener("click", exportTerms);
-  takeFiles("import", "import-file", ([file]) => importTerms(file));
-}
-
-/** Connects a button to a file input. */
+/**
+ * Connects a button to a file input.
+ *
+ * @param {"choose" | "import"} button
+ * @param {"file" | "import-file"} input
+ * @param {(files: File[]) => void} take
+ */
 function takeFiles(button, input, take) {
   at(button).addEventListener("click", () => at(input).click());
   at(input).addEventListener("change", () => {
-    take([...at(input).files]);
+    take([...(at(input).files ?? [])]);
     at(input).value = ""; // The same file can be chosen again.
   });
 }
 
 function listen() {
-  for (const id of ["source-language", "target-language"])
-    at(id).addEventListener("change", chooseLanguages);
+  at("source-language").addEventListener("change", chooseLanguages);
+  at("target-language").addEventListener("change", chooseLanguages);
   // An incomplete translation would lose the rest of the text.
   at("swap").addEventListener("click", () => swap(unknownLines().length ? "" : translation()));
   document.addEventListener("languages", () => {
@@ -153,16 +148,19 @@ function listen() {
   document.addEventListener("terms", () => forget(PAUSE.terms));
   at("key-form").addEventListener("submit", (event) => event.preventDefault());
   at("key").addEventListener("change", () => (state.languages.length ? translate() : askServer()));
-  at("shading").addEventListener("change", ({ target }) => shade(target.checked));
+  at("shading").addEventListener("change", () => shade(at("shading").checked));
   at("theme").addEventListener("click", switchTheme);
   prefersDark.addEventListener("change", () => chooseTheme(memory.get("theme")));
   at("copy").addEventListener("click", copy);
+  at("export").addEventListener("click", exportTerms);
+  takeFiles("import", "import-file", ([file]) => importTerms(file));
   takeFiles("choose", "file", translateFiles);
   listenToText();
   listenToWords();
   listenToMenu();
   listenToTerms();
-  listenToDrops();
+  listenToFiles();
+  listenToTrouble();
 }
 
 /** Requests languages and settings; meanwhile, text can already be typed. */
@@ -181,6 +179,7 @@ async function askServer() {
   }
 }
 
+fillStrings();
 chooseTheme(memory.get("theme")); // Before anything is painted.
 shade(memory.get("shading", true));
 listen();

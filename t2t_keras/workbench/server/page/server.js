@@ -1,48 +1,66 @@
+// @ts-check
 // Requests to the server, and messages about their errors.
 
-import { at, counted } from "./state.js";
+import { at } from "./state.js";
+import { strings } from "./strings.js";
 
 const PATIENCE = 60_000; // Milliseconds for an answer.
 const RETRY = 5_000;
 
-/** An error with a message for the user; a retry may help after `wait` milliseconds, unless 0. */
+/** An error with a message for the user. */
 export class Trouble extends Error {
+  /**
+   * @param {string} message
+   * @param {number} wait Milliseconds until a retry may help; 0 = it does not.
+   */
   constructor(message, wait = 0) {
     super(message);
     this.wait = wait;
   }
 }
 
+/**
+ * Returns the message of any error.
+ *
+ * @param {unknown} error
+ */
+export const messageOf = (error) => (error instanceof Error ? error.message : String(error));
+
+/** @param {Response} response */
 async function refusal(response) {
   const { error } = (await response.json().catch(() => null)) ?? {};
   const reason = typeof error === "string" ? error.replace(/\.?$/, ".") : "";
   if (response.status === 429) {
     const seconds = Number(response.headers.get("Retry-After"));
-    const wait = seconds ? `Wait ${counted(seconds, "second")}.` : "Wait a moment.";
-    return new Trouble(`Too many requests. ${wait}`, 1000 * seconds || RETRY);
+    const wait = seconds ? strings.waitSeconds(seconds) : strings.waitMoment;
+    return new Trouble(`${strings.tooManyRequests} ${wait}`, 1000 * seconds || RETRY);
   }
   if (response.status === 401 || response.status === 403) {
     at("key-form").hidden = false;
-    return new Trouble(`${reason || "The server wants an API key."} Enter the key above.`);
+    return new Trouble(`${reason || strings.keyWanted} ${strings.enterKey}`);
   }
-  if (response.status < 500)
-    return new Trouble(reason || `The server refused the request (${response.status}).`);
-  const message = `The server failed (${response.status})${reason ? `: ${reason}` : "."}`;
+  if (response.status < 500) return new Trouble(reason || strings.refused(response.status));
+  const message = strings.failed(response.status) + (reason ? `: ${reason}` : ".");
   return new Trouble(message, [502, 503, 504].includes(response.status) ? RETRY : 0);
 }
 
 /**
  * Sends a request, and returns the JSON of the answer.
  *
- * A `body` is posted, as a form or else as JSON. `signal` aborts the request; after `patience`
- * milliseconds it times out.
+ * @param {string} path
+ * @param {object} [options]
+ * @param {FormData | Record<string, unknown>} [options.body] Posted, as a form or else as JSON.
+ * @param {AbortSignal} [options.signal] Aborts the request.
+ * @param {number} [options.patience] Milliseconds to wait for the answer.
+ * @returns {Promise<any>}
  */
 export async function ask(path, { body, signal, patience = PATIENCE } = {}) {
-  const options = { signal };
-  if (patience < Infinity) {
-    const signals = [signal, AbortSignal.timeout(patience)].filter(Boolean);
-    options.signal = AbortSignal.any(signals);
-  }
+  const signals = [
+    ...(signal ? [signal] : []),
+    ...(patience < Infinity ? [AbortSignal.timeout(patience)] : []),
+  ];
+  /** @type {RequestInit} */
+  const options = { signal: AbortSignal.any(signals) };
   const api_key = at("key").value || undefined;
   if (body instanceof FormData) {
     if (api_key) body.set("api_key", api_key);
@@ -57,26 +75,38 @@ export async function ask(path, { body, signal, patience = PATIENCE } = {}) {
     if (response.ok) return await response.json();
   } catch (error) {
     if (signal?.aborted) throw error;
-    if (error.name === "TimeoutError")
-      throw new Trouble(`The server did not answer within ${patience / 1000} seconds.`, RETRY);
-    if (error instanceof SyntaxError)
-      throw new Trouble("The server answered something else than a translation (no JSON).");
-    throw new Trouble("The server cannot be reached. Your text stays here.", RETRY);
+    if (error instanceof DOMException && error.name === "TimeoutError")
+      throw new Trouble(strings.noAnswer(patience / 1000), RETRY);
+    if (error instanceof SyntaxError) throw new Trouble(strings.noJson);
+    throw new Trouble(strings.unreachable, RETRY);
   }
   throw await refusal(response);
 }
 
 let retry = 0;
+let tryAgain = () => {};
 
-/** Shows an error; null hides it. Calls `again` automatically if a retry may help. */
-export function showTrouble(error, again) {
+/**
+ * Shows an error; null hides it. Calls `again` automatically if a retry may help.
+ *
+ * @param {unknown} error
+ * @param {() => void} [again]
+ */
+export function showTrouble(error, again = () => {}) {
   clearTimeout(retry);
   at("trouble").hidden = !error;
   if (!error) return;
+  const message = messageOf(error);
   const isExpected = error instanceof Trouble;
   if (!isExpected) console.error(error);
-  const message = isExpected ? error.message : `This page failed: ${error.message}`;
-  if (at("trouble-text").textContent !== message) at("trouble-text").textContent = message;
-  at("again").onclick = again;
-  if (error.wait) retry = setTimeout(again, error.wait);
+  const shown = isExpected ? message : strings.pageFailed(message);
+  const stays = message === strings.unreachable ? ` ${strings.textStays}` : "";
+  if (at("trouble-text").textContent !== shown + stays)
+    at("trouble-text").textContent = shown + stays;
+  tryAgain = again;
+  if (isExpected && error.wait) retry = setTimeout(again, error.wait);
+}
+
+export function listenToTrouble() {
+  at("again").addEventListener("click", () => tryAgain());
 }

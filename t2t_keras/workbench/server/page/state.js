@@ -1,45 +1,120 @@
+// @ts-check
 // The state of the page, its storage in the browser, and helpers for elements.
 
+/**
+ * As the server answers, see docs/translation_page.md.
+ *
+ * @typedef {{code: string, name: string, targets: string[]}} Language
+ * @typedef {{text: string, confidence?: number | null}} Word
+ * @typedef {{text: string, source_words: string[], words: Word[],
+ *   alignment: number[][], alternatives: string[]}} Line
+ * @typedef {{word: string, text: string, words?: Word[], alignment?: number[][]}} Alternative
+ */
+
+/**
+ * A line as it is drawn, with the elements of its words.
+ *
+ * @typedef {{source: string | null, line: Line | undefined, mirror: HTMLElement,
+ *   output: HTMLElement, sources: HTMLElement[], targets: HTMLElement[]}} View
+ */
+
+/**
+ * A word of a line, and its element.
+ *
+ * @typedef {"sources" | "targets"} Side
+ * @typedef {{side: Side, view: View, index: number, word: HTMLElement}} WordRef
+ */
+
+/** @typedef {{source: string, target: string}} Pair */
+
 export const state = {
-  languages: [], // As GET /languages gives them: {code, name, targets}.
-  detected: null, // The detected language of the text.
+  languages: /** @type {Language[]} */ ([]),
+  detected: /** @type {string | null} */ (null), // The detected language of the text.
   limit: Infinity, // Characters of a text.
-  formats: null, // Suffixes of the files that the server translates; null = not known.
-  terms: [], // Rows of the glossary of these languages: [term, translation, note].
-  known: new Map(), // {best, shown} by the line that they translate, for these languages and terms.
-  views: [], // What is drawn, one a line: {source, line, mirror, output, sources, targets}.
-  hovered: null, // A word: {side: "sources" or "targets", view, index}.
-  focused: null,
-  menu: null, // The open menu of alternatives: {view, index, word, close}.
+  // Suffixes of the files that the server translates; null = not known.
+  formats: /** @type {string[] | null} */ (null),
+  // Rows of the glossary of these languages: [term, translation, note].
+  terms: /** @type {string[][]} */ ([]),
+  // Translations by their line of the text, for these languages and terms.
+  known: /** @type {Map<string, {best: Line, shown: Line}>} */ (new Map()),
+  views: /** @type {View[]} */ ([]), // One for each line of the text.
+  hovered: /** @type {WordRef | null} */ (null),
+  focused: /** @type {WordRef | null} */ (null),
+  // The word with the open menu of alternatives.
+  menu: /** @type {WordRef & {close: () => void} | null} */ (null),
 };
 
-export const at = (id) => document.getElementById(id);
+/**
+ * @typedef {{
+ *   source: HTMLTextAreaElement, terms: HTMLTableSectionElement,
+ *   "source-language": HTMLSelectElement, "target-language": HTMLSelectElement,
+ *   key: HTMLInputElement, shading: HTMLInputElement, file: HTMLInputElement,
+ *   "import-file": HTMLInputElement, swap: HTMLButtonElement, clear: HTMLButtonElement,
+ *   copy: HTMLButtonElement, import: HTMLButtonElement, export: HTMLButtonElement,
+ * }} Controls
+ */
 
+/**
+ * Returns the element with an ID.
+ *
+ * @template {string} Id
+ * @param {Id} id
+ * @returns {Id extends keyof Controls ? Controls[Id] : HTMLElement}
+ */
+export const at = (id) => /** @type {any} */ (document.getElementById(id));
+
+/**
+ * Returns the nearest element around an event's target that matches, or null.
+ *
+ * @param {Event} event
+ * @param {string} selector
+ * @returns {HTMLElement | null}
+ */
+export const around = ({ target }, selector) =>
+  target instanceof Element ? target.closest(selector) : null;
+
+/**
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Partial<HTMLElementTagNameMap[Tag]>} properties
+ * @param {...(Node | string)} children
+ */
 export function element(tag, properties = {}, ...children) {
-  const node = Object.assign(document.createElement(tag), properties);
+  const node = document.createElement(tag);
+  Object.assign(node, properties);
   node.append(...children);
   return node;
 }
 
-export const counted = (count, thing) =>
-  `${count.toLocaleString("en")} ${thing}${count === 1 ? "" : "s"}`;
-
-export const quoted = (words) => words.map((word) => `“${word}”`).join(" ");
-
-/** Dispatches the event "languages" or "terms" after a change. */
+/**
+ * Dispatches an event after a change.
+ *
+ * @param {"languages" | "terms"} change
+ */
 export const tell = (change) => document.dispatchEvent(new Event(change));
 
 const SPACE = "t2t-keras ";
 
 /** The browser's storage. If it is blocked or full, the page works without it. */
 export const memory = {
+  /**
+   * @param {string} name
+   * @param {any} otherwise
+   */
   get(name, otherwise = null) {
     try {
-      return JSON.parse(localStorage.getItem(SPACE + name)) ?? otherwise;
+      return JSON.parse(localStorage.getItem(SPACE + name) ?? "null") ?? otherwise;
     } catch {
       return otherwise;
     }
   },
+
+  /**
+   * Saves a value, or removes it if it is null; returns whether that worked.
+   *
+   * @param {string} name
+   * @param {any} value
+   */
   set(name, value) {
     try {
       if (value === null) localStorage.removeItem(SPACE + name);
@@ -51,7 +126,12 @@ export const memory = {
   },
 };
 
-/** Downloads a text as a file. */
+/**
+ * Downloads a text as a file.
+ *
+ * @param {string} name
+ * @param {string} text
+ */
 export function download(name, text) {
   const href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
   element("a", { href, download: name }).click();

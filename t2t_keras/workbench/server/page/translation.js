@@ -1,9 +1,11 @@
+// @ts-check
 // Live translation: requests the lines that have no translation yet, while the text is typed.
 
 import { glossary } from "./glossary.js";
 import { detect, forgetDetected, pair } from "./languages.js";
 import { ask, showTrouble, Trouble } from "./server.js";
 import { at, state } from "./state.js";
+import { strings } from "./strings.js";
 import { draw, sourceLines, translation } from "./words.js";
 
 const LINES_A_REQUEST = { first: 16, most: 256 }; // A long text is translated in parts.
@@ -14,7 +16,11 @@ const OTHER_LINE_ENDS = /[\v\f\r\x1c-\x1e\x85\u2028\u2029]/g;
 let request = new AbortController();
 let timer = 0;
 
-/** Translates after a pause in milliseconds; another call restarts it. */
+/**
+ * Translates after a pause in milliseconds; another call restarts it.
+ *
+ * @param {number} pause
+ */
 export function schedule(pause) {
   request.abort();
   clearTimeout(timer);
@@ -22,7 +28,11 @@ export function schedule(pause) {
   draw();
 }
 
-/** Discards all translations, as languages or terms have changed. */
+/**
+ * Discards all translations, as languages or terms have changed.
+ *
+ * @param {number} pause
+ */
 export function forget(pause) {
   state.known.clear();
   schedule(pause);
@@ -32,17 +42,22 @@ export function forget(pause) {
 export const unknownLines = () =>
   [...new Set(sourceLines())].filter((line) => line.trim() && !state.known.has(line));
 
+/** @param {boolean} isWaiting */
 function wait(isWaiting) {
   at("target-pane").classList.toggle("waiting", isWaiting);
-  at("target").setAttribute("aria-busy", String(isWaiting));
+  at("target").ariaBusy = String(isWaiting);
 }
 
+/**
+ * @param {string[]} lines
+ * @param {AbortSignal} signal
+ */
 async function translateLines(lines, signal) {
   const q = lines.map((line) => line.replace(OTHER_LINE_ENDS, " ")).join("\n");
   const body = { q, ...pair(), glossary: glossary() };
   const answers = (await ask("page/translate", { body, signal })).lines;
   if (answers.length !== lines.length)
-    throw new Trouble(`The server answered ${answers.length} of ${lines.length} lines.`);
+    throw new Trouble(strings.wrongCount(answers.length, lines.length));
   lines.forEach((line, index) => {
     state.known.set(line, { best: answers[index], shown: answers[index] });
   });
@@ -57,7 +72,7 @@ export async function translate() {
   const { signal } = request;
   const text = at("source").value;
   if (!text.trim()) forgetDetected();
-  const isTranslated = text.trim() && [...text].length <= state.limit;
+  const isTranslated = text.trim() !== "" && [...text].length <= state.limit;
   try {
     if (isTranslated && unknownLines().length) {
       wait(true);

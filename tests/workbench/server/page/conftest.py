@@ -8,9 +8,9 @@ from page_server import serving
 
 
 @pytest.fixture
-def server(root):
+def server():
     """The stand-in server; its own address for each test, so nothing is remembered."""
-    with serving(root / "t2t_keras" / "workbench" / "server" / "page") as stand_in:
+    with serving() as stand_in:
         yield stand_in
 
 
@@ -73,8 +73,8 @@ def open_page(browser, server):
     """open_page(width, scheme): the page; at the end, nothing went wrong that was not forgiven."""
     with opening(browser, server.address, Page) as open_in_browser:
 
-        def open_page(width=1000, scheme="light"):
-            page = open_in_browser(width, scheme)
+        def open_page(width=1000, scheme="light", locale="en-US"):
+            page = open_in_browser(width, scheme, locale)
             page.until_ready()
             return page
 

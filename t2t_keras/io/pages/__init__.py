@@ -1,0 +1,62 @@
+"""HTML pages: one head, one palette and one content security policy for all of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup, escape
+
+from t2t_keras.io.terminal import printable
+
+FOLDER = Path(__file__).parent
+ICON = (
+    "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'>"
+    "<rect width='16' height='16' rx='4' fill='%232457b3'/><path d='M3 6h9L9.5 3.5M13 10H4l2.5 2.5'"
+    " fill='none' stroke='%23fff' stroke-width='1.5'/></svg>"
+)
+
+
+def security_policy(**sources: str) -> str:
+    """Returns a content security policy that allows images in `data:` URLs and these sources.
+
+    Args:
+      **sources: by directive, with "_" for "-": `script_src="'self'"`.
+    """
+    policy = {"default_src": "'none'", "img_src": "data:", "base_uri": "'none'"}
+    policy |= {"form_action": "'none'"} | sources
+    return "; ".join(f"{name.replace('_', '-')} {source}" for name, source in policy.items())
+
+
+def render(folder: Path, template: str, **values: Any) -> str:
+    """Returns a page; text in it is escaped and cannot change the writing direction.
+
+    Args:
+      folder: of the template, which may extend `base.html` and include `base.css` from `FOLDER`.
+      template: name of the file.
+      **values: what the template names; `base.html` names `title`, and `policy` for a page that
+        comes without headers.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader([folder, FOLDER]),
+        autoescape=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"whole": _whole, "in_script": _in_script}
+    return environment.get_template(template).render(icon=ICON, **values)
+
+
+def _whole(text: str) -> Markup:
+    """Returns text that is never broken into lines."""
+    return escape(printable(text)).replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def _in_script(data: Any) -> Markup:
+    """Returns JSON that cannot end the script element around it."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)

@@ -1,0 +1,268 @@
+// @ts-check
+// All texts of the page, in English and German. The browser's list of languages decides.
+
+/** @type {(value: number) => string} */
+const number = (value) => value.toLocaleString(language);
+
+/** @type {(count: number, one: string, many: string) => string} */
+const counted = (count, one, many) => `${number(count)} ${count === 1 ? one : many}`;
+
+/** @type {(words: string[], open: string, close: string) => string} */
+const quoted = (words, open, close) => words.map((word) => open + word + close).join(" ");
+
+const english = {
+  // Texts of elements, named in index.html.
+  title: "Translate",
+  apiKey: "API key",
+  darkTheme: "Dark theme",
+  lightOrDark: "Light or dark",
+  tryAgain: "Try again",
+  translateFrom: "Translate from",
+  translateInto: "Translate into",
+  swapLanguages: "Swap the languages",
+  text: "Text",
+  textToTranslate: "Text to translate",
+  typeText: "Type or paste text",
+  clear: "Clear",
+  translation: "Translation",
+  wordsOfTranslation: "Words of the translation: Enter shows alternatives",
+  copy: "Copy",
+  shadeWords: "Shade words by confidence",
+  under90: "under 90\u00a0%",
+  under70: "under 70\u00a0%",
+  under40: "under 40\u00a0%",
+  chooseWord: "Choose a word to see alternatives.",
+  glossary: "Glossary",
+  term: "Term",
+  note: "Note",
+  remove: "Remove",
+  importTsv: "Import TSV",
+  exportTsv: "Export TSV",
+  glossaryToImport: "Glossary to import",
+  files: "Files",
+  chooseFiles: "Choose files",
+  filesToTranslate: "Files to translate",
+  orDropFiles: "or drop them anywhere on this page.",
+  privacy: "Text and files go to this server, and nowhere else.",
+  alternatives: "Alternatives",
+  dropFiles: "Drop files to translate them",
+
+  // Languages.
+  detectLanguage: "Detect language",
+  detected: (/** @type {string} */ name) => `${name} (detected)`,
+  notRecognised: "The language of the text was not recognised. Choose it.",
+  notTranslated: (/** @type {string} */ source, /** @type {string} */ target) =>
+    `The text seems to be ${source}, which this server does not translate into ${target}. ` +
+    "Choose other languages.",
+
+  // The text and its words.
+  quoted: (/** @type {string[]} */ words) => quoted(words, "“", "”"),
+  characters: (/** @type {number} */ count) => counted(count, "character", "characters"),
+  charactersOf: (/** @type {number} */ count, /** @type {number} */ limit) =>
+    `${number(count)} / ${counted(limit, "character", "characters")}`,
+  charactersOver: (/** @type {number} */ count, /** @type {number} */ limit) =>
+    `${counted(count, "character", "characters")} over the limit of ${number(limit)}`,
+  sure: (/** @type {number} */ percent) => `${percent} % sure`,
+  from: (/** @type {string} */ words) => `from ${words}`,
+  copied: "Copied",
+  notCopied: "Not copied",
+
+  // The menu of alternatives.
+  lookingForAlternatives: "Looking for alternatives …",
+  insteadOf: (/** @type {string} */ word) => `Instead of ${word}`,
+  wholeLine: "The whole line",
+  noAlternatives: "No alternatives.",
+
+  // The glossary.
+  removeTerm: "Remove the term",
+  terms: (/** @type {number} */ count) => counted(count, "term", "terms"),
+  savedHere: (/** @type {string} */ source, /** @type {string} */ target) =>
+    `From ${source} into ${target}, kept in this browser.`,
+  termsLater: "Once the language of the text is known, its terms are shown here.",
+  halfTerms: (/** @type {string} */ words) => `Not used, as one side is empty: ${words}.`,
+  duplicates: (/** @type {string} */ words) => `Duplicates (only the first is used): ${words}.`,
+  cannotSave: "Cannot save in this browser. Export the glossary to keep it.",
+  notUtf8: (/** @type {string} */ file) => `${file} is not UTF-8 text: nothing was imported.`,
+  imported: (/** @type {number} */ count) => `${counted(count, "term", "terms")} imported.`,
+  leftOut: (
+    /** @type {number} */ count,
+    /** @type {string} */ lines,
+    /** @type {boolean} */ more,
+  ) =>
+    `${counted(count, "line", "lines")} left out, without a term and its translation: ` +
+    `${lines}${more ? " and more" : ""}.`,
+
+  // Files.
+  formats: (/** @type {string} */ suffixes) => `Formats: ${suffixes}`,
+  waiting: "Waiting …",
+  translating: "Translating …",
+  download: "Download",
+  removeFile: (/** @type {string} */ name) => `Remove ${name}`,
+  noLanguages: "The server offers no languages yet.",
+  wrongFormat: (/** @type {string} */ suffixes) =>
+    `Files of this format are not translated here: expected ${suffixes}.`,
+  emptyFile: "The file is empty.",
+
+  // Requests that failed. The server's own reasons are in English.
+  tooManyRequests: "Too many requests.",
+  waitSeconds: (/** @type {number} */ count) => `Wait ${counted(count, "second", "seconds")}.`,
+  waitMoment: "Wait a moment.",
+  keyWanted: "The server wants an API key.",
+  enterKey: "Enter the key above.",
+  refused: (/** @type {number} */ status) => `The server refused the request (${status}).`,
+  failed: (/** @type {number} */ status) => `The server failed (${status})`,
+  noAnswer: (/** @type {number} */ seconds) =>
+    `The server did not answer within ${counted(seconds, "second", "seconds")}.`,
+  noJson: "The server answered something else than a translation (no JSON).",
+  unreachable: "The server cannot be reached.",
+  textStays: "Your text stays here.",
+  wrongCount: (/** @type {number} */ count, /** @type {number} */ expected) =>
+    `The server answered ${count} of ${expected} lines.`,
+  pageFailed: (/** @type {string} */ reason) => `This page failed: ${reason}`,
+};
+
+/** @type {typeof english} */
+const german = {
+  title: "Übersetzen",
+  apiKey: "API-Schlüssel",
+  darkTheme: "Dunkles Design",
+  lightOrDark: "Hell oder dunkel",
+  tryAgain: "Erneut versuchen",
+  translateFrom: "Ausgangssprache",
+  translateInto: "Zielsprache",
+  swapLanguages: "Sprachen tauschen",
+  text: "Text",
+  textToTranslate: "Zu übersetzender Text",
+  typeText: "Text eingeben oder einfügen",
+  clear: "Löschen",
+  translation: "Übersetzung",
+  wordsOfTranslation: "Wörter der Übersetzung: Eingabetaste zeigt Alternativen",
+  copy: "Kopieren",
+  shadeWords: "Unsichere Wörter färben",
+  under90: "unter 90\u00a0%",
+  under70: "unter 70\u00a0%",
+  under40: "unter 40\u00a0%",
+  chooseWord: "Ein Wort anklicken, um Alternativen zu sehen.",
+  glossary: "Glossar",
+  term: "Begriff",
+  note: "Notiz",
+  remove: "Entfernen",
+  importTsv: "TSV importieren",
+  exportTsv: "TSV exportieren",
+  glossaryToImport: "Zu importierendes Glossar",
+  files: "Dateien",
+  chooseFiles: "Dateien auswählen",
+  filesToTranslate: "Zu übersetzende Dateien",
+  orDropFiles: "oder irgendwo auf dieser Seite ablegen.",
+  privacy: "Texte und Dateien gehen nur an diesen Server.",
+  alternatives: "Alternativen",
+  dropFiles: "Dateien hier ablegen, um sie zu übersetzen",
+
+  detectLanguage: "Sprache erkennen",
+  detected: (name) => `${name} (erkannt)`,
+  notRecognised: "Die Sprache des Textes wurde nicht erkannt. Bitte auswählen.",
+  notTranslated: (source, target) =>
+    `Der Text ist vermutlich ${source}. Von dort übersetzt dieser Server nicht in die ` +
+    `Zielsprache ${target}. Bitte andere Sprachen wählen.`,
+
+  quoted: (words) => quoted(words, "„", "“"),
+  characters: (count) => counted(count, "Zeichen", "Zeichen"),
+  charactersOf: (count, limit) => `${number(count)} / ${number(limit)} Zeichen`,
+  charactersOver: (count, limit) => `${number(count)} Zeichen über der Grenze von ${number(limit)}`,
+  sure: (percent) => `zu ${percent} % sicher`,
+  from: (words) => `aus ${words}`,
+  copied: "Kopiert",
+  notCopied: "Nicht kopiert",
+
+  lookingForAlternatives: "Alternativen werden gesucht …",
+  insteadOf: (word) => `Statt ${word}`,
+  wholeLine: "Die ganze Zeile",
+  noAlternatives: "Keine Alternativen.",
+
+  removeTerm: "Begriff entfernen",
+  terms: (count) => counted(count, "Begriff", "Begriffe"),
+  savedHere: (source, target) =>
+    `Ausgangssprache ${source}, Zielsprache ${target}; in diesem Browser gespeichert.`,
+  termsLater: "Sobald die Sprache des Textes bekannt ist, stehen hier ihre Begriffe.",
+  halfTerms: (words) => `Nicht verwendet, weil eine Seite leer ist: ${words}.`,
+  duplicates: (words) => `Doppelt (nur der erste Eintrag gilt): ${words}.`,
+  cannotSave: "Dieser Browser kann das Glossar nicht speichern. Zum Aufheben exportieren.",
+  notUtf8: (file) => `${file} ist kein UTF-8-Text: Nichts wurde importiert.`,
+  imported: (count) => `${counted(count, "Begriff", "Begriffe")} importiert.`,
+  leftOut: (count, lines, more) =>
+    `${counted(count, "Zeile", "Zeilen")} ohne Begriff und Übersetzung ausgelassen: ` +
+    `${lines}${more ? " und weitere" : ""}.`,
+
+  formats: (suffixes) => `Formate: ${suffixes}`,
+  waiting: "Wartet …",
+  translating: "Wird übersetzt …",
+  download: "Herunterladen:",
+  removeFile: (name) => `${name} entfernen`,
+  noLanguages: "Der Server bietet noch keine Sprachen an.",
+  wrongFormat: (suffixes) =>
+    `Dateien dieses Formats werden hier nicht übersetzt. Möglich sind ${suffixes}.`,
+  emptyFile: "Die Datei ist leer.",
+
+  tooManyRequests: "Zu viele Anfragen.",
+  waitSeconds: (count) => `Bitte ${counted(count, "Sekunde", "Sekunden")} warten.`,
+  waitMoment: "Bitte einen Moment warten.",
+  keyWanted: "Der Server verlangt einen API-Schlüssel.",
+  enterKey: "Bitte den Schlüssel oben eingeben.",
+  refused: (status) => `Der Server hat die Anfrage abgelehnt (${status}).`,
+  failed: (status) => `Fehler des Servers (${status})`,
+  noAnswer: (seconds) =>
+    `Der Server hat nicht innerhalb von ${counted(seconds, "Sekunde", "Sekunden")} geantwortet.`,
+  noJson: "Die Antwort des Servers ist keine Übersetzung (kein JSON).",
+  unreachable: "Der Server ist nicht erreichbar.",
+  textStays: "Der Text bleibt hier erhalten.",
+  wrongCount: (count, expected) => `Der Server hat ${count} von ${expected} Zeilen beantwortet.`,
+  pageFailed: (reason) => `Fehler dieser Seite: ${reason}`,
+};
+
+const TABLES = { en: english, de: german };
+
+/** The language of the page: the first of the browser's that has a table. */
+export const language =
+  navigator.languages
+    .map((code) => code.split("-")[0])
+    .find((code) => code === "en" || code === "de") ?? "en";
+
+export const strings = language === "de" ? TABLES.de : TABLES.en;
+
+/**
+ * Returns a language's name: the server's on an English page, else the browser's if it has one.
+ *
+ * @param {string} code
+ * @param {string} serverName
+ */
+export function languageName(code, serverName) {
+  if (language === "en") return serverName;
+  try {
+    const names = new Intl.DisplayNames([language], { type: "language", fallback: "none" });
+    return names.of(code) ?? serverName;
+  } catch {
+    return serverName; // The server may use codes that are not of BCP 47.
+  }
+}
+
+/** Attributes of index.html that name a text, by the attribute of the element that shows it. */
+const SHOWN_IN = {
+  "data-label": "aria-label",
+  "data-tip": "title",
+  "data-hint": "placeholder",
+  "data-empty-text": "data-empty",
+};
+
+/** Writes the texts into the elements that name them. */
+export function fillStrings() {
+  const table = /** @type {Record<string, any>} */ (strings);
+  const nameIn = (/** @type {Element} */ node, /** @type {string} */ attribute) =>
+    table[/** @type {string} */ (node.getAttribute(attribute))];
+  document.documentElement.lang = language;
+  document.title = strings.title;
+  for (const node of document.querySelectorAll("[data-text]"))
+    node.textContent = nameIn(node, "data-text");
+  for (const [attribute, shown] of Object.entries(SHOWN_IN))
+    for (const node of document.querySelectorAll(`[${attribute}]`))
+      node.setAttribute(shown, nameIn(node, attribute));
+}
