@@ -95,7 +95,6 @@ function drawWords() {
           element("span", { className: "number" }),
         );
         word.setAttribute("role", "option");
-        word.setAttribute("aria-label", text);
         word.setAttribute("aria-selected", "false");
         return word;
       }),

@@ -4,6 +4,7 @@ from html import unescape
 from html.parser import HTMLParser
 
 import pytest
+from accessibility import accessibility_faults
 from browser import opening
 
 from t2t_keras.lab.comparison.comparison import as_json, compare
@@ -213,6 +214,7 @@ def test_it_fits_its_window_and_asks_for_nothing(browser, page, tmp_path, width,
                 all(".axis").every((each) => each.querySelectorAll("text").length >= 3)];""")
         assert (wider, outside, axes) == (0, 0, True)
         assert plots == len(tab.all(".plot")) > 30
+        assert accessibility_faults(tab) == []
 
 
 def test_marks_of_a_row_lie_around_its_middle():

@@ -2,6 +2,7 @@ import re
 
 import numpy as np
 import pytest
+from accessibility import accessibility_faults
 from contrast import text_contrasts
 
 from t2t_keras.lab.drawing import ON_DARK, ON_LIGHT
@@ -134,7 +135,7 @@ def test_a_word_shows_its_own_lines_while_it_is_pointed_at_or_chosen(open_page, 
     spielen.click()
     page.one("#heads button").click()
     assert lines(page) == expected_lines(weights.cross[2], range(1, 8), query=1), "a click keeps it"
-    assert page.one("[aria-selected=true]").get_attribute("aria-label") == "spielen"
+    assert page.text("[aria-selected=true] .piece") == "spielen"
     spielen.click()
     page.one("h1").hover(force=True)
     assert lines(page) == expected_lines(weights.cross[2], range(1, 8)), "a second click lets go"
@@ -195,6 +196,15 @@ def test_on_a_phone(open_page, weights):
     for key in (1, None):
         word(page, "read", 1).tap()
         assert lines(page) == expected_lines(weights.cross[2], key=key)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1000])
+def test_axe_finds_no_fault(open_page, width, scheme):
+    page = open_page(width, scheme)
+    assert accessibility_faults(page) == []
+    page.one("#reads li").focus()
+    assert accessibility_faults(page) == [], "with the weights of a word"
 
 
 def test_lines_lead_from_word_to_word(open_page):

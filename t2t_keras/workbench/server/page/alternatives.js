@@ -33,7 +33,7 @@ export async function openMenu(wordRef) {
   state.menu = { ...wordRef, close };
   point("focused", wordRef);
   word.ariaExpanded = "true";
-  showMenu([heading(strings.lookingForAlternatives)]);
+  showMenu([heading(strings.lookingForAlternatives)], true);
   at("menu").focus({ preventScroll: true });
   const prefix = textBefore(wordRef);
   const body = { q: view.source, ...pair(), prefix, glossary: glossary() };
@@ -79,7 +79,7 @@ function entries({ view, index }, alternatives, prefix) {
   return [
     ...(words.length ? [heading(instead), ...words] : []),
     ...(whole.length ? [heading(strings.wholeLine), ...whole] : []),
-    ...(words.length + whole.length ? [] : [heading(strings.noAlternatives)]),
+    ...(words.length + whole.length ? [] : [noEntry()]),
   ];
 }
 
@@ -96,6 +96,15 @@ function share({ confidence }) {
  */
 const heading = (textContent, className = "") =>
   element("div", { textContent, className, lang: language, role: "presentation" });
+
+const noEntry = () =>
+  element("div", {
+    textContent: strings.noAlternatives,
+    lang: language,
+    role: "menuitem",
+    ariaDisabled: "true",
+    tabIndex: -1,
+  });
 
 /**
  * @param {Line} line
@@ -138,9 +147,13 @@ function choose(line) {
   at("announcement").textContent = line.text;
 }
 
-/** @param {HTMLElement[]} content */
-function showMenu(content) {
+/**
+ * @param {HTMLElement[]} content
+ * @param {boolean} isBusy
+ */
+function showMenu(content, isBusy = false) {
   at("menu").replaceChildren(...content);
+  at("menu").ariaBusy = String(isBusy);
   at("menu").hidden = false;
   placeMenu();
 }
@@ -168,7 +181,7 @@ const items = () => /** @type {HTMLElement[]} */ ([...at("menu").querySelectorAl
  * @param {KeyboardEvent} event
  */
 function moveInMenu(event) {
-  const now = items().findIndex((item) => item === document.activeElement);
+  const now = items().indexOf(/** @type {HTMLElement} */ (document.activeElement));
   const { length } = items();
   /** @type {Record<string, number>} */
   const moves = {

@@ -1,6 +1,7 @@
 """The page can be read: on a phone, in light and dark, and its marks lie where the words are."""
 
 import pytest
+from accessibility import accessibility_faults
 from contrast import contrast, text_contrasts
 
 LONG = "Donaudampfschifffahrt" * 4
@@ -51,6 +52,18 @@ def test_all_text_can_be_read(full_page, scheme, wait):
         for behind in (color(".card", "backgroundColor"), color("body", "backgroundColor")):
             assert contrast(edge, behind) >= 3
     assert (sum(color("body", "backgroundColor")) < 384) == (scheme == "dark")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1000])
+def test_axe_finds_no_fault(full_page, server, width, scheme, wait):
+    page = full_page(width, scheme)
+    assert accessibility_faults(page) == []
+    with server.held("/page/alternatives"):
+        page.word("liest").click()
+        assert accessibility_faults(page) == [], "while alternatives are awaited"
+    wait(lambda: page.all("#menu [role=menuitem]"))
+    assert accessibility_faults(page) == [], "with the menu"
 
 
 @pytest.mark.parametrize("width", [320, 360, 700, 1400])
