@@ -1,5 +1,6 @@
 """A browser to open pages in, which writes down what it asks the network for."""
 
+import collections
 import contextlib
 import os
 import shutil
@@ -8,6 +9,12 @@ import pytest
 
 NEEDED = "They need a browser: Chromium or Chrome"
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+# The pauses before a page asks its server are ten times as short: only tests that set the clock
+# are about them.
+_SHORT_PAUSES = """
+    const wait = window.setTimeout;
+    window.setTimeout = (call, time) => wait(call, time < 1000 ? time / 10 : time);
+"""
 
 
 @pytest.fixture(scope="module", name="browser")
@@ -24,8 +31,39 @@ def chromium():
     with playwright.sync_playwright() as running:
         arguments = ["--disable-gpu", "--disable-dev-shm-usage", *as_root]
         browser = running.chromium.launch(executable_path=path, args=arguments)
-        yield browser
+        yield Browser(browser)
         browser.close()
+
+
+class Browser:
+    """A browser that uses its tabs again: to start one takes longer than most tests."""
+
+    def __init__(self, browser):
+        self._browser, self._free = browser, collections.defaultdict(list)
+
+    def take(self, width, scheme, locale):
+        """Returns a tab, of a phone if it is narrow."""
+        kind = is_phone, _ = width < 600, locale
+        if self._free[kind]:
+            tab = self._free[kind].pop()
+        else:
+            context = self._browser.new_context(
+                is_mobile=is_phone, has_touch=is_phone, locale=locale
+            )
+            context.grant_permissions(["clipboard-read", "clipboard-write"])
+            context.add_init_script(_SHORT_PAUSES)
+            tab = context.new_page()
+        tab.set_viewport_size({"width": width, "height": 900})
+        tab.emulate_media(color_scheme=scheme)
+        return tab
+
+    def give_back(self, tab, width, locale):
+        """Takes a tab for later tests, which find nothing of this one in it."""
+        tab.unroute_all()
+        tab.evaluate("localStorage.clear()")
+        tab.goto("about:blank")
+        tab.mouse.move(0, 0)
+        self._free[width < 600, locale].append(tab)
 
 
 class Tab:
@@ -34,12 +72,40 @@ class Tab:
     Attributes:
       tab: Playwright's page.
       messages: what the browser has logged.
+      has_clock: the clock is no longer the browser's own.
     """
 
     def __init__(self, tab):
-        self.tab, self.messages = tab, []
-        tab.on("console", lambda message: self.messages.append(message.text))
-        tab.on("pageerror", lambda error: self.messages.append(str(error)))
+        self.tab, self.messages, self.has_clock = tab, [], False
+        self._listeners = []
+        self.on("console", lambda message: self.messages.append(message.text))
+        self.on("pageerror", lambda error: self.messages.append(str(error)))
+
+    def on(self, event, listener):
+        """Calls a listener with an event, as long as this page is open."""
+
+        def call(what):  # Playwright marks what it calls: that must be a function.
+            listener(what)
+
+        self.tab.on(event, call)
+        self._listeners.append((event, call))
+
+    def close(self):
+        """Calls no listener any more."""
+        for event, call in self._listeners:
+            self.tab.remove_listener(event, call)
+
+    @property
+    def clock(self):
+        """The page's clock, to be moved."""
+        if not self.has_clock:
+            self.has_clock = True
+            self.tab.clock.install()
+        return self.tab.clock
+
+    def stop_clock(self):
+        """Lets no time pass but what the test makes pass."""
+        self.clock.pause_at(self.run("return Date.now()") / 1000 + 60)
 
     def all(self, selector):
         return self.tab.query_selector_all(selector)
@@ -49,6 +115,11 @@ class Tab:
 
     def text(self, selector):
         return self.one(selector).text_content()
+
+    def texts(self, selector):
+        """The texts of all that match, at one moment."""
+        script = "(nodes) => nodes.map((node) => node.textContent)"
+        return self.tab.eval_on_selector_all(selector, script)
 
     def is_shown(self, selector):
         return self.one(selector).is_visible()
@@ -79,27 +150,27 @@ class Tab:
 
 @contextlib.contextmanager
 def opening(browser, address, kind=Tab):
-    """Gives open_page(width, scheme): the page at an address; at the end, nothing went wrong.
+    """Gives open_page(width, scheme, locale): the page at an address.
 
-    The page has asked for nothing but what is at its address, which may be a server's.
+    At the end, nothing went wrong. The page has asked for nothing but what is at its address, which may be a server's.
     """
     urls, opened = set(), []
-    with contextlib.ExitStack() as contexts:
+    with contextlib.ExitStack() as tabs:
 
         def open_page(width=1000, scheme="light", locale="en-US"):
-            context = browser.new_context(
-                viewport={"width": width, "height": 900},
-                color_scheme=scheme,
-                locale=locale,
-                is_mobile=width < 600,
-                has_touch=width < 600,
-            )
-            contexts.callback(context.close)
-            context.on("request", lambda request: urls.add(request.url))
-            context.grant_permissions(["clipboard-read", "clipboard-write"])
-            opened.append(kind(context.new_page()))
-            opened[-1].tab.goto(address)
-            return opened[-1]
+            page = kind(browser.take(width, scheme, locale))
+            tabs.callback(give_back, page, width, locale)
+            page.on("request", lambda request: urls.add(request.url))
+            opened.append(page)
+            page.tab.goto(address)
+            return page
+
+        def give_back(page, width, locale):
+            page.close()
+            if page.has_clock:
+                page.tab.context.close()
+            else:
+                browser.give_back(page.tab, width, locale)
 
         yield open_page
         assert [message for page in opened for message in page.messages] == []

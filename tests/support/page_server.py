@@ -3,6 +3,7 @@
 Known words become those of `TABLE`, others themselves; the last two words of a line change places.
 """
 
+import collections
 import contextlib
 import email
 import email.policy
@@ -10,7 +11,6 @@ import functools
 import http.server
 import json
 import threading
-import time
 from pathlib import Path
 
 from t2t_keras.workbench.server import page
@@ -71,7 +71,6 @@ class PageServer:
     Attributes:
       address: of the page.
       requests: (path, JSON or form) of those that were posted, in order.
-      delays: seconds before an answer, by path.
       refusals: (status, JSON, headers) instead of an answer, by path.
       settings: what /frontend/settings says.
       files: translated files, by name.
@@ -79,7 +78,8 @@ class PageServer:
 
     def __init__(self):
         self.address = ""
-        self.requests, self.delays, self.refusals, self.files = [], {}, {}, {}
+        self.requests, self.refusals, self.files = [], {}, {}
+        self._holding = collections.defaultdict(contextlib.nullcontext)
         suffixes = [".txt", ".po", ".html"]
         self.settings = {"charLimit": 2000, "keyRequired": False, "filesTranslation": True}
         self.settings["supportedFilesFormat"] = suffixes
@@ -87,6 +87,19 @@ class PageServer:
     def asked(self, path):
         """Returns the bodies of the requests for a path."""
         return [body for found, body in self.requests if found == path]
+
+    @contextlib.contextmanager
+    def held(self, path):
+        """Requests for a path that come meanwhile are answered at the end."""
+        lock = self._holding[path] = threading.Lock()
+        with lock:
+            yield
+            del self._holding[path]
+
+    def wait_for(self, path):
+        """Waits as long as requests for a path are held."""
+        with self._holding[path]:
+            pass
 
     def answer(self, path, body):
         """Returns the JSON of an answer to a posted request."""
@@ -148,7 +161,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         is_form = self.headers["Content-Type"].startswith("multipart/")
         body = read_form(self.headers, content) if is_form else json.loads(content)
         self._stand_in.requests.append((self.path, body))
-        time.sleep(self._stand_in.delays.get(self.path, 0))
+        self._stand_in.wait_for(self.path)
         if not self._refuse():
             self._reply(self._stand_in.answer(self.path, body))
 

@@ -30,7 +30,7 @@ class Page(Tab):
     @property
     def translation(self):
         """What the pane shows as the translation of the text, line by line."""
-        return [line.text_content() for line in self.all("#target > div:not(.stale)")]
+        return self.texts("#target > div:not(.stale)")
 
     def word(self, text):
         """The first word of the translation with that text."""
@@ -38,15 +38,16 @@ class Page(Tab):
 
     def marked(self):
         """The words that are marked, of the text and of the translation."""
-        sides = ("#mirror", "#target")
-        return [
-            [word.text_content() for word in self.all(f"{side} .pointed, {side} .aligned")]
-            for side in sides
-        ]
+        return [self.texts(f"{side} .pointed, {side} .aligned") for side in ("#mirror", "#target")]
+
+    def write(self, text):
+        """Writes at the caret of the text, all at once."""
+        self.one("#source").focus()
+        self.tab.keyboard.insert_text(text)
 
     def type(self, text, *translation):
-        """Types a text, and waits until its translation is there."""
-        self.one("#source").type(text)
+        """Writes a text, and waits until its translation is there."""
+        self.write(text)
         self.translated(*translation)
 
     def translated(self, *translation):
@@ -54,6 +55,12 @@ class Page(Tab):
 
     def until_trouble(self, text):
         until(lambda: text in self.text("#trouble-text") and self.is_shown("[role=alert]"), text)
+
+    def posted(self):
+        """The paths of the requests that were posted from now on, as a list that grows."""
+        paths = []
+        self.on("request", lambda request: request.method == "POST" and paths.append(request.url))
+        return paths
 
     def forgive_refusals(self):
         """Browsers log answers that are errors; this test wants them, and nothing else."""

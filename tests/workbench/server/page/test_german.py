@@ -9,8 +9,7 @@ def test_a_german_browser_gets_a_german_page(open_page, server, wait):
         "de",
         "Übersetzen",
     ]
-    languages = [each.text_content() for each in page.all("#source-language option")]
-    assert languages == ["Englisch", "Deutsch", "Sprache erkennen"]
+    assert page.texts("#source-language option") == ["Englisch", "Deutsch", "Sprache erkennen"]
     page.type("the house", "Haus das")
     page.word("Haus").hover(force=True)
     assert page.text("#about") == "„Haus“: zu 95 % sicher, aus „house“"
@@ -20,7 +19,7 @@ def test_a_german_browser_gets_a_german_page(open_page, server, wait):
     assert page.text("#menu [role=presentation]") == "Statt „Haus“"
     page.press("Escape")
     server.refusals["/page/translate"] = (429, {}, {"Retry-After": "60"})
-    page.one("#source").type(" red")
+    page.write(" red")
     page.until_trouble("Zu viele Anfragen. Bitte 60 Sekunden warten.")
     page.forgive_refusals()
 

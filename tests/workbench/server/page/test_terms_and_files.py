@@ -14,8 +14,7 @@ def cells(page):
 def write_term(page, row, *values):
     for column, value in enumerate(values, 1):
         cell = page.one(f"#terms tr:nth-child({row}) td:nth-child({column}) input")
-        cell.click()
-        cell.type(value)
+        cell.fill(value)
 
 
 @pytest.fixture
@@ -160,8 +159,7 @@ def test_files_are_dropped_anywhere(page, server, wait):
     assert page.run(drag, "drop", names), "the browser does not open it"
     assert not page.is_shown("#drop")
     wait(lambda: page.all("#files li") and held)
-    said = [each.text_content() for each in page.all("#files .note")]
-    assert said == ["Translating …", *["Waiting …"] * 4], "one after another"
+    assert page.texts("#files .note") == ["Translating …", *["Waiting …"] * 4], "one after another"
     page.one("#files li:nth-child(4) button").click()
     held[0].continue_()
     wait(lambda: page.all("#files a") and held[1:])
@@ -169,7 +167,7 @@ def test_files_are_dropped_anywhere(page, server, wait):
     wait(lambda: len(page.all("#files a")) == 2)
     sent = [body["file"][0] for body in server.asked("/translate_file")]
     assert sent == ["one.TXT", "three.html"]
-    unknown, empty = [each.text_content() for each in page.all("#files .bad")]
+    unknown, empty = page.texts("#files .bad")
     assert "expected .txt, .po, .html" in unknown
     assert empty == "The file is empty."
 
@@ -187,7 +185,7 @@ def test_a_file_that_fails_says_why(page, server, tmp_path, wait):
     page.tab.route("**/translate_file", lambda route: route.abort())
     page.one("#file").set_input_files(str(tmp_path / "messages.po"))
     wait(lambda: len(page.all("#files .bad")) == 2)
-    assert page.all("#files .bad")[1].text_content() == "The server cannot be reached."
+    assert page.texts("#files .bad")[1] == "The server cannot be reached."
     page.forgive_refusals()
 
 

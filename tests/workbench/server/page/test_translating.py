@@ -1,7 +1,5 @@
 """Text is translated while it is typed."""
 
-import time
-
 import pytest
 from page_server import TABLE
 
@@ -22,7 +20,10 @@ def paste(page, text):
 
 def test_text_is_translated_while_it_is_typed(open_page, server):
     page = open_page()
-    page.type("the house\n\nthe red book", "Haus das", "", "das Buch rote")
+    page.stop_clock()
+    page.one("#source").type("the house\n\nthe red book")
+    page.clock.run_for(250)
+    page.translated("Haus das", "", "das Buch rote")
     (first,) = server.asked("/page/translate")
     assert first == {
         "q": "the house\nthe red book",
@@ -58,25 +59,29 @@ def test_long_texts_come_part_by_part(open_page, server):
 
 def test_an_answer_to_an_earlier_text_is_dropped(open_page, server, wait):
     page = open_page()
-    server.delays["/page/translate"] = 0.6
-    page.one("#source").type("the house")
-    wait(lambda: server.asked("/page/translate"))
-    server.delays.clear()
-    page.type(" red", "das rote Haus")
-    time.sleep(0.7)
+    ended = []
+    page.on("requestfailed", ended.append)
+    page.on("requestfinished", ended.append)
+    with server.held("/page/translate"):
+        page.write("the house")
+        wait(lambda: server.asked("/page/translate"))
+        page.write(" red")
+        wait(lambda: len(server.asked("/page/translate")) == 2)
+    page.translated("das rote Haus")
+    wait(lambda: len(ended) == 2)
     assert page.translation == ["das rote Haus"]
 
 
 def test_what_is_awaited_is_muted_and_cannot_be_chosen(open_page, server, wait):
     page = open_page()
     page.type("the house", "Haus das")
-    server.delays["/page/translate"] = 2
-    page.one("#source").type(" red")
-    wait(lambda: page.all(".waiting > #target[aria-busy=true]"))
-    assert page.text("#target .stale") == "Haus das"
-    page.run("document.querySelector('#target .word').click()")
-    assert page.run("return document.querySelector('#target .stale').inert")
-    assert not page.is_shown("#menu")
+    with server.held("/page/translate"):
+        page.write(" red")
+        wait(lambda: page.all(".waiting > #target[aria-busy=true]"))
+        assert page.text("#target .stale") == "Haus das"
+        page.run("document.querySelector('#target .word').click()")
+        assert page.run("return document.querySelector('#target .stale').inert")
+        assert not page.is_shown("#menu")
     page.translated("das rote Haus")
     assert page.all(".waiting, .stale, [aria-busy=true]") == []
 
@@ -90,12 +95,9 @@ def test_ends_of_lines_that_only_python_knows_are_spaces(open_page, server):
 
 def test_languages_are_chosen_and_remembered(open_page, server):
     page = open_page()
-    offered = [each.text_content() for each in page.all("#source-language option")]
+    offered = page.texts("#source-language option")
     assert offered == ["English", "German", "Detect language"], "from French there is nothing"
-    assert [each.text_content() for each in page.all("#target-language option")] == [
-        "German",
-        "French",
-    ]
+    assert page.texts("#target-language option") == ["German", "French"]
     select(page, "target-language", "fr")
     assert not page.one("#swap").is_enabled(), "from French there is nothing"
     for source in ("en", "auto"):
@@ -114,9 +116,9 @@ def test_languages_are_swapped_with_the_text(open_page, server, wait):
     body = server.asked("/page/translate")[1]
     assert (body["source"], body["target"], body["q"]) == ("de", "en", "Haus das")
     page.translated("das Haus")
-    server.delays["/page/translate"] = 0.2
-    paste(page, "Haus das\nhalf")
-    page.one("#swap").click()
+    with server.held("/page/translate"):
+        paste(page, "Haus das\nhalf")
+        page.one("#swap").click()
     assert page.one("#source").input_value() == "Haus das\nhalf", "no half of a translation"
 
 
@@ -134,7 +136,7 @@ def test_the_language_is_detected(open_page, server, wait):
     assert server.asked("/translate_file")[0]["source"] == "en"
     page.one("#clear").click()
     wait(lambda: page.text("#source-language option:checked") == "Detect language")
-    page.one("#source").type("das Haus")
+    page.write("das Haus")
     page.until_trouble("seems to be German, which this server does not translate into German")
     select(page, "target-language", "en")
     page.translated("Haus das")
@@ -150,18 +152,21 @@ def test_the_language_is_detected(open_page, server, wait):
 def test_too_long_a_text_is_not_sent(open_page, server, wait):
     server.settings["charLimit"] = 1_012
     page = open_page()
+    page.stop_clock()
     paste(page, "a" * 1_000 + " the house 😀")
+    page.clock.run_for(250)
     page.translated("a" * 1_000 + " das 😀 Haus")
     assert (page.text("#count"), page.all(".over")) == ("1,012 / 1,012 characters", [])
+    posted = page.posted()
     page.press("b")
     assert page.text("#count.over") == "1 character over the limit of 1,012"
-    time.sleep(0.5)
-    assert len(server.asked("/page/translate")) == 1
+    page.clock.run_for(1_000)
+    assert posted == []
 
 
 def test_the_translation_is_copied(open_page, server, wait):
     page = open_page()
-    page.tab.clock.install()
+    page.clock.resume()
     for word in ("red", "small"):
         paste(page, f"the house\n{word}")
         page.one("#copy").click()  # What is awaited is copied too.
@@ -169,7 +174,7 @@ def test_the_translation_is_copied(open_page, server, wait):
         page.one("#clear").click()
         page.press("Control+v")
         assert page.one("#source").input_value() == f"Haus das\n{TABLE[word][0]}"
-        page.tab.clock.fast_forward(1_500)
+        page.clock.fast_forward(1_500)
         assert (page.text("#copy"), len(page.all("textarea"))) == ("Copy", 1)
         page.run("navigator.clipboard.writeText = () => Promise.reject()")  # As without TLS.
     server.refusals["/page/translate"] = (400, {"error": "No"}, {})
@@ -201,14 +206,17 @@ def test_a_text_that_was_cleared_can_be_had_again(open_page):
 )
 def test_refusals_are_told_in_plain_words(open_page, server, status, said, shown):
     page = open_page()
+    page.stop_clock()
     server.refusals["/page/translate"] = (status, said, {"Retry-After": "1"})
     paste(page, "the house")
+    page.clock.run_for(250)
     page.until_trouble(shown)
     assert page.text("#trouble-text") == shown
-    time.sleep(0.2 * (status == 429))  # It does not ask before it said that it would.
+    page.clock.run_for(999)
     assert len(server.asked("/page/translate")) == 1
     server.refusals.clear()
     if status == 429:
+        page.clock.run_for(1)
         page.translated("Haus das")  # By itself.
     else:
         page.one("#again").click()
@@ -230,7 +238,7 @@ def test_answers_that_are_none_are_told(open_page):
         (200, "{}", "This page failed: "),
     ):
         answer.update(status=status, body=content)
-        page.one("#source").type("a")
+        page.write("a")
         page.until_trouble(shown)
     assert page.is_shown("#key")
     assert "TypeError" in page.messages.pop(), "for whoever mends it"
@@ -239,16 +247,16 @@ def test_answers_that_are_none_are_told(open_page):
 
 def test_a_server_that_is_away_is_told_and_asked_again(open_page, server, wait):
     page = open_page()
-    page.tab.clock.install()
+    page.clock.resume()
     tries = []
     page.tab.route("**/page/translate", lambda route: tries.append(route.abort()))
-    page.one("#source").type("the house")
+    page.write("the house")
     page.until_trouble("The server cannot be reached. Your text stays here.")
     page.one("#again").click()
     wait(lambda: page.is_shown("#trouble") and len(tries) > 1)
     page.tab.unroute("**/page/translate")
     page.run("const ask = fetch; tries = 0; fetch = (...given) => ++tries && ask(...given)")
-    page.tab.clock.fast_forward(5_000)
+    page.clock.fast_forward(5_000)
     page.translated("Haus das")  # By itself.
     assert page.run("return tries") == 1
     for status in (502, 503, 504):
@@ -256,7 +264,7 @@ def test_a_server_that_is_away_is_told_and_asked_again(open_page, server, wait):
         paste(page, f"the house {status}")
         page.until_trouble(f"The server failed ({status}): Proxy.")
         server.refusals.clear()
-        page.tab.clock.fast_forward(5_000)
+        page.clock.fast_forward(5_000)
         page.translated(f"das {status} Haus")
     page.run("AbortSignal.timeout = () => AbortSignal.abort(new DOMException('', 'TimeoutError'))")
     paste(page, "late")
@@ -266,24 +274,22 @@ def test_a_server_that_is_away_is_told_and_asked_again(open_page, server, wait):
 
 def test_text_is_sent_so_long_after_the_last_key(open_page, server, wait):
     page = open_page()
-    page.tab.clock.install()
-    page.tab.clock.pause_at(page.run("return Date.now()") / 1000 + 60)
+    page.stop_clock()
+    posted = page.posted()
     for text in ("the", "the house"):
         paste(page, text)
-        page.tab.clock.run_for(249)
-    time.sleep(0.05)
-    assert server.asked("/page/translate") == []
-    page.tab.clock.run_for(1)
+        page.clock.run_for(249)
+    assert posted == []
+    page.clock.run_for(1)
     page.translated("Haus das")
     page.run("""
         const term = document.querySelector("#terms input");
         term.value = "house";
         term.closest("tr").querySelectorAll("input")[1].value = "Bau";
         term.dispatchEvent(new Event("input", { bubbles: true }));""")
-    page.tab.clock.run_for(599)
-    time.sleep(0.05)
-    assert len(server.asked("/page/translate")) == 1
-    page.tab.clock.run_for(1)
+    page.clock.run_for(599)
+    assert len(posted) == 1
+    page.clock.run_for(1)
     page.translated("Bau das")
 
 
@@ -292,9 +298,11 @@ def test_text_can_be_typed_before_the_server_answers(open_page, server, wait):
     server.refusals["/languages"] = (503, {"error": "Loading"}, {})
     page.tab.reload()
     page.until_trouble("The server failed (503): Loading.")
-    page.one("#source").type("the house")
-    time.sleep(0.5)
+    page.stop_clock()
+    page.write("the house")
+    page.clock.run_for(500)
     page.until_trouble("The server failed (503): Loading.")
+    page.clock.resume()
     file = {"name": "a.txt", "mimeType": "text/plain", "buffer": b"the house"}
     page.one("#file").set_input_files([file])
     wait(lambda: page.all("#files .bad"))
@@ -317,7 +325,7 @@ def test_an_api_key_is_asked_for(open_page, server):
     server.settings["keyRequired"] = False
     page.reload()
     server.refusals["/page/translate"] = (403, {"error": "Invalid API key"}, {})
-    page.one("#source").type("the house")
+    page.write("the house")
     page.until_trouble("Invalid API key. Enter the key above.")
     server.refusals.clear()
     page.one("#key").type("secret\n")

@@ -123,7 +123,7 @@ def test_text_terms_alternatives_and_a_catalogue(real, open_real, tmp_path, wait
     with open_real(real.url + "/") as open_page:
         page = open_page()
         page.until_ready()
-        page.one("#source").type("the small dog sleeps\n\nthe man")
+        page.write("the small dog sleeps\n\nthe man")
         wait(lambda: len(page.all("#target > div:not(.stale) > .word")) >= 2)
         lines = post(real, "/page/translate", q="the small dog sleeps\n\nthe man")["lines"]
         wait(lambda: page.translation == [line["text"] for line in lines])
