@@ -152,7 +152,8 @@ class Tab:
 def opening(browser, address, kind=Tab):
     """Gives open_page(width, scheme, locale): the page at an address.
 
-    At the end, nothing went wrong. The page has asked for nothing but what is at its address, which may be a server's.
+    At the end, nothing went wrong. The page has asked for nothing but what is at its address, which
+    may be a server's.
     """
     urls, opened = set(), []
     with contextlib.ExitStack() as tabs:

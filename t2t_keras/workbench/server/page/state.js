@@ -2,7 +2,7 @@
 // The state of the page, its storage in the browser, and helpers for elements.
 
 /**
- * As the server answers, see docs/translation_page.md.
+ * As the server answers, see docs/serving.md.
  *
  * @typedef {{code: string, name: string, targets: string[]}} Language
  * @typedef {{text: string, confidence?: number | null}} Word
