@@ -1,4 +1,4 @@
-"""The registered hyperparameter sets; called, `t2t_keras.hparams("name")`, the one of that name."""
+"""The registered hyperparameter sets; `t2t_keras.hparams("name")` returns the set of that name."""
 
 import sys
 import types
@@ -10,7 +10,7 @@ from t2t_keras.hyperparameters import HParams
 
 
 class _CallableModule(types.ModuleType):
-    """Python stores a subpackage in its package: in the place of the function of that name."""
+    """Makes this subpackage callable, since it hides the package's function of the same name."""
 
     def __call__(
         self, name: str, overrides: str | Mapping[str, Any] = "", **changes: Any

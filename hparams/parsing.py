@@ -44,7 +44,7 @@ def transformer_parsing_big() -> HParams:
 
 @register_hparams
 def transformer_parsing_small() -> HParams:
-    r"""`transformer_tiny` with 4 layers: for CRAFT's 18,943 trees, on a CPU. Not in the paper.
+    r"""`transformer_tiny` with 4 layers, for CRAFT's 18,943 trees on a CPU. Not in the paper.
 
     t2t-trainer --problem=parsing_craft --data_dir=data --output_dir=runs/craft \
         --hparams_set=transformer_parsing_small

@@ -1,8 +1,8 @@
 """Table 3: the base model's variations, rows (A) to (E), and attention over parameters.
 
-Each row makes a set. Perplexity (a word piece) and BLEU are the paper's on newstest2013 after
-100,000 steps, without averaging; `t2t-eval` measures both. `data` in the commands is what
-t2t-datagen has made.
+Each row is a set. Perplexity (per word piece) and BLEU are the paper's on newstest2013 after
+100,000 steps, without averaging; `t2t-eval` measures both. In the commands, `data` is the output of
+t2t-datagen.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from t2t_keras.registry import register_hparams
 class Variation(NamedTuple):
     """A row of Table 3; None = as base."""
 
-    row: str  # The paper's name of the row or of its group.
+    row: str  # The paper's name for the row or its group.
     hparams_set: str
     perplexity: float
     bleu: float
@@ -76,9 +76,9 @@ TABLE_3 = (
     Variation("big", "transformer_big", 4.33, 26.4, 213, steps=300_000),
 )
 
-# "Two feed-forward layers = attention over parameters", with d_pk = d_pv = 64: as many weights a
-# sub-layer as a feed-forward network has without its biases, 2,097,152; a step takes about 30 %
-# longer. The source's table gives AOP2 16 heads, its text 8; only 16 make that number of weights.
+# "Two feed-forward layers = attention over parameters", with d_pk = d_pv = 64. A sub-layer has
+# 2,097,152 weights, like a feed-forward network without biases; a step takes about 30 % longer.
+# In the paper's source, AOP2 has 16 heads in the table, 8 in the text; 16 give these weights.
 PARAMETER_ATTENTION = tuple(
     _variation(
         row,

@@ -70,9 +70,9 @@ def transformer_base_v3() -> HParams:
 def transformer_cpu() -> HParams:
     r"""4 layers, d_model 128: for 10,000 to 100,000 pairs on a CPU. Not in the paper.
 
-    On 20,000 pairs of Tatoeba EN-DE, a vocabulary of 8,000, two cores: 23.2 BLEU of the dev set
-    after 2,000 steps (9 minutes), 27.1 after 4,000 (18 minutes), 27.5 by the mean of the last 5
-    checkpoints.
+    On 20,000 pairs of Tatoeba EN-DE, with a vocabulary of 8,000, on two cores: 23.2 BLEU on the dev
+    set after 2,000 steps (9 minutes), 27.1 after 4,000 (18 minutes), 27.5 with the mean of the last
+    5 checkpoints.
 
     t2t-trainer --problem=parallel_text --data_dir=data --output_dir=runs/mine \
         --hparams_set=transformer_cpu
@@ -84,7 +84,7 @@ def transformer_cpu() -> HParams:
         d_ff=512,
         num_heads=4,
         dropout=0.2,
-        # Small batches, for many updates; with post-norm they learn late to attend to the source.
+        # Small batches allow many updates; with post-norm they learn late to attend to the source.
         pre_norm=True,
         batch_tokens=1024,
         # 0.6 · 128^-0.5 · 500^-0.5 = 0.0024.
@@ -98,9 +98,9 @@ def transformer_cpu() -> HParams:
 def transformer_small() -> HParams:
     r"""2 layers, d_model 256: for 100,000 to a million pairs. Not in the paper.
 
-    On 163,542 pairs of Tatoeba EN-DE, a vocabulary of 8,000, two cores: 37.1 BLEU of the dev set
-    after 3,000 steps (32 minutes), 40.5 by the mean of the last 5 checkpoints of an hour (5,984
-    steps).
+    On 163,542 pairs of Tatoeba EN-DE, with a vocabulary of 8,000, on two cores: 37.1 BLEU on the
+    dev set after 3,000 steps (32 minutes), 40.5 with the mean of the last 5 checkpoints of an hour
+    (5,984 steps).
 
     t2t-trainer --problem=parallel_text --data_dir=data --output_dir=runs/small \
         --hparams_set=transformer_small
@@ -123,8 +123,8 @@ def transformer_small() -> HParams:
 def transformer_tiny() -> HParams:
     r"""2 layers, d_model 128: for the toy problems, on a CPU in minutes. Not in the paper.
 
-    On translate_ende_toy, two cores, 3 minutes: 99.1 BLEU of the test set by the mean of the last 5
-    checkpoints, as in examples/demo.sh.
+    On translate_ende_toy, after 3 minutes on two cores: 99.1 BLEU on the test set with the mean of
+    the last 5 checkpoints, as in examples/demo.sh.
 
     t2t-trainer --problem=translate_ende_toy --data_dir=data --output_dir=runs/tiny \
         --hparams_set=transformer_tiny
@@ -147,9 +147,9 @@ def transformer_multi30k() -> HParams:
     r"""4 layers, d_model 128: the "Tiny" of Wu et al. (2021), 41.02 BLEU on Multi30k EN-DE.
 
     "Good for Misconceived Reasons" (ACL 2021): lower-cased, tokenised test_2016_flickr, joint BPE
-    of 10,000, mean of the last 10 checkpoints, beam 5. They make 8,000 updates of about 8,000
-    tokens with a peak learning rate of 0.005. Here updates are smaller and the peak is 0.0017:
-    40.59 after 14,000 steps, 41.28 after 22,000 (44 million target tokens), with seed 1. With a
+    of 10,000, mean of the last 10 checkpoints, beam 5. The paper makes 8,000 updates of about 8,000
+    tokens with a peak learning rate of 0.005. Here updates are smaller and the peak is 0.0017: with
+    seed 1, 40.59 BLEU after 14,000 steps, 41.28 after 22,000 (44 million target tokens). With a
     peak of 0.003 the model did not learn to attend to the source.
 
     t2t-trainer --problem=translate_ende_multi30k --data_dir=data --output_dir=runs/multi30k \

@@ -1,1 +1,1 @@
-"""The registered problems, one file a family."""
+"""The registered problems, one file per family."""

@@ -1,6 +1,7 @@
 """tensor2tensor's tasks on lines of binary digits: small, exact, and quick to learn.
 
-The dev set has sequences up to ten times as long as training, or as long with `dev_length=40`.
+Sequences of the dev set are up to ten times as long as those of training; `dev_length=40` makes
+them equally long.
 """
 
 import dataclasses
@@ -16,7 +17,7 @@ from t2t_keras.text.alignment import Alignment
 
 @dataclasses.dataclass(frozen=True)
 class _Algorithmic(Problem):
-    """Pairs from a seeded generator; the vocabulary is the characters."""
+    """Base of the tasks: pairs from a seeded generator, and a vocabulary of characters."""
 
     vocab_size: int = 16
     vocab_kind: str = "char"
@@ -47,7 +48,7 @@ class _Algorithmic(Problem):
         return digits, self.output(digits)
 
     def output(self, digits: str) -> str:
-        """Returns the correct output for an input, here the same."""
+        """Returns the correct output for an input; here a copy."""
         return digits
 
     @property
@@ -75,12 +76,12 @@ class _Algorithmic(Problem):
 
 @register_problem
 class AlgorithmicIdentityBinary40(_Algorithmic):
-    """Copies binary digits: train up to 40 of them, dev up to 400."""
+    """Copies binary digits: up to 40 in training, up to 400 in the dev set."""
 
 
 @register_problem
 class AlgorithmicReverseBinary40(_Algorithmic):
-    """Reverses binary digits: train up to 40 of them, dev up to 400."""
+    """Reverses binary digits: up to 40 in training, up to 400 in the dev set."""
 
     def output(self, digits: str) -> str:
         """Returns the digits backwards."""
@@ -89,10 +90,10 @@ class AlgorithmicReverseBinary40(_Algorithmic):
 
 @register_problem
 class AlgorithmicAdditionBinary40(_Algorithmic):
-    """Adds two binary numbers, lowest digit first: "011+1" -> "111"; train up to 40 characters."""
+    """Adds two binary numbers, lowest digit first: "011+1" -> "111"; up to 40 characters."""
 
     def pair(self, generator: random.Random, longest: int) -> tuple[str, str]:
-        """Draws two numbers and gives their sum, without leading zeros."""
+        """Draws two numbers, and returns them with their sum, without leading zeros."""
         first_length = generator.randint(1, longest // 2)
         second_length = generator.randint(1, longest - first_length - 1)
         numbers = [_number(generator, length) for length in (first_length, second_length)]

@@ -12,22 +12,21 @@ from t2t_keras.text.sources import CorpusInfo, ParallelFiles, PreparedText
 
 @register_problem
 class MultilingualText(ParallelText):
-    """Your own files in several languages; the source names the target language, as <2de>.
+    """Your own files in several languages; a token before the source, as <2de>, names the target.
 
     The names of texts end in their languages, source first: --problem_config="train=[news.en-de,
     news.en-fr],dev=[dev.en-de, dev.en-fr]" reads news.en-de.en, news.en-de.de, and so on. Each
-    source gets the language of its target in front (Johnson et al., 2017), one piece of the
-    vocabulary.
-    Lines without such a token are translated to `target_language`.
+    source gets a token for its target language in front (Johnson et al., 2017). Lines to translate
+    without such a token are translated to `target_language`.
     """
 
     source_language: str = ""
     target_language: str = setting(
-        "", "what lines that do not begin with a language, as <2fr>, are translated to"
+        "", "target language of lines that do not begin with a language token, such as <2fr>"
     )
 
     test: tuple[str, ...] = setting(
-        (), "test files likewise, e.g. news.en-de; none if it is empty", of_test_set=True
+        (), "test files without their endings, e.g. news.en-de; [] = no test set", of_test_set=True
     )
 
     # The languages of a line depend on its direction.
@@ -36,12 +35,12 @@ class MultilingualText(ParallelText):
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
         """See `Problem`."""
-        written = {_languages(stem)[1] for stem in self.train}
-        if self.target_language not in written:
+        targets = {_languages(stem)[1] for stem in self.train}
+        if self.target_language not in targets:
             raise UserError(
                 f"{self.name or 'multilingual_text'}: expected target_language to be one of "
-                f"{', '.join(sorted(written))}, which train={as_text(self.train)} is translated "
-                f"to; got '{self.target_language}'.",
+                f"{', '.join(sorted(targets))}, the target languages of train="
+                f"{as_text(self.train)}; got '{self.target_language}'.",
                 code="bad_value",
             )
         return self._files(tmp_dir, _languages)
@@ -61,7 +60,7 @@ def _languages(stem: str) -> tuple[str, str]:
     match = re.search(r"\.(\w+)-(\w+)$", stem)
     if not match or match[1] == match[2]:
         raise UserError(
-            f"multilingual_text: expected names of texts that end in two languages, as "
+            f"multilingual_text: expected names of texts that end in two languages, such as "
             f"news.en-de, got '{stem}'.",
             code="bad_value",
         )

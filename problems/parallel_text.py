@@ -15,35 +15,37 @@ from t2t_keras.text.sources import CorpusInfo, ParallelFiles, PreparedText, Sour
 
 @register_problem
 class ParallelText(Problem):
-    """Your own files: train.XX, dev.XX and, where there is one, test.XX in --tmp_dir.
+    """Your own files in --tmp_dir: train.XX, dev.XX and, optionally, test.XX.
 
-    XX are the two languages, which --problem_config="source_language=en,target_language=de" gives:
-    train.en, train.de, dev.en, dev.de. To fine-tune a model, give `vocab_file` the `vocab.model`
-    that it was trained with.
+    XX are the two languages: --problem_config="source_language=en,target_language=de" reads
+    train.en, train.de, dev.en and dev.de. To fine-tune a model, set `vocab_file` to the
+    `vocab.model` that it was trained with.
 
     Each split may also come as train.tsv (source<tab>target), train.tmx, train.en.sgm with
-    train.de.sgm, or train-src.en.sgm with train-ref.de.sgm; and any of these files as its .gz.
+    train.de.sgm, or train-src.en.sgm with train-ref.de.sgm. Any file may be compressed, as .gz.
     """
 
     train: tuple[str, ...] = setting(("train",), "training files without their endings")
-    dev: tuple[str, ...] = setting(("dev",), "dev files likewise, e.g. newstest2013")
+    dev: tuple[str, ...] = setting(("dev",), "dev files without endings, e.g. newstest2013")
     test: tuple[str, ...] = setting(
-        ("test",), "test files likewise, e.g. newstest2014-deen; may be missing", of_test_set=True
+        ("test",),
+        "test files without endings, e.g. newstest2014-deen; may be missing",
+        of_test_set=True,
     )
     source_tokens: Mapping[str, str] = setting(
-        {}, "a word before each source of a corpus, a piece of the vocabulary, as {web: <BT>}"
+        {}, "control token before each source of a corpus, as {web: <BT>}"
     )
 
-    # The target language, as models of OPUS-MT take it.
+    # The target language, in the form that OPUS-MT's models take.
     language_in_front = re.compile(r">>[^\s<>]+<<\s+")
 
     def words_in_front(self, source: str) -> str:
-        """Returns the target language at the beginning of a preprocessed line, or ""."""
+        """Returns the target-language token at the start of a preprocessed line, or ""."""
         language = self.language_in_front.match(source)
         return language[0] if language else ""
 
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
-        """Returns the files, with a test set if there is a file of it."""
+        """Returns the files, with a test set if it has a file."""
         languages = (self.source_language, self.target_language)
         if not all(languages) or len(set(languages)) < 2:
             raise UserError(
@@ -60,7 +62,7 @@ class ParallelText(Problem):
         for corpus, token in self.source_tokens.items():
             if corpus not in self.train or not re.fullmatch(r"<\S+>", token):
                 raise UserError(
-                    f"source_tokens: expected a <WORD> by a corpus of train={as_text(self.train)}, "
+                    f"source_tokens: expected <TOKEN> for a corpus of train={as_text(self.train)}, "
                     f"got '{corpus}: {token}'.",
                     code="bad_value",
                 )
@@ -92,7 +94,7 @@ class ParallelText(Problem):
 
 
 def _names(stem: str, languages: tuple[str, str], tmp_dir: Path) -> tuple[str, str] | None:
-    """Returns the files of a text in any format and packing, None if there are none."""
+    """Returns the files of a text in any format, also compressed; None if there are none."""
 
     def present(name: str) -> list[str]:
         return [file for file in (name, name + PACKED) if (tmp_dir / file).exists()]
@@ -109,16 +111,16 @@ def _names(stem: str, languages: tuple[str, str], tmp_dir: Path) -> tuple[str, s
     if len(complete) > 1:
         names = " and ".join(", ".join(dict.fromkeys(pair)) for pair in complete)
         raise UserError(
-            f"{tmp_dir} has {stem} in more than one format: {names}. Keep one of them there.",
+            f"{tmp_dir} has {stem} in more than one format: {names}. Keep only one there.",
             code="ambiguous_files",
         )
-    # Half a pair counts too, so that an error names the missing half.
+    # A single side counts too, so that an error names the missing one.
     return next(iter(complete + halves), None)
 
 
 def _formats(stem: str, source: str, target: str) -> list[list[tuple[str, str]]]:
     """Returns the possible names of a text by format, the preferred ones first."""
-    # In some years each side of a test set was only published as a source.
+    # In some years both sides of a test set were published as sources only.
     kinds = (("-src", "-ref"), ("-src", "-src"), ("-ref", "-src"))
     sgm = [
         (f"{stem}{first}.{source}.sgm", f"{stem}{second}.{target}.sgm") for first, second in kinds

@@ -1,6 +1,6 @@
 """English constituency parsing (section 6.3): sentences in, trees out.
 
-A target is a tree as symbols (`t2t_keras.parsing.trees`), each one piece of the vocabulary.
+A target is a tree as symbols (`t2t_keras.parsing.trees`); each symbol is a piece of the vocabulary.
 """
 
 import dataclasses
@@ -30,23 +30,23 @@ from t2t_keras.settings import setting
 from t2t_keras.text.alignment import Alignment, in_order
 from t2t_keras.text.tokenizer import Tokenizer
 
-# The name of the trees that another parser made.
+# The name of the files of trees that another parser has made.
 _SILVER = "silver"
 
 
 @dataclasses.dataclass(frozen=True)
 class _Parsing(Problem):
-    """All parsing problems; they differ in `tree_files`, the files of trees of each split."""
+    """Base of all parsing problems; they differ in `tree_files`, each split's files of trees."""
 
     source_language: str = "en"
     target_language: str = "trees"
     vocab_size: int = setting(16_000, "ids that words and symbols share (section 6.3)", minimum=4)
     vocab_lines: int = setting(
         1_000_000,
-        "most training trees, evenly spread, from whose words the vocabulary is learned",
+        "most training trees, evenly spread, that the vocabulary is learned from",
         minimum=1,
     )
-    # Not "char": pieces of symbols begin with a space.
+    # "char" is impossible: pieces of symbols begin with a space.
     vocab_kind: str = setting("bpe", "how the vocabulary is learned", choices=("bpe", "unigram"))
     # F1 is the only score of trees.
     metrics: tuple[str, ...] = ()
@@ -69,8 +69,8 @@ class _Parsing(Problem):
         "the sentence from any output. The alignment is that of `t2t_keras.text.alignment`: with "
         "the outputs of the signature `attention` for sentence and translation, and "
         "`layer = alignment_layer(weights.shape[1])`, it is `word_alignment(text_pieces[0], "
-        "translation_pieces[0], weights[0, layer].mean(axis=0), problem.align)`. Without it, tags "
-        "are those of one word after the other, and a missing tag shifts all that follow."
+        "translation_pieces[0], weights[0, layer].mean(axis=0), problem.align)`. Without an "
+        "alignment, tags go to words in order, so a missing tag shifts all that follow."
     )
 
     def tree_files(self, tmp_dir: Path) -> dict[str, list[Path]]:
@@ -102,12 +102,12 @@ class _Parsing(Problem):
     def postprocess_references(
         self, sources: Sequence[str], references: Sequence[str]
     ) -> Sequence[str]:
-        """Returns the reference trees in brackets, one a line, as t2t-evalb reads them."""
+        """Returns the reference trees in brackets, one per line, as t2t-evalb reads them."""
         trees = reference_trees(references, map(words_of, sources))
         return [bracketed(tree) if tree.children else "" for tree in trees]
 
     def with_vocabulary(self, tokenizer: Tokenizer) -> Self:
-        """Returns the problem that knows which symbols the vocabulary has."""
+        """Returns the problem set up with the symbols of the vocabulary."""
         return dataclasses.replace(self, known=symbols_among(tokenizer.vocabulary()))
 
     def score(
@@ -117,7 +117,7 @@ class _Parsing(Problem):
         sources: Sequence[str] = (),
         alignments: Sequence[Alignment | None] | None = None,
     ) -> Score:
-        """Returns F1 of the trees; an invalid reference for its source is a `UserError`."""
+        """Returns F1 of the trees; raises `UserError` for a reference that does not fit."""
         return score_parses(hypotheses, references, sources, self.known, alignments)
 
 
@@ -139,7 +139,7 @@ class ParsingTrees(_Parsing):
 
 @register_problem
 class ParsingCraft(ParsingTrees):
-    """67 biomedical articles (CRAFT): train.trees of 18,943 and dev.trees of 2,778 sentences."""
+    """67 biomedical articles (CRAFT): 18,943 sentences in train.trees, 2,778 in dev.trees."""
 
     vocab_size: int = setting(8000, "ids that words and symbols share", minimum=4)
 
@@ -157,14 +157,14 @@ class ParsingWsj(_Parsing):
 
 @register_problem
 class ParsingWsjSemi(_Parsing):
-    """As parsing_wsj, and trees of a parser: silver.trees, or a folder silver, in --tmp_dir."""
+    """parsing_wsj with a parser's trees added: silver.trees, or a folder silver, in --tmp_dir."""
 
     vocab_size: int = setting(32_000, "ids that words and symbols share (section 6.3)", minimum=4)
 
     hparams_set: ClassVar[str] = "transformer_parsing_big"
 
     def tree_files(self, tmp_dir: Path) -> dict[str, list[Path]]:
-        """Returns the files of the sections, and for train those of the parser after them."""
+        """Returns the files of the sections; those of the parser follow in the training set."""
         file, folder = tmp_dir / f"{_SILVER}.trees", tmp_dir / _SILVER
         inside = files_below(folder) if folder.is_dir() else []
         if file.exists() == bool(inside):
@@ -179,18 +179,18 @@ class ParsingWsjSemi(_Parsing):
 
 @register_problem
 class WsjParsing(ParsingWsj):
-    """tensor2tensor's name of parsing_wsj."""
+    """tensor2tensor's name for parsing_wsj."""
 
 
 @register_problem
 class ParsingEnglishPtb8k(ParsingWsj):
-    """tensor2tensor's name of parsing_wsj with a vocabulary of 8,192."""
+    """tensor2tensor's name for parsing_wsj with a vocabulary of 8,192."""
 
     vocab_size: int = setting(8192, "ids that words and symbols share", minimum=4)
 
 
 @register_problem
 class ParsingEnglishPtb16k(ParsingWsj):
-    """tensor2tensor's name of parsing_wsj with a vocabulary of 16,384."""
+    """tensor2tensor's name for parsing_wsj with a vocabulary of 16,384."""
 
     vocab_size: int = setting(16_384, "ids that words and symbols share", minimum=4)

@@ -12,26 +12,26 @@ from t2t_keras.text.sources import ParallelFiles, SourceFile, downloads
 
 _MIDDLES = {"raw": "", "tok": ".lc.norm.tok"}
 _SPLITS = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
-# Sizes and checksums are those of the unpacked files.
+# Sizes and checksums are of the decompressed files.
 _RAW = downloads(Path(__file__).with_name("downloads.tsv"))
 
 
 @dataclasses.dataclass(frozen=True)
 class _Multi30k(Problem):
-    """Both language pairs.
+    """Base of both language pairs.
 
-    In --tmp_dir stand the raw files (train.en, val.en, test_2016_flickr.en, ...; downloaded where
-    they are missing) or the lower-cased, tokenised ones (train.lc.norm.tok.en, ...).
+    --tmp_dir has the raw files (train.en, val.en, test_2016_flickr.en, ...), which are downloaded
+    if missing, or the lower-cased, tokenised ones (train.lc.norm.tok.en, ...).
     """
 
     source_language: str = "en"
     vocab_size: int = setting(
-        10_000, "ids of the shared vocabulary, as Wu et al. (2021)", minimum=4
+        10_000, "ids of the shared vocabulary, as in Wu et al. (2021)", minimum=4
     )
     text_form: str = setting(
         "auto",
-        "raw text, tok (lower-cased, tokenised: BLEU as most papers give it), or auto: the one "
-        "whose files are in --tmp_dir",
+        "form of the text: raw, tok (lower-cased and tokenised, as most papers report BLEU), or "
+        "auto = the form whose files are in --tmp_dir",
         choices=("auto", "raw", "tok"),
     )
 
@@ -52,8 +52,8 @@ class _Multi30k(Problem):
         ]
         if len(present) > 1:
             raise UserError(
-                f"{tmp_dir} has Multi30k raw (train.en) and tokenised (train.lc.norm.tok.en). "
-                f"Say which: --problem_config=text_form=raw or --problem_config=text_form=tok.",
+                f"{tmp_dir} has Multi30k both raw (train.en) and tokenised (train.lc.norm.tok.en). "
+                f"Choose --problem_config=text_form=raw or --problem_config=text_form=tok.",
                 code="ambiguous_files",
             )
         return dataclasses.replace(self, text_form=present[0] if present else "raw")
@@ -63,7 +63,7 @@ class _Multi30k(Problem):
         """Tokenised text is not tokenised again."""
         if self.text_form == "auto":
             raise UserError(
-                f"How to score {self.name} depends on the form of its text. Say which: "
+                f"The score of {self.name} depends on the form of its text. Choose "
                 f"--problem_config=text_form=raw or --problem_config=text_form=tok.",
                 code="missing_setting",
             )

@@ -14,9 +14,10 @@ from t2t_keras.settings import setting
 class TranslateEndeToy(Problem):
     """English to German, 80,000 generated sentences: a model learns it in minutes on a CPU.
 
-    The text has what makes German hard to translate word by word: gender and case, verbs at the
-    end, separable verbs. No sentence is in two splits, neither as source nor as target: the hash of
-    the German sentence decides its split, and the English sentence decides the German one.
+    The text has the features that make German hard to translate word by word: gender and case,
+    verbs at the end, separable verbs. No sentence is in two splits, neither as source nor as
+    target: the hash of the German sentence decides the split, and an English sentence has only one
+    translation.
     """
 
     source_language: str = setting("en", "language code of the source")

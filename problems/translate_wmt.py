@@ -17,7 +17,7 @@ from t2t_keras.text.sources import (
     manual_directory,
 )
 
-# Those of training and of dev as tensorflow-datasets has them, those of the test set as sacreBLEU.
+# The training and dev archives are those of tensorflow-datasets, the test archives of sacreBLEU.
 _FILES = downloads(Path(__file__).with_name("downloads.tsv"))
 _EUROPARL = _FILES["training-parallel-europarl-v7.tgz"]
 _COMMON_CRAWL = _FILES["training-parallel-commoncrawl.tgz"]
@@ -27,24 +27,24 @@ _GIGA = _FILES["training-giga-fren.tar"]
 _DEV, _TEST_FULL = _FILES["dev.tgz"], _FILES["test-full.tgz"]
 _TEST_FILTERED = _FILES["test-filtered.tgz"]
 
-# Archives, each with the name of its two members, "{}" for the language.
+# Archives with the name of their two members; "{}" stands for the language.
 Corpora = tuple[tuple[SourceFile, str], ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Wmt14(Problem):
-    """Both tasks: dev newstest2013, test newstest2014.
+    """Base of both tasks: dev newstest2013, test newstest2014.
 
-    The official archives are taken from --tmp_dir, packed as they are, or the text from
-    tensorflow-datasets (in $TFDS_DATA_DIR, else ~/tensorflow_datasets), where it is prepared there
-    or its archives stand in downloads/manual.
+    The text comes from the official archives in --tmp_dir, which stay packed, or from
+    tensorflow-datasets (in $TFDS_DATA_DIR, else ~/tensorflow_datasets) if it is prepared there or
+    its archives are in downloads/manual.
     """
 
     source_language: str = "en"
     vocab_lines: int = setting(
         1_000_000,
-        "most training lines per side, evenly spread, from which the vocabulary is learned; takes "
-        "memory in proportion",
+        "most training lines per side, evenly spread, that the vocabulary is learned from; memory "
+        "grows with it",
         minimum=1,
     )
     text_source: str = setting(
@@ -75,7 +75,7 @@ class _Wmt14(Problem):
             }
         test: ParallelFiles | PreparedText
         if self.newstest2014 == "filtered":
-            test = self._test(tmp_dir)  # That of tensorflow-datasets is the full edition.
+            test = self._test(tmp_dir)  # tensorflow-datasets has the full edition.
         else:
             test = dataclasses.replace(prepared, split="test", has_entities=True)
         dev = dataclasses.replace(prepared, split="validation")
@@ -97,7 +97,7 @@ class _Wmt14(Problem):
         name, expected = "newstest2013", 3000
         if split == "test":
             name = "newstest2014" + (f", {self.newstest2014} edition" if self.newstest2014 else "")
-            # The test set to English was never filtered.
+            # The test set for translation into English was never filtered.
             expected = 2737 if self.newstest2014 == "filtered" and not self.reverse else 3003
         stated = "" if lines == expected else f"; as published it has {expected:,}"
         return f"{name} ({lines:,} lines{stated})"
@@ -148,8 +148,8 @@ class TranslateEnde(_Wmt14):
     vocab_size: int = setting(37_000, "ids of the shared vocabulary (section 5.1)", minimum=4)
     newstest2014: str = setting(
         "full",
-        "edition of the test set: full (3,003 lines), or filtered (2,737; from German 3,003), as "
-        "scored in 2014",
+        "edition of the test set: full (3,003 lines), or filtered as scored in 2014 (2,737 lines "
+        "into German; 3,003 into English)",
         choices=("full", "filtered"),
         of_test_set=True,
     )
@@ -164,7 +164,7 @@ class TranslateEnde(_Wmt14):
 
 @register_problem
 class TranslateEndeWmtBpe32k(TranslateEnde):
-    """tensor2tensor's name of translate_ende: 32,000 merges make about 37,000 ids."""
+    """tensor2tensor's name for translate_ende: 32,000 merges make about 37,000 ids."""
 
 
 @register_problem
@@ -194,6 +194,6 @@ class TranslateEnfr(_Wmt14):
 
 @register_problem
 class TranslateEnfrWmt32k(TranslateEnfr):
-    """translate_enfr with 2^15 unigram pieces, as many as tensor2tensor's."""
+    """translate_enfr with 2^15 unigram pieces, tensor2tensor's number."""
 
     vocab_size: int = setting(32_768, "ids of the shared vocabulary", minimum=4)

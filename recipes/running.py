@@ -30,11 +30,11 @@ def run_recipe(
     """Runs a recipe, or continues one: replaces this process by Snakemake.
 
     Args:
-      name: of the recipe, a folder beside this file.
-      config: its configuration, YAML.
-      cores: number of cores to use; None = all, or what the profile says.
-      profile: a profile of Snakemake, or the name of one of the recipe's, which a file or folder of
-        this name overrides; "" = this machine.
+      name: name of the recipe, a folder beside this file.
+      config: its configuration, in YAML.
+      cores: number of cores to use; None = all, or the number in the profile.
+      profile: a profile of Snakemake, or the name of one in the recipe's folder, unless a file or
+        folder of that name is in the working directory; "" = this machine.
 
     Raises:
       UserError: Snakemake is missing, there is no such recipe or file, the configuration is wrong,
@@ -42,26 +42,26 @@ def run_recipe(
     """
     plan, flags = _plan(name, config), []
     if cores or not profile:
-        # With a cluster, they would limit the threads of its jobs.
+        # On a cluster, --cores would limit the threads of its jobs.
         flags += ["--cores", str(cores or "all")]
     if profile:
         own = _FOLDER / name / profile
         is_own = own.is_dir() and Path(profile).name == profile and not Path(profile).exists()
         flags += ["--profile", str(own if is_own else profile)]
-    # This Python's commands, even if its environment is not activated.
+    # Finds this Python's commands even if its environment is not activated.
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
     with locked_directory(Path(config).parent / plan.work, "t2t-recipe") as lock:
-        # Snakemake's own lock outlives a killed process. Signals, such as Ctrl-C's, reach it.
+        # Snakemake's own lock would outlive a killed process. `execve` lets signals reach it.
         os.set_inheritable(lock.fileno(), True)
         command = [*_snakemake(name, config), *flags]
         os.execve(sys.executable, command, os.environ | {"PATH": path})
 
 
 def describe(name: str, config: str | Path) -> str:
-    """Returns the jobs that a recipe has left, with estimates of the hours that they take here.
+    """Returns a recipe's remaining jobs, with estimates of their hours on this machine.
 
     Raises:
-      UserError: as `run_recipe`; or hyperparameters or settings of decoding are wrong.
+      UserError: as `run_recipe`; or hyperparameters or decoding settings are wrong.
     """
     from t2t_keras.training.backends.base import plan_devices
 
@@ -84,19 +84,19 @@ def describe(name: str, config: str | Path) -> str:
 
 
 def _seconds_per_product(gpu: bool) -> float:
-    """Returns the seconds of a multiplication with an addition in a product of matrices.
+    """Returns the seconds per multiply-add in a product of matrices.
 
-    It is the least of ten tries: other processes slow single ones.
+    It is the smallest of ten measurements, as other processes slow some down.
     """
     from keras import ops
 
-    side, products = (4096 if gpu else 512), 4  # A GPU is busy only with large ones.
+    side, products = (4096 if gpu else 512), 4  # Only large products keep a GPU busy.
     matrix, seconds = ops.ones((side, side)), []
     for _ in range(10):
         start = time.monotonic()
         for _ in range(products):
             product = ops.matmul(matrix, matrix)
-        float(product[0, 0])  # Waits for all.
+        float(product[0, 0])  # Waits for all products.
         seconds.append(time.monotonic() - start)
     return min(seconds) / products / side**3
 
@@ -111,12 +111,12 @@ def _check_name(name: str) -> None:
     if not (_FOLDER / name / "Snakefile").is_file():
         known = sorted(path.parent.name for path in _FOLDER.glob("*/Snakefile"))
         raise UserError(
-            f"There is no recipe '{name}'. There is {', '.join(known)}.", code="unknown_name"
+            f"There is no recipe '{name}'. Choose from {', '.join(known)}.", code="unknown_name"
         )
 
 
 def _snakemake(name: str, config: str | Path) -> list[str]:
-    """Returns the beginning of the command."""
+    """Returns the command that starts Snakemake, without the flags of a run."""
     config = Path(config).absolute()
     return [
         *(sys.executable, "-m", "snakemake"),
@@ -124,13 +124,13 @@ def _snakemake(name: str, config: str | Path) -> list[str]:
         *("--configfile", str(config), "--directory", str(config.parent)),
         *("--rerun-incomplete", "--rerun-triggers", "mtime", "params", "input"),
         *("--scheduler", "greedy", "--nolock"),
-        # A file that was copied or downloaded again unchanged starts nothing.
+        # Unchanged files that are copied or downloaded again do not restart jobs.
         *("--max-checksum-file-size", "1TB"),
     ]
 
 
 def _plan(name: str, config: str | Path) -> "Plan":
-    """Returns the plan of a recipe, checked."""
+    """Returns the checked plan of a recipe."""
     _check_name(name)
     if not importlib.util.find_spec("snakemake"):
         raise UserError(

@@ -5,9 +5,10 @@ t2t-recipe student my-config.yaml --dry_run
 t2t-recipe student my-config.yaml
 t2t-recipe student my-config.yaml --profile=slurm
 
-student trains a small, fast student from raw corpora: filters, back-translation, teachers,
-distillation, 8-bit integers, and a page that compares the models. The same command continues an
-interrupted recipe. Needs Snakemake: pip install 't2t-keras[recipe]'. See docs/small_models.md.
+The recipe `student` trains a small, fast student from raw corpora, with filters, back-translation,
+teachers, distillation, 8-bit integers, and a page that compares the models. The same command
+continues an interrupted recipe. Needs Snakemake: pip install 't2t-keras[recipe]'. See
+docs/small_models.md.
 """
 
 from t2t_keras.bin.flags import command, given_flags
@@ -19,8 +20,8 @@ def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.arguments("recipe", "Name of the recipe, and its configuration file")
     flags.switch("dry_run", "Show the remaining jobs, with estimated hours")
-    flags.integer("cores", "Cores to use; default: all, or what --profile says", minimum=1)
-    flags.path("profile", "Profile of Snakemake, as for Slurm; slurm = the built-in one")
+    flags.integer("cores", "Cores to use; default: all, or those of --profile", minimum=1)
+    flags.path("profile", "Snakemake profile, such as for a cluster; slurm = the built-in one")
 
 
 @command(define_flags)
@@ -29,7 +30,7 @@ def run(flags: Flags) -> None:
     name, *files = flags.recipe or [""]
     if not name or len(files) > 1:
         raise UserError(
-            f"Expected a recipe and its configuration, as in t2t-recipe student my-config.yaml; "
+            f"Expected a recipe and its configuration: t2t-recipe student my-config.yaml; "
             f"got '{' '.join(flags.recipe)}'.",
             code="bad_arguments",
         )
@@ -45,7 +46,7 @@ def run(flags: Flags) -> None:
     elif flags.dry_run:
         if excluded := given_flags(flags, "cores", "profile"):
             raise UserError(
-                f"--dry_run estimates for this machine alone: leave out "
+                f"--dry_run estimates only for this machine: leave out "
                 f"--{' and --'.join(excluded)}.",
                 code="conflicting_settings",
             )

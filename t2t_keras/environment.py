@@ -37,7 +37,7 @@ def prepare_tensorflow() -> None:
 
 @contextlib.contextmanager
 def held_stderr() -> Iterator[None]:
-    """Withholds what is written to standard error's file descriptor; shows it after an error."""
+    """Holds back output to standard error's file descriptor; shows it after an error."""
     sys.stderr.flush()
     with tempfile.TemporaryFile() as held:
         terminal = os.dup(2)
@@ -55,7 +55,7 @@ def held_stderr() -> Iterator[None]:
             os.close(terminal)
 
 
-# Modules of TensorFlow and Keras, with an optional package that no command needs them to import.
+# Modules of TensorFlow and Keras, with an optional package that they import without need.
 _UNUSED = {
     "keras.src.callbacks.orbax_checkpoint": "jax",
     "keras.src.visualization.plot_bounding_box_gallery": "matplotlib",
@@ -79,7 +79,7 @@ def _missing(package: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """Disables garbage collection, and exempts the objects created meanwhile for good."""
+    """Disables garbage collection; the objects created meanwhile stay exempt from it."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -172,7 +172,7 @@ def compiled_folder() -> Path | None:
 
 
 def keep_compiled() -> None:
-    """Makes XLA of TensorFlow and JAX cache compiled code, unless the user has set where."""
+    """Makes XLA, of TensorFlow and JAX, cache compiled code, unless the user has chosen a cache."""
     folder = compiled_folder()
     if not folder:
         return
@@ -233,8 +233,8 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-# Versions 2 and 1 of control groups: limit, use, and which part of the use is the kernel's copy of
-# files, which it gives up on demand.
+# Versions 2 and 1 of control groups: the limit, the use, and the part of the use that is file
+# cache, which the kernel frees on demand.
 _CGROUP_2 = ("memory.max", "memory.current", "inactive_file")
 _CGROUP_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
@@ -247,7 +247,7 @@ def free_memory(root: str | Path = "/") -> int | None:
     root = Path(root)
     available = _number_in(r"^MemAvailable:\s*(\d+) kB", root / "proc/meminfo")
     left = [] if available is None else [1024 * available]
-    # Lines such as 0::/user.slice/session.scope; in a container the path may be one outside.
+    # Lines such as 0::/user.slice/session.scope; in a container the path may be the host's.
     lines = filter(None, _text(root / "proc/self/cgroup").split("\n"))
     groups = {line.split(":", 2)[2] for line in lines}
     for top, (limit, use, files) in (
@@ -256,10 +256,10 @@ def free_memory(root: str | Path = "/") -> int | None:
     ):
         own = [top / group.lstrip("/") for group in groups]
         for directory in {top, *own, *(parent for group in own for parent in group.parents)}:
-            most, used = (_number_in(r"^(\d+)$", directory / name) for name in (limit, use))
-            if directory.is_relative_to(top) and most is not None and used is not None:
+            allowed, used = (_number_in(r"^(\d+)$", directory / name) for name in (limit, use))
+            if directory.is_relative_to(top) and allowed is not None and used is not None:
                 cached = _number_in(rf"^{files} (\d+)$", directory / "memory.stat") or 0
-                left.append(most - used + cached)
+                left.append(allowed - used + cached)
     return max(min(left), 0) if left else None
 
 

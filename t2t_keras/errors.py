@@ -1,4 +1,4 @@
-"""`UserError`, parts of its messages, and errors of missing memory."""
+"""`UserError`, helpers for its messages, and out-of-memory errors."""
 
 import contextlib
 import difflib
@@ -60,7 +60,7 @@ class OutOfMemoryError(Exception):
 
 @contextlib.contextmanager
 def translated_memory_errors(kind: type[Exception], sign: str = "") -> Iterator[None]:
-    """Raises errors of this kind, with this sign in their text, as `OutOfMemoryError`."""
+    """Raises errors of class `kind` whose text contains `sign` as `OutOfMemoryError`."""
     try:
         yield
     except kind as error:

@@ -1,4 +1,4 @@
-"""Puts a training together: hyperparameters that suit the data, step, workers and scoring."""
+"""Sets up and runs a training: its hyperparameters, training step, workers and scoring."""
 
 import contextlib
 import dataclasses
@@ -29,15 +29,15 @@ from t2t_keras.training.evaluation import selection_metric
 from t2t_keras.training.run_config import AUTO, RunConfig, TrainOptions, TrainResult, train_options
 from t2t_keras.training.trained_parts import merged_weights
 
-# (max pairs, set for a CPU, set for a GPU, epochs): the first row that holds all training pairs
-# counts, and its epochs if they are fewer steps than the set's.
+# (max pairs, set for a CPU, set for a GPU, epochs). The first row that allows the number of
+# training pairs applies. Training stops after its epochs, or after the set's steps if fewer.
 _SETS = (
     (100_000, "transformer_cpu", "transformer_cpu", 20),
     (1_000_000, "transformer_small", "transformer_small", 10),
     (math.inf, "transformer_small", "transformer_base", 10),
 )
-_FEWEST_STEPS = 1000
-# Seconds for which steps are measured, and the most tokens of one on a CPU.
+_MIN_STEPS = 1000
+# How long to time steps, in seconds, and the most tokens of a timed step on a CPU.
 _MEASURED_SECONDS, _MEASURED_TOKENS = 2.0, 4096
 _HOUR, _DAY = 3600.0, 86_400.0
 
@@ -57,30 +57,30 @@ def train(
 ) -> TrainResult:
     """Trains a model on a problem, or continues a run as if it had never stopped.
 
-    An epoch is what lies between two evaluations. Its logs, which callbacks get and the history
-    lists, are "step" (the steps done), "loss" (the mean training loss per token, with label
-    smoothing and dropout), and of the dev set "val_loss" (per token, without either),
-    "val_perplexity", "val_accuracy" and, with `eval_bleu`, "val_bleu" or what the problem's score
-    is called. With `schedule="train"` all steps are one epoch with "step" and "loss". The history
-    of a continued run has the epochs before; the next loss includes the steps before the stop.
+    An epoch ends with an evaluation. Callbacks and the history get its logs: "step" (steps so far),
+    "loss" (mean training loss per token, with label smoothing and dropout) and, for the dev set,
+    "val_loss" (per token, without label smoothing and dropout), "val_perplexity", "val_accuracy"
+    and, with `eval_bleu`, "val_bleu" or the name of the problem's own score. With
+    `schedule="train"` all steps are one epoch with "step" and "loss". The history of a continued
+    run includes its earlier epochs; its first new loss includes the steps before the stop.
 
-    Callbacks are called as Keras's `fit` calls them; `self.model` is the model, and
+    Callbacks are called as Keras's `fit` calls them. `self.model` is the model, and
     `self.model.stop_training = True` ends the run: it is evaluated and saved, and the same call
-    continues it. One with a method `on_save(step, logs)` is called after each checkpoint, with its
-    path as logs["checkpoint"]. Hooks of batches are called for each step, which is then waited for.
-    None can change the learning rate: the optimizer is not the model's. Of several workers only the
-    chief calls them, and a stop takes effect at the next evaluation or checkpoint.
+    continues it. A method `on_save(step, logs)` is called after each checkpoint, with its path in
+    logs["checkpoint"]. With batch hooks, training waits for each step to finish. Callbacks cannot
+    change the learning rate: the optimizer is not attached to the model. With several workers only
+    the chief calls them, and a stop takes effect at the next evaluation or checkpoint.
 
     Args:
       problem: from `t2t_keras.problem`, or its name.
-      hparams: from `t2t_keras.hparams`, or the name of a set; "auto" = those of the run that is
-        there, or of a new run those that suit the data.
-      data_dir: where `t2t_keras.generate_data` has put the problem's data.
-      output_dir: the run's directory: checkpoints, logs, what the run is.
+      hparams: from `t2t_keras.hparams`, or the name of a set; "auto" = those of an existing run,
+        or for a new run those that suit the data.
+      data_dir: the directory that `t2t_keras.generate_data` wrote to.
+      output_dir: the run's directory, with its checkpoints, logs and settings.
       model: registered name of the model.
       train_steps: steps from the beginning of the run; None = those of `hparams`.
       callbacks: Keras's callbacks.
-      random_seed: of weights, dropout and order.
+      random_seed: seed of the initial weights, dropout and data order.
       worker_gpu: number of GPUs; None = all visible ones, 0 = the CPU.
       **options: fields of `TrainOptions`.
 
@@ -123,7 +123,7 @@ def train(
             f"it, and get it from t2t_keras.hparams, so that the run can be loaded.",
             code="not_registered",
         )
-    # Also checks values that were set in another way.
+    # Also checks values that did not come from `override_hparams`.
     changes = {} if train_steps is None else {"train_steps": train_steps}
     hparams = override_hparams(hparams, changes)
     requested = RunConfig(problem, hparams, model, random_seed, str(data_dir))
@@ -163,7 +163,7 @@ def train_run(
     """Trains the requested run, on the data in its data_dir; see `train`.
 
     Returns:
-      The run with its data, and how it ended.
+      The config of the run, completed by its data, and the result.
     """
     clock = RunClock()
     backend.check_backend(options.eval_bleu)
@@ -207,20 +207,20 @@ def recommended_hparams(
 ) -> HParams:
     """Returns the hyperparameters that suit a problem's data and this machine.
 
-    A problem may name its set. Otherwise the number of training pairs decides, and whether there
-    is a GPU. Training is as long as the set says, or shorter where the data is small; from other
-    weights, it is as long as the data is large, however long the other run was.
+    A problem may name its set. Otherwise the number of training pairs and the presence of a GPU
+    decide. The number of steps is the set's, or smaller for little data. A warm start takes its
+    number of steps from the size of the data alone.
 
     Args:
       generated: the data.
       worker_gpu: number of GPUs; None = all visible ones, 0 = the CPU.
       warm_start_from: run or checkpoint whose weights training starts from, and whose
         hyperparameters it keeps; "" = none.
-      devices: those of `worker_gpu`, if they are known.
+      devices: the devices for `worker_gpu`, if already planned.
     """
     store, problem = generated.store("train"), generated.problem
     _, on_cpu, on_gpu, epochs = next(row for row in _SETS if len(store) <= row[0])
-    # What is left of sharing where source and target have their own vocabularies.
+    # With two vocabularies, only the target embedding and the softmax can share a matrix.
     changes = {"share_embeddings": "target"} if generated.tokenizer.source_vocab_size else {}
     if warm_start_from:
         source = Path(warm_start_from)
@@ -228,10 +228,10 @@ def recommended_hparams(
         if not RunConfig.exists(source):
             raise UserError(
                 f"--warm_start_from={warm_start_from}: expected a run or a checkpoint of one. "
-                f"--hparams_set={AUTO} takes its hyperparameters.",
+                f"--hparams_set={AUTO} copies its hyperparameters.",
                 code="no_run",
             )
-        # The settings of its fine-tuning are not inherited.
+        # Do not inherit fine-tuning settings.
         hparams = dataclasses.replace(
             RunConfig.load(source).hparams, trainable=(), lora_rank=0, lora_alpha=0.0, ema_decay=0.0
         )
@@ -242,14 +242,14 @@ def recommended_hparams(
         hparams = hyperparameters.hparams(on_gpu if devices.gpus else on_cpu, changes)
     limits = hparams.batch_tokens, hparams.max_length
     batches = len(TokenBatchSampler(store.lengths, *limits, seed=0).epoch(0))
-    steps = max(round(epochs * batches, -2), _FEWEST_STEPS)
+    steps = max(round(epochs * batches, -2), _MIN_STEPS)
     if not warm_start_from:
         steps = min(steps, hparams.train_steps)
     return dataclasses.replace(hparams, train_steps=steps)
 
 
 def recommendation(generated: Generated, flags: Sequence[str]) -> str:
-    """Returns a text for users: the recommended set, its training time here, and the command.
+    """Returns a message: the recommended set, its training time here, and the command.
 
     `flags` name the problem and the folder of its data.
     """
@@ -275,7 +275,7 @@ def duration(seconds: float) -> str:
 
 def _seconds_per_step(generated: Generated, hparams: HParams, devices: backend.Devices) -> float:
     """Returns the median seconds of a step on this machine, without compilation."""
-    # On a CPU the time is in proportion to the tokens, and memory is short.
+    # On a CPU the time is proportional to the tokens, and memory is short.
     tokens = hparams.batch_tokens if devices.gpus else min(hparams.batch_tokens, _MEASURED_TOKENS)
     microbatch = min(hparams.microbatch_tokens or tokens, tokens)
     step = backend.make_step(RunConfig(generated.problem, hparams).with_data(generated), devices)

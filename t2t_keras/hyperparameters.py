@@ -1,6 +1,6 @@
 """Every hyperparameter, with its meaning, type and range; the defaults are the paper's base model.
 
-`LayerConfig` is of a layer, `ModelConfig` of a model, `HParams` of a training. Models and layers
+`LayerConfig` configures a layer, `ModelConfig` a model and `HParams` a training. Models and layers
 take the fields as keyword arguments, or such an object. Named sets are in `hparams/`.
 """
 
@@ -106,12 +106,12 @@ class LayerConfig:
         """Returns (d_k, d_v) with 0 replaced by d_model / num_heads.
 
         Raises:
-          UserError: d_model cannot be divided so.
+          UserError: `d_model` is not divisible by `num_heads`.
         """
         if d_model % self.num_heads and not (self.d_k and self.d_v):
             raise UserError(
                 f"d_model={d_model} is not divisible by num_heads={self.num_heads}. Set d_k and "
-                f"d_v, or change one of the two.",
+                f"d_v, or change d_model or num_heads.",
                 code="conflicting_settings",
             )
         return self.d_k or d_model // self.num_heads, self.d_v or d_model // self.num_heads
@@ -119,7 +119,7 @@ class LayerConfig:
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig(LayerConfig):
-    """The settings of a Transformer but for its vocabulary; the defaults are the base model."""
+    """The settings of a Transformer, except its vocabulary; the defaults are the base model."""
 
     num_layers: int = setting(
         6, "N, layers of the encoder and of the decoder (section 3.1)", minimum=1, maximum=1000
@@ -145,8 +145,8 @@ class ModelConfig(LayerConfig):
     )
     source_bias: bool = setting(
         False,
-        "a vector added to each embedding of the source, as tensor2tensor's for the kind of "
-        "target; none in the paper",
+        "a learned vector added to each source embedding, as tensor2tensor's target-space "
+        "embedding; none in the paper",
     )
     source_end: bool = setting(
         True, "let the encoder read the source's end of sentence; OpenNMT-tf's models do not"
@@ -180,7 +180,7 @@ class ModelConfig(LayerConfig):
           source_vocab_size: number of ids of a source that has its own; None = shared ids.
 
         Raises:
-          UserError: they would, and have two vocabularies.
+          UserError: they would share them, but have two vocabularies.
         """
         shared = self.share_embeddings in ("all", "input")
         if shared and source_vocab_size:
@@ -234,8 +234,8 @@ TENSOR2TENSOR_NAMES = {
     "hidden_size": "d_model",
     "filter_size": "d_ff",
     "num_hidden_layers": "num_layers",
-    "attention_key_channels": "d_k, theirs divided by num_heads",
-    "attention_value_channels": "d_v, theirs divided by num_heads",
+    "attention_key_channels": "d_k, and is per head: divide the value by num_heads",
+    "attention_value_channels": "d_v, and is per head: divide the value by num_heads",
     "batch_size": "batch_tokens",
     "layer_prepostprocess_dropout": "dropout",
     "residual_dropout": "dropout",
@@ -290,15 +290,15 @@ class HParams(ModelConfig):
     )
     ema_decay: float = setting(
         0.0,
-        "decay in each step of an exponential moving average of the weights, which evaluations "
-        "measure and best/ keeps; 0 = none",
+        "decay per step of an exponential moving average of the weights, which is evaluated and "
+        "saved in best/ instead of the weights; 0 = none",
         minimum=0.0,
         maximum=0.999999,
     )
     trainable: tuple[str, ...] = setting(
         (),
-        "weights to train: regular expressions of their full names, as [encoder.*]; the others are "
-        "frozen; with lora_rank, matrices; [] = all",
+        "weights to train: regular expressions that match full names, as [encoder.*]; others are "
+        "frozen; with lora_rank, the matrices to adapt; [] = all",
     )
     lora_rank: int = setting(
         0,
@@ -357,7 +357,8 @@ class HParams(ModelConfig):
         return {name: plain(value) for name, value in vars(self).items() if name != "set_name"}
 
 
-# Hyperparameters without effect: (another one, its values that ignore this one, one that uses it).
+# Hyperparameters that need a value of another one: (the other one, values that ignore this one,
+# a value that uses it).
 _USED_BY = {
     "parameter_attention_heads": ("feed_forward", ("feed_forward",), "parameter_attention"),
     "max_positions": ("positions", ("sinusoidal", "rotary", "none"), "learned"),
@@ -373,8 +374,8 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
     """Returns `hparams` with some values changed ("name=value,..." or a mapping).
 
     Raises:
-      UserError: an unknown name (for tensor2tensor's, the error gives ours), a wrong type, a value
-        out of range, or values that do not fit together.
+      UserError: an unknown name (for tensor2tensor's, the error tells the name used here), a wrong
+        type, a value out of range, or values that do not fit together.
     """
     names = TENSOR2TENSOR_NAMES
     changed = settings.override(hparams, changes, what="hyperparameter", renamed=names)
@@ -394,25 +395,25 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
     if changed.positions == "learned" and changed.first_position >= changed.max_positions:
         raise UserError(
             f"first_position={changed.first_position} must be below max_positions="
-            f"{changed.max_positions}, which positions=learned has rows for.",
+            f"{changed.max_positions}, the number of rows of positions=learned.",
             code="conflicting_settings",
         )
     d_k, _ = changed.head_widths(changed.d_model)
     if changed.positions == "rotary" and d_k % 2:
         raise UserError(
-            f"positions=rotary turns pairs: d_k must be even, got {d_k}.",
+            f"positions=rotary rotates pairs of units: d_k must be even, got {d_k}.",
             code="bad_value",
         )
     if changed.compute_dtype == "float16" and changed.optimizer != "adam":
         raise UserError(
-            f"compute_dtype=float16 needs optimizer=adam, got optimizer={changed.optimizer}. Take "
+            f"compute_dtype=float16 needs optimizer=adam, got optimizer={changed.optimizer}. Set "
             f"compute_dtype=bfloat16.",
             code="conflicting_settings",
         )
     is_peak = changed.schedule in ("cosine", "inverse_square_root")
     if is_peak and changed.learning_rate >= 1 and changed.optimizer in ("adam", "adamw", "lion"):
         raise UserError(
-            f"learning_rate is the largest rate of schedule={changed.schedule}: expected less than "
+            f"learning_rate is the peak of schedule={changed.schedule}: expected less than "
             f"1, such as 0.001, got {changed.learning_rate}.",
             code="conflicting_settings",
         )
@@ -463,8 +464,8 @@ def take_config(
     Args:
       config_class: the class of the config.
       config: the values; None = the defaults. An instance of this library's classes is reduced to
-        the fields of `config_class`, one of a user's class is not.
-      arguments: keyword arguments; those that are fields replace values, and are removed. So is
+        the fields of `config_class`; an instance of a user's class keeps all its fields.
+      arguments: keyword arguments. Those that are fields replace values, and are removed. So is
         `config_class`, the name of a user's class from `config_arguments`.
 
     Raises:

@@ -4,7 +4,7 @@
 |---|---|
 | `sacrebleu` | plain text, tokenised by sacreBLEU: comparable everywhere |
 | `tokenised` | text tokenised by Moses's tokeniser, as by multi-bleu.perl |
-| `compound_split` | the same by tensor2tensor's get_ende_bleu.sh, as the papers of its line |
+| `compound_split` | `tokenised`, then split at hyphens, as by tensor2tensor's get_ende_bleu.sh |
 
 The script of `compound_split` replaces some Unicode punctuation of the translations by ASCII, as
 Moses's replace-unicode-punctuation.perl does, and splits words at their hyphens, so that more
@@ -49,7 +49,8 @@ class TranslationScore:
       bleu_signature: sacreBLEU's description of the computation.
       chrf: chrF2 of the corpus, 0 .. 100.
       chrf_signature: likewise.
-      report: a line for each, with signature, n-gram precisions and brevity penalty; as `str()`.
+      report: a line for each score, with signature, n-gram precisions and brevity penalty; also
+        returned by `str()`.
       conventions: BLEU under the requested conventions, by name; also in the report.
       metrics: values of the requested registered metrics, by name; also in the report.
     """
@@ -67,7 +68,7 @@ class TranslationScore:
 
     @property
     def main(self) -> tuple[str, float]:
-        """Name and value of the score that decides during training."""
+        """Name and value of the score to follow while training."""
         return "bleu", self.bleu
 
 
@@ -80,7 +81,7 @@ def bleu(
     language: str = "",
     more_references: Sequence[Sequence[str]] = (),
 ) -> TranslationScore:
-    """Scores translations against one reference each, or several.
+    """Scores translations against one or more references.
 
     Args:
       hypotheses: the translations, plain text.
@@ -88,12 +89,12 @@ def bleu(
       tokenize: sacrebleu's tokenisation for BLEU: "13a" (default), "intl", "zh", "char", or "none"
         for text that is already tokenised. chrF needs none.
       lowercase: whether to ignore case, in all scores.
-      conventions: others to score under as well: "tokenised", "compound_split".
-      language: code of the translations' language, which these need.
-      more_references: further references, each as `references`; conventions take none.
+      conventions: further conventions to score under: "tokenised", "compound_split".
+      language: code of the translations' language; needed by conventions.
+      more_references: further lists of references; not allowed with conventions.
 
     Raises:
-      UserError: no lines, a different number of them, an unknown tokenisation or convention.
+      UserError: no lines, unequal numbers of lines, an unknown tokenisation or convention.
     """
     check_tokenization(tokenize)
     for lines in (references, *more_references):
@@ -161,7 +162,7 @@ def convention_bleu(
     if language not in languages:  # sacremoses would tokenise it as English.
         raise UserError(
             f"The convention {convention} tokenises by language: expected that of the "
-            f"translations, as de, got {language!a}.{nearest(language, languages)}",
+            f"translations, such as de, got {language!a}.{nearest(language, languages)}",
             code="bad_value",
         )
     tokenizer = sacremoses.MosesTokenizer(lang=language)
@@ -177,7 +178,7 @@ def convention_bleu(
         return split_compounds(text) if convention == "compound_split" else text
 
     hypotheses, references = list(map(tokenised, hypotheses)), list(map(tokenised, references))
-    # As multi-bleu.perl: no smoothing. `force` is sacreBLEU's consent to tokenised text.
+    # No smoothing, as in multi-bleu.perl. With `force`, sacreBLEU accepts tokenised text.
     metric = BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
     score = metric.corpus_score(hypotheses, [references]).score
     signature = str(metric.get_signature()).replace("tok:none", f"tok:{tokenisation}")

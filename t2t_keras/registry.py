@@ -1,10 +1,10 @@
 """Registries of problems, models, layers and other components, looked up by name.
 
-| decorator | of |
+| decorator | registers |
 |---|---|
 | `register_problem` | a `Problem` |
 | `register_hparams` | a function without arguments that returns `HParams`: a set |
-| `register_model` | a model class, which has `from_hparams` as `Transformer` |
+| `register_model` | a model class with `from_hparams`, as `Transformer` |
 | `register_activation` | a function of a tensor |
 | `register_feed_forward` | a layer, made as `layer(config, d_model, **kwargs)` |
 | `register_position_encoding` | a layer, made as `layer(config, **kwargs)` |
@@ -42,14 +42,14 @@ ProblemClass = TypeVar("ProblemClass", bound=type)
 
 
 class Registry(Mapping[str, Any]):
-    """The registered things of one kind, by name.
+    """The registered components of one kind, by name.
 
     Packages add entries through the entry-point group named after the kind, such as
     `t2t_keras.line_stages`; an entry is imported on first use.
 
     Args:
-      kind: what they are, in the singular.
-      home: the module, or the package of modules, that registers those of the core; "" = none.
+      kind: the kind of component, in the singular.
+      home: the module, or package of modules, that registers the core's components; "" = none.
       title: heading in --registry_help; "" = the plural of the kind.
     """
 
@@ -161,7 +161,7 @@ ENGINES = Registry(
 )
 EXPORT_FORMATS = Registry("export format", title="Export formats, beside saved_model")
 LINE_STAGE_FILES = Registry(
-    "line stage file", title="Files that make stages, each a flag of t2t-decoder"
+    "line stage file", title="Files that configure stages, each by a flag of t2t-decoder"
 )
 METRICS = Registry("metric", "t2t_keras.metrics")
 
@@ -198,7 +198,7 @@ def register_problem(problem_class: ProblemClass) -> ProblemClass:
             code="missing_type",
         )
     if "__dataclass_fields__" not in vars(problem_class):
-        # Without a docstring it would get its signature for one.
+        # A dataclass without a docstring would get its signature as docstring.
         problem_class.__doc__ = problem_class.__doc__ or " "
         dataclasses.dataclass(frozen=True)(problem_class)
     return PROBLEMS.add(problem_class)

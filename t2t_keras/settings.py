@@ -107,7 +107,7 @@ def parse_yaml(text: str, origin: str) -> Any:
     """Returns the lists, mappings and strings that are written as YAML; numbers remain strings.
 
     Raises:
-      UserError: it is not YAML, has aliases, or a name comes twice in a mapping.
+      UserError: it is not YAML, has aliases, or a mapping repeats a name.
     """
     loader = _Loader(text)
     loader.origin = origin
@@ -119,7 +119,7 @@ def parse_yaml(text: str, origin: str) -> Any:
 
 
 class _Loader(yaml.BaseLoader):
-    """Reads scalars as strings; refuses aliases, and names that are given twice."""
+    """Reads scalars as strings; refuses aliases and repeated names."""
 
     origin = ""
 
@@ -179,7 +179,8 @@ def override(
       settings: the settings.
       changes: "name=value,..." or a mapping from names to values; strings are converted.
       what: what errors call a field.
-      renamed: names of tensor2tensor, each with ours and, after a comma, how its values differ.
+      renamed: tensor2tensor's names, each with the name used here and, after a comma, how its
+        values differ.
 
     Raises:
       UserError: an unknown name, a wrong type, or a value out of range.
@@ -190,9 +191,9 @@ def override(
     values = {}
     for name, value in changes.items():
         if renamed and name in renamed:
-            ours, comma, difference = renamed[name].partition(",")
+            new_name, comma, difference = renamed[name].partition(",")
             raise UserError(
-                f"The {what} '{name}' is called '{ours}' here{comma}{difference}.",
+                f"The {what} '{name}' is called '{new_name}' here{comma}{difference}.",
                 code="unknown_name",
             )
         if name not in fields:
@@ -217,7 +218,7 @@ def setting_fields(settings: Any) -> dict[str, dataclasses.Field[Any]]:
 
 
 def plain(value: Any) -> Any:
-    """Returns a setting's value as JSON has it: lists are lists, not tuples."""
+    """Returns a setting's value as JSON represents it: a list instead of a tuple."""
     return list(value) if isinstance(value, tuple) else value
 
 

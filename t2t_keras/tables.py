@@ -1,6 +1,7 @@
 """The paper's Tables 1 to 4 beside what this project counts and measures.
 
-The paper's estimate (section 6.2): seconds of training x GPUs x what a GPU sustains.
+The paper estimates the cost of a training as seconds x GPUs x a GPU's sustained FLOP/s
+(section 6.2).
 """
 
 import contextlib
@@ -52,7 +53,7 @@ class Table:
     columns: Mapping[str, str]  # Headings by name of a value; other values are in JSON only.
     rows: Sequence[Mapping[str, Any]]  # Values by name; None, or no value, is a blank cell.
     notes: str = ""  # Paragraphs, with blank lines between them.
-    # In JSON, each is listed under "results" in the first row of its set, or in a row of its own.
+    # In JSON, a result is listed under "results" in its set's first row, or in a row of its own.
     results: Sequence[Result] = ()
 
 
@@ -77,7 +78,7 @@ def _rows_with_results(table: Table) -> list[dict[str, Any]]:
     for result in table.results:
         row = next((row for row in rows if row.get("set") == result.set), None)
         if row is None:
-            # With the names of the other rows, so that whoever reads them need not distinguish.
+            # It has all keys of the other rows, so that programs can read all rows alike.
             row = {**dict.fromkeys(table.rows[0]), "set": result.set}
             rows.append(row)
         row.setdefault("results", []).append(dataclasses.asdict(result))
@@ -104,7 +105,7 @@ def _grid(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], markdow
 
 
 def _cell(value: Any, markdown: bool) -> str:
-    """Returns how a value is shown: 63,045,632; 25.8; 3.3e18; d_k=16."""
+    """Returns a value as text: 63,045,632; 25.8; 3.3e18; d_k=16."""
     if value is None:
         return ""
     if isinstance(value, Mapping):
@@ -145,9 +146,9 @@ def newest_result(
 ) -> Result | None:
     """Returns the last result with a "bleu", "perplexity" or "f1" to compare with the paper's.
 
-    That is one of an unchanged set on an unchanged problem ("" = any), of the whole text that the
-    paper scored, by one model with the problem's own decoding settings. Its weights must be the
-    mean of `averaged` checkpoints; None = any number.
+    A comparable result is of an unchanged set on an unchanged problem ("" = any). It scores the
+    whole text that the paper scored, translated by one model with the problem's own decoding
+    settings. Its weights are the mean of `averaged` checkpoints; None = any number.
     """
     comparable = (
         result
@@ -173,7 +174,7 @@ def _is_of_papers_text(result: Result) -> bool:
 
 def _is_decoded_as_usual(result: Result) -> bool:
     usual = vars(decode_config(defaults=make_problem(result.problem).decoding))
-    # A setting that an older line does not have yet was not there to be changed.
+    # An older result lacks newer settings, which had their defaults.
     settings = {name: value for name, value in result.decode.items() if name in usual}
     return result.is_of_the_model_alone and _agree(settings, usual)
 
@@ -200,8 +201,8 @@ MultiHeadAttention computes with for one sentence: the multiplications of scalar
 weights·V, so twice n²·d; the four projections are not included (in JSON: our_projections).
 
 Restricted self-attention computes blocks of max(radius, 16) positions, or of n if that is less,
-against themselves and the blocks beside them, r = 2·radius + 1, and masks what lies beyond the
-radius: more than r positions, but as many for any n.
+against themselves and the blocks beside them, r = 2·radius + 1, and masks positions beyond the
+radius: more than r positions, but a number that does not grow with n.
 
 Sequential: 1, as nothing loops over positions. Path: layers until every output depends on every
 input; with a radius the ends are (n - 1) / radius layers apart.
@@ -237,9 +238,9 @@ def complexity_table(n: int = 64, d: int = 512, k: int = 3, r: int = 9) -> Table
 
 
 def attention_cost(n: int, d: int, radius: int = 0) -> dict[str, int]:
-    """Returns what our self-attention costs for a sentence of n positions, d wide.
+    """Returns the cost of our self-attention for a sentence of n positions of width d.
 
-    With a radius, a position sees so far; 0 = all positions.
+    A position attends to others up to `radius` positions away; 0 = to all.
     """
     from t2t_keras.layers.attention import block_length
 
@@ -266,14 +267,14 @@ _TABLE_2_PAPER = {
     "Transformer base": (27.3, 38.1, 3.3e18, 3.3e18),
     "Transformer big": (28.4, 41.8, 2.3e19, 2.3e19),
 }
-# Our sets for EN-DE and EN-FR, and of how many checkpoints the model is the mean (section 6.1).
+# Our sets for EN-DE and EN-FR, and the number of averaged checkpoints (section 6.1).
 _TABLE_2_OURS = {
     "Transformer base": ("transformer_base", "transformer_base", 5),
     "Transformer big": ("transformer_big", "transformer_big_enfr", 20),
 }
 # Section 5.2: hours of training on 8 P100, and seconds a step.
 _TRAININGS = {"transformer_base": (12.0, 0.4), "transformer_big": (3.5 * 24, 1.0)}
-_MOST_SECONDS = 1e12  # No training took 30,000 years.
+_MAX_SECONDS = 1e12  # No training took 30,000 years.
 # Section 6.2, footnote: what a GPU sustains in single precision, TFLOP/s.
 _SUSTAINED_TFLOPS = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
 
@@ -307,10 +308,10 @@ def cost_row(
     hours: float = 0.0,
     step_seconds: float = 0.0,
 ) -> dict[str, Any]:
-    """Returns a row of Table 2 with the cost of a training of so many hours or seconds a step.
+    """Returns a row of Table 2: the cost of a training, from its hours or its seconds per step.
 
-    The number of steps is the set's `train_steps`; with `hours` any set names the row. The
-    hardware is a GPU that the paper names, or the TFLOP/s that one sustains.
+    The number of steps is the set's `train_steps`; with `hours`, the set only names the row. The
+    hardware is a GPU that the paper names, or a GPU's sustained TFLOP/s.
     """
     if bool(hours) == bool(step_seconds) or not 0 < hours + step_seconds < math.inf:
         raise UserError(
@@ -341,7 +342,7 @@ def cost_row(
 
 
 def _gpu(hardware: str) -> tuple[str, float]:
-    """Returns a name, and the TFLOP/s sustained, given a name of the paper's or the number."""
+    """Returns the name and sustained TFLOP/s of a GPU, from a name in the paper or the TFLOP/s."""
     if tflops := _SUSTAINED_TFLOPS.get(hardware.upper()):
         return hardware.upper(), tflops
     with contextlib.suppress(ValueError):
@@ -354,7 +355,7 @@ def _gpu(hardware: str) -> tuple[str, float]:
 
 
 def cost_table(results: Sequence[Result] = (), requested: dict[str, Any] | None = None) -> Table:
-    """Returns Table 2 with the results of translation but for dev sets, and a requested row."""
+    """Returns Table 2 with all results of translation except dev sets, and a requested row."""
     rows = [_paper_row(model, results) for model in _TABLE_2_PAPER]
     for name, (hours, step_seconds) in _TRAININGS.items():
         rows += [cost_row(name, hours=hours), cost_row(name, step_seconds=step_seconds)]
@@ -386,7 +387,7 @@ def _measured(result: Result) -> dict[str, Any] | None:
     names = "|".join(_SUSTAINED_TFLOPS)
     match = re.fullmatch(rf"(\d{{1,6}}) x [^+,]*?\b({names})\b[^+,]*", result.hardware)
     seconds = result.seconds or 0
-    if not match or not 0 < seconds < _MOST_SECONDS:
+    if not match or not 0 < seconds < _MAX_SECONDS:
         return None
     row = cost_row(result.set, int(match[1]), match[2], hours=seconds / 3600)
     return {**row, "model": f"{result.set} ({result.problem})"}
@@ -417,7 +418,7 @@ of an unchanged set on newstest2013 by one checkpoint as training left it, with 
 def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> Table:
     """Returns Table 3, and below it the two models with attention over parameters.
 
-    Of the results, those of translation on a dev set are shown, as the table's are.
+    Below it are all results of translation on a dev set, as the paper's table is of a dev set.
     """
     rows = []
     # Table 3 is "without checkpoint averaging".
@@ -431,7 +432,7 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> T
                 result for result in results if (result.steps, result.checkpoint) == checkpoint
             ]
         measured = find(alike, name, score="perplexity")
-        ours = scored or measured
+        newest = scored or measured
         row = {
             "set": name,
             "row": variation.row,
@@ -442,7 +443,7 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> T
             "paper_millions": variation.millions,
             "our_perplexity": measured and measured.perplexity,
             "our_bleu": scored and scored.bleu,
-            "our_steps": ours and ours.steps,
+            "our_steps": newest and newest.steps,
             "vocab_size": vocab_size,
             "weights": hparams.count_weights(vocab_size),
         }
@@ -487,13 +488,13 @@ _TABLE_4_COLUMNS = {
 _TABLE_4_NOTES = """
 The paper chose dropouts and learning rate on section 22 without stating them; the dropouts of our
 sets are tensor2tensor's, the learning rate is that of section 5.3. Our F1 leaves no sentence out:
-which words are punctuation is taken from the references, where evalb takes it from each tree's own
-tags, and leaves out the sentences in which they differ.
+punctuation is taken from the references. evalb takes it from each tree's own tags, and leaves out
+sentences in which they differ.
 """
 
 
 def parsing_table(results: Sequence[Result] = ()) -> Table:
-    """Returns Table 4; the results with an F1 are shown, and the comparable beside the paper's."""
+    """Returns Table 4 with all results that have an F1; comparable ones are beside the paper's."""
     shown = [result for result in results if result.f1 is not None]
 
     rows = []
@@ -503,10 +504,10 @@ def parsing_table(results: Sequence[Result] = ()) -> Table:
             name, problems, vocab_size = _TABLE_4_OURS[training]
             hparams = hyperparameters.hparams(name)
             alike = [result for result in shown if result.problem in problems]
-            ours = newest_result(alike, name, "test", score="f1")
+            newest = newest_result(alike, name, "test", score="f1")
             row |= {
                 "set": name,
-                "our_f1": ours and ours.f1,
+                "our_f1": newest and newest.f1,
                 "changed": hyperparameters.changed_hparams(hparams),
                 "vocab_size": vocab_size,
                 "weights": hparams.count_weights(vocab_size),

@@ -1,6 +1,6 @@
 """Noun phrases and clauses in both languages.
 
-A clause is a set of slots, filled in both languages at once and read out in the order of each.
+A clause is a set of slots. Both languages fill them together, and read them out in their own order.
 """
 
 import dataclasses
@@ -16,13 +16,13 @@ _JOINED = {"in dem": "im", "in das": "ins", "zu dem": "zum", "zu der": "zur", "v
 
 @dataclasses.dataclass(frozen=True)
 class Phrase:
-    """A noun phrase in both languages, with what agrees with it."""
+    """A noun phrase in both languages, with its properties for agreement."""
 
     english: str  # as a subject
     object: str  # in English
     german: dict[str, str]  # by case
     agrees: str  # the forms of its verbs: "first", "third" or "plural"
-    classes: frozenset[str]  # what verbs may do with it
+    classes: frozenset[str]  # such as person; verbs select their nouns by classes
     gender: str = ""  # of relative pronouns, which may be "plural"; "" = a pronoun
 
 
@@ -35,9 +35,9 @@ PRONOUNS = {
 def noun_phrase(
     noun: Entry, determiner: str = "bare", adjective: Entry | None = None, plural: bool = False
 ) -> Phrase:
-    """Builds determiner, given by its name, adjective and noun in every case."""
+    """Builds a noun phrase in every case; `determiner` is a name in the table of determiners."""
     opening, gender = words.DETERMINERS[determiner], "plural" if plural else noun.gender
-    # What is not counted has "any", as plurals have.
+    # Uncountable nouns have "any", as plurals do.
     article = opening.english if noun.plural and not plural else opening.plural
     english = spaced(adjective and adjective.english, noun.plural if plural else noun.english)
     if article == "a" and english[0] in "aeiou":
@@ -62,10 +62,10 @@ def relative_pronoun(head: Phrase) -> Phrase:
 
 
 class Clause:
-    """The slots of a clause: the subject and the verb, and what is added to them.
+    """The slots of a clause: subject, verb, complements and adverbials.
 
-    The past is German's perfect or, where the verb has one, preterite. A negation and a question
-    need English "do"; a negation is `nicht`, unless an object brings `kein`.
+    The German past is the perfect or, if the verb has one, the preterite. English negations and
+    questions need "do". A German negation is `nicht`, unless an object has `kein`.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Clause:
     ):
         self.subject, self.verb = subject, verb
         self.past, self.modal, self.negative = past, modal, negative
-        self.object: Phrase | None = None  # Where it ends the clause.
+        self.object: Phrase | None = None  # Only if it is the last complement.
         auxiliary, english = _english_verbs(verb, past, modal, subject, negative or question)
         finite, end = _german_verbs(verb, past, modal, subject)
         stem = verb.german.removeprefix(verb.prefix)
@@ -134,7 +134,7 @@ class Clause:
 def _english_verbs(
     verb: Entry, past: bool, modal: Entry | None, subject: Phrase, needs_do: bool
 ) -> Pair:
-    """Returns the auxiliary, "" where there is none, and the verb."""
+    """Returns the auxiliary, which may be "", and the verb."""
     forms, base = verb.past if past else verb.english, verb.english.split("/")[0]
     if verb.german == "sein":
         return agree(forms, subject.agrees), ""
@@ -148,7 +148,7 @@ def _english_verbs(
 
 
 def _german_verbs(verb: Entry, past: bool, modal: Entry | None, subject: Phrase) -> tuple[str, str]:
-    """Returns the finite verb, and what stands at the end of the clause."""
+    """Returns the finite verb and the verb part at the end of the clause."""
     if modal and modal.german:
         return agree(modal.german, subject.agrees), verb.german
     if past and not verb.preterite:

@@ -26,7 +26,7 @@ _QUANTIFIERS = {"every", *(entry.name for entry in TABLES["determiners"] if not 
 
 @functools.cache
 def _weighted(table: str, column: str) -> tuple:
-    """Returns each entry of a table as often as its weight in a column."""
+    """Returns the entries of a table, repeated by their weights in a column."""
     return tuple(entry for entry in TABLES[table] for _ in range(int(getattr(entry, column))))
 
 
@@ -39,7 +39,7 @@ class Grammar:
     """A stream of sentence pairs, the same for the same seed."""
 
     def __init__(self, seed: int):
-        # The only method of `Random` that is promised not to change with Python's version.
+        # The only method of `Random` that Python promises not to change.
         self._random = random.Random(seed).random
 
     def _chance(self, probability: float) -> bool:
@@ -51,7 +51,7 @@ class Grammar:
     def sentence(self) -> Pair:
         """Returns the next English sentence and its German translation.
 
-        The clauses of a pattern in words.tsv are its capital words, which name their orders.
+        The words in capitals of a pattern in words.tsv are its clauses, and name their orders.
         """
         pattern = self._pick(_weighted("sentences", "weight"))
         past = pattern.tense == "past" or (not pattern.tense and self._chance(0.4))
@@ -77,10 +77,10 @@ class Grammar:
     def _clause(
         self, past: bool, kind: str, verbs: Sequence = (), subject: Phrase | None = None
     ) -> Clause:
-        """Draws a clause: the teacher cannot find the key today.
+        """Draws a clause, such as "the teacher cannot find the key today".
 
-        "question" needs "do" and does not say when; "fronted" says when before the subject;
-        "infinitive" and "plain" have no modal verb, negation, time or relative clause. Its verb is
+        Kinds: "question" needs "do" and has no time; "fronted" has the time before the subject;
+        "infinitive" and "plain" have no modal verb, negation, time or relative clause. The verb is
         one of `verbs`, or any that goes with the subject.
         """
         plain, is_free = kind in ("infinitive", "plain"), not verbs
@@ -109,14 +109,14 @@ class Grammar:
         return clause
 
     def _verb(self, verbs: Sequence[Entry], past: bool, happens: bool = False) -> Entry:
-        """Draws a verb whose past can be told from the present; "know" happens at no time."""
+        """Draws a verb whose past differs from its present; `happens` excludes states ("know")."""
         while True:
             verb = self._pick(verbs)
             if not ((past and verb.english.startswith(verb.past)) or (happens and verb.preterite)):
                 return verb
 
     def _add(self, clause: Clause, complement: Complement, slot: str = "complement") -> None:
-        """Adds what a verb takes, or where or with whom something happens."""
+        """Adds a complement of the verb, or a place or a companion."""
         if complement.case == "adjective":
             adjective = self._pick(_of_classes("adjectives", clause.subject.classes))
             clause.fill(slot, (adjective.english, adjective.german))
@@ -135,7 +135,7 @@ class Grammar:
         clause.fill("front" if front else time.slot, (time.english, time.german))
 
     def _clause_without_object(self, past: bool, pronoun: Phrase, question: bool = False) -> Clause:
-        """Draws a clause in which a pronoun in front is the object: whom does she listen to."""
+        """Draws a clause whose object is a pronoun in front: "whom does she listen to"."""
         fitting = [verb for verb in _TRANSITIVE if verb.complements[0].classes & pronoun.classes]
         verb = self._verb(fitting, past)
         clause = Clause(self._phrase(verb.subjects), verb, past, question=question)
@@ -145,7 +145,7 @@ class Grammar:
         return clause
 
     def _describe_object(self, clause: Clause, phrase: Phrase) -> None:
-        """Adds a relative clause at the end: (he sees the man) who sleeps, or whom she helps."""
+        """Adds a relative clause at the end: "(he sees the man) who sleeps" or "whom she helps"."""
         pronoun = clauses.relative_pronoun(phrase)
         if self._chance(0.5):
             relative = self._clause_without_object(clause.past, pronoun)
@@ -157,10 +157,10 @@ class Grammar:
     def _phrase(
         self, classes: frozenset[str], negative: bool = False, case: str | None = None
     ) -> Phrase:
-        """Draws a noun phrase: him, Anna, the old man.
+        """Draws a noun phrase, such as "him", "Anna" or "the old man".
 
-        The case is that of an object; "" = behind a German preposition, None = of a subject. Where
-        its clause is negated, a direct object has `kein`, and there is no "every".
+        `case` is the case of an object; "" = after a German preposition, None = a subject. In a
+        negated clause a direct object has `kein`, and no phrase has "every".
         """
         if "person" in classes and self._chance(0.25):
             return self._pick(_SUBJECTS if case is None else _OBJECTS)
@@ -172,7 +172,7 @@ class Grammar:
         name = self._pick(_weighted("determiners", column)).name
         if negative and case == "accusative" and name in ("a", "bare"):
             name = "no"
-        # Nothing would show the dative in "hilft Frauen".
+        # In "hilft Frauen" nothing shows the dative.
         elif (negative and name in _QUANTIFIERS) or (case == "dative" and name == "bare"):
             name = "the"
         adjective = self._pick(_of_classes("adjectives", noun.classes))
@@ -181,6 +181,6 @@ class Grammar:
 
 
 def _punctuate(text: str) -> str:
-    """Returns a sentence with its marks behind its words, and a capital."""
+    """Joins punctuation marks to the words before them, and capitalises the sentence."""
     text = re.sub(r"( ,)* ([,.?])", r"\2", text)
     return text[0].upper() + text[1:]

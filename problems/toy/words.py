@@ -1,6 +1,7 @@
-"""The words of the toy problem, read from words.tsv, and how German inflects them.
+"""The words of the toy problem, read from words.tsv, and their German inflection.
 
-Classes (person, food ...), which a verb names for its subject and complements, make them sensible.
+A verb names the classes (person, food ...) of its subject and complements, so that sentences make
+sense.
 """
 
 import collections
@@ -14,7 +15,7 @@ Entry = Any  # A named tuple, with the columns of its table as attributes.
 
 
 class Complement(NamedTuple):
-    """What a verb takes: a case, perhaps behind a preposition, and the classes of the noun."""
+    """A complement of a verb: its case, its prepositions ("" = none) and classes of its noun."""
 
     preposition: str
     german_preposition: str
@@ -38,8 +39,9 @@ def _value(column: str, cell: str) -> str | frozenset[str] | tuple[Complement, .
 def _read_tables(path: Path) -> dict[str, tuple[Entry, ...]]:
     """Returns the tables of a file: entries are named tuples, whose fields are the columns.
 
-    A table is its name, the names of its columns, and an entry a line; "-" is an empty cell. Three
-    forms in a cell go with I, he and they; a weight says how often an entry is drawn.
+    A table has a line with its name, a line with the names of its columns, and a line per entry;
+    "-" is an empty cell. Three forms in a cell agree with I, he and they. Entries are drawn in
+    proportion to their weight.
     """
     tables = {}
     for block in path.read_text(encoding="utf-8").strip().split("\n\n"):
@@ -57,7 +59,7 @@ DETERMINERS = {entry.name: entry for entry in TABLES["determiners"]}
 
 
 def _paradigm(*rows: str) -> dict[tuple[str, str], str]:
-    """Returns the forms by case and gender, out of one row for each case."""
+    """Returns the forms by case and gender, from a row for each case."""
     return {
         (case, gender): form
         for case, row in zip(CASES, rows, strict=True)
@@ -78,7 +80,7 @@ def determiner_form(determiner: Entry, case: str, gender: str) -> str:
 
 
 def adjective_form(adjective: Entry, determiner: Entry, case: str, gender: str) -> str:
-    """Returns an adjective with its ending: strong where the determiner does not show the case."""
+    """Returns an inflected adjective; its ending is strong if the determiner has no ending."""
     if not _ENDINGS[determiner.endings][case, gender]:
         return adjective.stem + _DIESER[case, gender]
     is_direct = case == "nominative" or (case == "accusative" and gender != "m")
@@ -96,7 +98,7 @@ def noun_form(noun: Entry, case: str, plural: bool) -> str:
 def agree(forms: str, agrees: str) -> str:
     """Picks the form that agrees with "first", "third" (person of the singular) or "plural".
 
-    Of two forms, "do/does", the first is also that of the plural; a single one is for all.
+    Of two forms, "do/does", the first is also the plural; a single form agrees with all.
     """
     first, *others = forms.split("/")
     third, plural = [*others, first][:2] if others else (first, first)

@@ -23,13 +23,13 @@ from t2t_keras.training.run_config import TrainOptions, train_options
 from t2t_keras.training.trained_parts import choose_trained
 from t2t_keras.training.warm_start import incompatible_hparams
 
-# What the recipe decides for each model, and how its checkpoints are kept for the average.
+# Flags that the recipe sets for each model.
 _OWN_FLAGS = (
     *("output_dir", "problem", "problem_config", "data_dir", "model", "hparams_set", "hparams"),
     *("random_seed", "train_steps", "warm_start_from", "adapt_vocabulary", "drop_layers"),
     *("save_checkpoints_secs", "keep_checkpoint_max", "t2t_usr_dir", "config"),
 )
-# With these the trainer does something else, and succeeds.
+# With these flags the trainer succeeds without training.
 _FLAGS_WITHOUT_TRAINING = ("dry_run", "help", "helpfull", "registry_help", "version")
 
 
@@ -37,8 +37,8 @@ def check(plan: Plan) -> None:
     """Checks the filters, the models, the flags of trainings, the mixture and the texts.
 
     Raises:
-      UserError: a setting of data, models or decoding, a flag, or a mixture, is wrong; a text is
-        blank, not UTF-8 or in the wrong language, or two do not pair or are swapped.
+      UserError: a setting of data, models or decoding, a flag or a mixture is wrong; a text is
+        blank, not UTF-8 or in the wrong language; or two texts are swapped or not line-aligned.
     """
     if directory := plan.config["t2t_usr_dir"]:
         registry.import_user_directory(str(plan.folder / directory))
@@ -59,20 +59,20 @@ def _check_models(plan: Plan) -> None:
     for name, model in plan.models.items():
         hparams = plan.hparams(name)
         export_format.check_model(hparams)
-        if hparams.lora_rank and not model.begins_with:
+        if hparams.lora_rank and not model.warm_start_from:
             raise UserError(
-                f"{name}: lora_rank={hparams.lora_rank} trains additions to the weights of another "
-                f"model: leave it out, or give the student from_teacher: true.",
+                f"{name}: lora_rank={hparams.lora_rank} adapts the weights of another model: leave "
+                f"it out, or give the student from_teacher: true.",
                 code="conflicting_settings",
             )
         if hparams.trainable:
             _check_trainable(hparams)
-    if plan.models["student"].begins_with:
+    if plan.models["student"].warm_start_from:
         _check_warm_start(plan.hparams("student"), plan.hparams(plan.teachers[0]))
 
 
 def _check_trainable(hparams: HParams) -> None:
-    """Raises `UserError` if a pattern matches no weight; their names are the same in any width."""
+    """Raises `UserError` if a pattern matches no weight; names do not depend on widths."""
     small = dataclasses.replace(
         hparams, d_model=2, num_heads=1, d_k=0, d_v=0, d_ff=1, max_positions=1, start_id=0
     )
@@ -80,7 +80,7 @@ def _check_trainable(hparams: HParams) -> None:
 
 
 def _check_warm_start(student: HParams, teacher: HParams) -> None:
-    """Raises `UserError` unless the student has the teacher's shape, with some of its layers."""
+    """Raises `UserError` unless the student has the teacher's shape, maybe with fewer layers."""
     encoders, decoders = teacher.depths()
     as_deep = dataclasses.replace(student, num_encoder_layers=encoders, num_decoder_layers=decoders)
     student_encoders, student_decoders = student.depths()
@@ -97,8 +97,8 @@ def _check_warm_start(student: HParams, teacher: HParams) -> None:
     if difference := incompatible_hparams(student, teacher):
         students, teachers = difference
         raise UserError(
-            f"student: from_teacher: the teachers' weights have another meaning with {students}. "
-            f"Give the student {teachers}, or leave from_teacher out.",
+            f"student: from_teacher: the teachers' weights do not suit {students}. Give the "
+            f"student {teachers}, or leave from_teacher out.",
             code="other_settings",
         )
 
@@ -109,16 +109,17 @@ def _check_decoding(plan: Plan) -> None:
         config = plan.decoding(part)
         if config.return_beams or config.write_beam_scores:
             raise UserError(
-                f"{part}: decode_hparams: expected one translation a line, and nothing else.",
+                f"{part}: decode_hparams: expected one translation per line. Leave out "
+                f"return_beams and write_beam_scores.",
                 code="bad_value",
             )
         if part == "distillation" and len(plan.teachers) > 1:
-            continue  # Several translate together with Keras.
+            continue  # An ensemble translates with Keras.
         registry.EXPORT_FORMATS["ctranslate2"]().check_decoding(config)
         if config.max_positions > exported:
             raise UserError(
-                f"{part}: decode_hparams: exports translate {exported:,} tokens, and these "
-                f"settings need {config.max_positions:,}. Lower max_input_length, extra_length or "
+                f"{part}: decode_hparams: exports translate up to {exported:,} tokens, but these "
+                f"settings allow {config.max_positions:,}. Lower max_input_length, extra_length or "
                 f"max_length.",
                 code="bad_value",
             )
@@ -132,7 +133,7 @@ def _check_trainer_flags(plan: Plan) -> None:
         _check_options(plan, flags)
     except UserError as error:
         raise UserError(f"trainer_flags: {error}", code=error.code) from error
-    # It reads all its flags before it prints its version.
+    # t2t-trainer reads all flags before it prints its version.
     command = [sys.executable, "-m", "t2t_keras.bin.t2t_trainer", *flags, "--version"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -141,7 +142,7 @@ def _check_trainer_flags(plan: Plan) -> None:
 
 
 def _check_options(plan: Plan, trainer_flags: Sequence[str]) -> None:
-    """Checks that no flag is the recipe's own, that they fit together, and that they train."""
+    """Checks that the flags fit together, train a model and are not set by the recipe."""
     flags, options = Flags(), vars(TrainOptions())
     flags.fields(TrainOptions, *options)
     for name in _OWN_FLAGS:
@@ -154,7 +155,7 @@ def _check_options(plan: Plan, trainer_flags: Sequence[str]) -> None:
     for name in _OWN_FLAGS:
         if flags[name].present:
             raise UserError(
-                f"the recipe itself decides --{name}. Leave it out, and change the other settings "
+                f"the recipe sets --{name} itself. Leave it out, and change the other settings "
                 f"instead.",
                 code="bad_flags",
             )
@@ -168,7 +169,7 @@ def _check_options(plan: Plan, trainer_flags: Sequence[str]) -> None:
 
 
 def _check_pairs(plan: Plan) -> None:
-    files = {text: plan.folder / path for text, path in plan.given.items()}
+    files = {text: plan.folder / path for text, path in plan.user_files.items()}
     lines = {text: _count_lines(file) for text, file in files.items()}
     for name in plan.back_translated:
         text = plan.text(name, plan.target)
@@ -193,6 +194,6 @@ def _count_lines(file: Path) -> int:
         has_text |= bool(decoded(line, file, count).strip())
     if not has_text:
         raise UserError(
-            f"{file} has only blank lines: leave it out, or give one with text.", code="no_text"
+            f"{file} has only blank lines. Give a file with text, or leave it out.", code="no_text"
         )
     return count

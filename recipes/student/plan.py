@@ -14,12 +14,12 @@ from t2t_keras.errors import UserError
 from t2t_keras.settings import as_assignments, as_text
 
 PROBLEM = "parallel_text"
-# European languages have about four letters a subword.
-_TOKENS_A_BYTE = 0.25
-# A training step computes three products a weight and token, and more: with transformer_small, of 2
-# to 4 layers, on a CPU, it takes as long as 4.2 to 4.7 products.
+# European languages have about four letters per subword.
+_TOKENS_PER_BYTE = 0.25
+# A training step computes three products per weight and token, and more. With transformer_small, of
+# 2 to 4 layers, on a CPU, it takes as long as 4.2 to 4.7 products.
 _PRODUCTS_OF_TRAINING = 4.5
-_MOST_SHOWN = 500
+_MAX_SHOWN = 500
 _SCHEMA = Path(__file__).with_name("schema.yaml")
 
 
@@ -30,7 +30,7 @@ class Data:
     Attributes:
       languages: source and target.
       train: names of the texts.
-      vocabulary: name of the data with the vocabulary; "" = learned.
+      vocabulary: name of the data whose vocabulary is used; "" = its own.
       tags: words before the sources of texts, by name.
     """
 
@@ -47,16 +47,16 @@ class Model:
     Attributes:
       data: name of its data.
       settings: its part of the configuration.
-      flags: of `t2t-trainer`, for hyperparameters, steps and seed.
-      mix: of its corpora.
-      begins_with: folder of the averaged model to warm-start from; "" = none.
+      flags: flags of `t2t-trainer` for hyperparameters, steps and seed.
+      mix: shares of its corpora.
+      warm_start_from: folder of the averaged model to warm-start from; "" = none.
     """
 
     data: str
     settings: Mapping[str, Any]
     flags: tuple[str, ...]
     mix: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    begins_with: str = ""
+    warm_start_from: str = ""
 
 
 class Plan:
@@ -64,17 +64,17 @@ class Plan:
 
     Args:
       config: content of the configuration file.
-      folder: of the file; its paths are relative to it.
+      folder: folder of the file; paths in the file are relative to it.
 
     Attributes:
       config: the configuration with defaults.
-      folder: of the configuration file.
+      folder: folder of the configuration file.
       work: folder of all results, relative to `folder`.
       source, target: the languages.
-      given: paths of the user's texts, by their paths among the texts of the recipe.
-      authentic: names of the texts that people translated, noisy corpora as filtered.
-      data: by name.
-      models: by name.
+      user_files: paths of the user's texts, by their paths among the texts of the recipe.
+      authentic: names of the texts that people translated; noisy corpora are filtered.
+      data: `Data` by name.
+      models: `Model` by name.
       teachers: names of the models of the ensemble.
 
     Raises:
@@ -91,7 +91,7 @@ class Plan:
             )
         if twice := config["corpora"].keys() & config["noisy"].keys():
             raise UserError(
-                f"{', '.join(sorted(twice))}: a name of corpora and of noisy ones.",
+                f"{', '.join(sorted(twice))}: the same name in corpora and noisy. Rename one.",
                 code="given_twice",
             )
         self.noisy = {name: keep for name, (_, keep) in config["noisy"].items()}
@@ -99,14 +99,14 @@ class Plan:
         dev = {f"dev.{name}": path for name, path in config["dev"].items()}
         self.dev = list(dev)
         pairs = config["corpora"] | noisy | dev
-        self.given = {
+        self.user_files = {
             self.text(name, code): f"{path}.{code}"
             for name, path in pairs.items()
             for code in (self.source, self.target)
         }
         self.back_translated = {f"bt.{name}": name for name in config["monolingual"]}
         for name, path in config["monolingual"].items():
-            self.given[self.text(f"bt.{name}", self.target)] = f"{path}.{self.target}"
+            self.user_files[self.text(f"bt.{name}", self.target)] = f"{path}.{self.target}"
         self._check_texts()
         self.authentic = [*config["corpora"], *(f"clean.{name}" for name in noisy)]
         self.distilled = [f"distilled.{name}" for name in self.authentic]
@@ -127,7 +127,7 @@ class Plan:
         return f"{self.work}/data/{data}/{PROBLEM}/manifest.json"
 
     def problem_config(self, name: str, mix: Mapping[str, float] | None = None) -> str:
-        """Returns --problem_config of data, for a training with a mixture of its corpora."""
+        """Returns the --problem_config of data, with a mixture for training."""
         data = self.data[name]
         settings = {
             "source_language": data.languages[0],
@@ -148,12 +148,12 @@ class Plan:
 
     @property
     def own_flags(self) -> list[str]:
-        """Flags of commands that use the user's registrations; others find these in runs."""
+        """Flags of commands that need the user's directory; others find it in runs."""
         directory = self.config["t2t_usr_dir"]
         return [f"--t2t_usr_dir={directory}"] * bool(directory)
 
     def training_flags(self, name: str) -> list[str]:
-        """Returns the flags of `t2t-trainer` for a model, beside its --output_dir."""
+        """Returns the flags of `t2t-trainer` for a model, except --output_dir."""
         model = self.models[name]
         config = self.problem_config(model.data, model.mix)
         folder = f"{self.work}/data/{model.data}"
@@ -162,12 +162,13 @@ class Plan:
             f"--data_dir={folder}",
             f"--problem_config={config}",
             *model.flags,
-            *[f"--warm_start_from={model.begins_with}", "--drop_layers"] * bool(model.begins_with),
+            *[f"--warm_start_from={model.warm_start_from}", "--drop_layers"]
+            * bool(model.warm_start_from),
         ]
 
     @property
     def saving_flags(self) -> list[str]:
-        """Flags of `t2t-trainer` whose change does not restart a finished training."""
+        """Flags of `t2t-trainer` that may change without restarting a finished training."""
         return [
             f"--save_checkpoints_secs={self.config['save_checkpoints_secs']}",
             f"--keep_checkpoint_max={max(self.config['average'], 2)}",
@@ -181,7 +182,7 @@ class Plan:
 
     @property
     def teaching(self) -> list[str]:
-        """The folders that translate for the student."""
+        """The folders of the models that translate for the student."""
         kind = "exports" if len(self.teachers) == 1 else "models"
         return [f"{self.work}/{kind}/{name}" for name in self.teachers]
 
@@ -194,12 +195,12 @@ class Plan:
 
     @property
     def judge(self) -> str:
-        """The model that filters the translations of the teachers."""
+        """The model that scores the teachers' translations, to filter them."""
         backward = self.config["distillation"]["filter"] == "backward"
         return "backward" if backward else self.teachers[0]
 
     @property
-    def made(self) -> list[str]:
+    def products(self) -> list[str]:
         """All files and folders that the recipe writes."""
         files = [self.manifest(name) for name in self.data]
         for name in self.models:
@@ -246,7 +247,7 @@ class Plan:
         student = self._model("student", config["student"])
         if config["student"]["from_teacher"]:
             first = f"{self.work}/models/{self.teachers[0]}"
-            student = dataclasses.replace(student, begins_with=first)
+            student = dataclasses.replace(student, warm_start_from=first)
         models = {"student": student}
         if self._needs_backward:
             models["backward"] = self._model("backward", config["backward"])
@@ -274,40 +275,40 @@ class Plan:
         return Model(data, settings, tuple(flags), mix or {})
 
     def _check_texts(self) -> None:
-        for path in self.given.values():
+        for path in self.user_files.values():
             file = self.folder / path
             if not file.is_file():
                 raise UserError(
-                    f"There is no {file}: expected UTF-8 text, one sentence a line. The "
+                    f"There is no {file}: expected UTF-8 text, one sentence per line. The "
                     f"configuration names it without its language, as {{name: text/train}}.",
                     code="missing_source_files",
                 )
 
-    def hours(self, seconds_a_product: float) -> dict[str, float]:
+    def hours(self, seconds_per_product: float) -> dict[str, float]:
         """Returns the estimated hours of the files that take long.
 
-        A weight and token takes `_PRODUCTS_OF_TRAINING` products in training, one in scoring, and
-        one for each hypothesis in translating.
+        Per weight and token, training takes `_PRODUCTS_OF_TRAINING` products, scoring one, and
+        translating one for each hypothesis.
 
         Args:
-          seconds_a_product: of a multiplication with an addition, on this machine.
+          seconds_per_product: seconds of a multiply-add on this machine.
         """
         weights, products = self._weights(), dict[str, float]()
         for name, (count, tokens) in weights.items():
             products[f"{self.work}/runs/{name}.trained"] = _PRODUCTS_OF_TRAINING * count * tokens
         for name in self.back_translated:
-            products_of_a_token = self._ways("back_translation") * weights["backward"][0]
-            products[self.text(name, self.source)] = products_of_a_token * self._tokens(name)
+            products_per_token = self._hypotheses("back_translation") * weights["backward"][0]
+            products[self.text(name, self.source)] = products_per_token * self._tokens(name)
         teachers = sum(weights[name][0] for name in self.teachers)
         for name in self.authentic:
             length = self._tokens(name.removeprefix("clean."))
             translated = f"{self.work}/translated/{name}.{self.target}"
-            products[translated] = self._ways("distillation") * teachers * length
+            products[translated] = self._hypotheses("distillation") * teachers * length
             products[self.text(f"distilled.{name}", self.target)] = weights[self.judge][0] * length
         for name in self.noisy:
             judges = 2 * weights["filter.forward"][0]
             products[self.text(f"clean.{name}", self.target)] = judges * self._tokens(name)
-        return {file: seconds_a_product * count / 3600 for file, count in products.items()}
+        return {file: seconds_per_product * count / 3600 for file, count in products.items()}
 
     def _weights(self) -> dict[str, tuple[int, int]]:
         """Returns each model's numbers of weights and of training tokens."""
@@ -330,22 +331,21 @@ class Plan:
         return f"--decode_hparams={as_assignments(self.config[part]['decode_hparams'])}"
 
     def decoding(self, part: str) -> Any:
-        """Returns the settings of decoding in a part of the recipe."""
+        """Returns the decoding settings of a part of the recipe."""
         from t2t_keras.decoding.config import decode_config
 
         return decode_config(self.config[part]["decode_hparams"])
 
-    def _ways(self, part: str) -> int:
+    def _hypotheses(self, part: str) -> int:
         """Returns the number of hypotheses in the search of a part of the recipe."""
         config = self.decoding(part)
         return config.samples or config.beam_size
 
     def _tokens(self, name: str) -> float:
         """Returns the estimated number of tokens of a text on one side."""
-        path = (
-            self.given.get(self.text(name, self.source)) or self.given[self.text(name, self.target)]
-        )
-        return _TOKENS_A_BYTE * (self.folder / path).stat().st_size
+        sides = (self.user_files.get(side) for side in self.pair(name))
+        path = next(filter(None, sides))
+        return _TOKENS_PER_BYTE * (self.folder / path).stat().st_size
 
 
 def _typed(value: Any) -> str:
@@ -356,7 +356,7 @@ def _typed(value: Any) -> str:
 
 
 def _expanded(value: Any) -> Any:
-    """Replaces a leading ~ of all strings in settings by the home directory."""
+    """Replaces a leading ~ by the home directory in all strings of a setting."""
     if isinstance(value, Mapping):
         return {name: _expanded(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -367,11 +367,11 @@ def _expanded(value: Any) -> Any:
 def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a copy with defaults; raises `UserError` if it violates the schema."""
     try:
-        # Not deepcopy: aliases of YAML share an object, but need defaults of their own.
+        # Unlike deepcopy, this separates YAML aliases of one object, which need own defaults.
         checked = json.loads(json.dumps(dict(config), default=str, allow_nan=False))
     except (TypeError, ValueError) as error:  # NaN would pass every limit.
         raise UserError(
-            f"The configuration: expected names, texts and numbers: {error}.",
+            f"The configuration: expected names, texts and numbers ({error}).",
             code="bad_configuration",
         ) from error
     try:
@@ -382,8 +382,8 @@ def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
         where = next((line for line in lines if line.startswith("On instance[")), "")
         where = where.removeprefix("On instance").rstrip(":")
         message = message.partition(": ")[2] or message
-        if len(message) > _MOST_SHOWN:
-            message = f"{message[: _MOST_SHOWN // 2]} ... {message[-_MOST_SHOWN // 2 :]}"
+        if len(message) > _MAX_SHOWN:
+            message = f"{message[: _MAX_SHOWN // 2]} ... {message[-_MAX_SHOWN // 2 :]}"
         # YAML's no is not Norwegian.
         advice = " Put it into quotes." * message.endswith("is not of type 'string'")
         raise UserError(

@@ -1,7 +1,7 @@
 """Runs commands without tracebacks, and defines the flags that several of them share.
 
-A command module has `define_flags(flags)`, which adds its own, and `run(flags)`, which calls the
-library; `@command(define_flags)` makes the latter the console script. Shared flags have
+A command module has `define_flags(flags)`, which adds its own flags, and `run(flags)`, which calls
+the library; `@command(define_flags)` makes `run` the console script. Shared flags have
 tensor2tensor's names.
 """
 
@@ -127,7 +127,7 @@ def _define_shared(flags: Flags) -> None:
     flags.group(HIDDEN)
     if "t2t_usr_dir" not in flags:
         define_common(flags, "t2t_usr_dir")
-    flags.path("config", "YAML file of flags and their values; those given here override it")
+    flags.path("config", "YAML file of flags and their values; the command line overrides it")
     flags.switch("registry_help", "List the names that settings can have, problems first, and exit")
     flags.switch("help", "Show the flags of this command and exit")
     flags.switch("helpfull", "Show all flags and exit")
@@ -228,8 +228,8 @@ def define_decode_hparams(flags: Flags) -> None:
 def define_decoding(flags: Flags) -> None:
     """Adds --decode_hparams, --prefix_file, --forbidden_file and --ensemble."""
     define_decode_hparams(flags)
-    flags.path("prefix_file", "Beginnings of the translations, one for each source line")
-    flags.path("forbidden_file", "Phrases that translations must not contain, one a line")
+    flags.path("prefix_file", "Beginnings of the translations, one per source line")
+    flags.path("forbidden_file", "Phrases that translations must not contain, one per line")
     flags.paths("ensemble", "Additional ensemble members: runs or checkpoints")
 
 
@@ -255,8 +255,8 @@ def split_text(flags: Flags, record: "RunConfig") -> tuple[str, Path, Path]:
 
 def define_following(flags: Flags, what: str) -> None:
     """Adds --min_steps and --wait_minutes; `what` is a noun in the plural."""
-    flags.integer("min_steps", f"Skip {what} of fewer steps", 0)
-    flags.number("wait_minutes", f"Minutes to wait for more {what}; 0 = use those there are", 0)
+    flags.integer("min_steps", f"Skip {what} with fewer training steps", 0)
+    flags.number("wait_minutes", f"Minutes to wait for more {what}; 0 = do not wait", 0)
 
 
 def poll_policy(flags: Flags) -> "PollPolicy":
@@ -275,7 +275,7 @@ def given_flags(flags: Flags, *names: str) -> dict[str, object]:
 
 
 def define_run(flags: Flags) -> None:
-    """Adds the missing flags of `ABOUT_THE_RUN`, last and shown by --helpfull only."""
+    """Adds the missing flags of `ABOUT_THE_RUN`, which only --helpfull shows."""
     flags.group(HIDDEN)
     define_common(flags, *(name for name in ABOUT_THE_RUN if name not in flags))
 

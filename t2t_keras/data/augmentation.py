@@ -3,7 +3,7 @@
 `augment={upper: 0.05, typos: 0.1}` capitalises five of a hundred training pairs, puts typing errors
 into ten others, and leaves the rest. The changes, by name:
 
-| name | of the source | of the target |
+| name | source | target |
 |---|---|---|
 | `upper` | IN CAPITALS | likewise |
 | `title` | Every Word With A Capital | likewise |
@@ -12,10 +12,10 @@ into ten others, and leaves the rest. The changes, by name:
 | `punctuation` | without punctuation at its end | likewise |
 | `noise` | a number, a code or an emoji at its beginning or end | the same one there |
 
-Others come from `registry.register_augmentation` or from a `PairTransform`.
+`registry.register_augmentation` adds others, and so does a `PairTransform`.
 
 A step's examples are a pure function of seed and step, so an interrupted training continues with
-the same ones. Dev and test sets are never augmented.
+the same examples. Dev and test sets are never augmented.
 """
 
 import functools
@@ -37,27 +37,30 @@ from t2t_keras.special_ids import UNKNOWN_ID
 from t2t_keras.text.sentences import PRIVATE
 from t2t_keras.text.tokenizer import Tokenizer
 
-# Share of the words of three or more letters that get a typing error.
+# Share of words with three or more letters that get a typing error.
 _TYPOS = 0.15
 # Control tokens in front of a source, as <2de> and <BT>.
 _CONTROL_TOKENS = re.compile(r"(<[^\s<>]+>\s)+")
 _EMOJIS = "😀😂😊😍🤔😭👍🙏🎉🔥❤⭐✅🚀"
 
 
-# Steps that are divided into batches together: 16 have 15 % of padding (Multi30k), one has 45 %.
+# Steps that are divided into batches together: groups of 16 have 15 % padding (Multi30k), single
+# steps 45 %.
 _STEPS_IN_GROUP = 16
 
 
 class OnlineAugmentation:
-    """Draws the examples of each step: a pure function of (seed, step, example, its occurrence).
+    """Draws the examples of each step.
+
+    An example is a pure function of the seed, the step, its number and its occurrence in the step.
 
     Args:
       tokenizer: the vocabulary.
-      seed: of all draws.
+      seed: seed of all draws.
       sampling: `HParams.subword_sampling`; 0 = no sampling.
       nbest: `HParams.subword_nbest`.
       augment: `Problem.augment`; {} = no changes.
-      transform_changes: changes of `augment` that are not registered: `Generated.augmentations`.
+      transform_changes: changes of `augment` that come from transforms: `Generated.augmentations`.
 
     Raises:
       UserError: the vocabulary cannot sample subwords, or does not support `nbest`.
@@ -74,7 +77,7 @@ class OnlineAugmentation:
     ):
         self._tokenizers, self._seed = (tokenizer.source, tokenizer), seed
         augment, own = augment or {}, transform_changes or {}
-        names = sorted(augment)  # Another order of the same shares draws the same changes.
+        names = sorted(augment)  # So that the order of the shares does not change the draws.
         ends = itertools.accumulate(augment[name] for name in names)
         self._changes = [
             (end, own.get(name) or AUGMENTATIONS[name])
@@ -137,15 +140,15 @@ class OnlineAugmentation:
 class AugmentedSteps:
     """The augmented examples of each step.
 
-    Pairs of the same length may differ much once they are augmented, and a planned batch of them
-    would be one third padding. So a few planned steps are augmented together, sorted by length, and
-    divided into as many batches of about equally many tokens, in random order.
+    Pairs of equal length may differ in length once they are augmented; a third of a planned batch
+    would be padding. So several planned steps are augmented together, sorted by length, and divided
+    again into batches of about equal tokens, in random order.
 
     Args:
       store: the examples as they are stored.
       sampler: plans the steps by the stored lengths.
       augmentation: draws the examples.
-      seed: of the order.
+      seed: seed of the order of batches.
     """
 
     def __init__(
@@ -165,7 +168,7 @@ class AugmentedSteps:
         """Returns the examples of a step, counted from 0, as a store and their numbers there."""
         if step not in self._steps:
             self._begin_group(self._sampler.step_group(step, _STEPS_IN_GROUP))
-        # One step of the next group at a time, so that no step waits for a whole group.
+        # Draw one step of the next group ahead, so that no step waits for a whole group.
         self._draw(step + len(self._steps))
         return self._group, self._batches[step - self._steps.start]
 
@@ -192,11 +195,11 @@ class AugmentedSteps:
 def choose_change(
     changes: Sequence[tuple[float, Change]], seed: str
 ) -> Callable[[str, str], Pair] | None:
-    """Returns the change that a seed draws for a pair, None for none.
+    """Returns the change that a seed draws for a pair, or None.
 
     Args:
-      changes: each with the sum of the shares up to its own.
-      seed: of the choice and of the change.
+      changes: the changes, with the sums of shares up to their own.
+      seed: seed of the choice and of the change.
     """
     if not changes:
         return None
@@ -218,10 +221,10 @@ def apply_change(change: Change, source: str, target: str, random: random.Random
 def disturbed(
     kind: str, sources: Sequence[str], targets: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Returns a text whose lines are all changed: a function of kind, line and its number.
+    """Returns a text with every line changed, as a function of kind, line and its number.
 
     Raises:
-      UserError: there is no such kind, or it makes two lines of one.
+      UserError: there is no such kind, or it adds a line break.
     """
     change, pairs = AUGMENTATIONS[kind], []
     for number, pair in enumerate(zip(sources, targets, strict=True), 1):
@@ -251,7 +254,7 @@ def title(source: str, target: str, random: random.Random) -> Pair:
 
 @register_augmentation
 def typos(source: str, target: str, random: random.Random) -> Pair:
-    """Letters of the source swapped, doubled, left out or added, in one word at least."""
+    """Letters of the source swapped, doubled, left out or added, in at least one word."""
     words = re.split(r"(\w+)", source)
     long = [i for i, word in enumerate(words) if len(word) > 2 and word.isalpha()]
     wrong = {i for i in long if random.random() < _TYPOS} or {

@@ -1,6 +1,7 @@
 """Token batches of pairs of similar length (section 5.1), as a pure function of (seed, epoch).
 
-A step's examples do not depend on replicas or microbatches, so its number is a run's position.
+A step's examples do not depend on replicas or microbatches, so the number of steps done is all
+that a run needs to continue.
 """
 
 import dataclasses
@@ -14,24 +15,24 @@ from t2t_keras.data.dataset import SIDES, ExampleStore
 from t2t_keras.data.mixing import Mixture
 from t2t_keras.errors import UserError
 
-# Lengths that batches are padded to where every new shape would be compiled: 8, 12, 16, 24, 32 ...
+# With fixed shapes, as every new shape is compiled, batches are padded to 8, 12, 16, 24, 32 ...
 _FIXED_LENGTHS = [length << doubled for doubled in range(27) for length in (8, 12)]
 
 
 class TokenBatchSampler:
     """The examples of every optimizer step.
 
-    Each epoch holds every example once, or is a round of a `Mixture`: a random order is sorted by
-    length (the longer side's; equal lengths stay in random order), cut where the next pair would
-    exceed `batch_tokens` on either side, and the batches are put in random order. Pairs with a side
-    over `max_length` tokens are left out.
+    Each epoch holds every example once, or is a round of a `Mixture`. Its examples are shuffled,
+    sorted by the length of the longer side, and cut into batches where the next pair would exceed
+    `batch_tokens` on either side; the batches are shuffled. Pairs with a side over `max_length`
+    tokens are left out.
 
     Args:
       lengths: [examples, 2], tokens of source and target; EOS counts, padding does not.
       batch_tokens: most tokens of a step on either side, without padding.
       max_length: most tokens of an example on either side.
-      seed: of all random orders.
-      mix: `Problem.mix`, which corpora are read when; () = all of them.
+      seed: seed of the shuffling.
+      mix: `Problem.mix`, the shares of the corpora; () = all pairs of all corpora.
       until: `Problem.mix_until`.
       corpora: number of examples of each corpus, in the order of the examples, for `mix`.
 
@@ -40,7 +41,7 @@ class TokenBatchSampler:
 
     Attributes:
       left_out: number of pairs that are left out.
-      longest: tokens of the longest side of the others.
+      longest: tokens of the longest side of the remaining pairs.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class TokenBatchSampler:
             self._mixture = Mixture(mix, until, dict(zip(corpora, usable, strict=True)), seed)
         self._batch_tokens = batch_tokens
         self._seed = seed
-        self._first_steps = [0]  # The first step of each epoch planned so far, and of the next.
+        self._first_steps = [0]  # The first step of each planned epoch, and of the next one.
         self._planned: tuple[int, list[np.ndarray]] = (-1, [])
 
     def epoch(self, epoch: int) -> list[np.ndarray]:
@@ -97,7 +98,7 @@ class TokenBatchSampler:
         return self.epoch(epoch)[step - self._first_steps[epoch]]
 
     def step_group(self, step: int, size: int) -> range:
-        """Returns the group of a step: an epoch's steps in groups of `size`, the last smaller."""
+        """Returns the group of a step; an epoch has groups of `size` steps, and a smaller last."""
         epoch = self._epoch_of(step)
         first, following = self._first_steps[epoch : epoch + 2]
         start = step - (step - first) % size
@@ -121,12 +122,12 @@ class TokenBatchSampler:
 
         That is the largest number of tokens per side, padding included, of a replica.
         """
-        most = 0
+        max_tokens = 0
         for batch in self.epoch(0):
             longest = _padded_lengths(np.sort(self._lengths[batch].max(axis=1)), fixed_shapes)
             for start, end in split_by_tokens(longest, replicas):
-                most = max(most, (end - start) * int(longest[end - 1]))
-        return most
+                max_tokens = max(max_tokens, (end - start) * int(longest[end - 1]))
+        return max_tokens
 
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
         totals = np.cumsum(self._lengths[order], axis=0, dtype=np.int64)
@@ -149,11 +150,11 @@ def split_batch(
     replicas: int,
     fixed_shapes: bool = False,
 ) -> list[list[np.ndarray]]:
-    """Returns a step's examples for each microbatch and replica: of similar length, or none.
+    """Divides a step's examples by length; returns the part of each microbatch and replica.
 
     Args:
-      lengths: of all examples, [examples, 2].
-      indices: of the step's examples.
+      lengths: the lengths of all examples, [examples, 2].
+      indices: the step's examples.
       microbatch_tokens: most tokens of a part on either side, padding included.
       replicas: number of replicas.
       fixed_shapes: whether `make_batch` pads to fixed lengths.
@@ -168,7 +169,7 @@ def split_batch(
             for start, end in parts
         ):
             break
-    # Neighbours in length run at the same time, so that no replica waits for a longer one.
+    # Parts of similar length run at the same time, so that no replica waits for a longer part.
     return [
         [indices[slice(*parts[turn * replicas + replica])] for replica in range(replicas)]
         for turn in range(rounds)
@@ -176,10 +177,10 @@ def split_batch(
 
 
 def split_by_tokens(longest: np.ndarray, count: int) -> list[tuple[int, int]]:
-    """Returns (start, end) of `count` parts of sorted lengths, of about equally many tokens."""
+    """Divides sorted lengths into `count` parts of about equal tokens; returns their bounds."""
     totals = np.cumsum(longest, dtype=np.int64)
     goals = totals[-1] * np.arange(1, count) / count
-    # To the nearest boundary: the last part must not collect all remainders.
+    # Cut at the nearest boundary, so that the last part does not collect all remainders.
     cuts = np.searchsorted(totals - longest / 2, goals)
     bounds = [0, *np.maximum.accumulate(cuts).tolist(), len(longest)]
     return list(itertools.pairwise(bounds))
@@ -200,18 +201,18 @@ class Batch:
 
 @dataclasses.dataclass(frozen=True)
 class RemoteBatch:
-    """The batch of another worker's replica, of which only the target tokens are counted."""
+    """The batch of another worker's replica; only its number of target tokens is needed."""
 
     target_tokens: int
 
 
 class Replicas(Protocol):
-    """The replicas of a training, as a backend's `Step` has them.
+    """The replicas of a training; a backend's `Step` has these attributes.
 
     Attributes:
-      num_replicas: number of replicas in all workers.
-      local_replicas: numbers of those of this process.
-      fixed_shapes: whether each new shape is compiled, so that only a few may occur.
+      num_replicas: number of replicas of all workers together.
+      local_replicas: numbers of this process's replicas.
+      fixed_shapes: whether each new shape is compiled, so that there should be few.
     """
 
     num_replicas: int
@@ -241,8 +242,8 @@ def replica_batches(
 def make_batch(store: ExampleStore, indices: np.ndarray, fixed_tokens: int = 0) -> Batch:
     """Reads and pads examples; no examples become one row of padding.
 
-    With `fixed_tokens` (per side) only few shapes occur: lengths are rounded up to one of a few,
-    and rows are added up to `fixed_tokens` / length.
+    With `fixed_tokens` (per side) only few shapes occur: the length is rounded up to one of
+    `_FIXED_LENGTHS`, and rows are added up to `fixed_tokens` / length.
     """
     sides = [np.zeros((1, 1), np.int32)] * 2
     if len(indices):
@@ -258,9 +259,10 @@ def make_batch(store: ExampleStore, indices: np.ndarray, fixed_tokens: int = 0) 
 
 
 def worst_case_batch(tokens: int, longest: int, fixed_shapes: bool = False) -> Batch:
-    """Returns a synthetic batch that takes as much memory as any microbatch of `tokens` a side.
+    """Returns a synthetic batch that takes as much memory as the largest microbatch.
 
-    All sentences are as long as the longest, since attention grows with the square of the length.
+    It has `tokens` a side. All sentences are as long as the longest, since the memory of attention
+    grows with the square of the length.
     """
     length = int(_padded_lengths(np.array(longest), fixed_shapes))
     ids = np.ones((-(-tokens // length), length), np.int32)

@@ -1,7 +1,7 @@
 """Workers on many machines: an Apache Beam pipeline that calls functions.
 
 Functions, arguments and results are files in a folder that all machines share; the pipeline only
-carries the numbers of the calls. So any runner returns results in order.
+carries the numbers of the calls. So results come in order with any runner.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from t2t_keras.text.files import reading
 
 _PREFIX = "beam-calls."
 _FUNCTION, _ARGUMENTS, _RESULT, _FAILURE = "function", "arguments", "result", "failure.json"
-# Workers may have other versions of other packages, or none.
+# Workers need the same versions of these packages; others do not matter.
 _PACKAGES = ("t2t_keras", "sentencepiece", "py3langid")
 _INTERRUPTED = 130  # As a shell reports SIGINT.
 _loading = threading.Lock()
@@ -37,19 +37,19 @@ _loading = threading.Lock()
 def beam_workers(
     runner: str, options: Sequence[str], shared: Path, reads: Iterable[Path]
 ) -> Iterator[Call]:
-    """Gives a `Call` that executes its calls in pipelines, after one that checks a worker.
+    """Yields a `Call` that runs its calls in pipelines; a first pipeline checks a worker.
 
     Args:
       runner: name of a runner, such as "FlinkRunner".
-      options: of a pipeline, each "name=value" or "name".
-      shared: absolute path of a folder of this process, for the files of calls.
+      options: pipeline options, each "name=value" or "name".
+      shared: absolute path of a folder that all machines share, for the files of calls.
       reads: absolute paths of the files that calls read.
 
     Raises:
       UserError: as `check_beam`; or a pipeline fails, a worker has other versions or does not see
-        the folder or a file, or a call raises it.
+        the folder or a file, or a call raises a `UserError`.
     """
-    for old in shared.glob(f"{_PREFIX}*"):  # Of a process that was killed.
+    for old in shared.glob(f"{_PREFIX}*"):  # A killed process left them.
         shutil.rmtree(old, ignore_errors=True)
     folder = shared / f"{_PREFIX}{secrets.token_hex(4)}"
     numbers = itertools.count()
@@ -98,7 +98,7 @@ def _pipeline(runner: str, options: Sequence[str]) -> Any:
             parsed = PipelineOptions(flags)
             parsed.get_all_options()
             return apache_beam.Pipeline(runner, parsed)
-    except SystemExit as error:  # argparse has printed a usage of 300 lines.
+    except SystemExit as error:  # argparse has printed 300 lines of usage.
         reason = output.getvalue().strip().rpartition("error: ")[2]
         raise UserError(f"--beam_pipeline_options: {reason}.", code="bad_flags") from error
     except (ValueError, ImportError) as error:
@@ -113,12 +113,12 @@ def _path(calls: Path, number: int, kind: str) -> Path:
 
 def _write_calls(calls: Path, function: Callable, arguments: Iterable[tuple]) -> int:
     """Writes the files that workers need; returns the number of calls."""
-    # Workers load the function after the directories in which it may be defined.
+    # Workers import the user's directories first, as they may define the function.
     needed = registry.user_directories, _versions(), pickle.dumps(function)
     write_atomically(calls / _FUNCTION, pickle.dumps(needed))
     count = 0
-    for count, of_call in enumerate(arguments, 1):
-        write_atomically(_path(calls, count - 1, _ARGUMENTS), pickle.dumps(of_call))
+    for count, call_arguments in enumerate(arguments, 1):
+        write_atomically(_path(calls, count - 1, _ARGUMENTS), pickle.dumps(call_arguments))
     return count
 
 
@@ -127,7 +127,7 @@ def _run_pipeline(runner: str, options: Sequence[str], calls: Path, count: int) 
     import apache_beam
 
     pipeline = _pipeline(runner, options)
-    # Without the shuffle a runner would give all of them to one worker.
+    # Without the shuffle a runner would give all calls to one worker.
     numbers = pipeline | apache_beam.Create(range(count)) | apache_beam.Reshuffle()
     _ = numbers | "Call" >> apache_beam.Map(functools.partial(_do_call, calls))
     try:
@@ -205,7 +205,7 @@ def _load_function(calls: Path) -> Callable:
     if different := differences(versions, _versions()):
         text = "; ".join(different).replace("requested", "a worker has")
         raise UserError(
-            f"Workers need the versions of this machine ({text}). Install these.",
+            f"Workers need the same versions as this machine ({text}). Install them.",
             code="other_versions",
         )
     for directory in directories:

@@ -1,4 +1,4 @@
-"""The text of each split in chunks, each of which a worker encodes at a time."""
+"""The text of each split, in chunks; a worker encodes one chunk at a time."""
 
 import contextlib
 import dataclasses
@@ -33,7 +33,10 @@ class FileChunk(CorpusInfo):
             raise
         except ValueError as error:
             raise UserError(
-                "{} or {} changed while it was read.".format(*self.paths), code="file_changed"
+                "{} or {} changed while it was read. Run the same command again.".format(
+                    *self.paths
+                ),
+                code="file_changed",
             ) from error
 
     def location(self, index: int, side: int) -> str:
@@ -71,8 +74,8 @@ def split_chunks(
 ) -> Mapping[str, Sequence[Chunk]]:
     """Returns the chunks of each split of a resolved problem.
 
-    Source files in `tmp_dir` are downloaded and converted to plain text; generated text is held in
-    memory. Missing files, or files that do not pair, are a `UserError`.
+    Source files are downloaded to `tmp_dir` and converted to plain text; generated text is held in
+    memory. Raises `UserError` for missing files and for files that are not line-aligned.
     """
     if chunks := problem.chunks(Path(tmp_dir), chunk_pairs):
         return chunks
@@ -90,12 +93,12 @@ def split_chunks(
         return splits
     plain = iter(plain_text([*itertools.chain(*files.values())], Path(tmp_dir)))
     for split, texts in files.items():
-        of_split: list[Chunk] = []
+        file_chunks: list[Chunk] = []
         for text in texts:
             source, target = next(plain)
             paths = (target, source) if problem.reverse else (source, target)
-            of_split += _file_chunks(paths, chunk_pairs, problem.corpus_info(text))
-        splits[split] = of_split
+            file_chunks += _file_chunks(paths, chunk_pairs, problem.corpus_info(text))
+        splits[split] = file_chunks
     return splits
 
 
@@ -108,8 +111,8 @@ def evenly_spread(
     """Yields the usable lines of at most `limit` pairs, evenly spread over the chunks.
 
     Args:
-      chunks: of the training set.
-      limit: most pairs.
+      chunks: the chunks of the training set.
+      limit: largest number of pairs.
       sides: 0 = source, 1 = target.
       prepare: `Problem.prepare_pair`, if it changes pairs.
     """
@@ -125,17 +128,17 @@ def evenly_spread(
 
 
 def spread_pairs(chunks: Sequence[Chunk], limit: int) -> Iterator[tuple[str, str]]:
-    """Yields at most `limit` pairs, evenly spread over the chunks, without unusable ones."""
+    """Yields the usable of at most `limit` pairs, evenly spread over the chunks."""
     for source, target in _spread(chunks, limit):
         with contextlib.suppress(UnicodeDecodeError):
             yield normalized(source.decode("utf-8")), normalized(target.decode("utf-8"))
 
 
 def _spread(chunks: Sequence[Chunk], limit: int) -> Iterator[tuple[bytes, bytes]]:
-    every = max(1, math.ceil(sum(chunk.count for chunk in chunks) / limit))
+    stride = max(1, math.ceil(sum(chunk.count for chunk in chunks) / limit))
     before = 0
     for chunk in chunks:
-        yield from chunk.pairs(-before % every, every)
+        yield from chunk.pairs(-before % stride, stride)
         before += chunk.count
 
 
@@ -153,7 +156,7 @@ def _file_chunks(
         )
     if not count:
         raise UserError(
-            f"{paths[0]} and {paths[1]} are empty. Give text, or do not name them.", code="no_text"
+            f"{paths[0]} and {paths[1]} are empty. Give files with text.", code="no_text"
         )
     offsets = zip(source_offsets, target_offsets, strict=True)
     for first, pair in zip(range(0, count, chunk_pairs), offsets, strict=True):

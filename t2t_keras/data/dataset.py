@@ -1,7 +1,7 @@
 """Generated data, opened for reading. It is complete if and only if it has a `manifest.json`.
 
-A shard is two files: `<stem>.tokens.npy`, 1-D, for every example its source ids then its target
-ids, each ending in EOS; and `<stem>.lengths.npy`, int32 [examples, 2].
+A shard is two files: `<stem>.tokens.npy`, 1-D, with the source ids and then the target ids of each
+example, both ending in EOS; and `<stem>.lengths.npy`, int32 [examples, 2].
 
 ```
 {"problem": name, "config": {setting: value}, "versions": {package: version},
@@ -12,8 +12,9 @@ ids, each ending in EOS; and `<stem>.lengths.npy`, int32 [examples, 2].
                       "left_out": {reason: {"count": n, "first": ["train.en:17", ...]}}}, ...},
  "files": {file name: {"size": bytes, "sha256": hex}}}
 ```
-Tokens count EOS. Opening a file compares its size and checksum; but the checksums of the training
-set's tokens, which are large, are compared by `BackgroundCheck` while a training begins.
+Numbers of tokens include EOS. Opening a file compares its size and checksum. The large files of the
+training set's tokens are an exception: `BackgroundCheck` compares their checksums while a training
+begins.
 """
 
 import dataclasses
@@ -46,7 +47,7 @@ def write_shard(
 ) -> dict[str, dict]:
     """Writes one shard and returns the manifest's records of its two files, by file name.
 
-    Ids include EOS; `vocab_size` decides the width of a token on disk.
+    Ids include EOS; tokens are uint16 if `vocab_size` allows, else int32.
     """
     dtype = np.uint16 if vocab_size <= 1 << 16 else np.int32
     ids = [side for pair in zip(sources, targets, strict=True) for side in pair]
@@ -79,7 +80,7 @@ class ExampleStore:
 
     @classmethod
     def joined(cls, stores: "Sequence[ExampleStore]") -> "ExampleStore":
-        """Returns the examples of several stores, one store behind the other."""
+        """Concatenates several stores."""
         return cls(
             [tokens for store in stores for tokens in store._tokens],
             [store.lengths for store in stores],
@@ -115,9 +116,9 @@ class Generated:
     """The generated data of a problem.
 
     Attributes:
-      problem: with the settings that the data was made with. A run records this problem, since
+      problem: the problem with the settings that the data was made with. A run records it, since
         settings that depend on the source files are resolved in it.
-      directory: of the data.
+      directory: the directory of the data.
       manifest: see the module.
     """
 
@@ -154,7 +155,7 @@ class Generated:
         return ExampleStore(tokens, lengths)
 
     def compare_all(self) -> None:
-        """Compares the checksums of all files; a `UserError` names the first that differs."""
+        """Compares the checksums of all files; raises `UserError` for the first that differs."""
         for name in self.manifest["files"]:
             self._path(name)
 
@@ -166,7 +167,7 @@ class Generated:
         return train.get("corpora", {"train": train["examples"]})
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
-        """Returns sources and references of "dev" or "test", line by line; see `text_paths`."""
+        """Returns the lines of the sources and references of "dev" or "test"."""
         paths = self.text_paths(split)
         sources, references = (path.read_bytes().decode().split("\n")[:-1] for path in paths)
         return sources, references
@@ -227,7 +228,7 @@ class BackgroundCheck(threading.Thread):
             self._error = error
 
     def require(self, wait: bool = False) -> None:
-        """Raises `UserError` if a file is known to be damaged; `wait` until all are compared."""
+        """Raises `UserError` if a damaged file was found; `wait` = compare all files first."""
         if wait:
             self.join()
         if self._error:
@@ -285,7 +286,7 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
 
 
 def datagen_command(problem: Problem, data_dir: str | Path, tmp_dir: str | Path = "text") -> str:
-    """Returns the command that makes the data of a problem, as of `command_line`."""
+    """Returns the command that makes the data of a problem, in the form of `command_line`."""
     defaults = type(problem)().config()
     changed = {name: value for name, value in problem.config().items() if value != defaults[name]}
     needs_text = type(problem).examples is Problem.examples
@@ -310,7 +311,7 @@ def read_manifest(directory: Path, problem: Problem | None = None) -> dict[str, 
     if problem:
         command = datagen_command(problem, directory.parent)
         if "--tmp_dir" in command:
-            command = f" (text stands for the folder with the source files){command}"
+            command = f" (replace 'text' by the folder of the source files){command}"
     if path.exists():
         keys = ("problem", "config", "vocabulary", "splits", "files")
         return read_json(path, f"Generate the data again:{command}", keys)
@@ -322,8 +323,8 @@ def read_manifest(directory: Path, problem: Problem | None = None) -> dict[str, 
         )
     if (directory.parent / MANIFEST_FILE).is_file():
         raise UserError(
-            f"There is no generated data in {directory}. {not_a_run(directory.parent)} The data of "
-            f"a problem stays in the folder of its name.",
+            f"There is no generated data in {directory}. {not_a_run(directory.parent)} The folder "
+            f"of a problem's data must keep its name.",
             code="no_data",
         )
     raise UserError(
@@ -332,7 +333,7 @@ def read_manifest(directory: Path, problem: Problem | None = None) -> dict[str, 
 
 
 def describe(manifest: dict[str, Any]) -> str:
-    """Returns what a set contains and what was left out of it, for people."""
+    """Returns a report of the data: its splits, and the pairs left out."""
     vocabulary = manifest["vocabulary"]
     sizes = [part["size"] for part in (vocabulary.get("source"), vocabulary) if part]
     ids = " and ".join(f"{size:,}" for size in sizes)

@@ -35,7 +35,7 @@ Call = Callable[[Callable, Iterable[tuple]], Iterator]
 
 @contextlib.contextmanager
 def workers(count: int) -> Iterator[Call]:
-    """Gives a `Call` whose calls `count` processes execute; a single one is this process."""
+    """Yields a `Call` that runs its calls in `count` processes; 1 = in this process."""
     if count == 1:
         yield itertools.starmap
         return
@@ -48,8 +48,8 @@ def workers(count: int) -> Iterator[Call]:
     )
 
     def call(function: Callable, arguments: Iterable[tuple]) -> Iterator:
-        # Ctrl-C reaches every process of a terminal, but only this one shall handle it: workers,
-        # which start here, inherit the blocked signal.
+        # Ctrl-C reaches all processes of a terminal, but only this one must handle it. Workers
+        # start here, and inherit the blocked signal.
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             return pool.map(function, *zip(*arguments, strict=True))
@@ -87,10 +87,10 @@ def _end_with_parent() -> None:
 
 # Locations (file:line) shown for each reason to leave out pairs.
 _LOCATIONS = 5
-# To be raised when a change of the code makes different shards from the same text.
+# Increase it when a change of the code makes different shards from the same text.
 _ENCODER_VERSION = 3
 
-# A shard's record, and the texts of its pairs if it is of dev or test.
+# A shard's record and, for dev or test, the texts of its pairs.
 Encoded = tuple[dict[str, Any], list[Pair]]
 
 
@@ -105,13 +105,13 @@ def encode_chunk(
 ) -> Encoded:
     """Encodes a chunk and writes it as a shard, and its record to `<stem>.json`.
 
-    Only training pairs are filtered: a dev or test set without some of its sentences would be
-    another one.
+    Only training pairs are filtered. Dev and test sets keep all sentences, so that scores are
+    comparable.
 
     Args:
-      problem: of the chunk.
+      problem: the problem of the chunk.
       tokenizer: its vocabulary.
-      directory: for the shard.
+      directory: the directory for the shard.
       split: "train", "dev" or "test".
       stem: name of the shard.
       chunk: the pairs.
@@ -147,7 +147,7 @@ def encode_chunk(
 
 
 def add_left_out(total: dict[str, Any], reason: str, count: int, first: Sequence[str]) -> None:
-    """Adds pairs that are left out for a reason to `total`, with the locations of the first."""
+    """Adds a number of left-out pairs to `total`, with the reason and the first locations."""
     entry = total.setdefault(reason, {"count": 0, "first": []})
     entry["count"] += count
     entry["first"] += first[: _LOCATIONS - len(entry["first"])]
@@ -156,7 +156,7 @@ def add_left_out(total: dict[str, Any], reason: str, count: int, first: Sequence
 def made_from_of(
     problem: Problem, plan: Mapping[str, Sequence[Chunk]], chunk_pairs: int
 ) -> dict[str, Any]:
-    """Returns what determines the data, except the vocabulary; {} if the text is generated."""
+    """Returns all that determines the data, except the vocabulary; {} if the text is generated."""
     chunks = list(itertools.chain.from_iterable(plan.values()))
     if not all(chunk.paths for chunk in chunks):
         return {}
@@ -172,7 +172,7 @@ def made_from_of(
 
 
 def digest_of(made_from: Mapping[str, Any]) -> str:
-    """Returns a digest of the result of `made_from_of`, without settings and folders; "" for {}."""
+    """Returns a digest of `made_from_of`'s result, without settings and folders; "" for {}."""
     if not made_from:
         return ""
     files = [[Path(path).name, *stat] for path, *stat in made_from["files"]]
@@ -181,7 +181,7 @@ def digest_of(made_from: Mapping[str, Any]) -> str:
 
 
 class _Pairs:
-    """The pairs of a chunk that are not left out.
+    """The pairs of a chunk, without those left out.
 
     Attributes:
       texts: source and target of each pair.
@@ -217,9 +217,10 @@ class _Pairs:
         """Leaves out the `faulty` pairs; returns the indices of the others.
 
         Args:
-          reason: why, for the report.
-          faulty: bool, for each pair.
-          at_target: whether the report shows the location of the target instead of the source.
+          reason: the reason, for the report.
+          faulty: bool per pair.
+          at_target: bool per pair, whether the report shows its target's location instead of its
+            source's.
         """
         mask = np.asarray(faulty, bool).reshape(-1)
         sides = np.zeros(len(mask), bool) if at_target is None else np.asarray(at_target)
@@ -272,11 +273,11 @@ def _filter_text(
 def _filter_lengths(
     pairs: _Pairs, problem: Problem, sources: list[np.ndarray], targets: list[np.ndarray]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Leaves out pairs by the numbers of their ids; returns the ids of the others."""
-    most = problem.max_pair_length
+    """Leaves out pairs by their lengths in tokens; returns the ids of the others."""
+    limit = problem.max_pair_length
     lengths = np.array([list(map(len, side)) for side in (sources, targets)], np.int64)
-    reason = f"longer than max_pair_length={most} tokens"
-    rest = pairs.leave_out(reason, lengths.max(axis=0) > most, lengths[0] <= most)
+    reason = f"longer than max_pair_length={limit} tokens"
+    rest = pairs.leave_out(reason, lengths.max(axis=0) > limit, lengths[0] <= limit)
     if "length_ratio" in problem.filters:
         lengths = lengths[:, rest] - 1  # Without EOS.
         shortest, longest = np.sort(lengths, axis=0)

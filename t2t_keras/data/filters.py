@@ -1,4 +1,4 @@
-"""Filters of training pairs, by name: which pairs are left out.
+"""Filters of training pairs, by name.
 
 | name | leaves out |
 |---|---|
@@ -7,7 +7,7 @@
 | `language` | a pair with a side in another language; see `in_other_language` |
 | `length_ratio` | a pair with a side of over `max_length_ratio` times the other's tokens |
 
-Others come from `registry.register_filter`.
+`registry.register_filter` adds others.
 """
 
 import contextlib
@@ -28,13 +28,13 @@ from t2t_keras.text.files import is_blank, normalized, read_lines
 
 BUILT_IN = ("duplicates", "identical", "language", "length_ratio")
 
-# py3langid reads one character at a time: more would take longer and hardly help.
-_CHARACTERS_JUDGED = 100
+# py3langid's time grows with the number of characters; more characters hardly help.
+_SAMPLE_CHARACTERS = 100
 # With this confidence it rejects at most 2 in 1,000 correct English, German and French lines, and
 # recognises 92 to 98 % of the lines in another language.
 _MIN_CONFIDENCE = 0.5
-# Sample size of a check whether sides are swapped. Below the smaller size the check is skipped.
-_LINES_JUDGED, _FEWEST_LINES = 200, 20
+# Sample size of checks of a corpus's language. With fewer than the minimum they are skipped.
+_SAMPLE_LINES, _MIN_LINES = 200, 20
 
 
 def check_filters(names: Sequence[str], languages: Iterable[str]) -> None:
@@ -64,19 +64,19 @@ def versions_with(names: Sequence[str]) -> dict[str, str]:
 
 
 def in_other_language(lines: Iterable[str], language: str) -> list[bool]:
-    """Returns for each line whether it is certainly in another language, unlike names, numbers."""
+    """Returns for each line whether it is in another language; False if uncertain, as of names."""
     expected = _base_language(language)
-    judged = (_identifier().classify(line[:_CHARACTERS_JUDGED]) for line in lines)
-    return [code != expected and confidence >= _MIN_CONFIDENCE for code, confidence in judged]
+    guesses = (_identifier().classify(line[:_SAMPLE_CHARACTERS]) for line in lines)
+    return [code != expected and confidence >= _MIN_CONFIDENCE for code, confidence in guesses]
 
 
 def check_direction(chunks: Iterable[Chunk], languages: tuple[str, str]) -> None:
-    """Checks that the sides of no corpus are swapped, by a sample of its lines.
+    """Checks by a sample of its lines that no corpus has swapped sides.
 
     Does nothing if py3langid is not installed or does not know a language.
 
     Args:
-      chunks: of a split.
+      chunks: the chunks of a split.
       languages: of source and target, for chunks without their own.
 
     Raises:
@@ -86,13 +86,13 @@ def check_direction(chunks: Iterable[Chunk], languages: tuple[str, str]) -> None
     corpora: dict[str, list[Chunk]] = {}
     for chunk in chunks:
         corpora.setdefault(chunk.corpus, []).append(chunk)
-    for corpus, of_corpus in corpora.items():
-        # One in the middle; the last may be short.
-        chunk = of_corpus[(len(of_corpus) - 1) // 2]
+    for corpus, corpus_chunks in corpora.items():
+        # The middle chunk; the last one may be short.
+        chunk = corpus_chunks[(len(corpus_chunks) - 1) // 2]
         source, target = map(_base_language, chunk.languages or languages)
         if not _can_tell_apart(source, target):
             continue
-        pairs = list(chunk.pairs(0, 1 + chunk.count // _LINES_JUDGED))
+        pairs = list(chunk.pairs(0, 1 + chunk.count // _SAMPLE_LINES))
         sources, targets = ([pair[i].decode("utf-8", "replace") for pair in pairs] for i in (0, 1))
         if _mostly_in(target, sources) and _mostly_in(source, targets):
             raise UserError(
@@ -104,7 +104,7 @@ def check_direction(chunks: Iterable[Chunk], languages: tuple[str, str]) -> None
 
 
 def check_language(file: Path, count: int, language: str, other: str) -> None:
-    """Checks that a text of `count` lines is not in the other of two languages, by a sample.
+    """Checks by a sample that a text of `count` lines is not in the other of two languages.
 
     Does nothing if py3langid is not installed or does not know a language.
 
@@ -114,7 +114,7 @@ def check_language(file: Path, count: int, language: str, other: str) -> None:
     language, other = _base_language(language), _base_language(other)
     if not _can_tell_apart(language, other):
         return
-    lines = itertools.islice(read_lines(file), 0, None, 1 + count // _LINES_JUDGED)
+    lines = itertools.islice(read_lines(file), 0, None, 1 + count // _SAMPLE_LINES)
     if _mostly_in(other, (line.decode("utf-8", "replace") for line in lines)):
         raise UserError(
             f"{file}: expected text in '{language}', got mostly lines in '{other}'. Give text of "
@@ -132,9 +132,9 @@ def _can_tell_apart(one: str, other: str) -> bool:
 
 
 def _mostly_in(language: str, lines: Iterable[str]) -> bool:
-    judged = [line[:_CHARACTERS_JUDGED] for line in lines if not is_blank(line)]
-    matches = sum(_identifier().classify(line)[0] == language for line in judged)
-    return len(judged) >= _FEWEST_LINES and matches > len(judged) / 2
+    samples = [line[:_SAMPLE_CHARACTERS] for line in lines if not is_blank(line)]
+    matches = sum(_identifier().classify(line)[0] == language for line in samples)
+    return len(samples) >= _MIN_LINES and matches > len(samples) / 2
 
 
 def _base_language(code: str) -> str:

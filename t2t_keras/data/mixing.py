@@ -1,13 +1,13 @@
 """Mixtures of corpora, in stages: the pairs of a training, as a pure function of its seed.
 
-`mix=[{clean: 0.8, web: 0.2}]` reads four pairs of `clean` for each of `web`. All stages but the
-last end after some epochs of one of their corpora:
+`mix=[{clean: 0.8, web: 0.2}]` reads four pairs of `clean` for each pair of `web`. Each stage except
+the last ends after some epochs of one of its corpora:
 
     mix=[{clean: 1}, {clean: 0.8, web: 0.2}],mix_until=[{clean: 2}]
 
-reads only `clean` first, each pair twice. Whatever its share, a corpus is read in epochs, also
-across stages: no pair comes again before all others have come. `{temperature: 5}` reads all corpora
-in proportion to the fifth root of their sizes.
+reads only `clean` first, each pair twice. A corpus is read in epochs, also across stages: no pair
+repeats before all pairs of its corpus have been read. `{temperature: 5}` reads all corpora in
+proportion to the fifth root of their sizes.
 """
 
 import dataclasses
@@ -20,11 +20,11 @@ import numpy as np
 from t2t_keras.errors import UserError, nearest
 from t2t_keras.settings import as_text
 
-# Most pairs that are sorted by length at once.
-_MOST_IN_ROUND = 1 << 20
+# Largest number of pairs that are sorted by length together.
+_MAX_PAIRS_IN_ROUND = 1 << 20
 _TEMPERATURE = "temperature"
-# Below, only the largest corpus would be read, and powers of sizes exceed floats.
-_LEAST_TEMPERATURE = 0.1
+# Lower temperatures read only the largest corpus, and their powers of sizes overflow.
+_MIN_TEMPERATURE = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Stage:
     """A part of a training.
 
     Attributes:
-      shares: of the pairs, by corpus; their sum is 1.
+      shares: share of the pairs by corpus; the sum is 1.
       pairs: number of pairs; math.inf = to the end of the training.
     """
 
@@ -58,8 +58,8 @@ def stages_of(
     """
     if len(until) != len(mix) - 1 or any(len(end) != 1 for end in until):
         raise UserError(
-            f"mix_until={as_text(until)}: expected the end of each stage but the last, as {{clean: "
-            f"2}} for two epochs of clean, so {len(mix) - 1} of them, for mix={as_text(mix)}.",
+            f"mix_until={as_text(until)}: expected an end for each stage except the last, so "
+            f"{len(mix) - 1} for mix={as_text(mix)}. Write two epochs of clean as {{clean: 2}}.",
             code="bad_value",
         )
     stages = [Stage(_shares(stage, sizes)) for stage in mix]
@@ -67,7 +67,8 @@ def stages_of(
         [(name, epochs)], shares = end.items(), stages[number].shares
         if name not in shares:
             raise UserError(
-                f"mix_until={as_text(until)}: '{name}' is no corpus of {as_text(mix[number])}.",
+                f"mix_until={as_text(until)}: expected a corpus of {as_text(mix[number])}, got "
+                f"'{name}'.",
                 code="unknown_name",
             )
         _check_positive(end)
@@ -80,10 +81,10 @@ def _shares(weights: Mapping[str, float], sizes: Mapping[str, int]) -> dict[str,
     _check_positive(weights)
     if list(weights) == [_TEMPERATURE]:
         temperature = weights[_TEMPERATURE]
-        if temperature < _LEAST_TEMPERATURE:
+        if temperature < _MIN_TEMPERATURE:
             raise UserError(
-                f"mix: expected a temperature of at least {_LEAST_TEMPERATURE}, got "
-                f"{temperature:g}. 1 reads corpora by their sizes, more evens them out.",
+                f"mix: expected a temperature of at least {_MIN_TEMPERATURE}, got "
+                f"{temperature:g}. 1 = shares proportional to sizes; higher = more equal shares.",
                 code="bad_value",
             )
         weights = {name: size ** (1 / temperature) for name, size in sizes.items()}
@@ -91,11 +92,11 @@ def _shares(weights: Mapping[str, float], sizes: Mapping[str, int]) -> dict[str,
         if not sizes.get(name):
             known = ", ".join(f"{corpus} ({size:,} pairs)" for corpus, size in sizes.items())
             raise UserError(
-                f"mix: there is no corpus '{name}' with pairs that are short enough."
+                f"mix: there is no corpus '{name}' with usable pairs."
                 f"{nearest(name, sizes)} The corpora are {known}.",
                 code="unknown_name",
             )
-    # In the order of the corpora: another order of the same shares reads the same pairs.
+    # In the order of the corpora, so that the order of the shares does not matter.
     ordered = {name: weights[name] for name in sizes if name in weights}
     return {name: weight / sum(ordered.values()) for name, weight in ordered.items()}
 
@@ -103,20 +104,20 @@ def _shares(weights: Mapping[str, float], sizes: Mapping[str, int]) -> dict[str,
 def _check_positive(numbers: Mapping[str, float]) -> None:
     if not numbers or not all(0 < number < math.inf for number in numbers.values()):
         raise UserError(
-            f"mix: expected corpora with positive numbers, as {{clean: 0.8, web: 0.2}}, got "
+            f"mix: expected corpora with positive numbers, such as {{clean: 0.8, web: 0.2}}, got "
             f"{as_text(numbers)}.",
             code="bad_value",
         )
 
 
 class Mixture:
-    """The pairs of a training, in rounds, each of which is sorted by length.
+    """The pairs of a training, in rounds; the sampler sorts one round at a time by length.
 
     Args:
       mix: see `stages_of`.
       until: see `stages_of`.
       corpora: the numbers of the usable pairs of each corpus.
-      seed: of the order in which each is read.
+      seed: seed of the order of the pairs in an epoch of a corpus.
 
     Raises:
       UserError: see `stages_of`.
@@ -143,15 +144,15 @@ class Mixture:
         return np.concatenate([self._read(name, *span) for name, span in read.items()])
 
     def _plan(self) -> Iterator[dict[str, tuple[int, int]]]:
-        """Yields the span of each corpus, counted over its epochs, that each round reads."""
+        """Yields the spans that each round reads, by corpus, counted over its epochs."""
         at = dict.fromkeys(self._corpora, 0)
         for stage in self._stages:
             begin = dict(at)
             done: float = 0
-            size = min(sum(len(self._corpora[name]) for name in stage.shares), _MOST_IN_ROUND)
+            size = min(sum(len(self._corpora[name]) for name in stage.shares), _MAX_PAIRS_IN_ROUND)
             while done < stage.pairs:
                 done = min(done + size, stage.pairs)
-                # Rounded from the beginning of the stage, so that errors do not add up.
+                # Rounds positions since the start of the stage, so that errors do not add up.
                 ends = {name: begin[name] + round(done * s) for name, s in stage.shares.items()}
                 if not any(ends[name] > begin[name] for name in ends):
                     # A stage shorter than a pair of each corpus reads at least one pair.

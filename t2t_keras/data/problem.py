@@ -1,4 +1,4 @@
-"""`Problem`: what is translated, where its text comes from, and how outputs are scored."""
+"""`Problem`: a task, with the text it is trained on and the score of its outputs."""
 
 import dataclasses
 import functools
@@ -25,7 +25,7 @@ class Chunk(Protocol):
 
     @property
     def corpus(self) -> str:
-        """What `mix` calls the corpus."""
+        """Name of the corpus in `mix`."""
 
     @property
     def prefix(self) -> str:
@@ -45,7 +45,7 @@ class Chunk(Protocol):
 
     @property
     def count(self) -> int:
-        """Number of pairs, maybe estimated."""
+        """Number of pairs, which may be an estimate."""
 
     def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
         """Yields the source and target lines of every `every`-th pair, from pair `skip` on."""
@@ -55,11 +55,11 @@ class Chunk(Protocol):
 
 
 class PairTransform:
-    """Changes the pairs of training text; this base class does not.
+    """Base of transforms, which change the pairs of training text; it changes nothing.
 
     Attributes:
-      artifact: name of the file in which t2t-datagen stores what `learn` returns; "" = none. It
-        begins with "train-" if a training depends on it.
+      artifact: name of the file in which t2t-datagen stores the result of `learn`; "" = none. It
+        begins with "train-" if training depends on it.
       decoding: decoding settings that suit models of such data, by name.
       raw_output: as `Problem.raw_output`, if `prepare` changes targets.
       augments: whether the transform has an `augmentation`.
@@ -102,7 +102,7 @@ class Score(Protocol):
 class Problem:
     """Base of all problems; `registry.register_problem` gives a subclass its name.
 
-    A subclass overrides either `files` (text in files) or `examples` (generated text), and the
+    A subclass overrides either `files` (text in files) or `examples` (generated text), and sets the
     fields that differ. --problem_config can change fields made by `setting`; others are fixed.
     """
 
@@ -122,7 +122,7 @@ class Problem:
         is_path=True,
     )
     source_vocab_file: str = setting(
-        "", "likewise for the source, where shared_vocabulary=false", is_path=True
+        "", "vocabulary of the source, where shared_vocabulary=false", is_path=True
     )
     vocab_lines: int = setting(
         5_000_000,
@@ -131,7 +131,8 @@ class Problem:
     )
     vocab_symbols: tuple[str, ...] = setting(
         (),
-        "words that become single pieces of the vocabulary, such as source_tokens of later data",
+        "words that become single pieces of the vocabulary, such as source_tokens that only later "
+        "data uses",
     )
     max_pair_length: int = setting(
         512,
@@ -140,7 +141,7 @@ class Problem:
     )
     filters: tuple[str, ...] = setting(
         (),
-        "training pairs to leave out and count: duplicates, identical (sides), language (another "
+        "training pairs to leave out and count: duplicates, identical (sides), language (a wrong "
         "one), length_ratio, or a registered filter",
     )
     max_length_ratio: float = setting(
@@ -152,7 +153,7 @@ class Problem:
         "web: 0.2}]; or [{temperature: 5}]",
     )
     mix_until: tuple[Mapping[str, float], ...] = setting(
-        (), "epochs of a corpus that end each stage but the last, as [{clean: 2}]"
+        (), "epochs of a corpus after which each stage except the last ends, as [{clean: 2}]"
     )
     augment: Mapping[str, float] = setting(
         {},
@@ -161,8 +162,8 @@ class Problem:
     )
     transforms: tuple[str, ...] = setting(
         (),
-        "changes of training pairs that models learn: placeholders (symbols, which translations "
-        "keep), terms (marks of hints, for augment={terms: 0.3}), or a registered transform",
+        "changes of training pairs that models learn: placeholders (symbols that translations "
+        "keep), terms (marks of term hints, for augment={terms: 0.3}), or a registered transform",
     )
     metrics: tuple[str, ...] = setting(
         (), "registered metrics to compute in addition to BLEU", of_test_set=True
@@ -174,9 +175,9 @@ class Problem:
     not_in_data: ClassVar[tuple[str, ...]] = ("metrics", "mix", "mix_until", "augment")
     # The splits of `examples`; problems with files have those that `files` returns.
     splits: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
-    # Whether the problem exists in the other direction too, as `<name>_rev`.
+    # Whether the problem also exists in the other direction, as `<name>_rev`.
     reversible: ClassVar[bool] = True
-    # The hyperparameter set that suits it; "" = chosen by the size of the data.
+    # The hyperparameter set that suits the problem; "" = chosen by the size of the data.
     hparams_set: ClassVar[str] = ""
     # Other defaults of decoding settings, by name.
     decoding: ClassVar[Mapping[str, Any]] = {}
@@ -193,23 +194,23 @@ class Problem:
         if self.reverse and not self.reversible:
             base = self.name.removesuffix("_rev")
             raise UserError(
-                f"There is no problem '{self.name}': {base} has one direction only.",
+                f"There is no problem '{self.name}': {base} has only one direction.",
                 code="unknown_name",
             )
         for name in self.metrics:
             METRICS[name]  # Raises `UserError` if there is none.
         if self.pair_transforms and not self.is_plain_text:
             raise UserError(
-                f"transforms={as_text(self.transforms)}: transforms are for text, and {self.name} "
-                f"is of symbols. Leave them out.",
+                f"transforms={as_text(self.transforms)}: transforms are for text, but {self.name} "
+                f"consists of symbols. Leave the transforms out.",
                 code="conflicting_settings",
             )
         _check_augment(self.augment, self.pair_transforms)
 
     def files(self, tmp_dir: Path) -> Mapping[str, Sequence[ParallelFiles | PreparedText]]:
-        """Returns the files of each split ("train", "dev" and, where there is one, "test").
+        """Returns the files of each split: "train", "dev" and, if it exists, "test".
 
-        Source and target are those of the problem without `_rev`.
+        Source and target are not swapped by `_rev`.
         """
         return {}
 
@@ -218,15 +219,15 @@ class Problem:
         raise NotImplementedError(f"{type(self).__name__} overrides neither files nor examples.")
 
     def chunks(self, tmp_dir: Path, chunk_pairs: int) -> Mapping[str, Sequence[Chunk]]:
-        """Returns each split's chunks of at most `chunk_pairs`, if a format needs its own class."""
+        """Returns each split's chunks of at most `chunk_pairs`; {} = those of `files`."""
         return {}
 
     def corpus_info(self, text: ParallelFiles | PreparedText) -> CorpusInfo:
-        """Returns what all pairs of a text in files have in common."""
+        """Returns the properties that all pairs of a text share."""
         return CorpusInfo(corpus=text.corpus_name)
 
     def preprocess(self, source: str) -> str:
-        """Returns a line to translate as the model reads it."""
+        """Returns a line to translate in the form that the model reads."""
         return source
 
     def words_in_front(self, source: str) -> str:
@@ -253,7 +254,7 @@ class Problem:
         return " ".join(filter(None, texts))
 
     def prepare_pair(self, source: str, target: str) -> tuple[str, str]:
-        """Returns the sides of a training pair as the model reads them, before `preprocess`."""
+        """Returns a training pair changed by the transforms, before `preprocess`."""
         for transform in self.pair_transforms.values():
             source, target = transform.prepare(source, target)
         return source, target
@@ -263,7 +264,10 @@ class Problem:
         return most_attended(target, weights)
 
     def postprocess(self, source: str, output: str, alignment: Alignment | None = None) -> str:
-        """Returns the output for a line as users read it; see `postprocessed_suffix`, `align`."""
+        """Returns the output for a line in the form that users read.
+
+        See `postprocessed_suffix` and `align`.
+        """
         return output
 
     def postprocess_references(
@@ -280,14 +284,14 @@ class Problem:
         """
         if bool(self.source_vocab_file) != bool(self.vocab_file and not self.shared_vocabulary):
             raise UserError(
-                "vocab_file and source_vocab_file belong together where shared_vocabulary=false; "
-                "otherwise vocab_file is for both sides.",
+                "Expected both vocab_file and source_vocab_file with shared_vocabulary=false, and "
+                "vocab_file alone with shared_vocabulary=true.",
                 code="conflicting_settings",
             )
         return Tokenizer.load(self.vocab_file, self.source_vocab_file) if self.vocab_file else None
 
     def with_vocabulary(self, tokenizer: Tokenizer) -> Self:
-        """Returns the problem as it postprocesses and scores outputs of a vocabulary."""
+        """Returns the problem set up to postprocess and score outputs of a vocabulary."""
         return self
 
     def resolved(self, tmp_dir: Path) -> Self:
@@ -300,7 +304,7 @@ class Problem:
 
     @property
     def tokenize(self) -> str:
-        """Tokenisation of sacreBLEU for this text; "none" where the text is tokenised."""
+        """SacreBLEU's tokenisation for this text; "none" for text that is already tokenised."""
         return "13a"
 
     def languages(self) -> tuple[str, str]:
@@ -329,7 +333,7 @@ class Problem:
           hypotheses: outputs of the model, line by line.
           references: the correct outputs.
           sources: the inputs, for problems that need them.
-          alignments: of each output, for `postprocess_by_alignment`.
+          alignments: the alignment of each output, for `postprocess_by_alignment`.
         """
         from t2t_keras.metrics import bleu, with_metrics
 
@@ -357,8 +361,8 @@ def _check_augment(augment: Mapping[str, float], transforms: Container[str]) -> 
             AUGMENTATIONS[kind]  # Raises `UserError` if there is none.
     if not all(share > 0 for share in augment.values()) or sum(augment.values()) > 1 + 1e-9:
         raise UserError(
-            f"augment={as_text(augment)}: expected positive shares of the pairs, at most 1 "
-            f"together, as {{typos: 0.1, upper: 0.05}}.",
+            f"augment={as_text(augment)}: expected positive shares of the pairs with a sum of at "
+            f"most 1, such as {{typos: 0.1, upper: 0.05}}.",
             code="bad_value",
         )
 
@@ -371,7 +375,7 @@ def make_problem(name: str, config: str | Mapping[str, Any] = "") -> Problem:
       config: "name=value,..." or a mapping, as `--problem_config` takes it.
 
     Raises:
-      UserError: no such problem, one without a reverse, or a setting that it does not have.
+      UserError: there is no such problem, setting or reverse direction.
     """
     reverse = name.endswith("_rev") and name not in PROBLEMS
     problem_class = PROBLEMS[name.removesuffix("_rev") if reverse else name]

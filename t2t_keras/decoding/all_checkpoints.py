@@ -1,4 +1,4 @@
-"""Translation of one text by every checkpoint of a run, each into a file of its own."""
+"""Translates one text with every checkpoint of a run, each into its own file."""
 
 import glob
 import re
@@ -49,42 +49,34 @@ def translate_all(
 ) -> None:
     """Translates a file with every checkpoint of a run, in the order of their steps.
 
-    The translations of step N are in `<output>-N`, which appears when it is complete; a step that
-    has its file, or is below `min_steps`, is not translated. `<output>.json` states the settings
-    of all of them. Prints each step, and at the end the skipped ones.
+    The translations of step N are in `<output>-N`, which appears when it is complete. Steps that
+    have their file, or are below `min_steps`, are skipped. `<output>.json` records the settings,
+    which all translations share. Prints each step, and at the end the skipped steps.
 
     Args:
-      output_dir: of the run, whose files no output may replace.
-      record: of the run.
-      source: as of `translate_file`.
+      output_dir: folder of the run, whose files no output may replace.
+      record: config of the run.
+      source: see `translate_file`.
       output: name of the translations, without a step.
       config: decoding settings.
       policy: how long to wait for more checkpoints.
-      min_steps: of the checkpoints to translate with.
-      text: name of the source in scores of it; "" = that of the file.
-      prefixes: as of `translate_file`.
-      ensemble: checkpoints that translate together with each.
+      min_steps: smallest step to translate with.
+      text: name of the source in its scores; "" = name of the file.
+      prefixes: see `translate_file`.
+      ensemble: checkpoints that form an ensemble with each.
       forbidden: words or phrases that no translation may contain.
-      reads: as of `translate_file`.
+      reads: see `translate_file`.
 
     Raises:
-      UserError: there is no checkpoint, a file cannot be read or must not be written, or the
-        translations there were made from another source, by another run or with other settings.
+      UserError: there is no checkpoint, a file cannot be read or must not be written, or existing
+        translations are of another source, by another run or with other settings.
     """
     output = Path(output)
-    translator = Translator(
-        unloaded_engine(record, config, ensemble, forbidden),
-        record.vocabulary,
-        config,
-        forbidden,
-        record.problem,
-    )
-    texts = [Path(path) for path in (source, prefixes) if path]
-    for file in texts:
-        check_readable(file)
+    engine = unloaded_engine(record, config, ensemble, forbidden)
+    translator = Translator(engine, record.vocabulary, config, forbidden, record.problem)
     reads = [output_dir, *(Path(checkpoint).parent for checkpoint in ensemble), *reads]
-    settings_file = output.with_name(f"{output.name}.json")
-    check_outputs([*texts, *reads], [settings_file, f"{output}-<step>"])
+    texts = [Path(path) for path in (source, prefixes) if path]
+    settings_file = _checked_settings_file(output, texts, reads)
     provenance = {
         "problem": record.problem.name,
         "hparams_set": record.hparams_set,
@@ -97,14 +89,14 @@ def translate_all(
     }
     begun = any(output.parent.glob(f"{glob.escape(output.name)}-[0-9]*"))
     _write_or_compare(settings_file, provenance, begun)
-    before = files_by_name_and_step(output.parent).get(output.name, {})
-    watcher = follow_run(output_dir, policy, min_steps, done=before)
-    if before:
-        print(f"{output}-*: {len(before):,} already translated", flush=True)
+    finished = files_by_name_and_step(output.parent).get(output.name, {})
+    watcher = follow_run(output_dir, policy, min_steps, done=finished)
+    if finished:
+        print(f"{output}-*: {len(finished):,} already translated", flush=True)
     loaded: dict[str, str] = {}
 
     def load(path: str) -> None:
-        # The identity first: the checkpoint may be replaced once it is read.
+        # The identity first: the checkpoint may be replaced after it is read.
         loaded.update(identity(path), checkpoint=Path(path).name)
         load_weights(translator.models[0], path)
 
@@ -115,13 +107,24 @@ def translate_all(
     _report(output, watcher.skipped, f"of at least {min_steps:,} steps in {output_dir}")
 
 
+def _checked_settings_file(
+    output: Path, texts: Sequence[Path], reads: Sequence[str | Path]
+) -> Path:
+    """Returns the file of settings, after checking that all files can be read and written."""
+    for file in texts:
+        check_readable(file)
+    settings_file = output.with_name(f"{output.name}.json")
+    check_outputs([*texts, *reads], [settings_file, f"{output}-<step>"])
+    return settings_file
+
+
 def _write_or_compare(path: Path, provenance: dict[str, Any], begun: bool) -> None:
-    """Writes the settings of the translations; raises `UserError` if others were begun."""
+    """Writes the settings; raises `UserError` if translations with other settings were begun."""
     if begun and path.exists():
         recorded = read_json(path, "Give another --translations_dir.")
         if different := differences(recorded, as_json(provenance)):
             raise UserError(
-                f"{path} states different settings: {'; '.join(different)}. Give the same, or "
+                f"{path} records different settings: {'; '.join(different)}. Give the same, or "
                 f"another --translations_dir.",
                 code="other_settings",
             )
@@ -129,12 +132,12 @@ def _write_or_compare(path: Path, provenance: dict[str, Any], begun: bool) -> No
 
 
 def _report(output: Path, skipped: Iterable[int], which: str) -> None:
-    """Prints what is complete and what is not; raises `UserError` if nothing is."""
+    """Prints the complete and incomplete translations; raises `UserError` if none is complete."""
     complete = files_by_name_and_step(output.parent).get(output.name, {})
     if not complete:
         raise UserError(
-            f"There is no checkpoint {which} that could be loaded. Give --wait_minutes to wait for "
-            f"one.",
+            f"There is no checkpoint {which} that could be loaded. Wait for one with "
+            f"--wait_minutes.",
             code="no_checkpoint",
         )
     steps = ", ".join(f"step {step:,}" for step in sorted(skipped))

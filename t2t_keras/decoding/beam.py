@@ -1,4 +1,4 @@
-"""Beam search (section 6.1), sampling, and words that no output may contain."""
+"""Beam search (section 6.1), sampling, and forbidden words."""
 
 import dataclasses
 import heapq
@@ -24,14 +24,14 @@ class BeamSearch:
 
     In every step each sentence keeps its `beam_size` best unfinished hypotheses. An end of
     sentence finishes a hypothesis if it is among the `beam_size` best continuations of all; the
-    `num_hypotheses` best finished ones are kept. A sentence is done when no unfinished hypothesis
-    can still enter these: log-probabilities only fall, and no penalty exceeds that of the longest
-    allowed output, so log-probability / penalty(max_length) bounds the score of a hypothesis; its
-    coverage penalty, at most 0, may yet become 0. With `beam_size` 1 the first end of sentence is
-    final, which makes the search greedy.
+    `num_hypotheses` best finished hypotheses are kept. A sentence is done when no unfinished
+    hypothesis can become one of them. The bound is log-probability / penalty(max_length), because
+    log-probabilities only fall, no length penalty exceeds that of the longest allowed output, and
+    the coverage penalty is at most 0. With `beam_size` 1 the first end of sentence is final, which
+    makes the search greedy.
 
-    At the last allowed position only the end of sentence may follow, so all that is returned is
-    finished. Of equal scores, the one from the better hypothesis, then the smaller id, goes first.
+    At the last allowed position only the end of sentence may follow, so every returned hypothesis
+    is finished. Among equal scores the better parent hypothesis wins, then the smaller id.
 
     Attributes:
       beam_size: K, the width of the search.
@@ -49,7 +49,7 @@ class BeamSearch:
     constraints: Constraints = dataclasses.field(default_factory=Constraints)
 
     def initial_log_probs(self) -> list[float]:
-        """One hypothesis; the others would be the same."""
+        """See `Rule`: one live hypothesis, as the others would be copies."""
         return [0.0, *[IMPOSSIBLE] * (self.beam_size - 1)]
 
     def extend(self, state: State, logits: tf.Tensor, index: tf.Tensor, limits: Limits) -> State:
@@ -59,7 +59,7 @@ class BeamSearch:
         end_log_probs = tf.where(ends, log_probs, IMPOSSIBLE)
         finished_ids, finished_scores = self._finished(state, end_log_probs, parents, index)
 
-        # At most K of the 2K candidates are ends, so K others are left to live on.
+        # At most K of the 2K candidates are ends, so K stay live.
         live_log_probs, chosen = tf.math.top_k(
             tf.where(ends, IMPOSSIBLE, log_probs), self.beam_size
         )
@@ -71,7 +71,7 @@ class BeamSearch:
         return State(
             live_ids=written(tf.gather(state.live_ids, parents, batch_dims=1), index, ids),
             previous_ids=ids,
-            # For good: while the batch goes on, a done sentence no longer changes.
+            # A done sentence must not change while the rest of the batch goes on.
             live_log_probs=tf.where(done[:, None], IMPOSSIBLE, live_log_probs),
             valid_slots=tf.gather(state.valid_slots, parents, batch_dims=1),
             coverage=tf.gather(state.coverage, parents, batch_dims=1),
@@ -84,10 +84,10 @@ class BeamSearch:
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns log-probabilities, parents and ids of the best continuations, each [B, 2K]."""
         beam_size, vocab_size = self.beam_size, logits.shape[-1]
-        # What is excluded keeps its share of the probability.
+        # Excluded symbols keep their share of the probability.
         normaliser = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)  # [B, K, 1]
         allowed = self.constraints.without_forbidden(logits, state.live_ids, index)
-        # A hypothesis's best 2K symbols besides padding and the end hold all it can contribute.
+        # A hypothesis contributes at most 2K symbols, besides padding and the end of sentence.
         width = min(2 * beam_size + 2, vocab_size)
         best_logits, ids = top_symbols(allowed, width)  # [B, K, width]
         excluded = self.constraints.excluded(ids, index)
@@ -118,7 +118,7 @@ class BeamSearch:
             new_scores += tf.gather(penalties, parents, batch_dims=1)
         new_ids = tf.gather(state.live_ids, parents, batch_dims=1)
         new_ids = written(new_ids, index, tf.fill(tf.shape(parents), EOS_ID))
-        # The earlier ones first: of equals they win.
+        # Earlier hypotheses come first, so that they win ties.
         scores, chosen = tf.math.top_k(
             tf.concat([state.finished_scores, new_scores], axis=1), self.num_hypotheses
         )
@@ -143,25 +143,25 @@ def coverage_penalty(coverage: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(tf.math.log(tf.clip_by_value(coverage, 1e-9, 1.0)), axis=-1)
 
 
-# A vocabulary is searched in groups of at most so many symbols.
-_LARGEST_GROUP = 128
+# The largest group of symbols in `top_symbols`.
+_MAX_GROUP = 128
 
 
 def top_symbols(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """`tf.math.top_k` of logits [..., V], in less time where the vocabulary is large.
+    """Returns `tf.math.top_k` of logits [..., V], faster for a large vocabulary.
 
-    The `count` best symbols lie in the `count` groups of symbols whose best ones are best, and the
-    best of each group is found faster than any order. Returns logits and ids int32, both
-    [..., count], best first; of equal logits, the smaller id goes first.
+    Divides the symbols into groups: the `count` best symbols are in the `count` groups with the
+    best maxima, and maxima are faster than sorting. Returns logits and ids int32, both
+    [..., count], best first; among equal logits the smaller id comes first.
     """
     vocab_size = logits.shape[-1]
-    group = max(size for size in range(1, _LARGEST_GROUP + 1) if vocab_size % size == 0)
-    if vocab_size < count * group * 4 or group < _LARGEST_GROUP // 8:
+    group = max(size for size in range(1, _MAX_GROUP + 1) if vocab_size % size == 0)
+    if vocab_size < count * group * 4 or group < _MAX_GROUP // 8:
         return tf.math.top_k(logits, count)
     lead = tf.shape(logits)[:-1]
     rows = tf.reshape(logits, [-1, vocab_size // group, group])
     _, groups = tf.math.top_k(tf.reduce_max(rows, axis=-1), count)
-    groups = tf.sort(groups)  # In the order of their ids, for equal logits.
+    groups = tf.sort(groups)  # By id, so that the smaller id wins ties.
     members = tf.reshape(tf.gather(rows, groups, batch_dims=1), [-1, count * group])
     best, chosen = tf.math.top_k(members, count)
     ids = tf.gather(groups, chosen // group, batch_dims=1) * group + chosen % group
@@ -169,29 +169,29 @@ def top_symbols(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.reshape(best, shape), tf.reshape(ids, shape)
 
 
-# By default TensorFlow takes another one under XLA, and on other devices.
+# TensorFlow's default differs under XLA and between devices.
 _ALGORITHM = "philox"
-# Bits of a random integer that become a number from [0, 1): as many as float32 holds there.
+# Bits of a random integer that become a number in [0, 1): the number that float32 holds exactly.
 _RANDOM_BITS = 23
 
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """Draws outputs symbol by symbol, each on its own.
+    """Draws independent outputs, symbol by symbol.
 
-    Scores are log-probabilities of the model, divided by the length penalty; how an output was
-    drawn does not affect them. The draws for a sentence depend on the seed and the sentence's
-    number only, not on the rest of the batch, nor on XLA.
+    Scores are the model's log-probabilities divided by the length penalty; temperature, top_k and
+    top_p do not affect them. The draws for a sentence depend only on the seed and the sentence's
+    number, not on the rest of the batch or on XLA.
 
     Attributes:
       num_hypotheses: N, number of outputs to draw for a sentence.
       alpha: exponent of the length penalty, >= 0, a number or float32 [].
       temperature: above 0; logits are divided by it before a symbol is drawn.
       top_k: number of the likeliest symbols to draw from; 0 = all.
-      top_p: symbols are drawn from the fewest likeliest ones whose probabilities add up to this
-        (nucleus sampling, Holtzman et al., 2020); 1 = all. Without `top_k`, less than 1 sorts the
-        vocabulary at every symbol.
-      seed: of all draws.
+      top_p: draw from the smallest set of likeliest symbols with this total probability (nucleus
+        sampling, Holtzman et al., 2020); 1 = all. Below 1 and without `top_k`, every step sorts
+        the vocabulary.
+      seed: seed of all draws.
       constraints: which symbols may follow.
     """
 
@@ -209,7 +209,7 @@ class Sampling:
         return self.num_hypotheses
 
     def initial_log_probs(self) -> list[float]:
-        """All are live."""
+        """See `Rule`: all hypotheses are live."""
         return [0.0] * self.num_hypotheses
 
     def extend(self, state: State, logits: tf.Tensor, index: tf.Tensor, limits: Limits) -> State:
@@ -238,7 +238,7 @@ class Sampling:
         allowed = tf.where(excluded, IMPOSSIBLE, allowed)
         share = self._uniform(limits.line_ids, index)[:, :, None]
         if not self.top_k and self.top_p == 1:
-            # In the order of their ids: to sort a vocabulary takes longer than all else here.
+            # In the order of ids, as sorting the vocabulary would take most of the time.
             drawn = _quantile(tf.nn.softmax(allowed / self.temperature), share)
         else:
             best, ids = top_symbols(allowed, min(self.top_k or vocab_size, vocab_size))
@@ -250,36 +250,39 @@ class Sampling:
         return tf.where(forced >= 0, forced, drawn)
 
     def _uniform(self, line_ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-        """Returns a number from [0, 1) for each hypothesis of each sentence, float32 [B, K]."""
+        """Returns a number in [0, 1) for each hypothesis of each sentence, float32 [B, K]."""
         random = tf.random.experimental
 
-        def of_sentence(line_id: tf.Tensor) -> tf.Tensor:
+        def draw_bits(line_id: tf.Tensor) -> tf.Tensor:
             seed = random.stateless_fold_in([self.seed, 0], line_id, _ALGORITHM)
             seed = random.stateless_fold_in(seed, index, _ALGORITHM)
             shape, integers = [self.num_hypotheses], dict(minval=None, maxval=None, dtype=tf.int32)
-            # Integers, as XLA makes other fractions of the same bits than TensorFlow's kernel.
+            # Integers: XLA and TensorFlow's kernel convert the same bits to different floats.
             return tf.random.stateless_uniform(shape, seed, **integers, alg=_ALGORITHM)
 
-        bits = tf.map_fn(of_sentence, line_ids, fn_output_signature=tf.int32)
+        bits = tf.map_fn(draw_bits, line_ids, fn_output_signature=tf.int32)
         bits = tf.bitwise.bitwise_and(bits, 2**_RANDOM_BITS - 1)
         return tf.cast(bits, tf.float32) / 2**_RANDOM_BITS
 
 
 def _quantile(probabilities: tf.Tensor, share: tf.Tensor) -> tf.Tensor:
-    """Returns where the sum of probabilities [B, K, C] passes a share [B, K, 1]; never at a 0."""
+    """Returns the index where the sum of probabilities [B, K, C] passes a share [B, K, 1].
+
+    Its probability is above 0.
+    """
     possible = probabilities > 0
     up_to = tf.cumsum(probabilities, axis=2)
     passed = possible & (up_to > share * up_to[:, :, -1:])
     indices = tf.range(probabilities.shape[-1])
     first = tf.reduce_min(tf.where(passed, indices, indices[-1]), axis=2)
-    # Rounding may lead past the last one.
+    # Rounding may lead past the last possible index.
     return tf.minimum(first, tf.reduce_max(tf.where(possible, indices, 0), axis=2))
 
 
-# A long word has very many spellings; those of many pieces are never chosen.
-_MOST_SPELLINGS = 1000
-_MOST_CHARACTERS = 100  # of a phrase
-_MOST_SEQUENCES = 100_000  # Each is compared with every hypothesis at every position.
+# A long word has very many spellings; a search never chooses those of many pieces.
+_MAX_SPELLINGS = 1000
+_MAX_CHARACTERS = 100  # of a phrase
+_MAX_SEQUENCES = 100_000  # Each is compared with every hypothesis at every position.
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
@@ -288,19 +291,18 @@ def forbidden_sequences(
 ) -> tuple[tuple[int, ...], ...]:
     """Returns the sequences of ids that no output may contain, as `Constraints` takes them.
 
-    A phrase can be spelled by different pieces, "▁house" or "▁hou" + "se", and stand after a
-    space, or, without one, after what `word_boundaries` returns. For each of these two places, the
-    1,000 spellings of the fewest pieces are forbidden, except those that spell a letter in bytes
-    although it is a piece. A longer word whose spelling begins with the phrase's pieces is
-    forbidden too. Case matters.
+    A phrase can be spelled by different pieces, "▁house" or "▁hou" + "se". It can follow a space,
+    or one of `word_boundaries` without a space. For both places, the 1,000 spellings with the
+    fewest pieces are forbidden, except those that spell a letter in bytes although it is a piece.
+    Longer words whose spelling begins with the phrase's pieces are forbidden too. Case matters.
 
     Raises:
       UserError: a phrase is blank, too long, or has a character that the vocabulary cannot spell;
-        or all of them can be spelled in too many ways.
+        or the phrases have too many spellings together.
     """
     if phrases and not isinstance(tokenizer, SentencePieceTokenizer):
         raise UserError(
-            "Phrases can be forbidden with a SentencePiece vocabulary only.",
+            "Forbidden phrases need a SentencePiece vocabulary. Leave them out.",
             code="other_vocabulary_kind",
         )
     pieces = tokenizer.vocabulary() if phrases else {}
@@ -309,10 +311,10 @@ def forbidden_sequences(
         words = SPACE.join(normalized(phrase).split())
         if not words:
             raise UserError("A forbidden phrase is blank: leave the line out.", code="blank")
-        if len(words) > _MOST_CHARACTERS:
+        if len(words) > _MAX_CHARACTERS:
             raise UserError(
-                f"A forbidden phrase must have at most {_MOST_CHARACTERS} characters, got "
-                f"{len(words):,}: '{words[:_MOST_CHARACTERS]}...'. Forbid a part of it.",
+                f"A forbidden phrase must have at most {_MAX_CHARACTERS} characters, got "
+                f"{len(words):,}: '{words[:_MAX_CHARACTERS]}...'. Forbid a part of it.",
                 code="too_long",
             )
         inside = _spellings(words, pieces)
@@ -324,20 +326,20 @@ def forbidden_sequences(
             )
         sequences += _spellings(SPACE + words, pieces)
         sequences += [(BOUNDARY, *spelling) for spelling in inside]
-        if len(sequences) > _MOST_SEQUENCES:
+        if len(sequences) > _MAX_SEQUENCES:
             raise UserError(
-                f"The {len(phrases):,} forbidden phrases can be spelled in more than "
-                f"{_MOST_SEQUENCES:,} ways. Forbid fewer, or shorter ones.",
+                f"The {len(phrases):,} forbidden phrases have more than {_MAX_SEQUENCES:,} "
+                f"spellings. Forbid fewer or shorter phrases.",
                 code="too_many_values",
             )
     return tuple(dict.fromkeys(sequences))
 
 
 def word_boundaries(tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Returns the ids after which a word can begin without a space, padding among them.
+    """Returns the ids after which a word can begin without a space, including padding.
 
-    These are the pieces that end in no letter or digit. A byte may be the last one of a sign, so
-    it is among them unless it is itself a letter or digit.
+    They are the pieces that do not end in a letter or digit. A piece of one byte may be the end of
+    a sign, so it is included unless the byte is a letter or digit.
     """
 
     def ends_in_a_sign(piece: str) -> bool:
@@ -349,14 +351,14 @@ def word_boundaries(tokenizer: Tokenizer) -> tuple[int, ...]:
 
 
 def _spellings(text: str, pieces: dict[str, int]) -> list[tuple[int, ...]]:
-    """Returns the ways to spell a text, those of the fewest pieces first."""
+    """Returns the spellings of a text, those with the fewest pieces first."""
     longest = max(map(len, pieces))
     # The spellings of the text from each character on.
     spellings: dict[int, list[tuple[int, ...]]] = {len(text): [()]}
     for start in reversed(range(len(text))):
         ends = range(start + 1, min(start + longest, len(text)) + 1)
         nexts = {end: [text[start:end]] for end in ends if text[start:end] in pieces}
-        # A character that is no piece is spelled in bytes.
+        # Characters that are not pieces are spelled in bytes.
         in_bytes = [f"<0x{byte:02X}>" for byte in text[start].encode("utf-8")]
         if start + 1 not in nexts and pieces.keys() >= set(in_bytes):
             nexts[start + 1] = in_bytes
@@ -365,6 +367,6 @@ def _spellings(text: str, pieces: dict[str, int]) -> list[tuple[int, ...]]:
             for end, first in nexts.items()
             for rest in spellings[end]
         )
-        spellings[start] = heapq.nsmallest(_MOST_SPELLINGS, spelled, key=len)
-        spellings.pop(start + longest, None)  # No piece reaches it any more.
+        spellings[start] = heapq.nsmallest(_MAX_SPELLINGS, spelled, key=len)
+        spellings.pop(start + longest, None)  # Out of reach of the remaining pieces.
     return spellings[0]

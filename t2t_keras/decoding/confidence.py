@@ -1,4 +1,4 @@
-"""Confidence: how sure a model is of its translations and of each word in them."""
+"""Confidence: the probabilities of translations and of their words."""
 
 import dataclasses
 import math
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Confidence:
-    """Probabilities of a translation, each from 0 to 1.
+    """Probabilities of a translation, from 0 to 1.
 
     Attributes:
-      words: of each word of `t2t_keras.text.alignment.split_words`, given the words before it: the
+      words: probability of each word (as `split_words` counts) given the words before it: the
         product over its pieces.
-      whole: the geometric mean over all tokens, with the end of sentence; 1 where there are none.
+      whole: geometric mean over all tokens, with the end of sentence; 1 without tokens.
     """
 
     words: tuple[float, ...] = ()
@@ -32,14 +32,14 @@ class Confidence:
 def confidences(
     translator: "Translator", lines: Sequence[str], translations: Sequence[Translation]
 ) -> list[Confidence]:
-    """Returns how sure the translator's model is of translations and of their words.
+    """Returns the translator's confidence in translations and in their words.
 
     Works on every engine: the translations are scored once more.
 
     Args:
-      translator: made the translations.
+      translator: the translator that made the translations.
       lines: the source text.
-      translations: what `translate` returned for it.
+      translations: the result of `translate` for the lines.
 
     Raises:
       UserError: the numbers of translations and lines differ, or the model computes NaN.
@@ -61,33 +61,36 @@ def confidences(
     for index, (number, _, _) in enumerate(parts):
         log_probs = scored[index].astype(np.float64)
         by_word = _word_probabilities(translator.tokenizer.pieces(targets[index][:-1]), log_probs)
-        # A symbol may stand for several words, or for none.
+        # A placeholder's symbol may stand for several words, or for none.
         restored = restored_words(texts[index], prepared[number].restore)
         probability = 1.0
         for word, numbers in enumerate(restored):
-            # In a piece of tensor2tensor's, words may stand after the one that it begins in.
+            # A piece of tensor2tensor's may span words; its later words get its probability.
             probability = by_word.get(word, probability)
             words[number] += [probability] * len(numbers)
         tokens[number] += log_probs.tolist()
     return [
-        Confidence(tuple(of_words), math.exp(min(math.fsum(of_tokens) / max(len(of_tokens), 1), 0)))
-        for of_words, of_tokens in zip(words, tokens, strict=True)
+        Confidence(
+            tuple(word_probabilities),
+            math.exp(min(math.fsum(log_probs) / max(len(log_probs), 1), 0)),
+        )
+        for word_probabilities, log_probs in zip(words, tokens, strict=True)
     ]
 
 
 def _parts(line: Line, translation: Translation) -> Iterator[tuple[np.ndarray, str]]:
-    """Yields parts of a line with their translations; one pair if the translation was changed."""
+    """Yields the parts of a line with their translations; a changed translation is one part."""
     if line.restore(" ".join(translation.parts)) == translation.text:
         ids = (part.ids for part in line.parts)
         yield from zip(ids, translation.parts, strict=True)
     elif line.parts:
         bodies = [part.ids[:-1] for part in line.parts]
-        ids_of_line = np.concatenate([*bodies, line.parts[-1].ids[-1:]])
-        yield ids_of_line, line.hide(translation.text)
+        line_ids = np.concatenate([*bodies, line.parts[-1].ids[-1:]])
+        yield line_ids, line.hide(translation.text)
 
 
 def _word_probabilities(pieces: Sequence[str], log_probs: np.ndarray) -> dict[int, float]:
-    """Returns the probability of each word in which a piece begins, by its number."""
+    """Returns the probability of each word that has the start of a piece, by its number."""
     sums: dict[int, float] = {}
     for number, log_prob in zip(word_numbers(pieces), log_probs.tolist(), strict=False):
         if number is not None:

@@ -1,4 +1,4 @@
-"""A text with references, translated undisturbed and then disturbed in several ways."""
+"""Translates a text with references, undisturbed and then with several kinds of disturbance."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ class TranslatedFiles(NamedTuple):
     source: str
     reference: str
     output: str
-    is_new: bool  # whether no earlier, interrupted job had yielded it
+    is_new: bool  # False if an earlier, interrupted job has yielded it
 
 
 def translate_disturbed(
@@ -39,21 +39,21 @@ def translate_disturbed(
     write_manifest: bool = False,
     appends: Sequence[str | Path] = (),
 ) -> Iterator[TranslatedFiles]:
-    """Translates a text, then disturbed by each kind of augmentation; yields each when complete.
+    """Translates a text, and then its variant disturbed by each kind of augmentation.
 
-    For each kind, OUTPUT.KIND has the translations, and OUTPUT.KIND.source and
-    OUTPUT.KIND.reference the disturbed text. The same call after an interruption translates only
-    the missing ones.
+    Yields each text when it is complete. For each kind, OUTPUT.KIND has the translations, and
+    OUTPUT.KIND.source and OUTPUT.KIND.reference the disturbed text. After an interruption, the same
+    call translates only the missing texts.
 
     Args:
-      translator: translates.
+      translator: the translator.
       source: the undisturbed text.
-      reference: with a line for each of its lines.
+      reference: the references, line-aligned with the source.
       output: file for the translations of the undisturbed text.
-      provenance: as of `translate_file`.
-      kinds: of `t2t_keras.data.augmentation`.
-      reads: as of `translate_file`.
-      write_manifest: as of `translate_file`, for the undisturbed text.
+      provenance: see `translate_file`.
+      kinds: names of augmentations.
+      reads: see `translate_file`.
+      write_manifest: see `translate_file`; for the undisturbed text.
       appends: files that the caller adds results to, which no output may replace.
 
     Raises:
@@ -69,13 +69,13 @@ def translate_disturbed(
     files = {"source": sha256_of(Path(source)), "reference": sha256_of(Path(reference))}
     made_from = as_json({**files, **provenance, **translation_settings(translator)})
     earlier = read_json(record, "Delete it.", ("made_from", "done")) if record.exists() else {}
-    before = earlier["done"] if earlier.get("made_from") == made_from else ()
+    done_before = earlier["done"] if earlier.get("made_from") == made_from else ()
     lines, done = (read_text(Path(source)), read_text(Path(reference))), []
     for kind, paths in texts.items():
         if kind:
             for path, side in zip(paths, disturbed(kind, *lines), strict=False):
                 write_atomically(Path(path), "".join(f"{line}\n" for line in side).encode())
-        is_new = kind not in before or not Path(paths[-1]).exists()
+        is_new = kind not in done_before or not Path(paths[-1]).exists()
         if is_new:
             translate_file(
                 translator,

@@ -1,4 +1,4 @@
-"""What every engine does, ids in and ids out, and the batches that engines compute."""
+"""The interface of engines, which compute with ids only, and the batches that they compute."""
 
 import abc
 import collections
@@ -34,15 +34,15 @@ class Output(NamedTuple):
 
 
 class Engine(abc.ABC):
-    """A model, or several, with the search that the settings request.
+    """A model or an ensemble, with the search that the settings request.
 
-    Ids are int32 arrays of any length, each with its end of sentence. Methods that yield give the
-    number of each pair with its result, in any order.
+    Ids are int32 arrays of any length, each with its end of sentence. Methods that yield give
+    pairs of a number and its result, in any order.
 
     Attributes:
       config: the settings.
-      name: of the engine, for the record of what it translated.
-      models: Keras models; none if another program computes.
+      name: name of the engine, for the provenance of translations.
+      models: Keras models; none for other programs.
       batches_at_once: number of batches searched in parallel.
     """
 
@@ -57,15 +57,15 @@ class Engine(abc.ABC):
 
         Args:
           sources: ids.
-          prefixes: how each output begins, without an end.
-          numbers: of the sources; in sampling, the draws depend on them.
+          prefixes: the ids that each output begins with, without an end.
+          numbers: numbers of the sources, which the draws of sampling depend on.
 
         Raises:
           UserError: no output is possible, or the model computes NaN.
         """
 
     def with_all_hypotheses(self) -> "Engine":
-        """Returns an engine that returns the whole beam; itself if it does so or samples."""
+        """Returns an engine that returns the whole beam; itself if it already does, or samples."""
         return self
 
     @abc.abstractmethod
@@ -73,34 +73,34 @@ class Engine(abc.ABC):
         """Yields log-probabilities of the symbols of each target, float32 [target]."""
 
     def scores(self, sources: Ids, targets: Ids) -> Iterator[tuple[int, float]]:
-        """Yields the score of each target, as of `Output`."""
+        """Yields the score of each target, see `Output`."""
         for number, log_probs in self.log_probs(sources, targets):
             penalty = length_penalty(len(targets[number]), self.config.alpha)
             yield number, float(log_probs.sum(dtype=np.float64)) / penalty
 
     @abc.abstractmethod
     def next_symbols(self, source: np.ndarray, prefix: np.ndarray, count: int) -> list[int]:
-        """Returns the symbols that are likeliest after a prefix, the likeliest first.
+        """Returns the likeliest symbols after a prefix, the likeliest first.
 
-        Neither the end of sentence nor padding is among them.
+        The end of sentence and padding are excluded.
 
         Args:
           source: ids with their end.
           prefix: ids without an end.
-          count: the most to return.
+          count: largest number of symbols to return.
         """
 
     @abc.abstractmethod
     def cross_attention(self, sources: Ids, targets: Ids) -> Iterator[tuple[int, np.ndarray]]:
-        """Yields the attention that aligns, float32 [target, source].
+        """Yields the attention for alignment, float32 [target, source].
 
-        It is the mean over the heads of `alignment_layer`, and over models. It may lack the
-        ends, and tokens at the end of a target that is too long for the engine.
+        It is the mean over the heads of `alignment_layer`, and over models. It may lack the ends
+        of sentence, and the last tokens of a target that is too long for the engine.
         """
 
     @abc.abstractmethod
     def check_attention(self) -> None:
-        """Raises `UserError` where there is no `attention`."""
+        """Raises `UserError` if the engine has no `attention`."""
 
     @abc.abstractmethod
     def attention(self, sources: Ids, targets: Ids) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
@@ -110,39 +110,39 @@ class Engine(abc.ABC):
 # Functions that are compiled for each shape get lengths that are multiples of this.
 _MULTIPLE = 16
 
-# Each parallel batch needs memory of its own, and gains less than the one before.
-_MOST_IN_PARALLEL = 8
+# Each further parallel batch needs its own memory, and gains less.
+_MAX_IN_PARALLEL = 8
 
-# Source tokens below which a batch is not made smaller so that each core has one: every batch
-# reads all weights once a position.
-_FEWEST_TOKENS = 128
+# Batches are not divided among the cores below this number of source tokens, since every batch
+# reads all weights at each position.
+_MIN_TOKENS = 128
 
 
 def batches_at_once(config: DecodeConfig) -> int:
     """Returns the number of batches to translate in parallel on a CPU."""
     if config.batches_at_once:
         return config.batches_at_once
-    return 1 if config.xla else min(usable_cores(), _MOST_IN_PARALLEL)
+    return 1 if config.xla else min(usable_cores(), _MAX_IN_PARALLEL)
 
 
 def shared_batches(
     lengths: Mapping[Key, int], config: DecodeConfig, at_once: int
 ) -> list[list[Key]]:
-    """Returns keys in batches of similar length.
+    """Divides keys into batches of similar length.
 
     The longest come first, so that a lack of memory shows at the start. A batch has at most
-    `batch_tokens` with padding, but for a longer sequence, which is alone. Each of those `at_once`
-    gets one if possible.
+    `batch_tokens` with padding; a longer sequence has its own batch. There are at least `at_once`
+    batches if possible.
     """
     max_tokens = config.batch_tokens
     longest_first = sorted(lengths, key=lambda key: -lengths[key])
     if at_once > 1 and lengths:
         share = -(-len(lengths) // at_once) * lengths[longest_first[0]]
-        max_tokens = min(max_tokens, max(share, _FEWEST_TOKENS))
+        max_tokens = min(max_tokens, max(share, _MIN_TOKENS))
     batches = []
     while longest_first:
         longest = lengths[longest_first[0]]
-        rows = _most_rows(_rounded_up(longest, _MULTIPLE) if config.xla else longest, max_tokens)
+        rows = _max_rows(_rounded_up(longest, _MULTIPLE) if config.xla else longest, max_tokens)
         batches.append(longest_first[:rows])
         longest_first = longest_first[rows:]
     return batches
@@ -151,9 +151,9 @@ def shared_batches(
 def parallel_batches(
     compute: Callable[[Item], Result], batches: Sequence[Item], at_once: int
 ) -> Iterator[tuple[Item, Result]]:
-    """Yields each batch with what is computed for it, in order, `at_once` computed in parallel.
+    """Yields each batch with its result, in order, computing `at_once` batches in parallel.
 
-    It runs only a few batches ahead of the consumer, so results do not pile up.
+    Runs only a few batches ahead of the consumer, so that results do not pile up.
     """
     if at_once == 1 or len(batches) == 1:
         yield from ((batch, compute(batch)) for batch in batches)
@@ -170,7 +170,7 @@ def parallel_batches(
 
 
 def padded(rows: Ids, count: int = 0, multiple: int = 1) -> np.ndarray:
-    """Returns int32 [at least `count`, longest], the longest rounded up to a multiple."""
+    """Returns padded rows, int32 [at least `count`, longest], longest rounded up to a multiple."""
     longest = _rounded_up(max(map(len, rows)), multiple)
     ids = np.full([max(count, len(rows)), longest], PADDING_ID, np.int32)
     for padded_row, row in zip(ids, rows, strict=False):
@@ -179,16 +179,16 @@ def padded(rows: Ids, count: int = 0, multiple: int = 1) -> np.ndarray:
 
 
 def few_shapes(rows: Ids, batch_tokens: int) -> tuple[int, int]:
-    """Returns the count and the multiple by which `padded` gives batches one of few shapes.
+    """Returns the count and multiple for `padded` with which batches have few shapes.
 
-    There is one shape for full batches of each multiple of 16 tokens, and one for each power of 2
-    rows of smaller batches.
+    Lengths are multiples of 16. For each length, full batches have one shape, and the rows of
+    smaller batches are padded to a power of 2.
     """
-    full = _most_rows(_rounded_up(max(map(len, rows)), _MULTIPLE), batch_tokens)
+    full = _max_rows(_rounded_up(max(map(len, rows)), _MULTIPLE), batch_tokens)
     return min(1 << (len(rows) - 1).bit_length(), max(full, len(rows))), _MULTIPLE
 
 
-def _most_rows(longest: int, batch_tokens: int) -> int:
+def _max_rows(longest: int, batch_tokens: int) -> int:
     return max(1, batch_tokens // max(longest, 1))
 
 

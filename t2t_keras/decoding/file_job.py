@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.line_job import JobSummary, Shard, resolve_outputs, run_line_job
+from t2t_keras.decoding.line_job import JobSummary, Shard, Work, resolve_outputs, run_line_job
 from t2t_keras.decoding.lines import encode_text, stage_settings
 from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation, one_line, perplexity
 from t2t_keras.decoding.translator import Translator
@@ -25,8 +25,8 @@ from t2t_keras.text.alignment import pharaoh
 from t2t_keras.text.files import count_lines, is_blank, read_text
 from t2t_keras.training.cost import hardware_name
 
-# Weights grow with the square of the length: of the base model, a line of 512 pieces and as long a
-# translation have 150 MB.
+# Attention weights grow with the square of the length: 512 pieces, translated to 512 pieces by the
+# base model, have 150 MB.
 _ATTENTION_LINES = 8
 _BLANK = np.array([EOS_ID], np.int32)
 
@@ -46,75 +46,68 @@ def translate_file(
 ) -> JobSummary:
     """Translates a file line by line into another.
 
-    An output has one line for each of the source's: the translation; with `return_beams` all
-    hypotheses, separated by tabs; with `write_beam_scores` each followed by a tab and its score.
-    If the translator's problem postprocesses translations, files beside `output` get the
-    postprocessed translations and references. Prints the number of lines, of blank and of cut ones,
-    the time, and the reports of the translator's stages.
+    The output has one line per source line: the translation; with `return_beams` all hypotheses,
+    separated by tabs; with `write_beam_scores` a tab and a score after each. If the translator's
+    problem postprocesses translations, files beside `output` get the postprocessed translations and
+    references. Prints the numbers of lines, of blank lines and of cut lines, the time, and the
+    reports of the translator's stages.
 
     Args:
-      translator: translates.
-      source: UTF-8 text; "-" is standard input, and a device or a pipe is read as such.
-      output: file to write, "-" is standard output. It appears when it is complete; until then it
-        grows beside its name, and the same call after an interruption continues it. Streams, such
-        as a named pipe, are written to at once.
+      translator: the translator.
+      source: UTF-8 text; "-" is standard input, and a device or a pipe is read as a stream.
+      output: file to write; "-" is standard output. It appears when it is complete; until then it
+        grows under another name, and the same call after an interruption continues it. Streams,
+        such as a named pipe, are written to at once.
       provenance: the origin of the translations, such as the checkpoints.
-      prefixes: a file with a line for each of the source's, with which its translation must begin;
+      prefixes: a file, line-aligned with the source, of beginnings that the translations must have;
         "" = none, as for the next three.
-      alignments: file for the word alignments, "0-0 1-2" a line (see `Translator.align`).
+      alignments: file for the word alignments, lines such as "0-0 1-2" (see `Translator.align`).
       attention: file for the attention weights (see `attention_records`).
-      references: a file with a reference for each of the source's lines.
-      reads: more files that are read, and folders, such as runs, whose own files must stay.
-      shard: the part of the source to translate; None = the whole. Outputs are named as given.
+      references: a file of references, line-aligned with the source.
+      reads: further files that are read, and folders, such as runs, whose files must stay.
+      shard: the part of the source to translate; None = the whole. It does not change file names.
       write_manifest: whether to write `<output>.json`, the origin of the translations, for
         t2t-compare.
 
     Raises:
-      UserError: a file cannot be read or must not be written, a line is not UTF-8, another process
-        or an interrupted job writes the same output, attention is requested of an ensemble or with
-        split lines, or postprocessed references or a shard of a stream. Finished lines are kept.
+      UserError: a file cannot be read or must not be written; a line is not UTF-8; another process
+        or an interrupted job writes the same output; attention is requested of an ensemble or with
+        split lines; or the source is a stream, and a shard or postprocessed references are
+        requested. Finished lines are kept.
     """
-    makers = _makers(translator, output, alignments, attention)
-    paths = {name: path for name, (path, _) in makers.items()}
+    writers = _writers(translator, output, alignments, attention)
+    paths = {name: path for name, (path, _) in writers.items()}
     if references and "postprocessed" in paths:
         paths["postprocessed references"] = _references_path(translator, source, output)
     inputs = [source, *reads, *(path for path in (prefixes, references) if path)]
     outputs = resolve_outputs(inputs, paths)
     postprocessed_references = outputs.pop("postprocessed references", None)
-    prefix_lines = _read_prefixes(prefixes, source) if prefixes else []
-
-    def translate(
-        lines: Sequence[str], number: int, progress: Callable[[int], object]
-    ) -> tuple[dict[str, Iterable[str | bytes]], Counter[str]]:
-        some_prefixes = prefix_lines[number : number + len(lines)] if prefixes else None
-        translations = list(translator.translate_stream(lines, some_prefixes, number, progress))
-        made = {name: make(lines, translations) for name, (_, make) in makers.items()}
-        return made, _counts(translator, lines, translations)
-
+    prefix_lines = _read_prefixes(prefixes, source) if prefixes else None
+    work = _translation_work(translator, writers, prefix_lines)
     settings = {**provenance, **translation_settings(translator, prefixes)}
     if shard:
         settings["shard"] = str(shard)
-    at_once = translator.config.lines_at_once
     manifest = None
     if write_manifest:
         manifest = {"source": sha256_of(Path(source)), "hardware": hardware_name()}
-    done = run_line_job(source, outputs, settings, translate, at_once, shard, manifest)
-    _report(output, translator, done, provenance.get("checkpoint", ""))
-    # The prefixes for a file were counted before.
-    if (surplus := len(prefix_lines) - done.lines) > 0 and is_stream(source):
+    at_once = translator.config.lines_at_once
+    summary = run_line_job(source, outputs, settings, work, at_once, shard, manifest)
+    _report(output, translator, summary, provenance.get("checkpoint", ""))
+    # For a file, unequal numbers of prefixes and lines are an error before.
+    if is_stream(source) and (surplus := len(prefix_lines or ()) - summary.lines) > 0:
         _say(output, f"{prefixes} has {surplus:,} lines more than {source}: they were not used.")
     if postprocessed_references:
         _postprocess_references(translator, source, references, postprocessed_references)
         _say(output, f"{postprocessed_references}: the references")
-    return done
+    return summary
 
 
 def _references_path(translator: Translator, source: str | Path, output: str | Path) -> str:
     """Returns the name of the file for postprocessed references."""
     if is_stream(source):
         raise UserError(
-            f"References are postprocessed with their sources, and {source} can be read only "
-            f"once: write it to a file, or leave the references out.",
+            f"Postprocessing references reads the source again, but {source} can be read only "
+            f"once. Write it to a file, or leave the references out.",
             code="not_a_file",
         )
     return f"{output}.reference.{translator.problem.postprocessed_suffix}"
@@ -129,45 +122,65 @@ def _postprocess_references(
     write_atomically(output, "".join(f"{line}\n" for line in lines).encode("utf-8"))
 
 
-# Returns the lines of an output, from those of the source and their translations.
-_Maker = Callable[[Sequence[str], Sequence[Translation]], Iterable[str | bytes]]
+# Returns the lines of an output, from source lines and their translations.
+_Writer = Callable[[Sequence[str], Sequence[Translation]], Iterable[str | bytes]]
 
 
-def _makers(
+def _translation_work(
+    translator: Translator,
+    writers: Mapping[str, tuple[str | Path, _Writer]],
+    prefix_lines: Sequence[str] | None,
+) -> Work:
+    """Returns the work of a job that translates lines, for `run_line_job`."""
+
+    def translate(
+        lines: Sequence[str], number: int, progress: Callable[[int], object]
+    ) -> tuple[dict[str, Iterable[str | bytes]], Counter[str]]:
+        prefixes = None if prefix_lines is None else prefix_lines[number : number + len(lines)]
+        translations = list(translator.translate_stream(lines, prefixes, number, progress))
+        texts = {name: write(lines, translations) for name, (_, write) in writers.items()}
+        return texts, _counts(translator, lines, translations)
+
+    return translate
+
+
+def _writers(
     translator: Translator, output: str | Path, alignments: str | Path, attention: str | Path
-) -> dict[str, tuple[str | Path, _Maker]]:
-    """Returns the path of each output of `translate_file` and the maker of its lines, by name."""
+) -> dict[str, tuple[str | Path, _Writer]]:
+    """Returns, by name, the path of each output of `translate_file` and the writer of its lines."""
     config, problem = translator.config, translator.problem
 
     def translated(_: Sequence[str], translations: Sequence[Translation]) -> list[str]:
         return [_output_line(translation, config) for translation in translations]
 
     def aligned(lines: Sequence[str], translations: Sequence[Translation]) -> Iterable[str]:
-        known = [each.alignment for each in translations if each.alignment is not None]
+        known = [one.alignment for one in translations if one.alignment is not None]
         if len(known) < len(translations):
             return map(pharaoh, translator.align(lines, translations))
         return map(pharaoh, known)
 
-    makers: dict[str, tuple[str | Path, _Maker]] = {"translations": (output, translated)}
+    def postprocessed(_: Sequence[str], translations: Sequence[Translation]) -> list[str]:
+        return [translation.postprocessed for translation in translations]
+
+    writers: dict[str, tuple[str | Path, _Writer]] = {"translations": (output, translated)}
     if alignments:
-        makers["alignments"] = alignments, aligned
+        writers["alignments"] = alignments, aligned
     if attention:
         translator.engine.check_attention()
         if config.split_long:
             raise UserError(
-                f"The attention of whole lines ({attention}) and split_long=true exclude each "
-                f"other: leave one out.",
+                f"Attention ({attention}) is for whole lines, and split_long=true splits lines: "
+                f"leave one out.",
                 code="conflicting_settings",
             )
-        makers["attention"] = attention, functools.partial(attention_records, translator)
+        writers["attention"] = attention, functools.partial(attention_records, translator)
     if problem.postprocessed_suffix and not is_stream(output):
-        path = f"{output}.{problem.postprocessed_suffix}"
-        makers["postprocessed"] = path, lambda _, found: [each.postprocessed for each in found]
-    return makers
+        writers["postprocessed"] = f"{output}.{problem.postprocessed_suffix}", postprocessed
+    return writers
 
 
 def translation_settings(translator: Translator, prefixes: str | Path = "") -> dict[str, Any]:
-    """Returns the settings that translations depend on, besides model and source, for JSON."""
+    """Returns the settings that translations depend on, except model and source, for JSON."""
     return {
         "forbidden": list(translator.forbidden),
         "prefixes": sha256_of(Path(prefixes)) if prefixes else "",
@@ -179,13 +192,13 @@ def translation_settings(translator: Translator, prefixes: str | Path = "") -> d
 def _read_prefixes(path: str | Path, source: str | Path) -> list[str]:
     if is_stream(path):
         raise UserError(
-            f"Prefixes must be in a regular file, got {path}: they are read twice.",
+            f"Prefixes must be in a regular file, which can be read twice, got {path}.",
             code="not_a_file",
         )
     prefixes = read_text(Path(path))
     if not is_stream(source) and (lines := count_lines(Path(source))) != len(prefixes):
         raise UserError(
-            f"{path} has {len(prefixes):,} lines, {source} has {lines:,}: give a prefix for each "
+            f"{path} has {len(prefixes):,} lines, but {source} has {lines:,}. Give one prefix per "
             f"line; it may be blank.",
             code="unequal_counts",
         )
@@ -199,13 +212,13 @@ def score_file(
     provenance: Mapping[str, Any],
     reads: Sequence[str | Path] = (),
 ) -> None:
-    """Scores given translations.
+    """Scores translations by the model's probabilities.
 
     A line of the output has, separated by tabs: the log-probability of the translation, its number
     of tokens with the end of sentence, its perplexity, and the log-probability of each token.
     Prints the log-probability per token and the perplexity of the whole file.
 
-    `pairs` have "source<tab>translation" a line. All files, `provenance` and errors are as of
+    Lines of `pairs` are "source<tab>translation". For files, `provenance` and errors see
     `translate_file`.
     """
 
@@ -223,35 +236,35 @@ def score_file(
         scores = translator.score(sources, targets, names)
         progress(len(lines))
         counts = Counter(tokens=sum(len(score.token_log_probs) for score in scores))
-        # Integers, in millionths: the sum is the same however often the job was interrupted.
+        # Integers, in millionths, so that the sum does not depend on interruptions.
         counts["log_prob_e6"] = sum(round(score.log_prob * 1e6) for score in scores)
         return {"scores": map(_score_line, scores)}, counts
 
     outputs = resolve_outputs([pairs, *reads], {"scores": output})
-    # No other setting changes a score; max_input_length may be raised to continue.
+    # No other setting changes a score. A raised max_input_length may continue a job.
     settings = {**provenance, "weights_dtype": translator.config.weights_dtype}
-    done = run_line_job(pairs, outputs, settings, score, translator.config.lines_at_once)
-    tokens, checkpoint = done.counts["tokens"], provenance.get("checkpoint", "")
-    per_token = done.counts["log_prob_e6"] / 1e6 / max(tokens, 1)
+    summary = run_line_job(pairs, outputs, settings, score, translator.config.lines_at_once)
+    tokens, checkpoint = summary.counts["tokens"], provenance.get("checkpoint", "")
+    per_token = summary.counts["log_prob_e6"] / 1e6 / max(tokens, 1)
     _say(
         output,
-        f"{output}: {done.lines:,} pairs, {tokens:,} tokens, log-probability per token "
-        f"{per_token:.4f}, perplexity {perplexity(per_token):.3f}, in {done.seconds:.1f} s"
+        f"{output}: {summary.lines:,} pairs, {tokens:,} tokens, log-probability per token "
+        f"{per_token:.4f}, perplexity {perplexity(per_token):.3f}, in {summary.seconds:.1f} s"
         + (f", by {checkpoint}" if checkpoint else ""),
     )
 
 
 def decodes_name(text: str, config: DecodeConfig, engine: str = "") -> str:
-    """Returns the name under which translations of a text, "problem.dev", are stored in a run.
+    """Returns the file name, in a run, for translations of a text such as "problem.dev".
 
-    `engine` names another one than Keras's, as "ctranslate2 int8".
+    `engine` names an engine other than Keras's, such as "ctranslate2 int8".
     """
     made_by = f"{engine.replace(' ', '.')}." if engine else ""
     return f"{text}.{made_by}beam{config.beam_size}.alpha{config.alpha:g}.decodes"
 
 
 def first_hypotheses(path: str | Path, settings: Mapping[str, Any]) -> list[str]:
-    """Returns the best translation of each line that `translate_file` wrote with some settings."""
+    """Returns the best translations in a file of `translate_file`; `settings` are its settings."""
     lines = read_text(Path(path))
     several = settings.get("return_beams") or settings.get("write_beam_scores")
     return [line.partition("\t")[0] for line in lines] if several else lines
@@ -264,9 +277,9 @@ def translate_interactively(
 ) -> None:
     """Translates line after line until there are no more or Ctrl-C is pressed.
 
-    Behind a tab, a line has the prefix with which its translation must begin. With `return_beams`
-    or `write_beam_scores`, all hypotheses are shown; then the remarks of the translator's stages.
-    Characters that control a terminal are not shown.
+    A line may have a tab and a prefix that its translation must begin with. Shows the translation,
+    or all hypotheses with `return_beams` or `write_beam_scores`, and the remarks of the
+    translator's stages. Characters that control a terminal are escaped.
     """
     config = translator.config
     with contextlib.suppress(KeyboardInterrupt):
@@ -275,7 +288,7 @@ def translate_interactively(
             [translation] = translator.translate([source], [prefix])
             for what, cut in (
                 ("line is too long", translation.cut),
-                ("prefix is longer than an output may be", translation.prefix_cut),
+                ("prefix exceeds the longest output", translation.prefix_cut),
             ):
                 if cut:
                     write_line(f"(The {what}: its last {cut:,} tokens are cut.)")
@@ -293,23 +306,23 @@ def translate_interactively(
 def attention_records(
     translator: Translator, lines: Sequence[str], translations: Sequence[Translation]
 ) -> Iterator[bytes]:
-    """Yields for each line five NumPy arrays, the attention for its best translation.
+    """Yields a record for each line: five NumPy arrays, the attention for its best translation.
 
     They are the pieces of the preprocessed and cut source; the pieces of its translation; and the
-    weights `encoder`, `decoder` and `cross` of `AttentionWeights`. A blank line has the ends of
-    sentence alone. A file of such records is read by
+    weights `encoder`, `decoder` and `cross` of `AttentionWeights`. A blank line has only the ends
+    of sentence. To read a line's record from an open file:
 
         source, target, encoder, decoder, cross = (np.load(file) for _ in range(5))
 
-    for each line; after the last one, `np.load` raises `EOFError`.
+    After the last record, `np.load` raises `EOFError`.
     """
     for start in range(0, len(lines), _ATTENTION_LINES):
-        some = slice(start, start + _ATTENTION_LINES)
-        prepared = translator.prepare(lines[some])
+        chunk = slice(start, start + _ATTENTION_LINES)
+        prepared = translator.prepare(lines[chunk])
         sources = [line.parts[0].ids if line.parts else _BLANK for line in prepared]
         outputs = [
             line.hide(translation.text)
-            for line, translation in zip(prepared, translations[some], strict=True)
+            for line, translation in zip(prepared, translations[chunk], strict=True)
         ]
         targets = encode_text(outputs, translator.tokenizer)
         for weights in translator.attention_of_ids(sources, targets):
@@ -325,32 +338,33 @@ def _counts(
 ) -> Counter[str]:
     counts = Counter(
         blank=sum(map(is_blank, lines)),
-        cut=sum(each.cut > 0 for each in translations),
-        tokens_cut=sum(each.cut for each in translations),
-        prefixes_cut=sum(each.prefix_cut > 0 for each in translations),
-        others_taken=sum(each.rank > 0 for each in translations),
-        breaks=sum(each.text != one_line(each.text) for each in translations),
+        cut=sum(translation.cut > 0 for translation in translations),
+        tokens_cut=sum(translation.cut for translation in translations),
+        prefixes_cut=sum(translation.prefix_cut > 0 for translation in translations),
+        others_taken=sum(translation.rank > 0 for translation in translations),
+        breaks=sum(one_line(text) != text for text in (one.text for one in translations)),
     )
     for stage in translator.stages:
-        counts += stage.counts(
-            each.notes[stage.name] for each in translations if stage.name in each.notes
-        )
+        all_notes = (translation.notes for translation in translations)
+        counts += stage.counts(notes[stage.name] for notes in all_notes if stage.name in notes)
     return counts
 
 
-def _report(output: str | Path, translator: Translator, done: JobSummary, checkpoint: str) -> None:
+def _report(
+    output: str | Path, translator: Translator, summary: JobSummary, checkpoint: str
+) -> None:
     """Prints the size and time of a job, its irregular lines, and the reports of the stages."""
-    counts, speed = done.counts, done.new_lines / done.seconds
-    lines = f"{output}: {done.lines:,} lines, {counts['blank']:,} of them blank"
+    counts, speed = summary.counts, summary.new_lines / summary.seconds
+    lines = f"{output}: {summary.lines:,} lines, {counts['blank']:,} of them blank"
     made_by = f", by {checkpoint}" if checkpoint else ""
-    _say(output, f"{lines}, in {done.seconds:.1f} s ({speed:.1f} lines/s){made_by}")
+    _say(output, f"{lines}, in {summary.seconds:.1f} s ({speed:.1f} lines/s){made_by}")
     for name, changed in {
         "cut": f"lines had more than max_input_length={translator.config.max_input_length} tokens; "
         f"{counts['tokens_cut']:,} tokens were cut off. --decode_hparams=split_long=true "
         f"translates such lines by sentences.",
-        "prefixes_cut": "prefixes were longer than their translations may be, and were cut. "
-        "--decode_hparams=extra_length=100 allows more tokens, unless max_length is reached.",
-        "others_taken": "translations are not the likeliest hypothesis; another had fewer faults.",
+        "prefixes_cut": "prefixes exceeded the longest output, and were cut. "
+        "--decode_hparams=extra_length=100 allows more tokens, up to max_length.",
+        "others_taken": "translations are not the likeliest hypothesis: another had fewer faults.",
         "breaks": "translations had line breaks or tabs, which became spaces.",
     }.items():
         if counts[name]:
@@ -371,11 +385,11 @@ def _output_line(translation: Translation, config: DecodeConfig) -> str:
 
 
 def _score_line(score: PairScore) -> str:
-    of_tokens = " ".join(f"{log_prob:.4f}" for log_prob in score.token_log_probs)
+    log_probs = " ".join(f"{log_prob:.4f}" for log_prob in score.token_log_probs)
     tokens = len(score.token_log_probs)
-    return f"{score.log_prob:.4f}\t{tokens}\t{score.perplexity:.3f}\t{of_tokens}"
+    return f"{score.log_prob:.4f}\t{tokens}\t{score.perplexity:.3f}\t{log_probs}"
 
 
 def _say(output: str | Path, text: str) -> None:
-    """Prints, but not among the translations."""
+    """Prints to standard output, or to standard error if `output` is standard output."""
     print(text, file=sys.stderr if str(output) == STANDARD_STREAM else sys.stdout, flush=True)

@@ -46,17 +46,17 @@ from t2t_keras.special_ids import EOS_ID, PADDING_ID
 from t2t_keras.text.tokenizer import Tokenizer
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
-# Of single sentences: longer ones may need more than one compilation.
+# Longest single sentence that is compiled: longer ones may need several compilations.
 LONGEST = 64
 
 
 class KerasEngine(Engine):
-    """Searches, and force-decodes pairs, with Keras's models, whose weights are read at every call.
+    """Searches and scores with Keras's models; it reads their weights at every call.
 
     Args:
-      models: a model, or several that search together.
-      tokenizer: of their outputs.
-      config: how to search.
+      models: a model, or several as an ensemble.
+      tokenizer: the vocabulary of their outputs.
+      config: decoding settings.
       forbidden: words or phrases that no output may contain, see `forbidden_sequences`.
 
     Attributes:
@@ -87,7 +87,7 @@ class KerasEngine(Engine):
         self.models = ensemble.models
         self.batches_at_once = _batches_at_once(config)
         self._set_config(config)
-        # One graph each for all shapes; it keeps only the attention that it returns.
+        # One graph for all shapes per function, so that each keeps only what it returns.
         pair_graph = functools.partial(tf.function, input_signature=[_IDS, _IDS], autograph=False)
         self._log_probs = pair_graph(ensemble.log_probs)
         self._coverage_penalties = pair_graph(ensemble.coverage_penalties)
@@ -95,19 +95,19 @@ class KerasEngine(Engine):
         self._cross_attention = pair_graph(ensemble.cross_attention)
         self._attention = pair_graph(ensemble.attention)
         self._with_all: KerasEngine | None = None
-        self._making = threading.Lock()
+        self._with_all_lock = threading.Lock()
 
     def _set_config(self, config: DecodeConfig) -> None:
-        self.config, searched = config, (self._ensemble, config, self._constraints)
-        self.search = Search(*searched)
+        self.config, arguments = config, (self._ensemble, config, self._constraints)
+        self.search = Search(*arguments)
         compiles = config.xla_for_one and not config.xla
-        self.single_sentence_search = BackgroundXlaSearch(*searched) if compiles else None
+        self.single_sentence_search = BackgroundXlaSearch(*arguments) if compiles else None
 
     def with_all_hypotheses(self) -> "KerasEngine":
         """See `Engine`."""
         if self.config.returns_all:
             return self
-        with self._making:
+        with self._with_all_lock:
             if self._with_all is None:
                 other = copy.copy(self)
                 other._set_config(dataclasses.replace(self.config, return_beams=True))
@@ -126,9 +126,9 @@ class KerasEngine(Engine):
         ids, scores = (array.numpy()[:count] for array in hypotheses)
         if np.isnan(scores).any() or not np.isfinite(scores[:, 0]).all():
             raise UserError(
-                "No translation is possible: each one contains a forbidden phrase, or the model "
-                "computes NaN. Forbid less; or, if nothing is forbidden, use another checkpoint: "
-                "this one's weights are damaged, or its training diverged.",
+                "No translation is possible: every candidate contains a forbidden phrase, or the "
+                "model computes NaN. Forbid fewer phrases; or, if none is forbidden, use another "
+                "checkpoint: this one's weights are damaged, or its training diverged.",
                 code="not_finite",
             )
         return [
@@ -182,7 +182,7 @@ class KerasEngine(Engine):
     def _pairs(
         self, graph: Callable, sources: Ids, targets: Ids
     ) -> Iterator[tuple[int, Any, int, int]]:
-        """Yields number, row of the arrays that a graph computes, and lengths of each pair."""
+        """Yields, for each pair, its number, its rows of a graph's arrays, and its lengths."""
 
         def compute(batch: list[int]) -> Any:
             pairs = [padded([side[number] for number in batch]) for side in (sources, targets)]
@@ -196,8 +196,8 @@ class KerasEngine(Engine):
         batches = shared_batches(dict(enumerate(map(max, lengths))), self.config, at_once)
         for batch, arrays in parallel_batches(compute, batches, at_once):
             for row, number in enumerate(batch):
-                of_pair = tf.nest.map_structure(lambda x, row=row: x[row], arrays)
-                yield number, of_pair, *lengths[number]
+                pair_rows = tf.nest.map_structure(lambda x, row=row: x[row], arrays)
+                yield number, pair_rows, *lengths[number]
 
 
 def _check_finite(*arrays: np.ndarray) -> None:
@@ -215,10 +215,10 @@ def _batches_at_once(config: DecodeConfig) -> int:
 
 
 def share_cores(config: DecodeConfig) -> None:
-    """Lets each matrix product use only its batch's share of the cores.
+    """Limits each matrix product to its batch's share of the cores.
 
-    This holds for the whole process: for a command, not for a user of the library. It has no effect
-    after TensorFlow has computed anything, as its threads exist then.
+    This changes the whole process: only for commands, not for users of the library. It has no
+    effect once TensorFlow has computed anything, as its threads exist then.
     """
     at_once = _batches_at_once(config)
     if at_once > 1 and config.lines_at_once > 1:
@@ -228,15 +228,15 @@ def share_cores(config: DecodeConfig) -> None:
 
 
 class Search:
-    """Searches for outputs of source ids, by one TensorFlow function, `graph`, for all shapes.
+    """Searches for outputs of source ids with one TensorFlow function, `graph`, for all shapes.
 
-    It can be called in a graph as well.
+    It can also be called inside a graph.
     """
 
     def __init__(self, ensemble: "Ensemble", config: DecodeConfig, constraints: Constraints):
         self._ensemble, self._config, self._constraints = ensemble, config, constraints
         numbers, alpha = tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.float32)
-        # There is nothing to convert for autograph, and looking for it took most of the start.
+        # Without autograph, which has nothing to convert but took most of the start-up time.
         self.graph = tf.function(
             self._decode, input_signature=[_IDS, _IDS, numbers, alpha], autograph=False
         )
@@ -248,19 +248,19 @@ class Search:
         numbers: tf.Tensor | None = None,
         alpha: float | tf.Tensor | None = None,
     ) -> Hypotheses:
-        """Searches, or draws.
+        """Searches, or samples.
 
         Args:
           source: int32 [B, S], each row with its end of sentence, then padding.
-          prefixes: int32 [B, P], how each output begins, then padding; default: no prefixes.
-          numbers: int32 [B], which tell lines apart in sampling; default: 0 to B - 1.
+          prefixes: int32 [B, P], the beginning of each output, then padding; default: none.
+          numbers: int32 [B], line numbers that sampling draws by; default: 0 to B - 1.
           alpha: exponent of the length penalty, >= 0; default: the setting.
 
         Returns:
           The requested hypotheses: ids int32 [B, N, L], scores float32 [B, N].
 
         Raises:
-          UserError: an id is not in the vocabulary. In a graph, nothing is checked.
+          UserError: an id is not in the vocabulary; not checked inside a graph.
         """
         if tf.executing_eagerly():
             prefix_ids = None if prefixes is None else np.asarray(prefixes)
@@ -279,7 +279,7 @@ class Search:
         config = self._config
         lengths = tf.math.count_nonzero(source != PADDING_ID, axis=1, dtype=tf.int32)
         max_lengths = tf.minimum(lengths + config.extra_length, config.max_length or tf.int32.max)
-        # A row of nothing but padding is there for its shape only, and ends at once.
+        # A row of padding only fills up the shape, and ends at once.
         max_lengths = tf.where(lengths == 0, 1, max_lengths)
         coverage = tf.zeros([tf.shape(source)[0], 0])
         if config.coverage_penalty:
@@ -297,19 +297,19 @@ class Search:
 
 
 class BackgroundXlaSearch:
-    """Searches by XLA for shapes that are compiled; has no answer for others.
+    """Searches with XLA for shapes that are compiled already; returns None for others.
 
-    The first sentence of a shape is searched in a thread of its own, which compiles the graph for
-    that shape. One thread compiles at a time: several would keep TensorFlow's own waiting.
+    The first sentence of a shape starts a thread that compiles the graph for that shape. Only one
+    thread compiles at a time, as several would block TensorFlow's own threads.
 
     Attributes:
-      search: the `Search` by XLA, which compiles at its first call for a shape.
+      search: the `Search` with XLA, which compiles at its first call for a shape.
     """
 
     def __init__(self, ensemble: "Ensemble", config: DecodeConfig, constraints: Constraints):
         self.search = Search(ensemble, dataclasses.replace(config, xla=True), constraints)
-        # XLA keeps compiled code under a name that counts all that TensorFlow has made before: made
-        # here, it is the same in the next process.
+        # XLA caches compiled code by a name that counts TensorFlow's functions. Made here, the
+        # function has the same number, and so finds its code, in the next process.
         self.search.graph.get_concrete_function()
         self._threads: dict[tuple, threading.Thread] = {}
         self._compiled: set[tuple] = set()
@@ -318,7 +318,7 @@ class BackgroundXlaSearch:
     def __call__(
         self, source: np.ndarray, prefixes: np.ndarray, numbers: np.ndarray
     ) -> Hypotheses | None:
-        """Returns what `Search` finds for sentences [1, S] of up to `LONGEST` tokens, or None."""
+        """Returns the hypotheses of a sentence [1, S] of up to `LONGEST` tokens, or None."""
         arguments = source, prefixes, numbers
         if source.shape[1] > LONGEST:
             return None
@@ -333,7 +333,7 @@ class BackgroundXlaSearch:
         return None
 
     def _compile(self, shape: tuple, arguments: tuple) -> None:
-        # A shape that cannot be compiled, for lack of memory, is searched without XLA.
+        # A shape that cannot be compiled, as for lack of memory, is searched without XLA.
         with self._compiling, contextlib.suppress(Exception):
             self.search(*arguments)
             self._compiled.add(shape)
@@ -347,8 +347,8 @@ class BackgroundXlaSearch:
 class Ensemble:
     """Models of one vocabulary that choose each symbol together.
 
-    The probability of a symbol is the arithmetic mean of those of the models, so the scores of an
-    ensemble are log-probabilities as well. With coverage, a step also returns its attention over
+    The probability of a symbol is the arithmetic mean of the models' probabilities, so the scores
+    of an ensemble are log-probabilities too. With coverage, a step also returns its attention over
     the source.
 
     Raises:
@@ -372,14 +372,14 @@ class Ensemble:
                 )
 
     def check_ids(self, source: np.ndarray, target: np.ndarray | None = None) -> None:
-        """Raises `UserError` where ids, of any shape, are not in their vocabulary."""
+        """Raises `UserError` if ids, of any shape, are not in their vocabulary."""
         size = self.models[0].vocab_size
         source_size = getattr(self.models[0], "source_vocab_size", None) or size
-        for ids, most in ((source, source_size), (target, size)):
-            if ids is not None and ids.size and not (ids.min() >= 0 and ids.max() < most):
+        for ids, vocab_size in ((source, source_size), (target, size)):
+            if ids is not None and ids.size and not (ids.min() >= 0 and ids.max() < vocab_size):
                 raise UserError(
-                    f"Expected ids from 0 to {most - 1}, got {ids.min()} to {ids.max()}. Were they "
-                    f"made with another vocabulary?",
+                    f"Expected ids from 0 to {vocab_size - 1}, got {ids.min()} to {ids.max()}. "
+                    f"Encode the text with the model's vocabulary.",
                     code="other_vocabulary",
                 )
 
@@ -419,7 +419,7 @@ class Ensemble:
         return Scored(self._mean(logits), recents, mean)
 
     def log_probs(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Returns the log-probability of each target symbol given those before it, float32 [B, T].
+        """Returns the log-probability of each target symbol given the previous, float32 [B, T].
 
         Rows of ids [B, S] and [B, T] have their end of sentence, then padding, which gets 0.
         """
@@ -464,10 +464,10 @@ class Ensemble:
         return self.models[0].attention_weights({"source": source, "target": target})
 
     def next_logits(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-        """Returns unnormalised log-probabilities of what may stand last in targets, [B, V].
+        """Returns unnormalised log-probabilities of the last symbol of targets, [B, V].
 
-        Rows of ids, source [B, S] and target [B, T], have no padding; the last ids of targets do
-        not matter.
+        Rows of ids, source [B, S] and target [B, T], have no padding; the last ids of targets have
+        no effect.
         """
         inputs = {"source": source, "target": target}
         return self._mean([model(inputs, training=False)[:, -1] for model in self.models])
@@ -481,9 +481,9 @@ class Ensemble:
 
 
 def alignment_layer(layers: int) -> int:
-    """Returns the decoder layer, from 0, that aligns words as people do.
+    """Returns the number, from 0, of the decoder layer whose attention aligns words best.
 
-    That is the last but one (Garg et al., 2019), but not the first of two: it has not yet looked at
-    the source when it asks (experiments/nested_markup/nested_fragments.py).
+    That is the last but one (Garg et al., 2019), but the last of two layers: the first one's
+    queries know nothing of the source (experiments/nested_markup/nested_fragments.py).
     """
     return layers - 2 if layers > 2 else layers - 1

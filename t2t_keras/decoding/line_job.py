@@ -30,9 +30,9 @@ from t2t_keras.io.files import (
 from t2t_keras.io.terminal import LineProgress, abandon, printable, product
 from t2t_keras.text.files import check_readable, count_lines, decoded, lines_of, read_lines
 
-# work(lines, number of the first one, progress) -> the lines of each output by name, and counts to
-# add up. `progress` takes the number of further lines that are done. An output's line is a string,
-# which gets a line feed, or bytes, which are written unchanged.
+# work(lines, number of the first line, progress) -> the lines of each output by name, and counts to
+# add up. `progress` takes the number of further lines that are done. A line of an output is a
+# string, which gets a line feed, or bytes, which are written unchanged.
 Work = Callable[
     [Sequence[str], int, Callable[[int], object]],
     tuple[Mapping[str, Iterable[str | bytes]], Counter[str]],
@@ -41,14 +41,14 @@ Work = Callable[
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """Part `number`, from 1, of `count` parts of contiguous lines."""
+    """Part `number` (from 1) of a file that is divided into `count` parts."""
 
     number: int
     count: int
 
     @classmethod
     def parse(cls, text: str) -> "Shard":
-        """Returns the shard that "3/100" names; raises `UserError` for what names none."""
+        """Returns the shard that a text such as "3/100" names, or raises `UserError`."""
         numbers = re.fullmatch(r"(\d+)/(\d+)", text, re.ASCII)
         shard = cls(int(numbers[1]), int(numbers[2])) if numbers else cls(0, 0)
         if not 1 <= shard.number <= shard.count:
@@ -63,21 +63,21 @@ class Shard:
         return f"{self.number}/{self.count}"
 
     def lines(self, total: int) -> range:
-        """Returns its lines of `total`, from 0; shards differ by at most one line."""
+        """Returns the numbers (from 0) of its lines; shards differ by at most one line."""
         return range(total * (self.number - 1) // self.count, total * self.number // self.count)
 
     def path(self, whole: str | Path) -> str:
-        """Returns the name of its part of a file, "news.de-00003-of-00100"; they sort by number."""
+        """Returns the name of its file, such as "news.de-00003-of-00100"; names sort by number."""
         return f"{whole}-{self.number:05d}-of-{self.count:05d}"
 
 
 class JobSummary(NamedTuple):
     """The result of a job."""
 
-    counts: Counter[str]  # sums over all lines, also of those done before an interruption
+    counts: Counter[str]  # sums over all lines, including those before an interruption
     lines: int
-    new_lines: int  # done since this start
-    seconds: float  # since this start
+    new_lines: int  # without those before an interruption
+    seconds: float  # of the new lines
 
 
 def run_line_job(
@@ -91,18 +91,25 @@ def run_line_job(
 ) -> JobSummary:
     """Works through a source, or through the rest of it after an interrupted job.
 
-    Outputs, from `resolve_outputs`, that are files grow under the names `<output>.partial`. A
-    record beside the first one, `<output>.progress.json`, states how many lines are done, the
-    checksum of the lines read, and the provenance: what the result depends on besides the source,
-    as JSON can hold it. A source that is "-" (standard input), a device or a pipe is read once.
-    With a `shard` of a source that is a file, only its lines are read, and they keep their numbers.
-    A `manifest` is written beside the first output, for `read_manifest`; the provenance is added,
-    and the seconds that the job took unless it was interrupted.
+    Output files, from `resolve_outputs`, grow under the names `<output>.partial`. A record beside
+    the first one, `<output>.progress.json`, has the number of finished lines, the checksum of the
+    lines read, and the provenance: everything that the result depends on besides the source, as
+    JSON can hold it.
+
+    Args:
+      source: the file; "-" (standard input), a device or a pipe is read once.
+      outputs: output files by name.
+      provenance: see above.
+      work: the work on some lines.
+      lines_at_once: number of lines that `work` gets.
+      shard: the part of a file to read; its lines keep their numbers in the file.
+      manifest: written beside the first output, for `read_manifest`, together with the provenance
+        and, unless the job was interrupted, its seconds.
 
     Raises:
       UserError: a file cannot be read or written, a line is not UTF-8, another process writes the
-        same outputs, a job with other settings was interrupted there, or a file with the name of
-        a partial one is of no job. Finished lines are kept.
+        same outputs, a job with other settings was interrupted there, or a partial file has no
+        record. Finished lines are kept.
     """
     start = time.perf_counter()
     standard = str(source) == STANDARD_STREAM
@@ -112,7 +119,7 @@ def run_line_job(
     if shard:
         if total is None:
             raise UserError(
-                f"A shard must be of a regular file, whose lines are counted: {source}.",
+                f"A shard needs a regular file, whose lines can be counted, got {source}.",
                 code="not_a_file",
             )
         part = shard.lines(total)
@@ -122,14 +129,14 @@ def run_line_job(
         job.open()
         if before := job.lines_done:
             job.check_source(itertools.islice(lines, before))
-            print(f"{before:,} lines were done before.", file=sys.stderr, flush=True)
+            print(f"Continuing after {before:,} lines.", file=sys.stderr, flush=True)
         with LineProgress(total, before) as progress:
             while chunk := list(itertools.islice(lines, lines_at_once)):
                 number = first + job.lines_done
                 numbered = enumerate(chunk, number + 1)
                 texts = [decoded(line, source, at) for at, line in numbered]
                 job.append(chunk, *work(texts, number, progress.update))
-                # Blank lines do not report progress, and sentences of split lines report too much.
+                # Corrects the progress: `work` does not count blank lines, and counts sentences.
                 progress.update(job.lines_done - progress.n)
         seconds = time.perf_counter() - start
         if manifest is not None:
@@ -154,9 +161,9 @@ def read_manifest(output: Path) -> dict[str, Any]:
 def resolve_outputs(
     reads: Iterable[str | Path], outputs: Mapping[str, str | Path]
 ) -> dict[str, Path]:
-    """Checks the files of a job; returns those to write: a link stays, its target is written.
+    """Checks the files of a job; returns the files to write, the targets of links.
 
-    No output may replace a file of a folder that is read. The record stands beside the first one.
+    No output may replace a file of a folder that is read. The record is beside the first output.
 
     Raises:
       UserError: an input cannot be read, an output must not be written (see `check_outputs`), or
@@ -193,20 +200,20 @@ def _manifest(path: Path) -> Path:
 
 
 class _Outputs:
-    """One stream; or files, locked and under other names until they are complete."""
+    """A job's outputs: one stream, or files that are locked and renamed once complete."""
 
     def __init__(self, paths: Mapping[str, Path], provenance: Mapping[str, Any]):
         self._paths, self._files = dict(paths), dict[str, BinaryIO]()
         self._main = next(iter(paths.values()))
         self._is_stream = is_stream(self._main)
-        # Relative names: a folder may be moved between two starts.
+        # Relative names, as the folder may be moved between two starts.
         names = {name: os.path.relpath(path, self._main.parent) for name, path in paths.items()}
         self._settings = as_json({"files": names, "provenance": provenance})
         self._source_hash, self._hash_before = hashlib.sha256(), ""
         self.lines_done, self.counts = 0, Counter[str]()
 
     def open(self) -> None:
-        """Opens the outputs; files are as they were when the record was written."""
+        """Opens the outputs; restores files to the state of the record."""
         for name, path in self._paths.items():
             self._files[name] = self._open_stream() if self._is_stream else _open_locked(path)
         if not self._is_stream:
@@ -216,44 +223,44 @@ class _Outputs:
         if str(self._main) == STANDARD_STREAM:
             return product().buffer
         try:
-            # Unlike `open`, this makes no new file if it is gone by now.
+            # Unlike `open`, this makes no new file if the stream is gone.
             return os.fdopen(os.open(self._main, os.O_WRONLY), "wb")
         except OSError as error:
             raise self._write_error(error) from error
 
     def _restore(self) -> None:
-        """Returns to the state of the record; begins anew if a file was lost."""
+        """Restores the state of the record; starts over if a file was lost."""
         path, sizes = _record(self._main), dict[str, int]()
         filled = [self._paths[name] for name, file in self._files.items() if _size(file)]
         if filled and not path.exists():
             raise UserError(
-                f"{_partial(filled[0])} is there, but not {path}, which would say what it is. "
-                f"Delete or rename it, or give another name for the output.",
+                f"{_partial(filled[0])} exists without its record {path}, so its origin is "
+                f"unknown. Delete or rename it, or give another name for the output.",
                 code="output_exists",
             )
         if self._main in filled:
-            record = _read_record(path, f"Delete {_partial(self._main)} to begin anew.")
+            record = _read_record(path, f"Delete {_partial(self._main)} to start over.")
             different = differences(record["files"], self._settings["files"])
             different += differences(record["provenance"], self._settings["provenance"])
             if different:
                 raise UserError(
-                    f"{_partial(self._main)} was begun with different settings "
-                    f"({'; '.join(different)}) and has {record['lines']:,} lines. Give these "
-                    f"again, delete the file to begin anew, or give another name for the output.",
+                    f"{_partial(self._main)} has {record['lines']:,} lines made with different "
+                    f"settings ({'; '.join(different)}). Give the recorded settings, delete the "
+                    f"file to start over, or give another name for the output.",
                     code="other_settings",
                 )
             if all(_size(file) >= record["bytes"][name] for name, file in self._files.items()):
                 sizes, self.counts = record["bytes"], Counter(record["counts"])
                 self.lines_done, self._hash_before = record["lines"], record["read"]
             else:
-                lost = f"{_partial(self._main)}, or what belongs to it, has lost lines"
-                print(printable(f"{lost}: all are done again."), file=sys.stderr, flush=True)
+                lost = f"{_partial(self._main)}, or another output of the job, has lost lines"
+                print(printable(f"{lost}: starting over."), file=sys.stderr, flush=True)
         for name, file in self._files.items():
             # Lines written after the record are written again.
             file.truncate(sizes.get(name, 0))
             file.seek(0, os.SEEK_END)
         if not sizes:
-            # Before the first line: a file without a record is of no job.
+            # Before the first line: a file without a record would not be recognised.
             self._write_record()
 
     def check_source(self, lines: Iterable[bytes]) -> None:
@@ -261,9 +268,9 @@ class _Outputs:
         self._hash(lines)
         if self._source_hash.hexdigest() != self._hash_before:
             raise UserError(
-                f"The source has changed: its first {self.lines_done:,} lines are not those that "
-                f"{_partial(self._main)} was made from. Delete this file to begin anew, or give "
-                f"another name for the output.",
+                f"The source has changed: {_partial(self._main)} was made from other "
+                f"{self.lines_done:,} lines. Delete it to start over, or give another name for "
+                f"the output.",
                 code="changed_source",
             )
 
@@ -281,7 +288,7 @@ class _Outputs:
                 if not self._is_stream:
                     os.fsync(file.fileno())
         except BrokenPipeError:
-            raise  # The reader has gone, as `head` goes.
+            raise  # The reader has exited, as `head` does.
         except OSError as error:
             raise self._write_error(error) from error
         self._hash(source)
@@ -316,16 +323,16 @@ class _Outputs:
             name = "standard output"
             abandon(sys.stdout)
         return UserError(
-            f"Cannot write {name}: {error.strerror}. {self.lines_done:,} lines are written. Write "
-            f"to a file to be able to continue.",
+            f"Cannot write {name}: {error.strerror}. {self.lines_done:,} lines are written. A job "
+            f"that writes to a file can be continued.",
             code="not_written",
         )
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Writes the manifest of the first output, before the file gets its name.
+        """Writes the manifest of the first output, before the file gets its final name.
 
-        So an interruption, or a full disk, leaves neither a file of unknown origin nor work to be
-        done again: until the files have their names, the manifest is of no file that is there.
+        After an interruption, or on a full disk, there is then no file of unknown origin, and no
+        work is lost. A manifest without its file is ignored.
         """
         if not self._is_stream:
             content = {**self._settings["provenance"], **manifest}
@@ -333,27 +340,27 @@ class _Outputs:
             write_json(_manifest(self._main), content)
 
     def complete(self) -> None:
-        """Gives the files their names while they are locked."""
+        """Gives the files their final names while they are locked."""
         if not self._is_stream:
             for path in self._paths.values():
                 _partial(path).replace(path)
             _record(self._main).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Closes the files, and removes those without content; the job can continue later."""
+        """Closes the files and removes empty ones; the job can be continued later."""
         for name, file in self._files.items():
             if not self._is_stream and not _size(file):
                 _partial(self._paths[name]).unlink(missing_ok=True)
                 if self._paths[name] == self._main:
                     _record(self._main).unlink(missing_ok=True)
             if str(self._main) != STANDARD_STREAM:
-                # The error of an earlier write was reported.
+                # An error of writing was reported before.
                 with contextlib.suppress(OSError):
                     file.close()
 
 
 def _read_record(path: Path, advice: str) -> dict[str, Any]:
-    """Reads the record of a job; a `UserError` for a damaged one ends with `advice`."""
+    """Reads the record of a job; if it is damaged, raises `UserError`, which ends with `advice`."""
     objects = ("bytes", "counts", "files", "provenance")
     record = read_json(path, advice, ("lines", "read", *objects))
     valid = all(isinstance(record[name], dict) for name in objects)
@@ -374,7 +381,7 @@ def _size(file: BinaryIO) -> int:
 
 
 def _open_locked(output: Path) -> BinaryIO:
-    """Opens an output's partial file; until it is closed, no other process can."""
+    """Opens and locks an output's partial file, so that no other process opens it."""
     path = _partial(output)
     make_parent(path)
     try:

@@ -1,8 +1,8 @@
-"""Lines of text from users to the model: checked, prepared by stages, encoded, cut or split.
+"""Prepares users' lines for the model: checks, stages, encoding, cutting or splitting.
 
-A stage prepares each line for the model, ranks and mends the hypotheses, and restores the output:
-the seam for placeholders and terms. Stages run in order before the model, and in reverse
-order after it.
+A stage prepares each line for the model, ranks and mends the hypotheses, and restores the output.
+Placeholders and terms are stages. Stages run in order before the model, and in reverse order after
+it.
 """
 
 import bisect
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from t2t_keras.decoding.engine import Engine
 
 
-# Parts of the first 2^24 lines have different numbers, up to 128 parts of a line.
+# Numbers of parts are unique among the first 2^24 lines and 128 parts of a line.
 _PARTS, _NUMBERS = 1 << 24, 0x7FFFFFFF
 
 
 class Prepared:
-    """A line that one stage has prepared; this base class leaves everything as it is.
+    """A line that one stage has prepared; this base class changes nothing.
 
-    Sources and outputs come in the form that this stage gives the model: all later stages are
-    undone. Each is of a whole line or of a sentence.
+    Methods get sources and outputs, of a line or a sentence, in the form after this stage and
+    before all later stages.
 
     Attributes:
-      text: of the line, for the next stage or the model.
+      text: text of the line for the next stage or the model.
     """
 
     def __init__(self, text: str):
         self.text = text
 
     def original(self, source: str) -> str:
-        """Returns a part of `text` as it was before this stage."""
+        """Returns a part of `text` in its form before this stage."""
         return source
 
     def hide(self, output: str) -> str:
@@ -54,11 +54,11 @@ class Prepared:
         return output
 
     def restore(self, output: str) -> str:
-        """Returns an output in the form of the stage before, or of the user."""
+        """Returns an output in the form of the previous stage, or of the user."""
         return output
 
     def costs(self, source: str, outputs: Sequence[str]) -> Sequence[float]:
-        """Returns the cost of each output, 0 = no fault; the cheapest is taken."""
+        """Returns the cost of each output, 0 = no fault; the cheapest is chosen."""
         return [0] * len(outputs)
 
     def align(self, source: str, output: str, pairs: Alignment) -> Alignment:
@@ -67,12 +67,12 @@ class Prepared:
 
 
 class LineStage:
-    """A stage; this base class leaves everything as it is.
+    """A stage; this base class changes nothing.
 
-    Threads share it: its knowledge of a line is kept in a `Prepared`.
+    Threads share a stage, so a `Prepared` holds the state of a line.
 
     Attributes:
-      name: the key of its notes, which no other stage of a translator has.
+      name: the key of its notes, unique among the stages of a translator.
     """
 
     name = ""
@@ -82,7 +82,7 @@ class LineStage:
         return Prepared(line)
 
     def mend(self, drafts: "Sequence[Draft]", model: "StageContext") -> None:
-        """Mends faulty hypotheses of drafts in place, and sets notes; `model` helps."""
+        """Mends faulty hypotheses of drafts in place with the help of `model`, and sets notes."""
 
     def note(self, notes: Sequence[Any]) -> Any:
         """Returns the note of a line from those of its parts, at least one."""
@@ -93,11 +93,11 @@ class LineStage:
         return {}
 
     def counts(self, notes: Iterable[Any]) -> Counter:
-        """Returns counts over the notes of lines, under names of the stage's own."""
+        """Returns counts over the notes of lines, by names that only this stage uses."""
         return Counter()
 
     def report(self, counts: Mapping[str, int]) -> Iterable[str]:
-        """Yields lines of text on the sums of `counts`; those of other stages may be among them."""
+        """Yields lines of text on the sums of `counts`, which may include other stages' counts."""
         return ()
 
     def remarks(self, note: Any) -> Iterable[str]:
@@ -107,7 +107,7 @@ class LineStage:
 
 def line_stages(config: DecodeConfig, problem: Problem) -> list[LineStage]:
     """Returns the registered stages that apply to settings and a problem."""
-    # This library's come first, whatever was imported before.
+    # This library's stages come first, whatever the order of imports.
     makers = sorted(
         LINE_STAGES.values(), key=lambda make: not make.__module__.startswith("t2t_keras.")
     )
@@ -115,12 +115,12 @@ def line_stages(config: DecodeConfig, problem: Problem) -> list[LineStage]:
 
 
 def check_stages(stages: Iterable[LineStage]) -> tuple[LineStage, ...]:
-    """Returns stages; raises `UserError` where one has no name, or two have the same."""
+    """Returns stages; raises `UserError` if one has no name, or two have the same name."""
     stages = tuple(stages)
     names = [stage.name for stage in stages]
     if not all(names) or len({*names}) < len(names):
         raise UserError(
-            f"Expected stages of different names, got {', '.join(map(repr, names))}. Rename one, "
+            f"Expected stages with different names, got {', '.join(map(repr, names))}. Rename one, "
             f"or leave it out.",
             code="given_twice",
         )
@@ -133,11 +133,11 @@ def stage_settings(stages: Iterable[LineStage]) -> dict[str, dict[str, Any]]:
 
 
 def merged_notes(stages: Iterable[LineStage], notes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns the notes of several texts, each by the stages' names, as those of one."""
+    """Merges the notes of several texts, which are by the names of stages."""
     merged = {}
     for stage in stages:
-        if of_stage := [by_name[stage.name] for by_name in notes if stage.name in by_name]:
-            merged[stage.name] = stage.note(of_stage)
+        if stage_notes := [by_name[stage.name] for by_name in notes if stage.name in by_name]:
+            merged[stage.name] = stage.note(stage_notes)
     return merged
 
 
@@ -146,11 +146,11 @@ class Line:
     """A line on its way through a translator.
 
     Attributes:
-      source: what users gave, in NFC.
-      steps: what each stage has prepared of it, in their order.
-      parts: the line, or its sentences; a blank line has none.
-      cut: number of its tokens beyond the longest allowed, which are left out.
-      prefix_cut: the same of its prefix.
+      source: the user's text, in NFC.
+      steps: the `Prepared` of each stage, in order.
+      parts: the line, or its sentences; none for a blank line.
+      cut: number of tokens left out because the line was too long.
+      prefix_cut: number of tokens left out because its prefix was too long.
     """
 
     source: str
@@ -165,25 +165,25 @@ class Line:
         return self.steps[-1].text if self.steps else self.source
 
     def hide(self, output: str, after: int = -1) -> str:
-        """Undoes `restore`; `after` = only of the stages behind that number."""
+        """Undoes `restore`, by all stages or only by those after number `after`."""
         for step in self.steps[after + 1 :]:
             output = step.hide(output)
         return output
 
     def restore(self, output: str, after: int = -1) -> str:
-        """Returns a model's output in the user's form, or in that of the stage `after`."""
+        """Returns a model's output in the user's form, or in the form of stage `after`."""
         for step in reversed(self.steps[after + 1 :]):
             output = step.restore(output)
         return output
 
     def original(self, source: str, after: int = -1) -> str:
-        """Returns a part of `text` as it is in `source`, or as the stage `after` sees it."""
+        """Returns a part of `text` in the form of `source`, or in the form of stage `after`."""
         for step in reversed(self.steps[after + 1 :]):
             source = step.original(source)
         return source
 
     def align(self, source: str, output: str, pairs: Alignment, after: int = -1) -> Alignment:
-        """Returns an alignment of the model's words as one of `original` and `restore`."""
+        """Converts an alignment of the model's words to words of `original` and `restore`."""
         for step in reversed(self.steps[after + 1 :]):
             pairs = step.align(source, output, pairs)
             source, output = step.original(source), step.restore(output)
@@ -192,21 +192,21 @@ class Line:
 
 @dataclasses.dataclass
 class Part:
-    """What a model translates at once: a line, or a sentence of it.
+    """A line, or a sentence of it, which a model translates as a unit.
 
     Attributes:
       line: the line that it belongs to.
-      source: its text as all stages have prepared it.
+      source: its text, prepared by all stages.
       ids: int32 [length], for the model: the words in front, the source and the end of sentence,
         cut to the longest allowed.
-      first_word: number of its first word among those of `line.text`.
-      words_in_front: number of words before the source, such as the language to write.
-      own_front: how many of them are the line's own.
-      prefix: int32 [prefix], how its outputs begin, without an end.
-      number: in sampling, the draws depend on it.
+      first_word: number of its first word among the words of `line.text`.
+      words_in_front: number of words before the source, such as a target-language token.
+      own_front: number of words in front that the line itself has.
+      prefix: int32 [prefix], the beginning of its outputs, without an end.
+      number: number that the draws of sampling depend on.
       hypotheses: the results of the search, best first.
-      rank: of the first hypothesis in the search; 0 = it was the best.
-      notes: of the stages, by their names.
+      rank: rank of the first hypothesis in the search; 0 = best.
+      notes: notes of the stages, by their names.
     """
 
     line: Line
@@ -222,7 +222,7 @@ class Part:
     notes: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def costs(self, num_hypotheses: int | None = None) -> list[tuple[float, ...]]:
-        """Returns the costs of the first hypotheses, or of all, by each stage in turn."""
+        """Returns the costs of the first hypotheses, or of all: a tuple with a cost per stage."""
         source = self.source
         outputs = [hypothesis.text for hypothesis in self.hypotheses[:num_hypotheses]]
         by_stage: list[Sequence[float]] = []
@@ -232,7 +232,7 @@ class Part:
         return list(zip(*reversed(by_stage), strict=True)) if by_stage else [()] * len(outputs)
 
     def rerank(self, only_first: bool = False) -> None:
-        """Puts the cheapest hypotheses first, or only the cheapest; of equals, the earlier."""
+        """Sorts the hypotheses by cost, or only moves the cheapest to the front; stable."""
         costs = self.costs()
         order = sorted(range(len(costs)), key=costs.__getitem__)
         if only_first:
@@ -240,7 +240,7 @@ class Part:
         self.hypotheses, self.rank = [self.hypotheses[i] for i in order], order[0]
 
     def words_of_line(self, pairs: Alignment) -> list[tuple[int, int]]:
-        """Returns an alignment of the words of `ids` as one of those of `line.text`."""
+        """Converts an alignment from the words of `ids` to the words of `line.text`."""
         front = self.words_in_front
         return [
             (self.first_word + word - front if word >= front else word, other)
@@ -249,13 +249,13 @@ class Part:
         ]
 
     def words_of_source(self, pairs: Alignment) -> list[tuple[int, int]]:
-        """Returns an alignment of the words of `ids` as one of those of `source`."""
+        """Converts an alignment from the words of `ids` to the words of `source`."""
         front = self.words_in_front
         return [(word - front, other) for word, other in pairs if word >= front]
 
 
 def prepare_line(line: str, stages: Iterable[LineStage]) -> Line:
-    """Returns a line, in NFC, as all stages prepare it."""
+    """Returns a line, in NFC, prepared by all stages."""
     steps: list[Prepared] = []
     for stage in stages:
         steps.append(stage.prepare(steps[-1].text if steps else line))
@@ -268,15 +268,15 @@ def encode_lines(
     prefixes: Sequence[str] = (),
     first_number: int = 0,
 ) -> None:
-    """Gives prepared lines their parts, encoded, of at most `max_input_length` tokens each.
+    """Gives prepared lines their encoded parts, of at most `max_input_length` tokens.
 
-    With `split_long`, a longer line is split into its sentences, as those of its language end;
-    what is still too long is cut. Each sentence gets the words in front of the line.
+    With `split_long`, a longer line is split into sentences; parts that are still too long are cut.
+    Each sentence gets the words in front of the line.
 
     Args:
-      lines: prepared by the translator's stages.
-      translator: has tokenizer, settings and problem.
-      prefixes: how the output of each line begins, in the form of users; () = no prefixes.
+      lines: lines that the translator's stages have prepared.
+      translator: has the tokenizer, settings and problem.
+      prefixes: beginning of each line's output, in the users' form; () = no prefixes.
       first_number: number of the first line.
     """
     tokenizer, config, problem = translator.tokenizer, translator.config, translator.problem
@@ -288,12 +288,12 @@ def encode_lines(
         line, text = lines[number], texts[number]
         front = problem.words_in_front(text)
         rest, words_in_front = text.removeprefix(front), count_words(front) if front else 0
-        sources, ids_of_parts, first_words = [rest], [ids], [0]
+        sources, part_ids, first_words = [rest], [ids], [0]
         if config.split_long and len(ids) > longest:
             sources = sentences(rest, language)
-            ids_of_parts = tokenizer.source.encode([front + source for source in sources])
+            part_ids = tokenizer.source.encode([front + source for source in sources])
             first_words = _first_words(rest, sources)
-        # The line may begin with the words in front, or the problem has added them.
+        # The words in front are the line's own, or the problem has added them.
         own_front = words_in_front if line.text.startswith(front) else 0
         line.parts = [
             Part(
@@ -306,23 +306,23 @@ def encode_lines(
                 number=(first_number + number + part * _PARTS) & _NUMBERS,
             )
             for part, (source, ids, first_word) in enumerate(
-                zip(sources, ids_of_parts, first_words, strict=True)
+                zip(sources, part_ids, first_words, strict=True)
             )
         ]
-        line.cut = sum(max(len(ids) - longest, 0) for ids in ids_of_parts)
+        line.cut = sum(max(len(ids) - longest, 0) for ids in part_ids)
     if prefixes:
         hidden = [line.hide(prefix) for line, prefix in zip(lines, prefixes, strict=True)]
         for line, ids in zip(lines, encode_text(hidden, tokenizer), strict=True):
             if line.parts:  # A line's prefix belongs to its first part.
                 first = line.parts[0]
                 first.prefix = ids[:-1]
-                # The output needs room for its end.
-                most = config.longest_output(len(first.ids)) - 1
-                line.prefix_cut = max(len(first.prefix) - most, 0)
+                # The output needs room for its end of sentence.
+                longest_prefix = config.longest_output(len(first.ids)) - 1
+                line.prefix_cut = max(len(first.prefix) - longest_prefix, 0)
 
 
 def _first_words(line: str, parts: Sequence[str]) -> list[int]:
-    """Returns the number in a line of the first word of each of its parts."""
+    """Returns the number, in a line, of the first word of each part."""
     numbers, position = [], 0
     starts = [start for start, _ in word_spans(line)]
     for part in parts:
@@ -342,7 +342,7 @@ def encode_text(lines: Sequence[str], tokenizer: Tokenizer) -> list[np.ndarray]:
 def encode_pairs(
     sources: Sequence[str], targets: Sequence[str], tokenizer: Tokenizer, problem: Problem
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Encodes the sides of pairs as a problem's model sees them, after `check_lines`."""
+    """Encodes the sides of pairs in the form that a problem's model reads, after `check_lines`."""
     check_lines(sources)
     check_one_each(sources, targets, "target")
     check_lines(targets)
@@ -355,7 +355,7 @@ def encode_pairs(
 def check_lengths(
     encoded: Sequence[Sequence[np.ndarray]], max_length: int, names: Sequence[str] = ()
 ) -> None:
-    """Raises `UserError` if a side of a pair has more tokens; `names` are the pairs', for it."""
+    """Raises `UserError`, with the pair's name, if a side has more than `max_length` tokens."""
     for number, sides in enumerate(zip(*encoded, strict=True)):
         if (size := max(map(len, sides))) > max_length:
             name = names[number] if names else f"Pair {number + 1}"
@@ -384,7 +384,7 @@ def check_lines(lines: Sequence[str]) -> None:
 
 
 def check_several(lines: Iterable[str]) -> None:
-    """Raises `UserError` for a single string, whose characters would each be a line."""
+    """Raises `UserError` for a single string, whose characters would be taken as lines."""
     if isinstance(lines, str | bytes):
         raise UserError(
             f"Expected a list of lines, got one string: {lines[:50]!a}.", code="wrong_type"
@@ -392,7 +392,7 @@ def check_several(lines: Iterable[str]) -> None:
 
 
 def check_one_each(lines: Sequence[str], others: Sequence, what: str) -> None:
-    """Raises `UserError` if there is not one of the others for each line."""
+    """Raises `UserError` if lines and others differ in number."""
     if len(lines) != len(others):
         raise UserError(
             f"Expected a {what} for each of {len(lines)} lines, got {len(others)}.",
@@ -401,7 +401,7 @@ def check_one_each(lines: Sequence[str], others: Sequence, what: str) -> None:
 
 
 class Searcher(Protocol):
-    """What a stage may use of a `Translator` to mend hypotheses."""
+    """The part of a `Translator` that stages may use to mend hypotheses."""
 
     config: DecodeConfig
     engine: "Engine"
@@ -420,13 +420,13 @@ class Draft:
     """A part with its hypotheses, in the form that a stage gives its text.
 
     Args:
-      part: in the form of the model.
+      part: the part in the form of the model.
       stage: number of the stage.
-      name: of the stage.
+      name: name of the stage.
 
     Attributes:
-      part: in the form of the model.
-      prepared: what the stage has prepared of the line.
+      part: the part in the form of the model.
+      prepared: the stage's `Prepared` of the line.
       source: the text.
     """
 
@@ -456,12 +456,12 @@ class Draft:
         return self.part.hypotheses[0].score
 
     def replace(self, rank: int, output: str) -> None:
-        """Replaces an output; its score stays."""
+        """Replaces an output, but keeps its score."""
         before = self.part.hypotheses[rank]
         self.part.hypotheses[rank] = dataclasses.replace(before, text=self.hide(output))
 
     def take(self, other: "Draft") -> None:
-        """Takes the hypotheses of another draft of this part, with their rank and notes."""
+        """Takes over the hypotheses of another draft of this part, with their rank and notes."""
         self.part.hypotheses, self.part.rank = other.part.hypotheses, other.part.rank
         self.part.notes = dict(other.part.notes)
 
@@ -470,21 +470,21 @@ class Draft:
         self.part.notes[self._name] = note
 
     def costs(self) -> tuple[float, ...]:
-        """Returns the costs of the first output by the stages before."""
+        """Returns the costs of the first output for the previous stages."""
         return self.part.costs(1)[0][: self._stage]
 
     def continued(self, beginning: np.ndarray) -> "Draft":
-        """Returns a draft of the same part without hypotheses, whose outputs begin with ids."""
+        """Returns a draft of the same part without hypotheses, whose outputs begin as given."""
         part = dataclasses.replace(self.part, prefix=beginning, hypotheses=[], rank=0, notes={})
         return Draft(part, self._stage, self._name)
 
 
 class StageContext:
-    """What one stage may use to mend drafts, many at a time: alignment, search and scores.
+    """Alignment, search and scores for a stage that mends drafts, for many drafts at a time.
 
     Args:
       translator: searches, scores and aligns.
-      stage: number of one of its stages.
+      stage: number of the stage.
     """
 
     def __init__(self, translator: "Searcher", stage: int):
@@ -496,7 +496,7 @@ class StageContext:
         return [Draft(part, self._stage, name) for part in parts]
 
     def prefix(self, draft: Draft) -> str:
-        """Returns how each output of a draft must begin."""
+        """Returns the required beginning of a draft's outputs."""
         [text] = self._translator.tokenizer.decode([draft.part.prefix.tolist()])
         return draft.part.line.restore(text, self._stage)
 
@@ -510,7 +510,7 @@ class StageContext:
         ]
 
     def search(self, drafts: Sequence[Draft], beginnings: Sequence[str]) -> list[Draft]:
-        """Returns new drafts with these beginnings of outputs, mended by the stages before."""
+        """Returns new drafts with these beginnings of outputs, mended by the previous stages."""
         continued = [
             draft.continued(ids[:-1])
             for draft, ids in zip(drafts, self._encoded(drafts, beginnings), strict=True)
@@ -519,7 +519,7 @@ class StageContext:
         return continued
 
     def score(self, drafts: Sequence[Draft], outputs: Sequence[str]) -> list[Draft | None]:
-        """Returns new drafts with one output each, scored as by a search; None = too long."""
+        """Returns new drafts with one output each, scored as in a search; None = too long."""
         targets = self._encoded(drafts, outputs)
         longest = self._translator.config.longest_output
         fitting = [

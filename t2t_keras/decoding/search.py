@@ -12,29 +12,30 @@ import tensorflow as tf
 
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
-# Positions of a block, inside which the shapes of tensors are fixed.
+# Number of positions in a block, inside which the shapes of tensors are fixed.
 BLOCK_SIZE = 8
 IMPOSSIBLE = -float("inf")
-# As the first symbol of a forbidden sequence, stands for each of `Constraints.boundaries`.
+# As the first symbol of a forbidden sequence, it stands for any of `Constraints.boundaries`.
 BOUNDARY = -2
 _ANY = -1
 
-# XLA compiles for each shape. Slots of the past come in this number, doubled as often as needed ...
+# XLA compiles for each shape, so there should be few. The number of slots of the past is this,
+# doubled as often as needed; ...
 _XLA_SLOTS = 128
-# ... the longest output is this, doubled as often as needed ...
+# ... the longest output is this, doubled as often as needed; ...
 _XLA_LENGTH = 64
-# ... and done sentences are dropped when only one in so many still goes on.
+# ... and finished sentences are dropped when at most one in four is unfinished.
 _XLA_SHRINKS = 4
 
 
 class Limits(NamedTuple):
     """Constraints of each sentence."""
 
-    max_lengths: tf.Tensor  # int32 [B], the most symbols of an output with its end; >= 1
-    prefixes: tf.Tensor  # int32 [B, P], how an output begins, then padding
-    line_ids: tf.Tensor  # int32 [B]: in sampling, the draws depend on them
-    # float32 [B, S], coverage before the first symbol: 1 where nothing can be attended to, else 0;
-    # S = 0 without a coverage penalty.
+    max_lengths: tf.Tensor  # int32 [B], most symbols of an output with its end; >= 1
+    prefixes: tf.Tensor  # int32 [B, P], the beginning of an output, then padding
+    line_ids: tf.Tensor  # int32 [B], which the draws of sampling depend on
+    # float32 [B, S], coverage before the first symbol: 1 at masked positions, else 0; S = 0 without
+    # a coverage penalty.
     initial_coverage: tf.Tensor
 
 
@@ -42,10 +43,10 @@ class Limits(NamedTuple):
 class Constraints:
     """Constraints of all sentences."""
 
-    # The fewest symbols of an output with its end, where its `Limits` allow them.
+    # Fewest symbols of an output with its end, unless its `Limits` allow fewer.
     min_length: int = 1
-    # Sequences of symbols that no output may contain; one that begins with `BOUNDARY` is forbidden
-    # only after one of `boundaries`.
+    # Sequences of symbols that no output may contain. A sequence that begins with `BOUNDARY` is
+    # forbidden only after one of `boundaries`.
     forbidden: tuple[tuple[int, ...], ...] = ()
     boundaries: tuple[int, ...] = ()  # Symbols; padding stands for the start of the output.
 
@@ -59,26 +60,26 @@ class Constraints:
         return tf.where(index >= limits.max_lengths - 1, EOS_ID, begun)
 
     def excluded(self, ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-        """Returns which symbols may not stand at `index`: padding, and the end too early."""
+        """Returns which symbols are excluded at `index`: padding, and an end that is too early."""
         too_early = index < self.min_length - 1
         return (ids == PADDING_ID) | ((ids == EOS_ID) & too_early)
 
     def without_forbidden(
         self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor
     ) -> tf.Tensor:
-        """Returns logits [B, K, V] with -inf for what would complete a forbidden sequence.
+        """Returns logits [B, K, V] with -inf for symbols that would complete a forbidden sequence.
 
         The symbols before `index`, int32 [], are those of live_ids, int32 [B, K, L].
         """
         if not self.forbidden:
             return logits
         longest = max(map(len, self.forbidden))
-        # [phrases, longest - 1], what stands before the last symbol, _ANY where that is shorter.
+        # [phrases, longest - 1], the symbols before the last one, padded in front with _ANY.
         before = tf.constant(
             [[_ANY] * (longest - len(ids)) + list(ids[:-1]) for ids in self.forbidden], tf.int32
         )
         last = tf.constant([ids[-1] for ids in self.forbidden], tf.int32)
-        # Before the first symbol stands padding.
+        # Padding precedes the first symbol.
         padding = [[0, 0], [0, 0], [longest - 1, 0]]
         padded = tf.pad(live_ids, padding, constant_values=PADDING_ID)
         window = tf.gather(padded, index + tf.range(longest - 1), axis=2)
@@ -95,16 +96,16 @@ class Constraints:
 
 
 class Cache(NamedTuple):
-    """What a search keeps: nested structures of tensors [B, ...], one row for each sentence."""
+    """The cache of a search: nested structures of tensors [B, ...], one row for each sentence."""
 
     sentence: Any  # computed once for a sentence, such as keys and values of its source
-    past: Any  # tensors [B, ?, slots, ...] of earlier positions; given without any slot
+    past: Any  # tensors [B, ?, slots, ...] of earlier positions; at the start without slots
     recent: Any  # the same structure, with K slots for each position of a block
     shared: Any = ()  # computed once for all sentences
 
 
 class Scored(NamedTuple):
-    """What a step returns."""
+    """The result of a step."""
 
     logits: tf.Tensor  # float32 [B, K, V], unnormalised log-probabilities of the symbol at `index`
     recent: Any  # `Cache.recent` with the new position
@@ -112,8 +113,8 @@ class Scored(NamedTuple):
 
 
 # step(previous, index, position, valid_slots, cache) -> Scored, for B sentences of K hypotheses:
-#   previous     int32 [B, K], the symbols chosen last; padding at index 0, where there are none
-#   index        int32 [], position in the output that is scored
+#   previous     int32 [B, K], the last symbols; padding at index 0
+#   index        int32 [], position in the output to score
 #   position     int32 [], position in `cache.recent`: its slots are position · K + 0 .. K - 1
 #   valid_slots  bool [B, K, slots of past + slots of recent], the slots of each hypothesis's own
 #                positions, the new one included
@@ -122,9 +123,9 @@ Step = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, Cache], Scored]
 
 
 class Hypotheses(NamedTuple):
-    """The results: of a beam search best first, of sampling in the order of the draws.
+    """The results: best first for beam search, in the order of the draws for sampling.
 
-    Where fewer than N hypotheses exist, scores are -inf, and ids only padding.
+    Hypotheses that are missing from N have scores of -inf, and only padding as ids.
     """
 
     ids: tf.Tensor  # int32 [B, N, L], with the end of sentence, then padding; L is the steps needed
@@ -132,11 +133,11 @@ class Hypotheses(NamedTuple):
 
 
 class State(NamedTuple):
-    """What the loop carries; L is the longest output allowed to any sentence."""
+    """The state of the loop; L is the longest output allowed for any sentence."""
 
     live_ids: tf.Tensor  # int32 [B, K, L], padding from the next position on
     previous_ids: tf.Tensor  # int32 [B, K], the last of live_ids
-    live_log_probs: tf.Tensor  # float32 [B, K], ordered as `Hypotheses`; -inf: no such hypothesis
+    live_log_probs: tf.Tensor  # float32 [B, K], ordered as `Hypotheses`; -inf = no hypothesis
     valid_slots: tf.Tensor  # bool [B, K, slots], those of each live hypothesis's positions
     coverage: tf.Tensor  # float32 [B, K, S], each live hypothesis's sum of `Scored.attention`
     finished_ids: tf.Tensor  # int32 [B, N, L]
@@ -152,10 +153,10 @@ class Rule(Protocol):
 
     @property
     def num_hypotheses(self) -> int:
-        """N, number of finished hypotheses that are kept."""
+        """N, number of finished hypotheses to keep."""
 
     def initial_log_probs(self) -> list[float]:
-        """Returns [K], 0, or -inf for no hypothesis."""
+        """Returns K log-probabilities at the start: 0, or -inf = no hypothesis."""
 
     def extend(self, state: State, logits: tf.Tensor, index: tf.Tensor, limits: Limits) -> State:
         """Returns the state after the symbol at `index`, from logits [B, K, V]."""
@@ -176,18 +177,18 @@ class _Sentences(NamedTuple):
 class SearchLoop:
     """Decodes sentences until each is done.
 
-    The keys and values that a hypothesis has computed for a position stay where they were written:
-    in a slot of the position and of the hypothesis's rank in the beam. When hypotheses change
-    ranks, only the table of valid slots changes. After every block of positions the slots that no
-    live hypothesis needs are dropped, and so are the sentences that are done.
+    Keys and values of a position are written once, to the slot of the position and of the
+    hypothesis's rank in the beam, and are never moved. When hypotheses change ranks, only the table
+    of valid slots changes. After every block of positions, slots that no live hypothesis needs are
+    dropped, and so are finished sentences.
 
     Attributes:
       step: scores the next symbol, see `Step`.
       rule: chooses among the continuations of hypotheses.
       block_size: number of positions that `Cache.recent` has slots for.
-      attention_window: number of positions before its own that a step attends to; 0 = all.
-      xla: whether blocks are compiled by XLA, again for each number of sentences, length of the
-        source, and doubling of the longest output and of the number of slots.
+      attention_window: number of earlier positions that a step attends to; 0 = all.
+      xla: whether to compile blocks with XLA: once for each number of sentences, length of the
+        source, and doubling of the longest output or of the number of slots.
     """
 
     step: Step
@@ -200,7 +201,7 @@ class SearchLoop:
         """Searches block after block: inside a block shapes are fixed."""
 
         def fill_block(index: tf.Tensor, sentences: _Sentences, recent: Any) -> Any:
-            # Only what a step needs of `shared`, captured here, is computed.
+            # `shared` is captured, so that only the tensors that a step needs are computed.
             return self._fill_block(index, sentences, recent, cache.shared)
 
         if self.xla:
@@ -239,7 +240,7 @@ class SearchLoop:
     def _start(self, cache: Cache, limits: Limits) -> _Sentences:
         """Returns all sentences with empty hypotheses, as many as the rule starts with."""
         batch_size, beam_size = tf.shape(limits.max_lengths)[0], self.rule.beam_size
-        # An empty batch has no longest output.
+        # An empty batch has no maximum.
         longest = tf.maximum(tf.reduce_max(limits.max_lengths), 1)
         if self.xla:
             longest = _next_size(longest, _XLA_LENGTH)
@@ -264,7 +265,7 @@ class SearchLoop:
     def _fill_block(
         self, index: tf.Tensor, sentences: _Sentences, recent: Any, shared: Any
     ) -> tuple[tf.Tensor, _Sentences]:
-        """Searches until `recent` is full or nothing is live; then it belongs to the past."""
+        """Searches until `recent` is full or no hypothesis is live; then appends it to the past."""
         beam_size = self.rule.beam_size
         slots = self.block_size * beam_size
         positions = index + tf.range(slots) // beam_size
@@ -298,7 +299,7 @@ class SearchLoop:
         return index + position, sentences._replace(past=past, positions=positions, state=state)
 
     def _drop_done(self, sentences: _Sentences) -> _Sentences:
-        """Drops sentences without a live hypothesis; under XLA, when they are many."""
+        """Drops sentences without a live hypothesis; under XLA, only when there are many."""
         live = tf.reduce_any(sentences.state.live_log_probs > IMPOSSIBLE, axis=1)
         count = tf.math.count_nonzero(live, dtype=tf.int32)
         size = tf.size(sentences.rows)
@@ -313,14 +314,14 @@ class SearchLoop:
         return tf.cond(count == size, lambda: sentences, drop)
 
     def _drop_slots(self, index: tf.Tensor, sentences: _Sentences) -> _Sentences:
-        """Drops the slots that no live hypothesis needs from `index` on."""
+        """Drops the slots that no live hypothesis needs at `index` or later."""
         state = sentences.state
         used = state.valid_slots & (state.live_log_probs > IMPOSSIBLE)[:, :, None]
         used = tf.reduce_any(used, axis=1)
         if self.attention_window:
             used &= sentences.positions[:, 0] >= index - self.attention_window
         count = tf.reduce_max(tf.math.count_nonzero(used, axis=1, dtype=tf.int32))
-        # The used ones first; both kinds in their order.
+        # Used slots first; the sort is stable.
         slots = tf.argsort(tf.where(used, 0, 1), stable=True)
         if self.xla:
             count = _next_size(count, _XLA_SLOTS)
@@ -346,7 +347,7 @@ def written(sequences: tf.Tensor, index: tf.Tensor, ids: tf.Tensor) -> tf.Tensor
 
 
 def _next_size(count: tf.Tensor, smallest: int) -> tf.Tensor:
-    """Returns the first of smallest, 2 · smallest, 4 · smallest, ... that is not below `count`."""
+    """Returns the first of smallest, 2 · smallest, 4 · smallest ... that is at least `count`."""
     sizes = smallest * 2 ** tf.range(31 - smallest.bit_length(), dtype=tf.int32)
     return tf.gather(sizes, tf.searchsorted(sizes, count[None])[0])
 

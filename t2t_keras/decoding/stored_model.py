@@ -1,4 +1,4 @@
-"""Models on disk, which engines load: runs, by the engine of this library."""
+"""Models on disk, which engines load; runs are for this library's engine."""
 
 import abc
 import functools
@@ -24,15 +24,15 @@ class StoredModel(abc.ABC):
 
     Args:
       path: the folder of a run, or of an export.
-      checkpoint_path: one of the checkpoints in it; default: the newest.
+      checkpoint_path: a checkpoint in the folder; default: the newest.
 
     Attributes:
-      version: the checkpoint or the folder that is loaded.
+      version: the checkpoint or the folder to load.
       interactive: decoding settings that suit one line at a time.
       serving: decoding settings that suit a server.
 
     Raises:
-      UserError: there is none.
+      UserError: there is no such model.
     """
 
     interactive: ClassVar[Mapping[str, Any]] = {}
@@ -45,7 +45,7 @@ class StoredModel(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def find(cls, path: Path) -> Path | None:
-        """Returns the folder at a path, or in a run there, with a model of this kind, or None."""
+        """Returns the folder with a model of this kind, at `path` or in a run there, or None."""
 
     @property
     @abc.abstractmethod
@@ -78,20 +78,20 @@ class StoredModel(abc.ABC):
         ensemble: Sequence[str | Path] = (),
         forbidden: Sequence[str] = (),
     ) -> Engine:
-        """Returns an engine of it, and of more models, see `Translator.from_run`."""
+        """Returns an engine of this model, or of an ensemble; see `Translator.from_run`."""
 
     def share_cores(self, config: DecodeConfig) -> None:  # noqa: B027
         """Prepares the process of a command for batches in parallel."""
 
     def provenance(self, ensemble: Sequence[str] = ()) -> dict[str, Any]:
-        """Returns what a translation records of its model and of those of an ensemble."""
-        checkpoint = self.checkpoint or {"checkpoint": ""}  # That of an export may be unknown.
+        """Returns the provenance of translations: the identities of all models."""
+        checkpoint = self.checkpoint or {"checkpoint": ""}  # An export may not know it.
         origin = {**checkpoint, "ensemble": [identity(path) for path in ensemble]}
         return origin if self.name == KERAS else origin | {"engine": self.name}
 
 
 def stored_model(folder: Path) -> StoredModel | None:
-    """Returns the model in a folder, of the first kind that has one there, or None."""
+    """Returns the model in a folder, of the first kind that finds one, or None."""
     kinds = (kind for kind in ENGINES.values() if kind.find(folder))
     return next((kind(folder) for kind in kinds), None)
 
@@ -137,7 +137,7 @@ class StoredRun(StoredModel):
         forbidden: Sequence[str] = (),
     ) -> "KerasEngine":
         """See `StoredModel`."""
-        # Before TensorFlow is imported: a training may replace or remove it meanwhile.
+        # Read it before the slow import of TensorFlow, as a training may replace the checkpoint.
         checkpoint = self.checkpoint["checkpoint"]
         engine = unloaded_engine(self.record, config, ensemble, forbidden)
         from t2t_keras.training.checkpoints import load_weights
@@ -158,7 +158,7 @@ def unloaded_engine(
     ensemble: Sequence[str | Path] = (),
     forbidden: Sequence[str] = (),
 ) -> "KerasEngine":
-    """Returns an engine of a run whose first model has no weights yet.
+    """Returns an engine of a run, with the first model's weights not loaded yet.
 
     Raises:
       UserError: see `Translator.from_run`.

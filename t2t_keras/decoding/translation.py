@@ -1,4 +1,4 @@
-"""What translating and scoring return."""
+"""The results of translating and scoring."""
 
 import dataclasses
 import math
@@ -10,7 +10,7 @@ import numpy as np
 
 from t2t_keras.text.alignment import Alignment
 
-# What would divide the lines and the columns of a file.
+# Characters that would divide the lines or columns of a file.
 _SEPARATORS = re.compile(r"[\n\r\t]")
 
 
@@ -35,15 +35,15 @@ class Translation:
       text: the best translation, or the first sample.
       score: its score, see `Hypothesis`; 0 for a blank line, and the sum of its sentences' scores
         for a line that was split.
-      hypotheses: all that were requested, the first is `text`: of a search best first, but
-        those that cost its stages less come before; of samples in the order of the draws.
-      parts: the translations that `text` joins: those of the sentences of a split line.
-      cut: number of tokens of the source left out because it was too long.
-      prefix_cut: number of tokens of the prefix left out because the output may not be so long.
-      postprocessed: `text` as the problem gives it to users: the tree of a parser, else the same.
-      alignment: pairs (source word, word of `text`) where the problem postprocesses by them.
-      rank: of `text` in the search, 0 = it was the best; the most of its parts.
-      notes: what the translator's stages say, by their names.
+      hypotheses: the requested hypotheses; the first is `text`. Those of a search are sorted by
+        their costs for the stages, then by score; samples are in the order of the draws.
+      parts: the translations of a split line's sentences, which `text` joins; else one part.
+      cut: number of source tokens left out because the line was too long.
+      prefix_cut: number of prefix tokens left out because the prefix exceeds the longest output.
+      postprocessed: `text` in the problem's form for users: a tree for a parser, else the same.
+      alignment: pairs (source word, word of `text`) if the problem postprocesses by alignment.
+      rank: rank of `text` in the search, 0 = best; the largest rank of its parts.
+      notes: the notes of the translator's stages, by their names.
     """
 
     text: str
@@ -64,12 +64,12 @@ class Translation:
 
 @dataclasses.dataclass(frozen=True)
 class PairScore:
-    """How likely a model finds a given translation.
+    """A model's probability of a translation.
 
     Attributes:
-      log_prob: natural logarithm of its probability, with the end of sentence.
-      token_log_probs: float32 [tokens], of each piece given the source and the pieces before; the
-        last one is the end of sentence.
+      log_prob: natural logarithm of the probability, with the end of sentence.
+      token_log_probs: float32 [tokens], log-probability of each piece given the source and the
+        pieces before; the last token is the end of sentence.
     """
 
     log_prob: float
@@ -82,7 +82,7 @@ class PairScore:
 
 
 def perplexity(log_prob: float) -> float:
-    """Returns the perplexity for a log-probability per token; infinite where no float holds it."""
+    """Returns the perplexity for a log-probability per token; infinite if it overflows."""
     return math.exp(-log_prob) if log_prob > -709 else math.inf
 
 
@@ -107,8 +107,8 @@ class AttentionWeights:
 
 
 def one_line(text: str) -> str:
-    """Returns a translation as it stands in a file.
+    """Returns a translation as one line of a file.
 
-    A vocabulary that spells in bytes can spell the end of a line, which would shift all others.
+    A vocabulary that spells in bytes can spell a line break, which would shift all later lines.
     """
     return _SEPARATORS.sub(" ", text)

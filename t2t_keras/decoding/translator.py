@@ -49,28 +49,28 @@ if TYPE_CHECKING:
 
 
 class Translator:
-    """Translates lines of text with a model, or several, and their vocabulary.
+    """Translates lines of text with a model or an ensemble, and their vocabulary.
 
     The models' weights are read at every call, so one translator can follow a training.
 
     Args:
       models: a `Transformer`, or an object with its methods for encoding, decoding step by step
-        and scoring; several in a list translate together, by the mean of their probabilities. Or
-        an `Engine` with models and settings of its own.
-      tokenizer: the vocabulary that they were trained with.
-      config: how to translate.
+        and scoring; a list of models is an ensemble, whose probability is the mean of theirs. Or an
+        `Engine` with its own models and settings.
+      tokenizer: the vocabulary that the models were trained with.
+      config: decoding settings.
       forbidden: words or phrases that no translation may contain, see `forbidden_sequences`.
-      problem: the task that they were trained for; it preprocesses lines and postprocesses
-        outputs. Default: both stay unchanged.
-      stages: change a line before and after the model; default: those registered for these
-        settings and this problem.
+      problem: the task that the models were trained for; it preprocesses lines and postprocesses
+        outputs. Default: no changes.
+      stages: stages that change a line before and after the model; default: those registered for
+        these settings and this problem.
 
     Attributes:
       engine: searches and scores ids, without any text.
-      record: the run that trained the models; None = unknown.
-      checkpoint: the `identity` of the checkpoint of the first model; None = unknown.
+      record: config of the run that trained the models; None = unknown.
+      checkpoint: the `identity` of the first model's checkpoint; None = unknown.
 
-    Tokenizer, config, forbidden, problem and stages are attributes as well.
+    Tokenizer, config, forbidden, problem and stages are attributes too.
 
     Raises:
       UserError: the models do not fit together.
@@ -106,16 +106,16 @@ class Translator:
 
     @property
     def models(self) -> tuple:
-        """Keras's models; none with another engine."""
+        """The Keras models; none with another engine."""
         return self.engine.models
 
     @property
     def search(self) -> "Search":
-        """The `Search` of outputs for ids, of Keras's engine; with another, a `UserError`."""
+        """The `Search` of Keras's engine; raises `UserError` for other engines."""
         search = getattr(self.engine, "search", None)
         if search is None:
             raise UserError(
-                f"The engine {self.engine.name} has no search: choose keras.", code="not_supported"
+                f"The engine {self.engine.name} has no search. Choose keras.", code="not_supported"
             )
         return search
 
@@ -129,24 +129,24 @@ class Translator:
         forbidden: Sequence[str] = (),
         engine: str = "keras",
     ) -> "Translator":
-        """Returns a translator of a trained run, or of several together.
+        """Returns a translator of a trained run, or of an ensemble of runs.
 
         Args:
           output_dir: the run's folder, as `t2t-trainer` or `t2t-avg-all` wrote it.
           checkpoint_path: a checkpoint; default: the run's newest.
-          decode_hparams: decoding settings that differ from those of the run's problem,
-            "name=value,..." or a mapping; or all of them.
-          ensemble: more models to translate with, each the folder of a run or a checkpoint in
-            one; they may be of other hyperparameter sets.
+          decode_hparams: changes to the decoding settings of the run's problem, as
+            "name=value,..." or a mapping; or a complete `DecodeConfig`.
+          ensemble: additional ensemble members: folders of runs, or checkpoints in them; they may
+            have other hyperparameters.
           forbidden: words or phrases that no translation may contain.
           engine: the name of a registered engine. "ctranslate2" needs no TensorFlow: `output_dir`
-            is then what `t2t-exporter --format=ctranslate2` wrote, or a run that has it in
-            `ctranslate2/`, and the settings are by default those of the export.
+            is then a folder that `t2t-exporter --format=ctranslate2` wrote, or a run that has such
+            an export in `ctranslate2/`; the export has the default settings.
 
         Raises:
           UserError: there is no run or no checkpoint, it cannot be read, a setting is wrong, the
-            runs have different vocabularies, or Keras runs on another backend than TensorFlow; or
-            the engine lacks what is requested.
+            runs have different vocabularies, Keras does not run on TensorFlow, or the engine does
+            not support the request.
         """
         checkpoint_path = expanded(checkpoint_path) if checkpoint_path else None
         stored = ENGINES[engine](expanded(output_dir), checkpoint_path)
@@ -180,7 +180,7 @@ class Translator:
 
         Args:
           lines: the source text.
-          prefixes: how each translation must begin; "" = no prefix. A blank line's is not used.
+          prefixes: required beginning of each translation; "" = none. Blank lines ignore it.
 
         Raises:
           UserError: a line is not valid text, the numbers of prefixes and lines differ, no
@@ -197,12 +197,12 @@ class Translator:
         first_number: int = 0,
         progress: Callable[[int], object] = lambda count: None,
     ) -> Iterator[Translation]:
-        """Yields a translation of each line as they come, `lines_at_once` of them at a time.
+        """Yields the translation of each line, reading `lines_at_once` lines at a time.
 
         Args:
           lines: the source text.
-          prefixes: as of `translate`.
-          first_number: number of the first line, which the draws of samples depend on.
+          prefixes: see `translate`.
+          first_number: number of the first line, which the draws of sampling depend on.
           progress: takes the number of further lines, or sentences of split lines, that are done.
 
         Raises:
@@ -212,14 +212,14 @@ class Translator:
         lines = iter(lines)
         prefixes = None if prefixes is None else iter(prefixes)
         while chunk := list(itertools.islice(lines, self.config.lines_at_once)):
-            some_prefixes = [] if prefixes is None else list(itertools.islice(prefixes, len(chunk)))
-            if prefixes is not None and len(some_prefixes) < len(chunk):
+            beginnings = [] if prefixes is None else list(itertools.islice(prefixes, len(chunk)))
+            if prefixes is not None and len(beginnings) < len(chunk):
                 raise UserError(
                     f"Expected a prefix, which may be blank, for each of at least "
-                    f"{first_number + len(chunk)} lines, got {first_number + len(some_prefixes)}.",
+                    f"{first_number + len(chunk)} lines, got {first_number + len(beginnings)}.",
                     code="unequal_counts",
                 )
-            prepared = self.prepare(chunk, some_prefixes, first_number)
+            prepared = self.prepare(chunk, beginnings, first_number)
             self.search_parts([part for line in prepared for part in line.parts], None, progress)
             alignments: Sequence[Alignment | None] = [None] * len(prepared)
             if self.problem.postprocess_by_alignment:
@@ -231,7 +231,7 @@ class Translator:
     def prepare(
         self, lines: Sequence[str], prefixes: Sequence[str] = (), first_number: int = 0
     ) -> list[Line]:
-        """Returns lines in the form of the model: in NFC, prepared, encoded, and cut or split."""
+        """Returns lines ready for the model: in NFC, prepared, encoded, and cut or split."""
         check_lines(lines)
         prepared = [prepare_line(normalized(line), self.stages) for line in lines]
         encode_lines(prepared, self, prefixes, first_number)
@@ -243,10 +243,10 @@ class Translator:
         num_stages: int | None = None,
         progress: Callable[[int], object] = lambda count: None,
     ) -> None:
-        """Finds hypotheses of parts; all stages rank them, the first `num_stages` mend them.
+        """Finds hypotheses of parts; all stages rank them, and the first `num_stages` mend them.
 
         Args:
-          parts: of prepared lines.
+          parts: parts of prepared lines.
           num_stages: number of stages; None = all.
           progress: takes the number of further parts that are done.
         """
@@ -271,14 +271,14 @@ class Translator:
         """Finds hypotheses of parts, in batches of similar length."""
 
         def search(batch: list[int]) -> list[list[Hypothesis]]:
-            some = [parts[number] for number in batch]
-            searched = engine.outputs(
-                [part.ids for part in some],
-                [part.prefix for part in some],
-                [part.number for part in some],
+            batch_parts = [parts[number] for number in batch]
+            outputs_by_part = engine.outputs(
+                [part.ids for part in batch_parts],
+                [part.prefix for part in batch_parts],
+                [part.number for part in batch_parts],
             )
             hypotheses = []
-            for outputs in searched:
+            for outputs in outputs_by_part:
                 texts = self.tokenizer.decode([output.ids for output in outputs])
                 scores = (float(output.score) for output in outputs)
                 hypotheses.append(list(map(Hypothesis, texts, scores)))
@@ -292,7 +292,7 @@ class Translator:
             progress(len(batch))
 
     def _to_translation(self, line: Line, alignment: Alignment | None) -> Translation:
-        """Joins the parts of a searched line: the best of each, the second best, and so on."""
+        """Joins the best hypotheses of a line's parts, the second best, and so on."""
         hypotheses = tuple(
             Hypothesis(
                 line.restore(" ".join(hypothesis.text for hypothesis in ranked)),
@@ -319,12 +319,12 @@ class Translator:
     def score(
         self, sources: Sequence[str], targets: Sequence[str], names: Sequence[str] = ()
     ) -> list[PairScore]:
-        """Returns how likely the model finds each target as the translation of its source.
+        """Returns the model's probability of each target as the translation of its source.
 
         Args:
-          sources: text.
+          sources: the source lines.
           targets: their translations.
-          names: of the pairs, for errors; default: their numbers from 1.
+          names: names of the pairs, for errors; default: their numbers from 1.
 
         Raises:
           UserError: a line is not valid text, a side has more than `max_input_length` tokens, the
@@ -339,14 +339,14 @@ class Translator:
     def fits(self, sources: Sequence[str], targets: Sequence[str]) -> list[bool]:
         """Returns for each pair whether its sides are short enough to be scored."""
         encoded = encode_pairs(sources, targets, self.tokenizer, self.problem)
-        most = self.config.max_input_length
-        return [max(map(len, sides)) <= most for sides in zip(*encoded, strict=True)]
+        longest = self.config.max_input_length
+        return [max(map(len, sides)) <= longest for sides in zip(*encoded, strict=True)]
 
     def attention(self, sources: Sequence[str], targets: Sequence[str]) -> list[AttentionWeights]:
         """Returns the attention for each pair of a source and its translation.
 
         Raises:
-          UserError: as `score`; or this is an ensemble, whose models have different attention.
+          UserError: as `score`; or this is an ensemble, whose models differ in attention.
         """
         return self.attention_of_ids(*self._encode_pairs(sources, targets))
 
@@ -370,12 +370,12 @@ class Translator:
 
         A word is aligned with the source word that the model attends to most, unless the problem
         chooses otherwise (see `Problem.align`). The attention is the mean over the heads of the
-        last layer but one, or the last of two, and over the models. No word is aligned with what
-        was cut off.
+        last layer but one, or the last of two, and over the models. Words that were cut off are
+        never aligned.
 
         Args:
           lines: the source text.
-          translations: what `translate` returned for it.
+          translations: the results of `translate` for the lines.
 
         Returns:
           For each line, pairs (source word, target word) of `word_numbers`, by target word.
@@ -388,9 +388,9 @@ class Translator:
         for line, translation in zip(prepared, translations, strict=True):
             if len(line.parts) != len(translation.parts):
                 raise UserError(
-                    f"Expected what this translator makes of {line.source[:50]!r}, "
-                    f"{len(line.parts)} parts, got {len(translation.parts)}: was it translated "
-                    f"with other settings or stages?",
+                    f"Expected {len(line.parts)} translated parts of {line.source[:50]!r}, got "
+                    f"{len(translation.parts)}. Align with the settings and stages that made the "
+                    f"translation.",
                     code="other_translation",
                 )
         return self._align(prepared, [translation.parts for translation in translations])
@@ -402,19 +402,19 @@ class Translator:
         parts = [part for line in lines for part in line.parts]
         aligned = iter(self.align_parts(parts, [text for texts in outputs for text in texts]))
         alignments = []
-        for line, of_line in zip(lines, outputs, strict=True):
+        for line, line_outputs in zip(lines, outputs, strict=True):
             pairs: list[tuple[int, int]] = []
             words = 0
-            for part, output in zip(line.parts, of_line, strict=True):
-                of_part = part.words_of_line(next(aligned))
-                pairs += [(source, words + target) for source, target in of_part]
+            for part, output in zip(line.parts, line_outputs, strict=True):
+                part_pairs = part.words_of_line(next(aligned))
+                pairs += [(source, words + target) for source, target in part_pairs]
                 words += count_words(output)
-            restored = line.align(line.text, " ".join(of_line), pairs)
+            restored = line.align(line.text, " ".join(line_outputs), pairs)
             alignments.append(sorted(restored, key=lambda pair: pair[1]))
         return alignments
 
     def align_parts(self, parts: Sequence[Part], outputs: Sequence[str]) -> list[Alignment]:
-        """Returns pairs of words for an output of each part, those of `Part.ids` first."""
+        """Returns pairs (word of `Part.ids`, word of the output) for an output of each part."""
         sources, targets = [part.ids for part in parts], encode_text(outputs, self.tokenizer)
         alignments: list[Alignment] = [()] * len(parts)
         if parts:
@@ -437,7 +437,7 @@ class Translator:
 def translated_score(
     translator: Translator, sources: Sequence[str], references: Sequence[str]
 ) -> tuple[Score, list[str]]:
-    """Translates sources; returns what the translator's problem scores, and the translations."""
+    """Translates sources; returns the score by the translator's problem, and the translations."""
     translations = translator.translate(sources)
     lines = [one_line(translation.text) for translation in translations]
     alignments = [translation.alignment for translation in translations]

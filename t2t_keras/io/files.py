@@ -20,8 +20,8 @@ from typing import Any, BinaryIO
 from t2t_keras.errors import UserError, brief, nearest
 
 # Far above every vocabulary and record; weights have no such limit.
-MOST_BYTES = 1 << 26
-_LONGEST_NAME = 255
+MAX_BYTES = 1 << 26
+_MAX_NAME_LENGTH = 255
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -51,18 +51,18 @@ def _not_a_file(path: str | Path) -> UserError:
     )
 
 
-def read_bounded(path: str | Path, most: int = MOST_BYTES) -> bytes:
-    """Returns the content of a regular file of at most `most` bytes.
+def read_bounded(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
+    """Returns the content of a regular file of at most `max_bytes`.
 
     Raises:
       UserError: it is larger, or not a regular file.
       OSError: it cannot be read.
     """
     with open_regular(path) as file:
-        content = file.read(most + 1)
-    if len(content) > most:
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
         raise UserError(
-            f"{path} is too large: expected at most {most:,} bytes. Give the right file.",
+            f"{path} is too large: expected at most {max_bytes:,} bytes. Give the right file.",
             code="file_too_large",
         )
     return content
@@ -81,7 +81,7 @@ def inside(folder: Path, name: object) -> Path:
     Raises:
       UserError: the name is invalid, or leads out of the folder.
     """
-    if not isinstance(name, str) or not name or "\0" in name or len(name) > _LONGEST_NAME:
+    if not isinstance(name, str) or not name or "\0" in name or len(name) > _MAX_NAME_LENGTH:
         raise UserError(
             f"{folder}: expected the name of a file in this folder, got {brief(name)}.",
             code="bad_file_name",
@@ -104,8 +104,8 @@ _SECONDS_TO_LOCK = 60
 def replaced_atomically(path: Path) -> Iterator[BinaryIO]:
     """Opens a temporary file to write to; syncs it and renames it to `path` if all goes well.
 
-    Several processes may write the same file: the last one wins. What killed ones left is removed.
-    After an error, such as `OSError`, nothing of it is left, and an older file stays.
+    Several processes may write the same file: the last one wins. Temporary files of killed
+    processes are removed. After an error the temporary file is removed and an older file stays.
     """
     _remove_abandoned(path)
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
@@ -122,7 +122,7 @@ def replaced_atomically(path: Path) -> Iterator[BinaryIO]:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Removes temporary files of killed processes; those of a living one are locked."""
+    """Removes temporary files of killed processes; files of a running process are locked."""
     for other in path.parent.glob(f"{glob.escape(path.name)}.{'?' * 8}{TEMPORARY_SUFFIX}"):
         with contextlib.suppress(OSError), other.open("rb") as file:
             # A new one may not have its lock yet.
@@ -148,8 +148,8 @@ def lock(file: BinaryIO) -> bool | None:
 def write_atomically(path: Path, content: bytes) -> dict[str, int | str]:
     """Writes a file and returns its record for a manifest: {"size": bytes, "sha256": hex}.
 
-    Its directory is made where it is missing. A file that cannot be written, as on a full disk, is
-    a `UserError`, and nothing of it is left.
+    Makes a missing directory. Raises `UserError` if the file cannot be written, as on a full disk;
+    no partial file remains.
     """
     make_parent(path)
     try:
@@ -165,7 +165,7 @@ def write_atomically(path: Path, content: bytes) -> dict[str, int | str]:
 
 
 def make_parent(path: Path) -> None:
-    """Makes the directory of a file; a `UserError` names what cannot be made."""
+    """Makes the directory of a file; raises `UserError` if it cannot be made."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -175,7 +175,7 @@ def make_parent(path: Path) -> None:
 
 
 def check_parent(path: Path) -> None:
-    """Makes the directory of a file and tries to write there: before long work, not after it."""
+    """Makes the directory of a file and tries to write there, so that long work does not fail."""
     make_parent(path)
     try:
         tempfile.TemporaryFile(dir=path.parent).close()
@@ -240,7 +240,7 @@ def read_json(path: Path, advice: str, keys: Iterable[str] = ()) -> dict[str, An
 
 
 def as_json(content: Any) -> Any:
-    """Returns what reading `content` back from a JSON file would give, to compare with one."""
+    """Returns `content` as reading it back from a JSON file would, for comparisons with one."""
     return json.loads(json.dumps(content))
 
 
@@ -258,11 +258,11 @@ _LOCK_FILE = ".lock"
 
 @contextlib.contextmanager
 def locked_directory(directory: str | Path, what: str) -> Iterator[BinaryIO]:
-    """Keeps other processes from writing into a directory, which is made where it is missing.
+    """Locks a directory against other writers, after making it if missing; yields the lock's file.
 
-    Readers are not locked out. The system frees the lock when its owner ends, however it ends. A
-    file system without locks lets everybody in. `what` names the command in the `UserError` that
-    others get; the file that is locked is what is yielded.
+    Readers are not locked out. The system frees the lock when the process ends, even if killed. On
+    a file system without locks nobody is locked out. `what` names this command in the `UserError`
+    that other processes raise.
     """
     path = Path(directory) / _LOCK_FILE
     make_parent(path)
@@ -296,7 +296,7 @@ def last_writer(directory: str | Path) -> str:
 
 
 _CHECKPOINT = ".safetensors"
-# What a folder is by a file in it, the first that is there: exports have a manifest as well.
+# Kinds of folders by a file in them. The first match counts, since exports have a manifest too.
 _KINDS = {
     "run.json": "a run",
     "t2t_keras.json": "a model for another program",
@@ -307,7 +307,7 @@ _KINDS = {
     "manifest.json": "generated data",
     "unfinished.json": "generated data",
 }
-# What to give instead of such a folder, where a run is expected.
+# Advice for when such a folder is given where a run is expected.
 _ADVICE = {
     "t2t_keras.json": "an export for CTranslate2: t2t-decoder, t2t-translate-file and t2t-filter "
     "read it with --engine=ctranslate2, and t2t-serve reads it as it is",
@@ -321,7 +321,7 @@ _ADVICE = {
 
 
 def _marker(folder: Path) -> str:
-    """Returns the file in a folder that tells its kind, "" if it is nothing of ours."""
+    """Returns the file that marks the kind of a folder, "" for an unknown kind."""
     for name in _KINDS:
         file = folder / name
         # Other programs have manifests, too.
@@ -331,7 +331,7 @@ def _marker(folder: Path) -> str:
 
 
 def not_a_run(path: str | Path) -> str:
-    """Says what a path is if it is not a run, and what to give instead."""
+    """Returns what a path is, if it is not a run, and what to give instead, for an error."""
     path = Path(path)
     expected = "Expected the folder that t2t-trainer, t2t-avg-all or t2t-import wrote."
     if not path.is_dir():
@@ -358,7 +358,7 @@ def _runs_in(folder: Path) -> list[str]:
 
 
 def check_folder(folder: str | Path, kind: str) -> None:
-    """Raises `UserError` if the folder for one of `_KINDS` holds another of them."""
+    """Raises `UserError` if a folder for one kind of `_KINDS` holds another kind."""
     if (present := _KINDS.get(_marker(Path(folder)), kind)) != kind:
         raise UserError(
             f"{folder} contains {present}: expected a folder of its own for {kind}.",
@@ -372,7 +372,7 @@ VOCABULARY_FILES = tuple(
     for kind in ("model", "pieces", "subwords", "words")
     for side in ("", ".source")
 )
-# Names of the files in such folders, and in those below.
+# Patterns of the names of files in such folders and their subfolders.
 _RESERVED = (
     *_KINDS,
     *VOCABULARY_FILES,
@@ -395,7 +395,7 @@ _RESERVED = (
     *(f"{split}.{side}.txt" for split in ("dev", "test") for side in ("source", "target")),
 )
 _RESULTS = "results.jsonl"
-_PACKED = (".gz", ".bz2", ".xz", ".zst")
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 
 def is_stream(path: str | Path) -> bool:
@@ -409,12 +409,13 @@ def check_outputs(
     writes: Iterable[str | Path],
     appends: Iterable[str | Path] = (),
 ) -> None:
-    """Raises `UserError` if an output would replace an input, another output, or what must stay.
+    """Raises `UserError` if an output would replace an input, an output or a part of a folder.
 
-    Files that an earlier command wrote into a run, as translations, may be replaced.
+    Such folders are runs, generated data and exports. Other files that an earlier command wrote
+    into one, such as translations, may be replaced.
 
     Args:
-      reads: inputs; of a folder (a run, generated data) all files that make it one.
+      reads: inputs; a folder (a run, generated data) stands for all files that belong to it.
       writes: files to replace, or streams.
       appends: files of results to append to.
     """
@@ -427,15 +428,15 @@ def check_outputs(
         for path in map(Path, paths):
             if path.is_dir():
                 raise UserError(
-                    f"{path} is a folder: expected the name of a file, as {path}/out.",
+                    f"{path} is a folder: expected the name of a file, such as {path}/out.",
                     code="is_a_folder",
                 )
             if is_stream(path):
                 continue
-            if path.suffix.lower() in _PACKED:
+            if path.suffix.lower() in _COMPRESSED:
                 raise UserError(
-                    f"{path} would not be packed: expected a name for unpacked output. Give "
-                    f"{path.with_suffix('')}, and pack the file afterwards.",
+                    f"{path} would not be compressed: expected a name for plain output. Give "
+                    f"{path.with_suffix('')}, and compress the file afterwards.",
                     code="packed_output",
                 )
             identity = _identity(path)
@@ -467,7 +468,7 @@ def _owner(path: Path, more: tuple[str, ...]) -> str:
 
 
 def _identity(path: Path) -> object:
-    """Returns what all names of one file have in common."""
+    """Returns a value that is the same for all names (links) of one file."""
     try:
         stat = path.stat()
     except OSError:
@@ -482,8 +483,8 @@ _PATTERN = re.compile(r"[\[\]*?\\]")
 def plain_path(path: str | Path) -> Iterator[str]:
     r"""Yields a path to the same files without pattern characters.
 
-    TensorFlow takes the path of a checkpoint or a SavedModel for a pattern when it reads: `exp[1]`
-    then names the folder `exp1`, and a backslash vanishes.
+    TensorFlow reads the path of a checkpoint or a SavedModel as a pattern: `exp[1]` names the
+    folder `exp1`, and a backslash vanishes.
 
     `path` is a file, a folder, or the prefix of files, up to a dot in their names. If it has such
     characters, the path yielded leads to symbolic links in a temporary folder.
@@ -498,8 +499,8 @@ def plain_path(path: str | Path) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="t2t_keras-") as folder:
         if _PATTERN.search(folder):
             raise UserError(
-                f"TensorFlow would read {path} as a pattern, and the temporary folder {folder} "
-                f"too: expected one of them without any of []*?\\. Rename the folder, or set "
+                f"TensorFlow would read both {path} and the temporary folder {folder} as "
+                f"patterns: expected one of them without any of []*?\\. Rename the folder, or set "
                 f"TMPDIR to another one.",
                 code="path_is_a_pattern",
             )

@@ -23,7 +23,7 @@ _NOT_IN_CONFIG = ("config", "flagfile", "undefok", "help", "helpfull", "registry
 
 
 class Flags(absl_flags.FlagValues):
-    """The flags of one command; each belongs to the group that was begun last.
+    """The flags of one command; a flag belongs to the group that was started last.
 
     Each command makes its own, so that several can be called in one process.
     """
@@ -40,7 +40,7 @@ class Flags(absl_flags.FlagValues):
         self.set_gnu_getopt(True)  # Flags may follow arguments.
 
     def group(self, title: str) -> None:
-        """Begins a group of flags."""
+        """Starts a group of flags."""
         self.groups.setdefault(title, [])
 
     def string(self, name: str, meaning: str, default: str | None = "", note: str = "") -> None:
@@ -86,11 +86,11 @@ class Flags(absl_flags.FlagValues):
         absl_flags.register_validator(name, math.isfinite, "must be finite", flag_values=self)
 
     def choice(self, name: str, meaning: str, choices: Sequence[str], default: str | None) -> None:
-        """Defines a flag that takes one of some words, which absl puts before its meaning."""
+        """Defines a flag that takes one of `choices`, which absl shows before its meaning."""
         absl_flags.DEFINE_enum(name, default, choices, meaning, flag_values=self)
 
     def named(self, name: str, meaning: str, known: Iterable[str], default: str | None) -> None:
-        """Defines a flag that takes a name; its help lists those that are `known` now.
+        """Defines a flag that takes a name; its help lists the `known` ones.
 
         The command looks it up, since a user's own files register names only after parsing.
         """
@@ -184,7 +184,7 @@ class Flags(absl_flags.FlagValues):
             raise UserError(f"{path} is not UTF-8: {brief(error)}.", code="not_utf8") from error
         if not isinstance(values, dict):
             raise UserError(
-                f"{path}: expected flags with values, as output_dir: runs/base.",
+                f"{path}: expected flags with values, such as output_dir: runs/base.",
                 code="bad_configuration",
             )
         for name, value in values.items():
@@ -204,7 +204,7 @@ class Flags(absl_flags.FlagValues):
                 flag.parse(value)
 
     def _as_setting(self, argv: Sequence[str], wrong: str) -> str:
-        """Returns advice how to give a setting by its flag, "" if `wrong` is not a setting."""
+        """Returns advice on giving a setting by its flag, "" if `wrong` is not a setting."""
         name = wrong.replace("-", "_")
         for flag, names in self._setting_names.items():
             if flag not in self or name not in names():
@@ -231,7 +231,7 @@ class Flags(absl_flags.FlagValues):
         return f"--{flag}{equals}{value}" if known else argument
 
     def help_text(self, description: str, full: bool) -> str:
-        """Returns the help: a description, then each group; `full` with hidden ones and notes."""
+        """Returns the help: a description, then each group; `full` adds hidden groups and notes."""
         text = description.strip()
         for name, meaning in self._arguments.items():
             text += f"\n\nArguments:{_entry(name, meaning)}"
@@ -252,7 +252,7 @@ class Flags(absl_flags.FlagValues):
 
 
 def _for_flag(flag: absl_flags.Flag, value: Any, subject: str) -> Any:
-    """Returns the value of a file as the flag's parser takes it, or raises `UserError`."""
+    """Returns a config file's value as the flag's parser takes it, or raises `UserError`."""
     if isinstance(flag.parser, _Assignments):
         if isinstance(value, str | dict):
             return value
@@ -307,7 +307,7 @@ class _Paths(absl_flags.ListParser):
 
 
 class _Assignments(absl_flags.ArgumentParser):
-    """Reads "name=value,..."; a file has a mapping."""
+    """Reads "name=value,...", or a mapping from a config file."""
 
     def parse(self, argument: str | dict[str, Any]) -> dict[str, Any]:
         return argument if isinstance(argument, dict) else parse_assignments(argument)

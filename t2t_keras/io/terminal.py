@@ -137,8 +137,8 @@ def guarded_streams(is_process: bool) -> Iterator[tuple[Report, Report]]:
     """Guards the standard streams; yields standard output and standard error.
 
     Args:
-      is_process: whether this is the main work of the process. Then closed file descriptors among 0
-        to 2 are opened: otherwise the next file would get such a number, and printed text with it.
+      is_process: whether the process runs nothing but this command. Then closed descriptors among
+        0 to 2 are opened: otherwise a file opened later would get the number and printed text.
     """
     if is_process:
         for descriptor in range(3):
@@ -217,7 +217,7 @@ class LineProgress(ProgressBar):
 
     Args:
       total: number of lines, None if unknown.
-      done: lines done before.
+      done: lines done by earlier runs.
       clock: returns seconds.
     """
 

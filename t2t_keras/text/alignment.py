@@ -9,7 +9,7 @@ import numpy as np
 
 from t2t_keras.special_ids import SPACE
 
-# The piece of one byte of a character outside the vocabulary.
+# A piece that stands for one byte of a character outside the vocabulary.
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 _WORD = re.compile(r"\S+", re.ASCII)
 
@@ -30,8 +30,8 @@ def in_order(weights: np.ndarray) -> list[tuple[int, int]]:
     row, column = weights.shape
     # [r, c]: the largest sum over the first r rows and c columns.
     best = np.zeros([row + 1, column + 1])
-    for number, of_row in enumerate(weights):
-        with_a_pair = best[number, :-1] + of_row
+    for number, row_weights in enumerate(weights):
+        with_a_pair = best[number, :-1] + row_weights
         reached = np.maximum(best[number, 1:], with_a_pair)
         best[number + 1, 1:] = np.maximum.accumulate(reached)
     pairs = []
@@ -52,7 +52,7 @@ def word_alignment(
     attention: np.ndarray,
     align: Callable[[Sequence[str], np.ndarray], Alignment] = most_attended,
 ) -> list[tuple[int, int]]:
-    """Returns pairs (source word, target word) of `word_numbers`, in the order of target words.
+    """Returns pairs (source word, target word), as `word_numbers` counts, in target order.
 
     Attention is summed over the pieces of a source word, and averaged over those of a target word.
 
@@ -70,8 +70,8 @@ def word_alignment(
     weights = np.stack([weights[indices].mean(axis=0) for indices in targets.values()])
     words = ["".join(target[index] for index in indices) for indices in targets.values()]
     pairs = align([word.replace(SPACE, " ").strip() for word in words], weights)
-    of_source, of_target = list(sources), list(targets)
-    return [(of_source[column], of_target[row]) for column, row in pairs]
+    source_words, target_words = list(sources), list(targets)
+    return [(source_words[column], target_words[row]) for column, row in pairs]
 
 
 def word_numbers(pieces: Sequence[str]) -> list[int | None]:
@@ -103,7 +103,7 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 
 
 def pharaoh(alignment: Sequence[tuple[int, int]]) -> str:
-    """Writes an alignment as "0-0 1-2", source before target (Koehn's Pharaoh format)."""
+    """Returns an alignment as "0-0 1-2", source before target (Koehn's Pharaoh format)."""
     return " ".join(f"{source}-{target}" for source, target in alignment)
 
 

@@ -1,4 +1,4 @@
-r"""Reads lines of text files, and says which lines are blank or have letters.
+r"""Reads the lines of text files, and classifies lines, such as blank ones.
 
 Lines end at "\n" alone: `str.splitlines` also splits at U+2028, U+0085 and others, which occur
 inside real sentences. Files are in UTF-8, or in UTF-16 with a byte order mark.
@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 from t2t_keras.errors import UserError
 
-# A longer line is an error: a file without line feeds must not fill the memory.
+# Longer lines are errors, so that a file without line feeds cannot fill the memory.
 MAX_LINE_BYTES = 1 << 24
 _PEEKED_BYTES = 1000
 _GZIP = b"\x1f\x8b"
@@ -51,12 +51,12 @@ def has_letters(text: str) -> bool:
 
 
 def normalized(text: str) -> str:
-    """Returns a text in NFC, as models, memories and glossaries read it."""
+    """Returns a text in NFC, the form that models, memories and glossaries read."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def trimmed(text: str) -> str:
-    """Returns a text without white space, byte order marks and zero-width spaces around it."""
+    """Removes white space, byte order marks and zero-width spaces around a text."""
     return _EDGES.sub("", text)
 
 
@@ -143,7 +143,7 @@ def _bounded(read_line: Callable[[int], bytes], name: Path | str) -> Iterator[by
 def _too_long(name: Path | str, number: int) -> UserError:
     return UserError(
         f"{name}:{number}: expected lines of less than {MAX_LINE_BYTES:,} bytes, got a longer one. "
-        f"Is this text, with one sentence a line?",
+        f"Give text with one sentence per line.",
         code="too_long",
     )
 
@@ -154,8 +154,8 @@ def is_utf16(path: Path) -> bool:
         return _is_utf16(file, path)
 
 
-def line_offsets(path: Path, every: int) -> tuple[int, list[int]]:
-    """Returns the number of lines of UTF-8, and the byte position of lines 0, every, 2 * every ...
+def line_offsets(path: Path, stride: int) -> tuple[int, list[int]]:
+    """Returns the number of lines in a UTF-8 file, and the byte position of every `stride`-th.
 
     Raises as `read_lines`.
     """
@@ -166,7 +166,7 @@ def line_offsets(path: Path, every: int) -> tuple[int, list[int]]:
         file.seek(position)
         lines = iter(functools.partial(file.readline, MAX_LINE_BYTES), b"")
         # A statement for each line would take twice as long.
-        while lengths := list(map(len, itertools.islice(lines, every))):
+        while lengths := list(map(len, itertools.islice(lines, stride))):
             if max(lengths) >= MAX_LINE_BYTES:
                 raise _too_long(path, count + 1 + lengths.index(max(lengths)))
             offsets.append(position)
@@ -197,7 +197,7 @@ def read_text(path: Path) -> list[str]:
 
 @contextlib.contextmanager
 def reading(path: Path, unpacks: bool = True) -> Iterator[io.BufferedReader]:
-    """Opens a file, and unpacks gzip if `unpacks`; a `UserError` says why it cannot be read."""
+    """Opens a file, decompressing gzip if `unpacks`; raises `UserError` if it cannot be read."""
     try:
         with Path(path).open("rb") as file:
             if unpacks and file.peek(2).startswith(_GZIP):
@@ -208,7 +208,8 @@ def reading(path: Path, unpacks: bool = True) -> Iterator[io.BufferedReader]:
                 yield file
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(
-            f"{path} cannot be unpacked: {error}. Expected text or whole gzip; copy it again.",
+            f"{path} cannot be decompressed: {error}. Expected text or complete gzip; copy it "
+            f"again.",
             code="damaged_gzip",
         ) from error
     except OSError as error:
@@ -241,5 +242,5 @@ def is_text(line: str) -> bool:
 
 
 def line_name(path: Path, line: int) -> str:
-    """Returns "folder/file:line", since many corpora have files of the same name."""
+    """Returns "folder/file:line"; the folder is needed, as many corpora share file names."""
     return f"{'/'.join(path.parts[-2:])}:{line}"

@@ -1,4 +1,4 @@
-"""Formats of parallel text, recognised by the file name; any file may be packed by gzip.
+"""Formats of parallel text, recognised by the file name; any file may be compressed by gzip.
 
 | ending | content |
 |---|---|
@@ -25,7 +25,7 @@ _BOTH_LANGUAGES = (".tsv", ".tmx")
 
 
 def is_plain(name: str) -> bool:
-    """Returns whether a file of this name has one sentence a line and is not packed."""
+    """Returns whether a file of this name is uncompressed with one sentence per line."""
     return not name.endswith((PACKED, *_SGML, *_BOTH_LANGUAGES))
 
 
@@ -35,7 +35,7 @@ def holds_both_languages(name: str) -> bool:
 
 
 def plain_name(name: str) -> str:
-    """Returns the name of a file's plain text: without folders, packing and SGML's ending."""
+    """Returns the name of a file's plain text: without folders, ".gz" and SGML's ending."""
     path = PurePosixPath(name.removesuffix(PACKED))
     return path.stem if path.suffix in _SGML else path.name
 
@@ -67,7 +67,7 @@ def read_text_file(
 
 
 def _columns(lines: Iterable[bytes], name: str) -> Iterator[tuple[bytes, bytes]]:
-    """Yields source and target of every line; both are empty unless it has two columns."""
+    """Yields source and target of every line; both are empty if it does not have two columns."""
     pairs, others, first = 0, 0, ""
     for number, line in enumerate(lines, 1):
         columns = line.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")
@@ -85,7 +85,7 @@ def _columns(lines: Iterable[bytes], name: str) -> Iterator[tuple[bytes, bytes]]
             code="bad_line",
         )
     if others:
-        print(f"{name}: {others:,} lines without two columns are left out ({first}).")
+        print(f"{name}: left out {others:,} lines that do not have two columns ({first}).")
 
 
 # WMT's test sets have about a megabyte.
@@ -119,13 +119,13 @@ def _segments(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
     start: re.Match[bytes] | None = None  # The tag that begins the open segment.
     for tag in _TAG.finditer(content):
         if not tag["end"] and start:
-            reason = f"another one begins in {location(tag.start())}"
+            reason = f"the next one begins at {location(tag.start())}"
             raise UserError(
-                f"{location(start.start())}: a segment has no end: {reason}.", code="malformed_sgml"
+                f"{location(start.start())}: expected </seg>, but {reason}.", code="malformed_sgml"
             )
         if tag["end"] and not start:
             raise UserError(
-                f"{location(tag.start())}: a segment ends here that does not begin.",
+                f"{location(tag.start())}: expected <seg> before this </seg>.",
                 code="malformed_sgml",
             )
         if tag["end"] and start:
@@ -137,12 +137,12 @@ def _segments(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
             start = tag
     if start:
         raise UserError(
-            f"{location(start.start())}: a segment has no end: the file ends.",
+            f"{location(start.start())}: expected </seg>, but the file ends.",
             code="malformed_sgml",
         )
     if tag is None:
         raise UserError(
-            f"{name} has no <seg>: expected SGML as of WMT's test sets.", code="malformed_sgml"
+            f"{name} has no <seg>: expected SGML as in WMT's test sets.", code="malformed_sgml"
         )
 
 
@@ -225,7 +225,9 @@ def translation_units(
             size = 0 if units.complete else size + len(block)
             if size >= MAX_LINE_BYTES:
                 raise UserError(
-                    f"{name}: a translation unit of over {MAX_LINE_BYTES:,} bytes.", code="too_long"
+                    f"{name}: expected translation units of at most {MAX_LINE_BYTES:,} bytes, got "
+                    f"a longer one.",
+                    code="too_long",
                 )
             for texts in units.complete:
                 codes.update(texts)
@@ -247,7 +249,7 @@ def translation_units(
         ) from error
     except DefusedXmlException as error:
         raise UserError(
-            f"{name} declares entities, which could attack the reader: {error}",
+            f"{name}: entity declarations are rejected for security ({error}). Remove them.",
             code="unsafe_xml",
         ) from error
     except (ValueError, LookupError) as error:  # Of the parser: an encoding it does not know.
@@ -263,14 +265,14 @@ def translation_units(
         )
 
 
-def in_language(of: Mapping[str, Any], language: str) -> Any:
+def in_language(values: Mapping[str, Any], language: str) -> Any:
     """Returns the value of a language, else of a regional variant, else None.
 
-    The keys are codes as `normalised` returns them.
+    The keys of `values` are codes as `normalised` returns them.
     """
     language = normalised(language)
-    regional = (value for code, value in of.items() if code.startswith(f"{language}-"))
-    return of[language] if language in of else next(regional, None)
+    regional = (value for code, value in values.items() if code.startswith(f"{language}-"))
+    return values[language] if language in values else next(regional, None)
 
 
 def normalised(language: str) -> str:

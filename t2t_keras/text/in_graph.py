@@ -29,8 +29,8 @@ class GraphTokenizer(tf.Module):
 class GraphSentencePieces(GraphTokenizer):
     """TensorFlow Text's `SentencepieceTokenizer`, which keeps spaces at the start of a text.
 
-    TensorFlow Text drops all of them, SentencePiece only its own in front of the first word. So
-    `detokenize` puts a letter in front, and removes it together with that one space.
+    TensorFlow Text drops all of them; SentencePiece drops only the one it puts before the first
+    word. So `detokenize` puts a letter in front, and removes it together with that one space.
     """
 
     def __init__(self, model_bytes: bytes):
@@ -55,7 +55,7 @@ class GraphSentencePieces(GraphTokenizer):
         """See `GraphTokenizer`."""
         begun = tf.pad(ids, [[0, 0], [1, 0]], constant_values=self._letter)
         text = self._tokenizer.detokenize(begun)
-        # Not ids[:, 0], which an empty batch does not have.
+        # ids[:, 0] would fail for an empty batch.
         first = tf.reduce_max(ids[:, :1], axis=1)
         start = tf.gather(tf.constant(self._taken, tf.int32), first)
         return tf.strings.substr(text, start, tf.strings.length(text) - start)

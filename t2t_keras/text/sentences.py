@@ -10,7 +10,7 @@ UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U00020000-\U000323af"
 )
-# Japanese has no spaces either, but a run of these is a word.
+# Japanese has no spaces either, but a run of katakana is a word.
 KATAKANA = "\u30a0-\u30ff\u31f0-\u31ff\uff66-\uff9f"
 # Private use: symbols that are pieces of a vocabulary even inside words.
 PRIVATE = "\ue000-\uf8ff\U000f0000-\U0010fffd"
@@ -50,7 +50,8 @@ def ends_sentence(text: str) -> bool:
 def join_sentences(sentences: Sequence[str], gaps: Sequence[str]) -> str:
     """Joins translated sentences by the white space between their sources.
 
-    Between Chinese sentences there is none: then a space follows unless a full-width stop does.
+    Without white space between the sources, as in Chinese, a space separates the translations
+    unless the first ends with a full-width stop.
     """
     texts = list(sentences)
     for number, gap in enumerate(gaps):
@@ -64,7 +65,7 @@ def sentence_splitter(language: str) -> Callable[[str], list[str]]:
     """Returns a function that divides a line into sentences, including their white space.
 
     Args:
-      language: its code; "" = English.
+      language: code of the line's language; "" = English.
     """
     import sentencex
 
@@ -72,7 +73,7 @@ def sentence_splitter(language: str) -> Callable[[str], list[str]]:
 
 
 def _divided(segment: Callable[[str], list[str]], line: str) -> list[str]:
-    """Splits a line by `segment`, which takes quadratic time, part by part."""
+    """Splits a line by `segment`, part by part, since `segment` takes quadratic time."""
     # sentencex cannot read some spaces of several bytes.
     plain = _POINT.sub(",", _SPACES.sub(" ", line)).translate(_KNOWN_STOPS)
     notes = [match.span() for match in _NOTES.finditer(line)]
@@ -92,7 +93,7 @@ def _divided(segment: Callable[[str], list[str]], line: str) -> list[str]:
 
 
 def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """Returns a text without the given spans."""
+    """Returns a text without some spans of it."""
     starts, ends = zip(*spans, strict=True) if spans else ((), ())
     gaps = zip((0, *ends), (*starts, len(text)), strict=True)
     return "".join(text[start:end] for start, end in gaps)
@@ -119,7 +120,7 @@ def _segmented(segment: Callable[[str], list[str]], text: str) -> list[str]:
 
 
 def _apart(line: str, ends: Iterable[int]) -> list[str]:
-    """Returns the sentences that end with white space or a full-width stop, unlike README.Md."""
+    """Divides a line at those ends that have white space or a full-width stop, unlike README.Md."""
     signs = ((end, line[end - 1 : end]) for end in ends)
     divides = (end for end, sign in signs if sign.isspace() or sign in _DIVIDING)
     places = sorted({0, *divides, len(line)})

@@ -1,10 +1,10 @@
 """Sources of text: downloads, archives, formats, and data sets of tensorflow-datasets.
 
 They are converted to plain text, which can be read from any position, in
-`<tmp_dir>/plain_text/<file>.<fingerprint>/`, with "%2F" for a "/" in the file's name.
+`<tmp_dir>/plain_text/<file>.<fingerprint>/`, where "%2F" replaces "/" in the name of the file.
 
-tensorflow-datasets is used only if its files are present: without a network it tries for minutes
-to download them.
+tensorflow-datasets is used only if its files are present: without a network it would try to
+download them for minutes.
 """
 
 import contextlib
@@ -43,30 +43,30 @@ class SourceFile:
     """A file in --tmp_dir: text in a format of `t2t_keras.text.formats`, or an archive."""
 
     name: str  # Its file name there.
-    # Where to download it, "" if it must be put there by hand. A URL that ends in ".gz" is
-    # unpacked, unless the name ends so too.
+    # Where to download it, "" if it must be put there by hand. The content of a URL that ends in
+    # ".gz" is decompressed, unless the name ends in ".gz" too.
     url: str = ""
     size: int | None = None  # Bytes of the file as it stands in --tmp_dir, None if unknown.
     sha256: str = ""  # In hex, "" if unknown.
     md5: str = ""  # Likewise, where nothing better was published.
-    # For a tar archive, the text's file name in it, without folders; of several names, the first
-    # that the archive has. Different texts have no name in common.
+    # For a tar archive, the possible file names of the text in it, without folders; the first
+    # that the archive has is read. Two texts of an archive share no names.
     members: tuple[str, ...] = ()
 
     @property
     def is_unpacked(self) -> bool:
-        """Whether the download is unpacked."""
+        """Whether the download is decompressed."""
         return self.url.endswith(".gz") and not self.name.endswith(".gz")
 
     def facts(self) -> dict[str, str]:
-        """Returns what is known of the content: bytes and checksums, by name."""
+        """Returns the known size and checksums of the content, by name."""
         size = "" if self.size is None else f"{self.size:,}"
         facts = {"bytes": size, "sha256": self.sha256, "md5": self.md5}
         return {name: value for name, value in facts.items() if value}
 
 
 def downloads(table: Path) -> dict[str, SourceFile]:
-    """Returns the files in a table, tab-separated with the names of fields as heading, by name."""
+    """Returns the files of a tab-separated table, whose heading names the fields, by name."""
     files = {}
     with table.open(encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(lines, delimiter="\t"):
@@ -83,20 +83,20 @@ class ParallelFiles:
     target: SourceFile  # The same file if it (.tsv, .tmx) holds both languages.
     languages: tuple[str, str] = ("", "")  # Their codes, needed if one file holds both.
     swapped: bool = False  # Whether the first column of a .tsv is the target.
-    corpus: str = ""  # What `mix` calls it; "" = the beginning of the source's name.
+    corpus: str = ""  # Its name in `mix`; "" = the beginning of the source's name.
 
     @property
     def corpus_name(self) -> str:
-        """What `mix` calls the text."""
+        """Name of the corpus in `mix`."""
         first = (*self.source.members, self.source.name)[0]
         return self.corpus or PurePosixPath(first).name.partition(".")[0]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CorpusInfo:
-    """What all pairs of a corpus have in common."""
+    """Properties that all pairs of a corpus share."""
 
-    corpus: str = "train"  # What `mix` calls it.
+    corpus: str = "train"  # Its name in `mix`.
     prefix: str = ""  # Words before each source, which are pieces of the vocabulary.
     languages: tuple[str, str] | None = None  # Of source and target; None = the problem's.
 
@@ -119,7 +119,7 @@ class PreparedText:
 
     @property
     def corpus_name(self) -> str:
-        """What `mix` calls the text."""
+        """Name of the corpus in `mix`."""
         return self.dataset.partition("/")[0]
 
     def prepared(self) -> Path | None:
@@ -134,7 +134,7 @@ class PreparedText:
 
 
 FOLDER = "plain_text"
-# To be raised when a reader changes what it makes of a file.
+# Increase it when a reader converts a file differently.
 _READERS_VERSION = 1
 
 
@@ -151,7 +151,8 @@ def plain_text(
     fetch(files, tmp_dir)
     try:
         for archive in dict.fromkeys(file.name for file in files if file.members):
-            _unpack([file for file in files if file.name == archive], tmp_dir)  # Each is read once.
+            # All texts of an archive at once, so that it is read once.
+            _unpack([file for file in files if file.name == archive], tmp_dir)
         return [_plain_pair(corpus, tmp_dir) for corpus in corpora]
     except OSError as error:
         raise UserError(
@@ -214,13 +215,13 @@ def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
     plain = {names: path for names, path in plain.items() if not path.exists()}
     if not plain:
         return
-    # Members come in any order: the best place so far of a text's member among its names.
+    # Members come in any order: `best` has the index in `names` of the best member so far.
     best = {names: len(names) for names in plain}
     with (
         _replaced(plain.values(), path, files[0].size) as outputs,
         path.open("rb") as file,
         show_reading(file, path.stat().st_size, path.name) as shown,
-        # As a stream: going back in a packed archive means unpacking it from its start.
+        # As a stream: going back in a compressed archive means decompressing it again.
         tarfile.open(fileobj=shown, mode="r|*") as archive,
     ):
         for member in archive:
@@ -247,7 +248,7 @@ def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
 
 
 def _folder(name: str, path: Path, tmp_dir: Path) -> Path:
-    """Makes the folder of a file's plain text, and removes those of other versions of the file."""
+    """Makes the folder of a file's plain text, and removes folders of the file's older versions."""
     # A single level, since the name may lead out of `tmp_dir`.
     name = name.replace("%", "%25").replace("/", "%2F")
     status = path.stat()
@@ -265,7 +266,7 @@ def _folder(name: str, path: Path, tmp_dir: Path) -> Path:
 def _replaced(
     plain: Iterable[Path], path: Path, expected_size: int | None = None
 ) -> Iterator[list[BinaryIO]]:
-    """Opens the plain files of a file for writing, all or none; names the file in errors."""
+    """Opens the plain files of `path` for writing, all or none; names `path` in errors."""
     try:
         with contextlib.ExitStack() as stack:
             yield [stack.enter_context(replaced_atomically(output)) for output in plain]
@@ -274,7 +275,7 @@ def _replaced(
         if expected_size:
             size += f", expected {expected_size:,}"
         raise UserError(
-            f"{path} is damaged or cut off ({error}; {size}). Get it again.", code="damaged_file"
+            f"{path} is damaged or truncated ({error}; {size}). Get it again.", code="damaged_file"
         ) from error
 
 
@@ -311,7 +312,7 @@ def fetch(files: Iterable[SourceFile], tmp_dir: Path) -> None:
 
 
 def _missing_error(missing: list[SourceFile], tmp_dir: Path, reason: str) -> UserError:
-    message = f"Source files are missing in {tmp_dir}: {reason}. Put these there by hand:"
+    message = f"Source files are missing in {tmp_dir}: {reason}. Put them there by hand:"
     for file in missing:
         notes = [file.url or "your own file", *["unpacked"] * file.is_unpacked]
         notes += [f"{name} {value}" for name, value in file.facts().items()]
@@ -341,13 +342,13 @@ def _download(file: SourceFile, path: Path) -> None:
             if received != expected:
                 raise UserError(
                     f"{file.url}: expected {name} {expected}, got {received}. If the new file is "
-                    f"right, put it into --tmp_dir as {file.name}; what is there is not checked.",
+                    f"right, put it into --tmp_dir as {file.name}: existing files are not checked.",
                     code="other_checksum",
                 )
 
 
 def _version(directory: Path) -> list[int]:
-    """Returns the numbers of a version, by which 1.10.0 is newer than 1.9.0."""
+    """Returns the numbers of a version, so that 1.10.0 is newer than 1.9.0."""
     return [int(number) for number in re.findall(r"\d+", directory.name)]
 
 
@@ -380,7 +381,7 @@ def dataset_directory(text: PreparedText) -> Path:
 
 
 def prepared_lines(text: PreparedText) -> Iterator[tuple[bytes, bytes]]:
-    """Yields source and target of a prepared split; prints that tensorflow-datasets skips pairs."""
+    """Yields source and target of a prepared split; prints that some pairs may be missing."""
     order = "" if text.split == "train" else "; its lines are not in the official order"
     with _faults_of(text) as builder:
         dataset = builder.as_dataset(split=text.split, shuffle_files=False)
@@ -390,13 +391,13 @@ def prepared_lines(text: PreparedText) -> Iterator[tuple[bytes, bytes]]:
                 yield segment_text(source), segment_text(target)
             else:
                 yield source.replace(b"\n", b" "), target.replace(b"\n", b" ")
-    reason = "tensorflow-datasets has left out pairs with an empty side, and does not tell how many"
+    reason = "tensorflow-datasets leaves out pairs with an empty side without counting them"
     print(f"{text.dataset}, {text.split}: {reason}{order}.", flush=True)
 
 
 @contextlib.contextmanager
 def _faults_of(text: PreparedText) -> Iterator:
-    """Gives the builder of a data set, whose errors name the data set."""
+    """Yields the builder of a data set; errors name the data set."""
     try:
         import tensorflow_datasets as tfds
 

@@ -1,6 +1,6 @@
 """Samples subwords as SentencePiece does, but reproducibly.
 
-SentencePiece's own generator differs in each process, whatever its seed.
+SentencePiece's own generator gives other numbers in each process, even with the same seed.
 """
 
 import array
@@ -20,10 +20,10 @@ from t2t_keras.special_ids import EOS_ID, SPACE, UNKNOWN_ID
 Draw = Callable[[], float]
 
 # Sizes of the caches of divisions and of the paths of words, some 50 MB each.
-_MOST_DIVISIONS, _MOST_WORDS = 1 << 17, 1 << 14
+_MAX_DIVISIONS, _MAX_WORDS = 1 << 17, 1 << 14
 # Longer words, such as lines without spaces, are rarely repeated, and not cached.
 _LONG_WORD = 20
-# The score of a character without a piece, relative to the lowest; as in SentencePiece.
+# The score of a character without a piece, relative to the lowest score, as in SentencePiece.
 _UNKNOWN_SCORE = -10.0
 
 
@@ -61,11 +61,14 @@ class SubwordSampler:
         self._words = re.compile(f"{SPACE}?[^{SPACE}]+|{SPACE}" if by_word else ".+", re.S)
         self._log_kept = math.log1p(-sampling) if sampling < 1 else -math.inf
         self.is_bpe = model.trainer_spec.model_type == model.trainer_spec.BPE
-        self._merged = functools.lru_cache(_MOST_DIVISIONS)(self._merge)
-        self._paths = functools.lru_cache(_MOST_WORDS)(self._find_paths)
+        self._merged = functools.lru_cache(_MAX_DIVISIONS)(self._merge)
+        self._paths = functools.lru_cache(_MAX_WORDS)(self._find_paths)
 
     def sample(self, lines: Sequence[str], seeds: Sequence[str]) -> list[np.ndarray]:
-        """Returns ids as `Tokenizer.encode` does, of a division drawn by the seed of each line."""
+        """Returns the ids of a random division of each line, drawn with the line's seed.
+
+        The form is that of `Tokenizer.encode`.
+        """
         divide = self._divide if self.is_bpe or not self._nbest else self._choose
         encoded = []
         for line, seed in zip(lines, seeds, strict=True):
@@ -93,7 +96,7 @@ class SubwordSampler:
         if pieces:
             starts = np.cumsum([0, *map(len, divisions[:-1])])
             scores = np.add.reduceat(self._scores_by_number[pieces], starts)
-            # Only the likeliest division is sure to keep all symbols whole.
+            # Only the likeliest division is certain to keep all symbols whole.
             symbols = np.add.reduceat(self._is_symbol[pieces], starts)
             weights = np.exp(self._sampling * (scores - scores.max())) * (symbols == symbols[0])
             totals = np.cumsum(weights).tolist()
@@ -111,7 +114,7 @@ class SubwordSampler:
         return array.array("i", [UNKNOWN_ID] if UNKNOWN_ID in spelled else spelled)
 
     def _draw_merges(self, words: Sequence[str], draw: Draw, ids: array.array) -> None:
-        """Adds ids by BPE-dropout (Provilkov et al., 2020), which skips some of the merges."""
+        """Adds ids by BPE-dropout (Provilkov et al., 2020), which skips random merges."""
 
         def tries() -> int:
             """Draws the number of merges before the next one to skip."""
@@ -135,14 +138,14 @@ class SubwordSampler:
             ids += divided
 
     def _merge(self, word: str, left_out: Collection[int]) -> tuple[array.array, int]:
-        """Merges without the tries to skip; returns ids, and the number of tries."""
+        """Merges, except the tries in `left_out`; returns the ids and the number of tries."""
         none, known = -math.inf, self._scores.get
         parts, tried, divided = list(word), 0, {}
         scores = [known(one + other, none) for one, other in itertools.pairwise(parts)]
         while scores and (best := max(scores)) > none:
             at = scores.index(best)
             if tried in left_out:
-                # It is tried again only with another neighbour.
+                # This pair is tried again only after one side has changed.
                 scores[at] = none
             else:
                 merged = parts[at] + parts[at + 1]
@@ -163,7 +166,7 @@ class SubwordSampler:
         return ids, tried
 
     def _draw_paths(self, words: Sequence[str], draw: Draw, ids: array.array) -> None:
-        """Adds ids by subword regularisation (Kudo, 2018): by likelihood to the power alpha."""
+        """Adds ids by subword regularisation (Kudo, 2018): likelihoods to the power alpha."""
         for word in words:
             find = self._paths if len(word) <= _LONG_WORD else self._find_paths
             paths, end, reversed_ids = find(word), len(word), []
@@ -176,7 +179,7 @@ class SubwordSampler:
                 ids += piece
 
     def _find_paths(self, word: str) -> list[tuple[list[float], list[int], list[array.array]]]:
-        """Returns for each end its possible last pieces: sums of their weights, starts, ids."""
+        """Returns the possible last pieces up to each end: cumulative weights, starts, ids."""
         best = [0.0]
         paths: list[tuple[list[float], list[int], list[array.array]]] = [([], [], [])]
         for end in range(1, len(word) + 1):
@@ -190,8 +193,8 @@ class SubwordSampler:
                     weights.append(best[start] + self._sampling * score)
                     starts.append(start)
                     pieces.append(self._piece(piece))
-            most = max(weights)
-            totals = list(itertools.accumulate(math.exp(weight - most) for weight in weights))
-            best.append(most + math.log(totals[-1]))
+            top = max(weights)
+            totals = list(itertools.accumulate(math.exp(weight - top) for weight in weights))
+            best.append(top + math.log(totals[-1]))
             paths.append((totals, starts, pieces))
         return paths

@@ -25,10 +25,10 @@ from t2t_keras.text.subword_sampling import SubwordSampler
 if TYPE_CHECKING:
     from t2t_keras.text.in_graph import GraphTokenizer
 
-# By the suffix of their files' names.
+# By the suffix of their files.
 TOKENIZERS = Registry("tokenizer", "t2t_keras.text.tokenizer")
 VOCABULARY_KINDS = ("bpe", "unigram", "char")
-# Words whose ids are kept, some 50 MB; a full cache is emptied.
+# Size of the cache of words' ids, some 50 MB; a full cache is emptied.
 MAX_WORDS = 1 << 18
 
 _LINES_AT_ONCE = 1000
@@ -36,10 +36,10 @@ _PRIVATE = re.compile(f"[{PRIVATE}]")
 # Rarer characters are spelled in UTF-8 bytes: a stray line in another script must not fill the
 # vocabulary with characters seen once.
 _CHARACTER_COVERAGE = 0.99995
-# Unigram training adds up sums by thread, so the number of threads is part of the result.
+# Unigram training sums by thread, so the result depends on the number of threads.
 _TRAINING_THREADS = 16
 # SentencePiece aborts the process if byte-pair encoding learns from a longer word.
-_LONGEST_WORD = 65_535
+_MAX_WORD_LENGTH = 65_535
 
 
 class Tokenizer(abc.ABC):
@@ -48,15 +48,15 @@ class Tokenizer(abc.ABC):
     Args:
       model_bytes: the content of its file.
       source: the tokenizer of sources with a vocabulary of their own; None = a shared vocabulary.
-      origin: what errors call it.
+      origin: name of the vocabulary in errors.
 
     Raises:
       UserError: the content is not a vocabulary of this kind.
 
     Attributes:
       model_bytes: the content of its file.
-      source: the tokenizer of sources, which is this one if the vocabulary is shared.
-      suffix: of the names of its files.
+      source: the tokenizer of sources; itself if the vocabulary is shared.
+      suffix: suffix of its file names.
     """
 
     suffix: ClassVar[str]
@@ -77,7 +77,7 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _read(self, origin: str) -> None:
-        """Parses `model_bytes`; a `UserError` names their origin if they are invalid."""
+        """Parses `model_bytes`; raises `UserError`, which names `origin`, if they are invalid."""
 
     def _lines(self, origin: str) -> list[str]:
         """Returns the lines of `model_bytes`, for vocabularies in text files."""
@@ -93,8 +93,8 @@ class Tokenizer(abc.ABC):
         """Reads a vocabulary; the suffix of its file tells its kind, by default SentencePiece's.
 
         Args:
-          path: of the file.
-          source_path: of the file of a source vocabulary; "" = a shared vocabulary.
+          path: the file.
+          source_path: the file of a source vocabulary; "" = a shared vocabulary.
 
         Raises:
           UserError: the file cannot be read, or is not a vocabulary.
@@ -122,7 +122,7 @@ class Tokenizer(abc.ABC):
             raise UserError(
                 f"{path} is not the vocabulary that was used here: expected {record['size']:,} ids "
                 f"with SHA-256 {record['sha256'][:12]}, got {tokenizer.vocab_size:,} with "
-                f"{tokenizer.checksum[:12]}. Restore that.",
+                f"{tokenizer.checksum[:12]}. Restore the file.",
                 code="other_vocabulary",
             )
         return tokenizer
@@ -158,9 +158,9 @@ class Tokenizer(abc.ABC):
 
     @functools.cached_property
     def source_vocab_size(self) -> int | None:
-        """Number of ids of the sources' own vocabulary, None if they share this one.
+        """Number of ids of the sources' own vocabulary; None if they share this one's ids.
 
-        Two models that divide text differently may share pieces and ids.
+        Two models with the same pieces and ids may still divide text differently.
         """
         if self.source is self:
             return None
@@ -173,7 +173,7 @@ class Tokenizer(abc.ABC):
 
     @property
     def checksum(self) -> str:
-        """SHA-256 of the file, followed by that of the sources if they have their own, in hex."""
+        """SHA-256, in hex, of the file and of the sources' own file, if there is one."""
         source = b"" if self.source is self else self.source.model_bytes
         return hashlib.sha256(self.model_bytes + source).hexdigest()
 
@@ -223,15 +223,15 @@ class Tokenizer(abc.ABC):
         for i in ids:
             if not 0 <= i < size:
                 raise UserError(
-                    f"The id {i} is not in the vocabulary, which has ids 0 to {size - 1}. Was this "
-                    f"made with another vocabulary?",
+                    f"The id {i} is not in the vocabulary, which has ids 0 to {size - 1}. Give the "
+                    f"vocabulary that made these ids.",
                     code="other_vocabulary",
                 )
         return ids
 
 
 def same_vocabulary(directory: str | Path, tokenizer: Tokenizer) -> str:
-    """Returns the problem settings that give data a vocabulary saved in a directory."""
+    """Returns the problem settings that make data with a vocabulary saved in a directory."""
     record = tokenizer.record()
     settings = [f"vocab_file={Path(directory) / record['file']}"]
     if source := record.get("source"):
@@ -248,7 +248,7 @@ def _unpickled(kind: type[Tokenizer], model_bytes: bytes, source: Tokenizer | No
 
 def parsed_model(model_bytes: bytes) -> Any:
     """Returns the protobuf message of a SentencePiece model."""
-    # A machine that only trains may lack it; its classes are made at run time.
+    # A machine that only trains may lack the module; protobuf makes its classes at run time.
     sentencepiece_model_pb2: Any = importlib.import_module("sentencepiece.sentencepiece_model_pb2")
     return sentencepiece_model_pb2.ModelProto.FromString(model_bytes)
 
@@ -272,12 +272,12 @@ def load_processor(model_bytes: bytes, origin: object) -> sentencepiece.Sentence
 class SentencePieceTokenizer(Tokenizer):
     """A SentencePiece vocabulary: padding 0, end of sentence 1, unknown 2, no begin of sentence.
 
-    `train` makes models with `decode(encode(lines)) == lines`: text is neither normalised nor
-    stripped, and characters outside the vocabulary are spelled in bytes (as id 2 by "char"
-    vocabularies, which have no bytes). Only U+2581, SentencePiece's sign for a space, becomes a
-    space. Other models may change text.
+    Models made by `train` have `decode(encode(lines)) == lines`: text is neither normalised nor
+    stripped, and characters outside the vocabulary are spelled in bytes. There are two exceptions:
+    U+2581, SentencePiece's sign for a space, becomes a space; "char" vocabularies, which have no
+    bytes, encode characters outside the vocabulary as id 2. Other models may change text.
 
-    Bytes that are not a SentencePiece model, or one with other special ids, are a `UserError`.
+    A model with other special ids raises `UserError`.
     """
 
     suffix: ClassVar[str] = ".model"
@@ -316,53 +316,23 @@ class SentencePieceTokenizer(Tokenizer):
                 f"vocab_kind must be in {', '.join(VOCABULARY_KINDS)}, got '{kind}'.",
                 code="bad_value",
             )
-        model = io.BytesIO()
-        failure = None
-
-        def training_lines() -> Iterator[str]:
-            nonlocal failure
-            try:
-                for line in lines:
-                    if len(line) > _LONGEST_WORD:
-                        line = re.sub(rf"[^ ]{{{_LONGEST_WORD}}}", r"\g<0> ", line)
-                    # SentencePiece skips lines with its own sign for an unknown character.
-                    yield line.replace("\u2585", " ")
-            except BaseException as error:
-                failure = error  # SentencePiece would raise its text as a RuntimeError.
-                raise
-
+        model, training_lines = io.BytesIO(), _TrainingLines(lines)
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=training_lines(),
+                sentence_iterator=iter(training_lines),
                 model_writer=model,
-                model_type=kind,
                 vocab_size=vocab_size,
-                # A character vocabulary has as many pieces as the text has characters.
-                hard_vocab_limit=kind != "char",
-                pad_id=PADDING_ID,
-                eos_id=EOS_ID,
-                unk_id=UNKNOWN_ID,
-                bos_id=-1,
-                normalization_rule_name="identity",
-                remove_extra_whitespaces=False,
-                # Makes a word the same piece at the start of a line as inside it.
-                add_dummy_prefix=kind != "char",
-                byte_fallback=kind != "char",
-                character_coverage=1.0 if kind == "char" else _CHARACTER_COVERAGE,
-                # SentencePiece silently skips longer lines.
-                max_sentence_length=1 << 30,
                 user_defined_symbols=[
                     *(f"{SPACE}{symbol}" for symbol in symbols),
                     *filter(_PRIVATE.fullmatch, symbols),
                 ],
-                num_threads=_TRAINING_THREADS,
-                minloglevel=2,
+                **_training_options(kind),
             )
         except UserError:
             raise
         except (RuntimeError, ValueError) as error:
-            if failure:
-                raise failure from None
+            if training_lines.error:
+                raise training_lines.error from None
             raise _training_error(str(error), vocab_size, kind) from error
         model_bytes = model.getvalue()
         return cls(_with_exact_scores(model_bytes) if kind == "unigram" else model_bytes)
@@ -393,7 +363,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     @property
     def dividing_model(self) -> bytes:
-        """The SentencePiece model that divides text: another one if this one only has the ids."""
+        """The SentencePiece model that divides text; subclasses with only ids have another one."""
         return self.model_bytes
 
     @functools.cached_property
@@ -404,10 +374,10 @@ class SentencePieceTokenizer(Tokenizer):
     def _encode_by_word(self, lines: Sequence[str]) -> Iterator[np.ndarray]:
         known = self._word_ids
         if not known or len(known) >= MAX_WORDS:
-            # " " encodes as two spaces, one of which is SentencePiece's in front of a word.
-            two = self._processor.encode(" ")
+            # " " encodes as two spaces: SentencePiece puts one in front of each word.
+            two_spaces = self._processor.encode(" ")
             known.clear()
-            known[""] = _packed(two[: len(two) // 2])
+            known[""] = _packed(two_spaces[: len(two_spaces) // 2])
         split = [line.split(" ") if line else () for line in lines]
         new = list(set().union(*split).difference(known))
         known.update(zip(new, map(_packed, self._processor.encode(new)), strict=True))
@@ -420,15 +390,15 @@ class SentencePieceTokenizer(Tokenizer):
         return [self._processor.decode(self._until_end(ids)) for ids in sequences]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """See `Tokenizer`; a byte is <0x41>, for example."""
+        """See `Tokenizer`; the piece of a byte is <0x41>, for example."""
         return [self._processor.id_to_piece(i) for i in self._checked(ids)]
 
     def spell(self, other: "SentencePieceTokenizer") -> tuple[list[list[int]], int]:
-        """Spells the pieces of another vocabulary with this one's.
+        """Spells the pieces of another vocabulary in pieces of this one.
 
-        A piece of both vocabularies is one id, as are padding, EOS and unknown. The text of other
-        pieces is encoded, without the space in front of lines; pieces without text, such as control
-        symbols or bytes, become unknown.
+        Pieces in both vocabularies, padding, EOS and unknown become one id. The text of other
+        pieces is encoded, without the space in front of lines. Other pieces without text, such as
+        control symbols or bytes, become unknown.
 
         Returns:
           The ids of each piece, and the number of pieces in both vocabularies.
@@ -438,12 +408,12 @@ class SentencePieceTokenizer(Tokenizer):
         model.normalizer_spec.add_dummy_prefix = False
         model.normalizer_spec.remove_extra_whitespaces = False
         dividing = sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
-        theirs, spelled, shared = other._processor, [], 0
+        other_processor, spelled, shared = other._processor, [], 0
         for i, piece in enumerate(other.pieces(range(other.vocab_size))):
             own = i if i <= UNKNOWN_ID else known.get(piece)
             shared += own is not None
             ids = [UNKNOWN_ID] if own is None else [own]
-            if own is None and not (theirs.is_byte(i) or theirs.is_control(i)):
+            if own is None and not (other_processor.is_byte(i) or other_processor.is_control(i)):
                 parts = dividing.encode(piece.replace(SPACE, " "), out_type=str)
                 ids = [known.get(part, UNKNOWN_ID) for part in parts] or ids
             spelled.append(ids)
@@ -470,6 +440,53 @@ class SentencePieceTokenizer(Tokenizer):
         )
 
 
+class _TrainingLines:
+    """Yields lines as SentencePiece can train on them.
+
+    Attributes:
+      error: the exception of the lines, or None; SentencePiece raises its text as a RuntimeError.
+    """
+
+    def __init__(self, lines: Iterable[str]):
+        self._lines = lines
+        self.error: BaseException | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            for line in self._lines:
+                if len(line) > _MAX_WORD_LENGTH:
+                    line = re.sub(rf"[^ ]{{{_MAX_WORD_LENGTH}}}", r"\g<0> ", line)
+                # SentencePiece skips lines with its own sign for an unknown character.
+                yield line.replace("\u2585", " ")
+        except BaseException as error:
+            self.error = error
+            raise
+
+
+def _training_options(kind: str) -> dict[str, Any]:
+    """Returns the options of SentencePiece's trainer for a kind of vocabulary."""
+    is_char = kind == "char"
+    return dict(
+        model_type=kind,
+        # A character vocabulary has as many pieces as the text has characters.
+        hard_vocab_limit=not is_char,
+        pad_id=PADDING_ID,
+        eos_id=EOS_ID,
+        unk_id=UNKNOWN_ID,
+        bos_id=-1,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        # Makes a word the same piece at the start of a line as inside it.
+        add_dummy_prefix=not is_char,
+        byte_fallback=not is_char,
+        character_coverage=1.0 if is_char else _CHARACTER_COVERAGE,
+        # SentencePiece silently skips longer lines.
+        max_sentence_length=1 << 30,
+        num_threads=_TRAINING_THREADS,
+        minloglevel=2,
+    )
+
+
 def _packed(ids: list[int]) -> bytes:
     # Joining bytes is the fastest way to join int32 arrays.
     return array.array("i", ids).tobytes()
@@ -493,16 +510,17 @@ def _training_error(message: str, vocab_size: int, kind: str) -> UserError:
             "There is no text to learn a vocabulary from: every line is empty.", code="no_text"
         )
     reasons = {
-        r"set it to a value <= (\d+)": "is more than this text gives. Set vocab_size={} or "
-        "less, or give more text.",
+        r"set it to a value <= (\d+)": "is too large for this text. Set vocab_size={} or less, or "
+        "give more text.",
         r"smaller than required_chars\. \d+ vs (\d+)": "is too small for the characters of this "
         "text, the bytes and the special ids, {} in all. Set a larger one.",
     }
     for pattern, reason in reasons.items():
-        if found := re.search(pattern, message):
-            return UserError(f"vocab_size={vocab_size} {reason.format(found[1])}", code="bad_value")
+        if match := re.search(pattern, message):
+            return UserError(f"vocab_size={vocab_size} {reason.format(match[1])}", code="bad_value")
     return UserError(
-        f"SentencePiece cannot learn a {kind} vocabulary of {vocab_size} from this text: {message}",
+        f"SentencePiece cannot learn a {kind} vocabulary of {vocab_size} pieces from this text: "
+        f"{message}",
         code="vocabulary_not_learned",
     )
 

@@ -187,7 +187,7 @@ def test_what_is_left_to_do(configured, capsys, monkeypatch):
         assert " ".join(command.split()) in " ".join(printed[0].split())
     plan = Plan(yaml.safe_load(path.read_text()), path.parent)
     # All is asked for: Snakemake would not miss what a killed job has removed.
-    assert set(files[:-1]) <= set(plan.made)
+    assert set(files[:-1]) <= set(plan.products)
     # The baseline differs in what it reads, and in nothing else.
     pairs = zip(plan.training_flags("baseline"), plan.training_flags("student"), strict=True)
     changed = [one.partition("=")[0] for one, other in pairs if one != other]
@@ -446,9 +446,9 @@ def test_what_is_left_out_of_a_configuration(configured):
     models = {name for name in mixed.models if ",mix={toy: 1}" in mixed.training_flags(name)[2]}
     assert models == {"teacher1"}
     assert plan.teachers == ["teacher1"]
-    assert not plan.models["student"].begins_with
+    assert not plan.models["student"].warm_start_from
     # One teacher's translations of a dev set are those of the page.
-    assert "work/translated/dev.toy.de" not in plan.made
+    assert "work/translated/dev.toy.de" not in plan.products
 
 
 def test_flags_that_trainings_do_not_take(configured, monkeypatch, own_registry):
@@ -503,7 +503,7 @@ def test_hours_are_those_of_the_products(configured, back_settings, backs, setti
         },
     )
     plan = Plan(yaml.safe_load(path.read_text()), path.parent)
-    hours = plan.hours(seconds_a_product=3600.0)
+    hours = plan.hours(seconds_per_product=3600.0)
     weights = {name: plan.hparams(name).count_weights(400) for name in plan.models}
     teacher, backward, student = (weights[name] for name in ("teacher1", "backward", "student"))
     assert teacher < backward < student
@@ -548,7 +548,7 @@ def test_a_tilde_is_the_home_directory(configured, tmp_path, monkeypatch):
     noisy, corpora = {"web": ["~/text/web", 0.5]}, {"toy": "~/text/train"}
     plan = Plan(CONFIG | dict(corpora=corpora, noisy=noisy, t2t_usr_dir="~/mine"), tmp_path)
     assert plan.own_flags == [f"--t2t_usr_dir={tmp_path / 'mine'}"]
-    assert plan.given["work/text/web.de"] == str(tmp_path / "text" / "web.de")
+    assert plan.user_files["work/text/web.de"] == str(tmp_path / "text" / "web.de")
 
 
 def test_a_profile_of_ones_own_comes_before_that_of_the_recipe(

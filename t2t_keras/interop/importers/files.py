@@ -15,7 +15,7 @@ import yaml
 from t2t_keras.errors import UserError, brief
 from t2t_keras.interop.importers.pickles import TensorPickle, TreeBound
 from t2t_keras.io.files import (
-    MOST_BYTES,
+    MAX_BYTES,
     check_regular,
     inside,
     open_regular,
@@ -30,7 +30,7 @@ _MOST_CHARACTERS_OF_KEYS = 18
 _TEXT = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:binary")
 
 
-def read_file(path: Path, advice: str = "", most: int = MOST_BYTES) -> bytes:
+def read_file(path: Path, advice: str = "", most: int = MAX_BYTES) -> bytes:
     """Returns the content of a file.
 
     Raises:
@@ -263,7 +263,7 @@ def read_pytorch(path: str | Path) -> Any:
 def check_compression(archive: zipfile.ZipFile, file: BinaryIO) -> None:
     """Raises `UserError` for an archive that expands to many times its size."""
     size = sum(member.file_size for member in archive.infolist())
-    if size > MOST_BYTES + _MOST_COMPRESSION * os.fstat(file.fileno()).st_size:
+    if size > MAX_BYTES + _MOST_COMPRESSION * os.fstat(file.fileno()).st_size:
         raise UserError(
             f"it expands to {size:,} bytes: expected weights that are not compressed",
             code="file_too_large",
@@ -272,7 +272,7 @@ def check_compression(archive: zipfile.ZipFile, file: BinaryIO) -> None:
 
 def _read_archive(archive: zipfile.ZipFile) -> Any:
     [member] = [info for info in archive.infolist() if info.filename.endswith("/data.pkl")]
-    if member.file_size > MOST_BYTES:
+    if member.file_size > MAX_BYTES:
         raise UserError(f"{member.filename} is too large", code="file_too_large")
     prefix = member.filename.removesuffix("data.pkl")
 
