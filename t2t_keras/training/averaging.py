@@ -27,17 +27,17 @@ from t2t_keras.training.cost import read_cost
 from t2t_keras.training.evaluation import SplitLoss
 from t2t_keras.training.run_config import RunConfig
 
-# Maximum number of checkpoints in a mean that is chosen by the dev loss.
-_MOST = 20
+# Maximum number of checkpoints in a mean that the dev loss chooses.
+_MAX_CHECKPOINTS = 20
 # The search ends after this number of larger means in a row without a lower loss.
 _PATIENCE = 2
-# Checkpoints before this share of the newest one's steps usually make a mean worse.
+# Checkpoints before this share of the newest checkpoint's steps usually make a mean worse.
 _EARLY = 0.75
-_AVERAGE = "optimizer/average/"  # Before the names of weights' moving averages.
+_AVERAGE = "optimizer/average/"  # Prefix of the moving averages' names.
 
 
 class _Mean(NamedTuple):
-    """Weights by name, the checkpoints that they are made of, and the head of the newest."""
+    """Weights by name, the paths of their checkpoints, and the head of the newest checkpoint."""
 
     weights: Mapping[str, np.ndarray]
     paths: list[str]
@@ -52,23 +52,22 @@ def average_run(
     ema: bool = False,
     overwrite: bool = False,
 ) -> str:
-    """Writes the mean of a run's last checkpoints, a run of its own in the same format.
+    """Writes the mean of a run's last checkpoints as a run of its own.
 
-    The paper takes the last 5 of the base model and the last 20 of the big one, written every 10
-    minutes (section 6.1). Early in a training, when the weights still change fast, a mean is worse
-    than the newest checkpoint. A checkpoint just before the newest one, as the last regular one
-    before Ctrl-C, is nearly its duplicate and is left out, and so are damaged ones.
+    The paper averages the last 5 checkpoints of the base model and the last 20 of the big model,
+    written every 10 minutes (section 6.1). Early in a training, when the weights still change fast,
+    a mean is worse than the newest checkpoint. Left out are damaged checkpoints, and a near
+    duplicate of the newest checkpoint, such as the last regular one before Ctrl-C.
 
     Args:
       model_dir: the run.
-      output_dir: where the mean and run.json are written; must not contain a run.
-      n: number of checkpoints; if there are fewer, all are taken, which is reported. None = as many
-        as lower the dev loss, perhaps only the newest; without the run's data, those of the last
-        tenth of the training.
-      seconds_apart: least seconds of training between two of them: going back from the newest, the
-        next one that is old enough is taken; 0 = all.
-      ema: whether instead the moving average of the weights is written that the newest checkpoint
-        holds of all steps before it.
+      output_dir: directory for the mean and run.json; must not contain a run.
+      n: number of checkpoints; if there are fewer, all are averaged, which is reported. None = the
+        number with the lowest dev loss, perhaps only the newest; without the run's data, the
+        checkpoints of the last tenth of the training.
+      seconds_apart: minimum seconds of training between two averaged checkpoints: going back from
+        the newest, the next one that is old enough is chosen; 0 = all.
+      ema: whether to write the newest checkpoint's moving average of the weights instead.
       overwrite: whether to replace an earlier mean in `output_dir`.
 
     Returns:
@@ -87,7 +86,7 @@ def average_run(
     config = RunConfig.load(model_dir)
     if ema and not config.hparams.ema_decay:
         raise UserError(
-            f"{model_dir} keeps no moving average: it is trained with ema_decay=0.",
+            f"{model_dir} has no moving average: it was trained with ema_decay=0. Leave --ema out.",
             code="no_moving_average",
         )
     checkpoint_files.newest_checkpoint(model_dir)
@@ -113,10 +112,10 @@ def _mean(config: RunConfig, paths: Sequence[str], n: int | None, seconds_apart:
     measure = _dev_loss(config) if n is None else None
     if n is None and not measure:
         paths = _of_last_tenth(paths)
-    mean = _best_mean(paths, n or _MOST, measure)
+    mean = _best_mean(paths, n or _MAX_CHECKPOINTS, measure)
     if n and len(mean.paths) < n:
         folder = Path(paths[-1]).parent
-        print(f"There are only {len(mean.paths)} checkpoints{apart} in {folder}, not {n}.")
+        print(f"Expected {n} checkpoints{apart} in {folder}, got only {len(mean.paths)}.")
     if n:
         _warn_of_early_ones(mean.paths)
     return mean
@@ -125,7 +124,7 @@ def _mean(config: RunConfig, paths: Sequence[str], n: int | None, seconds_apart:
 def without_near_duplicate(paths: Sequence[str]) -> list[str]:
     """Drops the checkpoint before the newest if it is nearly the same.
 
-    It is if fewer steps lie between the two than half the median of the gaps before.
+    It is, if the steps between the two are fewer than half the median of the earlier gaps.
     """
     steps = [known_step_of(path) for path in paths]
     gaps = np.diff(steps)
@@ -139,7 +138,7 @@ def _of_last_tenth(paths: Sequence[str]) -> list[str]:
     """Returns the checkpoints of the last tenth of the training."""
     newest = known_step_of(paths[-1])
     late = [path for path in paths if known_step_of(path) >= 0.9 * newest]
-    print(f"The run's dev set is not there: the {len(late)} of the last tenth are averaged.")
+    print(f"The run's dev set is missing: averaging the {len(late)} checkpoints of the last tenth.")
     return late
 
 
@@ -147,13 +146,13 @@ def _warn_of_early_ones(chosen: Sequence[str]) -> None:
     first, newest = (known_step_of(chosen[at]) for at in (0, -1))
     if first < _EARLY * newest:
         print(
-            f"The mean reaches back to step {first:,} of {newest:,}: it may be worse than "
+            f"The mean reaches back to step {first:,} of {newest:,}, and may be worse than "
             f"{Path(chosen[-1]).name} alone. Leave --n out to let the dev loss decide."
         )
 
 
 def _dev_loss(config: RunConfig) -> Callable[[Mapping[str, np.ndarray], str], float] | None:
-    """Returns a function of weights by name and their path; None if the data is gone or changed."""
+    """Returns a function that measures weights of a path; None if the data is gone or changed."""
     try:
         generated = open_generated(config.problem, config.data_dir)
         generated.store("dev")
@@ -173,34 +172,34 @@ def _dev_loss(config: RunConfig) -> Callable[[Mapping[str, np.ndarray], str], fl
 
 def _best_mean(
     paths: Sequence[str],
-    most: int,
+    count: int,
     measure: Callable[[Mapping[str, np.ndarray], str], float] | None,
 ) -> _Mean:
     """Returns the mean of the last checkpoints.
 
     Args:
-      paths: of the checkpoints, the newest last; damaged ones are left out.
-      most: number of checkpoints.
-      measure: returns the loss of weights; the mean with the lowest one is taken, of `most`
-        checkpoints or fewer. None = the mean of `most`.
+      paths: paths of the checkpoints, the newest last; damaged ones are left out.
+      count: number of checkpoints.
+      measure: returns the loss of weights; the mean of up to `count` checkpoints with the lowest
+        loss is returned. None = the mean of `count` checkpoints.
     """
     # In float64, so that the mean does not depend on the order.
     sums: dict[str, np.ndarray] = {}
-    taken, newest, lowest = list[str](), dict[str, Any](), math.inf
+    averaged, newest, lowest = list[str](), dict[str, Any](), math.inf
     best = _Mean({}, [], {})
     for path, arrays, head in _intact(paths, WEIGHTS):
-        taken.insert(0, path)
+        averaged.insert(0, path)
         newest = newest or head
         for name, weight in weights_of(arrays).items():
             sums[name] = sums.get(name, np.zeros(weight.shape, np.float64)) + weight
-        mean = {name: (total / len(taken)).astype(np.float32) for name, total in sums.items()}
+        mean = {name: (total / len(averaged)).astype(np.float32) for name, total in sums.items()}
         if measure:
             loss = measure(mean, path)
-            print(f"Dev loss of the mean of {len(taken)} from {Path(path).name} on: {loss:.4f}")
+            print(f"Dev loss of the mean of {len(averaged)} from {Path(path).name} on: {loss:.4f}")
         if not best.paths or not measure or loss < lowest:  # A loss may be NaN.
-            best = _Mean(mean, list(taken), newest)
+            best = _Mean(mean, list(averaged), newest)
             lowest = loss if measure else lowest
-        if len(taken) == most or (measure and len(taken) - len(best.paths) >= _PATIENCE):
+        if len(averaged) == count or (measure and len(averaged) - len(best.paths) >= _PATIENCE):
             break
     return best
 
@@ -209,9 +208,9 @@ def _intact(
     paths: Sequence[str],
     prefixes: tuple[str, ...],
 ) -> Iterator[tuple[str, dict[str, np.ndarray], dict[str, Any]]]:
-    """Yields paths of checkpoints from the newest on, arrays and heads; reports damaged ones.
+    """Yields the path, arrays and head of intact checkpoints, newest first; reports damaged ones.
 
-    `prefixes` are those of the arrays' names, see `format.read`.
+    `prefixes` select arrays by their names, see `checkpoint_files.read`.
     """
     damaged: DamagedCheckpointError | None = None
     is_any_intact = False
@@ -238,7 +237,7 @@ def _moving_average(paths: Sequence[str]) -> _Mean:
     }
     if not averages:
         raise UserError(
-            f"{path} has averaged weights already, as best/ and what t2t-avg-all writes. "
+            f"{path} has averaged weights already, like best/ and the output of t2t-avg-all. "
             f"Give the run's own folder as --model_dir.",
             code="weights_only",
         )
@@ -246,23 +245,23 @@ def _moving_average(paths: Sequence[str]) -> _Mean:
 
 
 def spaced_apart(paths: Sequence[str], seconds: Sequence[float], apart: float) -> list[str]:
-    """Returns the newest path, which is the last, and, going back, each next one old enough.
+    """Returns the newest (last) path and, going back, every next one that is old enough.
 
-    `seconds` tells when each was written; they are rounded before they are compared with `apart`.
+    `seconds` are the times of writing; differences are rounded to seconds.
     """
     chosen: list[str] = []
     last = 0.0
-    for path, at in reversed(list(zip(paths, seconds, strict=True))):
-        if not chosen or round(last - at) >= apart:
+    for path, written_at in reversed(list(zip(paths, seconds, strict=True))):
+        if not chosen or round(last - written_at) >= apart:
             chosen.append(path)
-            last = at
+            last = written_at
     return chosen[::-1]
 
 
 def _written_at(paths: Sequence[str]) -> list[float]:
-    """Returns the seconds of training, or else the time, at which each checkpoint was written."""
+    """Returns the seconds of training at which each checkpoint was written, or the times."""
     costs = [cost for path in paths if (cost := read_cost(path))]
     if len(costs) == len(paths):
         return [cost.seconds for cost in costs]
-    print("Not all checkpoints say what they cost: the times of their files are used.")
+    print("Some checkpoints do not record their training time: using the times of their files.")
     return [Path(path).stat().st_mtime for path in paths]

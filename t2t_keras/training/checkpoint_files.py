@@ -1,8 +1,9 @@
-"""The files of checkpoints: their format, safetensors with a head; their names; the next ones.
+"""Checkpoint files: their format (safetensors with a head), their names, and waiting for new ones.
 
-A file is eight bytes (the length of what follows), JSON (the type, shape and place of each array,
-and the head), and the arrays' bytes. The library `safetensors` reads it too, but has no checksums;
-written here, a file needs no copy of all arrays in memory and is complete or absent.
+A file has eight bytes with the length of a header, the header (JSON: type, shape and place of each
+array, and the head), and the arrays' bytes. The library `safetensors` can read it too, but has no
+checksums. The writer here needs no copy of all arrays in memory, and its files are complete or
+absent.
 """
 
 import contextlib
@@ -43,9 +44,9 @@ _TYPES = {
 }
 _NAMES = {dtype: name for name, dtype in _TYPES.items()}
 # safetensors rejects longer headers.
-_LONGEST_HEADER = 100_000_000
-_LARGEST_CRC32 = 2**32 - 1
-_HEAD_CHECKSUM = len(str(_LARGEST_CRC32))
+_MAX_HEADER_BYTES = 100_000_000
+_MAX_CRC32 = 2**32 - 1
+_HEAD_CHECKSUM = len(str(_MAX_CRC32))
 
 
 class DamagedCheckpointError(UserError):
@@ -55,7 +56,7 @@ class DamagedCheckpointError(UserError):
         advice = ""
         if sound:
             name = Path(sound).name
-            advice = f" The newest intact one is {name}: give it, as by --checkpoint_path={sound}."
+            advice = f" The newest intact one is {name}: use it, with --checkpoint_path={sound}."
         super().__init__(
             f"The checkpoint {path} is damaged: {first_line(error)}.{advice}",
             code="checkpoint_damaged",
@@ -78,12 +79,12 @@ def write(
     """Writes a checkpoint, which is complete or absent.
 
     Args:
-      path: of the file.
+      path: the file.
       arrays: objects with a shape and a dtype, by name; their order is kept.
       head: further JSON. "version", "crc32" (of each array) and "digest" are added; the digest is
         equal only for equal arrays.
-      value: converts one of them to an array when it is written, so that not all need be in
-        memory at once.
+      value: converts an object to an array just before it is written, so that not all arrays need
+        to be in memory at once.
 
     Raises:
       OSError: it cannot be written, as on a full disk.
@@ -94,8 +95,8 @@ def write(
         begin, end = end, end + math.prod(array.shape) * dtype.itemsize
         kind, shape = _NAMES[dtype], list(array.shape)
         table[name] = {"dtype": kind, "shape": shape, "data_offsets": [begin, end]}
-    checksums = dict.fromkeys(arrays, _LARGEST_CRC32)
-    # The header is written last, in the room for its greatest length.
+    checksums = dict.fromkeys(arrays, _MAX_CRC32)
+    # The header is written last, into room reserved for its greatest length.
     room = len(_header(table, checksums, head)) + _HEAD_CHECKSUM
     room += -room % 8
     with replaced_atomically(Path(path)) as file:
@@ -112,13 +113,13 @@ def write(
 def read(
     path: str | Path, prefixes: tuple[str, ...] = ("",)
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Returns the arrays of a checkpoint, in the order in which they were written, and its head.
+    """Returns the arrays of a checkpoint, in the order of writing, and its head.
 
-    Only arrays whose names begin with one of `prefixes` are read and checked; by default, all.
+    Reads and checks only arrays whose names begin with one of `prefixes`; by default, all.
 
     Raises:
-      DamagedCheckpointError: the content differs from what was written.
-      UserError: the system does not let it be read.
+      DamagedCheckpointError: the content is not as written.
+      UserError: the file cannot be opened or read.
     """
 
     def read_from(file: BinaryIO) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -139,7 +140,7 @@ def read(
 
 
 def read_head(path: str | Path) -> dict[str, Any]:
-    """Returns the head of a checkpoint without reading its arrays; raises what `read` does."""
+    """Returns the head of a checkpoint without reading its arrays; raises the errors of `read`."""
     return _checked(path, lambda file: _read_header(file)[1])
 
 
@@ -153,8 +154,8 @@ def _checked(path: str | Path, read_from: Callable[[BinaryIO], Result]) -> Resul
         raise
     except (OSError, MemoryError) as error:
         raise UserError(
-            f"Cannot read the checkpoint {path}: {first_line(error)}. It is left as it is; give "
-            f"the same command again when it can be read.",
+            f"Cannot read the checkpoint {path}: {first_line(error)}. It is unchanged; run the "
+            f"same command again when it can be read.",
             code="checkpoint_not_read",
         ) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -164,7 +165,7 @@ def _checked(path: str | Path, read_from: Callable[[BinaryIO], Result]) -> Resul
 def _read_header(file: BinaryIO) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     """Returns the entry of each array and the head, verified by their checksums."""
     length = int.from_bytes(file.read(8), "little")
-    header = file.read(length) if length <= _LONGEST_HEADER else b""
+    header = file.read(length) if length <= _MAX_HEADER_BYTES else b""
     if not header or len(header) < length:
         raise ValueError("file is truncated")
     table = json.loads(header)
@@ -174,12 +175,12 @@ def _read_header(file: BinaryIO) -> tuple[dict[str, dict[str, Any]], dict[str, A
     head = json.loads(metadata["head"])
     if head["version"] != _VERSION:
         raise UserError(
-            f"{file.name} has version {head['version']} of the format of checkpoints, expected "
-            f"{_VERSION}. Read it with the version of t2t_keras that wrote it.",
+            f"{file.name} has version {head['version']} of the checkpoint format, expected "
+            f"{_VERSION}. Use the version of t2t_keras that wrote it.",
             code="other_checkpoint_version",
         )
     if _digest(table, head["crc32"]) != head["digest"]:
-        raise ValueError("its arrays have other names, types or shapes than were written")
+        raise ValueError("the names, types or shapes of arrays are not as written")
     place = 0
     for name, entry in table.items():
         size = math.prod(entry["shape"]) * _TYPES[entry["dtype"]].itemsize
@@ -202,7 +203,7 @@ def _header(
 
 
 def _digest(table: Mapping[str, Mapping[str, Any]], checksums: Mapping[str, int]) -> str:
-    """Returns the SHA-256 of names, types, shapes and checksums, in any order of the arrays."""
+    """Returns the SHA-256 of names, types, shapes and checksums, whatever the arrays' order."""
     content = [
         [name, table[name]["dtype"], table[name]["shape"], checksums[name]] for name in table
     ]
@@ -234,9 +235,9 @@ def newest_checkpoint(directory: str | Path) -> str:
     paths = checkpoint_paths(directory)
     if not paths:
         run = (Path(directory) / "run.json").exists()
-        why = "The training has saved none yet." if run else not_a_run(directory)
+        why = "The training has not saved one yet." if run else not_a_run(directory)
         if run and checkpoint_paths(best := Path(directory) / BEST):
-            why = f"The one with the lowest dev loss is in {best}: give that folder."
+            why = f"The best one is in {best}: give that folder."
         raise UserError(f"There is no checkpoint in {directory}. {why}", code="no_checkpoint")
     return paths[-1]
 
@@ -244,7 +245,7 @@ def newest_checkpoint(directory: str | Path) -> str:
 def existing_checkpoint(path: str | Path) -> str:
     """Returns the path of a checkpoint that may be given with or without its suffix.
 
-    Where there is none, a `UserError` names those in its directory.
+    If it does not exist, raises `UserError` with the names of those in its directory.
     """
     file = Path(f"{str(path).removesuffix(SUFFIX)}{SUFFIX}")
     if not file.exists():
@@ -257,10 +258,10 @@ def existing_checkpoint(path: str | Path) -> str:
 
 
 def checkpoint_at(path: str | Path) -> str:
-    """Returns the path of a run's newest checkpoint, or of one given with or without its suffix.
+    """Returns the path of a run's newest checkpoint, or of a checkpoint with or without its suffix.
 
     Raises:
-      UserError: there is none.
+      UserError: there is no such checkpoint.
     """
     if Path(path).is_dir():
         return newest_checkpoint(path)
@@ -268,10 +269,10 @@ def checkpoint_at(path: str | Path) -> str:
 
 
 def identity(checkpoint: str | Path) -> dict[str, str]:
-    """Returns path and digest, which tell a checkpoint from one later written in its place.
+    """Returns a checkpoint's path and digest; the digest tells it from a later file of its name.
 
     Raises:
-      UserError: it is not there, or its head cannot be read.
+      UserError: there is no such checkpoint, or its head cannot be read.
     """
     path = existing_checkpoint(checkpoint)
     with named_alternative(path):
@@ -280,7 +281,7 @@ def identity(checkpoint: str | Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def named_alternative(path: str | Path) -> Iterator[None]:
-    """Names the newest earlier intact checkpoint in the error of a damaged one."""
+    """Adds the newest earlier intact checkpoint to the error of a damaged one."""
     try:
         yield
     except DamagedCheckpointError as damaged:
@@ -311,7 +312,7 @@ def step_of(path: str | Path) -> int | None:
 
 
 def known_step_of(path: str | Path) -> int:
-    """Returns the step number in a checkpoint's path; a `UserError` where it has none."""
+    """Returns the step number in a checkpoint's path; raises `UserError` if it has none."""
     step = step_of(path)
     if step is None:
         raise UserError(
@@ -325,9 +326,9 @@ class PollPolicy:
     """How often, and for how long, to look for a file.
 
     Attributes:
-      wait_minutes: the longest wait for the next file; 0 = look only once.
+      wait_minutes: longest wait for the next file; 0 = look only once.
       poll_seconds: seconds between two looks.
-      sleep: waits for a number of seconds.
+      sleep: function that waits for a number of seconds.
     """
 
     wait_minutes: float = 0.0
@@ -335,7 +336,7 @@ class PollPolicy:
     sleep: Callable[[float], object] = time.sleep
 
     def looks(self, what: str) -> Iterator[None]:
-        """Yields at each time to look for `what`: at once, then after each pause of the wait."""
+        """Yields whenever it is time to look for `what`: at once, then after each pause."""
         yield
         left = 60 * self.wait_minutes
         if left:
@@ -351,7 +352,7 @@ NO_WAIT = PollPolicy()
 
 
 def first_found(find: Callable[[], Result], policy: PollPolicy, what: str) -> Result:
-    """Returns the first true result of `find`, or its last one when the wait is over."""
+    """Returns the first true result of `find`, or its last result when the wait is over."""
     for _ in policy.looks(f"first {what}"):
         if result := find():
             break
@@ -359,13 +360,13 @@ def first_found(find: Callable[[], Result], policy: PollPolicy, what: str) -> Re
 
 
 class CheckpointWatcher:
-    """Iterates over files with steps in their names as they appear; each step once.
+    """Iterates over files with steps in their names as they appear, each step once.
 
-    Steps before `min_steps` and those `done` are ignored. `files` returns the existing paths by
-    step, `last_step` the step after which nothing comes (None = unknown).
+    Steps before `min_steps` and steps in `done` are ignored. `files` returns the existing paths by
+    step, `last_step` the last step to wait for (None = unknown).
 
     Attributes:
-      skipped: the steps that it missed, each with the reason.
+      skipped: the reasons of missed steps, by step.
     """
 
     def __init__(
@@ -411,8 +412,8 @@ class CheckpointWatcher:
     def loaded(self, load: Callable[[str], object]) -> Iterator[tuple[int, str]]:
         """Yields step and path of each file after `load(path)`.
 
-        A file of which it raises `UserError` may be incomplete: it is tried again after a pause,
-        and then skipped.
+        A file for which `load` raises `UserError` may be incomplete: it is tried once more after a
+        pause, and then skipped.
         """
         for step, path in self:
             if reason := self._load_error(load, step, path):
@@ -455,7 +456,7 @@ def follow_run(
         lambda: {known_step_of(path): path for path in checkpoint_paths(output_dir)},
         policy,
         min_steps=min_steps,
-        # Read each time: a run that is continued may get more steps.
+        # Read every time, as a continued run may get more steps.
         last_step=lambda: RunConfig.load(output_dir).hparams.train_steps,
         **options,
     )

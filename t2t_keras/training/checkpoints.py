@@ -1,4 +1,4 @@
-"""The checkpoints of a run: saved, pruned, restored past damaged ones, loaded into models."""
+"""The checkpoints of a run: saving, pruning, restoring past damaged ones, loading into models."""
 
 import contextlib
 import dataclasses
@@ -35,14 +35,14 @@ from t2t_keras.training.optimizer import Adam, averaged_weights
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trained_parts import LORA_SCALE, merged, name_in, own_weights
 
-# In the head of the best weights: the step of the run's newest checkpoint.
+# Key in the head of the best weights, for the step of the run's newest checkpoint.
 NEWEST_SAVED = "newest_saved"
-# Prefixes of array names: of a model's, of an optimizer's, and of those that `weights_of` needs.
+# Prefixes of array names: of the model, of the optimizer, and of the arrays for `weights_of`.
 MODEL, _OPTIMIZER = "model", "optimizer"
 WEIGHTS = (f"{MODEL}/", LORA_SCALE)
-# An empty file that shows that the run has saved steps: it must not start again without them.
+# An empty file that marks a run with saved checkpoints, which must not restart without them.
 _HAS_SAVED = "has_saved"
-# The command that writes means, as it is recorded in lock files.
+# The command that writes means; lock files record it.
 AVERAGING = "t2t-avg-all"
 
 
@@ -51,8 +51,8 @@ class WeightsOnlyError(UserError):
 
     def __init__(self, path: str | Path):
         super().__init__(
-            f"The checkpoint {path} contains weights only, from which a run cannot continue. Start "
-            f"a new one, in a new --output_dir, with --warm_start_from={path}.",
+            f"The checkpoint {path} contains only weights, so a run cannot continue from it. Start "
+            f"a new run, in a new --output_dir, with --warm_start_from={path}.",
             code="weights_only",
         )
 
@@ -64,13 +64,13 @@ class Checkpoints:
     `model/encoder_0/self_attention/query/kernel`, on every backend.
 
     Args:
-      directory: where they are.
+      directory: their folder.
       state: their content: the "model", or its weights by name; Keras's "optimizer"; by other names
-        variables and arrays, or mappings of such.
+        variables and arrays, or mappings of them.
       keep: number of checkpoints to keep.
 
     Attributes:
-      head: the head of the checkpoint that was restored last; {} = none.
+      head: the head of the last restored checkpoint; {} = none.
     """
 
     def __init__(self, directory: str | Path, state: Mapping[str, Any], keep: int):
@@ -81,8 +81,8 @@ class Checkpoints:
         """Restores a checkpoint, and changes no file.
 
         Raises:
-          DamagedCheckpointError: its content cannot be read; nothing is restored.
-          UserError: the system does not let it be read, it lacks a part of the state, or its shapes
+          DamagedCheckpointError: its content is damaged; nothing is restored.
+          UserError: it cannot be opened or read, it lacks a part of the state, or its shapes
             differ.
         """
         arrays, head = checkpoint_files.read(path)
@@ -95,8 +95,8 @@ class Checkpoints:
         Damaged ones are reported and renamed.
 
         Raises:
-          UserError: there are checkpoints, but all are damaged; the system does not let one be
-            read; or the run has saved some, and all are gone.
+          UserError: all checkpoints are damaged; one cannot be opened or read; or all that the run
+            has saved are gone.
         """
         for path in reversed(checkpoint_paths(self._directory)):
             try:
@@ -107,17 +107,17 @@ class Checkpoints:
             else:
                 self._remove_interrupted()
                 return path
-        # Also those that an earlier start has renamed.
+        # Includes those that an earlier start has renamed.
         if damaged := sorted(self._directory.glob(f"damaged.{NAME}-*{SUFFIX}")):
             raise UserError(
                 f"None of the {len(damaged)} checkpoints in {self._directory} can be read: "
-                f"{', '.join(file.name for file in damaged)}. {self._way_on()}",
+                f"{', '.join(file.name for file in damaged)}. {self._restart_advice()}",
                 code="checkpoint_damaged",
             )
         if self._has_saved():
             raise UserError(
                 f"The checkpoints that were saved in {self._directory} are gone, so the run cannot "
-                f"continue: expected {NAME}-*{SUFFIX}. Put them back. Or: {self._way_on()}",
+                f"continue: expected {NAME}-*{SUFFIX}. Put them back. Or: {self._restart_advice()}",
                 code="checkpoints_gone",
             )
         return None
@@ -129,20 +129,20 @@ class Checkpoints:
         best = checkpoint_paths(self._directory / BEST)
         return bool(best) and checkpoint_files.read_head(best[-1]).get(NEWEST_SAVED, 0) > 0
 
-    def _way_on(self) -> str:
+    def _restart_advice(self) -> str:
         best = checkpoint_paths(self._directory / BEST)
-        warm_start = f", with --warm_start_from={best[-1]} to begin with the best" if best else ""
-        return f"Give a new --output_dir{warm_start}; or remove {self._directory} to train anew."
+        warm_start = f", with --warm_start_from={best[-1]} to start from the best" if best else ""
+        return f"Give a new --output_dir{warm_start}; or remove {self._directory} to start over."
 
     def save(self, step: int, head: Mapping[str, Any] | None = None) -> str:
-        """Writes the state as the checkpoint of a step and deletes the oldest; returns its path.
+        """Writes the state as the checkpoint of a step, and deletes the oldest; returns its path.
 
         `head` is saved beside the arrays as JSON.
 
         Raises:
-          UserError: it cannot be written, as on a full disk; earlier ones stay.
+          UserError: it cannot be written, as on a full disk; earlier checkpoints stay.
         """
-        # A run cannot continue from weights alone, such as best/.
+        # A run cannot continue from weights alone, as in best/.
         can_continue = _OPTIMIZER in self._state
         before = checkpoint_paths(self._directory)
         path = path_at(self._directory, step)
@@ -153,12 +153,12 @@ class Checkpoints:
             if can_continue and step > 0:
                 (self._directory / _HAS_SAVED).touch()
         except OSError as error:
-            advice = "give the same command again"
+            advice = "Make room, and run the same command again."
             if can_continue:
                 begin = before[-1] if before else "the beginning"
-                advice = f"the same command continues from {begin}"
+                advice = f"Make room; the same command continues from {begin}."
             raise UserError(
-                f"Cannot write the checkpoint {path}: {first_line(error)}. Make room; {advice}.",
+                f"Cannot write the checkpoint {path}: {first_line(error)}. {advice}",
                 code="not_written",
             ) from error
         paths = [*(earlier for earlier in before if earlier != path), path]
@@ -174,7 +174,7 @@ class Checkpoints:
 
 
 def other_hyperparameters(path: str | Path, reason: str) -> UserError:
-    """Returns the error of a checkpoint that does not fit the model."""
+    """Returns the error for a checkpoint that does not fit the model."""
     return UserError(
         f"The checkpoint {path} is of a model with other hyperparameters: {reason}.",
         code="other_model",
@@ -210,10 +210,10 @@ def weights_of(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def assign_weights(model: keras.Model, weights: Mapping[str, np.ndarray], path: str | Path) -> None:
-    """Gives a model weights by name, except its adapters; `path` is their checkpoint.
+    """Assigns a model's weights by name, except its adapters; `path` is their checkpoint.
 
     Raises:
-      UserError: one is missing, not in the model, or has another shape.
+      UserError: a weight is missing, not in the model, or has another shape.
     """
     own = {name_in(model, weight): weight for weight in own_weights(model)}
     _assign(
@@ -235,14 +235,13 @@ def _assign(
     if missing and not lacks_weights and not has_optimizer:
         raise WeightsOnlyError(path)
     wrong = [
-        f"{name} is {list(arrays[name].shape)} there, {list(variable.shape)} in the model"
+        f"{name} has shape {list(arrays[name].shape)}, but {list(variable.shape)} in the model"
         for name, variable in variables.items()
         if name in arrays and arrays[name].shape != tuple(variable.shape)
     ]
-    # A weight that the model does not have is as wrong as one that the checkpoint lacks.
-    wrong += [f"{name} is not there, expected {list(variables[name].shape)}" for name in missing]
+    wrong += [f"{name} is missing, expected {list(variables[name].shape)}" for name in missing]
     wrong += [
-        f"{name} is {list(arrays[name].shape)} there, not in the model"
+        f"{name} {list(arrays[name].shape)} is not in the model"
         for name in sorted(set(arrays) - set(variables))
         if name.startswith(f"{MODEL}/")
     ]
@@ -256,10 +255,10 @@ def _assign(
 def _as_numbered(
     variables: Iterable[str], arrays: Mapping[str, np.ndarray]
 ) -> Mapping[str, np.ndarray]:
-    """Returns arrays by the names that variables have in this process.
+    """Renames arrays to the names that variables have in this process.
 
-    Keras names layers dense, dense_1, ... by default, and counts those of all models. Names that
-    differ only in such numbers are matched by their order.
+    By default Keras names layers dense, dense_1, ..., and counts the layers of all models. Names
+    that differ only in these numbers are matched by their order.
     """
     if set(variables) <= set(arrays):
         return arrays
@@ -267,12 +266,12 @@ def _as_numbered(
     for side, by_kind in zip((variables, arrays), names, strict=True):
         for name in side:
             by_kind[re.sub(r"_\d+(?=/)", "", name)].append(name)
-    ours, theirs = names
+    variable_names, array_names = names
     renamed = {
         before: name
-        for kind, of_kind in theirs.items()
-        if len(of_kind) == len(ours[kind])
-        for before, name in zip(of_kind, ours[kind], strict=True)
+        for kind, same_kind in array_names.items()
+        if len(same_kind) == len(variable_names[kind])
+        for before, name in zip(same_kind, variable_names[kind], strict=True)
     }
     return {renamed.get(name, name): array for name, array in arrays.items()}
 
@@ -297,12 +296,12 @@ def _named(state: Mapping[str, Any]) -> dict[str, Any]:
 def _named_in_optimizer(
     optimizer: keras.optimizers.Optimizer, model: keras.Model
 ) -> dict[str, Any]:
-    """Returns the variables of an optimizer by name: of its weight if known, else by number."""
-    of_weights = {"average": [average for _, average in averaged_weights(optimizer)]}
+    """Returns the variables of an optimizer by name: the weight's if known, else a number."""
+    by_kind = {"average": [average for _, average in averaged_weights(optimizer)]}
     if isinstance(optimizer, Adam):
-        of_weights |= {"momentum": optimizer._momentums, "velocity": optimizer._velocities}
+        by_kind |= {"momentum": optimizer._momentums, "velocity": optimizer._velocities}
     named = {"iterations": optimizer.iterations}
-    for kind, variables in of_weights.items():
+    for kind, variables in by_kind.items():
         for weight, variable in zip(optimizer._trainable_variables, variables, strict=False):
             named[f"{kind}/{name_in(model, weight)}"] = variable
     known = set(map(id, named.values()))
@@ -311,7 +310,7 @@ def _named_in_optimizer(
 
 
 def _value(variable: Any) -> np.ndarray:
-    """Returns the value of a variable of any backend, or an array as it is."""
+    """Returns the value of a variable of any backend, or an array unchanged."""
     return np.asarray(variable.value if isinstance(variable, keras.Variable) else variable)
 
 
@@ -324,15 +323,15 @@ def write_run(
     head: Mapping[str, Any] | None = None,
     overwrite: bool = False,
 ) -> str:
-    """Writes a run of one checkpoint.
+    """Writes a run with one checkpoint.
 
     Args:
-      command: the writing command, recorded in the lock file.
-      config: the run.
-      output_dir: must not contain a run.
-      weights: the model's, by name.
-      steps: number of the checkpoint.
-      head: of the checkpoint that it is made from, whose cost it gets.
+      command: the writing command, for the lock file.
+      config: config of the run.
+      output_dir: directory for the run; must not contain one.
+      weights: the model's weights by name.
+      steps: step of the checkpoint.
+      head: head of the checkpoint that it is made from; its cost is copied.
       overwrite: whether to replace a mean.
 
     Returns:
@@ -349,7 +348,7 @@ def write_run(
 def refuse_occupied(output_dir: str | Path, overwrite: bool = False, flag: str = "") -> None:
     """Raises `UserError` if a directory contains a run, generated data or an export.
 
-    With `overwrite` it may contain a mean; `flag` requests that.
+    With `overwrite` it may contain a mean; errors name `flag`, which requests that.
     """
     is_mean = last_writer(output_dir) == AVERAGING
     if is_mean and overwrite:
@@ -390,10 +389,9 @@ def load_model(path: str | Path, weights_dtype: str = "float32") -> TrainedModel
     """Loads the model of a run, to be called, compiled, trained, translated with or exported.
 
     Args:
-      path: the directory of a run, whose newest checkpoint is taken, or of its `best/`; or a
-        checkpoint in one.
-      weights_dtype: type of the weights and of all computation, as for `from_hparams`; one other
-        than float32 is not for training.
+      path: the directory of a run or its `best/`, for the newest checkpoint there; or a checkpoint.
+      weights_dtype: type of the weights and of all computation, as for `from_hparams`; only
+        float32 is for training.
 
     Raises:
       UserError: there is no such run or checkpoint, or it cannot be read.

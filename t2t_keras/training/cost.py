@@ -1,4 +1,4 @@
-"""What a run costs: time by what it is spent on, and tokens and seconds since its first step."""
+"""The cost of a run: its time by activity, and its tokens and seconds since the first step."""
 
 import collections
 import contextlib
@@ -26,21 +26,22 @@ _THEN = ", then "  # Joins the names of successive hardware.
 
 
 class RunClock:
-    """Seconds of a process by what they were spent on; setting the system's time changes none.
+    """Seconds of a process by activity, on a monotonic clock.
 
-    All until the first step is finished is the start: workers meet, the model is made and restored,
-    functions are compiled, arrays read. Without a step it ends with an evaluation or checkpoint.
+    The start lasts until the first step is finished: workers connect, the model is made and
+    restored, functions are compiled, arrays are read. Without steps it ends at the first evaluation
+    or checkpoint.
     """
 
     def __init__(self) -> None:
         self._seconds = dict.fromkeys(PARTS, 0.0)
-        # What is done now, and what is done where nothing else is.
+        # The current activity, and the default between others.
         self._part = self._otherwise = START
         self._since = self._trained_since = time.monotonic()
 
     @contextlib.contextmanager
     def spent_on(self, part: str) -> Iterator[None]:
-        """Counts the time within for one of `PARTS`; blocks must not be nested."""
+        """Counts the time of the block for one of `PARTS`; blocks must not be nested."""
         if part in (EVALUATION, CHECKPOINT):
             self.end_start()
         self._begin(START if self._otherwise == START else part)
@@ -50,27 +51,27 @@ class RunClock:
             self._begin(self._otherwise)
 
     def end_start(self) -> None:
-        """Ends the start, if it has not ended yet: a step is finished."""
+        """Ends the start if it has not ended yet, since a step is finished."""
         self._otherwise = OTHER
         self._begin(OTHER)
 
     def begin_training(self) -> None:
-        """Begins to count `training_seconds`, before the first step."""
+        """Starts `training_seconds`, before the first step."""
         self._trained_since = time.monotonic()
 
     def training_seconds(self) -> float:
-        """Returns the seconds of the steps, without those of evaluations and checkpoints."""
+        """Returns the seconds of the steps, without evaluations and checkpoints."""
         pauses = self._seconds[EVALUATION] + self._seconds[CHECKPOINT]
         return time.monotonic() - self._trained_since - pauses
 
     def seconds(self) -> dict[str, float]:
-        """Returns seconds by part, which are together those since this was made."""
+        """Returns seconds by part; their sum is the time since this clock was made."""
         self._begin(self._part)
         shown = PARTS[:1] if self._otherwise == START else PARTS
         return {part: self._seconds[part] for part in shown}
 
     def show(self) -> None:
-        """Prints the seconds in all and the share of each part."""
+        """Prints the total seconds and the share of each part."""
         seconds = self.seconds()
         total = max(sum(seconds.values()), 1e-9)
         shares = ", ".join(f"{part} {spent / total:.1%}" for part, spent in seconds.items())
@@ -84,14 +85,14 @@ class RunClock:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingCost:
-    """What a run has cost up to a step, as the head of each checkpoint holds it.
+    """The cost of a run up to a step, recorded in the head of each checkpoint.
 
     Attributes:
-      target_tokens: real target tokens learned from, EOS counted, padding not.
-      seconds: wall-clock of the steps, from the first one's compilation on, without evaluations
-        and the writing of checkpoints.
-      hardware: what it ran on, as `hardware_name` calls it.
-      epoch_sums: `token_sums` of the training since the last evaluation, for a run that continues.
+      target_tokens: target tokens trained on, including EOS but not padding.
+      seconds: wall-clock time of the steps, including compilation, without evaluations and the
+        writing of checkpoints.
+      hardware: the hardware, as named by `hardware_name`.
+      epoch_sums: `token_sums` of the training since the last evaluation, for continuing the run.
     """
 
     target_tokens: int = 0
@@ -101,10 +102,10 @@ class TrainingCost:
 
 
 class CostMeter:
-    """Adds the tokens and seconds of this process to what a run has cost before.
+    """Adds the tokens and seconds of this process to the earlier cost of the run.
 
-    `before` is None where a run continues and its cost is unknown, which it stays then. `clock`
-    has the seconds of this process.
+    `before` is the earlier cost; None = unknown, and the total cost is unknown too. `clock` has the
+    seconds of this process.
     """
 
     def __init__(self, before: TrainingCost | None, hardware: str, clock: RunClock):
@@ -142,12 +143,12 @@ def cost_in(head: Mapping[str, Any]) -> TrainingCost | None:
 
 
 def same_cost(head: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the cost for the head of a checkpoint that is made from one with this head."""
+    """Returns the cost in `head`, for the head of a checkpoint made from that one."""
     return {_IN_HEAD: head[_IN_HEAD]} if _IN_HEAD in head else {}
 
 
 def read_cost(checkpoint: str | Path) -> TrainingCost | None:
-    """Returns the cost of a checkpoint; None where it is unknown or cannot be read."""
+    """Returns the cost of a checkpoint; None if it is unknown or cannot be read."""
     with contextlib.suppress(UserError):
         return cost_in(read_head(existing_checkpoint(checkpoint)))
     return None
@@ -160,7 +161,10 @@ def read_costs(directory: str | Path) -> dict[int, TrainingCost]:
 
 
 def hardware_name(gpus: Sequence[str] = (), workers: int = 1) -> str:
-    """Returns what workers with these GPUs each (none = the CPU) compute on, as "8 x P100"."""
+    """Returns the name of the hardware, such as "8 x P100"; without GPUs, the CPU's.
+
+    `gpus` are the names of the GPUs of one worker.
+    """
     counts = collections.Counter(gpus)
     name = " + ".join(f"{count} x {name}" for name, count in counts.items())
     cores = usable_cores()

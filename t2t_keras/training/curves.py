@@ -27,12 +27,12 @@ def make_curves(output_dir: str | Path) -> "TensorBoardCurves | JsonCurves":
 
 
 class TensorBoardCurves:
-    """Event files in a folder of the run for each kind of curve."""
+    """Writes event files for TensorBoard, in a folder of the run for each kind of curve."""
 
     def __init__(self, output_dir: str | Path):
         import tensorflow as tf
 
-        # `tf.summary.scalar` needs the tensorboard package; its files can be written without.
+        # Unlike `tf.summary.scalar`, this does not need the tensorboard package.
         self._metadata = tf.compat.v1.SummaryMetadata(
             plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars"),
             data_class=1,  # DATA_CLASS_SCALAR
@@ -58,9 +58,9 @@ class TensorBoardCurves:
 
 
 class JsonCurves:
-    """`<kind>/scalars.jsonl` of a run: a line of JSON for each point in time.
+    """Writes `<kind>/scalars.jsonl` in the run: a line of JSON for each point in time.
 
-    A run that continues appends; as in TensorBoard's files, a step can occur twice.
+    A continued run appends, so a step can occur twice, as in TensorBoard's files.
     """
 
     def __init__(self, output_dir: str | Path):
@@ -92,8 +92,8 @@ def _write_errors(path: str | Path, kind: type[Exception]) -> Iterator[None]:
 def read_curves(folder: str | Path) -> dict[str, dict[int, float]]:
     """Reads curves from a folder such as a run's train/: the value of each step, by name.
 
-    A run that continues from an earlier step writes steps again; the later value counts. Values
-    that are not finite, and a last line or record that is incomplete, are left out.
+    A continued run may repeat steps; the last value counts. Values that are not finite, and an
+    incomplete last line or record, are left out.
     """
     curves: dict[str, dict[int, float]] = collections.defaultdict(dict)
     for points in (_json_points(Path(folder)), _tensorboard_points(Path(folder))):
@@ -117,7 +117,7 @@ def _json_points(folder: Path) -> Iterator[tuple[int, str, float]]:
 
 
 def _tensorboard_points(folder: Path) -> Iterator[tuple[int, str, float]]:
-    # Their names begin with the time.
+    # In order of time, with which the names begin.
     for path in sorted(folder.glob("events.out.tfevents.*")):
         import tensorflow as tf
 
@@ -128,7 +128,7 @@ def _tensorboard_points(folder: Path) -> Iterator[tuple[int, str, float]]:
 
 
 def _records(content: bytes) -> Iterator[bytes]:
-    """Yields the records of a TFRecord file; TensorFlow's reader would take memory of all GPUs."""
+    """Yields the records of a TFRecord file; TensorFlow's reader would claim memory of all GPUs."""
     start = 0
     while start + 12 <= len(content):
         # The length, 4 bytes of its checksum, the record, 4 bytes of its checksum.

@@ -1,7 +1,7 @@
 """Workers that train one model together.
 
-TensorFlow's coordination service watches them by heartbeats. A worker that is lost or reports an
-error aborts the collective operations of all others, where it is raised as an exception.
+TensorFlow's coordination service watches them by heartbeats. When a worker is lost or reports an
+error, the collective operations of all others abort with an exception.
 """
 
 import contextlib
@@ -29,13 +29,13 @@ from t2t_keras.training.run_config import RunConfig, TrainOptions
 # Longest time that a network file system needs to show a file to another machine.
 _VISIBLE_SECONDS = 10.0
 # gRPC carries error messages of a few kilobytes.
-_LONGEST_REPORT = 2000
+_MAX_REPORT = 2000
 _REPORT_SECONDS = 2.0
 # TensorFlow's errors that a lost worker causes.
 _LOST = (
     "AbortedError CancelledError DeadlineExceededError InternalError UnavailableError UnknownError"
 ).split()
-# How TensorFlow 2.21 reports which worker is lost; where it names no task, that is the chief.
+# How TensorFlow 2.21 reports the lost worker; if it names no task, it is the chief.
 _CAUSES = {
     r"timed out task names:(\s*/job:\S+)+|CoordinationService/RegisterTask": (
         "did not start within {start:g} s (--worker_start_secs)"
@@ -50,20 +50,20 @@ _CAUSES = {
 
 @dataclasses.dataclass(frozen=True)
 class Actions:
-    """Actions that a worker requests, or all workers take, after a step."""
+    """Actions after a step, which one worker requests or all workers take."""
 
     stop: int = 0  # Number of the signal that ends the run, or 0.
-    save: bool = False  # Whether a checkpoint is written.
-    evaluate: bool = False  # Whether the dev set is measured.
+    save: bool = False  # Whether to write a checkpoint.
+    evaluate: bool = False  # Whether to measure the dev set.
 
 
 class Workers:
-    """The processes that do every step together; without a cluster, this one alone.
+    """The processes that do every step together; without a cluster, this process alone.
 
-    A worker's requests, to save or evaluate because time has passed or to stop because of a signal,
-    travel with the sums of its next step, so that all act after the same step without another
-    exchange.
-    `strategy` is a `MultiWorkerMirroredStrategy` over all of them; the chief writes their files.
+    Workers request to save or evaluate when it is time, or to stop after a signal. Requests travel
+    with the sums of the next step, so that all workers act after the same step without a further
+    exchange. `strategy` is a `MultiWorkerMirroredStrategy` over all workers; the chief writes the
+    files.
     """
 
     def __init__(self, cluster: Cluster | None = None, strategy: Any = None):
@@ -73,12 +73,12 @@ class Workers:
         self._requested, self._acted_after = Actions(), -1
 
     def gather(self, text: str) -> list[str]:
-        """Waits until all workers call it, and returns the text of each."""
+        """Waits until all workers call it, and returns their texts."""
         if self.cluster is None:
             return [text]
         import tensorflow as tf
 
-        # GPUs exchange integers of this type as well; every replica gives its worker's text.
+        # GPUs too can exchange this type; every replica gives its worker's text.
         line = tf.constant([*json.dumps([self.cluster.index, text]).encode(), 10], tf.int32)
         values = self._strategy.experimental_distribute_values_from_function(lambda _: line)
         gathered = bytes(self._strategy.gather(values, axis=0).numpy().tolist())
@@ -95,7 +95,7 @@ class Workers:
 
     @functools.cached_property
     def _total(self) -> Callable[[float], Any]:
-        """The sum over all replicas, as a graph that is made once; `gather` makes one each time."""
+        """The sum over all replicas, as a graph made once; `gather` makes one at every call."""
         import tensorflow as tf
 
         def total(number: tf.Tensor) -> tf.Tensor:
@@ -105,10 +105,10 @@ class Workers:
         return tf.function(total, input_signature=[tf.TensorSpec([])], autograph=False)
 
     def compare(self, config: RunConfig, generated: Generated, options: TrainOptions) -> None:
-        """Raises `UserError` naming differences of the workers' settings, data and versions."""
+        """Raises `UserError` that names differences in the workers' settings, data and versions."""
         if self.cluster is None:
             return
-        # The workers divide the dev set as well.
+        # The dev set matters too, since workers divide it.
         files = generated.manifest["files"].items()
         dev = sorted((name, file["sha256"]) for name, file in files if name.startswith("dev"))
         settings = {
@@ -135,7 +135,7 @@ class Workers:
             )
 
     def restore_newest(self, checkpoints: Checkpoints, directory: Path) -> str | None:
-        """Restores the chief's newest undamaged checkpoint on all workers; None = there is none."""
+        """Restores the chief's newest undamaged checkpoint on all workers; None = none exists."""
         newest = checkpoints.restore_newest() if self.is_chief else None
         name = self.gather(Path(newest).name if newest else "")[0]
         if self.is_chief or not name:
@@ -144,8 +144,8 @@ class Workers:
         while not Path(path).exists():
             if time.monotonic() > deadline:
                 raise UserError(
-                    f"The chief continues from {name}, which is not in {directory} here. "
-                    f"--output_dir must be one folder that all workers share.",
+                    f"The chief continues from {name}, which is missing in {directory} on this "
+                    f"machine. --output_dir must be a folder that all workers share.",
                     code="folder_not_shared",
                 )
             time.sleep(0.2)
@@ -153,16 +153,17 @@ class Workers:
         return path
 
     def receive_requests(self, number: int, sums: dict[str, float]) -> None:
-        """Takes all workers' requests out of the sums of step `number`."""
+        """Removes all workers' requests from the sums of step `number`, and remembers them."""
         requested = {name: sums.pop(f"{name}_requests", 0) > 0 for name in backend.REQUESTS}
-        # Requests from before all have acted are fulfilled.
+        # Requests made before the last action are fulfilled by it.
         if number > self._acted_after:
             self._requested = Actions(**requested)
 
     def exchange_requests(self, step: backend.Step, number: int, due: Actions) -> Actions:
-        """Returns what all workers do after step `number`, which was started last.
+        """Returns the actions of all workers after step `number`, the last one started.
 
-        `due` is due here, by a signal or by this worker's clock; only the chief's clock counts.
+        `due` are the actions due by a signal or by this worker's clock; only the chief's clock
+        counts.
         """
         if self.count == 1:
             return due
@@ -172,14 +173,14 @@ class Workers:
             self._acted_after = number
             requests = Actions()
         step.request(**dataclasses.asdict(requests))
-        # A worker that got no signal itself ends as if it had got the usual one.
+        # A worker that got no signal itself ends as after the usual one.
         stop = (due.stop or signal.SIGTERM) if agreed.stop else 0
         return dataclasses.replace(agreed, stop=stop)
 
 
 @contextlib.contextmanager
 def workers_of_run(options: TrainOptions, worker_gpu: int | None = None) -> Iterator[Workers]:
-    """Connects this process with those that train with it; an error of one ends all.
+    """Connects this process to the other workers; an error of one ends all.
 
     Raises:
       UserError: the environment is invalid, the backend trains on one machine only, or another
@@ -194,12 +195,12 @@ def workers_of_run(options: TrainOptions, worker_gpu: int | None = None) -> Iter
     try:
         workers = Workers(cluster, _connect(cluster, gpus, options))
         yield workers
-        # The chief's server must not end before the others have.
+        # The chief's server must end last.
         workers.gather("")
     except BaseException as error:
         ended = end_of_worker(error, cluster, options)
         if workers:
-            _report(f"{str(ended)[:_LONGEST_REPORT]} [exit status {ended.exit_status}]")
+            _report(f"{str(ended)[:_MAX_REPORT]} [exit status {ended.exit_status}]")
         if type(error).__name__ in _LOST:
             raise ended from error
         raise
@@ -228,11 +229,11 @@ def _connect(cluster: Cluster, gpus: int, options: TrainOptions) -> Any:
 
 
 def _report(text: str) -> None:
-    """Aborts what the other workers do together, with this text, if they can be reached."""
+    """Aborts the other workers' operations with this text, if they can be reached."""
     import tensorflow as tf
     from tensorflow.python.eager import context
 
-    # TensorFlow's binding would hold Python's lock until the chief answers, which it may never do.
+    # TensorFlow's binding would hold Python's lock until the chief answers, perhaps endlessly.
     (path,) = Path(tf.sysconfig.get_lib()).glob("libtensorflow_cc.*")
     library = ctypes.CDLL(str(path))
     library.TF_NewStatus.restype = ctypes.c_void_p
@@ -242,12 +243,12 @@ def _report(text: str) -> None:
     status = ctypes.c_void_p(library.TF_NewStatus())
     arguments = handle, tf.errors.UNAVAILABLE, text.encode(), status
     threading.Thread(target=library.TFE_ReportErrorToCluster, args=arguments, daemon=True).start()
-    # Otherwise the others may see no more than that this worker's server has ended.
+    # Otherwise the others may only see that this worker's server has ended.
     time.sleep(_REPORT_SECONDS)
 
 
 def end_of_worker(error: BaseException, cluster: Cluster, options: TrainOptions) -> UserError:
-    """Returns the error that names the ended worker, and why it ended, for an exception here."""
+    """Returns, for an exception here, the error that names the ended worker and the reason."""
     text, kind = str(error), type(error).__name__
     if kind not in _LOST:
         if isinstance(error, UserError):
@@ -262,7 +263,7 @@ def end_of_worker(error: BaseException, cluster: Cluster, options: TrainOptions)
     if joining := re.search(r"/task:(\d+)/device:\S+ is joining a group with size", text):
         name = cluster.name(int(joining[1]))
         return UserError(
-            f"{name} has a different number of GPUs: expected the same on all.",
+            f"{name} has a different number of GPUs: expected the same number on all workers.",
             code="different_workers",
         )
     for pattern, what in _CAUSES.items():

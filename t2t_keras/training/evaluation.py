@@ -22,24 +22,24 @@ from t2t_keras.training.checkpoints import Checkpoints
 from t2t_keras.training.progress import averages
 from t2t_keras.training.run_config import RunConfig
 
-# Sources, each with its translation and its reference.
+# Triples of source, translation and reference.
 Sample = Sequence[tuple[str, str, str]]
 
 _HISTORY = "evaluations.json"
-# Tokens that are measured at once where the run does not record how many fit.
+# Tokens to measure at once if the run does not record how many fit.
 _USUAL_TOKENS = 4096
-# A model that has learned little may repeat itself up to the longest translation.
+# Limits shown translations: a model that has learned little may repeat itself for long.
 _SHOWN_CHARACTERS = 300
-# Accuracy below which BLEU is 0, and each search goes on to the longest translation.
-_LEAST_ACCURACY = 0.2
+# Below this accuracy BLEU is 0, and searches go on to the longest translation.
+_MIN_ACCURACY = 0.2
 
 
 def read_evaluations(output_dir: str | Path) -> list[dict[str, Any]]:
-    """Returns the evaluations of a run so far, by step.
+    """Returns the evaluations of a run so far, in order of steps.
 
-    Each has "step", what `SplitLoss.measure` returns, "train_loss" (the mean training loss per
-    token since the evaluation before) and, where the model is scored, the name and value of the
-    score, "score", the lines of its report, and "sample", some translations.
+    An evaluation has "step", the result of `SplitLoss.measure`, and "train_loss" (mean training
+    loss per token since the previous evaluation). If the model is scored, it also has the score by
+    its name, "score" (the lines of its report) and "sample" (some translations).
 
     Raises:
       UserError: the file of the evaluations is damaged.
@@ -52,28 +52,28 @@ def read_evaluations(output_dir: str | Path) -> list[dict[str, Any]]:
             evaluations[-1]["step"], evaluations[-1]["loss"]
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(
-                f"{path}:{number} is no evaluation. Delete the line.", code="damaged_file"
+                f"{path}:{number} is not an evaluation. Delete the line.", code="damaged_file"
             ) from error
     return evaluations
 
 
 class Evaluator:
-    """Measures the dev set, and keeps the best weights in the run's `best/`.
+    """Measures the dev set, and saves the best weights in the run's `best/`.
 
     Args:
-      loss: of the dev set.
-      output_dir: the run's.
-      score: scores the model on the dev set, as a problem's `score` does, and returns the score
-        and some translations; None = not scored.
-      writes: whether this worker writes what all workers compute together.
+      loss: measures the loss of the dev set.
+      output_dir: directory of the run.
+      score: scores the model on the dev set with the problem's `score`; returns the score and some
+        translations. None = no score.
+      writes: whether this worker writes the files.
       history: the evaluations so far, see `read_evaluations`.
-      best_by: the criterion for the best weights: loss, or a metric of the score by its name. After
-        a change of it, `best/` may hold weights that are not the best, until better ones come.
+      best_by: the criterion for the best weights: loss, or the name of a metric. After a change of
+        the criterion, `best/` keeps its weights until better ones come.
 
     Attributes:
       left_out: number of pairs that are too long to be measured.
       history: the evaluations so far.
-      best_saved_step: step of the weights in `best/`, where this worker writes them; None = none.
+      best_saved_step: step of the weights in `best/`; None = none, or not written by this worker.
     """
 
     def __init__(
@@ -98,13 +98,13 @@ class Evaluator:
         is_last: bool = True,
         head: Mapping[str, Any] | None = None,
     ) -> tuple[dict[str, float], str]:
-        """Measures the model after a step, and records it with numbers of its training.
+        """Measures the model after a step, and records the result with numbers of the training.
 
-        It is scored if its accuracy allows a score above 0, or if the evaluation `is_last`. `head`
-        is saved beside the best weights, see `Checkpoints.save`.
+        The model is scored if its accuracy allows a score above 0, or if the evaluation `is_last`.
+        `head` is saved beside the best weights, see `Checkpoints.save`.
 
         Returns:
-          What `SplitLoss.measure` does, with the main value where the model is scored, as "bleu";
+          The result of `SplitLoss.measure`, with the main score if there is one, such as "bleu";
           and lines to print.
 
         Raises:
@@ -114,7 +114,7 @@ class Evaluator:
         scalars = self._loss.measure()
         if not math.isfinite(scalars["loss"]):
             raise FloatingPointError(f"The dev loss is {scalars['loss']} after step {step}.")
-        is_scored = self._score and (is_last or scalars["accuracy"] >= _LEAST_ACCURACY)
+        is_scored = self._score and (is_last or scalars["accuracy"] >= _MIN_ACCURACY)
         score, sample = self._score() if self._score and is_scored else (None, [])
         if score:
             scalars |= dict([score.main]) | selection_metric(score, self._best_by)
@@ -123,26 +123,26 @@ class Evaluator:
         seconds = time.monotonic() - started
         heading = f"Dev set at step {step:,}: {values} ({seconds:.0f} s)"
         if self._score and not is_scored:
-            heading += f"; not translated before an accuracy of {_LEAST_ACCURACY}"
+            heading += f"; not translated below an accuracy of {_MIN_ACCURACY}"
         entry: dict[str, Any] = {"step": step, **scalars, **(training or {})}
         if score:
             entry |= {"score": lines, "sample": sample}
         # A completed run may be evaluated again, without training.
         same_step = (past for past in self.history if past["step"] == step)
         entry = {**next(same_step, {}), **entry}
-        # A run that continues from an earlier checkpoint evaluates the later steps again.
+        # A run that continues from an earlier checkpoint repeats later evaluations.
         self.history = [*(past for past in self.history if past["step"] < step), entry]
         if self._writes:
             self._record(step, head)
         return scalars, "\n".join([heading, *lines, *_shown(sample)])
 
     def best_step(self) -> int:
-        """Returns the step of the best evaluation so far, or -1; of several, the first."""
+        """Returns the step of the best evaluation so far, the first of equals; -1 = none."""
         criterion = self._criterion()
         return max(criterion, key=lambda step: criterion[step], default=-1)
 
     def _criterion(self) -> dict[int, float]:
-        """Returns how good the evaluations are that have the criterion, by step."""
+        """Returns the criterion, higher is better, of the evaluations that have it, by step."""
         by, sign = self._best_by, -1 if self._best_by == "loss" else 1
         # Evaluations of an earlier start of the run may lack it.
         return {
@@ -154,7 +154,7 @@ class Evaluator:
     def _record(self, step: int, head: Mapping[str, Any] | None) -> None:
         """Writes the history, and the weights of this step if they are the best."""
         is_best = self.best_step() == step
-        # The rank of weights that an interrupted start has saved without a record is unknown.
+        # Weights that an interrupted start saved without a record have an unknown rank.
         if not is_best and any(past["step"] == self.best_saved_step for past in self.history):
             criterion = self._criterion()
             saved = criterion.get(self.best_saved_step or 0, -math.inf)
@@ -189,7 +189,7 @@ def selection_metric(score: Any, best_by: str) -> dict[str, float]:
 
 
 def _shown(sample: Sample) -> list[str]:
-    """Returns lines for a terminal."""
+    """Returns the lines that show a sample on a terminal."""
     names = "source", "translation", "reference"
     return [
         f"  {name:<11}  {printable(text, _SHOWN_CHARACTERS)}"
@@ -199,9 +199,9 @@ def _shown(sample: Sample) -> list[str]:
 
 
 class SplitLoss:
-    """Measures a run's model on its dev or test split, with its weights at each call.
+    """Measures a run's model, with its current weights, on its dev or test split.
 
-    At most `eval_steps` batches are measured; 0 = all.
+    Measures at most `eval_steps` batches; 0 = all.
 
     Attributes:
       left_out: number of pairs that are too long to be measured.
@@ -220,10 +220,10 @@ class SplitLoss:
     ):
         self.step, self.config, self._store = step, config, generated.store(split)
         hparams = config.hparams
-        # The run's microbatch_tokens=auto may have been resolved on another machine.
+        # microbatch_tokens=auto may have been resolved on another machine.
         self._max_tokens = hparams.microbatch_tokens or max(hparams.max_length, _USUAL_TOKENS)
         self._min_tokens = min(hparams.max_length, self._max_tokens)
-        # Batches as in training, so that eval_steps takes the same ones on every machine.
+        # Batches as in training, so that eval_steps selects the same batches on every machine.
         limits = hparams.batch_tokens, self._min_tokens
         sampler = TokenBatchSampler(self._store.lengths, *limits, seed=0)
         self.left_out = sampler.left_out
@@ -232,10 +232,10 @@ class SplitLoss:
     def measure(self) -> dict[str, float]:
         """Returns {"loss": unsmoothed cross-entropy per token, "perplexity", "accuracy"}.
 
-        On OOM it goes on with half as much at once, and says so.
+        When memory runs out it continues with half the tokens at once, and prints that.
 
         Raises:
-          UserError: not even one sentence fits, or a part does not and there are other workers.
+          UserError: not even one sentence fits, or a part does not fit and there are other workers.
         """
         totals: collections.Counter[str] = collections.Counter()
         for examples in self._batches:
@@ -244,7 +244,7 @@ class SplitLoss:
         return averages(totals)
 
     def _sums(self, examples: np.ndarray) -> list[dict[str, float]]:
-        """Returns the sums of each part of a batch, in parts that fit."""
+        """Returns the sums of a batch, computed in parts that fit."""
         while True:
             parts = replica_batches(self._store, examples, self._max_tokens, self.step)
             try:
@@ -257,11 +257,11 @@ class SplitLoss:
         problem = f"Out of memory in an evaluation of {before:,} tokens at once"
         if before <= self._min_tokens:
             raise UserError(
-                f"{problem}. Lower max_length, or take a smaller model or more memory.",
+                f"{problem}. Lower max_length, or use a smaller model or more memory.",
                 code="out_of_memory",
             )
         if len(self.step.local_replicas) < self.step.num_replicas:
-            # The others wait for this part.
+            # The other workers wait for this part.
             raise UserError(
                 f"{problem}. Start all workers with a smaller microbatch_tokens.",
                 code="out_of_memory",

@@ -3,9 +3,9 @@
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers.attention import block_length
 
-FLOAT32 = 4  # bytes; weights are kept and saved in it, whatever a step computes in
-# Moments that an optimizer keeps of each weight, if not 2. Keras's Adafactor also keeps the moments
-# that it makes of its sums over rows and columns; the sums are negligible.
+FLOAT32 = 4  # bytes; the type of stored weights, whatever type a step computes in
+# Moments per weight of optimizers that do not have 2. Keras's Adafactor also stores the full
+# moments that it derives from its sums over rows and columns; the sums are negligible.
 _MOMENTS = {"lion": 1, "adafactor": 1}
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
@@ -25,17 +25,17 @@ def step_memory(
     Args:
       hparams: the hyperparameters.
       vocab_sizes: as `RunConfig.vocab_sizes`.
-      tokens: of a microbatch on either side, padding counted.
-      length: tokens of each of its sentences.
+      tokens: tokens of a microbatch on either side, padding included.
+      length: tokens of each sentence.
       accumulates: whether gradients of several microbatches are summed.
-      trained: number of trained weights; None = all, or with `lora_rank` adapters, whose number is
-        negligible.
+      trained: number of trained weights; None = all, or with `lora_rank` only adapters, whose
+        number is negligible.
 
     Returns:
       Bytes of "weights" (in half precision with their copies), "optimizer" (moments, average),
       "accumulators" (sums of gradients), "gradients", "activations" (kept for the backward pass),
-      "logits" (with their softmax, or what the backward pass of a layer needs, if that is more),
-      and "at most": the first three and the larger of gradients and activations with logits.
+      "logits" (with their softmax, or the working memory of a layer's backward pass if larger),
+      and "at most": the first three, plus the larger of gradients and activations with logits.
     """
     size = _BYTES[hparams.compute_dtype]
     weights = hparams.count_weights(*vocab_sizes)
@@ -43,16 +43,16 @@ def step_memory(
     encoder, decoder = _layer_bytes(hparams, length)
     encoders, decoders = hparams.depths()
     layers = encoders * encoder + decoders * decoder
-    # Gradients of attention weights, of scores with and without mask; or of the inner units.
+    # Gradients of attention weights, and of scores with and without mask; or of the inner units.
     inner = hparams.d_ff * (hparams.parameter_heads() or 1)
     work = size * max(3 * hparams.num_heads * length, 2 * inner)
     if hparams.recompute:
-        # The input of each layer, and then the inside of one.
+        # The inputs of all layers, and the activations inside of one layer.
         layers = (encoders + decoders) * hparams.d_model * size
         work += decoder
     embedded = 2 * hparams.d_model * (size + bool(hparams.dropout))
-    # In half precision also the logits before they became float32. The projection reads a
-    # transposed copy of the embedding matrix.
+    # In half precision also the logits before their conversion to float32. The projection reads
+    # a transposed copy of the embedding matrix.
     logits = vocab_sizes[0] * ((2 * FLOAT32 + casts) * tokens + size * hparams.d_model)
     if trained is None:
         trained = 0 if hparams.lora_rank else weights
@@ -67,17 +67,17 @@ def step_memory(
         "activations": tokens * (embedded + layers),
         "logits": max(logits, tokens * work),
     }
-    most = max(passing["gradients"], passing["activations"] + passing["logits"])
-    return {**memory, **passing, "at most": sum(memory.values()) + most}
+    peak = max(passing["gradients"], passing["activations"] + passing["logits"])
+    return {**memory, **passing, "at most": sum(memory.values()) + peak}
 
 
 def _layer_bytes(hparams: HParams, length: int) -> tuple[int, int]:
-    """Returns the bytes that a layer of the encoder and one of the decoder keep for each token."""
+    """Returns the bytes per token that an encoder layer and a decoder layer keep."""
     size, (d_k, d_v) = _BYTES[hparams.compute_dtype], hparams.head_widths(hparams.d_model)
 
     def attention(keys: int, copies: int = 1) -> int:
-        # Scaled queries, keys, values and joined heads; for each head and key the weight, twice:
-        # the float32 softmax, and again masked or in the type of the values.
+        # Scaled queries, keys, values and joined heads; for each head and key the weight twice: the
+        # float32 softmax, and its masked copy in the type of the values.
         weight = FLOAT32 + size + bool(hparams.attention_dropout)
         return hparams.num_heads * (size * (1 + copies) * (d_k + d_v) + weight * keys)
 
@@ -92,7 +92,7 @@ def _layer_bytes(hparams: HParams, length: int) -> tuple[int, int]:
     if heads := hparams.parameter_heads():
         softmax = FLOAT32 + (size if size < FLOAT32 else 0)
         inner = heads * (hparams.d_ff * (softmax + after_dropout) + size * (d_k + d_v))
-    # The normalised float32 sum, the result, and which units were dropped.
+    # The normalised float32 sum, the result, and the mask of dropped units.
     residual = hparams.d_model * (FLOAT32 + size + bool(hparams.dropout))
     encoder = self_attention(3) + inner + 2 * residual
     return encoder, self_attention(2) + cross + inner + 3 * residual

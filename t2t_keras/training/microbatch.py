@@ -1,4 +1,4 @@
-"""The microbatch: the tokens that a replica holds at once, a whole step or a part that fits."""
+"""The microbatch: the tokens that a replica processes at once, a step or a part that fits."""
 
 import math
 from collections.abc import Sequence
@@ -23,14 +23,14 @@ _FILE = "microbatch.json"
 
 
 class Microbatch:
-    """The most tokens a side that a replica holds at once, remembered in the run's directory.
+    """The limit of tokens per side of a microbatch, remembered in the run's directory.
 
-    Dropout masks depend on how a step is split, so a run must split as before to continue bit for
-    bit. On other GPUs, or with another number of replicas, other sizes fit. Workers share one
-    number, whatever their hardware.
+    Dropout masks depend on the split of a step, so a run must keep its split to continue bit for
+    bit. Other GPUs, or another number of replicas, allow other limits. All workers have the same
+    limit, whatever their hardware.
 
     Attributes:
-      tokens: the number; 0 = not known yet.
+      tokens: the limit; 0 = not known yet.
     """
 
     def __init__(
@@ -45,14 +45,14 @@ class Microbatch:
         self._conditions = {
             "microbatch_tokens": hparams.microbatch_tokens,
             "recompute": hparams.recompute,
-            "gpus": [] if cluster else [*gpus],  # Workers may have unlike ones.
+            "gpus": [] if cluster else [*gpus],  # Workers may have different GPUs.
             "workers": len(cluster.addresses) if cluster else 1,
             "replicas": replicas,
         }
         self.tokens = self._remembered() or hparams.microbatch_tokens
 
     def remember(self, tokens: int) -> None:
-        """Sets the number and writes it; 0 (not even one sentence fits) raises `UserError`."""
+        """Sets and saves the limit; 0 (not even one sentence fits) raises `UserError`."""
         if not tokens:
             recompute = "" if self._hparams.recompute else "set recompute=true, "
             raise UserError(
@@ -64,18 +64,18 @@ class Microbatch:
         write_json(self._path, {"tokens": tokens, "of": self._conditions})
 
     def halve(self) -> None:
-        """Halves and remembers the number.
+        """Halves and saves the limit.
 
         Raises:
-          UserError: it is that of one sentence already; or there are other workers, which have
-            begun the step and must be restarted.
+          UserError: the limit is one sentence already; or there are other workers, which have begun
+            the step and must be restarted.
         """
-        before, fewest = self.tokens, self._hparams.max_length
-        self.remember(max(before // 2, fewest) if before > fewest else 0)
+        before, minimum = self.tokens, self._hparams.max_length
+        self.remember(max(before // 2, minimum) if before > minimum else 0)
         if self._cluster:
             raise UserError(
                 f"Out of memory with microbatch_tokens={before:,}. All workers must split a step "
-                f"alike: when started again, they continue with {self.tokens:,}.",
+                f"in the same way. Start them again: they continue with {self.tokens:,}.",
                 TRY_AGAIN,
                 code="out_of_memory",
             )
@@ -106,12 +106,12 @@ def microbatch_of_run(
     workers: Workers,
     find: bool = True,
 ) -> Microbatch:
-    """Returns the microbatch of a run: as requested, as remembered, or one for this machine.
+    """Returns the microbatch of a run: as requested, as remembered, or chosen for this machine.
 
-    On a GPU that is a whole step, which is halved when it runs out of memory. On a CPU, where a
-    process that takes too much is killed, it is a whole step, halved until the `step_memory` is at
-    most half of the free memory. All workers take their smallest number. Without `find`, an unknown
-    number stays unknown.
+    On a GPU the choice is a whole step, which is halved whenever memory runs out. On a CPU, where a
+    process with too much memory is killed, it is a whole step, halved until the `step_memory` is at
+    most half of the free memory. All workers use their smallest limit. Without `find`, an unknown
+    limit stays unknown.
 
     Raises:
       UserError: not even one sentence fits, or the free memory cannot be determined.
@@ -121,15 +121,15 @@ def microbatch_of_run(
     microbatch.tokens = workers.all_reduce_min(microbatch.tokens)
     if microbatch.tokens or not find:
         return microbatch
-    batches, fewest = _batches(generated.store("train").lengths, hparams), hparams.max_length
+    batches, minimum = _batches(generated.store("train").lengths, hparams), hparams.max_length
     expansion = config.augmentation(generated).token_expansion(generated.store("train"))
     whole = round(expansion * batches.max_padded_tokens(step.num_replicas, step.fixed_shapes))
-    tokens, how = max(whole, fewest), f"a whole step on {hardware_name(gpus)}"
+    tokens, how = max(whole, minimum), f"a whole step on {hardware_name(gpus)}"
     if not gpus:
         tokens, how = _fitting_on_a_cpu(step, config, batches, tokens, cluster)
     microbatch.remember(workers.all_reduce_min(tokens))
-    least = ", the minimum over all workers" if cluster else ""
-    print(f"microbatch_tokens=auto: {microbatch.tokens:,}, {how}{least}.", flush=True)
+    note = ", the minimum over all workers" if cluster else ""
+    print(f"microbatch_tokens=auto: {microbatch.tokens:,}, {how}{note}.", flush=True)
     return microbatch
 
 
@@ -141,13 +141,13 @@ def _fitting_on_a_cpu(
     cluster: Cluster | None,
 ) -> tuple[int, str]:
     """Returns the largest fitting microbatch up to `tokens`, 0 = none fits; and the reason."""
-    hparams, fewest, free = config.hparams, config.hparams.max_length, free_memory()
+    hparams, minimum, free = config.hparams, config.hparams.max_length, free_memory()
     if free is None:
         raise UserError(
-            "microbatch_tokens=auto: cannot determine the free memory. Give a number.",
+            "microbatch_tokens=auto: cannot determine the free memory. Give a number instead.",
             code="unknown_memory",
         )
-    # Workers of one machine look at the same time, before any of them takes much.
+    # Workers of one machine read the free memory at the same time, before they use much.
     free //= cluster.local_workers if cluster else 1
     trained = None
     if hparams.trainable:
@@ -156,12 +156,12 @@ def _fitting_on_a_cpu(
     def needed(tokens: int) -> int:
         rows, length = worst_case_batch(tokens, batches.longest, step.fixed_shapes).source.shape
         memory = step_memory(hparams, config.vocab_sizes, rows * length, length, True, trained)
-        # Weights and moments are there already.
+        # Weights and moments are in memory already.
         passing = memory["at most"] - memory["weights"] - memory["optimizer"]
         return len(step.local_replicas) * passing
 
-    while tokens > fewest and 2 * needed(tokens) > free:
-        tokens = max(tokens // 2, fewest)
+    while tokens > minimum and 2 * needed(tokens) > free:
+        tokens = max(tokens // 2, minimum)
     how = f"for {free / 1e9:,.1f} GB of free memory, with sentences of {batches.longest} tokens"
     return tokens if needed(tokens) <= free else 0, how
 
@@ -169,11 +169,11 @@ def _fitting_on_a_cpu(
 def dry_run(
     config: RunConfig, output_dir: str | Path, worker_gpu: int | None, options: TrainOptions
 ) -> str:
-    """Returns the estimated memory of a step on one replica, and of the run's disk.
+    """Returns a report of the estimated memory of a step on one replica, and of the disk space.
 
-    Nothing is computed. The microbatch is the one that the run in `output_dir` remembers, or the
-    requested one; if it is still to be found, that of a step that is not split. Without a data_dir
-    it assumes sentences of max_length tokens and the vocabulary size in the problem's settings.
+    Trains nothing. The microbatch is the one remembered by the run in `output_dir`, or the
+    requested one; if it is unknown, a whole step. Without a data_dir, assumes sentences of
+    max_length tokens and the vocabulary size of the problem's settings.
     """
     cluster, hparams, problem = cluster_from_environment(), config.hparams, config.problem
     devices = backend.plan_devices(worker_gpu, options.xla, cluster, options.cpu_replicas)
@@ -190,7 +190,7 @@ def dry_run(
     batches = _batches(lengths, hparams)
     known = Microbatch(output_dir, hparams, devices.gpus, devices.replicas, cluster).tokens
     whole = round(expansion * batches.max_padded_tokens(devices.replicas, fixed))
-    # Fixed shapes are filled up to the microbatch, however little there is.
+    # Fixed shapes are padded up to the microbatch, even for few examples.
     tokens = known if known and fixed else min(known or whole, whole)
     rows, length = worst_case_batch(tokens, batches.longest, fixed).source.shape
     accumulates = devices.accumulates or 0 < known < whole

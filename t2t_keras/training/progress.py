@@ -1,4 +1,4 @@
-"""What a run shows while it trains: a progress line, a trace of steps, and callbacks."""
+"""The observers of a training: a progress line, a trace of steps, and callbacks."""
 
 import collections
 import contextlib
@@ -23,12 +23,12 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.terminal import ProgressBar, print_beside_bar
 from t2t_keras.training.curves import JsonCurves, TensorBoardCurves
 
-# Steps between two points of the curves, or two lines where there is no progress line.
+# Steps between two points of the curves, and between two lines of a log.
 LOG_STEPS = 100
 
 
 def averages(sums: Mapping[str, float]) -> dict[str, float]:
-    """Returns {"loss", "perplexity" (unsmoothed, of a word piece), "accuracy"} of `token_sums`."""
+    """Returns {"loss", "perplexity" (unsmoothed, per word piece), "accuracy"} from `token_sums`."""
     tokens = max(sums["tokens"], 1.0)
     return {
         "loss": sums["loss"] / tokens,
@@ -38,10 +38,9 @@ def averages(sums: Mapping[str, float]) -> dict[str, float]:
 
 
 class Progress:
-    """A progress line on standard error, and the curves (None = none), of steps `first` to `last`.
+    """Shows steps `first` to `last` in a progress line on standard error, and in `curves` if any.
 
-    Where standard error is no terminal, as in a job's log, a plain line is printed
-    every 100 steps instead.
+    If standard error is not a terminal, as in a job's log, prints a line every 100 steps instead.
     """
 
     def __init__(self, curves: TensorBoardCurves | JsonCurves | None, first: int, last: int):
@@ -50,17 +49,17 @@ class Progress:
         # The bar gets the columns that the text leaves.
         text = "step {n_fmt}/{total_fmt}  {desc}eta {remaining}  |{bar}|"
         self._bar = ProgressBar(total=last, initial=first, smoothing=0.05, bar_format=text)
-        # Since the last line.
+        # Sums since the last line.
         self._sums: collections.Counter[str] = collections.Counter()
         self._restart_clock()
 
     def _restart_clock(self) -> None:
-        """Measures the speed anew, as after an evaluation, whose time is not that of the steps."""
+        """Restarts the measurement of speed, as after an evaluation, which must not count."""
         self._tokens = 0.0
         self._since, self._before = time.monotonic(), self._done
 
     def step(self, sums: Mapping[str, float], scalars: Mapping[str, float]) -> None:
-        """Shows the mean loss since the last line, given a finished step's sums of `token_sums`.
+        """Shows a finished step with its `token_sums`: the mean loss since the last line.
 
         `scalars` are its "learning_rate" and other points of the training's curves.
         """
@@ -90,7 +89,7 @@ class Progress:
         if self._curves:
             self._curves.write("eval", self._done, dict(scalars))
         print_beside_bar(report)
-        # Its time is not that of the steps left.
+        # The time of an evaluation must not count in the estimate.
         self._bar.unpause()
         self._restart_clock()
 
@@ -102,10 +101,10 @@ class Progress:
 
 
 class StepProfiler:
-    """Writes a trace of steps, counted from 1, where TensorBoard looks for it in a run.
+    """Writes a trace of steps, counted from 1, to the folder of a run that TensorBoard reads.
 
     Attributes:
-      last_step: the last one to be traced; -1 = none is.
+      last_step: the last step to trace; -1 = none.
     """
 
     def __init__(self, output_dir: str | Path, steps: range):
@@ -114,7 +113,7 @@ class StepProfiler:
         self._traced: list[int] = []
 
     def step(self, step: int) -> AbstractContextManager[Any]:
-        """Returns the context that a step is started in; the first one begins the trace."""
+        """Returns the context to start a step in; the first traced step starts the trace."""
         if step not in self._steps:
             return contextlib.nullcontext()
         start, _, named_step = _profiler()
@@ -124,7 +123,7 @@ class StepProfiler:
         return named_step(step)
 
     def close(self) -> None:
-        """Writes the trace after its steps, or when the run ends; only the first call does."""
+        """Writes the trace after its steps, or at the end of the run; further calls do nothing."""
         traced, steps = self._traced, self._traced or self._steps
         self._traced, self._steps = [], range(0)
         if not steps:
@@ -134,7 +133,7 @@ class StepProfiler:
             stop()
             outcome = f"are traced in {self._directory}/plugins/profile"
         else:
-            outcome = "are not traced: they were not among those of this command"
+            outcome = "are not traced: this command has not trained them"
         print_beside_bar(f"Steps {steps[0]:,} to {steps[-1]:,} {outcome}.")
 
 
@@ -152,10 +151,10 @@ def _profiler() -> tuple[
     return start_trace, stop_trace, lambda step: StepTraceAnnotation("train", step_num=step)
 
 
-# What Keras calls around each step, if a callback has its own.
+# Hooks that Keras calls around each step, if a callback overrides them.
 _STEP_HOOKS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
 
-# They would change the optimizer, which is not the model's here, or the weights of a step.
+# They would change the optimizer, which is not attached to the model here, or weights in a step.
 _REFUSED = (BackupAndRestore, LearningRateScheduler, ReduceLROnPlateau, SwapEMAWeights)
 
 
@@ -163,16 +162,16 @@ class RunCallbacks:
     """Calls the callbacks of a run, and keeps its history; see `t2t_keras.train`.
 
     Args:
-      callbacks: Keras's.
-      model: what they get as their `model`.
-      evaluations: the lines of the run's evaluations.json up to where it continues.
+      callbacks: Keras callbacks.
+      model: the model that they get.
+      evaluations: the lines of the run's evaluations.json up to the step where it continues.
 
     Attributes:
-      each_step: whether a callback is called around each step, which is then waited for.
+      each_step: whether a callback has hooks around steps, so that the run waits for each step.
       epoch_sums: sums of `token_sums` since the last evaluation.
 
     Raises:
-      UserError: one is no callback, or it changes the optimizer.
+      UserError: an item is not a callback, or it changes the optimizer.
     """
 
     def __init__(
@@ -185,9 +184,9 @@ class RunCallbacks:
         for callback in self._callbacks:
             if not isinstance(callback, Callback) or isinstance(callback, _REFUSED):
                 raise UserError(
-                    f"callbacks: expected Keras's callbacks that change neither optimizer nor "
-                    f"weights, got {callback!r}. The learning rate is a hyperparameter, and a run "
-                    f"continues by itself.",
+                    f"callbacks: expected Keras callbacks that change neither optimizer nor "
+                    f"weights, got {callback!r}. Leave it out: the learning rate is a "
+                    f"hyperparameter, and runs save and continue by themselves.",
                     code="bad_value",
                 )
         # The number and length of epochs are unknown before they end.
@@ -199,23 +198,23 @@ class RunCallbacks:
             for hook in _STEP_HOOKS
         )
         self._epochs = list(map(_logs, evaluations))
-        # The first step of the epoch; None = none has begun.
+        # The first step of the epoch; None = no epoch has begun.
         self._first: int | None = None
         self.epoch_sums: collections.Counter[str] = collections.Counter()
-        # Keras's callbacks look for them; the optimizer is not the model's.
+        # Keras's callbacks read these attributes.
         model.stop_training, model.optimizer = False, None
 
     def train_begin(self) -> None:
-        """Is called before the first step."""
+        """Must be called before the first step."""
         self._list.on_train_begin()
 
     def continue_epoch(self, step: int, sums: Mapping[str, float]) -> None:
-        """Takes the sums of the steps since the last evaluation, if none is of `step` itself."""
+        """Adds the sums since the last evaluation, unless that was at `step` itself."""
         if not any(epoch["step"] == step for epoch in self._epochs):
             self.epoch_sums.update(sums)
 
     def step_begin(self, number: int) -> None:
-        """Is called before a step, counted from 0."""
+        """Must be called before a step, counted from 0."""
         if self._first is None:
             self._first = number
             self._list.on_epoch_begin(len(self._epochs))
@@ -223,35 +222,35 @@ class RunCallbacks:
             self._list.on_train_batch_begin(number - self._first)
 
     def step_end(self, number: int, sums: Mapping[str, float]) -> None:
-        """Takes the sums of `token_sums` of a step."""
+        """Must be called after a step, with its `token_sums`."""
         self.epoch_sums.update(sums)
         if self.each_step and self._first is not None:
             self._list.on_train_batch_end(number - self._first, averages(sums))
 
     def saved(self, step: int, checkpoint: str) -> None:
-        """Is called after a checkpoint is written."""
+        """Must be called after a checkpoint is written."""
         for callback in self._callbacks:
             if hasattr(callback, "on_save"):
                 callback.on_save(step, {"checkpoint": checkpoint})
 
     def test_begin(self) -> dict[str, float]:
-        """Is called before an evaluation; returns {"train_loss": mean of the epoch, if any}."""
+        """Must be called before an evaluation; returns {"train_loss": mean of the epoch} or {}."""
         self._list.on_test_begin()
         return self._train_loss()
 
     def test_end(self, scalars: Mapping[str, float], evaluation: Mapping[str, Any]) -> None:
-        """Takes an evaluation and its line of evaluations.json; ends the epoch."""
+        """Must be called with an evaluation and its line of evaluations.json; ends the epoch."""
         self._list.on_test_end(dict(scalars))
         self._end_epoch(_logs(evaluation))
 
     def train_end(self, step: int, signal: int) -> None:
-        """Is called after the last step; one after which a signal came ends no epoch."""
+        """Must be called after the last step; ends the epoch unless a signal ended the run."""
         if self._first is not None and not signal:
             self._end_epoch(_logs({"step": step, **self._train_loss()}))
         self._list.on_train_end(self._epochs[-1] if self._epochs else None)
 
     def history(self) -> dict[str, list[float]]:
-        """Returns the numbers of all epochs by name; NaN where one lacks a number."""
+        """Returns the numbers of all epochs by name; NaN if an epoch lacks a number."""
         names = dict.fromkeys(name for epoch in self._epochs for name in epoch)
         return {name: [epoch.get(name, math.nan) for epoch in self._epochs] for name in names}
 
@@ -259,7 +258,7 @@ class RunCallbacks:
         return {"train_loss": averages(self.epoch_sums)["loss"]} if self.epoch_sums else {}
 
     def _end_epoch(self, logs: dict[str, float]) -> None:
-        """Adds to the history; a completed run that is evaluated again has no new epoch."""
+        """Adds an epoch to the history; evaluating a completed run again replaces its last one."""
         self._epochs = [*(epoch for epoch in self._epochs if epoch["step"] < logs["step"]), logs]
         self.epoch_sums.clear()
         if self._first is not None:

@@ -1,4 +1,4 @@
-"""What a run trains (run.json in its directory), how it is watched, and how it ended."""
+"""The config of a run (run.json in its directory), the options of a training, and its result."""
 
 import contextlib
 import dataclasses
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class TrainOptions:
-    """How a run is watched and saved.
+    """How a run is evaluated, saved and started.
 
-    Nothing here changes what a step computes, except the masks of dropout, which depend on `xla`
-    and `cpu_replicas`.
+    No option changes the result of a step, except that dropout masks depend on `xla` and
+    `cpu_replicas`.
 
     Raises:
       UserError: options that need or exclude each other; see `train_options`.
@@ -38,19 +38,21 @@ class TrainOptions:
         600.0, "seconds of training between checkpoints, without evaluations", minimum=0
     )
     keep_checkpoint_max: int = setting(
-        20, "checkpoints to keep; one more is on disk while one is written", minimum=1
+        20, "checkpoints to keep; while one is written, one more is on disk", minimum=1
     )
     local_eval_frequency: int = setting(
         1000, "steps between evaluations on the dev set; 0 = by time alone", minimum=0
     )
-    # As often as a checkpoint is saved: a slow run is measured as often as it can be continued.
+    # The default of save_checkpoints_secs: a slow run is evaluated as often as it is saved.
     eval_secs: float = setting(
-        600.0, "seconds between evaluations, at first 60; 0 = by steps alone", minimum=0
+        600.0,
+        "seconds between evaluations (the first after at most 60); 0 = by steps alone",
+        minimum=0,
     )
     eval_steps: int = setting(0, "most batches of an evaluation; 0 = the whole dev set", minimum=0)
     eval_bleu: bool = setting(False, "score translations of the dev set: BLEU, or F1 of parses")
     best_by: str = setting(
-        "loss", "criterion for the best weights: loss, or a score of eval_bleu, as chrf"
+        "loss", "criterion for the best weights: loss, or a score of eval_bleu, such as chrf"
     )
     eval_early_stopping_steps: int = setting(
         0, "patience in steps; 0 = never stop early", minimum=0
@@ -61,18 +63,19 @@ class TrainOptions:
         choices=("train", "evaluate", "train_and_evaluate"),
     )
     warm_start_from: str = setting(
-        "", "run or checkpoint to take the first weights from", is_path=True
+        "", "run or checkpoint whose weights to start from", is_path=True
     )
     adapt_vocabulary: bool = setting(
-        False, "allow it another vocabulary; new pieces begin as means of old ones"
+        False,
+        "with warm_start_from, allow another vocabulary; new pieces start as means of old ones",
     )
-    drop_layers: bool = setting(False, "allow it more layers; evenly spread ones are kept")
+    drop_layers: bool = setting(
+        False, "with warm_start_from, allow fewer layers than it has; keeps evenly spread ones"
+    )
     xla: bool = setting(False, "compile the step with XLA for a few fixed shapes (JAX always does)")
-    cpu_replicas: int = setting(
-        1, "replicas that share a CPU's cores; 1 = one has all of them", minimum=1
-    )
+    cpu_replicas: int = setting(1, "replicas among which to divide a CPU's cores", minimum=1)
     profile_steps: tuple[int, ...] = setting(
-        (), "first and last step to trace, as 100,110, counted from 1", minimum=1
+        (), "first and last step (from 1) to trace for TensorBoard, as 100,110", minimum=1
     )
     worker_start_secs: float = setting(
         300.0, "seconds to wait for other workers to start", minimum=1
@@ -92,12 +95,12 @@ class TrainOptions:
                 raise UserError(f"--{name} needs --warm_start_from.", code="conflicting_settings")
         if self.adapt_vocabulary and self.drop_layers:
             raise UserError(
-                "--adapt_vocabulary and --drop_layers exclude each other.",
+                "--adapt_vocabulary and --drop_layers exclude each other. Leave one out.",
                 code="conflicting_settings",
             )
         if self.profile_steps and not self.profiled_steps():
             raise UserError(
-                f"--profile_steps: expected the first and the last step to trace, as 100,110; got "
+                f"--profile_steps: expected the first and last step to trace, such as 100,110; got "
                 f"{','.join(map(str, self.profile_steps))}.",
                 code="bad_value",
             )
@@ -108,7 +111,7 @@ class TrainOptions:
         return range(steps[0], steps[1] + 1) if len(steps) == 2 else range(0)
 
     def first_weights(self) -> dict[str, Any]:
-        """Returns the options that select the first weights of a new run; {} = fresh ones."""
+        """Returns the options that select the initial weights of a new run; {} = random weights."""
         if not self.warm_start_from:
             return {}
         return {
@@ -119,7 +122,7 @@ class TrainOptions:
 
 
 def train_options(changes: Mapping[str, Any]) -> TrainOptions:
-    """Returns options by name, over the defaults.
+    """Returns the default options with changes, by name.
 
     Raises:
       UserError: no such option, a wrong type, a value out of range, or values that do not fit.
@@ -132,14 +135,14 @@ class TrainResult:
     """How a run ended.
 
     Attributes:
-      step: optimizer steps done since the beginning of the run.
-      checkpoint: the newest checkpoint's path.
-      evaluation: the last scalars of the dev set, {} where there was no evaluation.
+      step: optimizer steps since the beginning of the run.
+      checkpoint: path of the newest checkpoint.
+      evaluation: scalars of the last evaluation on the dev set; {} = none.
       signal: number of the signal that ended the run early, or 0.
-      history: lists with an entry for each epoch of the run, those before it was continued too;
-        see `t2t_keras.train`.
+      history: lists with an entry for each epoch since the beginning of the run; see
+        `t2t_keras.train`.
       model: the trained model, a `keras.Model`. With `ema_decay` it has the weights of the last
-        step; `evaluation`, the history's "val_..." and `best/` are of their moving average.
+        step, while `evaluation`, the history's "val_..." and `best/` are of the moving average.
     """
 
     step: int
@@ -151,7 +154,7 @@ class TrainResult:
 
 
 _FILE = "run.json"
-_BYTES_OF_A_WEIGHT = 2  # At least, as bfloat16.
+_MIN_BYTES_PER_WEIGHT = 2  # in bfloat16
 # Types of the values in run.json.
 _KINDS = {
     **dict.fromkeys(("problem", "model", "hparams_set", "data_dir", "data"), str),
@@ -160,26 +163,26 @@ _KINDS = {
 }
 # Choose the set automatically, or reuse the run's.
 AUTO = "auto"
-# The length of training and how memory divides a step do not change what it computes, with an
-# exception in `RunConfig.resume_invariants`.
+# The length of training and the split of a step do not change a step's result, with an exception
+# in `RunConfig.resume_invariants`.
 CHANGEABLE_ON_RESUME = ("train_steps", "microbatch_tokens", "recompute")
 
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
-    """A run: everything that determines what its steps compute.
+    """The config of a run: everything that determines the results of its steps.
 
     Attributes:
-      problem: with its settings.
-      hparams: resolved; they remember the name of their set.
-      model: registered name.
-      random_seed: of weights, dropout and order.
+      problem: the problem with its settings.
+      hparams: the hyperparameters, with the name of their set.
+      model: registered name of the model.
+      random_seed: seed of the initial weights, dropout and data order.
       data_dir: folder of the data, for commands that read it again.
       data: checksum of the training data; "" until `with_data`.
       tokenizer: the vocabulary; None until `with_data`.
-      averaged: number of checkpoints in the mean that the run holds; 1 = as training left them,
-        None = unknown, in a run older than this field.
-      user_directories: --t2t_usr_dir when it was saved, which may register what the run needs.
+      averaged: number of checkpoints whose mean the run holds; 1 = not averaged, None = unknown, in
+        a run older than this field.
+      user_directories: --t2t_usr_dir of the training, which may register names that the run needs.
       first_weights: `TrainOptions.first_weights`, for a run that ends before its first checkpoint;
         {} in a run older than this field.
     """
@@ -197,18 +200,18 @@ class RunConfig:
 
     @property
     def hparams_set(self) -> str:
-        """Registered name of the set that the hyperparameters started from."""
+        """Registered name of the set that the hyperparameters are based on."""
         return self.hparams.set_name
 
     @property
     def vocabulary(self) -> Tokenizer:
-        """The tokenizer, for which the run must have one."""
+        """The tokenizer; the run must have one."""
         if self.tokenizer is None:
             raise ValueError("The run has no vocabulary yet: call `with_data` first.")
         return self.tokenizer
 
     def with_data(self, generated: Generated) -> "RunConfig":
-        """Returns the run on this data, with the vocabulary and the settings decided there."""
+        """Returns the run completed with the data's vocabulary, checksum and resolved settings."""
         files = sorted(generated.manifest["files"].items())
         train_files = {name: file["sha256"] for name, file in files if name.startswith("train")}
         return dataclasses.replace(
@@ -221,20 +224,25 @@ class RunConfig:
 
     @property
     def vocab_sizes(self) -> tuple[int, int | None]:
-        """Size of the vocabulary, and of the source's if it has its own."""
+        """Size of the vocabulary, and of the source's own vocabulary or None."""
         return self.vocabulary.vocab_size, self.vocabulary.source_vocab_size
 
     def augmentation(self, generated: Generated) -> OnlineAugmentation:
-        """Returns the online augmentation of the training examples; false where none is set."""
-        drawn = self.hparams.subword_sampling, self.hparams.subword_nbest, self.problem.augment
+        """Returns the online augmentation of the training examples; false if there is none."""
         return OnlineAugmentation(
-            generated.tokenizer, self.random_seed, *drawn, generated.augmentations
+            generated.tokenizer,
+            self.random_seed,
+            self.hparams.subword_sampling,
+            self.hparams.subword_nbest,
+            self.problem.augment,
+            generated.augmentations,
         )
 
     def make_model(self, weights_dtype: str = "float32", loaded: bool = False) -> "keras.Model":
-        """Returns the run's model, with fresh weights in `weights_dtype`.
+        """Returns the run's model, with random weights in `weights_dtype`.
 
-        Before weights are `loaded`, which may be a stranger's, their size is checked.
+        `loaded` = weights will be loaded. They may be of an untrusted run, so their size is checked
+        first.
         """
         if loaded:
             self._check_size()
@@ -250,10 +258,11 @@ class RunConfig:
         if self.model != "transformer" or (free := free_memory()) is None:
             return
         count = self.hparams.count_weights(*self.vocab_sizes)
-        if _BYTES_OF_A_WEIGHT * count > free:
+        if _MIN_BYTES_PER_WEIGHT * count > free:
             raise UserError(
-                f"The run's hyperparameters describe a model of {count:,} weights, and "
-                f"{free:,} bytes of memory are free. Is {_FILE} that of the checkpoint?",
+                f"The run's hyperparameters describe a model of {count:,} weights, but only "
+                f"{free:,} bytes of memory are free. Check that {_FILE} belongs to the checkpoint, "
+                f"or use more memory.",
                 code="model_too_large",
             )
 
@@ -290,14 +299,14 @@ class RunConfig:
         """Reads the run in a directory.
 
         Raises:
-          UserError: there is none, it cannot be read, the vocabulary beside it is a different one,
-            or it needs names that a directory registers which was not imported.
+          UserError: there is no run, it cannot be read, its vocabulary has changed, or it needs
+            names of a user's directory that was not imported.
         """
         return cls.read(cls.file(output_dir), "Restore it, or give a new --output_dir.")
 
     @staticmethod
     def file(output_dir: str | Path) -> Path:
-        """Returns the file of a run; raises `UserError` where there is none."""
+        """Returns the file of a run; raises `UserError` if there is none."""
         path = Path(output_dir) / _FILE
         if not path.exists():
             raise UserError(
@@ -311,9 +320,9 @@ class RunConfig:
         """Reads a file with (at least) the `content` of run.json, beside the vocabulary.
 
         Args:
-          path: of the file.
+          path: the file.
           advice: end of error messages.
-          checked: whether hyperparameters are checked, for which Keras may be imported.
+          checked: whether to check hyperparameters, which may import Keras.
 
         Raises:
           UserError: as `load`.
@@ -346,12 +355,12 @@ class RunConfig:
             ) from error
 
     def resume_invariants(self) -> dict[str, Any]:
-        """Returns, by name, the settings that must not change for the steps to stay the same."""
+        """Returns the settings that must not change when the run continues, by name."""
         config = self.problem.config(of_test_set=False)
         hparams = self.hparams.config()
         names = hparams.keys() - CHANGEABLE_ON_RESUME
         if self.hparams.schedule == "cosine":
-            names.add("train_steps")  # All its rates depend on the last step.
+            names.add("train_steps")  # All learning rates depend on the last step.
         return {
             "problem": self.problem.name,
             **{f"problem_config {name}": value for name, value in config.items()},
@@ -363,37 +372,37 @@ class RunConfig:
         }
 
     def check_unchanged(self, requested: "RunConfig", output_dir: str | Path) -> None:
-        """Raises `UserError` with each difference unless `requested` computes the same steps."""
+        """Raises `UserError` with all differences if `requested` would change the steps."""
         different = differences(self.resume_invariants(), requested.resume_invariants())
         if lines := "\n  ".join(different):
             raise UserError(
                 f"--output_dir={output_dir} contains a run with different settings:\n  {lines}\n"
-                f"Leave these flags out to use that run, start another one from its weights in a "
-                f"new --output_dir with --warm_start_from={output_dir}, or remove it to train "
-                f"anew.",
+                f"To use that run, leave the flags of these settings out. To start a new run from "
+                f"its weights, give a new --output_dir and --warm_start_from={output_dir}. To "
+                f"start over, remove it.",
                 code="other_settings",
             )
 
 
 def _hparams(hparams_set: str, values: Mapping[str, Any], checked: bool) -> HParams:
-    """Returns recorded hyperparameters, of the class of their set if it has fields of its own."""
+    """Returns recorded hyperparameters, in the class of their set, which may have own fields."""
     sets, own = registry.HPARAMS_SETS, set(values) - set(HParams().config())
     kind = type(sets[hparams_set]()) if own or hparams_set in sets else HParams
     if unknown := set(values) - {field.name for field in dataclasses.fields(kind)}:
         raise UserError(
-            f"The run has hyperparameters that are not known: {', '.join(sorted(unknown))}. Was it "
-            f"made by another version of t2t_keras? run.json names it.",
+            f"The run has unknown hyperparameters: {', '.join(sorted(unknown))}. Use the version "
+            f"of t2t_keras that made it, which run.json names.",
             code="unknown_name",
         )
     values = typed(kind, values, "hyperparameter")
     hparams = kind(**values, set_name=hparams_set)
-    # Registered names are checked here, where errors name the directories.
+    # Checks registered names here, where errors name the user's directories.
     return override_hparams(hparams, {}) if checked else hparams
 
 
 @contextlib.contextmanager
 def _named_directories(directories: Sequence[str]) -> Iterator[None]:
-    """Names the directories that were not imported in the error of a missing name."""
+    """Adds the directories that were not imported to the error of a missing name."""
     try:
         yield
     except UserError as error:
@@ -405,7 +414,7 @@ def _named_directories(directories: Sequence[str]) -> Iterator[None]:
             for form in ("--t2t_usr_dir={}", "t2t_keras.import_user_directory({!r})")
         )
         raise UserError(
-            f"The run was made with {flags}: please give it, or call {calls} from Python. {error}",
+            f"The run was made with {flags}: give it too, or call {calls} in Python. {error}",
             code="missing_user_directory",
         ) from error
 
@@ -418,8 +427,8 @@ def merge_flags(
     """Returns the requested run: flags override the recorded run, if there is one.
 
     `flags` may be problem, problem_config, model, hparams_set, hparams, random_seed, data_dir and
-    train_steps; empty ones do not count. `recommend` resolves --hparams_set=auto for a problem and
-    a data_dir, if nothing is recorded.
+    train_steps; empty values are ignored. `recommend` resolves --hparams_set=auto for a problem and
+    a data_dir if there is no recorded run.
     """
     flags = {name: value for name, value in flags.items() if value not in (None, "", {})}
     name, config = flags.get("problem", ""), flags.get("problem_config", {})

@@ -1,4 +1,4 @@
-"""Which of a model's weights a run trains: all, some by name, or low-rank adapters (LoRA)."""
+"""The weights that a run trains: all, some by name, or low-rank adapters (LoRA)."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -11,17 +11,17 @@ from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 
 LORA_SCALE = "lora_scale"
-# Keras's name of the factor A beside a matrix; that of B ends in _b.
+# Keras's name for the factor A of a matrix; the name of B ends in _b.
 _FACTOR = re.compile(r"(.*/)lora_(\w+)_a")
 
 
 def name_in(model: keras.Model, weight: keras.Variable) -> str:
-    """Returns the name of a weight, as `encoder_0/self_attention/query/kernel`."""
+    """Returns the name of a weight, such as `encoder_0/self_attention/query/kernel`."""
     return weight.path.removeprefix(f"{model.name}/")
 
 
 def choose_trained(model: keras.Model, hparams: HParams) -> None:
-    """Makes only those weights of a model trainable that `HParams` choose.
+    """Makes only the weights trainable that `hparams.trainable` chooses.
 
     With `lora_rank`, Keras's adapters are added to the chosen matrices, and only they are trained.
 
@@ -47,21 +47,21 @@ def choose_trained(model: keras.Model, hparams: HParams) -> None:
 
 
 def _matching(names: Collection[str], patterns: Sequence[str]) -> list[str]:
-    """Returns the names that match one of the patterns; without any, all."""
+    """Returns the names that match one of the patterns; without patterns, all names."""
     patterns = patterns or [".*"]
     for pattern in patterns:
         if not any(re.fullmatch(pattern, name) for name in names):
             first = dict.fromkeys(name.partition("/")[0] for name in names)
             raise UserError(
-                f"trainable: no whole name matches '{pattern}'. Names are such as "
-                f"{max(names, key=len)}; they begin with {', '.join(first)}.",
+                f"trainable: '{pattern}' matches no full name. An example of a name is "
+                f"{max(names, key=len)}; names begin with {', '.join(first)}.",
                 code="unknown_name",
             )
     return [name for name in names if any(re.fullmatch(pattern, name) for pattern in patterns)]
 
 
 def weights_state(model: keras.Model, hparams: HParams) -> dict[str, Any]:
-    """Returns a model's part of a checkpoint, which can be read without the model's adapters."""
+    """Returns a model's part of a checkpoint, which models without adapters can read too."""
     if not hparams.lora_rank:
         return {"model": model}
     scale = (hparams.lora_alpha or hparams.lora_rank) / hparams.lora_rank
@@ -86,7 +86,7 @@ def merged_weights(model: keras.Model, hparams: HParams) -> list[np.ndarray]:
 
 
 def merged(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the arrays of a checkpoint with W + scale · A · B for each W with an adapter."""
+    """Returns the arrays of a checkpoint, with W replaced by W + scale · A · B for adapters."""
     weights = {name: array for name, array in arrays.items() if "/lora_" not in name}
     for name, a in arrays.items():
         factor = _FACTOR.fullmatch(name)

@@ -1,4 +1,4 @@
-"""Warm start: first weights from another run, with fewer layers or a new vocabulary on request."""
+"""Warm start: initial weights from another run, maybe with fewer layers or a new vocabulary."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ _MEANINGS = (
 _IN_LAYER = re.compile(r"(encoder|decoder)_(\d+)/(.*)")
 _SOURCE, _TARGET = "source embeddings", "target embeddings"
 _SOFTMAX, _BIAS = "softmax matrix", "softmax bias"
-# Their names in a `Transformer`, where the sides share one matrix or each has its own.
+# Names in a `Transformer`, whose sides share one matrix or have their own.
 _SIDE = re.compile("(source|target)_(?=embedding/)")
 _KINDS = {
     "embedding/table/embeddings": _TARGET,
@@ -41,7 +41,7 @@ def warm_start(
     adapt_vocabulary: bool = False,
     drop_layers: bool = False,
 ) -> None:
-    """Loads the weights of another run as first weights.
+    """Loads the weights of another run as initial weights.
 
     Args:
       model: the model to train.
@@ -51,28 +51,28 @@ def warm_start(
       drop_layers: whether it may have more layers; see `drop_layers_of`.
 
     Raises:
-      UserError: there is none, or its ids or weights have another meaning than those of `config`.
+      UserError: there is no such run, or its vocabulary or hyperparameters do not suit `config`.
     """
     path = checkpoint_at(source)
     directory = Path(path).parent
     new_vocabulary = False
     if RunConfig.exists(directory):
         other = RunConfig.load(directory)
-        ours, theirs = config.vocabulary.checksum, other.vocabulary.checksum
-        new_vocabulary = adapt_vocabulary and theirs != ours
-        if theirs != ours and not new_vocabulary:
+        new_checksum, old_checksum = config.vocabulary.checksum, other.vocabulary.checksum
+        new_vocabulary = adapt_vocabulary and old_checksum != new_checksum
+        if old_checksum != new_checksum and not new_vocabulary:
             raise UserError(
-                f"--warm_start_from={source}: expected vocabulary {ours[:12]}, that of this data, "
-                f"got {theirs[:12]}. Make the data with "
+                f"--warm_start_from={source}: expected this data's vocabulary {new_checksum[:12]}, "
+                f"got {old_checksum[:12]}. Make the data with "
                 f"--problem_config={same_vocabulary(directory, other.vocabulary)}; or give "
-                f"--adapt_vocabulary, and new pieces begin as the means of old ones.",
+                f"--adapt_vocabulary, so that new pieces start as means of old ones.",
                 code="other_vocabulary",
             )
         if different := incompatible_hparams(config.hparams, other.hparams, new_vocabulary):
             requested, needed = different
             raise UserError(
-                f"--warm_start_from={source}: its weights have another meaning with {requested}. "
-                f"Give --hparams={needed}.",
+                f"--warm_start_from={source}: its weights do not suit {requested}. Give "
+                f"--hparams={needed}.",
                 code="other_model",
             )
     elif adapt_vocabulary or drop_layers:
@@ -93,64 +93,68 @@ def warm_start(
 
 
 def incompatible_hparams(
-    ours: HParams, theirs: HParams, new_vocabulary: bool = False
+    new: HParams, old: HParams, new_vocabulary: bool = False
 ) -> tuple[str, str] | None:
     """Returns the hyperparameters that give the weights of two runs different meanings.
 
-    With a `new_vocabulary`, ids of the two runs are not comparable.
+    With a `new_vocabulary`, start_id is not compared.
 
     Returns:
-      Settings, as "num_heads=4,activation=relu", here and there; None if no meaning differs.
+      The differing settings of the new and the old run, such as "num_heads=4,activation=relu"; None
+      if there are none.
     """
-    here, there = ours.config(), theirs.config()
+    new_values, old_values = new.config(), old.config()
     names = [
         name
         for name in _MEANINGS
-        if here[name] != there[name] and not (name == "start_id" and new_vocabulary)
+        if new_values[name] != old_values[name] and not (name == "start_id" and new_vocabulary)
     ]
-    settings = [",".join(f"{name}={values[name]}" for name in names) for values in (here, there)]
-    return (settings[0], settings[1]) if names else None
+    new_settings, old_settings = (
+        ",".join(f"{name}={values[name]}" for name in names) for values in (new_values, old_values)
+    )
+    return (new_settings, old_settings) if names else None
 
 
-def layers_to_keep(count: int, of: int) -> list[int]:
-    """Returns the numbers of `count` layers out of more, evenly spread.
+def layers_to_keep(count: int, total: int) -> list[int]:
+    """Returns the numbers of `count` out of `total` layers, evenly spread.
 
-    The first is among them and, of several, the last (Shleifer and Rush, 2020: "Pre-trained
-    Summarization Distillation", section 3).
+    They include the first layer and, if `count` is above 1, the last (Shleifer and Rush, 2020:
+    "Pre-trained Summarization Distillation", section 3).
     """
-    return [round(number * (of - 1) / max(count - 1, 1)) for number in range(count)]
+    return [round(number * (total - 1) / max(count - 1, 1)) for number in range(count)]
 
 
 def drop_layers_of(
     weights: Mapping[str, np.ndarray], config: RunConfig, other: RunConfig, path: str
 ) -> dict[str, np.ndarray]:
-    """Returns the weights for a run with as many or fewer layers; prints which layers are kept.
+    """Returns the weights for a run with equally many or fewer layers; prints the kept layers.
 
     Args:
-      weights: of the other run, by name.
+      weights: weights of the other run, by name.
       config: the new run.
       other: the other run.
-      path: of its checkpoint, for errors.
+      path: its checkpoint, for errors.
 
     Raises:
       UserError: the new run has more layers than the other.
     """
-    kept: dict[str, Sequence[int]] = {}
-    for stack, ours, theirs in zip(
+    layers: dict[str, Sequence[int]] = {}
+    for stack, new_depth, old_depth in zip(
         ("encoder", "decoder"), config.hparams.depths(), other.hparams.depths(), strict=True
     ):
-        if ours > theirs:
-            raise other_hyperparameters(path, f"it has {theirs} layers in the {stack}, not {ours}")
-        kept[stack] = layers_to_keep(ours, theirs)
-    numbers = (f"{stack} {', '.join(map(str, layers))}" for stack, layers in kept.items())
+        if new_depth > old_depth:
+            reason = f"expected at least {new_depth} layers in the {stack}, got {old_depth}"
+            raise other_hyperparameters(path, reason)
+        layers[stack] = layers_to_keep(new_depth, old_depth)
+    numbers = (f"{stack} {', '.join(map(str, layers[stack]))}" for stack in layers)
     print(f"Layers kept, from 0: {'; '.join(numbers)}.")
     remaining = {}
     for name, array in weights.items():
         if in_layer := _IN_LAYER.fullmatch(name):
             stack, number, rest = in_layer.groups()
-            if int(number) not in kept[stack]:
+            if int(number) not in layers[stack]:
                 continue
-            name = f"{stack}_{kept[stack].index(int(number))}/{rest}"
+            name = f"{stack}_{layers[stack].index(int(number))}/{rest}"
         remaining[name] = array
     return remaining
 
@@ -162,18 +166,18 @@ def transfer_vocabulary(
     other: RunConfig,
     path: str,
 ) -> dict[str, np.ndarray]:
-    """Returns the weights for a run with another vocabulary; prints how many rows are kept.
+    """Returns the weights for a run with another vocabulary; prints the number of kept rows.
 
     In embeddings, softmax and its bias, pieces of both vocabularies keep their rows; the row of a
-    new piece is the mean of the rows of the old pieces that spell it. Matrices that were shared may
-    be divided now, by hyperparameters or for two vocabularies. All other weights stay as they are.
+    new piece is the mean of the rows of the old pieces that spell it. The new run may have separate
+    matrices where the old one shared them. All other weights stay unchanged.
 
     Args:
-      weights: of the other run, by name.
+      weights: weights of the other run, by name.
       model: the model to train.
       config: the new run.
       other: the other run.
-      path: of its checkpoint, for errors.
+      path: its checkpoint, for errors.
 
     Raises:
       UserError: a vocabulary is not SentencePiece's, the decoder starts with a piece that is
@@ -182,17 +186,17 @@ def transfer_vocabulary(
     new_source, new = _sentencepiece(config)
     old_source, old = _sentencepiece(other)
     _check_start(config, other)
-    ours = _rows(model)
-    kinds = {name: kind for kind, name in ours.items()}
+    new_names = _rows(model)
+    kinds = {name: kind for kind, name in new_names.items()}
     values, rest = dict[str, np.ndarray](), dict[str, np.ndarray]()
     for name, array in weights.items():
         kind = kinds.get(name) or _KINDS.get(_SIDE.sub("", name, count=1))
         if kind == _TARGET and name.startswith("source_"):
             kind = _SOURCE
         (values if kind else rest)[kind or name] = array
-    if whole := values.keys() - ours.keys():
-        names = " and ".join(sorted(whole))
-        raise other_hyperparameters(path, f"there, {names} are not those of another matrix")
+    if separate := values.keys() - new_names.keys():
+        names = " and ".join(sorted(separate))
+        raise other_hyperparameters(path, f"it has separate weights for {names}")
     values.setdefault(_SOURCE, values[_TARGET])
     values.setdefault(_SOFTMAX, values[_TARGET].T)
     values.setdefault(_BIAS, np.zeros(len(values[_TARGET]), np.float32))
@@ -204,13 +208,13 @@ def transfer_vocabulary(
     if new_source is not new or old_source is not old:
         source, shared_source = old_source.spell(new_source)
         sides = [("Source", source, shared_source), ("Target", target, shared)]
-    for kind, name in ours.items():
+    for kind, name in new_names.items():
         spelled, value = source if kind == _SOURCE else target, values[kind]
         rest[name] = _means(value.T, spelled).T if kind == _SOFTMAX else _means(value, spelled)
-    for side, spelled, kept in sides:
+    for side, spelled, num_shared in sides:
         print(
-            f"{side}: of {len(spelled):,} pieces {kept:,} keep their rows, {len(spelled) - kept:,} "
-            f"get the means of those of their old pieces."
+            f"{side}: {num_shared:,} of {len(spelled):,} pieces keep their rows; "
+            f"{len(spelled) - num_shared:,} start as means of the old pieces that spell them."
         )
     return rest
 
@@ -219,7 +223,8 @@ def _sentencepiece(config: RunConfig) -> list[SentencePieceTokenizer]:
     """Returns the vocabularies of source and target; raises `UserError` for another kind."""
     if not config.problem.is_plain_text:
         raise UserError(
-            f"--adapt_vocabulary is for plain text: of {config.problem.name}, ids are symbols.",
+            f"--adapt_vocabulary is for plain text, but the ids of {config.problem.name} are "
+            f"symbols. Leave it out.",
             code="not_text",
         )
     sides = []
@@ -238,7 +243,7 @@ def _check_start(config: RunConfig, other: RunConfig) -> None:
     """Raises `UserError` unless the decoders of both runs start with the same piece."""
     start = other.hparams.start_id
     [piece] = other.vocabulary.pieces([start])
-    # Text that can be spelled in bytes never has the unknown id, so that its row is free.
+    # The unknown id is free for the start: text that is spelled in bytes never contains it.
     fits = start if start <= UNKNOWN_ID else config.vocabulary.vocabulary().get(piece, UNKNOWN_ID)
     if config.hparams.start_id != fits:
         raise UserError(
@@ -249,15 +254,15 @@ def _check_start(config: RunConfig, other: RunConfig) -> None:
 
 
 def _rows(model: keras.Model) -> dict[str, str]:
-    """Returns the names of the weights with a row (of the softmax: a column) for each id."""
+    """Returns the names of weights with a row (in the softmax a column) for each id, by kind."""
     embedding = getattr(model, "embedding", None)
     if not isinstance(embedding, SharedEmbedding):
         raise UserError(
-            f"--adapt_vocabulary does not know where {type(model).__name__} has its embeddings: "
-            f"expected a layer SharedEmbedding, as Transformer's.",
+            f"--adapt_vocabulary cannot find the embeddings of {type(model).__name__}: expected an "
+            f"attribute `embedding` of class SharedEmbedding, as in Transformer.",
             code="not_supported",
         )
-    # What Keras calls `embeddings` is the sum with a LoRA adapter, if there is one.
+    # Keras's `embeddings` would include a LoRA adapter.
     weights = {_TARGET: embedding.table._embeddings}
     if model.source_embedding is not embedding:
         weights[_SOURCE] = model.source_embedding.table._embeddings
