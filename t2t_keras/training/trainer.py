@@ -1,4 +1,4 @@
-"""The training loop: from a step with fresh weights to the end of a run."""
+"""The training loop of a run."""
 
 import collections
 import dataclasses
@@ -47,13 +47,13 @@ from t2t_keras.training.progress import (
 from t2t_keras.training.run_config import RunConfig, TrainOptions, TrainResult
 from t2t_keras.training.warm_start import warm_start
 
-# The examples of a step: for each microbatch, for each replica.
+# The examples of a step, by microbatch and then by replica.
 Microbatches = list[list[Batch | RemoteBatch]]
-# Latest time of a new run's first evaluation, which shows whether it learns anything.
+# Latest time of a new run's first evaluation, which shows whether the run learns anything.
 _FIRST_EVALUATION_SECONDS = 60.0
-# Schedules whose rate rises over warmup_steps; a user's own schedule may not.
+# Schedules whose rate rises over warmup_steps; a user's own schedule may ignore them.
 _WARMING_UP = ("transformer", "inverse_square_root", "cosine")
-# Steps whose arrays are read and padded while earlier ones are computed.
+# Number of steps whose arrays are prepared ahead of the computed step.
 _STEPS_AHEAD = 4
 
 
@@ -70,10 +70,10 @@ def train(
 ) -> TrainResult:
     """Trains a model, or continues a run as if it had never stopped.
 
-    `step` computes the steps, with fresh weights; `score` scores its model on the dev set at each
-    evaluation, see `Evaluator` (None = only the loss is measured); `clock` has run since the
-    beginning (None = it begins now). Without `workers` this process trains alone. For `callbacks`
-    see `t2t_keras.train`.
+    `step` computes the steps, and has random weights; `score` scores its model on the dev set at
+    each evaluation, see `Evaluator` (None = measure only the loss); `clock` has run since the start
+    of the process (None = a new clock). Without `workers` this process trains alone. For
+    `callbacks` see `t2t_keras.train`.
 
     Raises:
       UserError: the loss is NaN, or a checkpoint cannot be read or written.
@@ -110,7 +110,7 @@ class _Trainer:
         self._saved, self._saved_at = self._first or -1, 0.0
         find = options.schedule != "evaluate"
         self._microbatch = microbatch_of_run(step, config, generated, output_dir, workers, find)
-        # The chief's: the other workers may see a file late.
+        # All workers use the chief's history, as others may see the file late.
         recorded = json.dumps(read_evaluations(output_dir) if workers.is_chief else [])
         evaluations = [
             evaluation
@@ -133,7 +133,7 @@ class _Trainer:
             self._evaluate_at = min(options.eval_secs, _FIRST_EVALUATION_SECONDS)
 
     def _restore(self) -> str:
-        """Gives the step its first weights; returns the path of their checkpoint, "" = new run."""
+        """Sets the first weights; returns the path of the run's own checkpoint, "" = new run."""
         config, options = self._config, self._options
         if path := self._workers.restore_newest(self._checkpoints, self._output_dir):
             print(f"Continuing from {path}.")
@@ -145,8 +145,8 @@ class _Trainer:
             warm_start(self._step.model, config, options.warm_start_from, *changes)
         elif config.hparams.lora_rank:
             raise UserError(
-                f"lora_rank={config.hparams.lora_rank} trains adapters of another run's weights. "
-                f"Name that run: --warm_start_from=RUN.",
+                f"lora_rank={config.hparams.lora_rank} trains adapters for another run's weights. "
+                f"Give that run: --warm_start_from=RUN.",
                 code="conflicting_settings",
             )
         self._step.begin()
@@ -182,7 +182,7 @@ class _Trainer:
         if cost:
             self._callbacks.continue_epoch(self._first, cost.epoch_sums)
         else:
-            print(f"{self._saved_path} does not record the cost of the run: it stays unknown.")
+            print(f"{self._saved_path} does not record the run's training time: it stays unknown.")
         hardware = hardware_name(self._step.gpus, self._workers.count)
         self._cost = CostMeter(cost, hardware, self._clock)
         self._profiler = StepProfiler(self._output_dir, self._options.profiled_steps())
@@ -194,7 +194,7 @@ class _Trainer:
         with caught_signals() as caught:
             try:
                 self._run_missed_evaluation()
-                # The same command again does not continue a run that has ended early.
+                # Repeating the command does not continue a run that has stopped early.
                 stopped = 0 if self._has_converged() else self._do_steps(caught)
                 self._require_sound_data(wait=not stopped)
                 if not stopped and self._evaluator and self._evaluated != self._done:
@@ -223,17 +223,17 @@ class _Trainer:
         return TrainResult(self._done, path, self._evaluation, stopped, history, model)
 
     def _describe(self, sampler: TokenBatchSampler) -> None:
-        """Prints what is trained, and warns about a likely misconfiguration."""
+        """Prints a summary of the training, and warns about a likely misconfiguration."""
         hparams, model = self._config.hparams, self._step.model
         left = self._last - self._first
         if left and hparams.schedule in _WARMING_UP and hparams.warmup_steps >= self._last:
-            # A cosine must keep its last step.
+            # A cosine schedule must keep its last step.
             is_fixed = hparams.schedule == "cosine"
             advice = "Start" if is_fixed else "Give more --train_steps, or start"
             print(
-                f"The learning rate would still be rising at the last step: warmup_steps="
-                f"{hparams.warmup_steps:,}. {advice} a new run with "
-                f"--hparams=warmup_steps={max(self._last // 10, 1)} or so.",
+                f"The learning rate will still be rising at the last step: warmup_steps="
+                f"{hparams.warmup_steps:,}. {advice} a new run with about "
+                f"--hparams=warmup_steps={max(self._last // 10, 1)}.",
                 flush=True,
             )
         if self._first and not left:
@@ -246,11 +246,11 @@ class _Trainer:
         weights = f"{model.count_params():,} weights"
         if model.non_trainable_weights:
             trained = sum(math.prod(weight.shape) for weight in model.trainable_weights)
-            weights += f", of which {trained:,} are trained,"
+            weights += f" ({trained:,} trained)"
         source, target = sampler.fill_ratio()
         print(
             f"{weights} on {self._step.num_replicas} replica(s), steps {self._first:,} to "
-            f"{self._last:,}, {len(self._generated.store('train')):,} training pairs; a step holds "
+            f"{self._last:,}, {len(self._generated.store('train')):,} training pairs. A step fills "
             f"on average {source:.1%} (source) and {target:.1%} (target) of batch_tokens="
             f"{hparams.batch_tokens:,}.",
             flush=True,
@@ -263,17 +263,17 @@ class _Trainer:
                 print(f"{count:,} {split} pairs are left out: longer than {limit}.", flush=True)
 
     def _do_steps(self, caught: list[int]) -> int:
-        """Does all steps until the last one or an end before it; returns the signal, or 0."""
+        """Does the steps until the last one or an early stop; returns the signal, or 0."""
         pending, actions = None, Actions()
         numbers = range(self._first, self._last)
         for number, parts in self._arrays.ahead(numbers, lambda: self._clock.spent_on(INPUT)):
             is_logged = (number + 1) % LOG_STEPS == 0
             self._callbacks.step_begin(number)
             sums = self._update(number, parts, measure_gradient=is_logged)
-            # Read while the next step runs, so that a device never waits for it.
+            # Read the previous step's numbers while this step runs, so that no device waits.
             self._finish(pending)
             pending = number, {**sums, "learning_rate": self._step.schedule(number)}
-            # Asked once: the clock must not make a pause due before the step is finished.
+            # Read the clock only once, so that no further action becomes due within this step.
             due = self._due_by_time(caught[-1])
             actions = self._workers.exchange_requests(self._step, number, due)
             evaluates = actions.evaluate or self._evaluation_is_due(number + 1)
@@ -292,7 +292,7 @@ class _Trainer:
                 self._evaluate()
                 if self._has_converged():
                     break
-            # Other workers learn of a callback's stop only where all pause.
+            # Other workers learn of a callback's stop only when all pause.
             can_stop = pauses or self._workers.count == 1
             if can_stop and self._workers.stop_together(self._step.model.stop_training):
                 break
@@ -300,7 +300,7 @@ class _Trainer:
         return actions.stop
 
     def _update(self, number: int, parts: Microbatches, measure_gradient: bool) -> dict[str, Any]:
-        """Starts a step; on OOM again with half as much at once, until it fits."""
+        """Starts a step; when memory runs out, again with half the microbatch, until it fits."""
         while True:
             try:
                 with self._profiler.step(number + 1), self._clock.spent_on(STEP):
@@ -316,7 +316,7 @@ class _Trainer:
                     parts = self._arrays.at(number)
 
     def _finish(self, pending: tuple[int, dict[str, Any]] | None) -> None:
-        """Reads the numbers of a step that was started, and stops the run where they are NaN."""
+        """Reads the numbers of a started step; stops the run if they are NaN."""
         if pending is None:
             return
         with self._clock.spent_on(STEP):
@@ -333,23 +333,23 @@ class _Trainer:
         self._callbacks.step_end(number, sums)
 
     def _require_sound_data(self, wait: bool = False) -> None:
-        """Stops the run before it saves what it has learned from damaged data."""
+        """Raises the error of damaged data, so that the run does not save what it has learned."""
         if self._data_check:
             self._data_check.require(wait)
 
     def _due_by_time(self, stop: int) -> Actions:
-        """Returns what is due by this worker's clock, with the signal that came."""
-        # By the clock of the recorded cost, by which t2t-avg-all --seconds_apart selects.
+        """Returns the actions that are due by this worker's clock or by the signal `stop`."""
+        # The same clock as the recorded cost, by which t2t-avg-all --seconds_apart selects.
         now = self._clock.training_seconds()
         save = now - self._saved_at >= self._options.save_checkpoints_secs
         return Actions(stop, save, self._evaluator is not None and now >= self._evaluate_at)
 
     def _evaluation_is_due(self, done: int) -> bool:
-        every = self._options.local_eval_frequency
-        return self._evaluator is not None and every > 0 and done % every == 0
+        frequency = self._options.local_eval_frequency
+        return self._evaluator is not None and frequency > 0 and done % frequency == 0
 
     def _run_missed_evaluation(self) -> None:
-        """Evaluates a warm start, or a checkpoint that a stop has left without evaluation."""
+        """Evaluates a warm start, or a checkpoint whose evaluation a stop has prevented."""
         is_due = self._evaluation_is_due(self._first)
         if not self._first:  # Training may make a warm start worse; `best/` then keeps it.
             is_due = bool(self._options.warm_start_from)
@@ -365,14 +365,14 @@ class _Trainer:
         if best < 0 or newest - best < patience:
             return False
         print_beside_bar(
-            f"The dev {self._options.best_by} has not improved since step {best}: ending early "
+            f"The dev {self._options.best_by} has not improved since step {best}: stopping early "
             f"(eval_early_stopping_steps={patience})."
         )
         self._evaluated = self._done
         return True
 
     def _evaluate(self, is_last: bool = False) -> None:
-        """Evaluates between two steps, or after the last one."""
+        """Evaluates the model between two steps, or after the last one."""
         self._evaluate_at = self._clock.training_seconds() + self._eval_secs
         report = self._measure(self._cost.head(), is_last or self._done == self._last)
         self._evaluated = self._done
@@ -401,7 +401,7 @@ class _Trainer:
         return report
 
     def _save(self) -> None:
-        """Saves a checkpoint, unless that of the newest step is saved."""
+        """Saves a checkpoint, unless the newest step is saved already."""
         if self._saved == self._done:
             return
         if not self._step.weights_are_finite():
@@ -415,9 +415,10 @@ class _Trainer:
         self._callbacks.saved(self._done, self._saved_path)
 
     def _diverged(self, problem: str) -> UserError:
+        saved = f"The last good checkpoint is {self._saved_path}." if self._saved_path else ""
         return UserError(
-            f"{problem} The last good checkpoint is {self._saved_path or 'none'}. Try a lower "
-            f"learning_rate, more warmup_steps or clip_norm=1.0 in a new --output_dir.",
+            f"{problem} {saved or 'No checkpoint is saved yet.'} Try a lower learning_rate, more "
+            f"warmup_steps or clip_norm=1.0 in a new --output_dir.",
             code="not_finite",
         )
 
@@ -435,7 +436,7 @@ class Prefetcher:
     ):
         self._store, self._sampler, self._step = store, sampler, step
         self._microbatch, self._augmented = microbatch, augmented
-        # A single one: the plan of one epoch is kept, and what is drawn for the next steps.
+        # A single thread, as sampler and augmentation keep the state of one epoch and group.
         self._thread = ThreadPoolExecutor(1)
 
     def at(self, number: int) -> Microbatches:
@@ -445,9 +446,9 @@ class Prefetcher:
     def ahead(
         self, numbers: range, waiting: Callable[[], AbstractContextManager[None]]
     ) -> Iterator[tuple[int, Microbatches]]:
-        """Yields steps with their arrays, which a thread prepares while earlier ones are computed.
+        """Yields steps with their arrays, which a thread prepares while earlier steps run.
 
-        It waits for them within the contexts that `waiting` returns.
+        Waits for the arrays within the context that `waiting` returns.
         """
         left = iter(numbers)
         prepared: collections.deque[Future[tuple[int, Microbatches]]] = collections.deque()

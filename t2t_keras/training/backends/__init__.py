@@ -1,1 +1,1 @@
-"""What differs between TensorFlow and JAX: the step, its devices, the curves."""
+"""The parts that differ between TensorFlow and JAX: the step and its devices."""

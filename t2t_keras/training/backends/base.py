@@ -1,4 +1,4 @@
-"""What differs between Keras's backends: the step and its devices."""
+"""The interface of Keras's backends: the training step and its devices."""
 
 import abc
 import contextlib
@@ -31,31 +31,31 @@ from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trained_parts import choose_trained, weights_state
 
 _SUPPORTED = ("tensorflow", "jax")
-# What a worker can request of all; see `training.distributed.Actions`.
+# Actions that a worker can request of all workers; see `training.distributed.Actions`.
 REQUESTS = ("stop", "save", "evaluate")
 
 
 class Step(abc.ABC):
     """Trains and evaluates a model on the devices of a backend.
 
-    The loss is summed over the real target tokens of all replicas and microbatches and divided by
-    their number, so an update does not depend on how a step is split.
+    The loss is summed over the target tokens (not padding) of all replicas and microbatches, and
+    divided by their number, so an update does not depend on the split of a step.
 
     Args:
-      make_model: returns the model with its weights made.
+      make_model: returns the built model.
       hparams: the hyperparameters.
-      seed: of initial weights and dropout.
+      seed: seed of the initial weights and dropout.
 
     Attributes:
-      model: of which `hparams` may train a part.
-      optimizer: of the trained weights.
+      model: the model; `hparams` may train only a part of it.
+      optimizer: the optimizer of the trained weights.
       schedule: the learning rate as a function of the step.
       loss_scale: factor on the loss under float16.
-      good_steps: steps since it changed.
-      num_replicas: number of parts of a step that all workers compute at the same time.
-      local_replicas: the numbers of those that this process computes.
+      good_steps: number of steps since the loss scale changed.
+      num_replicas: number of replicas of all workers together.
+      local_replicas: numbers of this process's replicas.
       fixed_shapes: whether each new shape is compiled, so that arrays are padded to a few shapes.
-      gpus: the name of each GPU that this process computes on; none = the CPU.
+      gpus: names of the GPUs of this process; none = the CPU.
     """
 
     num_replicas = 1
@@ -85,13 +85,13 @@ class Step(abc.ABC):
     ) -> dict[str, Any]:
         """Starts an optimizer step; the devices may still compute it when this returns.
 
-        `step` counts from 0. `parts` has, for each microbatch, for each replica, its examples:
+        `step` counts from 0. `parts` has the examples by microbatch and then by replica, with
         `RemoteBatch` for the replicas of other workers.
 
         Returns:
-          Scalars that may not be ready yet: the sums of `token_sums` over the step and
-          "gradient_norm" (0 where it was not computed, unless `measure_gradient`); with several
-          workers also "<name>_requests" for each of `REQUESTS`.
+          Scalars that may not be ready yet: the sums of `token_sums` over the step, and
+          "gradient_norm" (without `measure_gradient` it may be 0 instead of being computed); with
+          several workers also "<name>_requests" for each of `REQUESTS`.
 
         Raises:
           OutOfMemoryError: the gradient does not fit into memory; nothing is changed.
@@ -99,14 +99,14 @@ class Step(abc.ABC):
 
     @abc.abstractmethod
     def evaluate(self, microbatch: Sequence[Batch | RemoteBatch]) -> dict[str, float]:
-        """Returns the sums of `token_sums` without dropout, over one part for each replica."""
+        """Returns the sums of `token_sums`, without dropout, over a part for each replica."""
 
     def request(self, **requests: bool) -> None:
         """Adds a worker's `REQUESTS` to the sums of its next steps, which all workers receive."""
         raise NotImplementedError
 
     def weights(self) -> dict[str, Any]:
-        """Returns the content of a checkpoint of the weights alone."""
+        """Returns the content of a checkpoint with only the weights."""
         return weights_state(self.model, self._hparams)
 
     def state(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class Step(abc.ABC):
         return state
 
     def begin(self) -> None:
-        """Begins the moving average of the weights with the first weights of a new run."""
+        """Initialises the moving average with the initial weights of a new run."""
         for weight, average in averaged_weights(self.optimizer):
             average.assign(ops.copy(weight))
 
@@ -149,11 +149,11 @@ class Devices:
     """The devices of a run.
 
     Attributes:
-      names: the devices of this process, as TensorFlow names them; none under JAX.
-      gpus: the name of each GPU of this process; none = the CPU.
-      replicas: number of parts of a step that all workers compute at the same time.
+      names: TensorFlow's names of the devices of this process; none under JAX.
+      gpus: names of the GPUs of this process; none = the CPU.
+      replicas: number of replicas of all workers together.
       fixed_shapes: whether each new shape is compiled.
-      accumulates: whether gradients are summed even where a step is not split.
+      accumulates: whether gradients are summed even if a step is not split.
     """
 
     names: list[str]
@@ -164,17 +164,17 @@ class Devices:
 
 
 def check_backend(eval_bleu: bool = False) -> None:
-    """Raises `UserError` unless Keras's backend can train, and translate if `eval_bleu`."""
+    """Raises `UserError` unless Keras's backend can train and, for `eval_bleu`, translate."""
     if keras.backend.backend() not in _SUPPORTED:
         raise UserError(
-            f"Training runs on Keras's backends {' and '.join(_SUPPORTED)}, got "
-            f"KERAS_BACKEND={keras.backend.backend()}.",
+            f"Training needs one of Keras's backends {' and '.join(_SUPPORTED)}, got "
+            f"KERAS_BACKEND={keras.backend.backend()}. Set KERAS_BACKEND to one of them.",
             code="other_backend",
         )
     if eval_bleu and keras.backend.backend() != "tensorflow":
         raise UserError(
-            "--eval_bleu needs TensorFlow, which translates; under KERAS_BACKEND=jax give "
-            "--noeval_bleu. t2t-decoder and t2t-eval translate with its checkpoints, leaving "
+            "--eval_bleu translates, which needs TensorFlow: under KERAS_BACKEND=jax, give "
+            "--noeval_bleu. To translate with the checkpoints, run t2t-decoder or t2t-eval with "
             "KERAS_BACKEND unset.",
             code="other_backend",
         )
@@ -186,26 +186,26 @@ def plan_devices(
     cluster: Cluster | None = None,
     cpu_replicas: int = 1,
 ) -> Devices:
-    """Returns the devices that a run uses; none is initialised.
+    """Returns the devices that a run will use, without initialising them.
 
     `worker_gpu` is the number of GPUs: None = all that the backend uses, 0 = the CPU. For `xla` and
     `cpu_replicas` see `TrainOptions`.
 
     Raises:
-      UserError: there are no such devices, the CPU cannot be divided, or the backend cannot train,
-        or not with several workers.
+      UserError: there are no such devices, the CPU cannot be divided, or the backend cannot train
+        (with several workers).
     """
     return _backend().plan_devices(worker_gpu, xla, cluster, cpu_replicas)
 
 
 def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:
-    """Returns the step of a run, with fresh weights; raises `UserError` if they do not fit."""
-    # The number of weights that match a pattern is unknown before they are made.
+    """Returns the step of a run, with random weights; raises `UserError` if memory is short."""
+    # Before the model is made, the number of weights that match a pattern is unknown.
     trained = 0 if config.hparams.trainable else None
     memory = step_memory(config.hparams, config.vocab_sizes, 0, 1, trained=trained)
     needed = (memory["weights"] + memory["optimizer"]) * max(len(devices.names), 1)
     try:
-        # The size of a user's model is unknown before it is made. A GPU refuses at once.
+        # The size of a user's model is unknown before it is made. GPUs report missing memory.
         if config.model == "transformer" and not devices.gpus:
             free = free_memory()
             if free is not None and free < needed:
@@ -213,7 +213,7 @@ def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = Non
         step = _backend().make_step(config, devices, cluster)
     except (OutOfMemoryError, MemoryError) as error:
         raise UserError(
-            f"Out of memory: weights and the optimizer's moments take {needed / 1e9:,.1f} GB. Use "
+            f"Out of memory: weights and the optimizer's moments need {needed / 1e9:,.1f} GB. Use "
             f"a smaller model (d_model, d_ff, num_layers) or more memory.",
             code="out_of_memory",
         ) from error
@@ -222,6 +222,6 @@ def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = Non
 
 
 def _backend() -> Any:
-    """Returns the module of Keras's backend; none needs the packages of another."""
+    """Returns the module of Keras's backend; imports no other backend's packages."""
     check_backend()
     return importlib.import_module(f"t2t_keras.training.backends.{keras.backend.backend()}")

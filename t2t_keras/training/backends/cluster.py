@@ -1,4 +1,4 @@
-"""Which workers train together, from `TF_CONFIG` or from Slurm."""
+"""The workers that train together, as `TF_CONFIG` or Slurm describes them."""
 
 import contextlib
 import dataclasses
@@ -39,10 +39,10 @@ class Cluster:
 
 
 def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> Cluster | None:
-    """Returns the cluster that this process is a worker of; None = it trains alone.
+    """Returns the cluster to which this process belongs; None = it trains alone.
 
-    `TF_CONFIG` takes precedence over the variables of a Slurm step with several tasks, of which
-    TensorFlow reads its part from `os.environ`. Invalid ones raise `UserError`.
+    `TF_CONFIG` takes precedence over the variables of a Slurm step with several tasks, some of
+    which TensorFlow reads from `os.environ`. Raises `UserError` if they are invalid.
     """
     if environment.get("TF_CONFIG", "").strip():
         cluster = _from_tf_config(environment["TF_CONFIG"])
@@ -55,7 +55,7 @@ def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> Clu
 
 @contextlib.contextmanager
 def without_tf_config() -> Iterator[None]:
-    """Hides `TF_CONFIG` from TensorFlow, which fails on an empty one without other workers."""
+    """Hides `TF_CONFIG` from TensorFlow, which fails on an empty one in a single process."""
     content = os.environ.pop("TF_CONFIG", None)
     try:
         yield
@@ -65,7 +65,7 @@ def without_tf_config() -> Iterator[None]:
 
 
 def require_free_port(cluster: Cluster) -> None:
-    """Raises `UserError` where this worker's port is in use."""
+    """Raises `UserError` if this worker's port is in use."""
     address = cluster.addresses[cluster.index]
     port = _host_and_port(address)[1]
     try:
@@ -129,7 +129,7 @@ def _from_slurm(environment: Mapping[str, str]) -> Cluster:
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
-    """Returns the parts of an address; raises `ValueError` if it is none."""
+    """Returns the parts of an address; raises `ValueError` if it is invalid."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 2**16:
         raise ValueError(f"expected an address as host:port, got {address!r}")

@@ -26,16 +26,16 @@ _memory_errors = functools.partial(
 class JaxStep(Step):
     """The step of one device; see `Step`.
 
-    A microbatch's gradient is added to the sums of its step by one function, compiled for each
-    shape, and another one updates the weights; both in place, so that no array of the model's size
+    One function, compiled for each shape, adds a microbatch's gradient to the sums of the step;
+    another function updates the weights. Both work in place, so that no array of the model's size
     is copied.
     """
 
     def __init__(self, make_model: Callable[[], keras.Model], hparams: HParams, seed: int):
         super().__init__(make_model, hparams, seed)
-        # Keras's schedules have conditions, which are compiled at each call outside of a function.
+        # Keras's schedules have conditions, which would otherwise be compiled at each call.
         self.schedule = jax.jit(self.schedule)
-        # All that an update changes.
+        # The variables that an update changes.
         self._variables = {
             "weights": self.model.trainable_variables,
             "optimizer": self.optimizer.variables,
@@ -75,13 +75,13 @@ class JaxStep(Step):
                     )
                 shapes = {part.source.shape for part in microbatches}
                 if not shapes <= self._computed_shapes:
-                    # A device may report missing memory only when it gets there, too late for the
-                    # update. What fitted once most likely fits again, and waiting for it would
-                    # leave the device idle.
+                    # A device may report missing memory only when it runs the computation, too
+                    # late for the update, so wait for new shapes. Shapes that fitted once most
+                    # likely fit again, and waiting would leave the device idle.
                     jax.block_until_ready(totals)
                     self._computed_shapes |= shapes
         except (jax.errors.JaxRuntimeError, OutOfMemoryError):
-            # The arrays that were donated to be added to are gone.
+            # The donated arrays are gone.
             self._totals = self._zero_totals()
             raise
         values, self._totals, numbers = self._apply(values, totals)
@@ -106,7 +106,7 @@ class JaxStep(Step):
         }
 
     def _frozen(self) -> list[jax.Array]:
-        # Passed as arguments, since others are compiled in as constants.
+        # Passed as arguments, since captured arrays would be compiled as constants.
         return [weight.value for weight in self._frozen_weights]
 
     def _zero_totals(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class JaxStep(Step):
         # JAX's keys are uint32.
         return super()._seeds(step, part).astype(np.uint32)
 
-    # What follows is compiled.
+    # The following methods are compiled.
 
     def _logits(
         self,
@@ -193,7 +193,7 @@ class JaxStep(Step):
 
 
 def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:
-    """Returns a step with fresh weights; see `backends.base.make_step`."""
+    """Returns a step with random weights; see `backends.base.make_step`."""
     with _memory_errors():
         return JaxStep(config.make_model, config.hparams, config.random_seed)
 
@@ -204,8 +204,8 @@ def plan_devices(
     """Makes JAX compute on one device; see `backends.base.plan_devices`."""
     if cluster:
         raise UserError(
-            "Several workers (TF_CONFIG, Slurm) train under TensorFlow only. Unset TF_CONFIG, or "
-            "KERAS_BACKEND=jax.",
+            "Several workers (TF_CONFIG, Slurm) need TensorFlow. Unset KERAS_BACKEND=jax, or unset "
+            "TF_CONFIG to train in one process.",
             code="other_backend",
         )
     for flag, number in (("cpu_replicas", cpu_replicas), ("worker_gpu", worker_gpu or 0)):
@@ -223,7 +223,7 @@ def plan_devices(
             code="no_gpu",
         )
     if len(gpus) > 1 and worker_gpu != 0:
-        print(f"Of {len(gpus)} GPUs the first is used: under JAX a run uses one device.")
+        print(f"Using the first of {len(gpus)} GPUs: under JAX a run uses one device.")
     jax.config.update("jax_default_device", jax.devices("cpu")[0] if worker_gpu == 0 else None)
     used = [gpu.device_kind for gpu in gpus[:1]] if worker_gpu != 0 else []
     return Devices([], used, 1, fixed_shapes=True, accumulates=True)

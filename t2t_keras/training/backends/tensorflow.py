@@ -23,10 +23,10 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 _TOKENS = tf.TensorSpec([], tf.float32)
 _MEASURE = tf.TensorSpec([], tf.bool)
 
-# No control flow depends on tensors; autograph would take most of the time to the first step.
+# No control flow depends on tensors, and autograph would take most of the time to the first step.
 _compiled = functools.partial(tf.function, autograph=False)
 _memory_errors = functools.partial(translated_memory_errors, tf.errors.ResourceExhaustedError)
-# Exists where the driver of NVIDIA's GPUs is loaded.
+# Exists if the driver of NVIDIA's GPUs is loaded.
 _DRIVER = Path("/proc/driver/nvidia/version")
 
 
@@ -35,7 +35,7 @@ def plan_devices(
 ) -> Devices:
     """Returns the devices of a run; see `backends.base.plan_devices`.
 
-    No GPU is initialised: TensorFlow must learn about other workers before it uses a device.
+    Initialises no GPU, as TensorFlow must know all workers before it uses a device.
     """
     gpus = _gpu_names(worker_gpu)
     if cpu_replicas > 1:
@@ -47,16 +47,17 @@ def plan_devices(
 
 
 def _divide_cpu(replicas: int, gpus: int, cluster: Cluster | None) -> None:
-    """Gives each of several replicas its own share of the CPU's cores.
+    """Gives each replica its own share of the CPU's cores.
 
-    All cores together would wait for each other at each small product, replicas do once a step.
+    Cores that compute together wait for each other after every small product; replicas wait only
+    once per step.
     """
     cores = usable_cores()
     if gpus or cluster or replicas > cores:
         workers = "several workers" if cluster else "one process"
         raise UserError(
-            f"--cpu_replicas={replicas}: expected one process on a CPU (--worker_gpu=0) and a "
-            f"number <= {cores}, the cores that it may use; got {workers} with {gpus} GPUs.",
+            f"--cpu_replicas={replicas}: expected one process on a CPU (--worker_gpu=0), and at "
+            f"most one replica for each of {cores} usable cores; got {workers} with {gpus} GPUs.",
             code="bad_value",
         )
     (cpu,) = tf.config.list_physical_devices("CPU")
@@ -67,8 +68,8 @@ def _divide_cpu(replicas: int, gpus: int, cluster: Cluster | None) -> None:
         tf.config.threading.set_inter_op_parallelism_threads(replicas)
     except RuntimeError as error:
         raise UserError(
-            f"--cpu_replicas={replicas}: TensorFlow already computes in this process. Train in a "
-            f"new one. ({error})",
+            f"--cpu_replicas={replicas}: TensorFlow has already computed in this process. Train in "
+            f"a new process. ({error})",
             code="already_computing",
         ) from error
 
@@ -78,9 +79,9 @@ def _gpu_names(worker_gpu: int | None) -> list[str]:
     present = tf.config.get_visible_devices("GPU")
     if worker_gpu is None and not present and _DRIVER.exists():
         print(
-            "This machine has NVIDIA's driver, but TensorFlow sees no GPU: it uses the CPU. "
-            "TF_CPP_MIN_LOG_LEVEL=0 shows why; often its libraries are missing, which `pip install "
-            "tensorflow[and-cuda]` installs. --worker_gpu=0 asks for the CPU.",
+            "This machine has NVIDIA's driver, but TensorFlow sees no GPU and uses the CPU. "
+            "TF_CPP_MIN_LOG_LEVEL=0 shows why. If libraries are missing, run `pip install "
+            "tensorflow[and-cuda]`. To use the CPU without this message, give --worker_gpu=0.",
             file=sys.stderr,
             flush=True,
         )
@@ -96,7 +97,7 @@ def _gpu_names(worker_gpu: int | None) -> list[str]:
 
 @functools.cache  # A process has one TensorFlow server.
 def multi_worker_strategy(cluster: Cluster, gpus: int) -> tf.distribute.Strategy:
-    """Returns the strategy over as many GPUs of each worker; waits until all have called it."""
+    """Returns the strategy over `gpus` GPUs of each worker; waits until all workers call it."""
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec({"worker": list(cluster.addresses)}),
         task_type="worker",
@@ -108,7 +109,7 @@ def multi_worker_strategy(cluster: Cluster, gpus: int) -> tf.distribute.Strategy
 
 
 def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:
-    """Returns a step with fresh weights; see `backends.base.make_step`."""
+    """Returns a step with random weights; see `backends.base.make_step`."""
     if cluster:
         strategy = multi_worker_strategy(cluster, len(devices.gpus))
     else:
@@ -149,7 +150,7 @@ class TensorFlowStep(Step):
         self._requests: Any = None
         if len(self.local_replicas) < self.num_replicas:
             self._requests = tf.Variable([0.0] * len(REQUESTS), trainable=False)
-        # XLA needs shapes that do not depend on how much of a batch is padding.
+        # XLA needs shapes that do not depend on the amount of padding.
         self._packed = not xla
         seeds = tf.TensorSpec([len(self._seed_states), 2], tf.int64)
         parts = [(_IDS, _IDS, seeds)] * len(self.local_replicas)
@@ -159,8 +160,8 @@ class TensorFlowStep(Step):
         self._apply = _compiled(self._apply_accumulated, input_signature=[_MEASURE])
         self._evaluate = _compiled(self._one_evaluation, input_signature=[parts])
         if xla:
-            # XLA caches compiled code under a name that counts all that TensorFlow has made
-            # before: made here, it is the same in a run that continues as in a new one.
+            # XLA caches compiled code by a name that counts TensorFlow's functions. Made here, the
+            # function has the same number in a new run and in a continued run.
             self._update.get_concrete_function()
 
     def update(
@@ -208,7 +209,7 @@ class TensorFlowStep(Step):
         ]
 
     def _make_accumulators(self) -> None:
-        """Makes the accumulators if no step was split before."""
+        """Makes the accumulators when a step is split for the first time."""
         if not self._accumulators:
             kind = dict(
                 trainable=False,
@@ -223,7 +224,7 @@ class TensorFlowStep(Step):
         for accumulator in self._accumulators:
             accumulator.assign(tf.zeros(accumulator.shape))
 
-    # What follows runs as graphs; methods named _replica_... run once in each replica.
+    # The following methods run as graphs; those named _replica_... run once in each replica.
 
     def _run(self, replica_function: Callable[..., Any], parts: list[tuple[Any, ...]]) -> Any:
         """Returns the results of `replica_function(source, target, seeds)` in all replicas."""
@@ -282,7 +283,7 @@ class TensorFlowStep(Step):
             if self._scales_loss:
                 loss = loss * self.loss_scale
         gradients = tape.gradient(loss, self._weights)
-        # Keras's and TensorFlow's Adam are both wrong about repeated rows of sparse gradients.
+        # Dense, as both Keras's and TensorFlow's Adam mishandle repeated rows of sparse gradients.
         return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
 
     def _token_sums(
@@ -307,7 +308,7 @@ class TensorFlowStep(Step):
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, values)
 
     def _replica_apply(self, gradients: list[tf.Tensor], measure: tf.Tensor) -> tf.Tensor:
-        """Sums gradients over replicas, clips the sum and updates; returns the sum's norm."""
+        """Sums gradients over replicas, clips the sum and updates; returns the norm of the sum."""
         if self.num_replicas > 1:
             dtype = self._hparams.reduction_dtype
             totals = self._replica_sum([tf.cast(gradient, dtype) for gradient in gradients])
@@ -322,17 +323,17 @@ class TensorFlowStep(Step):
         gradients = clip_gradients(gradients, norm, clip_norm)
 
         def update() -> None:
-            # Every replica has the same sum and updates its own copy: no further exchange.
+            # Every replica has the same sum and updates its own copy, without further exchange.
             if self._fused:
                 update_by_adam(self.optimizer, self.schedule, gradients, self._weights)
                 trained = self.model.trainable_variables
                 self.optimizer._update_model_variables_moving_average(trained)
             else:
-                # Keras sums over the replicas once more, and counts the step.
+                # Keras sums over the replicas again, and counts the step.
                 shares = [gradient / self.num_replicas for gradient in gradients]
                 self.optimizer.apply(shares, self.model.trainable_variables)
 
-        # Nothing is changed before all gradients are there: the memory for one may be missing.
+        # Change nothing before all gradients exist, as memory may run out for one of them.
         with tf.control_dependencies(gradients):
             norm = tf.identity(norm)
             if self._scales_loss:
@@ -367,12 +368,12 @@ def update_by_adam(
     gradients: Sequence[tf.Tensor],
     weights: Sequence[tf.Variable],
 ) -> None:
-    """Updates a replica's own copies of the weights by our `Adam`; the step is counted elsewhere.
+    """Updates a replica's own copies of the weights with the rule of `Adam`.
 
-    TensorFlow's kernel reads and writes each value once.
+    Uses TensorFlow's kernel, which reads and writes each value once. Does not count the step.
     """
     rate, epsilon = optimizer.corrected(schedule(optimizer.iterations.value))
-    corrected = tf.constant(0.0)  # The kernel has nothing left to correct.
+    corrected = tf.constant(0.0)  # The rate and epsilon are corrected for bias already.
     moments = optimizer._momentums, optimizer._velocities
     for weight, gradient, m, v in zip(weights, gradients, *moments, strict=True):
         tf.raw_ops.ResourceApplyAdam(
