@@ -3,7 +3,7 @@
 t2t-avg-all --model_dir=runs/base --output_dir=runs/averaged
 t2t-avg-all --model_dir=runs/base --output_dir=runs/averaged --n=5 --seconds_apart=600
 
-Without --n it averages as many as give the lowest loss on the run's dev set.
+Without --n, it averages the number of checkpoints with the lowest loss on the run's dev set.
 """
 
 from t2t_keras.bin.flags import command, define_common, required
@@ -17,12 +17,14 @@ def define_flags(flags: Flags) -> None:
     define_common(flags, "output_dir")
     flags.integer(
         "n",
-        "Checkpoints (the paper: 5 for base, 20 for big); default: the dev loss decides",
+        "Number of checkpoints (the paper: 5 for base, 20 for big); default: the dev loss decides",
         None,
         1,
     )
-    flags.number("seconds_apart", "Minimum seconds of training between two (the paper: 600)", 0)
-    flags.switch("ema", "Take the newest checkpoint's moving average (ema_decay) instead")
+    flags.number(
+        "seconds_apart", "Minimum seconds of training between two checkpoints (the paper: 600)", 0
+    )
+    flags.switch("ema", "Write the newest checkpoint's moving average (ema_decay) instead")
     flags.switch("overwrite", "Replace an earlier mean in --output_dir")
 
 

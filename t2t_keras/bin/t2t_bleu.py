@@ -1,12 +1,12 @@
-"""Score a translation against a reference: BLEU and chrF, each with sacrebleu's signature.
+"""Score a translation against references: BLEU and chrF, with sacreBLEU's signatures.
 
 t2t-bleu newstest2014.de.decodes newstest2014.de
 t2t-bleu translation.de first-reference.de second-reference.de
 t2t-bleu --translation=... --reference=... --convention=compound_split --language=de
 t2t-bleu --translations_dir=news --reference=news.de --event_dir=runs/base/news --wait_minutes=60
 
-With --translations_dir, every file of t2t-translate-all is scored as it appears; each adds a point
-to TensorBoard's curves and a line to results.jsonl. Files that have a line are not scored again.
+With --translations_dir, scores every file of t2t-translate-all as it appears, and adds the scores
+to TensorBoard's curves and to results.jsonl. Files that are in results.jsonl are not scored again.
 """
 
 import functools
@@ -33,7 +33,7 @@ _OF_A_DIRECTORY = ("source", "event_dir", "min_steps", "wait_minutes")
 
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
-    flags.arguments("FILE REF ...", "File to score, and one or several files of references")
+    flags.arguments("FILE REF ...", "File to score, and one or more files of references")
     flags.group("One file")
     flags.path("translation", "File to score")
     flags.path("reference", "File of references")
@@ -42,7 +42,7 @@ def define_flags(flags: Flags) -> None:
     flags.string("tokenize", f"Tokenisation of BLEU: {names}; none for tokenised text", "13a")
     flags.string(
         "convention",
-        "Also compute BLEU as papers did, on plain text: tokenised or compound_split",
+        "Also compute BLEU from plain text by an old convention: tokenised or compound_split",
         "sacrebleu",
     )
     flags.string("language", "Code of the translations' language, for --convention")
@@ -67,7 +67,7 @@ def run(flags: Flags) -> None:
     others = [] if flags.convention == "sacrebleu" else [flags.convention]
     if others and flags.tokenize == "none":
         raise UserError(
-            f"--convention={flags.convention} takes plain text: leave --tokenize out.",
+            f"--convention={flags.convention} needs plain text: leave --tokenize=none out.",
             code="conflicting_settings",
         )
     score = functools.partial(
@@ -98,13 +98,13 @@ def run(flags: Flags) -> None:
 
 
 def _take_arguments(flags: Flags, files: Sequence[str]) -> None:
-    """Sets --translation and --reference from arguments, which exclude such flags."""
+    """Sets --translation and --reference from arguments, which exclude these flags."""
     flags_beside = [f"--{name}" for name in _OF_ONE_FILE if getattr(flags, name)]
     if flags_beside or len(files) < 2:
         beside = f" and {' and '.join(flags_beside)}" if flags_beside else ""
         raise UserError(
-            f"Expected a file of translations and at least one file of references, or flags "
-            f"instead; got {' '.join(files)}{beside}.",
+            f"Expected a file of translations and at least one file of references, or else the "
+            f"flags; got {' '.join(files)}{beside}.",
             code="bad_arguments",
         )
     flags["translation"].value, flags["reference"].value = files[:2]

@@ -20,11 +20,11 @@ def define_flags(flags: Flags) -> None:
     flags.group("Data")
     define_common(flags, "problem", "problem_config", "tmp_dir", "data_dir", "t2t_usr_dir")
     cores = usable_cores()
-    flags.integer("num_workers", "Processes that encode; any number gives the same data", cores, 1)
-    flags.switch("overwrite", "Replace complete data, also of other text or settings")
+    flags.integer("num_workers", "Encoding processes; any number gives the same data", cores, 1)
+    flags.switch("overwrite", "Replace complete data, even of other text or settings")
     flags.switch("recommend", "Time a few training steps and recommend hyperparameters", True)
     flags.group("Apache Beam, to encode on many machines that share both directories")
-    runners = "DirectRunner, FlinkRunner, SparkRunner, DataflowRunner or any that Beam knows"
+    runners = "Beam runner: DirectRunner, FlinkRunner, SparkRunner, DataflowRunner or another"
     flags.string("beam_runner", runners)
     flags.strings("beam_pipeline_options", "Options for Beam, as flink_master=host:8081,...")
 
@@ -49,7 +49,7 @@ def run(flags: Flags) -> None:
     except KeyboardInterrupt:
         raise UserError(
             f"Interrupted: the new data of {problem.name} in {flags.data_dir} is incomplete. Run "
-            f"the same command again; finished shards of text in files are kept.",
+            f"the same command again: it keeps finished shards, except of generated text.",
             exit_status=130,
             code="interrupted",
         ) from None
@@ -69,7 +69,7 @@ def _recommendation(flags: Flags, generated: Generated) -> str:
 
         return recommendation(generated, arguments)
     except (UserError, OutOfMemoryError, ImportError) as error:
-        # The data is complete nevertheless.
+        # Not an error, as the data is complete.
         return f"No hyperparameters are recommended: {error}"
 
 

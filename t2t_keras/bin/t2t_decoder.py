@@ -1,4 +1,4 @@
-"""Translate a file, a problem's dev or test set, or what you type; or score given translations.
+"""Translate a file, a problem's dev or test set, or what you type; or score translations.
 
 t2t-decoder --output_dir=runs/averaged --decode_from_file=news.en --decode_to_file=news.de
 t2t-decoder --output_dir=runs/averaged --eval_use_test_set --results_file=results.jsonl
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Text")
-    flags.path("decode_from_file", "Source, one sentence a line; - = standard input")
+    flags.path("decode_from_file", "Source, one sentence per line; - = standard input")
     flags.path(
         "decode_to_file",
         "File for translations or scores; default: beside the source; - = standard output",
@@ -58,11 +58,14 @@ def define_flags(flags: Flags) -> None:
     flags.path("decode_reference", "References of --decode_from_file, to print BLEU or F1")
     flags.string("shard", "Translate a part of --decode_from_file: 3/100 = the third of a hundred")
     flags.switch("eval_use_test_set", "Translate the problem's test set, not its dev set")
-    flags.strings("disturb", "Translate it also disturbed: kinds as of augment, upper,typos")
-    flags.switch("decode_interactive", "Translate what you type; text behind a tab is a prefix")
-    flags.path("score_file", "Score pairs, source<tab>translation; - = standard input")
-    flags.path("alignment_file", "File for word alignments, as 0-0 1-2")
-    flags.path("attention_file", "File for attention weights, five NumPy arrays a line")
+    flags.strings(
+        "disturb",
+        "Also translate disturbed variants of the text: augmentations such as upper,typos",
+    )
+    flags.switch("decode_interactive", "Translate what you type; after a tab, a required beginning")
+    flags.path("score_file", "Score pairs of source<tab>translation; - = standard input")
+    flags.path("alignment_file", "File for word alignments, in lines such as 0-0 1-2")
+    flags.path("attention_file", "File for attention weights, five NumPy arrays per line")
     flags.path("results_file", "File of JSON lines to add the score to, for t2t-tables")
     flags.group("Model")
     define_common(flags, "output_dir", "checkpoint_path", "data_dir", "problem_config")
@@ -85,25 +88,27 @@ def run(flags: Flags) -> None:
     record = recorded_run(flags, load=lambda _: stored.record)
     if flags.disturb and not record.problem.is_plain_text:
         raise UserError(
-            f"--disturb is for plain text: {record.problem.name} is of symbols.", code="not_text"
+            f"--disturb is for plain text, but {record.problem.name} consists of symbols. Leave it "
+            f"out.",
+            code="not_text",
         )
     stage_files = _stage_files(flags)
     stages = [LINE_STAGE_FILES[name](path) for name, path in stage_files.items()]
-    # Paths that no output may replace, beside the texts.
+    # Paths that no output may replace, in addition to the texts.
     folders = [flags.output_dir, Path(record.data_dir) / record.problem.name]
     reads = [path for path in folders if Path(path).is_dir()]
     reads += filter(None, [flags.forbidden_file, *stage_files.values()])
     outputs = filter(None, (flags.decode_to_file, flags.alignment_file, flags.attention_file))
     check_outputs([*texts, *reads], outputs, filter(None, [flags.results_file]))
     text = None if flags.decode_interactive or flags.score_file else _text(flags, record)
-    # Looked up once: a training may write another one meanwhile.
+    # Looked up only once, as a training may write newer checkpoints.
     ensemble = [checkpoint_at(path) for path in flags.ensemble or ()]
     defaults = {**stored.defaults, **(stored.interactive if flags.decode_interactive else {})}
     config = decode_config(flags.decode_hparams, defaults)
     phrases = forbidden(flags)
     if not flags.decode_interactive:
         stored.share_cores(config)
-    # Errors above come before the seconds that importing TensorFlow takes.
+    # Imports TensorFlow, which takes seconds, after all checks that do not need it.
     from t2t_keras.decoding.file_job import score_file, translate_interactively
     from t2t_keras.decoding.translator import Translator
 
@@ -112,7 +117,7 @@ def run(flags: Flags) -> None:
         translator = add_stage(translator)
     provenance = stored.provenance(ensemble)
     checkpoints = [model["checkpoint"] for model in (provenance, *provenance["ensemble"])]
-    # That of an export may be unknown.
+    # The checkpoint of an export may be unknown.
     runs = [Path(checkpoint).parent for checkpoint in checkpoints if checkpoint]
     reads += [path for path in runs if path.is_dir()]
     if text:
@@ -126,7 +131,7 @@ def run(flags: Flags) -> None:
 
 
 def _check_combination(flags: Flags) -> None:
-    """Raises `UserError` where one flag would silently be ignored beside another."""
+    """Raises `UserError` if a flag would silently be ignored because of another one."""
     of_a_file = ("decode_from_file", "eval_use_test_set", "decode_reference", "results_file")
     more = ("prefix_file", "alignment_file", "attention_file")
     refuse_together(
@@ -159,7 +164,7 @@ def _check_combination(flags: Flags) -> None:
 
 
 def _readable_texts(flags: Flags) -> list[str]:
-    """Returns the texts that flags name; raises `UserError` for one that cannot be read."""
+    """Returns the texts that flags name; raises `UserError` if one cannot be read."""
     named = flags.decode_from_file, flags.decode_reference, flags.score_file, flags.prefix_file
     texts = [path for path in named if path]
     for path in texts:
@@ -183,14 +188,14 @@ class _Text(NamedTuple):
 
 
 def _text(flags: Flags, record: "RunConfig") -> _Text:
-    """Returns the text that the flags name; a reference has as many lines as its source."""
+    """Returns the text that the flags name; checks that the reference is line-aligned."""
     source, reference = flags.decode_from_file, flags.decode_reference
     if not source:
         split, *paths = split_text(flags, record)
         decodes = Path(flags.output_dir) / "decodes" / f"{record.problem.name}.{split}"
         return _Text(str(paths[0]), str(paths[1]), str(decodes), split)
     if reference:
-        # Before the work, not after it.
+        # Counted before the work, so that it is not in vain.
         counts = [len(read_text(Path(path))) for path in (source, reference)]
         if counts[0] != counts[1]:
             raise UserError(
@@ -215,7 +220,7 @@ def _translate(
     provenance: dict[str, Any],
     reads: list[str | Path],
 ) -> None:
-    """Translates a text, and scores it where it has a reference."""
+    """Translates a text, and scores the translations if there is a reference."""
     from t2t_keras.decoding.disturbed import translate_disturbed
     from t2t_keras.decoding.file_job import decodes_name, translate_file
 
@@ -320,7 +325,7 @@ def _score(
 
 
 def _differences(scores: dict[str, Any]) -> str:
-    """Returns a table of the score of each text, and of how far it is from the first."""
+    """Returns a table of the score of each text, and its difference from the first."""
     rows = {name: score.main[1] for name, score in scores.items()}
     [clean, *_], [metric, *_] = rows.values(), (score.main[0] for score in scores.values())
     width = max(map(len, rows))

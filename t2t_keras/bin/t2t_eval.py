@@ -1,11 +1,11 @@
-"""Score every checkpoint of a run, even during its training.
+"""Score every checkpoint of a run, also while it trains.
 
 t2t-eval --output_dir=runs/base --wait_minutes=60
 t2t-eval --output_dir=runs/base --eval_use_test_set --min_steps=50000
 
 Computes loss, perplexity, accuracy, and BLEU (or the problem's own score) on the dev or test set.
-TensorBoard's curves and results.jsonl go to eval_dev/ or eval_test/ in the run; checkpoints
-in results.jsonl are not scored again. With KERAS_BACKEND=jax, give --noeval_bleu.
+Writes TensorBoard's curves and results.jsonl to eval_dev/ or eval_test/ in the run. Checkpoints
+that are in results.jsonl are not scored again. With KERAS_BACKEND=jax, give --noeval_bleu.
 """
 
 from t2t_keras.bin.flags import (
@@ -25,7 +25,7 @@ def define_flags(flags: Flags) -> None:
     flags.group("Run")
     define_common(flags, "output_dir", "data_dir")
     flags.switch("eval_use_test_set", "Score the test set, not the dev set")
-    flags.switch("eval_bleu", "Compute BLEU, or F1 of parses, beside the loss", True)
+    flags.switch("eval_bleu", "Compute BLEU, or F1 of parses, in addition to the loss", True)
     flags.path("results_file", "File of JSON lines to add the scores to, for t2t-tables")
     flags.integer("worker_gpu", "GPUs to use; default: all; 0 = the CPU")
     define_following(flags, "checkpoints")

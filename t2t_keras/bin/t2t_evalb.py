@@ -1,4 +1,4 @@
-"""Score parses against gold trees, a tree a line, as the C program evalb does.
+"""Score parses against gold trees as the C program evalb does; files have one tree per line.
 
 t2t-evalb --gold=gold.trees --test=system.trees --param=COLLINS
 """
@@ -15,11 +15,11 @@ from t2t_keras.text.files import read_text
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Trees")
-    flags.path("gold", "File of gold trees, one a line")
-    flags.path("test", "File of parses, one a line")
+    flags.path("gold", "File of gold trees, one per line")
+    flags.path("test", "File of parses, one per line")
     flags.choice("param", "Parameter file of evalb", list(PARAMETERS), "COLLINS")
     flags.integer(
-        "max_errors", "Errors allowed; like evalb, stops at the second one beyond", MAX_ERRORS
+        "max_errors", "Allowed errors; like evalb, stops at the second error beyond", MAX_ERRORS
     )
 
 

@@ -1,4 +1,4 @@
-"""Export a run as a SavedModel that takes text and gives text.
+"""Export a run as a SavedModel that maps text to text, or for other programs.
 
 t2t-exporter --output_dir=runs/averaged --export_dir=exports/ende --measure
 t2t-exporter --output_dir=runs/averaged --dtype=int8
@@ -37,14 +37,14 @@ def define_flags(flags: Flags) -> None:
     flags.named("format", "Target program; saved_model = TensorFlow", formats, formats[0])
     flags.path(
         "export_dir",
-        "Directory for <version>/, or of another format; default: export/, or the format's name, "
-        "in --output_dir",
+        "Directory of a SavedModel's <version>/, or of another format; default: export/, or the "
+        "name of the format, in --output_dir",
     )
     flags.assignments("decode_hparams", 'Decoding settings, "beam_size=4,alpha=0.6,..."')
     flags.string("dtype", "Type of the stored weights; the choices depend on --format", "float32")
     flags.string("servable_name", "Name of the model in a SavedModel's README", "translate")
     flags.group("Scores in the README of a SavedModel")
-    flags.switch("measure", "Score the dev set; default: unless --dtype is float32", None)
+    flags.switch("measure", "Score the dev set; default: only if --dtype is not float32", None)
     flags.path("results_file", "File of recorded scores", "results.jsonl")
     define_common(flags, "data_dir")
     define_run(flags)
@@ -83,7 +83,8 @@ def run(flags: Flags) -> None:
     text = dev_text(record, flags.data_dir)
     if flags.measure and not text:
         raise UserError(
-            "--measure: no dev set where the run had its data. Give --data_dir.", code="no_data"
+            "--measure: there is no dev set in the run's data folder. Give --data_dir.",
+            code="no_data",
         )
     scores = recorded_scores(record, checkpoint, flags.results_file)
     exact = flags.dtype == "float32"
@@ -106,7 +107,7 @@ def run(flags: Flags) -> None:
 def _export_for_other_programs(flags: Flags) -> None:
     from t2t_keras.serving.formats import check_format, write_format
 
-    # --nomeasure asks for what happens anyway.
+    # --nomeasure is harmless: other formats are never measured.
     typed = given_flags(flags, *_OF_SAVED_MODELS)
     ignored = [f"--{name}" for name, value in typed.items() if value is not False]
     if ignored:

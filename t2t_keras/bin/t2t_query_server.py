@@ -26,7 +26,7 @@ def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Text")
     flags.string("inputs_once", "Translate this sentence and exit")
-    flags.path("input_file", "Source, one sentence a line; default, or -: standard input")
+    flags.path("input_file", "Source, one sentence per line; default, or -: standard input")
     flags.path("output_file", "File for the translations; default, or -: standard output")
     flags.group("Server")
     flags.string("server", "host:port; TensorFlow Serving uses 8500 for gRPC, 8501 for REST")
@@ -35,10 +35,12 @@ def define_flags(flags: Flags) -> None:
     flags.string("signature_name", "Signature of the model", "serving_default")
     flags.choice("protocol", "Protocol", ("grpc", "rest"), "grpc")
     flags.group("Requests")
-    flags.integer("batch_size", "Most lines of a request", 32, 1)
-    flags.integer("concurrency", "Most requests at once", 1, 1)
+    flags.integer("batch_size", "Maximum lines of a request", 32, 1)
+    flags.integer("concurrency", "Maximum requests at a time", 1, 1)
     flags.number("timeout_secs", "Seconds for a request with all its attempts", 10, 0.001)
-    flags.integer("max_attempts", "Most attempts if the server is unavailable (gRPC: 5)", 5, 1)
+    flags.integer(
+        "max_attempts", "Maximum attempts if the server is unavailable (gRPC makes up to 5)", 5, 1
+    )
     flags.group("Security")
     flags.switch("tls", "Encrypt the connection")
     flags.path("tls_ca_file", "Certificates (PEM) to trust; default: the system's")
@@ -54,7 +56,7 @@ def run(flags: Flags) -> None:
     once = flags["inputs_once"].present
     if once and (flags.input_file or flags.output_file or not flags.inputs_once.strip()):
         raise UserError(
-            "--inputs_once: expected a sentence, no --input_file, no --output_file.",
+            "--inputs_once: expected a sentence. Leave out --input_file and --output_file.",
             code="conflicting_settings",
         )
     with contextlib.closing(_client(flags)) as client:
@@ -104,7 +106,7 @@ def _interactive(client: "Client") -> None:
             try:
                 _print_translation(line, client)
             except UserError as error:
-                print(f"({error})")  # the server may be back for the next line
+                print(f"({error})")  # the server may answer again for the next line
 
 
 def _stream(flags: Flags, client: "Client") -> None:

@@ -16,7 +16,7 @@ from t2t_keras.text.files import check_readable
 if TYPE_CHECKING:
     from t2t_keras.tables import Table
 
-# A group of flags is for the tables in its title.
+# The title of a group names the tables that its flags are for.
 _COST = "Table 2: the cost of a training"
 
 
@@ -26,7 +26,7 @@ def define_flags(flags: Flags) -> None:
     flags.choice("table", "Table of the paper", ("1", "2", "3", "4"), None)
     flags.choice("format", "Format", ("text", "markdown", "json"), "text")
     flags.group("Tables 2, 3 and 4")
-    flags.path("results_file", "Your results", "results.jsonl")
+    flags.path("results_file", "File of your results", "results.jsonl")
     flags.group("Table 1")
     flags.integer("n", "Length of the sequence", 64, 2, 2048)
     flags.integer("d", "Width of the representations", 512, 1)
@@ -35,11 +35,11 @@ def define_flags(flags: Flags) -> None:
     flags.group(_COST)
     define_common(flags, "hparams_set")
     flags.integer("gpus", "Number of GPUs", 8, 1)
-    flags.string("hardware", "K80, K40, M40, P100, or the TFLOP/s that a GPU sustains", "P100")
+    flags.string("hardware", "K80, K40, M40, P100, or a GPU's sustained TFLOP/s", "P100")
     flags.number("hours", "Hours of training", 0)
-    flags.number("step_seconds", "Or seconds a step, times the set's train_steps", 0)
+    flags.number("step_seconds", "Seconds per step (of the set's train_steps), not --hours", 0)
     flags.group("Table 3")
-    flags.integer("vocab_size", "Ids of the vocabulary to count weights with", 37_000, 4)
+    flags.integer("vocab_size", "Number of ids, for the number of weights", 37_000, 4)
 
 
 @command(define_flags)
@@ -50,7 +50,8 @@ def run(flags: Flags) -> None:
         unused = [f"--{name}" for name in names if flags[name].present]
         if unused and title.startswith("Table") and flags.table not in title:
             raise UserError(
-                f"--table={flags.table} takes no {unused[0]}, which is for {title}.",
+                f"--table={flags.table} does not use {unused[0]}, a flag for {title}. Leave it "
+                f"out.",
                 code="conflicting_settings",
             )
     from t2t_keras.tables import render

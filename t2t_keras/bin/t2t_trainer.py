@@ -4,8 +4,8 @@ t2t-trainer --problem=translate_ende_multi30k --data_dir=data --hparams_set=tran
     --output_dir=runs/multi30k
 t2t-trainer --output_dir=runs/multi30k
 
-With KERAS_BACKEND=jax it needs no TensorFlow and uses one device; TensorFlow reads and continues
-its checkpoints.
+With KERAS_BACKEND=jax it does not need TensorFlow, and uses one device. TensorFlow can read and
+continue its checkpoints.
 """
 
 import dataclasses
@@ -27,20 +27,20 @@ def define_flags(flags: Flags) -> None:
     flags.group("Run")
     define_common(flags, "output_dir", "problem", "problem_config", "data_dir")
     define_common(flags, "hparams_set", "hparams", "model")
-    flags.integer("random_seed", "Seed of weights, dropout and order", 1, 0, 2**32 - 1)
+    flags.integer("random_seed", "Seed of weights, dropout and data order", 1, 0, 2**32 - 1)
     flags.switch("generate_data", "Run t2t-datagen first if --data_dir lacks the data")
     define_common(flags, "tmp_dir", "t2t_usr_dir")
     flags.fields(TrainOptions, "warm_start_from", "adapt_vocabulary", "drop_layers")
     flags.group("Schedule")
     flags.fields(TrainOptions, "schedule")
-    flags.integer("train_steps", "Steps, from the beginning; default: the set's")
+    flags.integer("train_steps", "Steps, counted from the start of the run; default: the set's")
     flags.fields(TrainOptions, "save_checkpoints_secs", "keep_checkpoint_max")
     flags.fields(TrainOptions, "local_eval_frequency", "eval_secs", "eval_steps", "eval_bleu")
     flags.fields(TrainOptions, "best_by", "eval_early_stopping_steps")
     flags.group("Devices")
     flags.integer("worker_gpu", "GPUs to use; default: all; 0 = the CPU")
     flags.fields(TrainOptions, "cpu_replicas", "xla")
-    flags.switch("dry_run", "Print the estimated memory and disk and exit; needs no data")
+    flags.switch("dry_run", "Print the estimated memory and disk space, and exit; needs no data")
     flags.fields(TrainOptions, "profile_steps", "worker_start_secs", "worker_timeout_secs")
 
 
@@ -53,7 +53,7 @@ def run(flags: Flags) -> int:
 
     if not (flags.output_dir and RunConfig.exists(flags.output_dir)):
         _check_new_run(flags)
-    # Checked before data is made.
+    # Checks the options before making data.
     options = train_options(given_flags(flags, *vars(TrainOptions())))
     recorded = RunConfig.load(flags.output_dir) if RunConfig.exists(flags.output_dir) else None
     run_flags = given_flags(flags, *ABOUT_THE_RUN, "data_dir", "random_seed", "train_steps")
@@ -75,7 +75,7 @@ def run(flags: Flags) -> int:
         config = dataclasses.replace(config, data_dir="")
     elif not cluster_from_environment():  # Workers report errors to each other.
         open_generated(config.problem, config.data_dir)
-    # Imports TensorFlow: all checks that do not need it come before.
+    # Imports TensorFlow, which takes seconds, after all checks that do not need it.
     from t2t_keras.experiment import train_run
     from t2t_keras.training.microbatch import dry_run
 
@@ -83,12 +83,12 @@ def run(flags: Flags) -> int:
         print(dry_run(config, flags.output_dir, flags.worker_gpu, options))
         return 0
     _, result = train_run(config, flags.output_dir, flags.worker_gpu, options)
-    # As a shell reports a process that a signal ended, so that schedulers start it again.
+    # The status by which shells report signals, so that schedulers start the command again.
     return 128 + result.signal if result.signal else 0
 
 
 def _check_new_run(flags: Flags) -> None:
-    """Raises `UserError` for all missing flags of a new run, with the commands that begin one."""
+    """Raises `UserError` for missing flags of a new run, with commands that start one."""
     from t2t_keras.data.dataset import MANIFEST_FILE, datagen_command
     from t2t_keras.training.run_config import AUTO
 
@@ -107,11 +107,11 @@ def _check_new_run(flags: Flags) -> None:
         output_dir=flags.output_dir or Path("runs") / problem.name,
         t2t_usr_dir=flags.t2t_usr_dir,
     )
-    there = f" There is no run in {flags.output_dir}." if flags.output_dir else ""
-    advice = f"{there} For example, these start a new run:{commands}"
+    no_run = f" There is no run in {flags.output_dir}." if flags.output_dir else ""
+    advice = f"{no_run} For example, this starts a new run:{commands}"
     if not (flags.dry_run and flags.hparams_set != AUTO):
         required(flags, "output_dir", "problem", "hparams_set", "data_dir", advice=advice)
-    # Without data, the size of the vocabulary is that in the problem's settings.
+    # A dry run without data uses the vocabulary size in the problem's settings.
     required(flags, "problem", "hparams_set", advice=advice)
 
 
@@ -126,7 +126,7 @@ def _generate_missing(problem: Problem, data_dir: str, tmp_dir: str) -> None:
     if cluster_from_environment():
         raise UserError(
             "--generate_data is for one machine: workers would overwrite each other's files. Run "
-            "t2t-datagen first, into a --data_dir that all of them see.",
+            "t2t-datagen first, with a --data_dir that all workers share.",
             code="conflicting_settings",
         )
     generate(problem, data_dir, tmp_dir, usable_cores())

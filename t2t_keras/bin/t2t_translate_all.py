@@ -1,10 +1,11 @@
-"""Translate a text with every checkpoint of a run, also of one that is still being trained.
+"""Translate a text with every checkpoint of a run, also while it trains.
 
 t2t-translate-all --output_dir=runs/base --source=news.en --translations_dir=news
 t2t-translate-all --output_dir=runs/base --wait_minutes=60
 
-The translations of step 1000 are in news/news.en-1000. Existing files are kept, an interrupted one
-is continued. It ends after the last step of the run, or when no checkpoint came for --wait_minutes.
+The translations of step 1000 are in news/news.en-1000. Existing files are kept, and an interrupted
+file is continued. The command ends after the last step of the run, or after --wait_minutes without
+a new checkpoint.
 """
 
 from pathlib import Path
@@ -30,10 +31,12 @@ from t2t_keras.text.files import read_text
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Text")
-    flags.path("source", "Source text, one sentence a line; default: the dev set")
+    flags.path("source", "Source text, one sentence per line; default: the dev set")
     flags.switch("eval_use_test_set", "Translate the test set, not the dev set")
     define_common(flags, "data_dir")
-    flags.path("translations_dir", "Directory for them; default: translations/ in --output_dir")
+    flags.path(
+        "translations_dir", "Directory for translations; default: translations/ in --output_dir"
+    )
     flags.group("Checkpoints")
     define_common(flags, "output_dir")
     define_following(flags, "checkpoints")
@@ -52,7 +55,7 @@ def run(flags: Flags) -> None:
         path = getattr(flags, name)
         if path and is_stream(path):
             raise UserError(
-                f"--{name} must be a regular file, got {path}: it is read repeatedly.",
+                f"--{name} must be a regular file, as it is read repeatedly, got {path}.",
                 code="not_a_file",
             )
     refuse_together(flags, {"source": ["eval_use_test_set"]})
@@ -62,7 +65,7 @@ def run(flags: Flags) -> None:
         split, source, _ = split_text(flags, record)
         name = f"{record.problem.name}.{split}"
         text = record.problem.text_name(split, len(read_text(source)))
-    # Looked up once: a training may write another one meanwhile.
+    # Looked up only once, as a training may write newer checkpoints.
     others = [checkpoint_at(path) for path in flags.ensemble or ()]
     config = decode_config(flags.decode_hparams, record.problem.decoding_defaults)
     phrases = forbidden(flags)

@@ -58,8 +58,9 @@ def stages_of(
     """
     if len(until) != len(mix) - 1 or any(len(end) != 1 for end in until):
         raise UserError(
-            f"mix_until={as_text(until)}: expected an end for each stage except the last, so "
-            f"{len(mix) - 1} for mix={as_text(mix)}. Write two epochs of clean as {{clean: 2}}.",
+            f"mix_until={as_text(until)}: expected an end for {len(mix) - 1} of the {len(mix)} "
+            f"stages of mix={as_text(mix)}, all except the last. Write two epochs of clean as "
+            f"{{clean: 2}}.",
             code="bad_value",
         )
     stages = [Stage(_shares(stage, sizes)) for stage in mix]

@@ -49,8 +49,8 @@ def model_scorer(
 ) -> Callable[[], tuple[Score, list[tuple[str, str, str]]]]:
     """Returns a function that translates a split with the model's current weights and scores it.
 
-    It returns the problem's score and a few examples, the same at each call: source, translation
-    and reference. For `decode_hparams` see `evaluate_all`.
+    The function returns the problem's score, and a few examples of source, translation and
+    reference, with the same sources at every call. For `decode_hparams` see `evaluate_all`.
     """
     from t2t_keras.decoding.translator import Translator
 
@@ -58,7 +58,7 @@ def model_scorer(
     translator = Translator(model, config.vocabulary, decoding, problem=config.problem)
     sources, references = generated.text(split)
     short = [at for at, text in enumerate(sources) if 0 < len(text.split()) <= _SAMPLE_WORDS]
-    # Spread evenly: neighbours may come from one text.
+    # Evenly spread, as neighbours may come from the same text.
     shown = sorted({short[len(short) * odd // 6] for odd in (1, 3, 5)} if short else ())
 
     def score() -> tuple[Score, list[tuple[str, str, str]]]:
@@ -83,13 +83,13 @@ def evaluate_all(
 ) -> list[int]:
     """Scores every checkpoint of a run in the order of steps; returns the newly scored steps.
 
-    Writes curves to `<output_dir>/eval_<split>/`. Skips steps before `min_steps`, and those that
-    results.jsonl there has with the same settings. All results, earlier ones too, are also added to
-    `results_file`; "" = none.
+    Writes curves to `<output_dir>/eval_<split>/`. Skips steps before `min_steps`, and steps that
+    results.jsonl there already has with the same settings. Also adds all results, including earlier
+    ones, to `results_file`; "" = none.
 
-    With `eval_bleu`, translates the split, "dev" or "test", and computes the problem's score; else
-    only the loss. `decode_hparams` are the decoding settings that differ from the problem's.
-    `worker_gpu` is the number of GPUs; None = all visible ones, 0 = the CPU.
+    With `eval_bleu`, translates the split ("dev" or "test") and computes the problem's score; else
+    only the loss. `decode_hparams` are changes to the problem's decoding settings. `worker_gpu` is
+    the number of GPUs; None = all visible ones, 0 = the CPU.
 
     Raises:
       UserError: there is no checkpoint, the problem has no such split, this backend cannot
@@ -111,7 +111,7 @@ def evaluate_all(
     if loss.left_out:
         print(
             f"{loss.left_out:,} {split} pairs are longer than "
-            f"max_length={config.hparams.max_length}: they are in the score, not in the loss."
+            f"max_length={config.hparams.max_length}: the score includes them, the loss does not."
         )
 
     def score_checkpoint(number: int, path: str) -> _Scored:
@@ -147,9 +147,9 @@ def score_all(
     """Scores the files `<name>-<step>` of t2t-translate-all; returns the newly scored steps.
 
     Writes curves and results.jsonl to `event_dir`, by default the folder of the files. Skips steps
-    before `min_steps`, and those that the results have with the same translations' settings,
-    references and `scored_by`, the settings of `score`. Scores the first hypothesis of each line.
-    `source`, the translated file or its name, is needed if there are several.
+    before `min_steps`, and steps that the results already have with the same settings of
+    translation, references and `scored_by` (the settings of `score`). Scores the first hypothesis
+    of each line. `source`, the translated file or its name, is needed if there are several.
 
     Raises:
       UserError: there are no translations, or of several texts, or they are parses; a file cannot
@@ -159,7 +159,7 @@ def score_all(
 
     name = _name_of_text(translations_dir, Path(source).name, policy)
     translations = Path(translations_dir) / f"{name}-<step>"
-    # t2t-translate-all writes it before the first translation.
+    # t2t-translate-all writes this file before the first translation.
     path = Path(translations_dir) / f"{name}.json"
     provenance = read_json(path, "Translate again, or remove it.") if path.exists() else {}
     _refuse_raw_outputs(translations, str(provenance.get("problem", "")))
@@ -203,7 +203,7 @@ def _name_of_text(directory: str | Path, name: str, policy: PollPolicy) -> str:
     if not names:
         raise UserError(
             f"There are no translations <name>-<step> in --translations_dir={directory}. Make them "
-            f"with t2t-translate-all; --wait_minutes waits for them.",
+            f"with t2t-translate-all, or wait for them with --wait_minutes.",
             code="no_translations",
         )
     if len(names) > 1:
@@ -216,23 +216,23 @@ def _name_of_text(directory: str | Path, name: str, policy: PollPolicy) -> str:
 
 
 def _refuse_raw_outputs(files: Path, name: str) -> None:
-    """Raises `UserError` if BLEU of the outputs would mean nothing, as of parses."""
+    """Raises `UserError` if BLEU of the outputs would be meaningless, as for parses."""
     try:
         problem = make_problem(name)
     except UserError:
-        # The files are another program's, or of a problem that --t2t_usr_dir would import.
+        # The files are from another program, or of a problem that --t2t_usr_dir would register.
         return
     if problem.postprocessed_suffix:
         raise UserError(
-            f"{files} are raw outputs of {name}, which are not text: their BLEU would mean "
-            f"nothing. They are postprocessed in {files}.{problem.postprocessed_suffix}. t2t-eval "
-            f"computes the problem's own score; t2t-evalb scores trees.",
+            f"{files} are raw outputs of {name}, not text, so their BLEU would be meaningless. "
+            f"{files}.{problem.postprocessed_suffix} has the postprocessed outputs. Compute the "
+            f"problem's own score with t2t-eval, or score trees with t2t-evalb.",
             code="not_text",
         )
 
 
 def _results_files(directory: Path, results_file: str | Path = "") -> list[Path]:
-    """Returns the files to add results to: the one in a directory of curves, and another."""
+    """Returns the files to add results to: results.jsonl in a directory, and `results_file`."""
     files = [directory / "results.jsonl"]
     if results_file and Path(results_file).resolve() != files[0].resolve():
         files.append(Path(results_file))
@@ -244,7 +244,7 @@ _Scored = tuple[Result, Mapping[str, float], str]
 
 
 def _scored_before(files: Sequence[Path], template: Result) -> set[int]:
-    """Returns the steps that the first file has a like result of; adds those to the other files."""
+    """Returns the steps in the first file that are like `template`; copies them to other files."""
     known = [result for result in read_results(files[0]) if _kind(result) == _kind(template)]
     for file in files[1:]:
         recorded = read_results(file)
@@ -261,13 +261,13 @@ def _scored_before(files: Sequence[Path], template: Result) -> set[int]:
 def _add_scores(
     files: Sequence[Path], earlier_steps: set[int], scored: Iterable[_Scored], what: str
 ) -> list[int]:
-    """Adds each score to the files and the curves as it comes, prints it, and returns the steps."""
+    """Adds scores to files and curves and prints them, as they come; returns the steps."""
     directory, curves = files[0].parent, None
     steps: list[int] = []
     try:
         for result, points, report in scored:
             curves = curves or make_curves(directory.parent)
-            # In this order: a step whose result is missing is scored again.
+            # Curves first: a step whose result is missing is scored again.
             step = result.steps or 0
             curves.write(directory.name, step, dict(points))
             for file in files:
@@ -279,7 +279,7 @@ def _add_scores(
             curves.close()
     if not steps and not earlier_steps:
         raise UserError(
-            f"There is no {what} that could be scored. --wait_minutes waits for one.",
+            f"There is no {what} that could be scored. Wait for one with --wait_minutes.",
             code="nothing_to_score",
         )
     print(f"{files[-1]}: {len(steps) + len(earlier_steps):,} scored.", flush=True)

@@ -22,9 +22,9 @@ from t2t_keras.training.checkpoint_files import identity, step_of
 from t2t_keras.training.cost import read_cost
 from t2t_keras.training.run_config import RunConfig
 
-# Decoding settings with which a score is not the model's alone.
+# Settings that let more than the model contribute to a score.
 _MORE_THAN_THE_MODEL = ("engine", "ensemble", "forbidden", "glossary", "prefixes")
-_MOST_LEVELS = 4  # of lists and objects in a field
+_MAX_LEVELS = 4  # of lists and objects in a field
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,33 +34,33 @@ class Result:
     Attributes:
       set: name of the hyperparameter set.
       problem: name of the problem.
-      problem_config: all its settings, by name.
-      split: "dev", "test", or the name of the translated file; "dev.upper" for one that
-        --disturb=upper has changed.
-      hparams: the hyperparameters that differ from the set's, by name.
-      random_seed: the run's.
+      problem_config: all settings of the problem, by name.
+      split: "dev", "test", or the name of the translated file; "dev.upper" after the disturbance
+        of --disturb=upper.
+      hparams: the hyperparameters that differ from the set, by name.
+      random_seed: the seed of the run.
       steps: optimizer steps of the checkpoint; None = unknown, here and below.
-      checkpoint: SHA-256 of its weights. An average has the step of its newest source; this tells
-        the two apart. "" = unknown. See `checkpoint_checksum`.
-      averaged: number of averaged checkpoints; 1 = the weights are those of training.
-      target_tokens: target tokens of its training, without padding.
-      seconds: duration of its training; see `TrainingCost`.
-      hardware: of its training.
-      commit: of the code that scored it, or the package's version.
-      decode: the decoding settings, by name; of a file, how it was scored.
-      loss: unsmoothed cross-entropy, natural logarithm, a token of the references.
-      perplexity: of a token, a word piece, of the references.
+      checkpoint: SHA-256 of the weights, which distinguishes an average from its newest source, as
+        both have the same step; "" = unknown. See `checkpoint_checksum`.
+      averaged: number of averaged checkpoints; 1 = not averaged.
+      target_tokens: target tokens of the training, without padding.
+      seconds: duration of the training; see `TrainingCost`.
+      hardware: hardware of the training.
+      commit: commit of the code that computed the score, or version of the package.
+      decode: the decoding settings, by name; for the score of a file, the settings of scoring.
+      loss: unsmoothed cross-entropy, natural logarithm, per token of the references.
+      perplexity: perplexity per token (word piece) of the references.
       accuracy: share of the references' tokens that are the likeliest, 0 .. 1.
       bleu: corpus BLEU, 0 .. 100.
-      bleu_signature: sacreBLEU's description of its computation.
+      bleu_signature: sacreBLEU's description of the computation.
       chrf: corpus chrF2, 0 .. 100.
-      f1: of parses, 0 .. 100.
-      main: the first number of the problem's score, {name: value}.
+      f1: F1 of parses, 0 .. 100.
+      main: the main value of the problem's score, {name: value}.
       conventions: BLEU under other conventions, by name: {"bleu": ..., "signature": ...}.
       metrics: values of registered metrics, by name.
-      text: name of the translated text, with its edition, as "newstest2014, full edition (3,003
-        lines)"; "" if the problem does not name it.
-      date: when it was scored, UTC, as 2017-06-12T17:57:34Z.
+      text: name of the translated text, with its edition, such as "newstest2014, full edition
+        (3,003 lines)"; "" if the problem does not name it.
+      date: time of scoring, UTC, such as 2017-06-12T17:57:34Z.
     """
 
     set: str
@@ -92,7 +92,7 @@ class Result:
 
     @property
     def is_parsing(self) -> bool:
-        """Whether it scores trees, by F1, not translations."""
+        """Whether it scores trees by F1, instead of translations."""
         return self.f1 is not None or "parsing" in self.problem
 
     @property
@@ -102,7 +102,7 @@ class Result:
 
     @property
     def is_of_the_model_alone(self) -> bool:
-        """Whether no other model or engine, and no constraint on outputs, contributed to it."""
+        """Whether only the model contributed: no other model, engine or constraint on outputs."""
         return not any(self.decode.get(name) for name in _MORE_THAN_THE_MODEL)
 
 
@@ -121,7 +121,7 @@ def append_result(path: str | Path, result: Result) -> None:
         with path.open("a+b", buffering=0) as file:
             size = path.stat().st_size
             if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
-                # An incomplete line stays a line of its own, which readers skip.
+                # Ends an incomplete line, which readers skip.
                 line = b"\n" + line
             # One call, so that the lines of several writers stay apart.
             written = file.write(line)
@@ -131,15 +131,15 @@ def append_result(path: str | Path, result: Result) -> None:
     except OSError as error:
         raise UserError(
             f"The result cannot be added to {path}: {error.strerror}. Make room, or give another "
-            f"--results_file. Its line: {line.decode('utf-8').strip()}",
+            f"--results_file. The result: {line.decode('utf-8').strip()}",
             code="not_written",
         ) from error
 
 
 def read_results(path: str | Path) -> list[Result]:
-    """Returns the results in a file, in its order; [] if there is no file.
+    """Returns the results in a file, in order; [] if there is no file.
 
-    Prints which lines are left out because they are not results, as after a full disk.
+    Skips and prints lines that are not results, as left by a full disk.
 
     Raises:
       UserError: the file cannot be read.
@@ -159,13 +159,13 @@ def read_results(path: str | Path) -> list[Result]:
         except UserError:
             raise
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
-            text = f"{path}:{number} is not a result and is left out: {error}"
+            text = f"{path}:{number} is not a result and is skipped: {error}"
             print(printable(text), file=sys.stderr)
     return results
 
 
 def _result(values: Any) -> Result:
-    """Returns the result in a line of JSON; raises TypeError, ValueError or OverflowError."""
+    """Returns a result from a line of JSON; raises TypeError, ValueError or OverflowError."""
     result = Result(**values)
     for name, kind in typing.get_type_hints(Result).items():
         if not _fits(value := getattr(result, name), kind):
@@ -184,21 +184,21 @@ def _result(values: Any) -> Result:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    if not _is_valid(value, _MOST_LEVELS):
+    if not _is_valid(value, _MAX_LEVELS):
         return False
     # JSON writes a whole number of seconds without a decimal point.
     return isinstance(value, kind) or (isinstance(value, int) and isinstance(float(value), kind))
 
 
 def _is_valid(value: Any, levels: int) -> bool:
-    """Returns whether a value of JSON can be written again, with at most this many levels."""
+    """Returns whether a value of JSON can be written again, and has at most `levels` levels."""
     if isinstance(value, str):
         return is_text(value)
     if isinstance(value, dict):
         value = [*value, *value.values()]
     if isinstance(value, list):
         return levels > 0 and all(_is_valid(part, levels - 1) for part in value)
-    # Python reads and writes NaN and Infinity, which are neither JSON nor scores.
+    # Python's JSON accepts NaN and Infinity, which are not scores.
     return value is None or math.isfinite(value)
 
 
@@ -217,10 +217,10 @@ def run_result(
     text: str = "",
     scalars: Mapping[str, float] | None = None,
 ) -> Result:
-    """Returns the result of a checkpoint, with its cost; arguments are as in `Result`.
+    """Returns the result of a checkpoint, with its cost; for the arguments see `Result`.
 
-    The score is the return value of a problem's `score`, which may have bleu, bleu_signature, chrf,
-    f1, conventions and metrics; None = not scored. `scalars` are loss, perplexity and accuracy, if
+    `score` is the result of a problem's `score`, which may have bleu, bleu_signature, chrf, f1,
+    conventions and metrics; None = not scored. `scalars` are loss, perplexity and accuracy, if
     measured.
     """
     steps, averaged, folder = step_of(checkpoint), None, Path(checkpoint).parent
@@ -249,7 +249,7 @@ def run_result(
 
 
 def checkpoint_checksum(path: str | Path) -> str:
-    """Returns the digest of a checkpoint's arrays, "" if it is gone."""
+    """Returns the digest of a checkpoint's arrays, "" if the checkpoint is gone."""
     with contextlib.suppress(UserError):
         return identity(path)["digest"]
     return ""

@@ -42,20 +42,20 @@ class Transformer(keras.Model):
     """The encoder-decoder of "Attention Is All You Need"; the defaults are its base model.
 
     Args:
-      vocab_size: number of ids of the target, and of the source if they share them; 0 is padding.
+      vocab_size: number of ids of the target, and of a source that shares them; 0 is padding.
       source_vocab_size: number of ids of a source that has its own; None = shared ids.
-      config: a `ModelConfig`, or what extends it, such as `HParams`; None = the base model.
-      **kwargs: fields of it that differ, and what every Keras model takes.
+      config: a `ModelConfig` or a subclass, such as `HParams`; None = the base model.
+      **kwargs: changed fields of the config, and arguments of every Keras model.
 
     Call arguments:
       inputs: {"source": integers [batch, source length], "target": integers [batch, target
-        length]}; the target is what is to be predicted, it is shifted to the right inside.
-      packed: whether padding is left out of the work (see `RaggedLayout`).
+        length]}; the target to predict, which the model itself shifts to the right.
+      packed: whether to skip padding in computations (see `RaggedLayout`).
       training: whether dropout acts.
 
     Returns:
-      float32 logits [batch, target length, vocab_size]; position i has seen targets before i only.
-      With `packed`, [target tokens, vocab_size], those of the real tokens.
+      float32 logits [batch, target length, vocab_size]; position i depends on targets before i
+      only. With `packed`, [target tokens, vocab_size], without padding.
     """
 
     def __init__(
@@ -97,8 +97,7 @@ class Transformer(keras.Model):
         shared = config.shares_input(self.source_vocab_size)
         if config.start_id >= self.vocab_size:
             raise UserError(
-                f"start_id={config.start_id}: expected an id of the vocabulary, which has "
-                f"{self.vocab_size}.",
+                f"start_id={config.start_id}: expected an id below vocab_size={self.vocab_size}.",
                 code="bad_value",
             )
         make = functools.partial(
@@ -127,13 +126,13 @@ class Transformer(keras.Model):
         weights_dtype: str = "float32",
         source_vocab_size: int | None = None,
     ) -> Self:
-        """Returns the model that a hyperparameter set describes, with its weights made.
+        """Returns the built model for hyperparameters.
 
         Args:
           hparams: `HParams`.
           vocab_size: number of ids.
-          weights_dtype: a type other than float32 is also that of all computation but softmax and
-            layer normalisation, whatever `hparams.compute_dtype` says; not for training.
+          weights_dtype: type of the weights. A type other than float32 is not for training, and
+            replaces `hparams.compute_dtype` for everything except softmax and layer normalisation.
           source_vocab_size: number of ids of a source that has its own.
         """
         # User models may not accept source_vocab_size.
@@ -149,7 +148,7 @@ class Transformer(keras.Model):
         return model
 
     def build(self, input_shape=None):
-        """Makes all weights; their shapes do not depend on the input."""
+        """Creates all weights; their shapes do not depend on the input."""
         states = (None, None, self.config.d_model)
         self.embedding.build((None, None))
         if self.source_embedding is not self.embedding:
@@ -185,13 +184,13 @@ class Transformer(keras.Model):
 
         Args:
           source: integers [batch, source length].
-          layout: the `Layout` to compute in, and of memory.
-          return_attention_scores: whether attention weights are returned as well.
+          layout: the `Layout` of computations and of memory.
+          return_attention_scores: whether to return attention weights too.
           training: whether dropout acts.
 
         Returns:
           memory [batch, source length, d_model], in the layout; its mask, boolean [batch, source
-          length]; and, if they are asked for, the weights of each layer, [batch, heads, source
+          length]; and, if requested, the attention weights of each layer, [batch, heads, source
           length, source length].
         """
         mask = ops.not_equal(source, PADDING_ID)
@@ -226,19 +225,18 @@ class Transformer(keras.Model):
         """Runs the decoder over known targets.
 
         Args:
-          target: integers [batch, target length]; position i reads those before i.
+          target: integers [batch, target length]; position i reads targets before i.
           memory: [batch, source length, d_model], or in another layout.
           memory_mask: boolean [batch, source length], True = a token.
-          layout: the `Layout` to compute in.
-          memory_layout: that of memory.
-          return_attention_scores: whether attention weights are returned as well.
+          layout: the `Layout` of computations.
+          memory_layout: the `Layout` of memory.
+          return_attention_scores: whether to return attention weights too.
           training: whether dropout acts.
 
         Returns:
-          [batch, target length, d_model], in the layout, which `logits` projects; and, if they are
-          asked for, the weights of each layer's self-attention, [batch, heads, target length,
-          target length], and of its attention to memory, [batch, heads, target length, source
-          length].
+          states [batch, target length, d_model], in the layout, for `logits`; and, if requested,
+          the weights of each layer's self-attention, [batch, heads, target length, target length],
+          and of its attention to memory, [batch, heads, target length, source length].
         """
         x = self._target_inputs(target)
         x = self.embedding_dropout(layout.pack(x), training=training)
@@ -267,38 +265,37 @@ class Transformer(keras.Model):
         Returns:
           {"encoder": [batch, layers, heads, source length, source length],
           "decoder": [batch, layers, heads, target length, target length],
-          "cross": [batch, layers, heads, target length, source length]}, float32; the rows of real
-          tokens sum to 1, and hidden keys have 0.
+          "cross": [batch, layers, heads, target length, source length]}, float32; the rows of
+          tokens (not padding) sum to 1, and masked keys have 0.
         """
         source, target = inputs["source"], inputs["target"]
         layouts = layout_of(target), layout_of(source)
         scores = dict(return_attention_scores=True)
         memory, memory_mask, encoder = self.encode(source, layouts[1], **scores)
         _, decoder, cross = self.decode(target, memory, memory_mask, *layouts, **scores)
-        # Sums over weights of half precision would be rounded again.
+        # Sums in half precision would be rounded again.
         return {
             kind: ops.cast(ops.stack(weights, axis=1), "float32")
             for kind, weights in (("encoder", encoder), ("decoder", decoder), ("cross", cross))
         }
 
     def start_cache(self, memory, memory_mask, block_size, hypotheses=1, layout=AS_IS):
-        """Returns the cache with which decoding starts.
+        """Returns the initial cache of decoding.
 
-        Keys and values of decoded positions stand in slots, `hypotheses` for each position: first
-        those of "past", which is empty and never written to, then those of "recent".
+        Keys and values of decoded positions are in slots, `hypotheses` slots for each position:
+        first the slots of "past", which is empty and never written to, then those of "recent".
 
         Args:
           memory: [batch, source length, d_model], or in another layout.
           memory_mask: boolean [batch, source length].
           block_size: number of positions that "recent" can hold.
-          hypotheses: number of hypotheses of each sentence that are decoded side by side.
+          hypotheses: number of hypotheses per sentence to decode in parallel.
           layout: the `Layout` of memory.
 
         Returns:
           {"memory": keys and values of `memory` for each decoder layer, computed once,
           "memory_mask": boolean [batch, 1, 1, source length],
-          "projection": [d_model, vocab_size], which products of few rows read faster than the
-          shared matrix,
+          "projection": [d_model, vocab_size], faster than the shared matrix for few rows,
           "past", "recent": {"key", "value"} for each decoder layer, [batch, heads, slots, width]}.
         """
         d_k, d_v = self.config.head_widths(self.config.d_model)
@@ -327,28 +324,28 @@ class Transformer(keras.Model):
         valid_slots=None,
         return_attention_scores=False,
     ):
-        """Decodes the next position of some hypotheses of each sentence.
+        """Decodes the next position of each sentence's hypotheses.
 
         Args:
-          previous: integers [batch, hypotheses], the tokens before; ignored at index 0.
+          previous: integers [batch, hypotheses], the previous tokens; ignored at index 0.
           index: position in the output, an integer or an int32 scalar.
-          cache: as `start_cache` or the step before returned it.
+          cache: the cache from `start_cache` or the previous step.
           position: position in "recent" to write to; default `index`.
           valid_slots: boolean [batch, hypotheses, slots], True for the slots of the hypothesis's
-            own positions, the new one included; default: each hypothesis continues itself.
-          return_attention_scores: whether attention weights are returned as well.
+            own positions, including the new one; default: each hypothesis continues itself.
+          return_attention_scores: whether to return attention weights too.
 
         Returns:
           float32 logits [batch, hypotheses, vocab_size]; the cache with one more position in
-          "recent"; and, if they are asked for, the weights of each layer's attention to memory,
-          [batch, heads, hypotheses, source length].
+          "recent"; and, if requested, the weights of each layer's attention to memory, [batch,
+          heads, hypotheses, source length].
         """
         x, cache, weights = self.step_states(previous, index, cache, position, valid_slots)
         logits = self.embedding.logits(x, cache["projection"])
         return (logits, cache, weights) if return_attention_scores else (logits, cache)
 
     def step_states(self, previous, index, cache, position=None, valid_slots=None):
-        """Returns what `decode_step` computes, but for logits the states [..., d_model] of them."""
+        """As `decode_step`, but returns states [batch, hypotheses, d_model] instead of logits."""
         hypotheses = previous.shape[1]
         slots = ops.arange(ops.shape(cache["recent"][0]["key"])[2], dtype="int32")
         written = ops.equal(slots // hypotheses, index if position is None else position)
@@ -380,10 +377,11 @@ class Transformer(keras.Model):
 
     def dense_layers(self):
         """Returns all `keras.layers.Dense` in the model: projections and feed-forward layers."""
-        return [each for each in self._flatten_layers() if isinstance(each, keras.layers.Dense)]
+        layers = self._flatten_layers()
+        return [layer for layer in layers if isinstance(layer, keras.layers.Dense)]
 
     def _run(self, layer, *inputs, training, **options):
-        """Returns the outputs of a layer: states, and attention weights if they are asked for."""
+        """Returns the outputs of a layer: states and, if requested, attention weights."""
         # On JAX, symbolic calls accept only arrays and plain values.
         options = {name: value for name, value in options.items() if value is not AS_IS}
         run = (
@@ -398,7 +396,7 @@ class Transformer(keras.Model):
         if start := self.config.start_id:
             shifted = ops.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=start)
             return self._positioned_target(self.embedding(shifted))
-        # The first is a zero vector.
+        # The first input is a zero vector.
         shifted = ops.pad(self.embedding(target)[:, :-1], [[0, 0], [1, 0], [0, 0]])
         return self._positioned_target(shifted)
 
@@ -411,7 +409,7 @@ class Transformer(keras.Model):
         return (*input_shape["target"], self.vocab_size)
 
     def export(self, filepath, *args, input_signature=None, **kwargs):
-        """`keras.Model.export` of the logits; Keras alone would take ids to be floats."""
+        """Runs `keras.Model.export` with ids as int32, which Keras would take for floats."""
         ids = dict(shape=(None, None), dtype="int32")
         sides = {name: keras.InputSpec(**ids, name=name) for name in ("source", "target")}
         signature = input_signature or [sides]

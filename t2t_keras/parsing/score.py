@@ -1,6 +1,6 @@
 """Labelled bracketing F1, as the C program evalb computes it.
 
-PYEVALB 0.1.3 is no replacement: it neither deletes labels nor knows equivalent ones.
+PYEVALB 0.1.3 is not a replacement: it neither deletes labels nor knows equivalent labels.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from t2t_keras.parsing.trees import (
 )
 from t2t_keras.text.alignment import Alignment
 
-# Sentences of up to this many words have a summary of their own.
+# Sentences of up to this many words have a separate summary.
 SHORT = 40
 MAX_ERRORS = 10
 
@@ -42,8 +42,8 @@ _NONE: Counter = Counter()
 class Parameters(NamedTuple):
     """One of evalb's parameter files."""
 
-    deleted: frozenset[str]  # Constituents with these labels, and words so tagged, do not count.
-    quotes: frozenset[str] = frozenset()  # Tags under which a quotation mark may be misread.
+    deleted: frozenset[str]  # Labels and tags of constituents and words that do not count.
+    quotes: frozenset[str] = frozenset()  # Tags of quotation marks that may be misread.
 
 
 _COLLINS = frozenset([ROOT, EMPTY_ELEMENT, ",", ":", "``", "''", "."])
@@ -67,9 +67,9 @@ class _Parse:
     """The scored parts of a sentence's trees; `restored` leaves count although deleted."""
 
     def __init__(self, trees: Sequence[Tree], parameters: Parameters, restored: Counter = _NONE):
-        self.length = 0  # In words, also those that do not count, without empty elements.
-        self.words: list[str] = []  # Those that count.
-        # (label, first word, word after the last) of those that count.
+        self.length = 0  # In words, including deleted ones, without empty elements.
+        self.words: list[str] = []  # The counted words.
+        # (label, first word, word after the last) of the counted constituents.
         self.brackets: list[tuple[str, int, int]] = []
         self.quotes: list[_Quote] = []  # The quotation marks that may have been misread.
         starts, numbers = [], itertools.count()
@@ -81,7 +81,7 @@ class _Parse:
                 start, end = starts.pop(), len(self.words)
                 label = node.label.partition("-")[0].partition("=")[0]
                 if start < end and label not in parameters.deleted:
-                    # Adverb phrases and particles count as the same.
+                    # Adverb phrases and particles are equivalent.
                     self.brackets.append(("ADVP" if label == "PRT" else label, start, end))
             else:
                 leaf = next(numbers)
@@ -92,11 +92,12 @@ class _Parse:
 
 
 def _misread_quotes(gold: _Parse, test: _Parse) -> tuple[Counter, Counter]:
-    """Returns how often each deleted quotation mark of a parse counts as a word in the other.
+    """Returns how often to restore deleted quotation marks, in the gold and in the test parse.
 
-    evalb compares each mark of the test parse with each mark of the gold parse. A restored mark
-    moves itself and the marks after it by one position, so that evalb may restore it twice; the
-    sentence is then an error. Positions only rise: one pass finds the same marks.
+    A mark is restored if it is a counted word in the other parse. evalb compares each mark of the
+    test parse with each mark of the gold parse. A restored mark moves itself and the marks after it
+    by one position, so that evalb may restore it twice; the sentence is then an error. Positions
+    only rise, so one pass finds the same marks.
     """
     in_gold, in_test = Counter[int](), Counter[int]()
     counted = {quote.position: i for i, quote in enumerate(gold.quotes) if not quote.deleted}
@@ -117,13 +118,13 @@ def _misread_quotes(gold: _Parse, test: _Parse) -> tuple[Counter, Counter]:
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """How well the parse of a sentence, or of many together, matches the gold trees."""
+    """The score of one parse, or the sums over several, against gold trees."""
 
     words: int = 0  # Of the gold trees, including punctuation.
     sentences: int = 0
-    errors: int = 0  # Sentences whose words differ: they are in no other sum.
-    skipped: int = 0  # Sentences in which no word counts: likewise.
-    matched: int = 0  # Brackets that are in both.
+    errors: int = 0  # Sentences whose words differ, which no other sum includes.
+    skipped: int = 0  # Sentences without counted words, which no other sum includes.
+    matched: int = 0  # Brackets in both trees.
     gold: int = 0  # Brackets of the gold trees.
     test: int = 0  # Brackets of the parses.
     complete: int = 0  # Sentences in which every bracket matches.
@@ -148,12 +149,12 @@ class Score:
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of recall and precision, in percent; 0 where nothing matches."""
+        """Harmonic mean of recall and precision, in percent; 0 if nothing matches."""
         return percent(2 * self.matched, self.gold + self.test)
 
 
 def percent(part: int, whole: int) -> float:
-    """Returns a share in percent; 0 of nothing."""
+    """Returns a share in percent; 0 if `whole` is 0."""
     return 100.0 * part / whole if whole else 0.0
 
 
@@ -189,7 +190,7 @@ def evalb(
     on_error: Callable[[str], object],
     max_errors: int = MAX_ERRORS,
 ) -> Iterator[str]:
-    """Yields a line of scores for each sentence, given a tree a line, and summaries.
+    """Yields a line of scores for each sentence, and summaries; the files have a tree per line.
 
     Calls `on_error` with "number : error" for each sentence that cannot be scored. Raises
     `UserError` at the second error beyond `max_errors`.
@@ -201,11 +202,11 @@ def evalb(
         if error:
             errors += 1
             on_error(f"{number} : {error}")
-        # The C program compares the number of the errors before this one.
+        # The C program compares the number of errors before this one.
         if errors > max_errors + 1:
             raise UserError(
-                f"{errors} sentences cannot be scored; --max_errors={max_errors} allows "
-                f"{max_errors + 1}. Are these parses of the same sentences?",
+                f"{errors} sentences cannot be scored, but --max_errors={max_errors} allows only "
+                f"{max_errors + 1}. Give parses of the same sentences.",
                 code="too_many_errors",
             )
         if score is None:
@@ -231,12 +232,12 @@ def _score_lines(
     try:
         gold_trees = parsed(gold)
     except TreeError as error:
-        return Score(0, 1, errors=1), f"The gold line is no tree: {error}"
+        return Score(0, 1, errors=1), f"The gold line is not a tree: {error}"
     try:
         return compare(gold_trees, parsed(test), parameters)
     except TreeError as error:
         count = _Parse(gold_trees, parameters).length
-        return Score(count, 1, errors=1), f"The test line is no tree: {error}"
+        return Score(count, 1, errors=1), f"The test line is not a tree: {error}"
 
 
 def _summary(title: str, score: Score) -> list[str]:
@@ -255,20 +256,20 @@ def _summary(title: str, score: Score) -> list[str]:
 
 
 _PUNCTUATION = PARAMETERS["COLLINS"].deleted
-# The rows of F1 by length in words, each with its greatest length.
+# The rows of F1 by length in words, with their greatest lengths.
 _ROWS = {"1-10": 10, "11-20": 20, "21-30": 30, "31-40": 40, "41 and more": math.inf}
 
 
 @dataclasses.dataclass(frozen=True)
 class ParsingScore:
-    """How well parses match the references; `str()` gives a report."""
+    """The scores of parses against references; `str()` returns a report."""
 
     brackets: Score  # Of all sentences.
-    by_length: dict[str, Score]  # Of the sentences of so many words: "1-10", "11-20", ...
+    by_length: dict[str, Score]  # By the number of words in the sentence: "1-10", "11-20", ...
     repairs: Counter  # Number of repairs of each kind.
     repaired: int  # Number of outputs that were not trees over the words.
     right_tags: int  # Number of words with the reference's tag.
-    punctuation: int  # Number of sentences in which other words are tagged as punctuation.
+    punctuation: int  # Number of sentences whose parse tags other words as punctuation.
 
     @property
     def f1(self) -> float:
@@ -277,7 +278,7 @@ class ParsingScore:
 
     @property
     def main(self) -> tuple[str, float]:
-        """Name and value of the score that decides during training."""
+        """Name and value of the score to follow while training."""
         return "f1", self.f1
 
     def __str__(self) -> str:
@@ -299,8 +300,8 @@ class ParsingScore:
             report += ": " + "; ".join(f"{number:,} {kind}" for kind, number in kinds)
         if self.punctuation:
             report += (
-                f"\nevalb itself would leave out {self.punctuation:,} of the sentences, in which "
-                f"other words are tagged as punctuation"
+                f"\nevalb itself would leave out {self.punctuation:,} sentences, whose parses tag "
+                f"other words as punctuation than the references"
             )
         return report
 
@@ -316,8 +317,8 @@ def score_parses(
 
     evalb skips a sentence whose parse and reference tag different words as punctuation. Here such a
     tag counts as wrong, and the reference's tags decide which brackets count. Hypotheses are
-    symbols divided by spaces, references trees as symbols or in brackets; see `rebuilt` for
-    `alignments` and for `known`, which does not apply to references.
+    symbols separated by spaces; references are trees as symbols or in brackets. For `alignments`
+    and `known` see `rebuilt`; `known` does not apply to references.
     """
     counts = [len(hypotheses), len(references), len(sources)]
     if len(set(counts)) > 1 or not hypotheses:
@@ -370,9 +371,9 @@ def reference_trees(
                 tree = cleaned(only)
         if tree is None or words(tree) != list(sentence):
             raise UserError(
-                f"The reference in line {number} is no tree over the words of its sentence: "
-                f"'{line[:60]}' for '{' '.join(sentence)[:60]}'. Give trees in brackets, or as "
-                f"t2t-datagen writes them.",
+                f"The reference in line {number} is not a tree over the words of its sentence: "
+                f"'{line[:60]}' for '{' '.join(sentence)[:60]}'. Give trees in brackets, or the "
+                f"symbols that t2t-datagen writes.",
                 code="bad_tree",
             )
         yield tree

@@ -1,11 +1,12 @@
 """Constituency trees: reads them from treebanks, cleans them, and writes them as symbols.
 
-The symbols are tensor2tensor's, S NP NNP /NP VP VBZ /VP /S, with brackets, which no word of a tree
-contains: no word is taken for a symbol, nor a tag for a constituent. The root, TOP, is left out.
+The symbols are tensor2tensor's, S NP NNP /NP VP VBZ /VP /S, with brackets added. No word of a tree
+contains brackets, so words, tags and constituents cannot be confused. The root, TOP, is left out.
 
-A chunk records only where its trees begin: millions of trees are never in memory at once.
+A chunk records only the positions of its trees, so that millions of trees are never in memory.
 
-NLTK is no replacement: it takes `(NN two words)` for a tree, and its errors name no file and line.
+NLTK is not a replacement: it accepts `(NN two words)` as a tree, and its errors do not name file
+and line.
 """
 
 import codecs
@@ -74,7 +75,7 @@ def words(tree: Tree) -> list[str]:
 
 
 def bracketed(tree: Tree) -> str:
-    """Returns the tree on one line, as treebanks have it: (TOP (NP (NN Results)))."""
+    """Returns the tree on one line, as in treebanks: (TOP (NP (NN Results)))."""
     spelling = {Step.OPEN: " ({0}", Step.WORD: " ({0} {1})", Step.CLOSE: ")"}
     parts = (spelling[step].format(node.label, node.word) for step, node in walk(tree))
     return "".join(parts)[1:]
@@ -94,12 +95,12 @@ def retagged(tree: Tree, tags: Iterable[str]) -> Tree:
 
 
 class TreeBuilder:
-    """Makes trees from left to right."""
+    """Builds trees from left to right."""
 
     def __init__(self) -> None:
         self.roots: list[Tree] = []  # The complete trees.
         self.open_labels: list[str] = []  # Of the open constituents, the innermost last.
-        # The children of each open constituent, below all of them the complete trees.
+        # A stack: the complete trees, then the children of each open constituent.
         self._children: list[list[Tree]] = [self.roots]
 
     def open(self, label: str) -> None:
@@ -112,14 +113,14 @@ class TreeBuilder:
         self._children[-1].append(tree)
 
     def close(self, keep_empty: bool = True) -> Tree:
-        """Ends the innermost open constituent, adds it where it stands, and returns it."""
+        """Ends the innermost open constituent, adds it to its parent, and returns it."""
         tree = Tree(self.open_labels.pop(), tuple(self._children.pop()))
         if tree.children or keep_empty:
             self.add(tree)
         return tree
 
 
-# The tag of a word that the model did not tag, from the Penn Treebank's guidelines.
+# The tag of words that the model did not tag, from the Penn Treebank's guidelines.
 UNKNOWN_TAG = "XX"
 
 _SYMBOL = re.compile(r"\((?P<label>[^\s()]+)(?P<tag>\))?|/(?P<closed>[^\s()]+)\)", re.ASCII)
@@ -136,12 +137,12 @@ def symbols(tree: Tree) -> list[str]:
 
 
 def is_tag(symbol: str, known: Collection[str] = ()) -> bool:
-    """Returns whether a symbol is a word's tag; `known` as for `rebuilt`."""
+    """Returns whether a symbol is a word's tag; for `known` see `rebuilt`."""
     return (not known or symbol in known) and _kind(symbol)[0] is Step.WORD
 
 
 def symbols_in(text: bytes) -> frozenset[str]:
-    """Returns the symbols of the trees in a text in brackets, when cleaned, without parsing it."""
+    """Returns the symbols of the cleaned trees in a text in brackets, without parsing it."""
     labels = {
         (category(label.decode("utf-8", "replace")), step)
         for label, bracket in set(_LABEL.findall(text))
@@ -154,7 +155,7 @@ def symbols_in(text: bytes) -> frozenset[str]:
 
 
 def symbols_among(pieces: Iterable[str]) -> frozenset[str]:
-    """Returns the symbols among the pieces of a vocabulary, each behind its space character."""
+    """Returns the symbols among the pieces of a vocabulary, without their space character."""
     return frozenset(piece[1:] for piece in pieces if _SYMBOL.fullmatch(piece[1:]))
 
 
@@ -164,7 +165,7 @@ def words_of(line: str) -> list[str]:
 
 
 def symbols_of(output: str) -> list[str]:
-    """Returns a model's output, split as by `words_of`, since alignments count both sides alike."""
+    """Returns a model's output split in the same way as by `words_of`, as alignments need."""
     return re.findall(r"\S+", output, re.ASCII)
 
 
@@ -174,20 +175,20 @@ def rebuilt(
     known: Collection[str] = (),
     alignment: Sequence[tuple[int, int]] | None = None,
 ) -> tuple[Tree, Counter]:
-    """Returns the tree over some words that symbols describe; repairs symbols that describe none.
+    """Returns the tree over some words that symbols describe; repairs invalid symbols.
 
-    Closing an outer constituent closes the inner ones;
-    closing a label that is not open closes the innermost constituent. A word without a tag gets XX
-    and is put after the word before it, or at the start before the first word with a tag. A tag
-    without a word and a constituent without words are dropped.
+    Closing an outer constituent closes the inner ones; closing a label that is not open closes the
+    innermost constituent. A word without a tag gets XX and follows the word before it; at the start
+    it precedes the first word with a tag. Tags without a word and constituents without words are
+    dropped.
 
-    `known` are the symbols of the vocabulary; () = everything that is spelled as a symbol. A model
-    can write a piece of a word right after a bracket, and so invent the label "NPdog". `alignment`
-    has pairs (word, symbol), both rising: the word of each tag. A tag in no pair has no word. None:
-    each tag belongs to the next word.
+    `known` are the symbols of the vocabulary; () = everything that is spelled as a symbol. It is
+    needed since a model can write a piece of a word right after a bracket, and so invent the label
+    "NPdog". `alignment` gives the word of each tag as pairs (word, symbol), both rising; a tag
+    without a pair has no word. None = the tags belong to the words in order.
 
     Returns:
-      The tree, its root TOP, with exactly these words; and the number of repairs of each kind.
+      The tree with root TOP and exactly these words; and the number of repairs of each kind.
     """
     builder, repairs = TreeBuilder(), Counter[str]()
     builder.open(ROOT)
@@ -223,7 +224,7 @@ def rebuilt(
 
 
 def _word_spans(alignment: Iterable[tuple[int, int]], words: int) -> dict[int, tuple]:
-    """Returns the words of each tag: the first, the tag's own, and the end of the span."""
+    """Returns the span of words of each tag: its start, the tag's own word, and its end."""
     pairs = [pair for pair in alignment if pair[0] < words]
     ends = [*(word for word, _ in pairs[1:]), words]
     return {
@@ -234,7 +235,7 @@ def _word_spans(alignment: Iterable[tuple[int, int]], words: int) -> dict[int, t
 
 @functools.lru_cache(maxsize=4096)
 def _kind(symbol: str) -> tuple[Step | None, str]:
-    """Returns the step and the label that a symbol stands for; None for no symbol."""
+    """Returns the step and the label of a symbol; the step is None if it is not a symbol."""
     match = _SYMBOL.fullmatch(symbol)
     if match is None:
         return None, ""
@@ -244,7 +245,7 @@ def _kind(symbol: str) -> tuple[Step | None, str]:
 
 
 def _close(builder: TreeBuilder, label: str, repairs: Counter) -> None:
-    """Ends the constituent that a closing symbol names; the root has no symbol."""
+    """Ends the constituent of a closing symbol; the root has no symbol."""
     labels = builder.open_labels[1:]
     if not labels:
         repairs["closed but never opened"] += 1
@@ -259,12 +260,12 @@ def _close(builder: TreeBuilder, label: str, repairs: Counter) -> None:
 
 
 def _end(builder: TreeBuilder, repairs: Counter) -> None:
-    """Ends the innermost constituent; without words, it is dropped."""
+    """Ends the innermost constituent, or drops it if it has no words."""
     if not builder.close(keep_empty=False).children:
         repairs["constituent without words"] += 1
 
 
-# Longer than any sentence: a tree that is never closed must not fill the memory with its file.
+# Longer than any sentence. An unclosed tree must not fill the memory with its file.
 MAX_TREE_BYTES = 1_000_000
 
 # A tagged word in one match, for speed; an opening; a closing; anything else.
@@ -272,12 +273,12 @@ MAX_TREE_BYTES = 1_000_000
 _TOKEN = re.compile(r"\(([^\s()]+)\s+([^\s()]+)\s*\)|\(([^\s()]*)|(\))|([^\s()]+)", re.ASCII)
 _WORD, _OPENING, _CLOSING = 2, 3, 4
 EMPTY_ELEMENT = "-NONE-"
-# Labels of the root in treebanks and of some parsers.
+# Labels of the root in treebanks and in the output of some parsers.
 _ROOT_LABELS = {"", ROOT, "ROOT", "S1"}
 
 
 class TreeText(NamedTuple):
-    """Some lines of a file with whole trees, nearly always one."""
+    """Some lines of a file with complete trees, nearly always one tree."""
 
     line: int  # From 1.
     offset: int  # In bytes.
@@ -285,9 +286,9 @@ class TreeText(NamedTuple):
 
 
 def tree_texts(path: Path, offset: int = 0, line: int = 1) -> Iterator[TreeText]:
-    """Yields the text of each tree of a file, from a `TreeText`'s offset and line on.
+    """Yields the text of each tree of a file, starting at the offset and line of a `TreeText`.
 
-    Raises `UserError` where the file cannot be read, or brackets do not match.
+    Raises `UserError` if the file cannot be read, or brackets do not match.
     """
     held, depth, first, begin = b"", 0, line, offset
     with reading(path) as file:
@@ -300,7 +301,8 @@ def tree_texts(path: Path, offset: int = 0, line: int = 1) -> Iterator[TreeText]
             depth += text.count(b"(") - text.count(b")")
             if depth < 0:
                 raise UserError(
-                    f"{path}:{number}: a bracket is closed that was never opened.", code="bad_tree"
+                    f"{path}:{number}: expected an opening bracket before this closing one.",
+                    code="bad_tree",
                 )
             if not depth and len(text) <= MAX_TREE_BYTES:
                 if held.strip():
@@ -317,9 +319,9 @@ def tree_texts(path: Path, offset: int = 0, line: int = 1) -> Iterator[TreeText]
 
 
 def trees_of(text: TreeText, path: Path | str) -> list[Tree]:
-    """Returns the trees in some lines of a file; a `UserError` names the line at fault.
+    """Returns the trees in some lines of a file; raises `UserError` with the line at fault.
 
-    The outermost bracket may have no label, and any may be empty.
+    The outermost bracket may lack a label, and brackets may be empty.
     """
     try:
         content = text.text.decode("utf-8")
@@ -336,7 +338,7 @@ def trees_of(text: TreeText, path: Path | str) -> list[Tree]:
 
 
 class TreeError(Exception):
-    """A text that is not made of trees, with the `position` of the character at fault."""
+    """A text that does not consist of trees; `position` is that of the character at fault."""
 
     def __init__(self, message: str, position: int):
         super().__init__(message)
@@ -344,7 +346,7 @@ class TreeError(Exception):
 
 
 def parsed(text: str, labelled: bool = False) -> list[Tree]:
-    """Returns the trees in a text; `labelled` demands a label of each constituent but the root.
+    """Returns the trees in a text; `labelled` requires labels of all constituents but the root.
 
     Raises `TreeError` if brackets do not match, or their content is not a tree.
     """
@@ -357,13 +359,13 @@ def parsed(text: str, labelled: bool = False) -> list[Tree]:
             builder.open(match[3])
         elif kind == _CLOSING:
             if not builder.open_labels:
-                raise TreeError("a bracket is closed that was never opened", match.start())
+                raise TreeError("a closing bracket has no opening bracket", match.start())
             tree = builder.close()
             if labelled and tree.children and not tree.label and builder.open_labels:
                 raise TreeError("a bracket inside a tree has no label", match.start())
         else:
-            where = "without a tag of its own" if builder.open_labels else "outside a tree"
-            raise TreeError(f"the word '{match[0]}' stands {where}", match.start())
+            where = "has no tag of its own" if builder.open_labels else "is outside a tree"
+            raise TreeError(f"the word '{match[0]}' {where}", match.start())
     if builder.open_labels:
         raise TreeError(f"{len(builder.open_labels)} brackets are not closed", len(text))
     return builder.roots
@@ -372,9 +374,9 @@ def parsed(text: str, labelled: bool = False) -> list[Tree]:
 def cleaned(tree: Tree) -> Tree | None:
     """Returns a treebank's tree for training, below `TOP`; None if it has no words.
 
-    Drops traces and other empty elements, and constituents without words. Cuts functions and
-    indices from labels (NP-SBJ-1 and NP=2 become NP). Keeps a constituent that is alone in another
-    of the same label, since the score counts both.
+    Drops traces and other empty elements, and constituents without words. Removes functions and
+    indices from labels (NP-SBJ-1 and NP=2 become NP). Keeps a constituent that is the only child of
+    another one with the same label, since the score counts both.
     """
     builder = TreeBuilder()
     builder.open(ROOT)
@@ -394,11 +396,11 @@ def cleaned(tree: Tree) -> Tree | None:
 
 @functools.lru_cache(maxsize=4096)
 def category(label: str) -> str:
-    """Returns a label without functions and indices; -LRB- and the like stay."""
+    """Returns a label without functions and indices; labels such as -LRB- stay."""
     return label if label[:1] in "-=" else label.partition("-")[0].partition("=")[0]
 
 
-# The sections of each split, as parsers divide them since Collins (1997).
+# The sections of each split, which parsers have used since Collins (1997).
 _SECTIONS = {"train": range(2, 22), "dev": range(22, 23), "test": range(23, 24)}
 
 _SECTION = re.compile(r"(\d\d)")
@@ -406,9 +408,9 @@ _NAME = re.compile(r"wsj_(\d\d)\d\d", re.IGNORECASE)
 
 
 def files_below(directory: Path) -> list[Path]:
-    """Returns the files below a directory, sorted; links to folders, as to a shared treebank, too.
+    """Returns the files below a directory, sorted; follows links, as to a shared treebank.
 
-    The name of a folder that cannot be read is printed.
+    Prints the names of folders that cannot be read.
     """
 
     def report(error: OSError) -> None:
@@ -430,9 +432,9 @@ def files_below(directory: Path) -> list[Path]:
 def split_files(directory: Path, besides: Path | None = None) -> dict[str, list[Path]]:
     """Returns the `.mrg` files of train (sections 02 to 21), dev (22) and, if present, test (23).
 
-    Looks everywhere below the directory but in the folder `besides`. A file's section is the name
-    of its folder, as in wsj/02/wsj_0201.mrg, or part of its own name. Prints the missing sections.
-    Raises `UserError` if train or dev has no file, or a section two of the same name.
+    Searches everything below the directory except the folder `besides`. A file's section is the
+    name of its folder, as in wsj/02/wsj_0201.mrg, or part of its own name. Prints missing sections.
+    Raises `UserError` if train or dev has no file, or a section has two files of the same name.
     """
     seen: dict[tuple[int, str], Path] = {}
     for path in files_below(directory):
@@ -467,7 +469,7 @@ def split_files(directory: Path, besides: Path | None = None) -> dict[str, list[
 
 
 class Span(NamedTuple):
-    """Consecutive trees of a file: the byte and line (from 1) where they begin, and how many."""
+    """Consecutive trees of a file: their first byte, their first line (from 1), their number."""
 
     path: Path
     offset: int
@@ -477,7 +479,7 @@ class Span(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class TreeChunk(CorpusInfo):
-    """Some trees, of one file or of several."""
+    """Some trees of one or several files."""
 
     spans: tuple[Span, ...]
     written_in: frozenset[str]
@@ -498,10 +500,7 @@ class TreeChunk(CorpusInfo):
         return tuple(span.path for span in self.spans)
 
     def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
-        """Yields sentences and their trees as symbols; both are empty where a tree has no words.
-
-        Of the trees from `skip` on it takes every `every`-th.
-        """
+        """See `Chunk`: yields sentences and trees as symbols; both are empty without words."""
         for path, text in itertools.islice(self._texts(), skip, None, every):
             for tree in trees_of(text, path):
                 clean = cleaned(tree)
@@ -525,7 +524,7 @@ class TreeChunk(CorpusInfo):
 
 
 def tree_chunks(paths: Iterable[Path], chunk_trees: int) -> list[TreeChunk]:
-    """Divides the trees of some files into chunks of at most so many; raises as `tree_texts`."""
+    """Divides the trees of files into chunks of at most `chunk_trees`; raises as `tree_texts`."""
     chunks = []
     texts = ((path, text) for path in paths for text in tree_texts(path))
     while chunk := list(itertools.islice(texts, chunk_trees)):

@@ -1,1 +1,1 @@
-"""Models that take text and give text, as TensorFlow Serving loads them."""
+"""Exports that map text to text, for TensorFlow Serving and others, and a client."""

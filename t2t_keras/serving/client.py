@@ -29,7 +29,7 @@ from t2t_keras.io.terminal import abandon, printable
 from t2t_keras.serving import messages
 from t2t_keras.text.files import decoded, is_blank, is_text, lines_of
 
-# Of any reply. Most are far smaller; parsed, one can take thirty times its bytes.
+# Limit of any reply; parsed, a reply can take thirty times its bytes.
 MAX_REPLY_BYTES = 2**25
 
 _MAX_DETAILS = 500  # characters of a server's own words
@@ -47,16 +47,16 @@ _ADVICE = {
 
 
 def max_reply_bytes(texts: Sequence[str]) -> int:
-    """Returns how long the reply to a request may be: a translation has a few kB at most."""
+    """Returns the limit of the reply to a request; a translation has a few kB at most."""
     return min(2**20 + 2**16 * len(texts), MAX_REPLY_BYTES)
 
 
 def _is_number(value: Any) -> bool:
-    """Returns whether a value is a finite number; JSON's may be larger than any float."""
+    """Returns whether a value is a finite float32; numbers in JSON may be larger."""
     return type(value) in (int, float) and abs(value) <= _MAX_FLOAT32
 
 
-# Name -> whether a value is valid; only exports of t2t-exporter have the last one.
+# Name -> whether a value is valid; only exports of t2t-exporter have "cut".
 OUTPUTS = {
     "translation": lambda value: isinstance(value, str) and is_text(value),
     "score": _is_number,
@@ -73,13 +73,13 @@ class Client(abc.ABC):
       name: name of the model in the server.
       signature: name of one of its signatures.
       version: version of the model; None = the newest.
-      tls: whether the connection is encrypted; only then may the next three files (PEM) be given.
+      tls: whether to encrypt the connection; the next three files (PEM) need it.
       ca_file: certificates of the authorities to trust; "" = the system's.
-      cert_file: the client's own certificate, for a server that asks for one; "" = none.
+      cert_file: the client's own certificate, if the server asks for one; "" = none.
       key_file: private key of that certificate.
       metadata: (key, value) pairs to send as gRPC metadata or HTTP headers.
       timeout: seconds for a request with all its attempts.
-      max_attempts: most attempts while the server is unavailable; gRPC makes at most 5.
+      max_attempts: maximum attempts while the server is unavailable; gRPC makes at most 5.
 
     Raises:
       UserError: an attribute is invalid, or a TLS file cannot be read or used.
@@ -104,7 +104,7 @@ class Client(abc.ABC):
         address = re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):([0-9]{1,5})", self.address)
         if not address or not 0 < int(address[2]) < 2**16:
             raise UserError(
-                f"--server: expected host:port, as localhost:8500, got {self.address!a}.",
+                f"--server: expected host:port, such as localhost:8500, got {self.address!a}.",
                 code="bad_value",
             )
         if not is_text(self.name + self.signature):
@@ -127,18 +127,18 @@ class Client(abc.ABC):
         for pair in map("=".join, self.metadata):
             if not re.fullmatch(r"[0-9a-z_.-]+(?<!-bin)=[ -~]*", pair):
                 raise UserError(
-                    f"--metadata: expected key=value with a key of a-z, 0-9, '-', '_' and '.', not "
-                    f"ending in -bin, and a value of printable ASCII, got {pair!a}.",
+                    f"--metadata: expected key=value, with a key of a-z, 0-9, '-', '_' and '.' "
+                    f"that does not end in -bin, and a value of printable ASCII, got {pair!a}.",
                     code="bad_value",
                 )
         paths = (self.ca_file, self.key_file, self.cert_file)
         try:
-            # Read here, since ssl does not name a file that is missing.
+            # Read here, as errors of ssl do not name a missing file.
             self._connect([Path(path).read_bytes() if path else None for path in paths])
         except OSError as error:  # or ssl.SSLError, which is one
             raise UserError(
                 f"--tls_ca_file and --tls_cert_file must be certificates (PEM), and --tls_key_file "
-                f"the key of the second: {error}.",
+                f"the key of --tls_cert_file: {error}.",
                 code="bad_certificate",
             ) from error
 
@@ -148,7 +148,7 @@ class Client(abc.ABC):
 
     @abc.abstractmethod
     def _connect(self, files: list[bytes | None]) -> None:
-        """Prepares connections; `files` are what `ca_file`, `key_file` and `cert_file` contain."""
+        """Prepares connections; `files` are the contents of ca_file, key_file and cert_file."""
 
     @abc.abstractmethod
     def _predict(self, texts: Sequence[str]) -> Mapping[str, Any]:
@@ -162,7 +162,7 @@ class Client(abc.ABC):
         """Returns the translation of each text.
 
         Raises:
-          UserError: there is none, or a text is not UTF-8.
+          UserError: the server gives no translation, or a text is not valid Unicode.
         """
         check_lines(texts)
         try:
@@ -185,7 +185,7 @@ class Client(abc.ABC):
             ) from error
 
     def _error(self, status: str, details: str) -> UserError:
-        """Returns the error for a gRPC status, also over HTTP, and the server's details."""
+        """Returns the error for a gRPC status, or its equivalent in HTTP, with details."""
         if status == "INVALID_ARGUMENT" and re.search("signature (key|name)", details, re.I):
             status = "FAILED_PRECONDITION"  # as over gRPC
         if status == "DEADLINE_EXCEEDED":
@@ -248,11 +248,11 @@ class RestClient(Client):
             maxsize=128,  # connections that are kept open
             headers={**dict(self.metadata), "Content-Type": "application/json"},
             ssl_context=ssl_context,
-            # `_post_in_time` keeps the time of all attempts; this ends those of a silent server.
+            # `_post_in_time` limits all attempts together; this limits each attempt.
             timeout=self.timeout + 1,
             retries=urllib3.Retry(
                 total=self.max_attempts - 1,
-                other=0,  # among these errors are those of TLS, which stay
+                other=0,  # includes errors of TLS, which are permanent
                 allowed_methods=None,
                 status_forcelist=(429, 502, 503, 504),
                 raise_on_status=False,
@@ -281,7 +281,7 @@ class RestClient(Client):
             name = _STATUS_NAMES.get(status, "UNKNOWN")
             raise self._error(name, f"HTTP {status}: {content.get('error', '')}")
         outputs = content.get("outputs")
-        if not isinstance(outputs, dict):  # the only output of a signature comes without its name
+        if not isinstance(outputs, dict):  # a signature's only output comes without its name
             raise ValueError(f"expected named outputs in JSON, got {reply[:80]!a}")
         return outputs
 
@@ -289,26 +289,26 @@ class RestClient(Client):
         """Closes the connections."""
         self._pool.clear()
 
-    def _post_in_time(self, body: bytes, most: int) -> tuple[int, bytes]:
+    def _post_in_time(self, body: bytes, max_bytes: int) -> tuple[int, bytes]:
         """Returns the HTTP status and the body of the reply, or raises TimeoutError.
 
-        The timeouts of sockets begin anew with each byte, and urllib3 has none for several
-        attempts. Only a server that sends headers byte by byte, or so a reply that is retried,
-        keeps the thread, which does not keep the process from ending.
+        Sockets restart their timeouts with each byte, and urllib3 has no timeout for several
+        attempts. The thread outlives the timeout only if a server sends headers, or a reply that is
+        retried, byte by byte. It is a daemon, so the process can still end.
         """
         future: Future[tuple[int, bytes]] = Future()
         deadline = time.monotonic() + self.timeout
 
         def run() -> None:
             try:
-                future.set_result(self._post(body, most, deadline))
+                future.set_result(self._post(body, max_bytes, deadline))
             except BaseException as error:
                 future.set_exception(error)
 
         threading.Thread(target=run, daemon=True).start()
         return future.result(self.timeout)
 
-    def _post(self, body: bytes, most: int, deadline: float) -> tuple[int, bytes]:
+    def _post(self, body: bytes, max_bytes: int, deadline: float) -> tuple[int, bytes]:
         with self._pool.request(
             "POST", self._url, body=body, redirect=False, preload_content=False
         ) as response:
@@ -319,8 +319,8 @@ class RestClient(Client):
                     raise TimeoutError
                 if response.status != 200 and len(reply) >= _MAX_ERROR_BYTES:
                     break
-                if len(reply) > most:
-                    raise ValueError(f"more than {most:,} bytes")
+                if len(reply) > max_bytes:
+                    raise ValueError(f"more than {max_bytes:,} bytes")
             return response.status, bytes(reply)
 
 
@@ -350,8 +350,8 @@ class GrpcClient(Client):
             reply = self._call(request, timeout=self.timeout, metadata=self.metadata)
         except grpc.RpcError as error:
             raise self._error(error.code().name, error.details() or "") from error
-        if len(reply) > (most := max_reply_bytes(texts)):
-            raise ValueError(f"more than {most:,} bytes")
+        if len(reply) > (max_bytes := max_reply_bytes(texts)):
+            raise ValueError(f"more than {max_bytes:,} bytes")
         outputs = messages.PredictResponse.FromString(reply).outputs
         known = {output.key: output.value for output in outputs if output.key in OUTPUTS}
         return dict.fromkeys(output.key for output in outputs) | {
@@ -379,7 +379,7 @@ def _channel_options(attempts: int) -> list[tuple[str, int | str]]:
         ("grpc.per_rpc_retry_buffer_size", 2**30),
         ("grpc.max_send_message_length", -1),
         ("grpc.max_receive_message_length", MAX_REPLY_BYTES),
-        # Otherwise a lost connection is not tried again for a second.
+        # By default gRPC waits a second before it restores a lost connection.
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.min_reconnect_backoff_ms", 100),
     ]
@@ -393,7 +393,7 @@ def translate_lines(
 ) -> Generator[Translation, None, None]:
     """Yields a translation for each line, in order; a blank line is not sent and stays blank.
 
-    A `UserError` from `translate` or `lines` is raised after the translations of all lines before.
+    A `UserError` of `translate` or `lines` is raised after the translations of all earlier lines.
     """
     failures = []
 
@@ -433,13 +433,13 @@ def translate_stream(
 ) -> tuple[int, int, int]:
     """Translates a stream line by line; each translation is written and flushed at once.
 
-    A target that is a path is opened after the first translation, so that an older file stays if no
-    server answers. Control characters do not reach a terminal. At most `concurrency` requests of at
-    most `batch_size` lines are under way at once; errors call the source by `name`.
+    If the target is a path, it is opened after the first translation, so that an older file stays
+    if no server answers. Control characters are escaped on a terminal. There are at most
+    `concurrency` requests of at most `batch_size` lines at a time. Errors name the source `name`.
 
     Returns:
-      The number of lines, of translations with line breaks or tabs, which became spaces, and of
-      lines that were cut because they were too long.
+      The numbers of lines, of translations whose line breaks or tabs became spaces, and of lines
+      that were cut because they were too long.
 
     Raises:
       UserError: see `translate_lines`; or a line is not UTF-8, or the output cannot be written.
@@ -470,7 +470,7 @@ def translate_stream(
             code=error.code,
         ) from error
     except BrokenPipeError:
-        raise  # The reader has gone, as `head` goes.
+        raise  # The reader has exited, as `head` does.
     except OSError as error:
         if not isinstance(target, Path):
             abandon(target)

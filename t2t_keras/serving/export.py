@@ -1,8 +1,8 @@
-"""Exports as SavedModels that take text and give text.
+"""Exports as SavedModels that map text to text.
 
-An export has all that TensorFlow Serving, or a program with TensorFlow and TensorFlow Text, needs.
-Smaller stored weights make no request faster: each request computes with float32 weights made of
-them.
+TensorFlow Serving needs nothing but the export; other programs also need TensorFlow and TensorFlow
+Text. Smaller types of stored weights do not make requests faster: each request converts them to
+float32.
 """
 
 import dataclasses
@@ -80,14 +80,14 @@ def export(  # type: ignore[misc]  # `export_dir` is the second argument or the 
     requests for TensorFlow Serving and a manifest of all files.
 
     Args:
-      translator: the model, the vocabulary and the settings to export; or what `load_model`
-        returns; or a model.
-      tokenizer: of a model; in other calls, `export_dir` follows the first argument.
+      translator: the model, the vocabulary and the settings to export; or the result of
+        `load_model`; or a model.
+      tokenizer: the vocabulary, if the first argument is a model; else this is `export_dir`.
       export_dir: directory of all versions; made if it is missing.
       dtype: dtype of the stored weights, one of `STORED_DTYPES`; the graph computes in the models'
         `compute_dtype`.
       servable_name: name of the model in the README's examples.
-      origin: lines for the README that say where the model comes from, with its scores.
+      origin: lines for the README on the origin of the model and its scores.
       example: a sentence in the source language, for the README; "" = "A sentence."
 
     Returns:
@@ -134,7 +134,7 @@ def _translator_and_folder(
     tokenizer: Tokenizer | str | Path,
     export_dir: str | Path,
 ) -> tuple[Translator, Path]:
-    """Returns the translator and the folder that the arguments of `export` stand for."""
+    """Returns the translator and the folder from the arguments of `export`."""
     translator = model
     if isinstance(tokenizer, Tokenizer):
         if isinstance(model, keras.Model):
@@ -153,15 +153,15 @@ def _translator_and_folder(
     return translator, Path(expanded(export_dir))
 
 
-# (texts, words of each) of the warm-up requests: one text uses other kernels than several.
+# (texts, words per text) of the warm-up requests; a single text uses other kernels than several.
 _WARMUP_SHAPES = ((1, 6), (1, 40), (8, 20))
 
 
 def warmup_texts(tokenizer: Tokenizer, max_tokens: int) -> list[list[str]]:
-    """Returns the texts of each warm-up request; the last is a blank, which is not translated.
+    """Returns the texts of each warm-up request; the last text is blank, and is not translated.
 
-    No text has more than `max_tokens` with its end: TensorFlow Serving does not load a model that
-    refuses one of these requests.
+    No text has more than `max_tokens` with its end, as TensorFlow Serving does not load a model
+    that rejects a warm-up request.
     """
 
     def text(words: int) -> str:
@@ -228,7 +228,7 @@ def write_readme(
         "servable_name_json": json.dumps(servable_name),
         "example_json": json.dumps(example, ensure_ascii=False),
         "example_shell": shlex.quote(example),
-        # Stands between single quotes of a shell.
+        # For use between single quotes of a shell.
         "example_rest": json.dumps(request, ensure_ascii=False).replace("'", "\\u0027"),
         "signatures": _signatures(signatures),
     }
@@ -238,7 +238,7 @@ def write_readme(
 
 
 def _signatures(signatures: Mapping[str, Any]) -> str:
-    """Returns what each signature does, and a table of its tensors."""
+    """Returns, for each signature, its docstring and a table of its tensors."""
     lines = []
     for name, function in signatures.items():
         meaning = inspect.getdoc(getattr(TranslationModule, name)) or ""
@@ -255,7 +255,7 @@ def _signatures(signatures: Mapping[str, Any]) -> str:
 
 
 def run_lines(run: RunConfig, checkpoint: str | Path) -> list[str]:
-    """Returns lines on the origin of the weights: task, settings, steps and data."""
+    """Returns lines on the origin of the weights: problem, set, steps and data."""
     return [
         f"problem: {run.problem.name}",
         f"hyperparameter set: {run.hparams_set}",
@@ -267,8 +267,8 @@ def run_lines(run: RunConfig, checkpoint: str | Path) -> list[str]:
 def recorded_scores(run: RunConfig, checkpoint: str | Path, path: str | Path) -> list[str]:
     """Returns a line for each score of the checkpoint in a file of results, if there is one.
 
-    Prints how many scores of the same problem, set and step are left out: another run may have them
-    too, and an average has the step of its newest source.
+    Other weights may have scores of the same problem, set and step: another run's, or an average's,
+    which has the step of its newest source. They are left out, and their number is printed.
     """
     requested = run.problem.name, run.hparams_set, step_of(checkpoint)
     alike = [
@@ -277,21 +277,21 @@ def recorded_scores(run: RunConfig, checkpoint: str | Path, path: str | Path) ->
         if (result.problem, result.set, result.steps) == requested and _main_scores(result)
     ]
     checksum = checkpoint_checksum(checkpoint)
-    of_checkpoint = [
+    scores = [
         result for result in alike if result.checkpoint == checksum and result.is_of_the_model_alone
     ]
-    if left_out := len(alike) - len(of_checkpoint):
+    if left_out := len(alike) - len(scores):
         print(
-            f"{path}: {left_out:,} scores of the same set and step are left out: of other or "
-            f"unnamed weights, or with another engine, an ensemble, forbidden words, a glossary or "
+            f"{path}: left out {left_out:,} scores of the same set and step: they are of other or "
+            f"unknown weights, or with another engine, an ensemble, forbidden words, a glossary or "
             f"prefixes.",
             flush=True,
         )
-    return list(map(_score_line, of_checkpoint))
+    return list(map(_score_line, scores))
 
 
 def _score_line(result: Result) -> str:
-    """Returns a score with its conditions: the search, and sacrebleu's settings."""
+    """Returns a score with its conditions: the search and sacreBLEU's signature."""
     metric, score = _main_scores(result)[0]
     conditions, decode = [], result.decode
     if decode.get("samples"):
@@ -303,8 +303,8 @@ def _score_line(result: Result) -> str:
     line = f"{result.text or result.split}: {score:.2f} {metric}"
     if conditions:
         line += f" ({'; '.join(conditions)})"
-    for convention, scored in result.conventions.items():
-        line += f", {scored['bleu']:.2f} BLEU ({convention} {scored['signature']})"
+    for convention, entry in result.conventions.items():
+        line += f", {entry['bleu']:.2f} BLEU ({convention} {entry['signature']})"
     # A file of results may hold any characters.
     return printable(one_line(line))
 
@@ -318,7 +318,7 @@ def dev_text(run: RunConfig, data_dir: str) -> tuple[list[str], list[str]] | Non
     """Returns sources and references of the dev set; None if the run's own data is missing.
 
     Raises:
-      UserError: there is none in `data_dir`, if given.
+      UserError: `data_dir` is given, but has no such data.
     """
     if not (data_dir or run.data_dir):
         return None
@@ -337,9 +337,9 @@ def measured_score(
     dtype: str,
     text: tuple[list[str], list[str]],
 ) -> str:
-    """Translates a dev set, sources and references, and returns a line with its score.
+    """Translates a dev set (sources and references), and returns a line with its score.
 
-    Unless weights are stored as float32, the score with exact weights is measured as well.
+    Unless weights are stored as float32, also measures the score with exact weights.
     """
     name = run.problem.text_name("dev", len(text[1]))
     decode = dataclasses.asdict(translator.config)

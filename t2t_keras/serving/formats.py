@@ -1,4 +1,4 @@
-"""Exports for other programs than TensorFlow Serving, each an `ExportFormat` of some package."""
+"""Exports for programs other than TensorFlow Serving; packages register an `ExportFormat`."""
 
 import abc
 import tempfile
@@ -15,18 +15,18 @@ STORED_DTYPES = ("float32", "bfloat16", "int8")
 
 
 class ExportFormat(abc.ABC):
-    """A program for which models are exported.
+    """A format of exports for another program.
 
     Attributes:
-      install: what pip installs for it.
-      dtypes: of the stored weights.
+      install: the packages that it needs, as an argument of `pip install`.
+      dtypes: supported types of the stored weights.
     """
 
     install: str = ""
     dtypes: tuple[str, ...] = ("float32",)
 
     def check_model(self, config: ModelConfig) -> None:  # noqa: B027
-        """Raises `UserError` unless the format can represent such a Transformer."""
+        """Raises `UserError` unless the format can represent a Transformer of this config."""
 
     def check_decoding(self, config: DecodeConfig) -> None:  # noqa: B027
         """Raises `UserError` for a decoding setting that the format lacks."""
@@ -38,16 +38,16 @@ class ExportFormat(abc.ABC):
         Imports packages that only this format needs.
 
         Raises:
-          UserError: the format cannot represent the model or a setting, which is named.
+          UserError: the format cannot represent the model or a setting; names the reason.
         """
 
 
 def check_format(name: str, export_dir: str | Path, dtype: str) -> None:
-    """Raises `UserError` if the folder is there, or the format has no such dtype."""
+    """Raises `UserError` if the folder exists, or the format has no such dtype."""
     check_dtype(name, dtype)
     if Path(export_dir).exists():
         raise UserError(
-            f"{export_dir} is there already. Remove it, or give another --export_dir.",
+            f"{export_dir} already exists. Remove it, or give another --export_dir.",
             code="output_exists",
         )
 
@@ -56,17 +56,17 @@ def write_format(name: str, translator: Translator, export_dir: str | Path, dtyp
     """Writes an export in a registered format; the folder gets its name when it is complete.
 
     Args:
-      name: of the format.
+      name: name of the format.
       translator: the model, the vocabulary and the settings.
       export_dir: the folder to make.
-      dtype: of the stored weights.
+      dtype: type of the stored weights.
 
     Returns:
       The folder.
 
     Raises:
-      UserError: the folder is there, a package is missing, the disk is full, or the format has no
-        such dtype or cannot represent the model or a setting, which is named.
+      UserError: the folder exists, a package is missing, the disk is full, the format has no such
+        dtype, or the format cannot represent the model or a setting.
     """
     check_format(name, export_dir, dtype)
     kind, export_dir = EXPORT_FORMATS[name](), Path(export_dir)

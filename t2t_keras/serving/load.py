@@ -1,4 +1,4 @@
-"""Loading of exports, and the manifest.
+"""Loads exports, and reads and writes their manifests.
 
 ```
 {"provenance": {package: version},
@@ -31,26 +31,26 @@ _ADVICE = "Copy the export again, or make it again with t2t-exporter."
 
 
 def write_manifest(directory: Path, contents: dict[str, Any]) -> None:
-    """Writes the manifest of a complete version; `contents` is all of it but "files"."""
+    """Writes the manifest of a complete version; `contents` is everything except "files"."""
     write_json(directory / MANIFEST_FILE, {**contents, "files": _records(directory)}, indent=1)
 
 
 def _records(directory: Path) -> dict[str, dict[str, Any]]:
-    """Returns size and checksum of the files of an export but its manifest, by name."""
+    """Returns size and checksum of an export's files, except its manifest, by name."""
     return {
         path.relative_to(directory).as_posix(): {
             "size": path.stat().st_size,
             "sha256": sha256_of(path),
         }
         if path.is_file()
-        else {}  # A pipe would have no end.
+        else {}  # Reading a pipe would never end.
         for path in sorted(directory.rglob("*"))
         if not path.is_dir() and path != directory / MANIFEST_FILE
     }
 
 
 def _checked_manifest(directory: Path) -> dict[str, Any]:
-    """Returns the manifest; raises `UserError` unless it records just the files of the export."""
+    """Returns the manifest; raises `UserError` unless it records exactly the export's files."""
     manifest = read_json(
         directory / MANIFEST_FILE, f"{directory} is not a complete export. {_ADVICE}", ["files"]
     )
@@ -60,7 +60,7 @@ def _checked_manifest(directory: Path) -> dict[str, Any]:
     damaged = [name for name in names if not files.get(name) or files[name] != recorded.get(name)]
     if damaged:
         raise UserError(
-            f"The export {directory} is damaged: not as {MANIFEST_FILE} records, or not recorded: "
+            f"The export {directory} is damaged: these files differ from {MANIFEST_FILE}: "
             f"{', '.join(damaged)}. {_ADVICE}",
             code="damaged_export",
         )
@@ -68,7 +68,7 @@ def _checked_manifest(directory: Path) -> dict[str, Any]:
 
 
 class LoadedExport:
-    """An export, ready to translate; `load_export` makes it.
+    """An export that is ready to translate; made by `load_export`.
 
     Attributes:
       directory: path of the version.
@@ -91,10 +91,10 @@ class LoadedExport:
             )
 
     def translate(self, lines: Sequence[str]) -> list[Translation]:
-        """Returns the translation and the score of each line, all of them in one batch.
+        """Returns the translations of lines, with scores, in one batch.
 
         Raises:
-          UserError: a line is not UTF-8.
+          UserError: a line is not valid Unicode.
         """
         check_lines(lines)
         outputs = self.signatures["serving_default"](text=tf.constant(list(lines), tf.string))
@@ -128,9 +128,9 @@ def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
     """Loads an export.
 
     Args:
-      path: directory of a version, or of all versions, of which the newest is loaded.
+      path: directory of a version, or of all versions to load the newest.
       warm_up: whether to run TensorFlow Serving's warm-up requests; otherwise the first call takes
-        seconds longer than the next.
+        seconds longer.
 
     Raises:
       UserError: there is no export, or a file of it is missing, damaged or unknown.
@@ -142,8 +142,8 @@ def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
         siblings = ", ".join(map(str, _versions(directory.parent)))
         there = f"There are {siblings}" if siblings else f"There is none in {directory.parent}"
         raise UserError(
-            f"There is no export {directory}. {there}. Give the --export_dir of t2t-exporter, "
-            f"whose newest version is loaded, or a version in it.",
+            f"There is no export {directory}. {there}. Give the --export_dir of t2t-exporter, to "
+            f"load its newest version, or a version in it.",
             code="no_export",
         )
     if (directory / "run.json").is_file():

@@ -1,8 +1,8 @@
 """The messages of TensorFlow Serving that a translation needs.
 
-The official classes, in the package tensorflow-serving-api, import TensorFlow, which takes seconds
-and which a client need not have installed. The messages below have the same names and field
-numbers, so their bytes are the same. As always in protobuf, unknown fields are skipped.
+The official classes, in the package tensorflow-serving-api, import TensorFlow, which takes seconds,
+and which a client does not need otherwise. The messages here have the same names and field numbers,
+so their bytes are the same. As usual in protobuf, unknown fields are skipped.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ PREDICT_METHOD = "/tensorflow.serving.PredictionService/Predict"
 _DT_FLOAT, _DT_INT32, _DT_STRING = 1, 3, 7
 
 _PACKAGE = "t2t_keras.serving"
-# Message -> (field, number, type), "*" before a type means repeated. From
-# tensorflow_serving/apis/{model,predict,prediction_log,logging}.proto and
-# tensorflow/core/framework/{tensor,tensor_shape}.proto; a map is sent as repeated entries.
+# Message -> (field, number, type); "*" before a type means repeated, and a map is sent as repeated
+# entries. From tensorflow_serving/apis/{model,predict,prediction_log,logging}.proto and
+# tensorflow/core/framework/{tensor,tensor_shape}.proto.
 _MESSAGES = {
     "Dim": [("size", 1, "int64")],
     "TensorShapeProto": [("dim", 2, "*Dim")],
@@ -59,7 +59,7 @@ def _message_classes() -> dict[str, type[Any]]:
                 field.type = getattr(field, f"TYPE_{kind.upper()}")
             else:
                 field.type, field.type_name = field.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
-    # A separate pool: the official messages may be loaded in the same process.
+    # A separate pool, as the official messages may be loaded in the same process.
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClassesForFiles([file.name], pool)
@@ -75,9 +75,10 @@ PredictionLog = _CLASSES[f"{_PACKAGE}.PredictionLog"]
 def predict_request(
     servable_name: str, signature_name: str, version: int | None = None, **inputs: Any
 ) -> Any:
-    """Returns a `PredictRequest` for a version, None = the newest.
+    """Returns a `PredictRequest` for a version; None = the newest.
 
-    `inputs` are a `TensorProto`, ours or TensorFlow's, for each input of the signature.
+    `inputs` are the inputs of the signature by name, as `TensorProto` of this module or of
+    TensorFlow.
     """
     request = PredictRequest()
     request.model_spec.name = servable_name
@@ -97,9 +98,9 @@ def string_tensor(strings: Sequence[str]) -> Any:
 
 
 def tensor_values(tensor: Any, count: int) -> list[str] | list[float] | list[int]:
-    """Returns `count` strings, float32 or int32 of a `TensorProto`; ValueError if it has others.
+    """Returns `count` strings, float32 or int32 of a `TensorProto`; raises ValueError for others.
 
-    The shape is compared with `count` first: a tensor of a few bytes may claim any size.
+    Compares the shape with `count` first, as a tensor of a few bytes may claim any size.
     """
     sizes = [dim.size for dim in tensor.tensor_shape.dim[:4]]
     if sizes != [count]:

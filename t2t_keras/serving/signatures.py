@@ -1,4 +1,4 @@
-"""The signatures of an export: graphs from text or ids to text, ids, scores or attention."""
+"""The signatures of an export: graphs that map text or ids to text, ids, scores or attention."""
 
 import contextlib
 import dataclasses
@@ -29,7 +29,7 @@ _NUMBERS = tf.TensorSpec([None], tf.int32)
 _TEXT = tf.TensorSpec([None], tf.string, name="text")
 _PAIR = [_TEXT, tf.TensorSpec([None], tf.string, name="translation")]
 
-# Name -> inputs; each is a method of `TranslationModule`, whose docstring goes into the README.
+# Name -> inputs. A signature is a method of `TranslationModule`; its docstring is in the README.
 SIGNATURES = {
     "serving_default": [_TEXT],
     "nbest": [_TEXT, _ALPHA],
@@ -39,20 +39,20 @@ SIGNATURES = {
 }
 
 _UNSUPPORTED = {
-    "split_long": "split the text before it is sent",
-    "terms": "it takes no glossary; a model that was trained with hints takes them in the text",
-    "xla": "it would compile for seconds at each new shape of a request",
-    "xla_for_one": "it would compile for seconds",
-    "check_placeholders": "check its translations where it is used",
+    "split_long": "split the text before sending it",
+    "terms": "exports take no glossary, but a model trained with hints takes them in the text",
+    "xla": "each new shape of a request would compile for seconds",
+    "xla_for_one": "requests would compile for seconds",
+    "check_placeholders": "check the translations in the client",
     "weights_dtype": "give --dtype=bfloat16 or --dtype=int8 for a smaller export",
 }
 
 
 def export_settings(translator: Translator, dtype: str) -> DecodeConfig:
-    """Returns a translator's decoding settings, without a check of placeholders by default.
+    """Returns a translator's decoding settings, without a problem's check of placeholders.
 
     Raises:
-      UserError: an export cannot have them, or such a dtype of weights.
+      UserError: exports do not support a setting, or the dtype of weights.
     """
     check_dtype("saved_model", dtype)
     config, default = translator.config, DecodeConfig()
@@ -78,17 +78,17 @@ class TranslationModule(tf.Module):
     def __init__(self, translator: Translator, dtype: str = "float32"):
         super().__init__()
         self.config = export_settings(translator, dtype)
-        # TensorFlow saves what it finds in attributes. It must find the stored weights, not the
-        # models, whose `call` it would export as well; it does not look into a translator.
+        # TensorFlow saves the attributes. It must find the stored weights, but not the models, as
+        # it would also export their `call`; it does not look into a translator.
         self._translator = translator
         self.weights = [StoredWeight(weight.numpy(), dtype) for weight in model_weights(translator)]
         self._tokenizer = translator.tokenizer.graph_tokenizer()
         self._source_tokenizer = translator.tokenizer.source.graph_tokenizer()
-        # Graphs that signatures share.
+        # Graphs that several signatures use.
         self._search_best, self._search_all = map(self._search_graph, (False, True))
 
     def signatures(self) -> dict[str, Any]:
-        """Returns the functions to export; attention is of one model, not of an ensemble."""
+        """Returns the functions to export; `attention` is missing for an ensemble."""
         # TensorFlow Serving reads the default, a constant of the graph, from the SignatureDef.
         alpha = tf.constant(self._translator.config.alpha, tf.float32)
         functions = {name: getattr(self, name) for name in SIGNATURES}
@@ -102,31 +102,31 @@ class TranslationModule(tf.Module):
         }
 
     def serving_default(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Translates.
+        """Translates texts.
 
-        `score` is the log-probability over the length penalty ((5 + tokens) / 6)^alpha; 0 is
-        certain. `cut` is the number of tokens that a text has beyond max_input_length (see above),
-        which were left out. A blank text gives a blank translation, score 0.
+        `score` is the log-probability divided by the length penalty ((5 + tokens) / 6)^alpha; 0 is
+        certain. `cut` is the number of tokens beyond max_input_length (see above), which are left
+        out. A blank text gives a blank translation with score 0.
         """
         alpha = self._translator.config.alpha
         translations, scores, cut = self._translate(text, self._search_best, alpha)
         return {"translation": translations[:, 0], "score": scores[:, 0], "cut": cut}
 
     def nbest(self, text: tf.Tensor, alpha: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Gives several translations of each text, best first.
+        """Returns several translations of each text, best first.
 
-        They are as many as the beam is wide or samples are drawn; "" with score -inf where there
-        are fewer. `alpha` may be left out over gRPC and is then the one above; over REST,
-        TensorFlow Serving asks for every input.
+        Their number is the beam size or the number of samples; missing ones are "" with score -inf.
+        Over gRPC `alpha` may be left out, for the value above; over REST, TensorFlow Serving
+        requires every input.
         """
         outputs = self._translate(text, self._search_all, _checked_alpha(alpha))
         return dict(zip(("translations", "scores", "cut"), outputs, strict=True))
 
     def score(self, text: tf.Tensor, translation: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Tells how likely the model finds given translations.
+        """Scores given translations.
 
-        That is the natural logarithm of their probability and the number of their tokens, both with
-        the end of sentence.
+        Returns the natural logarithms of their probabilities, and their numbers of tokens, both
+        including the end of sentence.
         """
         source, target = self._pairs(text, translation)
         with self._stored_weights():
@@ -139,8 +139,8 @@ class TranslationModule(tf.Module):
     def tokens(self, ids: tf.Tensor, alpha: tf.Tensor) -> dict[str, tf.Tensor]:
         """Translates ids, each row with its end of sentence (1), then padding (0).
 
-        `ids` and `scores` are those of the best hypotheses, best first. Other ids are refused with
-        INVALID_ARGUMENT. `alpha` as in `nbest`.
+        Returns `ids` and `scores` of the best hypotheses, best first. Invalid rows are rejected
+        with INVALID_ARGUMENT. For `alpha` see `nbest`.
         """
         ids = _checked_ids(ids, self._translator.tokenizer.source.vocab_size)
         ids = self._checked_lengths(ids, "a row of ids")
@@ -148,11 +148,11 @@ class TranslationModule(tf.Module):
         return {"ids": hypotheses.ids, "scores": hypotheses.scores}
 
     def attention(self, text: tf.Tensor, translation: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Gives the attention weights of the model.
+        """Returns the attention weights of the model.
 
-        `weights` are the decoder's over the text (batch, layer, head, piece of the translation,
-        piece of the text); `encoder_weights` and `decoder_weights` those of self-attention. Pieces
-        are "" behind the end of a sentence.
+        `weights` are the decoder's weights over the text (batch, layer, head, piece of the
+        translation, piece of the text); `encoder_weights` and `decoder_weights` are the weights of
+        self-attention. Pieces after the end of a sentence are "".
         """
         source, target = self._pairs(text, translation)
         pair = {"source": source, "target": target}
@@ -188,11 +188,11 @@ class TranslationModule(tf.Module):
         max_tokens = self._translator.config.max_input_length
         cut = tf.maximum(tf.cast(ids.row_lengths(), tf.int32) - max_tokens, 0)
         source = ids[:, :max_tokens].to_tensor()
-        # A text that is cut still ends with EOS.
+        # A cut text still ends with EOS.
         last = (tf.range(tf.shape(source)[1]) == max_tokens - 1) & (cut > 0)[:, None]
         hypotheses = search(tf.where(last, EOS_ID, source), rows, alpha)
         beams = hypotheses.ids.shape[1]
-        # Not [-1, ...], which is ambiguous if the longest output has no token.
+        # -1 would be ambiguous if the longest output has no token.
         flat = [tf.size(rows) * beams, tf.shape(hypotheses.ids)[2]]
         translations = tf.reshape(
             self._tokenizer.detokenize(tf.reshape(hypotheses.ids, flat)), [-1, beams]
@@ -206,10 +206,10 @@ class TranslationModule(tf.Module):
     def _pairs(self, text: tf.Tensor, translation: tf.Tensor) -> list[tf.Tensor]:
         """Returns ids [B, S] and [B, T]."""
         sizes = tf.stack([tf.size(text), tf.size(translation)])
-        text = _checked(text, sizes[0] == sizes[1], "expected a translation a text, got", sizes)
+        text = _checked(text, sizes[0] == sizes[1], "expected a translation per text, got", sizes)
         return [
-            self._checked_lengths(tokenize(_nfc(each, name)).to_tensor(), name)
-            for each, name, tokenize in (
+            self._checked_lengths(tokenize(_nfc(texts, name)).to_tensor(), name)
+            for texts, name, tokenize in (
                 (text, "text", self._source_tokenizer.tokenize),
                 (translation, "translation", self._tokenizer.tokenize),
             )
@@ -234,7 +234,7 @@ def _in_place(values: tf.Tensor, rows: tf.Tensor, text: tf.Tensor) -> tf.Tensor:
 
 
 def _checked(tensor: tf.Tensor, condition: tf.Tensor, what: str, value: tf.Tensor) -> tf.Tensor:
-    """Returns the tensor; the request fails, before it is used, unless the condition holds."""
+    """Returns the tensor; fails the request, before the tensor is used, unless `condition`."""
     with tf.control_dependencies([tf.debugging.Assert(condition, [what, value], summarize=8)]):
         return tf.identity(tensor)
 
@@ -260,15 +260,15 @@ def _checked_ids(ids: tf.Tensor, vocab_size: int) -> tf.Tensor:
     after_end = tf.math.cumsum(is_end, axis=1, exclusive=True) > 0
     in_order = tf.reduce_all(after_end == (ids == PADDING_ID), axis=1)
     wrong = tf.where(~in_order | (tf.reduce_sum(is_end, axis=1) != 1))[:, 0]
-    what = f"expected rows of ids, then one {EOS_ID}, then {PADDING_ID}s; not so are (from 0)"
+    what = f"expected rows of ids, then one {EOS_ID}, then {PADDING_ID}s; wrong rows (from 0):"
     return _checked(ids, tf.size(wrong) == 0, what, wrong)
 
 
 class StoredWeight(tf.Module):
     """A float32 weight of any shape, stored as one of `STORED_DTYPES`.
 
-    "bfloat16" rounds. "int8" rounds weight / scale, with a scale for each index of the last axis
-    that makes the largest entry 127; vectors stay float32.
+    "bfloat16" rounds. "int8" rounds weight / scale; for each index of the last axis, the scale
+    makes the largest entry 127. Vectors stay float32.
     """
 
     def __init__(self, weight: np.ndarray, dtype: str):
@@ -296,7 +296,7 @@ def model_weights(translator: Translator) -> list[keras.Variable]:
 
 @contextlib.contextmanager
 def rounded_weights(translator: Translator, dtype: str) -> Iterator[None]:
-    """Gives the models, inside the context, the weights that storing them as `dtype` leaves."""
+    """Rounds the models' weights to `dtype` inside the context."""
     weights = model_weights(translator)
     exact = [weight.numpy() for weight in weights]
     try:

@@ -85,7 +85,7 @@ def _columns(lines: Iterable[bytes], name: str) -> Iterator[tuple[bytes, bytes]]
             code="bad_line",
         )
     if others:
-        print(f"{name}: left out {others:,} lines that do not have two columns ({first}).")
+        print(f"{name}: {others:,} lines are left out, as they do not have two columns ({first}).")
 
 
 # WMT's test sets have about a megabyte.
@@ -249,7 +249,7 @@ def translation_units(
         ) from error
     except DefusedXmlException as error:
         raise UserError(
-            f"{name}: entity declarations are rejected for security ({error}). Remove them.",
+            f"{name} declares entities, which are rejected for security ({error}). Remove them.",
             code="unsafe_xml",
         ) from error
     except (ValueError, LookupError) as error:  # Of the parser: an encoding it does not know.
