@@ -110,19 +110,14 @@ def train(
     if "warm_start_from" in options:
         options["warm_start_from"] = expanded(options["warm_start_from"])
     problem = make_problem(problem) if isinstance(problem, str) else problem
-    if hparams == AUTO and RunConfig.exists(output_dir):
-        hparams = RunConfig.load(output_dir).hparams
-    elif hparams == AUTO:
+    if hparams == AUTO and not RunConfig.exists(output_dir):
         generated, source = open_generated(problem, data_dir), options.get("warm_start_from", "")
         hparams = recommended_hparams(generated, worker_gpu, source)
+    elif hparams == AUTO:
+        hparams = RunConfig.load(output_dir).hparams
     elif isinstance(hparams, str):
         hparams = hyperparameters.hparams(hparams)
-    if type(hparams) is not HParams and hparams.set_name not in registry.HPARAMS_SETS:
-        raise UserError(
-            f"{type(hparams).__name__} has hyperparameters of its own: register a set that returns "
-            f"it, and get it from t2t_keras.hparams, so that the run can be loaded.",
-            code="not_registered",
-        )
+    _check_registered(hparams)
     # Also checks values that did not come from `override_hparams`.
     changes = {} if train_steps is None else {"train_steps": train_steps}
     hparams = override_hparams(hparams, changes)
@@ -150,6 +145,16 @@ def _check_arguments(options: dict[str, Any], random_seed: int, worker_gpu: int 
             f"Expected a random_seed of 0 to {2**32 - 1} and a worker_gpu >= 0, got {random_seed} "
             f"and {worker_gpu}.",
             code="bad_value",
+        )
+
+
+def _check_registered(hparams: HParams) -> None:
+    """Raises `UserError` for a user's own class of hyperparameters without a registered set."""
+    if type(hparams) is not HParams and hparams.set_name not in registry.HPARAMS_SETS:
+        raise UserError(
+            f"{type(hparams).__name__} has hyperparameters of its own. Register a set that returns "
+            f"it, and get it from t2t_keras.hparams, so that the run can be loaded.",
+            code="not_registered",
         )
 
 

@@ -1,7 +1,7 @@
 """`generate`: source files -> vocabulary, encoded shards, dev and test text, manifest.
 
-An interrupted run can be continued: `unfinished.json` records what its shards are made from, and
-`<stem>.json` the checksums of each finished shard. A complete set has none of these files.
+An interrupted command can be continued: `unfinished.json` records the origin of the shards, and
+`<stem>.json` the checksums of each finished shard. Complete data has neither.
 """
 
 import contextlib
@@ -53,7 +53,7 @@ from t2t_keras.registry import PAIR_TRANSFORMS
 from t2t_keras.special_ids import SPACE
 from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer
 
-# Pairs of a shard: tens of megabytes of memory a worker.
+# Number of pairs in a shard: tens of megabytes of memory per worker.
 CHUNK_PAIRS = 50_000
 
 _UNFINISHED_FILE = "unfinished.json"
@@ -74,27 +74,27 @@ def generate(
 ) -> dict[str, Any]:
     """Makes the data of a problem in `<data_dir>/<problem name>/` and prints a summary.
 
-    Complete, intact data of the same text and settings is kept. Otherwise the manifest is removed
-    first and written last, so that an interrupted set never passes for a complete one.
+    Keeps complete, intact data of the same text and settings. Otherwise removes the manifest first
+    and writes it last, so that incomplete data has none.
 
     Args:
       problem: from `make_problem`, or its name.
       data_dir: parent of the directory to write.
       tmp_dir: directory of the source files.
-      num_workers: processes that encode; any number gives the same data.
+      num_workers: number of encoding processes; any number gives the same data.
       chunk_pairs: pairs per shard.
-      beam_runner: Apache Beam runner whose workers encode instead, "" = none; gives the same data.
+      beam_runner: Apache Beam runner whose workers encode instead; "" = none. Gives the same data.
         The workers need both directories under the same paths.
-      beam_pipeline_options: for Beam, each "name=value".
+      beam_pipeline_options: pipeline options, each "name=value".
       overwrite: whether to replace complete data of other text or settings.
 
     Returns:
       The manifest.
 
     Raises:
-      UserError: files that are missing, empty or swapped, or do not pair, a split without a usable
-        pair, a vocabulary that cannot be made, a directory that another t2t-datagen writes or that
-        holds a run or other data, a full disk, or an error of `beam_workers`.
+      UserError: files are missing, empty, swapped or not line-aligned; a split has no usable pair;
+        the vocabulary cannot be made; another t2t-datagen writes the directory, or it contains a
+        run or other data; the disk is full; or `beam_workers` raises an error.
     """
     if num_workers < 1:
         raise UserError(f"--num_workers must be >= 1, got {num_workers}.", code="bad_value")
@@ -107,10 +107,10 @@ def generate(
         )
     if beam_runner:
         check_beam(beam_runner, beam_pipeline_options)
-        # Workers have another working directory.
+        # Workers may have other working directories.
         data_dir, tmp_dir = Path(data_dir).absolute(), Path(tmp_dir).absolute()
     problem = problem.resolved(Path(tmp_dir))
-    # Check everything that can be checked while the old data is still there.
+    # Check everything possible before removing old data.
     plan = _checked_plan(problem, tmp_dir, chunk_pairs)
     vocabulary = _existing_vocabulary(problem, plan["train"])
     directory = Path(data_dir) / problem.name
@@ -123,17 +123,7 @@ def generate(
         _workers(plan, directory, num_workers, beam_runner, beam_pipeline_options) as call,
     ):
         tokenizer, finished = _prepare(problem, plan["train"], vocabulary, directory, made_from)
-        files = tokenizer.save(directory)
-        for transform in problem.pair_transforms.values():
-            if name := transform.artifact:
-                files[name] = write_atomically(directory / name, transform.learn(plan["train"]))
-        encode = functools.partial(encode_chunk, problem, tokenizer, directory)
-        filtered = "duplicates" in problem.filters
-        duplicates = _duplicates(call, plan["train"]) if filtered else []
-        encoded, splits = call(encode, _tasks(plan, duplicates, finished)), {}
-        for split, chunks in plan.items():
-            shards = _shards(encoded, split, chunks, finished)
-            splits[split] = _finish_split(directory, split, shards, files)
+        splits, files = _write_splits(call, problem, plan, tokenizer, directory, finished)
         manifest = {
             "problem": problem.name,
             "config": problem.config(),
@@ -145,7 +135,9 @@ def generate(
         }
         if damaged := damaged_files(directory, files):
             raise UserError(
-                f"Files changed while they were written: {', '.join(damaged)}.", code="file_changed"
+                f"Files changed while they were written: {', '.join(damaged)}. Run the same "
+                f"command again.",
+                code="file_changed",
             )
         write_json(directory / MANIFEST_FILE, manifest, indent=1)
         _remove(directory, _STATE_FILES)
@@ -153,15 +145,42 @@ def generate(
     return manifest
 
 
+def _write_splits(
+    call: Call,
+    problem: Problem,
+    plan: Mapping[str, Sequence[Chunk]],
+    tokenizer: Tokenizer,
+    directory: Path,
+    finished: dict[str, dict],
+) -> tuple[dict[str, dict], dict[str, dict]]:
+    """Writes the vocabulary, the artifacts of transforms, and the shards and text of all splits.
+
+    Returns:
+      The manifest's entries of the splits, and the records of all files by name.
+    """
+    files = tokenizer.save(directory)
+    for transform in problem.pair_transforms.values():
+        if name := transform.artifact:
+            files[name] = write_atomically(directory / name, transform.learn(plan["train"]))
+    encode = functools.partial(encode_chunk, problem, tokenizer, directory)
+    filtered = "duplicates" in problem.filters
+    duplicates = _duplicates(call, plan["train"]) if filtered else []
+    encoded, splits = call(encode, _tasks(plan, duplicates, finished)), {}
+    for split, chunks in plan.items():
+        shards = _shards(encoded, split, chunks, finished)
+        splits[split] = _finish_split(directory, split, shards, files)
+    return splits, files
+
+
 def _checked_plan(
     problem: Problem, tmp_dir: str | Path, chunk_pairs: int
 ) -> dict[str, Sequence[Chunk]]:
     """Returns the chunks of each split; raises `UserError` if a setting does not suit them."""
     names, languages = problem.filters, problem.languages()
-    # "" if each text has languages of its own, or none.
+    # A language is "" if texts have their own languages, or none.
     check_filters(names, filter(None, languages))
     plan = dict(split_chunks(problem, tmp_dir, chunk_pairs))
-    # A mixture reads the examples of a corpus one behind the other.
+    # A mixture needs the examples of a corpus to be contiguous.
     corpora = list(dict.fromkeys(chunk.corpus for chunk in plan["train"]))
     plan["train"] = sorted(plan["train"], key=lambda chunk: corpora.index(chunk.corpus))
     check_filters(names, {code for chunk in plan["train"] for code in chunk.languages or languages})
@@ -204,8 +223,8 @@ def _existing_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer
     if missing := [symbol for symbol in symbols if f"{SPACE}{symbol}" not in pieces]:
         raise UserError(
             f"vocab_file={problem.vocab_file} lacks {len(missing)} symbols of {problem.name}: "
-            f"{', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}. Give the vocabulary "
-            f"of a problem of its kind, or let t2t-datagen learn one.",
+            f"{', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}. Give a vocabulary "
+            f"with these symbols, or let t2t-datagen learn one.",
             code="other_vocabulary",
         )
     return tokenizer
@@ -217,25 +236,25 @@ def _complete(
     """Returns the manifest of intact data, None if there is none; other data is an error."""
     path = directory / MANIFEST_FILE
     try:
-        manifest = read_json(path, "It is not replaced.") if path.exists() else {}
+        manifest = read_json(path, "The data is kept.") if path.exists() else {}
     except UserError as error:
         if isinstance(error.__cause__, OSError):
-            raise  # The data may be good.
+            raise  # The data may be intact.
         manifest = {}
     if not {"config", "vocabulary", "splits", "files"} <= manifest.keys():
         return None
     try:
         generated = open_generated(problem, directory.parent)
         different = manifest.get("made_from") not in (None, digest_of(made_from))
-        reason = f"The data in {directory} was made from other text, or by other versions."
+        reason = f"The data in {directory} was made from other text or by other versions."
     except UserError as error:
         if error.code != "other_settings":
             raise
         different, reason = True, str(error)
     if different:
         raise UserError(
-            f"{reason} Runs on it cannot be continued or evaluated once it is replaced. Give "
-            f"another --data_dir; or --overwrite, to replace it.",
+            f"{reason} Give another --data_dir; or --overwrite to replace it, but then runs on it "
+            f"cannot be continued or evaluated.",
             code="other_data_exists",
         )
     if not manifest.get("made_from"):
@@ -245,9 +264,7 @@ def _complete(
     except UserError as damaged:
         print(damaged, flush=True)
         return None
-    print(
-        f"{describe(manifest)}\n{directory} is complete, and its checksums are right.", flush=True
-    )
+    print(f"{describe(manifest)}\n{directory} is complete, and all checksums match.", flush=True)
     return manifest
 
 
@@ -258,7 +275,7 @@ def _prepare(
     directory: Path,
     made_from: Mapping[str, Any],
 ) -> tuple[Tokenizer, dict[str, dict]]:
-    """Removes the files of earlier runs, except finished shards of an interrupted run of the same.
+    """Removes earlier files, except finished shards of the same text and settings.
 
     Returns:
       The vocabulary, and the records of finished training shards by stem.
@@ -297,10 +314,10 @@ def _learned_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer:
 
 
 def _symbols(problem: Problem, chunks: Sequence[Chunk]) -> list[str]:
-    """Returns the words that are one piece of the vocabulary."""
-    of_transforms = [transform.symbols() for transform in problem.pair_transforms.values()]
-    of_chunks = [chunk.symbols for chunk in chunks]
-    return sorted({*problem.vocab_symbols}.union(*of_transforms, *of_chunks))
+    """Returns the words that must be single pieces of the vocabulary."""
+    transform_symbols = [transform.symbols() for transform in problem.pair_transforms.values()]
+    chunk_symbols = [chunk.symbols for chunk in chunks]
+    return sorted({*problem.vocab_symbols}.union(*transform_symbols, *chunk_symbols))
 
 
 def _own_files() -> str:
@@ -332,12 +349,12 @@ def _remove(directory: Path, names: str, keep: Collection[str] = ()) -> None:
 
 
 def _duplicates(call: Call, chunks: Sequence[Chunk]) -> list[bytes]:
-    """Returns for each chunk which of its pairs repeat an earlier pair, one bit per pair."""
+    """Returns, for each chunk, bits that mark the pairs that repeat an earlier pair."""
     hashed = call(pair_hashes, ((chunk,) for chunk in chunks))
     hashes = list(ProgressBar(hashed, total=len(chunks), desc="duplicates", unit=" chunks"))
-    ends = np.cumsum([len(of_chunk) for of_chunk in hashes])[:-1]
+    ends = np.cumsum([len(chunk_hashes) for chunk_hashes in hashes])[:-1]
     joined = np.concatenate([np.zeros(0, np.uint64), *hashes])
-    hashes.clear()  # Half of the memory.
+    hashes.clear()  # Frees half of the memory.
     return [np.packbits(part).tobytes() for part in np.split(duplicate_mask(joined), ends)]
 
 
@@ -355,7 +372,7 @@ def _tasks(
 def _shards(
     encoded: Iterator[Encoded], split: str, chunks: Sequence[Chunk], finished: dict[str, dict]
 ) -> Iterator[Encoded]:
-    """Yields the finished shard of each chunk, or the next one of `encoded`."""
+    """Yields the shard of each chunk: a finished one, or the next one of `encoded`."""
     total = sum(chunk.count for chunk in chunks)
     with ProgressBar(total=total, desc=split, unit=" pairs") as progress:
         for stem, chunk in zip(_stems(split, chunks), chunks, strict=True):
@@ -388,7 +405,7 @@ def _finish_split(
         reasons = (f"{entry['count']:,} {reason}" for reason, entry in summary["left_out"].items())
         raise UserError(
             f"The {split} split has no usable pair; left out: "
-            f"{', '.join(reasons) or 'none, it is empty'}.",
+            f"{', '.join(reasons) or 'none, it is empty'}. Give other files or filters.",
             code="nothing_left",
         )
     if split != "train":
