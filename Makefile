@@ -2,6 +2,8 @@
 
 VENV := .venv
 BUILDIFIER := npx --yes @bazel/buildifier@8.2.1
+TEXTLINT := npx --yes -p textlint@15.8.0 -p textlint-rule-terminology@5.2.16 \
+    -p textlint-rule-write-good@2.0.0 textlint
 PIP_INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 IN_VENV := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 
@@ -62,7 +64,7 @@ bench: $(INSTALLED_TEST) ## run the long measurements behind the figures in docs
 mutate: $(INSTALLED_MUTATE) ## break the code in one place after the other, and expect a test to fail
 	@$(VENV)/bin/python benchmarks/mutation.py
 
-lint: $(INSTALLED_LINT) ## check style, types, imports and dead code, and BUILD files (needs npm)
+lint: $(INSTALLED_LINT) ## check style, types, imports, dead code, prose and BUILD files (needs npm)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	@# Lines end at "\n" alone (t2t_keras/text/files.py); a comment beside the call says why these do not.
@@ -71,6 +73,9 @@ lint: $(INSTALLED_LINT) ## check style, types, imports and dead code, and BUILD 
 	$(VENV)/bin/lint-imports --no-logo
 	$(VENV)/bin/vulture
 	$(BUILDIFIER) -mode=check -lint=warn BUILD MODULE.bazel
+	@# build/prose has the text of docstrings, comments and messages; build/prose/X.md:N is line N of X.py.
+	$(VENV)/bin/python benchmarks/prose.py build/prose
+	$(TEXTLINT) README.md CONTRIBUTING.md docs experiments build/prose
 	if command -v hadolint >/dev/null; then hadolint docker/*.Dockerfile; fi
 
 format: $(INSTALLED_LINT) ## rewrite Python and BUILD files as `make lint` wants them (needs npm)

@@ -68,13 +68,13 @@ def describe(name: str, config: str | Path) -> str:
     plan = _plan(name, config)
     hours = plan.hours(_seconds_per_product(bool(plan_devices().gpus)))
     command = [*_snakemake(name, config), "--cores", "1", "--dry-run"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
         raise UserError(
-            f"Snakemake cannot plan: {done.stdout}{done.stderr.strip()}", code="recipe_failed"
+            f"Snakemake cannot plan: {process.stdout}{process.stderr.strip()}", code="recipe_failed"
         )
     lines, total = [], 0.0
-    for rule, files in _JOB.findall(done.stdout + done.stderr):
+    for rule, files in _JOB.findall(process.stdout + process.stderr):
         if rule != "text":
             last_file = files.split(", ")[-1]
             estimate = _STARTUP_HOURS + hours.get(last_file, 0.0)

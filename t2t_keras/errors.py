@@ -40,18 +40,18 @@ def command_line(program: str, *arguments: object, **flags: object) -> str:
     return f"\n  {shlex.join([program, *map(str, arguments), *options])}"
 
 
-def brief(value: object, most: int = 300) -> str:
+def brief(value: object, max_length: int = 300) -> str:
     """Returns a value or an error of any size as one short line for a message."""
     if isinstance(value, BaseException):
-        text = " ".join(str(value)[: 4 * most].split()) or type(value).__name__
+        text = " ".join(str(value)[: 4 * max_length].split()) or type(value).__name__
     else:
         shown = reprlib.Repr()
-        shown.maxstring = shown.maxother = most
+        shown.maxstring = shown.maxother = max_length
         try:
             text = shown.repr(value)
         except ValueError:  # Python does not write integers of more than 4,300 digits.
             text = "a number of thousands of digits"
-    return text if len(text) <= most else f"{text[:most]} ..."
+    return text if len(text) <= max_length else f"{text[:max_length]} ..."
 
 
 class OutOfMemoryError(Exception):

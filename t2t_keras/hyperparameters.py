@@ -477,14 +477,14 @@ def take_config(
                 f"The model needs the class {name}. Import its module first.", code="not_registered"
             )
         config = _CLASSES[name]()
-    taken: Any = config or config_class()  # A user's own class extends `config_class`.
-    if type(taken).__module__ == __name__:
+    chosen: Any = config or config_class()  # A user's own class extends `config_class`.
+    if type(chosen).__module__ == __name__:
         names = [field.name for field in dataclasses.fields(config_class)]
-        taken = config_class(**{name: getattr(taken, name) for name in names})
-    names = [field.name for field in dataclasses.fields(taken) if field.name in arguments]
-    taken = dataclasses.replace(taken, **{name: arguments.pop(name) for name in names})
-    settings.check(taken, "argument")
-    return taken
+        chosen = config_class(**{name: getattr(chosen, name) for name in names})
+    names = [field.name for field in dataclasses.fields(chosen) if field.name in arguments]
+    chosen = dataclasses.replace(chosen, **{name: arguments.pop(name) for name in names})
+    settings.check(chosen, "argument")
+    return chosen
 
 
 def config_arguments(config: LayerConfig) -> dict[str, Any]:

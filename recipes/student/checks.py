@@ -135,9 +135,9 @@ def _check_trainer_flags(plan: Plan) -> None:
         raise UserError(f"trainer_flags: {error}", code=error.code) from error
     # t2t-trainer reads all flags before it prints its version.
     command = [sys.executable, "-m", "t2t_keras.bin.t2t_trainer", *flags, "--version"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        message = done.stderr.strip().removeprefix("t2t-trainer: ")
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        message = process.stderr.strip().removeprefix("t2t-trainer: ")
         raise UserError(f"trainer_flags: {message}", code="bad_flags")
 
 

@@ -136,10 +136,10 @@ def spread_pairs(chunks: Sequence[Chunk], limit: int) -> Iterator[tuple[str, str
 
 def _spread(chunks: Sequence[Chunk], limit: int) -> Iterator[tuple[bytes, bytes]]:
     stride = max(1, math.ceil(sum(chunk.count for chunk in chunks) / limit))
-    before = 0
+    pairs_before = 0
     for chunk in chunks:
-        yield from chunk.pairs(-before % stride, stride)
-        before += chunk.count
+        yield from chunk.pairs(-pairs_before % stride, stride)
+        pairs_before += chunk.count
 
 
 def _file_chunks(

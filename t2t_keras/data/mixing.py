@@ -149,12 +149,15 @@ class Mixture:
         at = dict.fromkeys(self._corpora, 0)
         for stage in self._stages:
             begin = dict(at)
-            done: float = 0
+            pairs_read: float = 0
             size = min(sum(len(self._corpora[name]) for name in stage.shares), _MAX_PAIRS_IN_ROUND)
-            while done < stage.pairs:
-                done = min(done + size, stage.pairs)
+            while pairs_read < stage.pairs:
+                pairs_read = min(pairs_read + size, stage.pairs)
                 # Rounds positions since the start of the stage, so that errors do not add up.
-                ends = {name: begin[name] + round(done * s) for name, s in stage.shares.items()}
+                ends = {
+                    name: begin[name] + round(pairs_read * share)
+                    for name, share in stage.shares.items()
+                }
                 if not any(ends[name] > begin[name] for name in ends):
                     # A stage shorter than a pair of each corpus reads at least one pair.
                     ends[max(stage.shares, key=stage.shares.__getitem__)] += 1

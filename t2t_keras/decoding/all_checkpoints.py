@@ -87,8 +87,8 @@ def translate_all(
         "ensemble": [identity(checkpoint) for checkpoint in ensemble],
         **translation_settings(translator, prefixes),
     }
-    begun = any(output.parent.glob(f"{glob.escape(output.name)}-[0-9]*"))
-    _write_or_compare(settings_file, provenance, begun)
+    has_translations = any(output.parent.glob(f"{glob.escape(output.name)}-[0-9]*"))
+    _write_or_compare(settings_file, provenance, has_translations)
     finished = files_by_name_and_step(output.parent).get(output.name, {})
     watcher = follow_run(output_dir, policy, min_steps, done=finished)
     if finished:
@@ -118,9 +118,9 @@ def _checked_settings_file(
     return settings_file
 
 
-def _write_or_compare(path: Path, provenance: dict[str, Any], begun: bool) -> None:
-    """Writes the settings; raises `UserError` if translations with other settings were begun."""
-    if begun and path.exists():
+def _write_or_compare(path: Path, provenance: dict[str, Any], has_translations: bool) -> None:
+    """Writes the settings; raises `UserError` if there are translations with others."""
+    if has_translations and path.exists():
         recorded = read_json(path, "Give another --translations_dir.")
         if different := differences(recorded, as_json(provenance)):
             raise UserError(

@@ -127,10 +127,10 @@ def run_line_job(
         lines = itertools.islice(lines, part.start, part.stop)
     with contextlib.closing(_Outputs(outputs, provenance)) as job:
         job.open()
-        if before := job.lines_done:
-            job.check_source(itertools.islice(lines, before))
-            print(f"Continuing after {before:,} lines.", file=sys.stderr, flush=True)
-        with LineProgress(total, before) as progress:
+        if lines_before := job.lines_done:
+            job.check_source(itertools.islice(lines, lines_before))
+            print(f"Continuing after {lines_before:,} lines.", file=sys.stderr, flush=True)
+        with LineProgress(total, lines_before) as progress:
             while chunk := list(itertools.islice(lines, lines_at_once)):
                 number = first + job.lines_done
                 numbered = enumerate(chunk, number + 1)
@@ -140,9 +140,9 @@ def run_line_job(
                 progress.update(job.lines_done - progress.n)
         seconds = time.perf_counter() - start
         if manifest is not None:
-            job.write_manifest({**manifest, "seconds": None if before else round(seconds, 3)})
+            job.write_manifest({**manifest, "seconds": None if lines_before else round(seconds, 3)})
         job.complete()
-    return JobSummary(job.counts, job.lines_done, job.lines_done - before, seconds)
+    return JobSummary(job.counts, job.lines_done, job.lines_done - lines_before, seconds)
 
 
 def read_manifest(output: Path) -> dict[str, Any]:
@@ -354,7 +354,7 @@ class _Outputs:
                 if self._paths[name] == self._main:
                     _record(self._main).unlink(missing_ok=True)
             if str(self._main) != STANDARD_STREAM:
-                # An error of writing was reported before.
+                # An error of writing has been reported.
                 with contextlib.suppress(OSError):
                     file.close()
 

@@ -55,9 +55,9 @@ class Constraints:
         # One more column, for all positions after the longest prefix.
         prefixes = tf.pad(limits.prefixes, [[0, 0], [0, 1]], constant_values=PADDING_ID)
         column = tf.minimum(index, tf.shape(limits.prefixes)[1])
-        begun = tf.gather(prefixes, column, axis=1)
-        begun = tf.where(begun == PADDING_ID, _ANY, begun)
-        return tf.where(index >= limits.max_lengths - 1, EOS_ID, begun)
+        prefix_ids = tf.gather(prefixes, column, axis=1)
+        prefix_ids = tf.where(prefix_ids == PADDING_ID, _ANY, prefix_ids)
+        return tf.where(index >= limits.max_lengths - 1, EOS_ID, prefix_ids)
 
     def excluded(self, ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
         """Returns which symbols are excluded at `index`: padding, and an end that is too early."""
@@ -75,7 +75,7 @@ class Constraints:
             return logits
         longest = max(map(len, self.forbidden))
         # [phrases, longest - 1], the symbols before the last one, padded in front with _ANY.
-        before = tf.constant(
+        earlier_symbols = tf.constant(
             [[_ANY] * (longest - len(ids)) + list(ids[:-1]) for ids in self.forbidden], tf.int32
         )
         last = tf.constant([ids[-1] for ids in self.forbidden], tf.int32)
@@ -84,8 +84,10 @@ class Constraints:
         padded = tf.pad(live_ids, padding, constant_values=PADDING_ID)
         window = tf.gather(padded, index + tf.range(longest - 1), axis=2)
         is_boundary = np.isin(np.arange(logits.shape[-1]), self.boundaries)
-        after_one = tf.gather(tf.constant(is_boundary), window)[:, :, None] & (before == BOUNDARY)
-        fits = (before == _ANY) | (window[:, :, None] == before) | after_one
+        after_one = tf.gather(tf.constant(is_boundary), window)[:, :, None] & (
+            earlier_symbols == BOUNDARY
+        )
+        fits = (earlier_symbols == _ANY) | (window[:, :, None] == earlier_symbols) | after_one
         completes = tf.reduce_all(fits, axis=3)  # [B, K, phrases]
         batch_size, beam_size, phrases = tf.unstack(tf.shape(completes))
         rows = tf.repeat(tf.range(batch_size * beam_size), phrases)

@@ -25,13 +25,13 @@ _CONTROLS = re.compile(
 )
 
 
-def printable(text: str, most: int | None = None) -> str:
+def printable(text: str, max_length: int | None = None) -> str:
     r"""Escapes characters that control a terminal (ESC as \x1b), except line feeds and tabs.
 
-    Escapes lone surrogates and marks of writing direction as well. `most` limits the characters.
+    Escapes lone surrogates and marks of writing direction as well. `max_length` limits the text.
     """
-    if most is not None and len(text) > most:
-        text = f"{text[:most]} ... ({len(text):,} characters)"
+    if max_length is not None and len(text) > max_length:
+        text = f"{text[:max_length]} ... ({len(text):,} characters)"
     return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 

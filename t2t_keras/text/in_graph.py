@@ -53,8 +53,8 @@ class GraphSentencePieces(GraphTokenizer):
 
     def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
         """See `GraphTokenizer`."""
-        begun = tf.pad(ids, [[0, 0], [1, 0]], constant_values=self._letter)
-        text = self._tokenizer.detokenize(begun)
+        with_letter = tf.pad(ids, [[0, 0], [1, 0]], constant_values=self._letter)
+        text = self._tokenizer.detokenize(with_letter)
         # ids[:, 0] would fail for an empty batch.
         first = tf.reduce_max(ids[:, :1], axis=1)
         start = tf.gather(tf.constant(self._taken, tf.int32), first)

@@ -115,7 +115,7 @@ def _mean(config: RunConfig, paths: Sequence[str], n: int | None, seconds_apart:
     mean = _best_mean(paths, n or _MAX_CHECKPOINTS, measure)
     if n and len(mean.paths) < n:
         folder = Path(paths[-1]).parent
-        print(f"Expected {n} checkpoints{apart} in {folder}, got only {len(mean.paths)}.")
+        print(f"There are only {len(mean.paths)} checkpoints{apart} in {folder}, expected {n}.")
     if n:
         _warn_of_early_ones(mean.paths)
     return mean

@@ -388,14 +388,14 @@ class CheckpointWatcher:
         done, new = self._done, dict[int, str]()
         while True:
             for _ in self._policy.looks(f"next {self._what}"):
-                existing, before = self._files(), new
+                existing, previous = self._files(), new
                 new = {
                     step: path
                     for step, path in existing.items()
                     if step >= self._min_steps and step not in done
                 }
-                for step in sorted(before.keys() - new.keys() - done):
-                    self._skip(step, f"{before[step]} was deleted before it could be read.")
+                for step in sorted(previous.keys() - new.keys() - done):
+                    self._skip(step, f"{previous[step]} was deleted before it could be read.")
                 if new:
                     break
                 last = self._last_step() if self._policy.wait_minutes else None

@@ -144,7 +144,7 @@ class Checkpoints:
         """
         # A run cannot continue from weights alone, as in best/.
         can_continue = _OPTIMIZER in self._state
-        before = checkpoint_paths(self._directory)
+        earlier_paths = checkpoint_paths(self._directory)
         path = path_at(self._directory, step)
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
@@ -155,13 +155,13 @@ class Checkpoints:
         except OSError as error:
             advice = "Make room, and run the same command again."
             if can_continue:
-                begin = before[-1] if before else "the beginning"
+                begin = earlier_paths[-1] if earlier_paths else "the beginning"
                 advice = f"Make room; the same command continues from {begin}."
             raise UserError(
                 f"Cannot write the checkpoint {path}: {first_line(error)}. {advice}",
                 code="not_written",
             ) from error
-        paths = [*(earlier for earlier in before if earlier != path), path]
+        paths = [*(earlier for earlier in earlier_paths if earlier != path), path]
         for old in paths[: -self._keep]:
             with contextlib.suppress(OSError):
                 Path(old).unlink()
@@ -268,10 +268,10 @@ def _as_numbered(
             by_kind[re.sub(r"_\d+(?=/)", "", name)].append(name)
     variable_names, array_names = names
     renamed = {
-        before: name
+        array_name: name
         for kind, same_kind in array_names.items()
         if len(same_kind) == len(variable_names[kind])
-        for before, name in zip(same_kind, variable_names[kind], strict=True)
+        for array_name, name in zip(same_kind, variable_names[kind], strict=True)
     }
     return {renamed.get(name, name): array for name, array in arrays.items()}
 

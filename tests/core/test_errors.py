@@ -40,7 +40,7 @@ def test_a_command_has_every_value_but_those_that_are_not_given():
     ],
 )
 def test_a_value_is_one_short_line(value, shown):
-    assert brief(value, most=5) == shown
+    assert brief(value, max_length=5) == shown
 
 
 def test_only_errors_of_its_kind_and_sign_are_missing_memory():

@@ -177,9 +177,9 @@ def test_nothing_that_is_shown_controls_the_terminal(text, shown):
 
 
 def test_of_a_long_text_the_beginning_is_shown():
-    assert printable("a" * 9, most=9) == "a" * 9
-    assert printable("\x1b" * 10, most=9) == r"\x1b" * 9 + " ... (10 characters)"
-    assert printable("a" * 1000, most=2) == "aa ... (1,000 characters)"
+    assert printable("a" * 9, max_length=9) == "a" * 9
+    assert printable("\x1b" * 10, max_length=9) == r"\x1b" * 9 + " ... (10 characters)"
+    assert printable("a" * 1000, max_length=2) == "aa ... (1,000 characters)"
 
 
 def test_editing_and_history():
