@@ -60,8 +60,8 @@ class LayerConfig:
     attention_dropout: float = _dropout(0.0, "share of attention weights dropped after the softmax")
     relu_dropout: float = _dropout(
         0.0,
-        "share of the feed-forward sub-layer's inner units dropped after the activation; for "
-        "attention over parameters, of its weights after the softmax",
+        "share of the feed-forward sub-layer's inner units dropped after the activation; in "
+        "attention over parameters, share of its weights dropped after the softmax",
     )
     activation: str = setting(
         "relu",
@@ -302,8 +302,8 @@ class HParams(ModelConfig):
     )
     lora_rank: int = setting(
         0,
-        "rank of the products A · B that are added to the matrices of the initial run, and trained "
-        "alone (LoRA; Hu et al., 2021); 0 = none",
+        "rank of the products A · B that are trained and added to the frozen matrices of the "
+        "initial run (LoRA; Hu et al., 2021); 0 = none",
         minimum=0,
     )
     lora_alpha: float = setting(
@@ -312,8 +312,8 @@ class HParams(ModelConfig):
     train_steps: int = setting(100_000, "optimizer steps (section 5.2)", minimum=0)
     batch_tokens: int = setting(
         25_000,
-        "most source and most target tokens, without padding, of one optimizer step over all "
-        "replicas together (section 5.1)",
+        "most source tokens, and most target tokens, of an optimizer step over all replicas "
+        "together, without padding (section 5.1)",
         minimum=1,
     )
     microbatch_tokens: int = setting(

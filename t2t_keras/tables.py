@@ -272,7 +272,7 @@ _TABLE_2_OURS = {
     "Transformer base": ("transformer_base", "transformer_base", 5),
     "Transformer big": ("transformer_big", "transformer_big_enfr", 20),
 }
-# Section 5.2: hours of training on 8 P100, and seconds a step.
+# Section 5.2: hours of training on 8 P100, and seconds per step.
 _TRAININGS = {"transformer_base": (12.0, 0.4), "transformer_big": (3.5 * 24, 1.0)}
 _MAX_SECONDS = 1e12  # No training took 30,000 years.
 # Section 6.2, footnote: what a GPU sustains in single precision, TFLOP/s.
@@ -296,8 +296,8 @@ FLOPs = seconds x GPUs x what a GPU sustains in single precision (K80 2.8, K40 3
 
 Ours is the newest score of an unchanged set on the full newstest2014 by one model, the mean of as
 many checkpoints as the paper's (base 5, big 20), with beam 4 and alpha 0.6. The paper's BLEU is of
-text tokenised and split at hyphens, which is often higher: compare with it what the results below
-call compound_split.
+text tokenised and split at hyphens, which is often higher: compare it with compound_split in the
+results below.
 """
 
 

@@ -90,8 +90,8 @@ def _check_warm_start(student: HParams, teacher: HParams) -> None:
         or as_deep.count_weights(4) != teacher.count_weights(4)
     ):
         raise UserError(
-            "student: from_teacher: expected the teachers' hyperparameters with as many or "
-            "fewer layers. Change the student's, or leave from_teacher out.",
+            "student: from_teacher: expected the teachers' hyperparameters, maybe with fewer "
+            "layers. Change the student's, or leave from_teacher out.",
             code="other_settings",
         )
     if difference := incompatible_hparams(student, teacher):

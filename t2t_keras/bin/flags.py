@@ -43,7 +43,7 @@ def run_command(
     main: Callable[[Flags], int | None],
     argv: Sequence[str] | None = None,
 ) -> None:
-    """Parses the flags, by default those of `sys.argv`, and calls `main(flags)`.
+    """Parses the flags, by default from `sys.argv`, and calls `main(flags)`.
 
     Raises:
       SystemExit: status 2 (or the error's own) after a `UserError`, a wrong flag, a file that

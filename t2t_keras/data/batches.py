@@ -60,7 +60,7 @@ class TokenBatchSampler:
         if not len(self._usable):
             raise UserError(
                 f"None of the {len(lengths)} pairs has at most max_length={max_length} "
-                f"tokens a side. Raise max_length.",
+                f"tokens per side. Raise max_length.",
                 code="nothing_left",
             )
         self.longest = int(longest[self._usable].max())

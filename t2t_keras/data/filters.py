@@ -64,7 +64,7 @@ def versions_with(names: Sequence[str]) -> dict[str, str]:
 
 
 def in_other_language(lines: Iterable[str], language: str) -> list[bool]:
-    """Returns for each line whether it is in another language; False if uncertain, as of names."""
+    """Returns for each line whether it is in another language; False if uncertain, as for names."""
     expected = _base_language(language)
     guesses = (_identifier().classify(line[:_SAMPLE_CHARACTERS]) for line in lines)
     return [code != expected and confidence >= _MIN_CONFIDENCE for code, confidence in guesses]

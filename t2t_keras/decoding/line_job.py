@@ -129,7 +129,7 @@ def run_line_job(
         job.open()
         if lines_before := job.lines_done:
             job.check_source(itertools.islice(lines, lines_before))
-            print(f"Continuing after {lines_before:,} lines.", file=sys.stderr, flush=True)
+            print(f"{lines_before:,} lines are complete: continuing.", file=sys.stderr, flush=True)
         with LineProgress(total, lines_before) as progress:
             while chunk := list(itertools.islice(lines, lines_at_once)):
                 number = first + job.lines_done

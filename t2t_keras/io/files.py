@@ -331,7 +331,7 @@ def _marker(folder: Path) -> str:
 
 
 def not_a_run(path: str | Path) -> str:
-    """Returns what a path is, if it is not a run, and what to give instead, for an error."""
+    """Returns the text of an error: the kind of a path that is not a run, and what to give."""
     path = Path(path)
     expected = "Expected the folder that t2t-trainer, t2t-avg-all or t2t-import wrote."
     if not path.is_dir():

@@ -139,7 +139,7 @@ class Flags(absl_flags.FlagValues):
         self[name].help = meaning  # absl has added to it.
 
     def arguments(self, name: str, meaning: str) -> None:
-        """Defines what the command takes besides flags, as a list that is an attribute."""
+        """Defines the arguments besides flags; parsing sets a list of them as an attribute."""
         self._arguments[name] = meaning
         self.__dict__[name] = []
 

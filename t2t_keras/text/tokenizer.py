@@ -1,4 +1,4 @@
-"""Text <-> ids: the base class of all vocabularies, and those of SentencePiece."""
+"""Text <-> ids: the base class of all vocabularies, and SentencePiece vocabularies."""
 
 import abc
 import array
