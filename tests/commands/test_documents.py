@@ -114,8 +114,8 @@ def folder(tmp_path_factory):
     write(folder, "manual.xlf", [f'<xliff version="1.2">{head}<body>{unit}</body></file></xliff>'])
     for name in ("website/index.html", "index.html", "about.md"):
         write(folder, name, ["Open"])
-    own = "".join(block.text for block in PYTHON if block.page == "docs/extending.md")
-    write(folder, "my_parts/parts.py", [own])
+    parts = Path(__file__).parents[2] / "examples" / "parts"
+    shutil.copytree(parts, folder / "examples" / "parts")
     return folder
 
 
