@@ -25,7 +25,7 @@ COPY recipes recipes
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir=/wheels .
 
 FROM python:3.12-slim-bookworm
-# Others: docs/installing.md.
+# Others: docs/start.md.
 ARG EXTRAS=documents,import,language,plot,recipe,server,tfds
 COPY --from=wheel /wheels /wheels
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]

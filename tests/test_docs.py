@@ -1,17 +1,24 @@
-"""docs/ and the demo: scripts run, examples do what is said of them, figures are those computed."""
+"""README, docs/ and the demo: scripts and examples run, links lead somewhere, figures are right."""
 
 import os
+import random
 import re
 import runpy
+import shlex
 import subprocess
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import yaml
+from commands import call
+from document_blocks import blocks, recorded_calls, write_stubs
+from small_wmt import write_archives
+from tiny_runs import PAIRS
+from toy_treebank import as_mrg, random_tree
 from upper_case import UpperCase
 
-from t2t_keras import hyperparameters, registry
+from t2t_keras import experiment, hyperparameters, registry
 from t2t_keras.decoding.line_job import Shard
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.problems.translate_toy import TranslateEndeToy
@@ -135,9 +142,12 @@ def test_the_docs_hold_the_estimate_as_computed(root):
 @pytest.fixture
 def small(own_registry, monkeypatch):
     """What the examples name is small, and an export has one signature."""
-    sizes = dict(num_layers=1, d_model=8, d_ff=8, num_heads=2)
+    sizes = dict(num_layers=1, d_model=8, d_ff=8, num_heads=2, train_steps=2)
     tiny = hyperparameters.hparams("transformer_tiny", sizes)
-    registry.HPARAMS_SETS.entries["transformer_tiny"] = lambda: tiny
+    for name in ("transformer_tiny", "transformer_base", "transformer_parsing_base"):
+        registry.HPARAMS_SETS.entries[name] = lambda: tiny
+    monkeypatch.setattr(experiment, "recommended_hparams", lambda *_, **options: tiny)
+    monkeypatch.setattr(experiment, "_seconds_per_step", lambda *_: 1.0)
     monkeypatch.setattr(TranslateEndeToy, "sizes", {"train": 400, "dev": 5, "test": 5})
     signatures = TranslationModule.signatures
     only = lambda module: {"serving_default": signatures(module)["serving_default"]}  # noqa: E731
@@ -171,3 +181,84 @@ def test_the_examples_in_python(root, tmp_path, monkeypatch):
     logits = tf.saved_model.load(tmp_path / "exports" / "logits")
     inputs = {side: tf.constant(defined[side], tf.int32) for side in ("source", "target")}
     np.testing.assert_allclose(logits.serve(inputs), defined["model"](inputs), atol=1e-5)
+
+
+# What the blocks of the pages below write, and what they print last.
+PAGES = {
+    "README.md": (["news.de", "runs/toy/run.json"], "Translation("),
+    "docs/start.md": (["news.de", "runs/averaged/run.json"], ""),
+    "docs/concepts.md": ([], ""),
+    "docs/paper.md": (["section23.trees", "out.trees", "runs/ende_mean/run.json"], "FMeasure"),
+    "docs/troubleshooting.md": ([], "no_run"),
+}
+# Changes that make the blocks run in seconds.
+LESS = {
+    "vocab_size=8000": "vocab_size=300",
+    "--problem=translate_ende ": "--problem=translate_ende --problem_config=vocab_size=400 ",
+    "--problem=parsing_wsj ": "--problem=parsing_wsj --problem_config=vocab_size=340 ",
+    "--train_steps=100000": "--train_steps=2",
+    "--n=5 --seconds_apart=600": "--n=1",
+    "t2t-decoder ": "t2t-decoder --decode_hparams=beam_size=2,extra_length=2 ",
+}
+
+
+def write_texts(folder):
+    """Writes what the blocks of the pages read, a few lines each."""
+    for split, pairs in (("train", PAIRS * 20), ("dev", PAIRS)):
+        for side, language in enumerate(("en", "de")):
+            file = folder / "text" / f"{split}.{language}"
+            file.parent.mkdir(exist_ok=True)
+            file.write_text("".join(f"{pair[side]}\n" for pair in pairs))
+    (folder / "news.en").write_text("A man sleeps.\n")
+    (folder / "sentences").write_text("the dog sees the cat\n")
+    write_archives(folder / "archives")
+    generator = random.Random(5)
+    for section in ("02", "22", "23"):
+        file = folder / "treebank_3" / "wsj" / section / f"wsj_{section}00.mrg"
+        file.parent.mkdir(parents=True)
+        file.write_text("".join(as_mrg(random_tree(generator)) for _ in range(20)))
+
+
+@pytest.mark.usefixtures("small", "eagerly")
+@pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")
+@pytest.mark.parametrize("page", PAGES)
+def test_the_blocks_of_a_page_run(root, page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_texts(tmp_path)
+    stubs, names = write_stubs(tmp_path / "stubs"), {}
+    for block in blocks(root):
+        if block.page != page or block.reason:
+            continue
+        text = block.text
+        for more, less in LESS.items():
+            text = text.replace(more, less)
+        if block.language == "python":
+            exec(text, names)
+        elif block.language == "sh":
+            records = tmp_path / f"calls-{block.line}"
+            records.mkdir()
+            for arguments, _ in recorded_calls(text, tmp_path, stubs, records):
+                call(shlex.join(arguments))
+    files, shown = PAGES[page]
+    assert [file for file in files if not (tmp_path / file).exists()] == []
+    assert shown in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", ["README.md", "SECURITY.md", "CONTRIBUTING.md"])
+def test_the_links_of_pages_beside_the_site(root, page):
+    text = (root / page).read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^):]+)\)", text) + re.findall(r'src="([^"]+)"', text)
+    assert [link for link in links if not (root / link.partition("#")[0]).exists()] == []
+
+
+def test_the_readme_is_read_in_one_go(root):
+    assert (root / "README.md").read_text(encoding="utf-8").count("\n") <= 90
+
+
+def test_the_page_of_errors_has_codes_that_exist(root):
+    headings = re.findall(r"^### .*", (root / "docs/troubleshooting.md").read_text(), re.M)
+    codes = {code for heading in headings for code in re.findall(r"`(\w+)`", heading)}
+    files = [*root.glob("t2t_keras/**/*.py"), *root.glob("problems/*.py")]
+    known = {code for file in files for code in re.findall(r'code="(\w+)"', file.read_text())}
+    assert len(headings) == 20
+    assert codes <= known

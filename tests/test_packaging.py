@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 import t2t_keras
 
@@ -110,11 +111,12 @@ def test_the_version_is_the_same_wherever_it_stands(root):
     version = t2t_keras.__version__
     assert f'    version = "{version}",\n' in (root / "MODULE.bazel").read_text()
     assert f"\n## [{version}] - " in (root / "CHANGELOG.md").read_text()
+    assert yaml.safe_load((root / "CITATION.cff").read_text())["version"] == version
 
 
 def test_the_documentation_names_every_extra(root, unpacked):
     (metadata,) = unpacked.glob("*.dist-info/METADATA")
     extras = email.message_from_string(metadata.read_text()).get_all("Provides-Extra")
-    text = (root / "docs" / "installing.md").read_text()
+    text = (root / "docs" / "start.md").read_text()
     first_cells = re.findall(r"^\| (`.+?`) \|", text, flags=re.MULTILINE)
     assert sorted(re.findall("`(.+?)`", " ".join(first_cells))) == sorted(extras)

@@ -7,18 +7,16 @@ and its input; then the commands run here, on small runs and texts. Python runs 
 import ast
 import importlib
 import io
-import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
-from commands import module_of, modules_of_commands
-from document_blocks import blocks, outside_blocks, pages
+from commands import module_of
+from document_blocks import blocks, outside_blocks, pages, recorded_calls, write_stubs
 from random_runs import PAIRS
 
 from t2t_keras import experiment, hyperparameters
@@ -40,11 +38,6 @@ FRONT = {
 # Tests of their own run the Python of these pages.
 ELSEWHERE = FRONT | {"docs/python.md", "docs/extending.md", "docs/documents.md"}
 OTHER_PROGRAMS = ("pip", "docker", "curl", "snakemake", "make")
-RECORD = """#!/bin/bash
-call="$CALLS/$(printf %03d "$(ls "$CALLS" | grep -c -v input)")"
-cat >"$call.input"
-printf '%s\\0' "${0##*/}" "$@" >"$call"
-"""
 SHELL = [block for block in BLOCKS if block.is_shell]
 PYTHON = [block for block in BLOCKS if block.language == "python"]
 
@@ -132,11 +125,7 @@ def write(folder, name, lines):
 @pytest.fixture(scope="module")
 def stubs(tmp_path_factory):
     """A folder of programs that record how they are called."""
-    folder = tmp_path_factory.mktemp("stubs")
-    for name in (*modules_of_commands(), *OTHER_PROGRAMS):
-        (folder / name).write_text(RECORD)
-        (folder / name).chmod(0o755)
-    return folder
+    return write_stubs(tmp_path_factory.mktemp("stubs"), OTHER_PROGRAMS)
 
 
 @pytest.fixture
@@ -144,22 +133,7 @@ def calls_of(folder, stubs, tmp_path):
     """calls_of(block): (arguments, input) of the t2t commands that the block calls."""
 
     def calls_of(block):
-        environment = os.environ | {"CALLS": str(tmp_path), "PATH": f"{stubs}:{os.environ['PATH']}"}
-        strict = [] if block.reason else ["-e", "-u", "-o", "pipefail"]
-        text = re.sub(r"^\$ ", "", block.text, flags=re.M)
-        done = subprocess.run(
-            ["bash", *strict, "-c", text],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-        )
-        assert block.reason or done.returncode == 0, done.stderr
-        for path in sorted(tmp_path.glob("[0-9][0-9][0-9]")):
-            arguments = path.read_text().split("\0")[:-1]
-            if arguments[0] in modules_of_commands():
-                yield arguments, path.with_suffix(".input").read_bytes()
+        return recorded_calls(block.text, folder, stubs, tmp_path, strict=not block.reason)
 
     return calls_of
 
@@ -182,7 +156,7 @@ def check_names(flags):
         make_problem(flags.problem, flags.problem_config)
     if "hparams_set" in values:
         name = flags.hparams_set if flags.hparams_set != "auto" else ""
-        hyperparameters.hparams(name or "transformer_base", flags.hparams)
+        hyperparameters.hparams(name or "transformer_base", values.get("hparams") or {})
     decode_config(values.get("decode_hparams") or {})
 
 
