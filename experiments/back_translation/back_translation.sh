@@ -2,7 +2,7 @@
 # Back-translation on Multi30k EN-DE: 10,000 pairs and 19,000 German sentences alone: none, plain
 # and tagged.
 #
-#   experiments/back_translation/back_translation.sh ../shared/data runs/back_translation
+#   experiments/back_translation/back_translation.sh DATA runs/back_translation
 set -euo pipefail
 data=$(realpath "$1") out=$2
 mkdir -p "$out/text" && cd "$out"

@@ -159,7 +159,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output_dir", required=True, help="run that translates")
     parser.add_argument("--engine", default="keras")
-    parser.add_argument("--folder", type=Path, default=Path("../shared/data/localisation"))
+    parser.add_argument("--folder", type=Path, default=Path("corpora/localisation"))
     parser.add_argument("--files", type=int, default=1000, help="most files of each format")
     parser.add_argument("--texts", type=Path, help="folder for the catalogues' translations")
     flags = parser.parse_args()

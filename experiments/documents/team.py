@@ -34,7 +34,7 @@ def main() -> None:
     """Prints the figures of each catalogue, and of all together."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--server", required=True)
-    parser.add_argument("--folder", type=Path, default=Path("../shared/data/localisation"))
+    parser.add_argument("--folder", type=Path, default=Path("corpora/localisation"))
     parser.add_argument("--output", type=Path, help="where the translated catalogues are kept")
     flags = parser.parse_args()
     paths = sorted((flags.folder / "po").glob("*.po"))

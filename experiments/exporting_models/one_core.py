@@ -1,7 +1,7 @@
 """Do other programs decode on one core as the run does, and how large and fast are they?
 
     python experiments/exporting_models/one_core.py --output_dir=runs/averaged
-        [--text=../shared/data] [--lines=500] [--formats=litert,onnx,ctranslate2]
+        [--text=corpora] [--lines=500] [--formats=litert,onnx,ctranslate2]
 
 Decodes lines of Multi30k's dev set greedily, one at a time, on one core: with the translator, whose
 search is that of the SavedModel, and with what is exported in each format and dtype, in turns.
@@ -23,7 +23,7 @@ from t2t_keras.environment import prepare_tensorflow
 prepare_tensorflow()
 
 _RUN = flags.DEFINE_string("output_dir", None, "Run, of English to German.", required=True)
-_TEXT = flags.DEFINE_string("text", "../shared/data", "Folder of text, which has Multi30k.")
+_TEXT = flags.DEFINE_string("text", "corpora", "Folder of text, which has Multi30k.")
 _LINES = flags.DEFINE_integer("lines", 500, "Lines to translate.", 1)
 _FORMATS = flags.DEFINE_list("formats", ["litert", "onnx", "ctranslate2"], "Formats to compare.")
 

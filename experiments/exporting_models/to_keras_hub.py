@@ -16,7 +16,7 @@ import numpy as np
 from absl import app, flags
 
 _TEXT = flags.DEFINE_string(
-    "text", "../shared/data/multi30k/test_2016_flickr.en", "File of lines to translate."
+    "text", "corpora/multi30k/test_2016_flickr.en", "File of lines to translate."
 )
 _LINES = flags.DEFINE_integer("lines", 500, "Lines to translate.")
 _BATCH = flags.DEFINE_integer("batch_size", 50, "Lines that KerasHub translates at once.")

@@ -3,7 +3,7 @@
 # there and loses on Tatoeba; alone, with as much of the old text, and by LoRA. fine_tuning.py
 # draws the figures.
 #
-#   experiments/fine_tuning/fine_tuning.sh ../shared/data runs/fine_tuning
+#   experiments/fine_tuning/fine_tuning.sh DATA runs/fine_tuning
 set -euo pipefail
 here=$(realpath "$(dirname "$0")") data=$(realpath "$1") out=$2
 mkdir -p "$out/text" && cd "$out"

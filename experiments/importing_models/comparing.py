@@ -21,7 +21,7 @@ prepare_tensorflow()
 _LINES_AT_ONCE = 50
 
 
-_TEXT = flags.DEFINE_string("text", "../shared/data", "Folder of text, which has Multi30k.")
+_TEXT = flags.DEFINE_string("text", "corpora", "Folder of text, which has Multi30k.")
 _LINES = flags.DEFINE_integer("lines", 500, "Lines to translate.")
 _LOGITS = flags.DEFINE_integer("lines_with_logits", 100, "Lines whose logits are compared.")
 _ONLY = flags.DEFINE_list("only", [], "Kinds of models; default: all.")

@@ -1,6 +1,6 @@
 """Do models of Marian, imported, compute what transformers and CTranslate2 compute with them?
 
-    python experiments/importing_models/from_marian.py [--shared_data=../shared/data] [--lines=500]
+    python experiments/importing_models/from_marian.py [--shared_data=corpora] [--lines=500]
         [--folder=models]
 
 Makes models of several shapes with experiments/importing_models/make_marian.py, trained for so
@@ -33,7 +33,7 @@ from t2t_keras.interop.importers.imported import make_run, read_model
 from t2t_keras.layers.embedding import sinusoids
 from t2t_keras.text.tokenizer import Tokenizer
 
-_DATA = flags.DEFINE_string("shared_data", "../shared/data", "Folder with multi30k/.")
+_DATA = flags.DEFINE_string("shared_data", "corpora", "Folder with multi30k/.")
 _LINES = flags.DEFINE_integer("lines", 500, "Lines to translate.", 1)
 _FOLDER = flags.DEFINE_string("folder", "", "Where the models are kept; default: nowhere.")
 _SHAPES = flags.DEFINE_list("shapes", [], "Names of shapes; default: all.")

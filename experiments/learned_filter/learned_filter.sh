@@ -2,7 +2,7 @@
 # Two small models, one of each direction, look for shuffled lines of Europarl: those of the recipe of
 # student.sh, which have also read the other half of it.
 #
-#   experiments/learned_filter/learned_filter.sh ../shared/data runs/learned_filter runs/student
+#   experiments/learned_filter/learned_filter.sh DATA runs/learned_filter runs/student
 set -euo pipefail
 here=$(realpath "$(dirname "$0")") data=$(realpath "$1") out=$2 recipe=$(realpath "$3")/work
 mkdir -p "$out/text" && cd "$out"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # One model for EN-DE and EN-FR beside two, and FR-DE that no model has seen, on Multi30k.
 #
-#   experiments/many_languages/many_languages.sh ../shared/data runs/many_languages
+#   experiments/many_languages/many_languages.sh DATA runs/many_languages
 set -euo pipefail
 data=$(realpath "$1") out=$2
 mkdir -p "$out/text" && cd "$out"

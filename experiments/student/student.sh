@@ -3,7 +3,7 @@
 # descriptions and messages of free software, and German news alone. A GPU trains the teacher in three minutes, two cores
 # take over a day; the rest is three and a half hours on these. It goes on where it was.
 #
-#   experiments/student/student.sh ../shared/data runs/student
+#   experiments/student/student.sh DATA runs/student
 set -euo pipefail
 here=$(realpath "$(dirname "$0")") data=$(realpath "$1") out=$2
 mkdir -p "$out/text" && cd "$out"

@@ -1,6 +1,6 @@
 """How much longer do lines get when their divisions are drawn, and how long does that take?
 
-python experiments/subword_sampling/subword_lengths.py ../shared/data/multi30k/train.de
+python experiments/subword_sampling/subword_lengths.py DATA/multi30k/train.de
 """
 
 import sys

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # BPE-dropout on the first 10,000 pairs of Multi30k EN-DE, three seeds.
 #
-#   experiments/subword_sampling/subword_sampling.sh ../shared/data runs/subword_sampling
+#   experiments/subword_sampling/subword_sampling.sh DATA runs/subword_sampling
 #
 # STEPS of 1,024 tokens, SEEDS.
 set -euo pipefail

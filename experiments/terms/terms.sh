@@ -4,7 +4,7 @@
 # force, or not at all.
 # The models are also those of experiments/documents. Some hours on two cores.
 #
-#   experiments/terms/terms.sh ../shared/data runs/localisation
+#   experiments/terms/terms.sh DATA runs/localisation
 #
 # STEPS of 3,072 tokens, MORE of them for soft, FLAGS of t2t-trainer. ONLY=data makes the data and
 # stops, and then ONLY=base, ONLY=soft and ONLY=plain one model each, so that two of them can be trained
