@@ -1,5 +1,5 @@
+// @ts-check
 // Chooses sentence, kind, layer, heads and words, by pointer and by keyboard.
-"use strict";
 
 function drawSentence() {
   const sentence = DATA.sentences[state.sentence];
@@ -26,7 +26,7 @@ function drawSentence() {
   at("differs").hidden = !sentence.hypotheses.some(({ parts }) =>
     parts.some(([, differs]) => differs),
   );
-  at("sentence").value = state.sentence;
+  at("sentence").value = String(state.sentence);
   at("previous").disabled = state.sentence === 0;
   at("next").disabled = state.sentence === DATA.sentences.length - 1;
   drawWords();
@@ -39,49 +39,71 @@ function drawHeads() {
         type: "button",
         className: "head",
         title: "Shift-click: this head alone",
+        ariaPressed: String(on),
+        ariaLabel: `Head ${head}`,
       });
       const line = `<line x2="20" y1="4" y2="4" ${stroke(head)}/>`;
       button.innerHTML = `<svg viewBox="0 0 20 8" aria-hidden="true">${line}</svg>${head}`;
-      button.setAttribute("aria-pressed", String(on));
-      button.setAttribute("aria-label", `Head ${head}`);
-      const alone = () => switchHeads(state.heads.map((_, other) => other === head));
-      button.addEventListener("click", (event) => {
-        if (event.shiftKey) alone();
-        else switchHeads(state.heads.map((other, index) => (index === head ? !other : other)));
-      });
-      button.addEventListener("dblclick", alone);
       return button;
     }),
   );
 }
 
+/** @param {boolean[]} heads */
 function switchHeads(heads) {
   state.heads = heads;
-  [...at("heads").children].forEach((button, head) =>
-    button.setAttribute("aria-pressed", String(heads[head])),
-  );
+  [...at("heads").children].forEach((button, head) => {
+    button.ariaPressed = String(heads[head]);
+  });
   drawAttention();
 }
 
-/** A row of radio buttons: the browser itself moves among them by arrow keys. */
+/** @param {MouseEvent} event */
+function chooseHead({ target, type, shiftKey }) {
+  const button = target instanceof Element ? target.closest("button") : null;
+  if (!button) return;
+  const chosen = [...at("heads").children].indexOf(button);
+  const isAlone = shiftKey || type === "dblclick";
+  switchHeads(
+    state.heads.map((on, head) => (isAlone ? head === chosen : head === chosen ? !on : on)),
+  );
+}
+
+/**
+ * A row of radio buttons: the browser itself moves among them by arrow keys.
+ *
+ * @template {string | number} Value
+ * @param {string} id
+ * @param {[Value, string][]} choices
+ * @param {Value} chosen
+ * @param {(value: Value) => void} choose
+ */
 function drawChoice(id, choices, chosen, choose) {
   at(id).replaceChildren(
     ...choices.map(([value, text]) => {
-      const input = element("input", { type: "radio", name: id, value, checked: value === chosen });
+      const checked = value === chosen;
+      const input = element("input", { type: "radio", name: id, value: String(value), checked });
       input.addEventListener("change", () => choose(value));
       return element("label", {}, input, element("span", { textContent: text }));
     }),
   );
 }
 
-/** After a change of kind or sentence: the layer and the heads stay where they exist. */
+/**
+ * After a change of kind or sentence: the layer and the heads stay where they exist.
+ *
+ * @param {Kind} kind
+ */
 function chooseKind(kind) {
   state.kind = kind;
   const { layers, heads } = view();
   state.layer = Math.min(state.layer, layers - 1);
   drawChoice(
     "layers",
-    Array.from({ length: layers }, (_, layer) => [layer, String(layer)]),
+    Array.from(
+      { length: layers },
+      (_, layer) => /** @type {[number, string]} */ ([layer, String(layer)]),
+    ),
     state.layer,
     chooseLayer,
   );
@@ -91,33 +113,45 @@ function chooseKind(kind) {
   }
 }
 
+/** @param {number} layer */
 function chooseLayer(layer) {
   state.layer = layer;
   at("layers").querySelectorAll("input")[layer].checked = true;
   drawAttention();
 }
 
+/** @param {number} sentence */
 function chooseSentence(sentence) {
-  state.sentence = Number(sentence);
+  state.sentence = sentence;
   chooseKind(state.kind);
   drawSentence();
 }
 
-const locationOf = (target) => {
-  const word = target.closest?.(".words li");
-  return (
-    word && { side: word.parentElement.id, index: [...word.parentElement.children].indexOf(word) }
-  );
-};
+/**
+ * @param {Event} event
+ * @returns {Place | null}
+ */
+function placeOf({ target }) {
+  const word = target instanceof Element ? target.closest(".words li") : null;
+  const side = SIDES.find((id) => id === word?.parentElement?.id);
+  return word && side
+    ? { side, index: wordsOf(side).indexOf(/** @type {HTMLElement} */ (word)) }
+    : null;
+}
 
-function look(how, location) {
-  if (state[how]?.side === location?.side && state[how]?.index === location?.index) return;
-  state[how] = location ?? null;
+/**
+ * @param {"hovered" | "chosen"} how
+ * @param {Place | null} place
+ */
+function look(how, place) {
+  if (state[how]?.side === place?.side && state[how]?.index === place?.index) return;
+  state[how] = place;
   drawAttention();
 }
 
-function goToWord(side, index) {
-  const words = [...at(side).children];
+/** @param {Place} place */
+function goToWord({ side, index }) {
+  const words = wordsOf(side);
   const next = Math.max(0, Math.min(words.length - 1, index));
   words.forEach((word, number) => {
     word.tabIndex = number === next ? 0 : -1;
@@ -126,71 +160,76 @@ function goToWord(side, index) {
 }
 
 function listen() {
-  const columns = document.querySelector(".columns");
+  const columns = at("columns");
   columns.addEventListener(
     "pointerover",
-    (event) => event.pointerType === "mouse" && look("hovered", locationOf(event.target)),
+    (event) => event.pointerType === "mouse" && look("hovered", placeOf(event)),
   );
   columns.addEventListener("pointerleave", () => look("hovered", null));
-  columns.addEventListener("focusin", (event) => look("chosen", locationOf(event.target)));
+  columns.addEventListener("focusin", (event) => look("chosen", placeOf(event)));
   // A word stays chosen while heads or layers are switched.
-  columns.addEventListener(
-    "focusout",
-    ({ relatedTarget }) => relatedTarget?.closest(".controls, .columns") || look("chosen", null),
-  );
+  columns.addEventListener("focusout", ({ relatedTarget: next }) => {
+    const stays = next instanceof Element && next.closest(".controls, .columns");
+    if (!stays) look("chosen", null);
+  });
   let wasChosen = false;
   columns.addEventListener("pointerdown", (event) => {
-    const { side, index } = locationOf(event.target) ?? {};
-    wasChosen = Boolean(side) && state.chosen?.side === side && state.chosen.index === index;
+    const place = placeOf(event);
+    wasChosen = state.chosen?.side === place?.side && state.chosen?.index === place?.index;
+    wasChosen &&= Boolean(place);
   });
   columns.addEventListener("click", (event) => {
-    const location = locationOf(event.target);
+    const place = placeOf(event);
     if (wasChosen) {
-      document.activeElement.blur();
+      if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
       look("chosen", null);
-    } else if (location) goToWord(location.side, location.index);
+    } else if (place) goToWord(place);
   });
   columns.addEventListener("keydown", (event) => {
-    const { side, index } = locationOf(event.target) ?? {};
-    const last = side && at(side).children.length - 1;
+    const place = placeOf(event);
+    if (!place) return;
+    const { side, index } = place;
+    /** @type {Record<string, Place>} */
     const moves = {
-      ArrowDown: [side, index + 1],
-      ArrowUp: [side, index - 1],
-      Home: [side, 0],
-      End: [side, last],
-      ArrowLeft: ["reads", index],
-      ArrowRight: ["read", index],
+      ArrowDown: { side, index: index + 1 },
+      ArrowUp: { side, index: index - 1 },
+      Home: { side, index: 0 },
+      End: { side, index: wordsOf(side).length - 1 },
+      ArrowLeft: { side: "reads", index },
+      ArrowRight: { side: "read", index },
     };
-    if (!side || !moves[event.key]) return;
+    if (!moves[event.key]) return;
     event.preventDefault();
-    goToWord(...moves[event.key]);
+    goToWord(moves[event.key]);
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") look("chosen", null);
-    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const step = Number(event.key === "ArrowRight") - Number(event.key === "ArrowLeft");
     const layer = state.layer + step;
     if (event.target === document.body && step && layer >= 0 && layer < view().layers)
       chooseLayer(layer);
   });
+  at("heads").addEventListener("click", chooseHead);
+  at("heads").addEventListener("dblclick", chooseHead);
   at("all-heads").addEventListener("click", () => switchHeads(state.heads.map(() => true)));
   at("no-heads").addEventListener("click", () => switchHeads(state.heads.map(() => false)));
-  at("sentence").addEventListener("change", (event) => chooseSentence(event.target.value));
+  at("sentence").addEventListener("change", () => chooseSentence(Number(at("sentence").value)));
   at("previous").addEventListener("click", () => chooseSentence(state.sentence - 1));
   at("next").addEventListener("click", () => chooseSentence(state.sentence + 1));
   new ResizeObserver(drawAttention).observe(columns);
 }
 
 function start() {
-  document.querySelector(".chooser").hidden = DATA.sentences.length === 1;
+  at("chooser").hidden = DATA.sentences.length === 1;
   at("sentence").append(
     ...DATA.sentences.map(({ source }, number) =>
-      element("option", { value: number, textContent: `${number + 1}. ${source}` }),
+      element("option", { value: String(number), textContent: `${number + 1}. ${source}` }),
     ),
   );
   state.layer = DATA.sentences[0].views[state.kind].layers - 1;
   drawChoice(
     "kinds",
-    Object.entries(KINDS).map(([kind, [name]]) => [kind, name]),
+    KIND_NAMES.map((kind) => /** @type {[Kind, string]} */ ([kind, KINDS[kind][0]])),
     state.kind,
     (kind) => {
       chooseKind(kind);

@@ -1,8 +1,35 @@
+// @ts-check
 // Draws the words and their lines, and reports the weights of a word.
-"use strict";
 
-const at = (id) => document.getElementById(id);
+/**
+ * What the page holds, see insights.py. `weights` are whole steps, two bytes each, in Base64.
+ *
+ * @typedef {{text: string, joined: boolean, special: boolean}} Piece
+ * @typedef {{queries: Piece[], keys: Piece[], layers: number, heads: number}} View
+ * @typedef {{score: number, parts: [string, boolean][]}} ScoredText
+ * @typedef {{source: string, hypotheses: ScoredText[],
+ *   views: Record<Kind, View & {weights: string}>}} Sentence
+ *
+ * @typedef {"encoder" | "decoder" | "cross"} Kind
+ * @typedef {"reads" | "read"} Side
+ * @typedef {{side: Side, index: number}} Place A word of a side.
+ * @typedef {{sentence: HTMLSelectElement, previous: HTMLButtonElement, next: HTMLButtonElement}}
+ *   Controls
+ */
+
+/**
+ * @template {string} Id
+ * @param {Id} id
+ * @returns {Id extends keyof Controls ? Controls[Id] : HTMLElement}
+ */
+const at = (id) => /** @type {any} */ (document.getElementById(id));
+
+/**
+ * @type {{sentences: Sentence[], weightSteps: number, colors: number, dashes: number[][]}}
+ */
 const DATA = JSON.parse(at("data").textContent);
+
+/** @type {Record<Kind, [string, string, string, string]>} */
 const KINDS = {
   encoder: [
     "Encoder",
@@ -24,43 +51,75 @@ const KINDS = {
     "Encoder-decoder attention: to predict a word, left, the decoder reads the source, right.",
   ],
 };
+const KIND_NAMES = /** @type {Kind[]} */ (Object.keys(KINDS));
 const LEAST_WEIGHT = 0.02;
 const THICKEST = 5; // pixels of a weight of 1
-const SIDES = ["reads", "read"];
+const SIDES = /** @type {const} */ (["reads", "read"]);
 
-// What is shown. A word is {side, index}: a hovered one overrides a chosen one.
-const state = { sentence: 0, kind: "cross", layer: 0, heads: [], hovered: null, chosen: null };
+// What is shown. A hovered word overrides a chosen one.
+const state = {
+  sentence: 0,
+  kind: /** @type {Kind} */ ("cross"),
+  layer: 0,
+  heads: /** @type {boolean[]} */ ([]),
+  hovered: /** @type {Place | null} */ (null),
+  chosen: /** @type {Place | null} */ (null),
+};
 
+/** @type {Map<string, View & {steps: DataView}>} */
 const views = new Map();
 
 /** Unpacks one kind of attention of the sentence: words, and steps, see `weight`. */
 function view() {
   const key = `${state.sentence} ${state.kind}`;
-  if (!views.has(key)) {
-    const packed = DATA.sentences[state.sentence].views[state.kind];
-    const bytes = Uint8Array.from(atob(packed.weights), (character) => character.charCodeAt(0));
-    views.set(key, { ...packed, steps: new DataView(bytes.buffer) });
-  }
-  return views.get(key);
+  const known = views.get(key);
+  if (known) return known;
+  const packed = DATA.sentences[state.sentence].views[state.kind];
+  const bytes = Uint8Array.from(atob(packed.weights), (character) => character.charCodeAt(0));
+  const unpacked = { ...packed, steps: new DataView(bytes.buffer) };
+  views.set(key, unpacked);
+  return unpacked;
 }
 
-/** A weight of the layer that is chosen; they are whole steps, two bytes each. */
+/**
+ * A weight of the layer that is chosen.
+ *
+ * @param {View & {steps: DataView}} shown
+ * @param {number} head
+ * @param {number} query
+ * @param {number} key
+ */
 function weight(shown, head, query, key) {
   const { heads, queries, keys, steps } = shown;
   const index = ((state.layer * heads + head) * queries.length + query) * keys.length + key;
   return steps.getUint16(2 * index, true) / DATA.weightSteps;
 }
 
-function element(name, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
+/**
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Partial<HTMLElementTagNameMap[Tag]>} properties
+ * @param {...(Node | string)} children
+ */
+function element(tag, properties = {}, ...children) {
+  const node = document.createElement(tag);
+  Object.assign(node, properties);
+  node.append(...children);
+  return node;
 }
 
 const activeHeads = () => state.heads.flatMap((on, head) => (on ? [head] : []));
 const active = () => state.hovered ?? state.chosen;
 
-/** For each word of the other side, its weights with one word: those of the heads shown. */
+/** @param {Side} side */
+const wordsOf = (side) => /** @type {HTMLElement[]} */ ([...at(side).children]);
+
+/**
+ * For each word of the other side, its weights with one word: those of the heads shown.
+ *
+ * @param {View & {steps: DataView}} shown
+ * @param {Place} place
+ */
 function weightsWith(shown, { side, index }) {
   const heads = activeHeads();
   const others = side === "reads" ? shown.keys : shown.queries;
@@ -71,6 +130,7 @@ function weightsWith(shown, { side, index }) {
   );
 }
 
+/** @param {number[]} numbers */
 const mean = (numbers) => numbers.reduce((sum, number) => sum + number, 0) / (numbers.length || 1);
 
 function drawWords() {
@@ -83,30 +143,33 @@ function drawWords() {
   SIDES.forEach((side) => {
     const pieces = side === "reads" ? shown.queries : shown.keys;
     at(side).replaceChildren(
-      ...pieces.map(({ text, joined, special }, index) => {
-        const word = element(
+      ...pieces.map(({ text, joined, special }, index) =>
+        element(
           "li",
           {
             className: [joined && "joined", special && "special"].filter(Boolean).join(" "),
+            role: "option",
+            ariaSelected: "false",
             tabIndex: index ? -1 : 0,
             title: text,
           },
           element("bdi", { className: "piece", textContent: text }),
           element("span", { className: "number" }),
-        );
-        word.setAttribute("role", "option");
-        word.setAttribute("aria-selected", "false");
-        return word;
-      }),
+        ),
+      ),
     );
   });
   drawAttention();
 }
 
-/** Where lines end: for each word of a side, its middle, from the top of the drawing. */
+/**
+ * Where lines end: for each word of a side, its middle, from the top of the drawing.
+ *
+ * @param {Side} side
+ */
 function middles(side) {
   const top = at("lines").getBoundingClientRect().top;
-  return [...at(side).children].map((word) => {
+  return wordsOf(side).map((word) => {
     const box = word.getBoundingClientRect();
     return box.top + box.height / 2 - top;
   });
@@ -141,24 +204,31 @@ function drawAttention() {
   markWords(shown, chosen);
 }
 
+/** @param {number} head */
 const stroke = (head) => {
   const dashes = DATA.dashes[Math.floor(head / DATA.colors) % DATA.dashes.length];
-  return (
-    `stroke="${color(head)}"` + (dashes.length ? ` stroke-dasharray="${dashes.join(" ")}"` : "")
-  );
+  const dashed = dashes.length ? ` stroke-dasharray="${dashes.join(" ")}"` : "";
+  return `stroke="${color(head)}"${dashed}`;
 };
+
+/** @param {number} head */
 const color = (head) => `var(--c${head % DATA.colors})`;
 
-/** Shows, at the words of the other side, the weights of the word that is looked at. */
+/**
+ * Shows, at the words of the other side, the weights of the word that is looked at.
+ *
+ * @param {View & {steps: DataView}} shown
+ * @param {Place | null} chosen
+ */
 function markWords(shown, chosen) {
   const weights = chosen ? weightsWith(shown, chosen) : [];
   SIDES.forEach((side) => {
-    [...at(side).children].forEach((word, index) => {
-      const mine = chosen && side === chosen.side && index === chosen.index;
-      const [piece, number] = word.children;
+    wordsOf(side).forEach((word, index) => {
+      const isChosen = side === chosen?.side && index === chosen.index;
+      const [piece, number] = /** @type {HTMLElement[]} */ ([...word.children]);
       const other = chosen && side !== chosen.side ? weights[index] : [];
-      word.classList.toggle("chosen", Boolean(mine));
-      word.setAttribute("aria-selected", String(Boolean(mine)));
+      word.classList.toggle("chosen", isChosen);
+      word.ariaSelected = String(isChosen);
       piece.style.backgroundImage = stripes(other);
       const average = mean(other);
       number.textContent = average >= 0.005 ? average.toFixed(2) : "";
@@ -167,19 +237,28 @@ function markWords(shown, chosen) {
   report(shown, chosen, weights);
 }
 
-/** A word's background: a stripe for each head, as strong as its weight. */
+/**
+ * A word's background: a stripe for each head, as strong as its weight.
+ *
+ * @param {number[]} weights
+ */
 function stripes(weights) {
   if (!weights.length) return "";
   const heads = activeHeads();
-  const stops = weights.map((each, number) => {
+  const stops = weights.map((share, number) => {
     // Never so strong that the word on it is hard to read.
-    const share = `calc(var(--strongest) * ${each.toFixed(3)})`;
-    const tint = `color-mix(in srgb, ${color(heads[number])} ${share}, transparent)`;
+    const strength = `calc(var(--strongest) * ${share.toFixed(3)})`;
+    const tint = `color-mix(in srgb, ${color(heads[number])} ${strength}, transparent)`;
     return `${tint} ${(100 * number) / weights.length}% ${(100 * (number + 1)) / weights.length}%`;
   });
   return `linear-gradient(to right, ${stops.join(", ")})`;
 }
 
+/**
+ * @param {View} shown
+ * @param {Place | null} chosen
+ * @param {number[][]} weights
+ */
 function report(shown, chosen, weights) {
   if (!activeHeads().length) {
     at("report").textContent = "No head is switched on.";
@@ -193,11 +272,11 @@ function report(shown, chosen, weights) {
   const isQuery = chosen.side === "reads";
   const [mine, others] = isQuery ? [shown.queries, shown.keys] : [shown.keys, shown.queries];
   const strongest = weights
-    .map((each, index) => [mean(each), others[index].text])
-    .filter(([average]) => average >= 0.005)
-    .sort(([one], [other]) => other - one)
+    .map((ofHeads, index) => ({ average: mean(ofHeads), text: others[index].text }))
+    .filter(({ average }) => average >= 0.005)
+    .sort((one, other) => other.average - one.average)
     .slice(0, 5);
-  const parts = strongest.flatMap(([average, text], index) => [
+  const parts = strongest.flatMap(({ average, text }, index) => [
     index ? ", " : " ",
     element("bdi", { textContent: text }),
     " ",
