@@ -2,6 +2,9 @@
 
 VENV := .venv
 BUILDIFIER := npx --yes @bazel/buildifier@8.2.1
+BIOME := npx --yes @biomejs/biome@2.6.8
+TSC := npx --yes --package typescript@7.0.2 tsc
+AXE := axe-core@4.14.1
 TEXTLINT := npx --yes -p textlint@15.8.0 -p textlint-rule-terminology@5.2.16 \
     -p textlint-rule-write-good@2.0.0 textlint
 PIP_INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
@@ -64,7 +67,7 @@ bench: $(INSTALLED_TEST) ## run the long measurements behind the figures in docs
 mutate: $(INSTALLED_MUTATE) ## break the code in one place after the other, and expect a test to fail
 	@$(VENV)/bin/python benchmarks/mutation.py
 
-lint: $(INSTALLED_LINT) ## check style, types, imports, dead code, prose and BUILD files (needs npm)
+lint: $(INSTALLED_LINT) ## check style, types, imports, dead code, prose, scripts and BUILD files (needs npm)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	@# Lines end at "\n" alone (t2t_keras/text/files.py); a comment beside the call says why these do not.
@@ -73,15 +76,18 @@ lint: $(INSTALLED_LINT) ## check style, types, imports, dead code, prose and BUI
 	$(VENV)/bin/lint-imports --no-logo
 	$(VENV)/bin/vulture
 	$(BUILDIFIER) -mode=check -lint=warn BUILD MODULE.bazel
+	$(BIOME) ci --error-on-warnings
+	$(TSC) --project jsconfig.json
 	@# build/prose has the text of docstrings, comments and messages; build/prose/X.md:N is line N of X.py.
 	$(VENV)/bin/python benchmarks/prose.py build/prose
 	$(TEXTLINT) README.md CONTRIBUTING.md docs experiments build/prose
 	if command -v hadolint >/dev/null; then hadolint docker/*.Dockerfile; fi
 
-format: $(INSTALLED_LINT) ## rewrite Python and BUILD files as `make lint` wants them (needs npm)
+format: $(INSTALLED_LINT) ## rewrite Python, JavaScript, CSS and BUILD files as `make lint` wants them (needs npm)
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 	$(BUILDIFIER) -mode=fix -lint=fix BUILD MODULE.bazel
+	$(BIOME) check --write
 
 dist: $(INSTALLED_DIST) ## build the wheel and the sdist into dist/, and check them
 	rm -rf build dist *.egg-info
@@ -124,6 +130,8 @@ $(INSTALLED): setup.py entry_points.txt
 $(INSTALLED_TEST): $(INSTALLED)
 	@echo "Installing what the tests need into $(VENV) ..."
 	$(call install,--editable '.[test]')
+	@npm install --silent --no-save --prefix $(VENV) $(AXE) || \
+	    echo "Without npm and axe-core, tests of accessibility are skipped."
 	@touch $@
 
 $(INSTALLED_LINT): $(INSTALLED)

@@ -46,6 +46,8 @@ def render(folder: Path, template: str, **values: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"whole": _whole, "in_script": _in_script}
+    # Scripts may have what looks like Jinja's own marks.
+    environment.globals["verbatim"] = lambda name: Markup((folder / name).read_text("utf-8"))
     return environment.get_template(template).render(icon=ICON, **values)
 
 
