@@ -185,7 +185,7 @@ class SubwordTokenizer(Tokenizer):
 def tokens(text: str) -> list[str]:
     """Divides a text where letters and digits meet other characters.
 
-    Single spaces are left out, but for one at the start or at the end.
+    Single spaces are left out, except at the start or at the end.
     """
     runs = ["".join(run) for _, run in itertools.groupby(text, is_word)]
     last = len(runs) - 1

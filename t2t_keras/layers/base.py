@@ -49,7 +49,7 @@ class ShapePreservingLayer(keras.layers.Layer):
 
 
 def pop_weight_options(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Takes `kernel_initializer`, `bias_regularizer` and the like out of keyword arguments.
+    """Removes options of weights, such as `kernel_initializer`, from keyword arguments.
 
     Args:
       arguments: those of a constructor; the six options are removed.

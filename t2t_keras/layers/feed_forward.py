@@ -118,8 +118,8 @@ class ParameterAttention(ShapePreservingLayer):
       dropout: share of attention weights dropped (0 in the paper).
       seed: seed of the dropout.
       **kwargs: `kernel_initializer`, `kernel_regularizer` and `kernel_constraint` of the two
-        projections, the keys and the values, none of which has a bias; and what every Keras layer
-        takes.
+        projections, the keys and the values, which have no biases; and arguments of every Keras
+        layer.
 
     Call arguments:
       x: [..., d_model].

@@ -318,7 +318,7 @@ def clip_gradients(gradients, norm, clip_norm):
 
 
 INITIAL_LOSS_SCALE = 2.0**15
-# Doubled after so many good steps in a row, halved when a gradient overflows.
+# The scale is doubled after this number of good steps in a row, halved after an overflow.
 _STEPS_TO_DOUBLE = 2000
 
 

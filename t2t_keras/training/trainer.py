@@ -246,7 +246,7 @@ class _Trainer:
         weights = f"{model.count_params():,} weights"
         if model.non_trainable_weights:
             trained = sum(math.prod(weight.shape) for weight in model.trainable_weights)
-            weights += f" ({trained:,} trained)"
+            weights += f", {trained:,} trained,"
         source, target = sampler.fill_ratio()
         print(
             f"{weights} on {self._step.num_replicas} replica(s), steps {self._first:,} to "

@@ -181,7 +181,7 @@ _NEWEST = re.compile(r'^model_checkpoint_path: "([^"\\]+)"', re.MULTILINE)
 def checkpoint_prefix(path: Path) -> str:
     """Returns the prefix of a TensorFlow checkpoint: `path`, or the newest in that folder.
 
-    The folder's record may have a path on another machine, of which only the last part counts.
+    The folder's record may have a path on another machine; only its last part counts.
 
     Raises:
       UserError: the folder has no record, or a file of the checkpoint is not a regular file.

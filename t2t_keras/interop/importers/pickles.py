@@ -55,8 +55,8 @@ def plain(settings: Any, origin: str) -> Any:
 class TreeBound:
     """Counts the values of nested settings as a tree: a shared value counts each time.
 
-    Forty lists, each of which holds the next one twice, take little memory, but a walk through
-    them never ends.
+    Forty lists that each hold the next list twice take little memory, but a walk through them
+    never ends.
     """
 
     def __init__(self, origin: str):

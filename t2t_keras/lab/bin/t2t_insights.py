@@ -24,7 +24,7 @@ def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Sentences")
     flags.texts("sentence", "Sentence to translate; may be given several times")
-    flags.path("sentences_from_file", "Or a file of sentences, one a line")
+    flags.path("sentences_from_file", "Or a file of sentences, one per line")
     flags.group("Model")
     define_common(flags, "output_dir", "checkpoint_path")
     flags.assignments("decode_hparams", 'Decoding settings, "beam_size=4,samples=5,..."')

@@ -43,7 +43,7 @@ def define_flags(flags: Flags) -> None:
     flags.group("Batches")
     flags.fields(ServerConfig, "max_wait_ms", "max_batch_lines", "max_queue_lines")
     flags.group("Limits")
-    flags.path("api_keys_file", "Keys, one a line; see docs/serving.md")
+    flags.path("api_keys_file", "Keys, one per line; see docs/serving.md")
     flags.fields(ServerConfig, "requests_per_minute", "max_job_seconds", "stop_seconds")
     flags.fields(ServerConfig, "max_texts", "max_characters", "max_file_characters")
     flags.integer("max_file_megabytes", "Largest file", 30, 1)

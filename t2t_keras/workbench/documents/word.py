@@ -346,7 +346,7 @@ def _field_signs(element: etree._Element) -> list[str | None]:
 
 
 def _is_link(code: str) -> bool:
-    """Returns whether a field is a link, the text of which belongs to the document."""
+    """Returns whether a field is a link, whose text belongs to the document."""
     return code.upper().split()[:1] == ["HYPERLINK"]
 
 

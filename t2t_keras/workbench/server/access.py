@@ -26,7 +26,7 @@ _SECONDS_BETWEEN_SAVES = 60.0
 _SECONDS_UNCHANGED = 3.0
 _SECONDS_BETWEEN_LOOKS = 1.0
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_ADVICE = "Remove it: the counts of characters then begin anew."
+_ADVICE = "Remove it: the counts of characters then start over."
 
 
 def network_of(address: str) -> str:
@@ -73,7 +73,7 @@ ANYONE = Client("", "", ApiKey(""))
 
 
 class ApiKeys:
-    """The keys in a file, one a line: key, name, requests a minute, characters, separated by tabs.
+    """Keys from a file; a line has key, name, requests per minute, characters, separated by tabs.
 
     The last two are the limits per minute and per calendar month; empty or 0 = the server's rate,
     and no quota. Lines that start with # are comments. The file is reread when its content has
@@ -149,7 +149,7 @@ def _read_keys(content: bytes, path: Path) -> dict[str, ApiKey]:
             )
         keys[_digest(key)] = ApiKey(name, *map(int, limits))
     if not keys:
-        raise UserError(f"{path} has no keys: write one a line.", code="no_keys")
+        raise UserError(f"{path} has no keys: write one per line.", code="no_keys")
     return keys
 
 
