@@ -97,7 +97,8 @@ class Transformer(keras.Model):
         shared = config.shares_input(self.source_vocab_size)
         if config.start_id >= self.vocab_size:
             raise UserError(
-                f"start_id={config.start_id}: expected an id below vocab_size={self.vocab_size}.",
+                f"start_id={config.start_id}: expected an id below the vocabulary's size of "
+                f"{self.vocab_size}.",
                 code="bad_value",
             )
         make = functools.partial(

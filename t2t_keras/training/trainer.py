@@ -415,10 +415,9 @@ class _Trainer:
         self._callbacks.saved(self._done, self._saved_path)
 
     def _diverged(self, problem: str) -> UserError:
-        saved = f"The last good checkpoint is {self._saved_path}." if self._saved_path else ""
         return UserError(
-            f"{problem} {saved or 'No checkpoint is saved yet.'} Try a lower learning_rate, more "
-            f"warmup_steps or clip_norm=1.0 in a new --output_dir.",
+            f"{problem} Last good checkpoint: {self._saved_path or 'none'}. Try a lower "
+            f"learning_rate, more warmup_steps or clip_norm=1.0 in a new --output_dir.",
             code="not_finite",
         )
 

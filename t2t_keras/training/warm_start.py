@@ -143,7 +143,7 @@ def drop_layers_of(
         ("encoder", "decoder"), config.hparams.depths(), other.hparams.depths(), strict=True
     ):
         if new_depth > old_depth:
-            reason = f"expected at least {new_depth} layers in the {stack}, got {old_depth}"
+            reason = f"it has {old_depth} layers in the {stack}, expected at least {new_depth}"
             raise other_hyperparameters(path, reason)
         layers[stack] = layers_to_keep(new_depth, old_depth)
     numbers = (f"{stack} {', '.join(map(str, layers[stack]))}" for stack in layers)
@@ -213,7 +213,7 @@ def transfer_vocabulary(
         rest[name] = _means(value.T, spelled).T if kind == _SOFTMAX else _means(value, spelled)
     for side, spelled, num_shared in sides:
         print(
-            f"{side}: {num_shared:,} of {len(spelled):,} pieces keep their rows; "
+            f"{side}: of {len(spelled):,} pieces, {num_shared:,} keep their rows, and "
             f"{len(spelled) - num_shared:,} start as means of the old pieces that spell them."
         )
     return rest
