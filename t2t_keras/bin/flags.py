@@ -195,8 +195,8 @@ _COMMON = {
     "output_dir": "Directory of the run",
     "checkpoint_path": "Checkpoint; default: the newest of --output_dir",
     "data_dir": "Directory of the generated data",
-    "tmp_dir": "Directory of the source text",
-    "problem": "Name of the problem",
+    "tmp_dir": "Directory for downloads and source text",
+    "problem": "Name of the problem; --registry_help lists all",
     "problem_config": 'Settings of the problem, "name=value,..."',
     "model": "Name of the model",
     "hparams_set": "Name of the hyperparameter set; auto = one that suits the data",
@@ -240,7 +240,9 @@ def forbidden(flags: Flags) -> list[str]:
 
 def define_engine(flags: Flags) -> None:
     """Adds --engine."""
-    meaning = "Engine of the search; ctranslate2 reads exports of t2t-exporter without TensorFlow"
+    meaning = (
+        "Program that runs the model; ctranslate2 reads exports of t2t-exporter, without TensorFlow"
+    )
     flags.named("engine", meaning, registry.ENGINES, "keras")
 
 

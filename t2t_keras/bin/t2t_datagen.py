@@ -21,7 +21,7 @@ def define_flags(flags: Flags) -> None:
     define_common(flags, "problem", "problem_config", "tmp_dir", "data_dir", "t2t_usr_dir")
     cores = usable_cores()
     flags.integer("num_workers", "Encoding processes; any number gives the same data", cores, 1)
-    flags.switch("overwrite", "Replace complete data, even of other text or settings")
+    flags.switch("overwrite", "Replace existing data, even data of other text or settings")
     flags.switch("recommend", "Time a few training steps and recommend hyperparameters", True)
     flags.group("Apache Beam, to encode on many machines that share both directories")
     runners = "Beam runner: DirectRunner, FlinkRunner, SparkRunner, DataflowRunner or another"

@@ -56,13 +56,18 @@ def define_flags(flags: Flags) -> None:
         "File for translations or scores; default: beside the source; - = standard output",
     )
     flags.path("decode_reference", "References of --decode_from_file, to print BLEU or F1")
-    flags.string("shard", "Translate a part of --decode_from_file: 3/100 = the third of a hundred")
+    flags.string(
+        "shard", "Translate one part of --decode_from_file: 3/100 = the third of 100 parts"
+    )
     flags.switch("eval_use_test_set", "Translate the problem's test set, not its dev set")
     flags.strings(
         "disturb",
-        "Also translate disturbed variants of the text: augmentations such as upper,typos",
+        "Also translate the text with noise, by augmentations such as upper,typos",
     )
-    flags.switch("decode_interactive", "Translate what you type; after a tab, a required beginning")
+    flags.switch(
+        "decode_interactive",
+        "Translate each line that you type; a tab and text after it: the required beginning",
+    )
     flags.path("score_file", "Score pairs of source<tab>translation; - = standard input")
     flags.path("alignment_file", "File for word alignments, in lines such as 0-0 1-2")
     flags.path("attention_file", "File for attention weights, five NumPy arrays per line")

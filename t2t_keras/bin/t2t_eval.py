@@ -27,7 +27,7 @@ def define_flags(flags: Flags) -> None:
     flags.switch("eval_use_test_set", "Score the test set, not the dev set")
     flags.switch("eval_bleu", "Compute BLEU, or F1 of parses, in addition to the loss", True)
     flags.path("results_file", "File of JSON lines to add the scores to, for t2t-tables")
-    flags.integer("worker_gpu", "GPUs to use; default: all; 0 = the CPU")
+    flags.integer("worker_gpu", "Number of GPUs to use; default: all; 0 = the CPU")
     define_following(flags, "checkpoints")
     define_decode_hparams(flags)
     define_run(flags)

@@ -33,12 +33,15 @@ def define_flags(flags: Flags) -> None:
     flags.fields(TrainOptions, "warm_start_from", "adapt_vocabulary", "drop_layers")
     flags.group("Schedule")
     flags.fields(TrainOptions, "schedule")
-    flags.integer("train_steps", "Steps, counted from the start of the run; default: the set's")
+    flags.integer(
+        "train_steps",
+        "Steps, counted from the start of the run; default: the set's",
+    )
     flags.fields(TrainOptions, "save_checkpoints_secs", "keep_checkpoint_max")
     flags.fields(TrainOptions, "local_eval_frequency", "eval_secs", "eval_steps", "eval_bleu")
     flags.fields(TrainOptions, "best_by", "eval_early_stopping_steps")
     flags.group("Devices")
-    flags.integer("worker_gpu", "GPUs to use; default: all; 0 = the CPU")
+    flags.integer("worker_gpu", "Number of GPUs to use; default: all; 0 = the CPU")
     flags.fields(TrainOptions, "cpu_replicas", "xla")
     flags.switch("dry_run", "Print the estimated memory and disk space, and exit; needs no data")
     flags.fields(TrainOptions, "profile_steps", "worker_start_secs", "worker_timeout_secs")

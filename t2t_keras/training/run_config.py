@@ -35,7 +35,7 @@ class TrainOptions:
     """
 
     save_checkpoints_secs: float = setting(
-        600.0, "seconds of training between checkpoints, without evaluations", minimum=0
+        600.0, "seconds of training between checkpoints, evaluations not counted", minimum=0
     )
     keep_checkpoint_max: int = setting(
         20, "checkpoints to keep; while one is written, one more is on disk", minimum=1
@@ -49,13 +49,15 @@ class TrainOptions:
         "seconds between evaluations (the first after at most 60); 0 = by steps alone",
         minimum=0,
     )
-    eval_steps: int = setting(0, "most batches of an evaluation; 0 = the whole dev set", minimum=0)
-    eval_bleu: bool = setting(False, "score translations of the dev set: BLEU, or F1 of parses")
+    eval_steps: int = setting(
+        0, "maximum number of batches per evaluation; 0 = the whole dev set", minimum=0
+    )
+    eval_bleu: bool = setting(False, "also translate the dev set and compute BLEU, or F1 of parses")
     best_by: str = setting(
         "loss", "criterion for the best weights: loss, or a score of eval_bleu, such as chrf"
     )
     eval_early_stopping_steps: int = setting(
-        0, "patience in steps; 0 = never stop early", minimum=0
+        0, "early-stopping patience in steps; 0 = never", minimum=0
     )
     schedule: str = setting(
         "train_and_evaluate",

@@ -27,25 +27,30 @@ class ServerConfig:
     """
 
     max_wait_ms: float = setting(
-        5.0, "longest wait of an idle model for more lines to translate together", minimum=0
+        5.0, "milliseconds for which an idle model waits for more lines", minimum=0
     )
-    max_batch_lines: int = setting(128, "most lines translated together", minimum=1)
+    max_batch_lines: int = setting(128, "maximum number of lines translated together", minimum=1)
     max_queue_lines: int = setting(
-        10_000, "most lines that wait for a model; further requests get HTTP 429", minimum=1
+        10_000,
+        "maximum number of lines that wait for a model; further requests get HTTP 429",
+        minimum=1,
     )
     max_job_seconds: float = setting(
         60.0,
-        "seconds of work allowed for a request, or for each max_characters of a file, without the "
-        "wait",
+        "seconds of work per request, or per max_characters of a file; waiting does not count",
         minimum=0,
     )
-    stop_seconds: float = setting(20.0, "seconds allowed between SIGTERM and the end", minimum=0)
-    max_texts: int = setting(1_000, "most texts of a request", minimum=1)
-    max_characters: int = setting(200_000, "most characters of a request", minimum=1)
+    stop_seconds: float = setting(
+        20.0, "seconds to finish running requests after SIGTERM", minimum=0
+    )
+    max_texts: int = setting(1_000, "maximum number of texts per request", minimum=1)
+    max_characters: int = setting(200_000, "maximum number of characters per request", minimum=1)
     max_file_bytes: int = 30 * MEBIBYTE
-    max_file_characters: int = setting(1_000_000, "most characters of a file", minimum=1)
+    max_file_characters: int = setting(
+        1_000_000, "maximum number of characters per file", minimum=1
+    )
     requests_per_minute: int = setting(
-        0, "most requests of a key, or of an address without keys; 0 = any number", minimum=0
+        0, "maximum per key, or per address without a key; 0 = no limit", minimum=0
     )
     api_keys_file: Path | None = None
     cors: tuple[str, ...] = ()
@@ -53,9 +58,9 @@ class ServerConfig:
         default_factory=dict
     )
     split_sentences: bool = setting(True, "translate the sentences of a text one by one")
-    log_text: bool = setting(False, "show in the log what is translated")
+    log_text: bool = setting(False, "write texts and translations to the log")
     storage: Path | None = None
     keep_files_minutes: float = setting(
-        60.0, "how long a translated file can be fetched", minimum=0
+        60.0, "minutes for which a translated file can be fetched", minimum=0
     )
     reload_seconds: float = 5.0

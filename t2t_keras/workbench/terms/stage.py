@@ -235,7 +235,7 @@ class Terms(LineStage):
 
 
 def glossary(path: str) -> "Callable[[Translator], Translator]":
-    """Terms and their translations, source<tab>target a line."""
+    """Terms and their translations, one source<tab>target per line."""
     terms = Glossary.read(path)
     return lambda translator: with_terms(translator, terms)
 
