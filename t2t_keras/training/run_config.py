@@ -53,9 +53,7 @@ class TrainOptions:
         0, "maximum number of batches per evaluation; 0 = the whole dev set", minimum=0
     )
     eval_bleu: bool = setting(False, "also translate the dev set and compute BLEU, or F1 of parses")
-    best_by: str = setting(
-        "loss", "criterion for the best weights: loss, or a score of eval_bleu, such as chrf"
-    )
+    best_by: str = setting("loss", "criterion for the best weights: loss, or a score such as chrf")
     eval_early_stopping_steps: int = setting(
         0, "early-stopping patience in steps; 0 = never", minimum=0
     )
@@ -69,10 +67,10 @@ class TrainOptions:
     )
     adapt_vocabulary: bool = setting(
         False,
-        "with warm_start_from, allow another vocabulary; new pieces start as means of old ones",
+        "in a warm start, allow another vocabulary; new pieces are means of old",
     )
     drop_layers: bool = setting(
-        False, "with warm_start_from, allow fewer layers than it has; keeps evenly spread ones"
+        False, "in a warm start, allow fewer layers; keeps evenly spread ones"
     )
     xla: bool = setting(False, "compile the step with XLA for a few fixed shapes (JAX always does)")
     cpu_replicas: int = setting(1, "replicas among which to divide a CPU's cores", minimum=1)
