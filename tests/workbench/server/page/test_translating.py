@@ -1,6 +1,5 @@
 """Text is translated while it is typed."""
 
-import pytest
 from page_server import TABLE
 
 
@@ -195,33 +194,30 @@ def test_a_text_that_was_cleared_can_be_had_again(open_page):
     page.translated("Haus das", "rote")
 
 
-@pytest.mark.parametrize(
-    ("status", "said", "shown"),
-    [
+def test_refusals_are_told_in_plain_words(open_page, server):
+    page = open_page()
+    page.stop_clock()
+    for status, answer, shown in (
         (400, {"error": "Term 1: the target is blank"}, "Term 1: the target is blank."),
         (429, {"error": "x"}, "Too many requests. Wait 1 second."),
         (500, None, "The server failed (500)."),
         (503, {"error": "Shutting down"}, "The server failed (503): Shutting down."),
-    ],
-)
-def test_refusals_are_told_in_plain_words(open_page, server, status, said, shown):
-    page = open_page()
-    page.stop_clock()
-    server.refusals["/page/translate"] = (status, said, {"Retry-After": "1"})
-    paste(page, "the house")
-    page.clock.run_for(250)
-    page.until_trouble(shown)
-    assert page.text("#trouble-text") == shown
-    page.clock.run_for(999)
-    assert len(server.asked("/page/translate")) == 1
-    server.refusals.clear()
-    if status == 429:
-        page.clock.run_for(1)
-        page.translated("Haus das")  # By itself.
-    else:
-        page.one("#again").click()
-        page.translated("Haus das")
-    assert not page.is_shown("#trouble")
+    ):
+        server.refusals["/page/translate"] = (status, answer, {"Retry-After": "1"})
+        posted = page.posted()
+        paste(page, f"the house {status}")
+        page.clock.run_for(250)
+        page.until_trouble(shown)
+        assert page.text("#trouble-text") == shown
+        page.clock.run_for(999)
+        assert len(posted) == 1
+        server.refusals.clear()
+        if status == 429:
+            page.clock.run_for(1)  # It asks again by itself.
+        else:
+            page.one("#again").click()
+        page.translated(f"das {status} Haus")
+        assert not page.is_shown("#trouble")
     page.forgive_refusals()
 
 
