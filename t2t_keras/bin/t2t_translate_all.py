@@ -55,7 +55,7 @@ def run(flags: Flags) -> None:
         path = getattr(flags, name)
         if path and is_stream(path):
             raise UserError(
-                f"--{name} must be a regular file, as it is read repeatedly, got {path}.",
+                f"--{name} must be a regular file, got {path}: it is read repeatedly.",
                 code="not_a_file",
             )
     refuse_together(flags, {"source": ["eval_use_test_set"]})

@@ -46,7 +46,7 @@ class TrainOptions:
     # The default of save_checkpoints_secs: a slow run is evaluated as often as it is saved.
     eval_secs: float = setting(
         600.0,
-        "seconds between evaluations (the first after at most 60); 0 = by steps alone",
+        "seconds between evaluations (first within 60); 0 = by steps alone",
         minimum=0,
     )
     eval_steps: int = setting(
@@ -75,7 +75,7 @@ class TrainOptions:
     xla: bool = setting(False, "compile the step with XLA for a few fixed shapes (JAX always does)")
     cpu_replicas: int = setting(1, "replicas among which to divide a CPU's cores", minimum=1)
     profile_steps: tuple[int, ...] = setting(
-        (), "first and last step (from 1) to trace for TensorBoard, as 100,110", minimum=1
+        (), "first and last step (from 1) to trace, as 100,110", minimum=1
     )
     worker_start_secs: float = setting(
         300.0, "seconds to wait for other workers to start", minimum=1

@@ -108,7 +108,7 @@ def test_a_recipe(home):
     config = yaml.safe_load(example("student")) | texts | {"monolingual": {}}
     plan = Plan(config | {"work_dir": "~/work"}, "/")
     assert plan.work == f"{home}/work"
-    assert set(plan.given.values()) == {f"{home}/text.en", f"{home}/text.de"}
+    assert set(plan.user_files.values()) == {f"{home}/text.en", f"{home}/text.de"}
 
 
 def _flags():
