@@ -1,4 +1,4 @@
-"""A `Transformer` as a task of KerasHub; once this is imported, KerasHub loads presets of it.
+"""A `Transformer` as a task of KerasHub. Import this module before loading its presets.
 
 import keras_hub
 import t2t_keras.interop.keras_hub
@@ -29,7 +29,7 @@ from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
 from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 Tensors = dict[str, Any]  # by their names
-# A source is padded to this length, doubled as often as needed: each is compiled once.
+# Sources are padded to this length times a power of 2, since each length is compiled.
 _SHORTEST = 16
 
 _register = keras.saving.register_keras_serializable(package="t2t_keras")
@@ -49,13 +49,13 @@ class TransformerBackbone(keras_hub.models.Backbone):
 
     Call arguments:
       inputs: {"encoder_token_ids", "decoder_token_ids": integers [batch, length],
-        "encoder_padding_mask", "decoder_padding_mask": boolean, True = a token}. The first of the
-        decoder's ids stands for the start of the output, whatever it is.
+        "encoder_padding_mask", "decoder_padding_mask": boolean, True = a token}. The first id of
+        the decoder marks the start of the output; its value does not matter.
       training: whether dropout acts.
 
     Returns:
-      {"encoder_sequence_output", "decoder_sequence_output": [batch, length, d_model]}; position i
-      of the decoder's predicts its id i + 1.
+      {"encoder_sequence_output", "decoder_sequence_output": [batch, length, d_model]}; the
+      decoder's output at position i predicts its id i + 1.
     """
 
     def __init__(
@@ -94,13 +94,13 @@ class TransformerBackbone(keras_hub.models.Backbone):
         return _encode(self.transformer, inputs)
 
     def load_weights(self, filepath: str | Path, **options: Any) -> None:
-        """See Keras; raises `UserError` if they do not fit, such as int8 in another type."""
+        """See Keras; raises `UserError` if the weights do not fit, such as int8 in another type."""
         try:
             super().load_weights(filepath, **options)
         except ValueError as error:
             raise UserError(
-                f"{filepath} does not fit the model. A preset of int8 is loaded as it is: leave "
-                f"dtype out.",
+                f"{filepath} does not fit the model. Leave dtype out for a preset of int8: it "
+                f"cannot be converted.",
                 code="other_model",
             ) from error
 
@@ -127,7 +127,8 @@ def _encode(transformer: Transformer, inputs: Tensors) -> tuple[Any, Any]:
 class TransformerTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
     """KerasHub's tokenizer with our special ids.
 
-    A model with more pieces than ids only divides a text, whose pieces are then looked up.
+    If the SentencePiece model has more pieces than ids, it only divides text, and the pieces are
+    looked up.
     """
 
     backbone_cls = TransformerBackbone
@@ -141,7 +142,7 @@ class TransformerTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
         if proto is not None and self.token_to_id(BEYOND) != UNKNOWN_ID:
             model = dividing_model(self.proto)
             dividing = keras_hub.tokenizers.SentencePieceTokenizer(model, dtype="string")
-        # Not an attribute of the layer, which would be saved with it.
+        # Bypasses Keras, which would save it with the layer.
         object.__setattr__(self, "_dividing", dividing)
 
     def tokenize(self, inputs: Any) -> Any:
@@ -172,10 +173,10 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
 
     Args:
       tokenizer: a `TransformerTokenizer`.
-      encoder_sequence_length: most tokens of a source with its end; longer ones are cut.
-      decoder_sequence_length: most tokens of an output with its start and its end.
-      source_tokenizer: of a source with its own vocabulary; None = `tokenizer`.
-      extra_length: most tokens of a generated output beyond the length of its input.
+      encoder_sequence_length: maximum tokens of a source, including EOS; longer ones are cut.
+      decoder_sequence_length: maximum tokens of an output, including start and EOS.
+      source_tokenizer: tokenizer of sources with their own vocabulary; None = `tokenizer`.
+      extra_length: maximum tokens of a generated output beyond the length of its input.
     """
 
     backbone_cls = TransformerBackbone
@@ -195,7 +196,7 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
         self.extra_length = extra_length
 
     def build(self, input_shape: Any) -> None:
-        """Builds the layer that adds start and end."""
+        """Builds the layer that adds start and EOS."""
         super().build(input_shape)
         self.decoder_packer = keras_hub.layers.StartEndPacker(
             self.decoder_sequence_length,
@@ -221,7 +222,7 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
         decoder_sequence_length: int | None = None,
         sequence_length: int | None = None,
     ) -> Tensors:
-        """Returns the ids of sources and of prefixes of outputs, in few different shapes."""
+        """Returns the ids of sources and of output prefixes, padded to a few different shapes."""
         text = x["encoder_text"] if isinstance(x, dict) else x
         rows = (self.source_tokenizer or self.tokenizer)([text] if isinstance(text, str) else text)
         longest, length = 1 + max(map(len, rows)), _SHORTEST
@@ -264,7 +265,7 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
     Args:
       backbone: a `TransformerBackbone`.
       preprocessor: a `TransformerSeq2SeqLMPreprocessor`; None = ids in, ids out.
-      **kwargs: of every KerasHub task.
+      **kwargs: arguments of every KerasHub task.
     """
 
     backbone_cls = TransformerBackbone
@@ -276,7 +277,7 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         preprocessor: TransformerSeq2SeqLMPreprocessor | None = None,
         **kwargs: Any,
     ) -> None:
-        # Not an attribute of the model: Keras would quantize tokenizers.
+        # Bypasses Keras, which would quantize tokenizers.
         object.__setattr__(self, "_preprocessor", preprocessor)
         states = backbone.output["decoder_sequence_output"]
         logits = backbone.token_embedding(states, reverse=True)
@@ -284,7 +285,7 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         self.backbone = backbone
 
     def compile(self, *args: Any, sampler: Any = "greedy", **kwargs: Any) -> None:
-        """Configures training and generation like KerasHub's tasks, but greedily by default."""
+        """Configures training and generation like KerasHub's tasks; default sampler: greedy."""
         super().compile(*args, sampler=sampler, **kwargs)
 
     def generate_step(
@@ -292,7 +293,7 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
     ) -> Tensors:
         """Generates for one batch of ids; see KerasHub's tasks.
 
-        With a preprocessor and ids to stop at, an output is at most `extra_length` tokens longer
+        With a preprocessor and `stop_token_ids`, an output is at most `extra_length` tokens longer
         than its source, and at most as long as the decoder's ids. Padding follows its end.
 
         Args:
@@ -307,7 +308,7 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
             ops.cast(inputs["decoder_padding_mask"], "bool"),
         )
         memory, mask = self.backbone.encode(inputs)
-        # Samplers copy and choose rows of everything in the cache.
+        # Samplers copy and select rows of everything in the cache: keep the rest out of it.
         cache = self.backbone.transformer.start_cache(memory, mask, ops.shape(ids)[1])
         projection, _ = cache.pop("projection"), cache.pop("past")
         if stop_token_ids and self.preprocessor:
@@ -318,10 +319,10 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         def score(prompt: Any, cache: Tensors, index: Any) -> tuple[Any, Any, Tensors]:
             states, cache = self._step(prompt, cache, index)
             logits = self.backbone.transformer.embedding.logits(states, projection)[:, 0]
-            return _possible(logits, cache, index, stop_token_ids), states[:, 0], cache
+            return _constrained(logits, cache, index, stop_token_ids), states[:, 0], cache
 
         first = ops.min(ops.sum(ops.cast(in_prompt, "int32"), axis=1))
-        cache, states = self._read(ids, cache, first)
+        cache, states = self._prefill(ids, cache, first)
         ids = self.sampler(
             next=score,
             prompt=ids,
@@ -348,35 +349,37 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         states, whole, _ = self.backbone.transformer.step_states(previous, index - 1, whole)
         return states, {**cache, "recent": whole["recent"]}
 
-    def _read(self, ids: Any, cache: Tensors, first: Any) -> tuple[Tensors, Any]:
-        """Reads the ids before `first`, which all outputs share: at least their start.
+    def _prefill(self, ids: Any, cache: Tensors, first: Any) -> tuple[Tensors, Any]:
+        """Fills the cache from the ids before `first`, the length of the shortest prompt.
 
         Returns:
-          The cache, and the states of all positions [batch, length, d_model]; later ones are 0.
+          The cache, and the states of all positions [batch, length, d_model], 0 from `first` on.
         """
 
-        def read(index: Any, cache: Tensors, states: Any) -> tuple[Any, Tensors, Any]:
+        def step(index: Any, cache: Tensors, states: Any) -> tuple[Any, Tensors, Any]:
             new, cache = self._step(ids, cache, index)
-            here = ops.equal(ops.arange(ops.shape(ids)[1]), index - 1)[None, :, None]
-            return index + 1, cache, ops.where(here, new, states)
+            is_current = ops.equal(ops.arange(ops.shape(ids)[1]), index - 1)[None, :, None]
+            return index + 1, cache, ops.where(is_current, new, states)
 
         d_model = self.backbone.transformer.config.d_model
         states = ops.zeros((*ops.shape(ids), d_model), self.compute_dtype)
         start = ops.ones_like(first), cache, states
-        return ops.while_loop(lambda index, *_: index <= first, read, start)[1:]
+        return ops.while_loop(lambda index, *_: index <= first, step, start)[1:]
 
 
-def _possible(logits: Any, cache: Tensors, index: Any, stop_token_ids: Sequence[int] | None) -> Any:
-    """Returns logits [batch, vocab_size], -inf for padding, at the limit for all but the end."""
+def _constrained(
+    logits: Any, cache: Tensors, index: Any, stop_token_ids: Sequence[int] | None
+) -> Any:
+    """Returns logits [batch, vocab_size] that allow no padding, and only the end at the limit."""
     vocabulary = ops.arange(logits.shape[-1])[None]
-    possible = ops.not_equal(vocabulary, PADDING_ID)
+    allowed = ops.not_equal(vocabulary, PADDING_ID)
     if "longest" in cache and stop_token_ids:
         is_end = ops.equal(vocabulary, stop_token_ids[0])
-        possible = ops.where((index >= cache["longest"])[:, None], is_end, possible)
-    return ops.where(possible, logits, -float("inf"))
+        allowed = ops.where((index >= cache["longest"])[:, None], is_end, allowed)
+    return ops.where(allowed, logits, -float("inf"))
 
 
-# The users of a preset choose the search, or how to sample, and the type to compute in.
+# Users of a preset choose the other settings: search or sampling, and the type to compute in.
 _UNSUPPORTED = (
     *("coverage_penalty", "min_length", "split_long", "samples", "terms", "weights_dtype"),
     *("check_placeholders", "xla", "xla_for_one"),
@@ -389,10 +392,10 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
     Args:
       translator: the model, the vocabulary, and the limits of lengths.
       folder: to write to.
-      dtype: of the stored weights: "float32", "bfloat16", or "int8", by Keras's `quantize`.
+      dtype: type of the stored weights: "float32", "bfloat16", or "int8", by Keras's `quantize`.
 
     Raises:
-      UserError: KerasHub cannot represent a part, which the message names.
+      UserError: KerasHub cannot represent the model.
     """
     _check(translator)
     [model], tokenizer, config = translator.models, translator.tokenizer, translator.config
@@ -403,7 +406,7 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
     longest = config.max_length or config.max_input_length + config.extra_length
     source = None
     if tokenizer.source is not tokenizer:
-        # KerasHub names the file of the tokenizer and the folder of its vocabulary after this.
+        # KerasHub derives the folder of the vocabulary from this name.
         file = "source_tokenizer.json"
         source = TransformerTokenizer(tokenizer.source.model_bytes, config_file=file)
     preprocessor = TransformerSeq2SeqLMPreprocessor(
@@ -439,6 +442,6 @@ def _check(translator: Translator) -> None:
     if any(type(t).prepare is not PairTransform.prepare for t in problem.pair_transforms.values()):
         raise UserError(
             f"--format=keras_hub: the model needs transforms={as_text(problem.transforms)} of "
-            f"text, which KerasHub does not have. Export for CTranslate2, or train without.",
+            f"text, which KerasHub does not have. Export for CTranslate2, or train without them.",
             code="not_supported",
         )

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from t2t_keras.text.in_graph import GraphTokenizer
 
 
-# Pieces after this one have no ids. Before it, characters that are not pieces may have ids.
+# Separates the pieces with ids from those without. Characters may have ids without being pieces.
 BEYOND = "<beyond>"
 
 
 def dividing_model(model_bytes: bytes) -> bytes:
-    """Returns a model with `BEYOND` without the pieces that only carry ids."""
+    """Returns a model that divides text, without the pieces that are only there for their ids."""
     model = parsed_model(model_bytes)
     dividing = [piece for piece in model.pieces if piece.type != piece.UNUSED]
     del model.pieces[:]
@@ -33,12 +33,11 @@ def dividing_model(model_bytes: bytes) -> bytes:
 
 
 class LookedUpPieces(SentencePieceTokenizer):
-    """A `.pieces` file: a SentencePiece model whose pieces have the ids of a list.
+    """A `.pieces` file: a SentencePiece model that divides text, and a list of pieces with ids.
 
-    The pieces before `BEYOND` are the list, in the order of their ids. All pieces divide text;
-    those that are not in the list are unknown.
+    The pieces before `BEYOND` are the list, in the order of their ids; all others are unknown.
 
-    Other bytes raise `UserError` with the name of their `origin`.
+    Invalid content raises `UserError`, which names its `origin`.
     """
 
     suffix: ClassVar[str] = ".pieces"
@@ -48,7 +47,8 @@ class LookedUpPieces(SentencePieceTokenizer):
         self._vocab_size = self._processor.piece_to_id(BEYOND)
         if self._vocab_size == UNKNOWN_ID:
             raise UserError(
-                f"{origin}: expected a model with the piece {BEYOND}. Call one without it .model.",
+                f"{origin}: expected a model with the piece {BEYOND}. Without it, the file's name "
+                f"must end in .model.",
                 code="not_a_vocabulary",
             )
 
@@ -81,7 +81,7 @@ class LookedUpPieces(SentencePieceTokenizer):
         return GraphLookedUpPieces(self.model_bytes, self.dividing_model, self._ids_of_pieces)
 
 
-# A token's end; escapes of it, and of characters that no piece has.
+# The end of a token, and the escapes in tokens; see `SubwordTokenizer`.
 _END = "_"
 _ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
 _ESCAPES = frozenset("\\_u;0123456789")
@@ -93,13 +93,13 @@ _SPECIAL = ("<pad>", "<EOS>")
 class SubwordTokenizer(Tokenizer):
     r"""A `.subwords` file of tensor2tensor: padding 0, end of sentence 1, then subwords.
 
-    Divides a text where letters and digits meet other characters, without single spaces between
-    words, which decoding restores. Divides each token, with "_" at its end, into the longest
-    subwords from the left. In a token, "_" is written \u, a backslash \\, and a character that no
-    subword has \<its number>; . Subwords of padding and end never match text, where tensor2tensor
-    would let "<pad>" end a sentence.
+    Tokens are runs of letters and digits, and the runs between them; decoding restores single
+    spaces between words. A token with "_" at its end is divided from the left into the longest
+    subwords. In a token, "_" is written \u, a backslash \\, and a character that no subword has
+    \<its number>; . Text never matches the subwords of padding and EOS; in tensor2tensor, the text
+    "<pad>" would end a sentence.
 
-    Other bytes raise `UserError` with the name of their `origin`.
+    Invalid content raises `UserError`, which names its `origin`.
     """
 
     suffix: ClassVar[str] = ".subwords"
@@ -117,12 +117,11 @@ class SubwordTokenizer(Tokenizer):
         self._longest = max(map(len, self._ids), default=0)
         # Every other character is escaped.
         self._alphabet = set("".join(self._ids))
-        # If characters remain that only longer subwords have, they are escaped too, where
-        # tensor2tensor fails.
+        # A token that cannot be divided is spelled with these; tensor2tensor would fail.
         self._spelled = {subword for subword in self._ids if len(subword) == 1}
         if missing := "".join(sorted(_ESCAPES - self._spelled)):
             raise UserError(
-                f"{origin} lacks the subwords {missing}, which escapes are made of.",
+                f"{origin} lacks the subwords {missing}, which escapes need.",
                 code="not_a_vocabulary",
             )
         self._cached_ids = functools.lru_cache(1 << 16)(self._token_ids)
@@ -160,13 +159,13 @@ class SubwordTokenizer(Tokenizer):
         return [self._text(self._until_end(ids)) for ids in sequences]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """See `Tokenizer`; an escape adds its character where it ends."""
+        """See `Tokenizer`; the last piece of an escape shows its character."""
         ids, pieces, shown = self._checked(ids), [], 0
         whole = self._text([i for i in ids if i > EOS_ID])
         for number, i in enumerate(ids, 1):
-            begun = self._text([i for i in ids[:number] if i > EOS_ID])
-            differs = (i for i, c in enumerate(begun) if whole[i : i + 1] != c)
-            end = max(shown, next(differs, len(begun)))
+            prefix = self._text([i for i in ids[:number] if i > EOS_ID])
+            differs = (i for i, c in enumerate(prefix) if whole[i : i + 1] != c)
+            end = max(shown, next(differs, len(prefix)))
             pieces.append(whole[shown:end].replace(" ", SPACE) if i > EOS_ID else _SPECIAL[i])
             shown = end
         return pieces
@@ -185,7 +184,7 @@ class SubwordTokenizer(Tokenizer):
 def tokens(text: str) -> list[str]:
     """Divides a text where letters and digits meet other characters.
 
-    Single spaces are left out, except at the start or at the end.
+    Drops single spaces, except at the start and the end.
     """
     runs = ["".join(run) for _, run in itertools.groupby(text, is_word)]
     last = len(runs) - 1
@@ -202,7 +201,7 @@ def joined(tokens: Sequence[str]) -> str:
 
 
 def escape(token: str, alphabet: Collection[str]) -> str:
-    """Returns a token as subwords spell it, with its end."""
+    """Returns a token with escapes, and with its end."""
     escaped = token.replace("\\", "\\\\").replace(_END, "\\u")
     return "".join(c if c in alphabet else f"\\{ord(c)};" for c in escaped) + _END
 
@@ -228,17 +227,17 @@ def is_word(character: str) -> bool:
 
 
 def _unquoted(line: str) -> str:
-    # Like tensor2tensor, which takes a lone quotation mark for both.
+    # A lone quotation mark counts as both marks, as in tensor2tensor.
     quoted = line and line[0] == line[-1] and line[0] in "'\""
     return line[1:-1] if quoted else line
 
 
 class WordTokenizer(Tokenizer):
-    """A `.words` file, a word a line: padding, end and unknown, then words of text.
+    """A `.words` file, a word a line: padding, EOS and unknown, then words of text.
 
     ASCII white space divides words; decoding puts single spaces between them.
 
-    Other bytes raise `UserError` with the name of their `origin`.
+    Invalid content raises `UserError`, which names its `origin`.
     """
 
     suffix: ClassVar[str] = ".words"
@@ -255,7 +254,7 @@ class WordTokenizer(Tokenizer):
 
     @classmethod
     def of(cls, words: Sequence[str]) -> "WordTokenizer":
-        """Returns the vocabulary of words by id, from that of padding on."""
+        """Returns the vocabulary of a list of words by id, beginning with padding."""
         return cls("".join(f"{word}\n" for word in words).encode())
 
     @property
@@ -265,7 +264,7 @@ class WordTokenizer(Tokenizer):
 
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
         """See `Tokenizer`."""
-        # As bytes, which split as in TensorFlow.
+        # Bytes are split like in TensorFlow.
         split = ([word.decode() for word in line.encode().split()] for line in lines)
         return [
             np.array([*(self._ids.get(word, UNKNOWN_ID) for word in words), EOS_ID], np.int32)

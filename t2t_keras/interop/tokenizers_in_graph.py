@@ -1,4 +1,4 @@
-"""Tokenizers of other toolkits in a TensorFlow graph, with the same ids and texts as in Python."""
+"""Tokenizers of other toolkits as TensorFlow graphs, with the same results as in Python."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,13 +9,13 @@ import tensorflow_text
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
 from t2t_keras.text.in_graph import GraphSentencePieces, GraphTokenizer, graph_processor
 
-# Marks, in the table, subwords that continue a token; text does not contain it.
+# Prefix of subwords that continue a token, in the table; text does not contain it.
 _CONTINUES = "\x00"
 # Replaces a token that cannot be divided; text does not contain it either.
 _UNDIVIDED = "\x00\x00"
-# Replaces NUL temporarily; Unicode has no such character.
+# Replaces NUL temporarily; not a character.
 _NUL = "\ufdd0"
-_MOST_TOKEN_BYTES = 1 << 20
+_MAX_TOKEN_BYTES = 1 << 20
 _WORD = r"[\p{L}\p{N}]"
 _ESCAPE = r"\\u|\\\\|\\[0-9]+;"
 
@@ -26,7 +26,7 @@ class GraphLookedUpPieces(GraphSentencePieces):
     Args:
       model_bytes: model with the ids.
       dividing_model: model that divides text.
-      ids: of the pieces of text.
+      ids: ids of the pieces of text.
     """
 
     def __init__(self, model_bytes: bytes, dividing_model: bytes, ids: Mapping[str, int]):
@@ -44,18 +44,18 @@ class GraphSubwords(GraphTokenizer):
     """`SubwordTokenizer` in a graph; a piece is a subword, with "_" at the end of a token.
 
     Args:
-      subwords: by id.
-      alphabet: the characters that are not escaped.
-      spelled: those among them that stay unescaped even in tokens that cannot be divided.
+      subwords: the subwords by id.
+      alphabet: characters that are not escaped.
+      spelled: characters that are not escaped in tokens that could not be divided otherwise.
     """
 
     def __init__(self, subwords: Sequence[str], alphabet: Sequence[str], spelled: Sequence[str]):
         super().__init__()
         self._subwords = list(subwords)
-        # The last of equal subwords, as in Python.
+        # Of equal subwords, the last counts, as in Python.
         usable = {subword: i for i, subword in enumerate(subwords) if i > EOS_ID and subword}
-        # WordPiece takes the longest subword at each point; here it has the same subwords at the
-        # start of a token and inside.
+        # WordPiece takes the longest subword at each place. It distinguishes the start of a token,
+        # so every subword is there twice.
         both = [
             (prefix + subword, i) for prefix in ("", _CONTINUES) for subword, i in usable.items()
         ]
@@ -63,7 +63,7 @@ class GraphSubwords(GraphTokenizer):
         self._ids = tensorflow_text.WordpieceTokenizer(
             _table(keys, values),
             suffix_indicator=_CONTINUES,
-            max_bytes_per_word=_MOST_TOKEN_BYTES,
+            max_bytes_per_word=_MAX_TOKEN_BYTES,
             max_chars_per_token=max(map(len, subwords)),
             token_out_type=tf.int64,
             unknown_token=_UNDIVIDED,
@@ -117,11 +117,11 @@ class GraphSubwords(GraphTokenizer):
         flat = parts.values
         is_number = tf.strings.regex_full_match(flat, r"\\[0-9]+;")
         digits = tf.strings.regex_replace(flat, r"[\\;]", "")
-        # Longer numbers stand for no character, and could not be read.
+        # Longer numbers are no characters, and do not fit into int32.
         digits = tf.where(is_number & (tf.strings.length(digits) < 8), digits, "12307")
         codes = tf.strings.to_number(digits, tf.int32)
-        halves = (codes >= 0xD800) & (codes <= 0xDFFF)
-        codes = tf.where(halves | (codes > 0x10FFFF), 0x3013, codes)
+        surrogates = (codes >= 0xD800) & (codes <= 0xDFFF)
+        codes = tf.where(surrogates | (codes > 0x10FFFF), 0x3013, codes)
         character = tf.strings.unicode_encode(codes[:, tf.newaxis], "UTF-8")
         spelled = tf.where(is_number, character, flat)
         spelled = tf.where(flat == "\\u", "_", tf.where(flat == "\\\\", "\\", spelled))
@@ -136,9 +136,9 @@ class GraphWords(GraphTokenizer):
     """`WordTokenizer` in a graph.
 
     Args:
-      words: by id.
-      pieces: by id.
-      ids: of the words of text.
+      words: the words by id.
+      pieces: the pieces by id.
+      ids: ids of the words of text.
     """
 
     def __init__(self, words: Sequence[str], pieces: Sequence[str], ids: Mapping[str, int]):
@@ -182,7 +182,7 @@ def _with_end(ids: tf.RaggedTensor) -> tf.RaggedTensor:
 
 
 def _is_text(ids: tf.Tensor) -> tf.Tensor:
-    """Returns which ids [B, L] are text: before the first EOS of their row, and not padding."""
+    """Returns whether ids [B, L] are text: before the first EOS of the row, and not padding."""
     ended = tf.cumsum(tf.cast(ids == EOS_ID, tf.int32), axis=1) > 0
     return ~ended & (ids != PADDING_ID)
 

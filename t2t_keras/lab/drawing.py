@@ -40,9 +40,9 @@ def render(template: str, *, scripts: bool = False, **values: Any) -> str:
 
 
 def changed_words(earlier: str, text: str) -> Iterator[tuple[str, bool]]:
-    """Yields the parts of a text, each with whether its words differ from an earlier text's.
+    """Yields (part, whether its words differ from an earlier text's) for the parts of a text.
 
-    An empty part marks deleted words.
+    An empty part stands for deleted words.
     """
     words = text.split(" ")
     matcher = difflib.SequenceMatcher(a=earlier.split(" "), b=words, autojunk=False)
@@ -74,7 +74,7 @@ def check_format(path: str | Path, formats: Sequence[str]) -> None:
 def save_figure(path: str | Path, draw: Callable[[], "Figure"], **page: Any) -> str:
     """Writes the matplotlib figure that `draw` returns, in the format of the name's ending.
 
-    `page` are arguments of `Figure.savefig`. Equal figures give equal bytes.
+    `page` are arguments of `Figure.savefig`. Equal figures become equal bytes.
 
     Returns:
       The characters that the font lacks, which the figure shows as boxes.
@@ -86,7 +86,7 @@ def save_figure(path: str | Path, draw: Callable[[], "Figure"], **page: Any) -> 
 
     content = io.BytesIO()
     kind = Path(path).suffix.lower().removeprefix(".")
-    # No date and no random names.
+    # Dates, and random names in SVG, would make the bytes differ.
     date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
     with (
         matplotlib.rc_context({"svg.hashsalt": "t2t_keras"}),

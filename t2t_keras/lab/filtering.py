@@ -1,4 +1,4 @@
-"""Learned filters: keep the pairs of a noisy corpus, or of a teacher, that models find likely."""
+"""Keeps the pairs of a noisy corpus, or of a teacher's translations, that models find likely."""
 
 import itertools
 from collections import Counter
@@ -16,10 +16,10 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.files import as_json, is_stream, sha256_of
 from t2t_keras.text.files import count_lines, is_blank, read_lines, read_text
 
-# Written in place of the scores of a pair that has none.
+# Written in the file of scores for pairs without a score.
 _BLANK, _LONG = "blank", "too long"
 _LINES_AT_ONCE = 100_000
-# To check the languages of the sides.
+# Lines for the check of the languages.
 _LINES_SAMPLED = 1000
 
 
@@ -27,11 +27,11 @@ class Filtered(NamedTuple):
     """The result of a filter.
 
     Attributes:
-      files: the written files, source before target.
+      files: the written files: source, target.
       pairs: number of pairs of the text.
-      kept: number of pairs written.
-      left_out: number of pairs without a score, by reason; they are never kept.
-      lowest: score of the worst pair kept.
+      kept: number of written pairs.
+      left_out: numbers of pairs without a score, by reason; they are never kept.
+      lowest: lowest score of the written pairs.
     """
 
     files: tuple[Path, Path]
@@ -53,14 +53,14 @@ class Filtered(NamedTuple):
 def dual_scores(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
     """Returns scores of pairs by dual conditional cross-entropy (Junczys-Dowmunt, 2018).
 
-    Both models must find a pair likely, and equally so: -|H_f - H_b| - (H_f + H_b) / 2.
+    Both models must find a pair likely, and to the same degree: -|H_f - H_b| - (H_f + H_b) / 2.
 
     Args:
-      forward: log-probabilities per token of targets given sources, [pairs], -H_f.
-      backward: of sources given targets, -H_b.
+      forward: log-probabilities per token of targets given their sources, [pairs], -H_f.
+      backward: log-probabilities per token of sources given their targets, [pairs], -H_b.
 
     Returns:
-      Scores [pairs]; their exponential is the paper's, at most 1.
+      Scores [pairs]; their exponentials are the paper's scores, at most 1.
     """
     return (forward + backward) / 2 - np.abs(forward - backward)
 
@@ -76,40 +76,26 @@ def filter_pairs(
     """Writes the pairs of a text that models find likely, in their order.
 
     The score of a pair is one model's log-probability per token, or `dual_scores` of two models.
-    The log-probabilities stay in `<output>.scores`, a line for each pair, forward before backward,
-    with a tab between. Another `keep` uses them again; an interrupted job continues.
+    `<output>.scores` has a line of log-probabilities for each pair: forward, tab, backward. A job
+    with another `keep` uses them again; an interrupted job continues.
 
     Args:
       source: UTF-8 text, one sentence a line.
-      target: its translations, line by line.
+      target: translations of the source, line by line.
       output: the pairs go to `<output>.<language>`, by the models' languages.
       forward: translates the source's language to the target's.
       backward: translates back.
-      keep: share of the scored pairs to keep, the best.
+      keep: share of the scored pairs to keep, the best first.
 
     Raises:
-      UserError: there is no model, or one of several pairs of languages; the models' languages do
-        not match each other, the names of the files or the text; the files are empty or differ in
-        length, or one cannot be read or written; no pair would be kept.
+      UserError: there is no model, or a model has no single pair of languages; the languages of
+        the models, the names of the files and the text disagree; the files are empty, differ in
+        length, or cannot be read or written; or no pair would be kept.
     """
     both = {"forward": forward, "backward": backward}
     models = {name: model for name, model in both.items() if model}
-    if not models:
-        raise UserError(
-            "Please give a forward model, a backward model, or both.", code="missing_argument"
-        )
-    if not 0 < keep <= 1:
-        raise UserError(
-            f"keep must be above 0 and at most 1, a share of the pairs; got {keep}.",
-            code="bad_value",
-        )
+    _check_arguments(models, keep, source, target)
     languages = _languages(models, source, target)
-    for path in (source, target):
-        if is_stream(path):
-            raise UserError(
-                f"The text must be in regular files, got {path}: it is read twice.",
-                code="not_a_file",
-            )
     outputs = {"scores": Path(f"{output}.scores")}
     outputs |= {side: Path(f"{output}.{code}") for side, code in languages.items()}
     outputs = resolve_outputs([source, target], outputs)
@@ -130,6 +116,27 @@ def filter_pairs(
     )
     files = outputs["source"], outputs["target"]
     return Filtered(files, pairs, int(selected.sum()), left_out, float(scores[selected].min()))
+
+
+def _check_arguments(
+    models: Mapping[str, Translator], keep: float, source: str | Path, target: str | Path
+) -> None:
+    """Raises `UserError` for arguments of `filter_pairs` that cannot be used."""
+    if not models:
+        raise UserError(
+            "Please give a forward model, a backward model, or both.", code="missing_argument"
+        )
+    if not 0 < keep <= 1:
+        raise UserError(
+            f"keep must be above 0 and at most 1, a share of the pairs; got {keep}.",
+            code="bad_value",
+        )
+    for path in (source, target):
+        if is_stream(path):
+            raise UserError(
+                f"The text must be in regular files, got {path}: it is read twice.",
+                code="not_a_file",
+            )
 
 
 def _write_selected(
@@ -154,22 +161,22 @@ def _write_selected(
 def _languages(
     models: Mapping[str, Translator], source: str | Path, target: str | Path
 ) -> dict[str, str]:
-    """Returns the languages of source and target, as the models have them."""
+    """Returns the models' languages of source and target."""
     pairs = {name: model.problem.languages() for name, model in models.items()}
     for name, model in models.items():
         if not all(pairs[name]):
             raise UserError(
-                f"The {name} model is of {model.problem.name or 'no problem'}, which does not say "
-                f"from which language to which it translates. Expected a model of one pair, as of "
-                f"parallel_text with source_language and target_language.",
+                f"The problem of the {name} model, {model.problem.name or 'none'}, has no "
+                f"languages. Expected a model of one pair, such as of parallel_text with "
+                f"source_language and target_language.",
                 code="unknown_language",
             )
     if "backward" in pairs:
         pairs["backward"] = pairs["backward"][::-1]
     if len(set(pairs.values())) > 1:
         raise UserError(
-            f"The models do not fit each other: the forward model translates "
-            f"{' to '.join(pairs['forward'])}, the backward model "
+            f"Expected models of opposite directions, got a forward model from "
+            f"{' to '.join(pairs['forward'])} and a backward model from "
             f"{' to '.join(pairs['backward'][::-1])}.",
             code="other_language",
         )
@@ -180,20 +187,21 @@ def _languages(
     swapped = {"source": languages["target"], "target": languages["source"]}
     if endings == swapped != languages:
         raise UserError(
-            f"{source} and {target} are the other way round: by the models, the source is "
-            f"{languages['source']}, the target {languages['target']}.",
+            f"{source} and {target} are swapped: the models expect a source in "
+            f"{languages['source']} and a target in {languages['target']}.",
             code="swapped_languages",
         )
     return languages
 
 
 def _checked_lines(source: str | Path, target: str | Path, languages: Mapping[str, str]) -> int:
-    """Returns the number of pairs; raises `UserError` where the text is none, or swapped."""
+    """Returns the number of pairs; raises `UserError` for empty, unequal or swapped files."""
     sides = Path(source), Path(target)
-    lines, others = map(count_lines, sides)
-    if lines != others:
+    lines, target_lines = map(count_lines, sides)
+    if lines != target_lines:
         raise UserError(
-            f"{source} has {lines:,} lines, {target} has {others:,}: they do not pair.",
+            f"{source} has {lines:,} lines, {target} has {target_lines:,}: expected the same "
+            f"number.",
             code="unequal_counts",
         )
     if not lines:
@@ -220,13 +228,13 @@ def _score(
         {
             "source": sha256_of(Path(source)),
             "target": sha256_of(Path(target)),
-            **{name: _made_by(model) for name, model in models.items()},
+            **{name: _identity(model) for name, model in models.items()},
         }
     )
-    stated = read_manifest(output)
-    # Scores of two models are not those of one of them.
+    manifest = read_manifest(output)
+    # Compare both names, as the scores of one model do not serve for two.
     names = {*provenance, "forward", "backward"}
-    if all(stated.get(name) == provenance.get(name) for name in names):
+    if all(manifest.get(name) == provenance.get(name) for name in names):
         return
     targets = read_text(Path(target))
 
@@ -242,7 +250,7 @@ def _score(
     run_line_job(source, {"scores": output}, provenance, score, at_once, manifest={})
 
 
-def _made_by(model: Translator) -> dict[str, Any]:
+def _identity(model: Translator) -> dict[str, Any]:
     """Returns everything that a model's scores depend on."""
     settings = {name: getattr(model.config, name) for name in ("max_input_length", "weights_dtype")}
     return {"checkpoint": model.checkpoint, "engine": model.engine.name, **settings}
@@ -251,7 +259,7 @@ def _made_by(model: Translator) -> dict[str, Any]:
 def _scored(
     models: Mapping[str, Translator], sources: Sequence[str], targets: Sequence[str]
 ) -> list[str]:
-    """Returns a line for each pair, as `_read_scores` reads it: its scores, or why it has none."""
+    """Returns a line for each pair: its scores, or why it has none; see `_read_scores`."""
     sides = {"forward": (sources, targets), "backward": (targets, sources)}
     fits = [model.fits(*sides[name]) for name, model in models.items()]
     lines = []
@@ -270,7 +278,7 @@ def _scored(
 
 
 def _read_scores(path: Path, num_models: int) -> tuple[np.ndarray, dict[str, int]]:
-    """Returns the scores, [pairs], NaN where there is none; and how many lack one, by reason."""
+    """Returns the scores [pairs], NaN = missing, and the numbers of missing ones by reason."""
     lines = read_text(path)
     missing = [np.nan] * num_models
     rows = [missing if line in (_BLANK, _LONG) else line.split("\t") for line in lines]
@@ -280,7 +288,7 @@ def _read_scores(path: Path, num_models: int) -> tuple[np.ndarray, dict[str, int
 
 
 def _best(scores: np.ndarray, keep: float) -> np.ndarray:
-    """Returns which pairs are the best share, boolean [pairs]; of equal ones, the earlier wins."""
+    """Returns whether pairs are among the best, boolean [pairs]; earlier ones win ties."""
     known = np.flatnonzero(~np.isnan(scores))
     ranked = known[np.argsort(-scores[known], kind="stable")]
     best = np.zeros(len(scores), bool)

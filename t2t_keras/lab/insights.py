@@ -1,4 +1,4 @@
-"""Translations and their attention, as an HTML page and as figures for papers."""
+"""Shows translations and their attention on an HTML page, and in figures for papers."""
 
 import base64
 import dataclasses
@@ -36,19 +36,19 @@ END = "</s>"
 class ShownPiece:
     """A piece as readers see it."""
 
-    text: str  # Without the sign of the space before it.
+    text: str  # Without the mark of the space before it.
     joined: bool  # Whether it continues the word of the previous piece.
     special: bool  # Whether it is the start or the end of sentence, not text.
 
 
 def shown_pieces(pieces: Sequence[str]) -> list[ShownPiece]:
-    """Returns the pieces of one sentence for readers, given the vocabulary's spelling.
+    """Returns the pieces of one sentence for readers.
 
-    A first START is the decoder's start, a last END the end of sentence.
+    START as the first piece is the decoder's start; END as the last piece is EOS.
     """
     shown: list[ShownPiece] = []
     for number, piece in enumerate(pieces):
-        # In the middle, END is text that is spelled like it.
+        # Elsewhere, END is ordinary text.
         if (number, piece) in ((0, START), (len(pieces) - 1, END)):
             shown.append(ShownPiece(piece or "start", joined=False, special=True))
             continue
@@ -58,7 +58,7 @@ def shown_pieces(pieces: Sequence[str]) -> list[ShownPiece]:
     return shown
 
 
-# Lengths of dashes and gaps; each serves as many heads as there are colours.
+# Lengths of dashes and gaps. Heads take all colours with one style, then with the next.
 DASHES = ((), (6, 3), (1.5, 2.5), (8, 2.5, 1.5, 2.5))
 
 
@@ -68,7 +68,7 @@ def head_color(head: int) -> str:
 
 
 def head_dashes(head: int) -> tuple[float, ...]:
-    """Returns the lengths of the dashes and gaps of a head's lines; () for solid lines."""
+    """Returns the lengths of dashes and gaps in a head's lines; () = solid lines."""
     return DASHES[head // len(ON_LIGHT) % len(DASHES)]
 
 
@@ -77,15 +77,15 @@ KINDS = ("encoder", "decoder", "cross")
 
 @dataclasses.dataclass(frozen=True)
 class AttentionView:
-    """One kind of attention, with its queries and keys as words."""
+    """One kind of attention, with its queries and keys as pieces."""
 
-    queries: list[ShownPiece]  # In the decoder, the predicted words.
-    keys: list[ShownPiece]  # In the decoder's self-attention, its inputs: the start, then words.
+    queries: list[ShownPiece]  # In the decoder, the predicted pieces.
+    keys: list[ShownPiece]  # In the decoder's self-attention, its inputs: the start, then pieces.
     weights: np.ndarray  # float32 [layers, heads, queries, keys]
 
 
 def attention_view(attention: AttentionWeights, kind: str) -> AttentionView:
-    """Returns "encoder" or "decoder" self-attention, or "cross", of the decoder to the source."""
+    """Returns self-attention of the "encoder" or "decoder", or attention to the source: "cross"."""
     source, target = shown_pieces(attention.source), shown_pieces(attention.target)
     if kind == "encoder":
         return AttentionView(source, source, attention.encoder)
@@ -100,20 +100,19 @@ class SentenceInsights:
     """A sentence with its translation, the other hypotheses, and the model's attention."""
 
     source: str
-    # Of the search, best first, or the samples; the first is the translation.
+    # Hypotheses of the search, best first, or samples; the first is the translation.
     hypotheses: tuple[Hypothesis, ...]
-    # For the pieces that the vocabulary divides the translation into; the search may have spelled
-    # the same text in other pieces.
+    # The vocabulary divides the translation into pieces; the search may have used other pieces.
     attention: AttentionWeights
 
 
-# Weights take memory: those of a few lines are computed at once.
+# Few, because attention weights take memory.
 _LINES_AT_ONCE = 8
 _MAX_PAGE_BYTES = 2**28  # Browsers cannot hold much longer strings.
 
 
 def sentence_insights(translator: Translator, lines: Sequence[str]) -> Iterator[SentenceInsights]:
-    """Translates lines, none of them blank, and yields each with its translation's attention.
+    """Translates lines that are not blank, and yields them with their translations' attention.
 
     With `return_beams` in the translator's settings, all hypotheses are included.
 
@@ -141,7 +140,7 @@ def sentence_insights(translator: Translator, lines: Sequence[str]) -> Iterator[
         yield from map(SentenceInsights, lines[batch], hypotheses, attentions)
 
 
-# The page has weights as multiples of 1 / _WEIGHT_STEPS: it shows fewer decimals.
+# The page stores weights as multiples of 1 / _WEIGHT_STEPS, more exactly than it shows them.
 _WEIGHT_STEPS = 10_000
 
 
@@ -186,7 +185,7 @@ def _view(view: AttentionView) -> dict[str, Any]:
 
 FORMATS = (".png", ".svg", ".pdf")
 
-# All lengths are in points, 1/72 inch, also the units of the drawing.
+# Lengths in points, 1/72 inch, which are also the units of the drawing.
 _WORD_WIDTH = 13.0
 _BETWEEN_ROWS = 120.0
 _THICKEST = 2.4
@@ -198,7 +197,7 @@ _DOTS_PER_INCH = 300
 
 
 def check_figure(path: str | Path, shape: Sequence[int], layer: int, heads: Sequence[int]) -> None:
-    """Checks, before any work, that a model with `shape` (layers, heads) has this figure.
+    """Checks, before any work, that a model of `shape` (layers, heads) can have this figure.
 
     Raises:
       UserError: matplotlib is not installed, the name's ending is not in FORMATS, there is no such
@@ -220,8 +219,8 @@ def check_figure(path: str | Path, shape: Sequence[int], layer: int, heads: Sequ
 def write_figure(path: str | Path, view: AttentionView, layer: int, heads: Sequence[int]) -> str:
     """Draws one layer: queries in a row above, keys in a row below.
 
-    Lines are as thick as their weights, without those under 0.02. Each head has its colour. Layer
-    and heads are counted from 0, see `check_figure`.
+    The thickness of a line shows its weight; weights under 0.02 have no line. Each head has its
+    colour. Layers and heads are counted from 0, see `check_figure`.
 
     Returns:
       The characters that the font lacks, which the figure shows as boxes.
@@ -269,7 +268,7 @@ def _draw_words(
             parse_math=False,  # "$" is a piece like any other.
         )
         if piece.joined:
-            # A line joins the pieces of one word.
+            # Join the pieces of one word by a line.
             ends = x - _WORD_WIDTH, x
             axes.hlines(y + upwards * 2.5, *ends, color=_GRAY, linewidth=0.8, clip_on=False)
 

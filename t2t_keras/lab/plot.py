@@ -1,4 +1,4 @@
-"""The curves of several runs side by side, as a picture or as text."""
+"""Plots the curves of several runs together, as a picture or as text."""
 
 import collections
 import dataclasses
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 AXES = {"steps": "steps", "hours": "hours of training, without evaluations and checkpoints"}
 FORMATS = (".png", ".svg")
 
-# The curves shown by default, with titles of their axes.
+# The curves shown by default, with the titles of their axes.
 _USUAL = {
     "loss": "loss (nats a token)",
     "perplexity": "perplexity (of a token)",
@@ -36,7 +36,7 @@ _USUAL = {
 _SECONDS = "training_seconds"
 _LOGARITHMIC = ("perplexity", "gradient_norm")
 _FROM_ZERO = ("learning_rate", "tokens_per_second")
-# By the folder in a run: its name in the legend, and its style.
+# By the folder in a run: name in the legend, and style.
 _KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "train": ("training (its loss with label smoothing)", dict(alpha=0.6)),
     "eval": ("dev set, while training", dict(marker="o")),
@@ -53,8 +53,8 @@ class Curve:
     """A curve of a run.
 
     Attributes:
-      run: name that distinguishes the run from others.
-      kind: its folder in the run, such as "train".
+      run: distinguishes the run from others.
+      kind: the curve's folder in the run, such as "train".
       x: float64 [points], ascending: steps, or hours of training.
       y: float64 [points].
     """
@@ -77,11 +77,11 @@ def run_curves(
 ) -> dict[str, list[Curve]]:
     """Returns the curves of runs' directories by name, over "steps" or "hours" of training.
 
-    `names` are the requested curves; by default loss, perplexity, scores, learning rate and speed.
+    `names` are the requested curves; default: loss, perplexity, scores, learning rate and speed.
     Hours are those of `TrainingCost`, over all processes of a run, interpolated linearly.
 
     Raises:
-      UserError: there is no such run, a run has no curves, no run has a requested one, or the hours
+      UserError: a run does not exist or has no curves, no run has a requested curve, or the hours
         of a run are not recorded.
     """
     folders = list(dict.fromkeys(map(str, runs)))
@@ -101,7 +101,7 @@ def run_curves(
             known = sorted(curves)
             raise UserError(
                 f"There is no curve '{name}' in {' or '.join(folders)}.{nearest(name, known)} "
-                f"There are: {', '.join(known)}.",
+                f"The curves are {', '.join(known)}.",
                 code="unknown_name",
             )
     shown = names or [name for name in _USUAL if name in curves] or curves
@@ -122,8 +122,8 @@ def _read_kinds(run: str) -> dict[str, dict[str, dict[int, float]]]:
         ) from error
     if not any(kinds.values()):
         raise UserError(
-            f"The run in {run} has no curves yet: the first points come after 100 steps or an "
-            f"evaluation of t2t-trainer.",
+            f"The run in {run} has no curves yet: t2t-trainer writes the first points after 100 "
+            f"steps or an evaluation.",
             code="no_curves",
         )
     return kinds
@@ -137,7 +137,7 @@ def _hours(
     for curves in kinds.values():
         seconds |= curves.get(_SECONDS, {})
     if not seconds:
-        raise UserError(f"{run} has no record of its hours: use --over=steps.", code="not_recorded")
+        raise UserError(f"{run} has not recorded its hours: use --over=steps.", code="not_recorded")
     steps, known = np.array(sorted({0: 0.0, **seconds}.items())).T
     return lambda x: np.interp(x, steps, known) / 3600
 
@@ -153,10 +153,10 @@ def text_plot(curves: Mapping[str, Sequence[Curve]], over: str) -> str:
         columns = min(max(shutil.get_terminal_size((80, 24)).columns - width - 27, 10), 60)
         scale = _logarithm if name in _LOGARITHMIC else np.asarray
         for title, line in zip(titles, lines, strict=True):
-            at = _parts(line.x, x, columns)
-            counts = np.bincount(at, minlength=columns)
-            means = np.bincount(at, scale(line.y), minlength=columns) / np.maximum(counts, 1)
-            levels = _parts(means, scale(y), len(_BLOCKS))
+            bins = _bins(line.x, x, columns)
+            counts = np.bincount(bins, minlength=columns)
+            means = np.bincount(bins, scale(line.y), minlength=columns) / np.maximum(counts, 1)
+            levels = _bins(means, scale(y), len(_BLOCKS))
             drawn = "".join(np.where(counts > 0, np.array(list(_BLOCKS))[levels], " "))
             shown.append(f"  {title:<{width}}  {drawn}  {line.y[0]:,.5g} to {line.y[-1]:,.5g}")
     return "\n".join(shown)
@@ -166,9 +166,9 @@ def _logarithm(values: np.ndarray) -> np.ndarray:
     return np.log(np.maximum(values, np.finfo(np.float32).tiny))
 
 
-def _parts(values: np.ndarray, of: np.ndarray, count: int) -> np.ndarray:
-    """Returns the number of each value's part, when the range of `of` has `count` equal parts."""
-    share = (values - of.min()) / (np.ptp(of) or 1)
+def _bins(values: np.ndarray, all_values: np.ndarray, count: int) -> np.ndarray:
+    """Returns the bin of each value, of `count` equal bins over the range of all values."""
+    share = (values - all_values.min()) / (np.ptp(all_values) or 1)
     return np.clip((share * count).astype(int), 0, count - 1)
 
 
@@ -190,10 +190,10 @@ def _drawing(curves: Mapping[str, Sequence[Curve]], over: str) -> "Figure":
     from matplotlib.ticker import LogFormatter
 
     palette = matplotlib.color_sequences["petroff10"]
-    every = [line for lines in curves.values() for line in lines]
-    runs = dict.fromkeys(line.run for line in every)
+    all_lines = [line for lines in curves.values() for line in lines]
+    runs = dict.fromkeys(line.run for line in all_lines)
     colors = {run: palette[number % len(palette)] for number, run in enumerate(runs)}
-    styles = {line.kind: _KINDS.get(line.kind, (line.kind, _OTHER_KIND)) for line in every}
+    styles = {line.kind: _KINDS.get(line.kind, (line.kind, _OTHER_KIND)) for line in all_lines}
     columns = min(len(curves), 2)
     rows = -(-len(curves) // columns)
     figure = Figure(figsize=(5.2 * columns, 2.6 * rows + 0.8), layout="constrained")
@@ -216,10 +216,10 @@ def _drawing(curves: Mapping[str, Sequence[Curve]], over: str) -> "Figure":
             axes.set_ylim(bottom=0)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter("{x:,g}")
-    names = [Line2D([], [], color=color, linewidth=3, label=run) for run, color in colors.items()]
-    legend = figure.legend(handles=names, loc="outside upper left", frameon=False)
+    handles = [Line2D([], [], color=color, linewidth=3, label=run) for run, color in colors.items()]
+    legend = figure.legend(handles=handles, loc="outside upper left", frameon=False)
     for text in legend.get_texts():
         text.set_parse_math(False)  # "$" is a character of a name like any other.
-    names = [Line2D([], [], color="gray", label=text, **style) for text, style in styles.values()]
-    figure.legend(handles=names, loc="outside upper right", frameon=False)
+    handles = [Line2D([], [], color="gray", label=text, **style) for text, style in styles.values()]
+    figure.legend(handles=handles, loc="outside upper right", frameon=False)
     return figure

@@ -7,7 +7,7 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.file_job import attention_records, translate_interactively
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.workbench.terms.glossary import Glossary
-from t2t_keras.workbench.terms.stage import Terms
+from t2t_keras.workbench.terms.stage import TermStage
 from t2t_keras.workbench.terms.uses import find_uses
 
 
@@ -20,7 +20,7 @@ def test_attention_is_for_a_translation_as_the_model_has_it():
     assert [(len(text), text[1:]) for text in seen] == [(3, " b")]
 
 
-class Untranslated(Terms):
+class Untranslated(TermStage):
     """Says that no term is in the output."""
 
     def mend(self, drafts, model):

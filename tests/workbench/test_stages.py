@@ -9,7 +9,7 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.lines import LineStage, Prepared, line_stages
 from t2t_keras.workbench.markup.translator import translate_markup
-from t2t_keras.workbench.placeholders.stage import Placeholders
+from t2t_keras.workbench.placeholders.stage import PlaceholderStage
 from t2t_keras.workbench.terms.glossary import Glossary
 from t2t_keras.workbench.terms.stage import with_terms
 
@@ -54,7 +54,7 @@ def test_notes_are_of_the_hypothesis_that_is_taken():
             return text.upper().replace("%S", "")
 
     engine = Losing(DecodeConfig())
-    translator = UpperCase(engine=engine).with_stages(Placeholders())
+    translator = UpperCase(engine=engine).with_stages(PlaceholderStage())
     [found] = translator.translate(["a dog %s"])
     assert found.notes == {"placeholders": 1}
     [found] = with_terms(translator, Glossary.of([("dog", "Hund %s")])).translate(["a dog %s"])

@@ -1,1 +1,1 @@
-"""Other programs than Keras that a `Translator` searches with."""
+"""Search engines of a `Translator` other than Keras."""

@@ -1,7 +1,7 @@
-"""CTranslate2 as an engine: on a CPU, in int8 too, without TensorFlow.
+"""Searches with CTranslate2, without TensorFlow; also in int8.
 
-It loads exports of `t2t-exporter --format=ctranslate2`. CTranslate2 takes and returns the ids'
-names in its vocabularies.
+Loads exports of `t2t-exporter --format=ctranslate2`. CTranslate2 takes and returns tokens: the
+names that its vocabularies give the ids.
 """
 
 import copy
@@ -26,21 +26,21 @@ from t2t_keras.environment import usable_cores
 from t2t_keras.errors import UserError
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
-# Its scores of suppressed outputs are lower.
+# CTranslate2 gives lower scores than this to suppressed outputs.
 _IMPOSSIBLE = -1e9
 
-# Its length penalty is nearest to ours with alpha 0.6 as length^0.4. With this patience, a multiple
-# of the beam's width, it finds the outputs of Keras's search
+# CTranslate2's length penalty length^0.4 comes nearest to Keras's with alpha 0.6. With this
+# patience, a multiple of the beam size, it finds the outputs of Keras's search
 # (experiments/exporting_models/to_ctranslate2.py).
-_NEAREST = 2 / 3
+_PENALTY_SCALE = 2 / 3
 _PATIENCE = 1.5
 
 
 class _Hypothesis(NamedTuple):
-    """An output of CTranslate2, as names of ids without an end.
+    """An output of CTranslate2, without EOS.
 
-    Its log-probability is `whole` unless it excludes a prefix or a cut end, or includes a share of
-    suppressed outputs.
+    `whole` is False if `log_prob` excludes a prefix or a missing EOS, or includes the probability
+    of suppressed outputs.
     """
 
     tokens: list[str]
@@ -52,15 +52,15 @@ class CTranslate2Engine(Engine):
     """Searches with an export.
 
     Ranks and scores outputs like Keras's engine, though CTranslate2's own length penalty is
-    length^alpha. A search ends when it has finished 1.5 times as many outputs as the beam is wide,
-    where Keras's continues until none can improve; directly after a prefix, only the likeliest
+    length^alpha. A search ends when the number of finished outputs reaches 1.5 times the beam size;
+    Keras's continues until no hypothesis can improve. Directly after a prefix, only the likeliest
     hypothesis may end.
 
     Args:
-      folder: of the export.
-      config: of the search; also an attribute.
-      dtype: of the weights.
-      positions: most tokens on either side, with the end; 0 = any number.
+      folder: the export.
+      config: settings of the search; also an attribute.
+      dtype: type of the weights.
+      positions: maximum number of tokens on either side, including EOS; 0 = no limit.
 
     Raises:
       UserError: CTranslate2 is not installed or cannot load the export, a setting is not
@@ -102,9 +102,9 @@ class CTranslate2Engine(Engine):
                 f"CTranslate2 cannot load {folder}: {error}", code="damaged_export"
             ) from error
         self._ids = {name: number for number, name in enumerate(self._names)}
-        # It ranks by its own penalty: request all hypotheses, and rank them by ours.
-        self._penalty = 0.0 if config.samples else config.alpha * _NEAREST
-        # It would sort several samples of one source by score.
+        # CTranslate2 ranks by its own penalty: request all hypotheses, and rank them here.
+        self._penalty = 0.0 if config.samples else config.alpha * _PENALTY_SCALE
+        # CTranslate2 would sort several samples of one source by score: repeat the source.
         self._repeats = config.num_hypotheses if config.samples else 1
         self._options = dict(
             beam_size=1 if config.samples else config.beam_size,
@@ -136,17 +136,19 @@ class CTranslate2Engine(Engine):
         """See `Engine`."""
         longest = [self.config.longest_output(len(ids)) for ids in sources]
         hypotheses = self._search(sources, prefixes, max(longest))
-        for row, most in enumerate(longest):
-            # A batch has one limit. Suppressing padding would add its probability, however
-            # small, to all others: search again only where an output has it.
+        for row, limit in enumerate(longest):
+            # All rows of a batch share one limit. Suppressing padding changes all probabilities a
+            # little. So search again only for rows that exceed their limit or contain padding.
             padding = self._names[PADDING_ID]
             if any(
-                len(hypothesis.tokens) >= most or padding in hypothesis.tokens
+                len(hypothesis.tokens) >= limit or padding in hypothesis.tokens
                 for hypothesis in hypotheses[row]
             ):
-                [hypotheses[row]] = self._search([sources[row]], [prefixes[row]], most, [[padding]])
+                [hypotheses[row]] = self._search(
+                    [sources[row]], [prefixes[row]], limit, [[padding]]
+                )
         if any(map(len, prefixes)) or self.config.min_length > 1:
-            self._complete(sources, hypotheses)  # Their whole probabilities rank them.
+            self._complete(sources, hypotheses)  # Ranking needs whole probabilities.
         if not self.config.samples:
             hypotheses = [sorted(row, key=self._score, reverse=True) for row in hypotheses]
         hypotheses = [row[: self.config.num_hypotheses] for row in hypotheses]
@@ -172,19 +174,19 @@ class CTranslate2Engine(Engine):
         self,
         sources: Sequence[np.ndarray],
         prefixes: Sequence[np.ndarray],
-        most: int,
+        limit: int,
         suppressed: list[list[str]] | None = None,
     ) -> list[list[_Hypothesis]]:
-        """Returns all hypotheses of at most `most` tokens, ends included."""
+        """Returns all hypotheses of at most `limit` tokens, including EOS."""
         names = self._named_sources(sources)
         begins = [[self._names[i] for i in ids] for ids in prefixes]
         rows = [row for row in range(len(sources)) for _ in range(self._repeats)]
-        shortest = min(self.config.min_length, most)
+        shortest = min(self.config.min_length, limit)
         results = self._translator.translate_batch(
             [names[row] for row in rows],
             [begins[row] for row in rows] if any(begins) else None,
             suppress_sequences=suppressed,
-            max_decoding_length=most - 1,
+            max_decoding_length=limit - 1,
             min_decoding_length=shortest - 1,
             **self._options,
         )
@@ -194,7 +196,7 @@ class CTranslate2Engine(Engine):
                 if score < _IMPOSSIBLE:
                     continue
                 log_prob = score * len(tokens) ** self._penalty
-                # A source without pieces has an output without tokens, even without an end.
+                # A source without pieces has an output without tokens, even without EOS.
                 ended = bool(tokens) and tokens[-1] == self._names[EOS_ID]
                 whole = ended and not (begins[row] or suppressed or shortest > 1)
                 hypotheses[row].append(
@@ -206,7 +208,7 @@ class CTranslate2Engine(Engine):
         return hypothesis.log_prob / length_penalty(1 + len(hypothesis.tokens), self.config.alpha)
 
     def _complete(self, sources: Sequence[np.ndarray], rows: list[list[_Hypothesis]]) -> None:
-        """Replaces log-probabilities that are not whole in each source's hypotheses."""
+        """Replaces the log-probabilities that are not whole, in place."""
         names = self._named_sources(sources)
         partial = [
             (row, rank)
@@ -223,7 +225,7 @@ class CTranslate2Engine(Engine):
         return [[self._source_names[i] for i in ids[:-1]] for ids in sources]
 
     def _scored(self, pairs: Sequence[tuple[list[str], list[str]]]) -> list[np.ndarray]:
-        """Returns log-probabilities of targets with their ends, for pairs of source and target."""
+        """Returns the log-probabilities of targets and their EOS, for pairs (source, target)."""
         if not pairs:
             return []
         results = self._translator.score_batch(
@@ -259,11 +261,11 @@ class CTranslate2Engine(Engine):
     def cross_attention(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """See `Engine`; of longer targets, only the positions in its tables."""
+        """See `Engine`; truncates targets to the positions in the export's tables."""
         targets = [ids[: self._positions or None] for ids in targets]
 
         def attention(pairs: Sequence[tuple[list[str], list[str]]]) -> Iterator[np.ndarray]:
-            # The target is a prefix; tokens after it do not count.
+            # The target is passed as a prefix; tokens after it do not count.
             results = self._translator.translate_batch(
                 *map(list, zip(*pairs, strict=True)),
                 beam_size=1,
@@ -280,7 +282,7 @@ class CTranslate2Engine(Engine):
     def _in_batches(
         self, compute: Callable, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Yields number and result of each pair; `compute` takes pairs of names without ends."""
+        """Yields (number, result) of each pair; `compute` takes pairs of tokens without EOS."""
         lengths = list(map(max, map(len, sources), map(len, targets)))
         if 0 < self._positions < (longest := max(lengths, default=0)):
             raise UserError(
@@ -290,9 +292,9 @@ class CTranslate2Engine(Engine):
             )
 
         def computed(batch: list[int]) -> list[np.ndarray]:
-            named = self._named_sources([sources[number] for number in batch])
-            others = [[self._names[i] for i in targets[number][:-1]] for number in batch]
-            return list(compute(list(zip(named, others, strict=True))))
+            source_tokens = self._named_sources([sources[number] for number in batch])
+            target_tokens = [[self._names[i] for i in targets[number][:-1]] for number in batch]
+            return list(compute(list(zip(source_tokens, target_tokens, strict=True))))
 
         at_once = self.batches_at_once
         batches = shared_batches(dict(enumerate(lengths)), self.config, at_once)
@@ -302,8 +304,8 @@ class CTranslate2Engine(Engine):
     def check_attention(self) -> NoReturn:
         """Raises `UserError`: CTranslate2 has the attention of one layer only."""
         raise UserError(
-            "CTranslate2 gives the attention of one layer only: choose the engine keras, or leave "
-            "the attention out.",
+            "CTranslate2 returns the attention of one layer only: choose the engine keras, or do "
+            "without the attention.",
             code="not_supported",
         )
 
@@ -315,16 +317,16 @@ class CTranslate2Engine(Engine):
 
 
 _UNSUPPORTED = {
-    "coverage_penalty": "its attention is that of one layer",
-    "seed": "it draws others at each call",
-    "xla": "it is compiled",
-    "xla_for_one": "it is compiled",
-    "weights_dtype": "an export has its own --dtype",
+    "coverage_penalty": "it has the attention of one layer only",
+    "seed": "its samples differ at each call",
+    "xla": "it is compiled already",
+    "xla_for_one": "it is compiled already",
+    "weights_dtype": "the export has its own --dtype",
 }
 
 
 def check_settings(config: DecodeConfig) -> None:
-    """Raises `UserError` for settings that CTranslate2 lacks, or has with another meaning."""
+    """Raises `UserError` for settings that CTranslate2 lacks or defines differently."""
     default = DecodeConfig()
     refused = [
         f"{name} ({reason})"
@@ -334,8 +336,8 @@ def check_settings(config: DecodeConfig) -> None:
     refused += ["max_length=1 (it writes at least one token)"] * (config.max_length == 1)
     if refused:
         raise UserError(
-            f"CTranslate2 has no {', '.join(refused)}: leave it out of --decode_hparams, or do "
-            f"without CTranslate2.",
+            f"CTranslate2 does not support {', '.join(refused)}: leave it out of "
+            f"--decode_hparams, or do without CTranslate2.",
             code="not_supported",
         )
 

@@ -19,13 +19,13 @@ _ADVICE = "Make it again with t2t-exporter."
 
 
 class CTranslate2Export(StoredModel):
-    """An export for CTranslate2, in its folder or in that of its run.
+    """An export for CTranslate2, found in its own folder or in the folder of its run.
 
     Raises:
-      UserError: there is none, it cannot be read, or the run has a newer checkpoint.
+      UserError: there is no export, it cannot be read, or the run has a newer checkpoint.
     """
 
-    interactive: ClassVar = {"batches_at_once": 1}  # A line has all cores.
+    interactive: ClassVar = {"batches_at_once": 1}  # One line uses all cores.
 
     def __init__(self, path: str | Path, checkpoint_path: str | Path | None = None):
         if checkpoint_path:
@@ -68,7 +68,7 @@ class CTranslate2Export(StoredModel):
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        """See `StoredModel`: the settings at the time of the export."""
+        """See `StoredModel`; the settings at the time of the export."""
         return self._content["decoding"]
 
     @property
@@ -78,7 +78,7 @@ class CTranslate2Export(StoredModel):
 
     @property
     def positions(self) -> int:
-        """Most tokens on either side, with the end; 0 = any number."""
+        """Maximum number of tokens on either side, including EOS; 0 = no limit."""
         return self._content["positions"]
 
     @property
@@ -88,8 +88,8 @@ class CTranslate2Export(StoredModel):
 
     def files(self) -> list[Path]:
         """See `StoredModel`."""
-        others = {file for file in self.version.iterdir() if not file.is_dir()} - {self._file}
-        return [*sorted(others), self._file]
+        files = {file for file in self.version.iterdir() if not file.is_dir()} - {self._file}
+        return [*sorted(files), self._file]
 
     def load(
         self,
@@ -107,7 +107,7 @@ class CTranslate2Export(StoredModel):
 
     def _check_newest(self, run: Path) -> None:
         newest = checkpoint_paths(run)
-        if newest and not _is_of(self.checkpoint, newest[-1]):
+        if newest and not _is_same_checkpoint(self.checkpoint, newest[-1]):
             known = self.checkpoint
             exported = Path(known["checkpoint"]).name if known else "another model"
             raise UserError(
@@ -120,19 +120,19 @@ class CTranslate2Export(StoredModel):
 
 def _unsupported(*arguments: str) -> UserError:
     return UserError(
-        f"The engine ctranslate2 takes no {' and no '.join(arguments)}: leave it out, or choose "
-        f"the engine {KERAS}.",
+        f"The engine ctranslate2 does not support {' and '.join(arguments)}: leave it out, or "
+        f"choose the engine {KERAS}.",
         code="not_supported",
     )
 
 
 def command_for_ctranslate2(run: str | Path, **flags: str) -> str:
-    """Returns the command that exports a run into its own folder, as of `command_line`."""
+    """Returns the command that exports a run into its own folder; see `command_line`."""
     return command_line("t2t-exporter", output_dir=run, format="ctranslate2", **flags)
 
 
-def _is_of(checkpoint: dict[str, Any] | None, path: str) -> bool:
-    """Returns whether an export is of this checkpoint, even if it has moved."""
+def _is_same_checkpoint(checkpoint: dict[str, Any] | None, path: str) -> bool:
+    """Returns whether an export was made from this checkpoint, even if the run has moved."""
     if not checkpoint or Path(checkpoint["checkpoint"]).name != Path(path).name:
         return False
     return checkpoint.get("digest") == read_head(path)["digest"]

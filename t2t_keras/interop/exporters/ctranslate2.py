@@ -1,4 +1,4 @@
-"""Exports for CTranslate2, which translates without TensorFlow, in int8 too."""
+"""Exports for CTranslate2, which translates without TensorFlow, also in int8."""
 
 import dataclasses
 from collections.abc import Collection, Sequence
@@ -39,16 +39,16 @@ _ACTIVATIONS = {
 def write(translator: Translator, folder: Path, dtype: str) -> None:
     """Writes a model for CTranslate2, the vocabulary and a record for `Translator`.
 
-    CTranslate2 by itself takes the pieces of a source without its end. If two ids have the same
-    piece, the name of the second ends in its id.
+    Programs that call CTranslate2 themselves pass the pieces of a source without EOS. If two ids
+    have the same piece, the id is added to the second one's name.
 
     Args:
       translator: the model, the vocabulary and the settings.
-      folder: empty.
-      dtype: of the weights, one of CTranslate2's.
+      folder: an empty folder.
+      dtype: type of the weights, one of CTranslate2's.
 
     Raises:
-      UserError: it cannot represent the model or a setting, which the message names.
+      UserError: CTranslate2 cannot represent the model or a setting.
     """
     check_settings(translator.config)
     model = supported_model(translator, "ctranslate2")
@@ -74,7 +74,7 @@ def write_model(
     spec.register_source_vocabulary(source_names)
     spec.register_target_vocabulary(target_names)
     spec.config.unk_token, spec.config.eos_token = target_names[UNKNOWN_ID], target_names[EOS_ID]
-    # It drops a begin of sentence from sources: name padding, which no source contains.
+    # CTranslate2 drops BOS from sources: declare padding as BOS, since no source contains it.
     spec.config.bos_token = source_names[PADDING_ID]
     spec.config.decoder_start_token = target_names[model.config.start_id]
     spec.config.add_source_eos = model.config.source_end
@@ -94,14 +94,14 @@ def check_model_config(config: ModelConfig) -> None:
         "self_attention_radius": (0,),
         "d_k": (0, width),
         "d_v": (0, width),
-        # The bias would have to be added to the embeddings.
+        # The bias is added to the position encodings, which rotary models lack.
         "source_bias": (False,) if config.positions == "rotary" else (False, True),
     }
     check_config(config, "ctranslate2", allowed)
 
 
 def _spec(model: Transformer, positions: int) -> specs.TransformerSpec:
-    """Returns the model with tables of this many positions."""
+    """Returns the model, with tables for this number of positions."""
     config, (encoder_depth, decoder_depth) = model.config, model.config.depths()
     options = dict(
         num_heads=config.num_heads,
@@ -147,7 +147,7 @@ def _spec(model: Transformer, positions: int) -> specs.TransformerSpec:
 
 
 def _round(spec: specs.TransformerSpec, dtype: str) -> None:
-    """Converts the weights; CTranslate2 itself would need PyTorch for bfloat16."""
+    """Converts the weights to a type; CTranslate2 itself would need PyTorch for bfloat16."""
     spec.optimize(dtype.replace("int8_bfloat16", "int8_float32").replace("bfloat16", "float32"))
     if not dtype.endswith("bfloat16"):
         return
@@ -163,7 +163,7 @@ def _array(weight: Any) -> np.ndarray:
 
 
 def _table(layer: Any, config: ModelConfig, positions: int) -> np.ndarray:
-    """Returns what a layer adds at each position, float32 [positions, d_model]."""
+    """Returns the encodings that a layer adds, float32 [positions, d_model]."""
     numbers = np.arange(config.first_position, config.first_position + positions)
     if config.positions == "sinusoidal":
         return _array(sinusoids(numbers, config.d_model, config.sinusoids))
@@ -173,7 +173,7 @@ def _table(layer: Any, config: ModelConfig, positions: int) -> np.ndarray:
 
 
 def _set_attention(spec: Any, layer: Any, residual: Any, fused: int) -> None:
-    """Sets an attention, which computes the last `fused` of query, key and value in one product."""
+    """Sets an attention; its last `fused` projections (of query, key, value) are one matrix."""
     projections = [layer.query_projection, layer.key_projection, layer.value_projection]
     groups = [*([projection] for projection in projections[:-fused]), projections[-fused:]]
     for linear, group in zip(spec.linear, [*groups, [layer.output_projection]], strict=True):

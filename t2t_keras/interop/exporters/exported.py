@@ -1,4 +1,4 @@
-"""What exports share: the models they can represent, and the files beside a model."""
+"""Shared by the exporters: checks of a model, and the files written beside it."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ from t2t_keras.interop.tokenizers import LookedUpPieces
 from t2t_keras.io.files import write_json
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
-from t2t_keras.text.tokenizer import SentencePieceTokenizer
+from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer
 
 
 def supported_model(
@@ -22,7 +22,8 @@ def supported_model(
     """Returns the model of a translator, for a format that takes one Transformer.
 
     Raises:
-      UserError: it has other models, forbids phrases, or changes a setting that the format refuses.
+      UserError: the translator has several models or one of another class, forbids phrases, or
+        changes one of `refused_settings`.
     """
     kinds = [type(model) for model in translator.models]
     if kinds != [Transformer]:
@@ -35,7 +36,7 @@ def supported_model(
     changed += [f"forbidden={', '.join(translator.forbidden)}"] * bool(translator.forbidden)
     if changed:
         raise UserError(
-            f"--format={name} cannot have {' and '.join(changed)}: leave it out.",
+            f"--format={name} does not support {' and '.join(changed)}: leave it out.",
             code="not_supported",
         )
     return translator.models[0]
@@ -56,16 +57,16 @@ def check_config(config: ModelConfig, name: str, allowed: Mapping[str, Collectio
 
 _README = """# A translation model for {program}
 
-`{file}` takes ids and gives ids, int32 [sentences, length]. A row ends with {end}, then padding,
-{padding}. It decodes greedily, as `t2t-decoder --decode_hparams="beam_size=1,{settings}"` does.
+`{file}` maps ids to ids, int32 [sentences, length]. A row ends with EOS, {end}, then padding,
+{padding}. It decodes greedily, like `t2t-decoder --decode_hparams="beam_size=1,{settings}"`.
 Weights: {dtype}.
 {outputs}
 ```python
 {python}
 ```
 
-prints the translation, in this folder. A row has at most {longest} ids. {batch} The ids, the limits
-and the versions that made this are in `config.json`.
+prints the translation when run in this folder. A row has at most {longest} ids. {batch}
+`config.json` has the special ids, the limits, and the versions of the packages that exported it.
 """
 
 _SENTENCE_PIECES = """import numpy as np
@@ -76,7 +77,7 @@ source = sentencepiece.SentencePieceProcessor(model_file="{source}")
 target = sentencepiece.SentencePieceProcessor(model_file="{target}")
 ids = np.array([source.encode("A sentence.", add_eos=True)], np.int32)
 {translate}
-print(target.decode([int(i) for i in found[0] if i > {end}]))"""
+print(target.decode([int(i) for i in outputs[0] if i > {end}]))"""
 
 _OTHER_PIECES = """import numpy as np
 from t2t_keras.text.tokenizer import Tokenizer
@@ -85,15 +86,16 @@ from t2t_keras.text.tokenizer import Tokenizer
 source, target = Tokenizer.load("{source}"), Tokenizer.load("{target}")
 ids = np.stack(source.encode(["A sentence."]))
 {translate}
-print(target.decode(found)[0])"""
+print(target.decode(outputs)[0])"""
 
 
 def greedy_model(translator: Translator, name: str) -> Transformer:
     """Returns the model of a translator, in float32, for a format that decodes greedily.
 
+    Ignores the beam size and the penalties.
+
     Raises:
-      UserError: it has several models, one of another kind, or a setting that such an export does
-        not support. The beam's width and its penalties are ignored.
+      UserError: see `supported_model`, or a setting is not supported by greedy exports.
     """
     from t2t_keras.serving.signatures import export_settings  # Needs TensorFlow.
 
@@ -121,54 +123,56 @@ def write_files_beside(
     """Writes the vocabulary, README.md and config.json beside a model.
 
     Args:
-      translator: of the model.
-      folder: of the model.
+      translator: has the model.
+      folder: contains the model's file.
       file: name of the model's file.
-      dtype: of its weights.
-      program: that runs it.
+      dtype: type of its weights.
+      program: name of the program that runs it.
       imports: Python statements that load the program.
-      translate: Python statements that compute `found` from `ids`.
-      batch: the README's sentence about several sentences.
+      translate: Python statements that compute `outputs` from `ids`.
+      batch: the README's sentence about batches.
     """
     tokenizer, config = translator.tokenizer, translator.config
     tokenizer.save(folder)
-    record = tokenizer.record()
     names = ("max_input_length", "extra_length", "max_length", "min_length")
     settings = {name: getattr(config, name) for name in names}
-    ids = {"padding": PADDING_ID, "end": EOS_ID, "unknown": UNKNOWN_ID}
-    write_json(
-        folder / "config.json",
-        {
-            "ids": ids | {"start": translator.models[0].config.start_id},
-            "decoding": {"beam_size": 1, **settings},
-            "vocabulary": record,
-            "dtype": dtype,
-            "provenance": installed_versions(),
-        },
-        indent=1,
-    )
-    sides = tokenizer.source, tokenizer
-    # SentencePiece by itself does not look up pieces.
-    alone = not isinstance(tokenizer.source, LookedUpPieces) and all(
-        isinstance(side, SentencePieceTokenizer) for side in sides
-    )
-    python = (_SENTENCE_PIECES if alone else _OTHER_PIECES).format(
-        imports=imports,
-        source=record.get("source", record)["file"],
-        target=record["file"],
-        translate=translate,
-        **ids,
-    )
-    outputs = translator.problem.raw_output
+    content = {
+        "ids": {**_IDS, "start": translator.models[0].config.start_id},
+        "decoding": {"beam_size": 1, **settings},
+        "vocabulary": tokenizer.record(),
+        "dtype": dtype,
+        "provenance": installed_versions(),
+    }
+    write_json(folder / "config.json", content, indent=1)
+    raw_output = translator.problem.raw_output
     text = _README.format(
         program=program,
         file=file,
         dtype=dtype,
         settings=",".join(f"{name}={value}" for name, value in settings.items()),
-        outputs=f"\n{outputs}\n" if outputs else "",
-        python=python,
+        outputs=f"\n{raw_output}\n" if raw_output else "",
+        python=_example(tokenizer, imports, translate),
         longest=config.max_input_length,
         batch=batch,
-        **ids,
+        **_IDS,
     )
     (folder / "README.md").write_text(text, encoding="utf-8")
+
+
+_IDS = {"padding": PADDING_ID, "end": EOS_ID, "unknown": UNKNOWN_ID}
+
+
+def _example(tokenizer: Tokenizer, imports: str, translate: str) -> str:
+    """Returns the README's program; see `write_files_beside`."""
+    record = tokenizer.record()
+    # SentencePiece by itself does not look up pieces.
+    is_plain = not isinstance(tokenizer.source, LookedUpPieces) and all(
+        isinstance(side, SentencePieceTokenizer) for side in (tokenizer.source, tokenizer)
+    )
+    return (_SENTENCE_PIECES if is_plain else _OTHER_PIECES).format(
+        imports=imports,
+        source=record.get("source", record)["file"],
+        target=record["file"],
+        translate=translate,
+        **_IDS,
+    )

@@ -1,4 +1,4 @@
-"""The export formats of this wing, whose modules are imported on use."""
+"""The export formats of this wing; their modules are imported on use."""
 
 import importlib
 from pathlib import Path
@@ -11,7 +11,7 @@ from t2t_keras.serving.formats import ExportFormat
 
 
 class _Format(ExportFormat):
-    """A format that the function `write` of a module writes."""
+    """A format that is written by the function `write` of a module."""
 
     module: ClassVar[str]
 

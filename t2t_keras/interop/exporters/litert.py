@@ -1,4 +1,4 @@
-"""An export as one file of LiteRT, formerly TensorFlow Lite: greedy decoding, ids to ids."""
+"""Exports one LiteRT (formerly TensorFlow Lite) file: greedy decoding, ids to ids."""
 
 import contextlib
 from collections.abc import Iterator
@@ -24,19 +24,19 @@ FILE = "model.tflite"
 def write(translator: Translator, folder: Path, dtype: str) -> None:
     """Writes the model with the vocabulary, a README.md and a config.json.
 
-    The model has only LiteRT's own operators, and takes one sentence at a time.
+    The model uses LiteRT's built-in operators only, and takes one sentence at a time.
 
     Args:
       translator: the model, the vocabulary and the settings.
       folder: to write to.
-      dtype: of the stored weights: "float32", "float16", or "int8" with products of integers.
+      dtype: type of the stored weights: "float32", "float16", or "int8" with integer products.
 
     Raises:
       UserError: see `greedy_model`; or LiteRT cannot represent the model.
     """
     module = tf.Module()
     module.translate = _graph(translator)
-    # Only named functions of a module can be called by name in LiteRT.
+    # LiteRT calls only the functions of a module by name.
     with _tabulated_positions(translator):
         functions = [module.translate.get_concrete_function()]
     converter = tf.lite.TFLiteConverter.from_concrete_functions(functions, module)
@@ -59,14 +59,14 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
         program="LiteRT",
         imports="from ai_edge_litert.interpreter import Interpreter",
         translate=f'translator = Interpreter("{FILE}").get_signature_runner()\n'
-        'found = translator(ids=ids)["translation"]',
-        batch="There is one at a time.",
+        'outputs = translator(ids=ids)["translation"]',
+        batch="The model takes one row at a time.",
     )
 
 
 @contextlib.contextmanager
 def _tabulated_positions(translator: Translator) -> Iterator[None]:
-    """Lets the model look up positions inside the block: LiteRT does not compute with float64."""
+    """Makes the model look up position encodings in the block: LiteRT cannot compute in float64."""
     model, config = translator.models[0], translator.config
     length = model.config.first_position + config.max_input_length + config.extra_length
     layers = [layer for layer in model._flatten_layers() if hasattr(layer, "table_length")]
@@ -90,10 +90,10 @@ def _graph(translator: Translator) -> tf.types.experimental.PolymorphicFunction:
         ids = tf.where(ids < 0, model.source_embedding.vocab_size, ids)
         length = tf.math.count_nonzero(ids, dtype=tf.int32)
         last = tf.minimum(length + config.extra_length, longest_output) - 1
-        # EOS alone, or padding, is a blank sentence and ends at once.
+        # A blank sentence, EOS or padding alone, ends at once.
         last = tf.where(tf.reduce_any(ids > EOS_ID), last, 0)
         layout = layout_of(ids)
-        # With scores, attention is not computed in blocks, whose shapes LiteRT does not support.
+        # Asking for scores avoids blockwise attention, whose shapes LiteRT does not support.
         memory, mask, _ = model.encode(ids, layout, return_attention_scores=True, training=False)
         cache = model.start_cache(memory, mask, block_size=0, layout=layout)
 
@@ -101,8 +101,8 @@ def _graph(translator: Translator) -> tf.types.experimental.PolymorphicFunction:
             return outputs[0, -1] != EOS_ID
 
         def next_position(index: tf.Tensor, outputs: tf.Tensor, recent: Any) -> tuple:
-            # One slot at a time: all slots are read and written at every step.
-            recent = tf.nest.map_structure(_with_another_slot, recent)
+            # Every step reads and writes all slots, so add them one at a time.
+            recent = tf.nest.map_structure(_with_new_slot, recent)
             previous = outputs[:, -1, None]
             logits, new = model.decode_step(previous, index, {**cache, "recent": recent})
             symbols = tf.range(model.vocab_size)
@@ -131,5 +131,5 @@ def _graph(translator: Translator) -> tf.types.experimental.PolymorphicFunction:
     return tf.function(without_variables, input_signature=[ids], autograph=False)
 
 
-def _with_another_slot(x: tf.Tensor) -> tf.Tensor:
+def _with_new_slot(x: tf.Tensor) -> tf.Tensor:
     return tf.pad(x, [[0, 0], [0, 0], [0, 1], [0, 0]])

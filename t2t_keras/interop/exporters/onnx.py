@@ -1,7 +1,7 @@
-"""An export as one file of ONNX: greedy decoding, ids to ids, node by node.
+"""Exports one ONNX file, built node by node: greedy decoding, ids to ids.
 
-The graph is the encoder, and a loop whose body is the decoder's step. tf2onnx 1.17 would convert
-TensorFlow's graph, but takes 15 GB of memory for the base model, and its result is half as fast.
+The graph has the encoder, and a loop over the decoder's step. tf2onnx 1.17 could convert
+TensorFlow's graph, but needs 15 GB of memory for the base model, and its result is half as fast.
 """
 
 import functools
@@ -30,13 +30,13 @@ from t2t_keras.layers.embedding import sinusoids
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
-# The first with Gelu, and the format of the oldest programs with it.
+# The first opset with Gelu, and the file format of the oldest runtimes that have it.
 _OPSET, _IR_VERSION = 20, 9
 _BOOL, _INT = TensorProto.BOOL, TensorProto.INT64
-_HIDDEN = np.float32(-1e9)  # Added to a score, it gives a weight of 0.
+_MASKED = np.float32(-1e9)  # Added to a score, it makes the weight 0.
 _NO_END = np.iinfo(np.int64).max
 
-# By Keras's names. SiLU is Sigmoid times its input.
+# Operators by Keras's names of activations. SiLU is Sigmoid times its input.
 _ACTIVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "elu": ("Elu", {}),
     "gelu": ("Gelu", {}),
@@ -60,10 +60,10 @@ _ALLOWED = {
 def onnx_model(translator: Translator) -> onnx.ModelProto:
     """Returns an ONNX model: "ids", int32 [B, S] -> "translation", int32 [B, L].
 
-    Rows of both have their end of sentence, then padding; L is the longest output.
+    Rows of both end with EOS, then padding; L is the length of the longest output.
 
     Raises:
-      UserError: see `greedy_model`; or the model has a layer or an activation not known here.
+      UserError: see `greedy_model`; or a layer or an activation of the model is not supported.
     """
     model, config = greedy_model(translator, "onnx"), translator.config
     check_config(model.config, "onnx", _ALLOWED)
@@ -73,17 +73,17 @@ def onnx_model(translator: Translator) -> onnx.ModelProto:
     real = g("Greater", ids, PADDING_ID)
     lengths = g("ReduceSum", g("Cast", real, to=_INT), [1], keepdims=1)
     last = g("Min", g("Add", lengths, config.extra_length - 1), longest - 1)
-    # A row of EOS alone, or of padding, is a blank sentence, whose translation ends at once.
+    # A blank sentence, EOS or padding alone, ends at once.
     words = g("ReduceSum", g("Cast", g("Greater", ids, EOS_ID), to=_INT), [1], keepdims=1)
     last = g("Mul", last, g("Min", words, 1))
 
-    memory, hidden = g.encode(ids, real)
+    memory, mask = g.encode(ids, real)
     attentions = [layer.memory_attention for layer in model.decoder]
     memories = [
         (g.keys(attention, memory), g.values(attention, memory)) for attention in attentions
     ]
     step = _Layers(model, longest, outer=g)
-    body = _step(step, memories, hidden, last, config.min_length)
+    body = _step(step, memories, mask, last, config.min_length)
 
     batch, (d_k, d_v) = g("Shape", ids, end=1), model.config.head_widths(model.config.d_model)
     empty = [[model.config.num_heads, *shape] for shape in ((d_k, 0), (0, d_v))]
@@ -113,57 +113,22 @@ def onnx_model(translator: Translator) -> onnx.ModelProto:
 
 
 def _step(
-    g: "_Layers", memories: list[tuple[str, str]], hidden: str, last: str, min_length: int
+    g: "_Layers", memories: list[tuple[str, str]], mask: str, last: str, min_length: int
 ) -> onnx.GraphProto:
     """Returns the body of the loop.
 
-    Its state has the embedding of the previous symbol, float32 [B, 1, d_model], which rows have not
-    ended, [B, 1], and keys [B, h, d_k, n] and values [B, h, n, d_v] of each layer. A step also
-    returns the chosen symbols, [B, 1].
+    Its state is `embedded`, the embedding of the previous symbol, float32 [B, 1, d_model]; `live`,
+    whether a row has not ended, [B, 1]; and the `caches`, keys [B, h, d_k, n] and values
+    [B, h, n, d_v] of each layer. A step also returns the chosen symbols, [B, 1].
     """
-    model = g.model
-    x = g.positioned(model.target_positions, "embedded")
-    caches, written = list[str](), list[str]()
-    if model.config.embedding_norm:
-        x = g.norm(model.target_norm, x)
-    for number, (layer, memory) in enumerate(zip(model.decoder, memories, strict=True)):
-        self_attention, memory_attention = layer.self_attention, layer.memory_attention
-        past = f"keys_{number}", f"values_{number}"
-        caches += past
-
-        def look_back(
-            read: str,
-            self_attention: MultiHeadAttention = self_attention,
-            past: tuple[str, str] = past,
-        ) -> str:
-            new = g.keys(self_attention, read), g.values(self_attention, read)
-            for cache, latest, axis in zip(past, new, (3, 2), strict=True):
-                seen = g("Concat", cache, latest, axis=axis)
-                if radius := model.config.self_attention_radius:
-                    seen = g("Slice", seen, [-radius - 1], [_NO_END], [axis])
-                written.append(seen)
-            keys, values = written[-2:]
-            return g.attention(self_attention, read, keys, values)
-
-        def look_at_memory(
-            read: str,
-            memory_attention: MultiHeadAttention = memory_attention,
-            memory: tuple[str, str] = memory,
-        ) -> str:
-            keys, values = memory
-            return g.attention(memory_attention, read, keys, values, hidden)
-
-        x = g.residual(layer.residual_1, x, look_back)
-        x = g.residual(layer.residual_2, x, look_at_memory)
-        x = g.residual(layer.residual_3, x, functools.partial(g.feed_forward, layer.feed_forward))
-    x = g.norm(model.decoder_norm, x) if model.config.pre_norm else x
-    best = g("ArgMax", g.logits(model.embedding, x, min_length), axis=1)
+    x, caches, written = _decode(g, memories, mask)
+    best = g("ArgMax", g.logits(g.model.embedding, x, min_length), axis=1)
     best = g("Where", g("GreaterOrEqual", "index", last), EOS_ID, best)
     chosen = g("Where", "live", best, PADDING_ID)
     live = g("And", "live", g("Not", g("Equal", chosen, EOS_ID)))
     any_live = g("ReduceMax", g("Cast", live, to=TensorProto.INT32), keepdims=0)
     any_live = g("Cast", any_live, to=_BOOL)
-    embedded = g.embedded(model.embedding, chosen)
+    embedded = g.embedded(g.model.embedding, chosen)
     kinds = [_BOOL, TensorProto.FLOAT, _BOOL, *[TensorProto.FLOAT] * len(caches)]
     names = zip(["going_on", "embedded", "live", *caches], kinds, strict=True)
     results = zip([any_live, embedded, live, *written, chosen], [*kinds, _INT], strict=True)
@@ -176,6 +141,54 @@ def _step(
     )
 
 
+def _decode(
+    g: "_Layers", memories: list[tuple[str, str]], mask: str
+) -> tuple[str, list[str], list[str]]:
+    """Returns the decoder's states [B, 1, d_model], and the names of its caches before and after.
+
+    Args:
+      g: the body of the loop.
+      memories: keys and values of the encoder's output, for each layer.
+      mask: added to the scores of attention to the memory.
+    """
+    model = g.model
+    x = g.positioned(model.target_positions, "embedded")
+    caches, written = list[str](), list[str]()
+    if model.config.embedding_norm:
+        x = g.norm(model.target_norm, x)
+    for number, (layer, memory) in enumerate(zip(model.decoder, memories, strict=True)):
+        self_attention, memory_attention = layer.self_attention, layer.memory_attention
+        past = f"keys_{number}", f"values_{number}"
+        caches += past
+
+        def attend_to_outputs(
+            states: str,
+            self_attention: MultiHeadAttention = self_attention,
+            past: tuple[str, str] = past,
+        ) -> str:
+            new = g.keys(self_attention, states), g.values(self_attention, states)
+            for cache, latest, axis in zip(past, new, (3, 2), strict=True):
+                extended = g("Concat", cache, latest, axis=axis)
+                if radius := model.config.self_attention_radius:
+                    extended = g("Slice", extended, [-radius - 1], [_NO_END], [axis])
+                written.append(extended)
+            keys, values = written[-2:]
+            return g.attention(self_attention, states, keys, values)
+
+        def attend_to_memory(
+            states: str,
+            memory_attention: MultiHeadAttention = memory_attention,
+            memory: tuple[str, str] = memory,
+        ) -> str:
+            keys, values = memory
+            return g.attention(memory_attention, states, keys, values, mask)
+
+        x = g.residual(layer.residual_1, x, attend_to_outputs)
+        x = g.residual(layer.residual_2, x, attend_to_memory)
+        x = g.residual(layer.residual_3, x, functools.partial(g.feed_forward, layer.feed_forward))
+    return g.norm(model.decoder_norm, x) if model.config.pre_norm else x, caches, written
+
+
 class _Layers:
     """Builds a graph, or the body of a loop in another graph, from layers of a Transformer.
 
@@ -184,11 +197,11 @@ class _Layers:
     Args:
       model: the Transformer.
       longest: number of positions.
-      outer: the graph around a body, which computes the position "index"; None = all positions.
+      outer: for a loop's body, the graph around it: the body then computes one position, "index".
 
     Attributes:
-      nodes: added so far.
-      constants: of this graph and of the bodies in it.
+      nodes: the nodes added until now.
+      constants: the constants of this graph and of the bodies in it.
       width: d_model.
     """
 
@@ -227,10 +240,10 @@ class _Layers:
         return self("Pad", ids, self("Concat", [0, 0], missing, axis=0), PADDING_ID)
 
     def encode(self, ids: str, real: str) -> tuple[str, str]:
-        """Encodes ids [B, S]; `real` marks those that are not padding.
+        """Encodes ids [B, S]; `real` is False for padding.
 
         Returns:
-          The memory [B, S, d_model], and its mask, which is added to scores, [B, 1, 1, S].
+          The memory [B, S, d_model], and the mask to add to scores, [B, 1, 1, S].
         """
         model = self.model
         if not model.config.source_end:
@@ -239,22 +252,21 @@ class _Layers:
         x = self("Add", x, model.source_bias) if model.config.source_bias else x
         x = self.positioned(model.source_positions, x)
         x = self.norm(model.source_norm, x) if model.config.embedding_norm else x
-        hidden = near = self("Where", self("Unsqueeze", real, [1, 2]), np.float32(0), _HIDDEN)
+        mask = local_mask = self("Where", self("Unsqueeze", real, [1, 2]), np.float32(0), _MASKED)
         if radius := model.config.self_attention_radius:
             positions = self("Range", 0, self("Squeeze", self("Shape", ids, start=1)), 1)
-            ahead = self("Abs", self("Sub", positions, self("Unsqueeze", positions, [1])))
-            near = self("Where", self("LessOrEqual", ahead, radius), hidden, _HIDDEN)
+            distances = self("Abs", self("Sub", positions, self("Unsqueeze", positions, [1])))
+            local_mask = self("Where", self("LessOrEqual", distances, radius), mask, _MASKED)
         for layer in model.encoder:
 
-            def attend(read: str, attention: MultiHeadAttention = layer.self_attention) -> str:
-                return self.attention(
-                    attention, read, self.keys(attention, read), self.values(attention, read), near
-                )
+            def attend(states: str, attention: MultiHeadAttention = layer.self_attention) -> str:
+                keys, values = self.keys(attention, states), self.values(attention, states)
+                return self.attention(attention, states, keys, values, local_mask)
 
             transform = functools.partial(self.feed_forward, layer.feed_forward)
             x = self.residual(layer.residual_1, x, attend)
             x = self.residual(layer.residual_2, x, transform)
-        return self.norm(model.encoder_norm, x) if model.config.pre_norm else x, hidden
+        return self.norm(model.encoder_norm, x) if model.config.pre_norm else x, mask
 
     def embedded(self, embedding: Any, ids: Any) -> str:
         """Embeds ids [...]."""
@@ -262,14 +274,14 @@ class _Layers:
         return self("Mul", x, np.float32(self.width**0.5)) if embedding.scale else x
 
     def positioned(self, positions: Any, x: str) -> str:
-        """Adds positions to embeddings [B, n, d_model]."""
+        """Adds position encodings to embeddings [B, n, d_model]."""
         if self.model.config.positions in ("rotary", "none"):
             return x
         table = positions(keras.ops.zeros((1, self._longest, self.width)))[0]
         return self("Add", x, self._rows(table, x))
 
     def _rows(self, table: Any, x: str) -> str:
-        """Returns the row of the position, or the rows for x [B, n, ...]."""
+        """Returns the row of the loop's position; outside of a loop, the rows for x [B, n, ...]."""
         if self._at:
             return self("Gather", table, self._at)
         return self("Slice", table, [0], self("Shape", x, start=1, end=2), [0])
@@ -311,19 +323,19 @@ class _Layers:
         return self("Transpose", heads, perm=[0, 2, 1, 3])
 
     def attention(
-        self, layer: MultiHeadAttention, x: str, keys: str, values: str, hidden: str = ""
+        self, layer: MultiHeadAttention, x: str, keys: str, values: str, mask: str = ""
     ) -> str:
-        """Attends from x [B, n, d_model]; `hidden` is added to the scores [B, h, n, keys]."""
+        """Attends from x [B, n, d_model]; `mask` is added to the scores [B, h, n, keys]."""
         queries = self._dense(layer.query_projection, x, layer.key_dim**-0.5)
         queries = self._heads(layer, queries, layer.key_dim, layer.rotary)
         scores = self("MatMul", self("Transpose", queries, perm=[0, 2, 1, 3]), keys)
-        weights = self("Softmax", self("Add", scores, hidden) if hidden else scores)
+        weights = self("Softmax", self("Add", scores, mask) if mask else scores)
         heads = self("Transpose", self("MatMul", weights, values), perm=[0, 2, 1, 3])
         joined = self("Reshape", heads, [0, 0, layer.num_heads * layer.value_dim])
         return self._dense(layer.output_projection, joined)
 
     def _heads(self, layer: MultiHeadAttention, x: str, width: int, rotary: bool = False) -> str:
-        """Returns heads [B, n, h, width], rotated by their positions if they are rotary."""
+        """Returns heads [B, n, h, width]; `rotary` rotates them by their positions."""
         x = self("Reshape", x, [0, 0, layer.num_heads, width])
         if not rotary:
             return x
@@ -353,12 +365,12 @@ FILE = "model.onnx"
 def write(translator: Translator, folder: Path, dtype: str) -> None:
     """Writes the model with the vocabulary, a README.md and a config.json.
 
-    It takes any number of sentences of any length, and ends when all translations have ended.
+    The model takes batches of any size and length, and stops when all translations have ended.
 
     Args:
       translator: the model, the vocabulary and the settings.
       folder: to write to.
-      dtype: of the stored weights: "float32" or "int8", with products of integers.
+      dtype: type of the stored weights: "float32", or "int8" with integer products.
 
     Raises:
       UserError: see `onnx_model`.
@@ -376,8 +388,8 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
         program="ONNX Runtime",
         imports="import onnxruntime",
         translate=f'session = onnxruntime.InferenceSession("{FILE}")\n'
-        '[found] = session.run(None, {"ids": ids})',
-        batch="There may be several, with padding behind shorter ones.",
+        '[outputs] = session.run(None, {"ids": ids})',
+        batch="Shorter rows of a batch end with padding.",
     )
 
 

@@ -1,7 +1,7 @@
-"""Models of other toolkits as runs; an importer reads one toolkit's files."""
+"""Imports models of other toolkits as runs; each importer reads the files of one toolkit."""
 
 from t2t_keras.registry import Registry
 
-# By the toolkit's name, functions of a model's path that return an `Imported`. They may also take
-# `languages`, `vocabulary`, `target_space` and `changes`, as `read_model` does.
+# By the toolkit's name: functions that take a model's path and return an `Imported`. They may also
+# take `languages`, `vocabulary`, `target_space` and `changes`; see `read_model`.
 IMPORTERS = Registry("importer")

@@ -55,14 +55,14 @@ def read_fairseq(
 
     Args:
       model: the `.pt` file.
-      languages: of source and target.
-      vocabulary: names with a comma between: the folder of `dict.<language>.txt`, or one or two
-        such files, default: beside the model; and, for text that is not segmented, its
-        SentencePiece `.model`, or those of source and target.
+      languages: codes of source and target.
+      vocabulary: comma-separated paths: the folder of `dict.<language>.txt`, or one or two such
+        files; default: beside the model. For unsegmented text, also the SentencePiece `.model`,
+        or those of source and target.
 
     Raises:
-      UserError: a file is missing or damaged or would run code, or the model has a part without
-        counterpart here, which the message names.
+      UserError: a file is missing, damaged or would run code, or the model has a part that cannot
+        be represented.
     """
     path = Path(model)
     values, task, weights, steps = _read_checkpoint(path)
@@ -70,8 +70,8 @@ def read_fairseq(
     Settings({"task": task_name}, str(path)).only("task", "translation")
     if (task.get("source_lang"), task.get("target_lang")) == languages[::-1]:
         raise UserError(
-            f"{path} translates {languages[1]} to {languages[0]}, the problem is the other way "
-            f"round.",
+            f"{path} translates {languages[1]} to {languages[0]}, but the problem translates "
+            f"{languages[0]} to {languages[1]}. Swap the languages of the problem.",
             code="other_direction",
         )
     hparams = hyperparameters(Settings(values, str(path)))
@@ -94,11 +94,11 @@ def read_fairseq(
         same_inputs=all_shared,
         tied=all_shared or bool(values.get("share_decoder_input_output_embed")),
     )
-    others = {name: weight for name, weight in weights.items() if not _IGNORED.fullmatch(name)}
-    our_weights |= _NAMES.weights(_with_new_names(others), path)
+    layers = {name: weight for name, weight in weights.items() if not _IGNORED.fullmatch(name)}
+    our_weights |= _NAMES.weights(_with_new_names(layers), path)
     positions = {n: table for n, table in our_weights.items() if n.endswith("_positions/table")}
     if positions:
-        # One table may be shorter: positions after its last row cannot have been trained.
+        # Pad a shorter table: positions after its last row cannot have been trained.
         rows = hparams["max_positions"] = max(map(len, positions.values()))
         for name, table in positions.items():
             our_weights[name] = np.pad(table, [(0, rows - len(table)), (0, 0)], "edge")
@@ -164,7 +164,7 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
     positions = {"sinusoids": "tensor2tensor"}
     if settings.get("encoder_learned_pos"):
         positions = {"positions": "learned"}
-    hparams = {ours: settings.needed(name) for ours, name in sizes.items()} | positions
+    hparams = {hparam: settings.needed(name) for hparam, name in sizes.items()} | positions
     return hparams | {
         "dropout": settings.get("dropout", 0.1),
         "attention_dropout": settings.get("attention_dropout", 0.0),
@@ -175,7 +175,7 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
         "norm_epsilon": 1e-5,
         "scale_embedding": not settings.get("no_scale_embedding", False),
         "embedding_norm": bool(settings.get("layernorm_embedding", False)),
-        # Positions are counted from the id after padding.
+        # fairseq counts positions from the id after padding.
         "first_position": _PADDING + 1,
         "start_id": 1,
     }

@@ -1,4 +1,4 @@
-"""Files of other toolkits: settings, vocabularies and tensors, read without running code."""
+"""Reads files of other toolkits without running code: settings, vocabularies and tensors."""
 
 import glob
 import io
@@ -23,10 +23,10 @@ from t2t_keras.io.files import (
     read_bounded,
 )
 
-# YAML parses longer numbers and dates slowly; no setting has them.
-_MOST_CHARACTERS = 1000
-# Many longer numbers have the same hash, with which a dictionary takes quadratic time.
-_MOST_CHARACTERS_OF_KEYS = 18
+# PyYAML parses longer numbers and dates slowly; no setting has them.
+_MAX_CHARACTERS = 1000
+# Longer numbers can share one hash, which makes a dictionary take quadratic time.
+_MAX_CHARACTERS_OF_KEYS = 18
 _TEXT = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:binary")
 
 
@@ -34,8 +34,8 @@ def read_file(path: Path, advice: str = "", most: int = MAX_BYTES) -> bytes:
     """Returns the content of a file.
 
     Raises:
-      UserError: it cannot be read (the message ends with `advice`), is larger than `most` bytes, or
-        is not a regular file.
+      UserError: the file is not regular, is larger than `most` bytes, or cannot be read; then the
+        message ends with `advice`.
     """
     try:
         return read_bounded(path, most)
@@ -49,7 +49,7 @@ def read_file(path: Path, advice: str = "", most: int = MAX_BYTES) -> bytes:
 
 
 def read_text(path: Path, advice: str = "") -> str:
-    """Returns the text of a file; raises `UserError` as `read_file`, or if it is not UTF-8."""
+    """Returns the text of a file; raises `UserError` like `read_file`, or if it is not UTF-8."""
     try:
         return read_file(path, advice).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -59,18 +59,18 @@ def read_text(path: Path, advice: str = "") -> str:
 
 
 def named_beside(name: object, *folders: Path) -> Path:
-    """Returns the file in one of these folders that a record from another machine names.
+    """Returns the file in one of these folders that a record, perhaps of another machine, names.
 
-    Of a path that leads out of the folders, only the last part counts.
+    If the recorded path leads out of a folder, only its last part counts.
 
     Raises:
       UserError: no folder has the file.
     """
     errors = []
     for folder in folders:
-        for place in (name, Path(name).name) if isinstance(name, str) else (name,):
+        for candidate in (name, Path(name).name) if isinstance(name, str) else (name,):
             try:
-                path = inside(folder, place)
+                path = inside(folder, candidate)
             except UserError as error:
                 errors.append(error)
                 continue
@@ -86,20 +86,20 @@ def read_yaml(content: str | bytes, origin: str, texts_only: bool = False) -> di
     """Parses a YAML mapping; with `texts_only`, for vocabularies, 1 and yes are strings.
 
     Raises:
-      UserError: it is not YAML, not a mapping, or too large, where each use of an alias counts.
+      UserError: the content is not YAML, not a mapping, or too large with all aliases expanded.
     """
     # The loaders in C are ten times as fast, but not always installed.
     fast, slow = ("CBaseLoader", "BaseLoader") if texts_only else ("CSafeLoader", "SafeLoader")
     bound = TreeBound(origin)
 
-    def check(node: Any, depth: int = 0, most: int = _MOST_CHARACTERS) -> None:
+    def check(node: Any, depth: int = 0, most: int = _MAX_CHARACTERS) -> None:
         bound.check(depth)
         if isinstance(node, yaml.ScalarNode):
             if node.tag not in _TEXT and len(node.value) > most:
                 raise ValueError(f"a number or date of {len(node.value):,} characters")
         elif isinstance(node, yaml.MappingNode):
             for name, value in node.value:
-                check(name, depth + 1, _MOST_CHARACTERS_OF_KEYS)
+                check(name, depth + 1, _MAX_CHARACTERS_OF_KEYS)
                 check(value, depth + 1)
         else:
             for value in node.value:
@@ -107,14 +107,14 @@ def read_yaml(content: str | bytes, origin: str, texts_only: bool = False) -> di
 
     try:
         loader = getattr(yaml, fast, getattr(yaml, slow))(content)
-        # Check before constructing: merged mappings are copied as often as they are used.
+        # Check before constructing, which copies a merged mapping at each use.
         node = loader.get_single_node()
         if node is not None:
             check(node)
         content = node and loader.construct_document(node)
     except UserError:
         raise
-    except Exception as error:  # Constructors raise many kinds, as for the date 2020-99-99.
+    except Exception as error:  # Constructors raise many kinds, such as for the date 2020-99-99.
         raise UserError(f"{origin} is not YAML: {brief(error)}.", code="not_yaml") from error
     if not isinstance(content, dict):
         raise UserError(
@@ -128,10 +128,10 @@ Content = TypeVar("Content")
 
 
 def read_weights(folder: Path, *files: str) -> dict[str, np.ndarray]:
-    """Reads the first of some files that exists, as float32: `.safetensors` or PyTorch's.
+    """Reads the first existing file, `.safetensors` or PyTorch's, as float32.
 
     Raises:
-      UserError: none exists, or it is damaged or would run code.
+      UserError: no file exists, or it is damaged or would run code.
     """
     path = next((folder / file for file in files if (folder / file).exists()), None)
     if path is None:
@@ -141,7 +141,7 @@ def read_weights(folder: Path, *files: str) -> dict[str, np.ndarray]:
 
 
 def named_tensors(content: Any, origin: str | Path) -> dict[str, np.ndarray]:
-    """Returns tensors with their names as float32; raises `UserError` for anything else."""
+    """Returns named tensors as float32; raises `UserError` for anything else."""
     if not isinstance(content, Mapping):
         raise UserError(
             f"{origin}: expected tensors with their names, got {type(content).__name__}.",
@@ -151,7 +151,7 @@ def named_tensors(content: Any, origin: str | Path) -> dict[str, np.ndarray]:
         if not isinstance(name, str) or not isinstance(value, np.ndarray):
             raise UserError(
                 f"{origin}: expected only tensors, got {type(value).__name__} as {brief(name)}. "
-                f"Save the weights alone, as of `model.state_dict()`.",
+                f"Save only the weights, those of `model.state_dict()`.",
                 code="not_a_checkpoint",
             )
     return {name: np.asarray(value, np.float32) for name, value in content.items()}
@@ -159,7 +159,7 @@ def named_tensors(content: Any, origin: str | Path) -> dict[str, np.ndarray]:
 
 def _read_safetensors(path: Path) -> Mapping[str, np.ndarray]:
     try:
-        from safetensors.numpy import load_file  # With ml_dtypes, also of bfloat16.
+        from safetensors.numpy import load_file  # ml_dtypes adds bfloat16.
     except ModuleNotFoundError as error:
         raise UserError(
             f"{path} needs safetensors, which is not installed: pip install 't2t-keras[import]'",
@@ -184,7 +184,7 @@ def checkpoint_prefix(path: Path) -> str:
     The folder's record may have a path on another machine; only its last part counts.
 
     Raises:
-      UserError: the folder has no record, or a file of the checkpoint is not a regular file.
+      UserError: the folder has no record, or a file of the checkpoint is not regular.
     """
     prefix = path
     if path.is_dir():
@@ -205,15 +205,15 @@ def read_tensorflow(
     """Reads a TensorFlow checkpoint: `path`, or the newest in that folder.
 
     Args:
-      path: without an ending.
-      toolkit: that wrote it, for errors.
-      read: function of TensorFlow's `CheckpointReader`.
+      path: the checkpoint's path without its ending, or its folder.
+      toolkit: name of the toolkit that wrote it, for errors.
+      read: takes TensorFlow's `CheckpointReader`.
 
     Returns:
       The path of the checkpoint without its ending, and the result of `read`.
 
     Raises:
-      UserError: it cannot be read.
+      UserError: the checkpoint cannot be read.
     """
     import tensorflow as tf
 
@@ -221,27 +221,27 @@ def read_tensorflow(
     try:
         with plain_path(prefix) as plain:
             return Path(prefix), read(tf.train.load_checkpoint(plain))
-    except Exception as error:  # An OpError, ValueError ... as the damage may be.
+    except Exception as error:  # Damage raises OpError, ValueError and others.
         raise UserError(
             f"{path}: expected a checkpoint of {toolkit} ({brief(error)}).",
             code="not_a_checkpoint",
         ) from error
 
 
-# First pickle in files of PyTorch before 1.6.
+# The first pickle in files of PyTorch before 1.6.
 _OLD_MAGIC = 0x1950A86A20F9469CFC6C
 # Weights never compress this far.
-_MOST_COMPRESSION = 20
+_MAX_COMPRESSION = 20
 
 
 def read_pytorch(path: str | Path) -> Any:
-    """Reads a file of `torch.save`: containers, numbers, texts, and tensors as arrays.
+    """Reads a file of `torch.save`: containers, numbers, strings, and tensors as arrays.
 
     Other objects, such as settings of argparse and omegaconf, become `Attributes`.
 
     Raises:
-      UserError: the file is damaged, or names a class or function other than those of tensors and
-        settings, which might run code.
+      UserError: the file is damaged, or names a class or function that might run code: any but
+        those of tensors and settings.
     """
     try:
         with open_regular(path) as file:
@@ -263,7 +263,7 @@ def read_pytorch(path: str | Path) -> Any:
 def check_compression(archive: zipfile.ZipFile, file: BinaryIO) -> None:
     """Raises `UserError` for an archive that expands to many times its size."""
     size = sum(member.file_size for member in archive.infolist())
-    if size > MAX_BYTES + _MOST_COMPRESSION * os.fstat(file.fileno()).st_size:
+    if size > MAX_BYTES + _MAX_COMPRESSION * os.fstat(file.fileno()).st_size:
         raise UserError(
             f"it expands to {size:,} bytes: expected weights that are not compressed",
             code="file_too_large",
@@ -303,7 +303,7 @@ def _read_old(file: BinaryIO) -> Any:
         values = pickled.storages[key]
         if int.from_bytes(file.read(8), "little") != len(values):
             raise UserError(
-                f"the storage {key} has another size than its tensors say", code="damaged_file"
+                f"the size of the storage {key} does not match its tensors", code="damaged_file"
             )
         numbers = file.read(values.nbytes)
         if len(numbers) != values.nbytes:

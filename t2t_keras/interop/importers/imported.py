@@ -21,13 +21,13 @@ _DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError,
 
 @dataclasses.dataclass(frozen=True)
 class Imported:
-    """A model of another toolkit, in terms of this library.
+    """A model of another toolkit, converted to this library's names and layout.
 
     Attributes:
       hparams: values that differ from the paper's base model, by name.
       weights: arrays by the path of the weight in `Transformer`, such as
         "encoder_0/self_attention/query/kernel".
-      tokenizer: the vocabulary; the rows of embeddings are in the order of its ids.
+      tokenizer: the vocabulary; embeddings have a row for each of its ids, in order.
       steps: number of training steps; 0 = unknown.
     """
 
@@ -45,37 +45,37 @@ def read_model(
     target_space: int | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> Imported:
-    """Reads a toolkit's model; see its reader for the files that it needs.
+    """Reads a toolkit's model; the importer's docstring lists the files that it needs.
 
     Args:
-      toolkit: a registered importer, such as "tensor2tensor".
+      toolkit: name of a registered importer, such as "tensor2tensor".
       model: its folder or checkpoint.
-      languages: of source and target.
-      vocabulary: a file, or several with a comma between, see the reader; "" = beside the model.
+      languages: codes of source and target.
+      vocabulary: comma-separated files, see the importer; "" = beside the model.
       target_space: see `read_tensor2tensor`.
       changes: hyperparameters that override or complete those in the files.
 
     Raises:
-      UserError: a file is missing or damaged, the model cannot be represented, or its reader does
-        not take an argument.
+      UserError: a file is missing or damaged, the model cannot be represented, or the importer
+        does not accept an argument.
     """
-    read = IMPORTERS[toolkit]
-    taken = inspect.signature(read).parameters
+    importer = IMPORTERS[toolkit]
+    accepted = inspect.signature(importer).parameters
     for name, value in {"vocabulary": vocabulary, "target_space": target_space}.items():
-        if name not in taken and value not in ("", None):
+        if name not in accepted and value not in ("", None):
             raise UserError(
-                f"{toolkit} takes no {name}, and {value} would have no effect. Leave it out.",
+                f"Models of {toolkit} need no {name}, got {value}. Leave it out.",
                 code="bad_flags",
             )
     options = dict(
         languages=languages, vocabulary=vocabulary, target_space=target_space, changes=changes
     )
     try:
-        imported = read(model, **{name: options[name] for name in options if name in taken})
+        imported = importer(model, **{name: options[name] for name in options if name in accepted})
     except UserError:
         raise
     except _DAMAGE as error:
-        # Shapes and values that no toolkit writes may fail anywhere.
+        # Invalid shapes and values may fail anywhere.
         reason = f"{type(error).__name__}: {brief(error)}"
         raise UserError(
             f"{model} is not a valid model of {toolkit} ({reason}). Copy it again, or save it "
@@ -86,19 +86,19 @@ def read_model(
 
 
 def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origin: str) -> str:
-    """Writes a run with one checkpoint, of the imported weights.
+    """Writes a run with one checkpoint: the imported weights.
 
     Args:
       imported: the model.
-      problem: its languages, and how it is scored.
-      output_dir: folder of the run; must not contain one.
-      origin: of the model, for messages.
+      problem: has its languages and metrics.
+      output_dir: folder to write the run to; must not contain a run.
+      origin: path of the model, for messages.
 
     Returns:
       The path of the checkpoint.
 
     Raises:
-      UserError: a weight is missing, has another shape or is not used, or `output_dir` has a run.
+      UserError: a weight is missing, unused or of another shape, or `output_dir` contains a run.
     """
     hparams = hyperparameters.hparams("transformer_base", imported.hparams)
     config = RunConfig(problem, hparams, tokenizer=imported.tokenizer, averaged=None)
@@ -117,7 +117,7 @@ def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origi
 
 
 def _check_depths(weights: Mapping[str, np.ndarray], depths: tuple[int, int], origin: str) -> None:
-    """Raises `UserError` if settings and weights differ in their numbers of layers."""
+    """Raises `UserError` if settings and weights have different numbers of layers."""
     for side, depth in zip(("encoder", "decoder"), depths, strict=True):
         layers = {path.partition("/")[0] for path in weights if path.startswith(f"{side}_")}
         count = len(layers - {f"{side}_norm"})
@@ -130,10 +130,10 @@ def _check_depths(weights: Mapping[str, np.ndarray], depths: tuple[int, int], or
 
 
 class Settings:
-    """The settings of another toolkit's model; each must be represented or refused.
+    """The settings of another toolkit's model; an importer represents or refuses each of them.
 
     Args:
-      values: by name.
+      values: settings by name.
       origin: their file, for errors.
     """
 
@@ -153,10 +153,10 @@ class Settings:
         return self._values[name]
 
     def only(self, name: str, *allowed: Any) -> Any:
-        """Returns the value of a setting, by default the first allowed one.
+        """Returns the value of a setting; if missing, the first allowed value.
 
         Raises:
-          UserError: it has another value, with which the model computes something else.
+          UserError: the value is not allowed, as it changes what the model computes.
         """
         value = self._values.get(name, allowed[0])
         if value not in allowed:

@@ -1,4 +1,4 @@
-"""Models of Marian, OPUS-MT's among them: its own .npz files, and Hugging Face's folders."""
+"""Models of Marian, such as OPUS-MT's: its own .npz files, and Hugging Face's folders."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ from t2t_keras.text.tokenizer import Tokenizer, load_processor
 
 _OPTIONS = "special:model.yml"
 _ACTIVATIONS = {"swish": "silu", "relu": "relu"}
-# Options that change the model, with the values that can be represented, Marian's default first.
+# Options that change the model, with the supported values; Marian's default comes first.
 _ONLY: dict[str, list[Any]] = {
     "type": ["transformer"],
     "transformer-decoder-autoreg": ["self-attention"],
@@ -52,8 +52,8 @@ _ONLY: dict[str, list[Any]] = {
     "ulr": [False],
     "input-types": [[], ["sequence", "sequence"], None],
 }
-# Whether the model is pre-norm, by the operations before and after a sub-layer and after a stack,
-# without dropout.
+# Whether a model is pre-norm: by its operations before a sub-layer, after it and after the stack,
+# with dropout removed.
 _NORMS = {" an ": False, "n a n": True}
 _NAMES = WeightNames(
     ["{side}_l{layer}_{sublayer}_{dense}{part}"],
@@ -66,34 +66,34 @@ _NAMES = WeightNames(
     first_layer=1,
 )
 _LOGITS = "decoder_ff_logit_out_"
-# Characters that YAML forbids, or takes for line breaks where Marian does not.
+# Characters of Marian's vocabularies that YAML forbids or reads as line breaks.
 _CONTROLS = (*range(1, 9), 11, 12, *range(14, 32), *range(127, 160), 0x2028, 0x2029, 0xFFFE, 0xFFFF)
-_NOT_OF_YAML = {code: 0xF0000 + code for code in _CONTROLS}
-_OF_YAML = {replaced: code for code, replaced in _NOT_OF_YAML.items()}
+_REPLACE_CONTROLS = {code: 0xF0000 + code for code in _CONTROLS}
+_RESTORE_CONTROLS = {replacement: code for code, replacement in _REPLACE_CONTROLS.items()}
 
 
 def read_marian(model: str | Path, vocabulary: str | Path = "") -> Imported:
     """Reads a model of Marian.
 
-    Its positions and layer normalisation differ a little from Hugging Face's conversions: Marian's
-    wavelengths reach 10000 · 2 pi, and it adds 1e-6 to the variance.
+    Results differ slightly from Hugging Face's conversions of the same model: Marian's sinusoids
+    have wavelengths up to 10000 · 2 pi, and its layer normalisation adds 1e-6 to the variance.
 
     Args:
       model: the `.npz` file, or a folder with one or with the files of `read_huggingface`.
-      vocabulary: the vocabulary, or those of source and target, with commas between: `.spm`, `.yml`
-        or one piece a line; "" = those that `decoder.yml` or the like beside the model names.
-        `.spm` files beside others only divide text into the others' pieces; by default, source.spm
-        and target.spm beside the model do, as in OPUS-MT; without them, text is divided at spaces.
+      vocabulary: comma-separated files, one, or those of source and target: `.spm`, `.yml`, or one
+        piece a line; "" = the files that `decoder.yml` or a similar file beside the model names.
+        Given with other files, `.spm` files only divide text into the pieces of those; default:
+        source.spm and target.spm beside the model, as in OPUS-MT. Without them, spaces divide text.
 
     Raises:
-      UserError: a file is missing or damaged, or the model has a part without counterpart here,
-        which the message names.
+      UserError: a file is missing or damaged, or the model has a part that cannot be represented.
     """
     if (Path(model) / "config.json").exists():
         if vocabulary:
             raise UserError(
-                f"{model}: source.spm, target.spm and vocab.json in it are read; {vocabulary} "
-                f"cannot replace them. Put it there under its name, and give no vocabulary.",
+                f"{model} is a folder of Hugging Face, which has its vocabulary: expected no "
+                f"--vocabulary, got {vocabulary}. To use another one, replace source.spm, "
+                f"target.spm and vocab.json in the folder.",
                 code="bad_flags",
             )
         return read_huggingface(model)
@@ -168,10 +168,10 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
     width = settings.get("transformer-dim-ffn")
     settings.only("transformer-decoder-dim-ffn", 0, width)
     activation = settings.only("transformer-ffn-activation", *_ACTIVATIONS)
-    usual = {"preprocess": "", "postprocess": "dan", "postprocess-top": ""}
+    defaults = {"preprocess": "", "postprocess": "dan", "postprocess-top": ""}
     norms = {
         f"transformer-{name}": settings.get(f"transformer-{name}", default) or ""
-        for name, default in usual.items()
+        for name, default in defaults.items()
     }
     pre_norm = _NORMS.get(" ".join(operations.replace("d", "") for operations in norms.values()))
     if pre_norm is None:
@@ -217,7 +217,7 @@ def _vocabularies(
 
 
 def _files_beside(path: Path) -> list[Path]:
-    """Returns the vocabularies in the model's folder that a file beside the model names."""
+    """Returns the vocabularies in the model's folder, as listed by a file beside the model."""
     names = f"{path.name}.decoder.yml", "decoder.yml", f"{path.name}.yml"
     for file in (path.parent / name for name in names):
         if file.exists():
@@ -235,10 +235,10 @@ def _files_beside(path: Path) -> list[Path]:
 
 
 def read_vocabulary(file: Path, size: int) -> IdOrder:
-    """Returns the order of ids of a vocabulary; the model has the first `size` ids.
+    """Returns the order of ids of a vocabulary; the model uses the first `size` ids.
 
     Raises:
-      UserError: it cannot be read, has fewer ids, or no </s> or <unk>.
+      UserError: the file cannot be read, has fewer ids, or lacks </s> or <unk>.
     """
     content = read_file(file)
     if file.suffix == ".spm":
@@ -248,7 +248,7 @@ def read_vocabulary(file: Path, size: int) -> IdOrder:
     else:
         ids = _ids(content, file)
         pieces = pieces_by_id({piece: i for piece, i in ids.items() if i < size}, str(file))
-        # The second name is that of Nematus.
+        # "eos" and "UNK" are Nematus's names.
         end, unknown = ids.get("</s>", ids.get("eos", -1)), ids.get("<unk>", ids.get("UNK", -1))
     if len(pieces) != size or min(end, unknown) < 0:
         raise UserError(
@@ -264,8 +264,8 @@ def _ids(content: bytes, file: Path) -> dict[str, int]:
         text = content.decode("utf-8")
         if file.suffix not in (".yml", ".yaml", ".json"):
             return {piece: i for i, piece in enumerate(text.removesuffix("\n").split("\n"))}
-        numbers = read_yaml(text.translate(_NOT_OF_YAML), str(file), texts_only=True)
-        return {piece.translate(_OF_YAML): int(i) for piece, i in numbers.items()}
+        numbers = read_yaml(text.translate(_REPLACE_CONTROLS), str(file), texts_only=True)
+        return {piece.translate(_RESTORE_CONTROLS): int(i) for piece, i in numbers.items()}
     except UserError:
         raise
     except (AttributeError, TypeError, ValueError) as error:
@@ -283,8 +283,8 @@ _SOURCE, _TARGET, _PROJECTION = (
 )
 _HUGGINGFACE_NAMES = pytorch_names("model.{side}", {})
 _ADVICE = "Hugging Face's folders have it."
-# Published models have positions as float16.
-_MOST_ROUNDING = 1e-3
+# Published models store positions as float16.
+_MAX_ROUNDING = 1e-3
 
 
 def read_huggingface(model: str | Path) -> Imported:
@@ -292,11 +292,11 @@ def read_huggingface(model: str | Path) -> Imported:
 
     Args:
       model: the folder, with config.json, model.safetensors or pytorch_model.bin, source.spm,
-        target.spm and vocab.json; and target_vocab.json, if the target has ids of its own.
+        target.spm and vocab.json; and target_vocab.json if the target has its own ids.
 
     Raises:
-      UserError: a file is missing or damaged or would run code, or the model has a part without
-        counterpart here, which the message names.
+      UserError: a file is missing, damaged or would run code, or the model has a part that cannot
+        be represented.
     """
     folder = Path(model)
     settings = Settings(read_json(folder / "config.json", _ADVICE), str(folder / "config.json"))
@@ -306,7 +306,7 @@ def read_huggingface(model: str | Path) -> Imported:
     source, target, projection = _huggingface_tables(weights, settings, folder)
     file = "vocab.json" if one_vocabulary else "target_vocab.json"
     target_order = _huggingface_order(folder / file, len(target), settings)
-    # Decoding starts with padding: zeros, until the model is trained further with tied matrices.
+    # Decoding starts with padding. Its row is zeros, until fine-tuning with tied matrices.
     settings.only("decoder_start_token_id", target_order.padding)
     if np.any(target[target_order.padding]):
         target_order = dataclasses.replace(target_order, start=True)
@@ -364,7 +364,7 @@ def huggingface_hyperparameters(settings: Settings) -> dict[str, Any]:
 def _huggingface_tables(
     weights: dict[str, np.ndarray], settings: Settings, folder: Path
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Takes the embeddings of source and target and the projection out of the weights."""
+    """Removes the source embeddings, target embeddings and projection from the weights."""
     tied = settings.get("tie_word_embeddings", True)
     shared = weights.pop(_SHARED, None)
     source, target, projection = (
@@ -400,5 +400,5 @@ def _huggingface_order(path: Path, size: int, settings: Settings) -> IdOrder:
 
 def _check_positions(value: np.ndarray, name: str, folder: Path) -> None:
     expected = sinusoids(np.arange(len(value)), value.shape[1], "concatenated")
-    if np.abs(value - expected).max() > _MOST_ROUNDING:
+    if np.abs(value - expected).max() > _MAX_ROUNDING:
         raise UserError(f"{folder}: {name} is trained: expected sinusoids.", code="not_supported")

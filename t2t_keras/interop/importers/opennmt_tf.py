@@ -25,7 +25,7 @@ from t2t_keras.interop.importers.weights import (
     named_files,
 )
 
-# OpenNMT-tf's special ids; the unknown id follows all words of the vocabulary.
+# OpenNMT-tf's special ids. The id of unknown words comes after all words.
 _PADDING, _BEGIN, _END, _FIRST = range(4)
 _SPECIAL = ["<blank>", "<s>", "</s>"]
 # Settings of all its models.
@@ -36,7 +36,7 @@ _FIXED = {
     "start_id": _FIRST,
     "source_end": False,
 }
-# Settings of the models of its catalog that their weights do not determine.
+# Settings of the catalog's models that the weights do not show.
 _DEFAULTS = {"num_heads": 8, "dropout": 0.1, "attention_dropout": 0.1, "ffn_dropout": 0.1}
 _BIG = {"num_heads": 16}
 _SCALING = {"num_heads": 16, "ffn_dropout": 0.0, "source_end": True}
@@ -58,8 +58,8 @@ _ACTIVATIONS = {
     "nn.silu": "silu",
 }
 
-# A model description takes about a page.
-_MOST_PROGRAM = 1 << 17
+# Bytes; a model description takes about a page.
+_MAX_PROGRAM = 1 << 17
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _TABLES = (
     "model/examples_inputter/features_inputter/embedding",
@@ -83,28 +83,28 @@ def read_opennmt_tf(
 ) -> Imported:
     """Reads a model of OpenNMT-tf 2 without running its code.
 
-    A checkpoint does not determine the number of heads and the activation. They are read from the
-    `model_description.py` of the run, if it has them as plain values.
+    A checkpoint does not show the number of heads and the activation: they are read from the run's
+    `model_description.py`, if it has them as plain values.
 
     Args:
       model: the run's folder, or a checkpoint's path without its ending.
-      vocabulary: the `.yml` file that configures its data; or names with a comma between: one or
-        two vocabularies, and, for text that is not segmented, its SentencePiece `.model`, or those
-        of source and target.
+      vocabulary: the `.yml` file that configures the data; or comma-separated files: one or two
+        vocabularies, and for unsegmented text the SentencePiece `.model`, or those of source and
+        target.
       changes: hyperparameters by our names, which override the model's.
 
     Raises:
-      UserError: a file is missing or damaged, a setting is unknown, or the model has a part without
-        counterpart here, which the message names.
+      UserError: a file is missing or damaged, a setting is unknown, or the model has a part that
+        cannot be represented.
     """
     path = Path(model)
     prefix, (weights, names) = _read_checkpoint(path)
     files, models, data = _data(vocabulary, prefix.parent)
     pieces = [_pieces(file) for file in files]
-    # Averaged checkpoints are in a folder of the run.
-    places = [folder / "model_description.py" for folder in prefix.parents[:2]]
-    described = _described(next(filter(Path.exists, places), places[0]), changes or {})
-    hparams = _FIXED | described | data | dict(changes or {})
+    # Averaged checkpoints are in a subfolder of the run.
+    descriptions = [folder / "model_description.py" for folder in prefix.parents[:2]]
+    description = next(filter(Path.exists, descriptions), descriptions[0])
+    hparams = _FIXED | _described_settings(description, changes or {}) | data | dict(changes or {})
     our_weights = _embeddings(weights, names, files, pieces, hparams)
     hparams["pre_norm"] = "model/encoder/layer_norm/gamma" in weights
     hparams["attention_bias"] = any(name.endswith("/linear_keys/bias") for name in weights)
@@ -149,13 +149,13 @@ def _read_checkpoint(path: Path) -> tuple[Path, tuple[dict[str, np.ndarray], dic
 
 
 def _stored_names(graph: Any) -> dict[str, str]:
-    """Returns the names of the model's parts, each with its value's name in the checkpoint, or "".
+    """Maps the names of the model's parts to the names of their values in the checkpoint, or "".
 
-    A shared part has several names and is stored once.
+    A shared part has several names, but is stored once.
     """
-    names, left = {}, [(0, "")]
-    while left:
-        node, path = left.pop()
+    names, pending = {}, [(0, "")]
+    while pending:
+        node, path = pending.pop()
         for child in graph.nodes[node].children:
             name = f"{path}/{child.local_name}".removeprefix("/")
             if name.startswith("model") and name.count("/") < 4:
@@ -163,16 +163,16 @@ def _stored_names(graph: Any) -> dict[str, str]:
                     attribute.checkpoint_key for attribute in graph.nodes[child.node_id].attributes
                 ]
                 names[name] = "".join(stored[:1]).removesuffix(_VALUE)
-                left.append((child.node_id, name))
+                pending.append((child.node_id, name))
     return names
 
 
-def _described(path: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
+def _described_settings(path: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings in a model's description, which is parsed, not run."""
     descriptions: list[dict[str, Any]] = []
     if path.exists():
         try:
-            tree = ast.parse(read_file(path, most=_MOST_PROGRAM))
+            tree = ast.parse(read_file(path, most=_MAX_PROGRAM))
         except UserError:
             raise
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -186,23 +186,22 @@ def _described(path: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
     settings: dict[str, Any] = {"num_heads": None}
     for name in sorted(set().union(*descriptions)):
         values = {description.get(name) for description in descriptions}
-        # It may describe several models; which one was trained is unknown.
+        # A setting that differs between several described models is unknown.
         settings[name] = values.pop() if len(values) == 1 else None
     if "ffn_dropout" in settings:
         settings["relu_dropout"] = settings.pop("ffn_dropout")
     missing = [name for name, value in settings.items() if value is None and name not in changes]
     if missing:
         raise UserError(
-            f"Neither the checkpoint nor {path}, as a plain value of a Transformer, has "
-            f"{' and '.join(missing)} of the model. Give it, as in "
-            f'--hparams="num_heads=8,activation=relu".',
+            f"{path} does not have {' and '.join(missing)} as a plain value of a Transformer, and "
+            f'the checkpoint does not show it. Set it: --hparams="num_heads=8,activation=relu".',
             code="missing_setting",
         )
     return settings
 
 
 def _model_calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
-    """Yields the catalog's models that a description calls or inherits from, with the calls."""
+    """Yields (name, call) of the catalog's models that a description calls or inherits from."""
     bases: dict[ast.AST, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
@@ -225,7 +224,7 @@ def _last_name(node: ast.AST) -> str:
 
 
 def _arguments(call: ast.Call) -> dict[str, Any]:
-    """Returns the settings in a call that the weights do not determine; None = no plain value."""
+    """Returns the settings in a call that the weights do not show; None = not a plain value."""
     arguments: dict[str, Any] = dict.fromkeys(_DEFAULTS) if call.args else {}
     for argument in call.keywords:
         if argument.arg is None:
@@ -240,7 +239,7 @@ def _arguments(call: ast.Call) -> dict[str, Any]:
 
 
 def _data(vocabulary: str | Path, folder: Path) -> tuple[list[Path], list[Path], dict[str, bool]]:
-    """Returns the vocabularies of source and target, SentencePiece models, and hyperparameters."""
+    """Returns vocabularies (source and target), SentencePiece models, and hyperparameters."""
     models, files = named_files(vocabulary)
     if files and files[0].suffix in (".yml", ".yaml"):
         return _configured(files[0], folder)
@@ -254,7 +253,7 @@ def _data(vocabulary: str | Path, folder: Path) -> tuple[list[Path], list[Path],
 
 
 def _configured(path: Path, folder: Path) -> tuple[list[Path], list[Path], dict[str, bool]]:
-    """Returns the result of `_data` from the configuration of a training."""
+    """Returns the result of `_data` as configured by a `.yml` file."""
     try:
         data = dict(read_yaml(read_file(path), str(path))["data"])
         files = [data[f"{side}_vocabulary"] for side in ("source", "target")]
@@ -291,7 +290,7 @@ def _configured(path: Path, folder: Path) -> tuple[list[Path], list[Path], dict[
 
 
 def _settings(value: Any, origin: str, folders: Sequence[Path]) -> Mapping[str, Any]:
-    """Returns settings, given as a mapping, as text or as the name of a file."""
+    """Returns settings that are written as a mapping, as text, or as the name of a file."""
     if isinstance(value, str):
         is_text = "{" in value or ":" in value
         return read_yaml(value if is_text else read_file(named_beside(value, *folders)), origin)
@@ -305,7 +304,7 @@ def _settings(value: Any, origin: str, folders: Sequence[Path]) -> Mapping[str, 
 def _segmenting_model(
     tokenization: Mapping[str, Any], origin: str, folders: Sequence[Path]
 ) -> Path | None:
-    """Returns SentencePiece's model; None = text is segmented already."""
+    """Returns the SentencePiece model of a tokenisation; None = text is segmented already."""
     parameters = tokenization
     if "type" in tokenization:
         parameters = _settings(tokenization.get("params"), f"{origin}: params", folders)
@@ -315,9 +314,8 @@ def _segmenting_model(
         return named_beside(name, *folders)
     if kind != "SpaceTokenizer":
         raise UserError(
-            f"{origin} of type {brief(kind)} cannot be represented here, only SentencePiece's. "
-            f"Give the vocabularies instead, --vocabulary=source.vocab,target.vocab, and text that "
-            f"is tokenised already.",
+            f"{origin}: expected SentencePiece, got the type {brief(kind)}. Tokenise text before "
+            f"translating it, and import with --vocabulary=source.vocab,target.vocab.",
             code="not_supported",
         )
     return None
@@ -343,7 +341,10 @@ def _embeddings(
     pieces: Sequence[Sequence[str]],
     hparams: dict[str, Any],
 ) -> dict[str, np.ndarray]:
-    """Removes the embeddings from the weights, returns ours, and sets `share_embeddings`."""
+    """Removes the embeddings from the weights, returns them by our names.
+
+    Also sets `share_embeddings` and the sizes in `hparams`.
+    """
     stored = [names.get(name, "") for name in _TABLES]
     try:
         source, target, projection = (weights[name] for name in stored)
@@ -354,8 +355,8 @@ def _embeddings(
         ) from error
     for name in set(stored):
         del weights[name]
-    for file, table, its_pieces in zip(files, (source, target), pieces, strict=True):
-        check_size(len(table), its_pieces, file, "the checkpoint", 1)
+    for file, table, listed in zip(files, (source, target), pieces, strict=True):
+        check_size(len(table), listed, file, "the checkpoint", 1)
     bias = weights.pop(_BIAS, None)
     hparams |= {"d_model": source.shape[1], "softmax_bias": bias is not None}
     tied = stored[1] == stored[2]

@@ -1,4 +1,4 @@
-"""Reads pickles of tensors and settings without calling anything that they name."""
+"""Reads pickles of tensors and settings without importing or calling what they name."""
 
 import dataclasses
 import math
@@ -12,9 +12,9 @@ import numpy as np
 from t2t_keras.errors import UserError
 from t2t_keras.io.terminal import printable
 
-# No setting is nested as deep, and no file of settings has as many values.
-_MOST_DEPTH = 64
-_MOST_NODES = 1_000_000
+# Real settings are less deep and have fewer values.
+_MAX_DEPTH = 64
+_MAX_NODES = 1_000_000
 
 # PyTorch's kinds of storage.
 _STORAGES = {
@@ -32,10 +32,10 @@ _STORAGES = {
 # Packages of settings and training state: their objects are read as `Attributes`.
 _HARMLESS = ("_codecs", "argparse", "fairseq", "numpy", "omegaconf", "typing")
 _BUILT_IN = {"bool", "bytes", "dict", "float", "int", "list", "long", "set", "str", "tuple"}
-# A large model with its optimizer has 50,000.
-_MOST_OPERATIONS = 2_000_000
-# Tensors may share numbers, such as tied embeddings.
-_MOST_SHARING = 16
+# The file of a large model with its optimizer has 50,000.
+_MAX_OPERATIONS = 2_000_000
+# Tensors, such as tied embeddings, may share numbers.
+_MAX_SHARING = 16
 _MARK = object()
 
 
@@ -44,7 +44,7 @@ class Attributes:
 
 
 def plain(settings: Any, origin: str) -> Any:
-    """Returns settings of any kind of objects as dictionaries and lists.
+    """Returns settings, objects of any kind, as dictionaries and lists.
 
     Raises:
       UserError: there are too many, or they contain themselves.
@@ -63,12 +63,12 @@ class TreeBound:
         self._origin, self._nodes = origin, 0
 
     def check(self, depth: int) -> None:
-        """Counts one more value; a `UserError` if there are too many or they are too deep."""
+        """Counts one more value; raises `UserError` if they are too many or too deep."""
         self._nodes += 1
-        if depth > _MOST_DEPTH or self._nodes > _MOST_NODES:
+        if depth > _MAX_DEPTH or self._nodes > _MAX_NODES:
             raise UserError(
-                f"{self._origin}: expected at most {_MOST_NODES:,} values, nested at most "
-                f"{_MOST_DEPTH} deep, got more. Save the settings without the nested ones.",
+                f"{self._origin}: expected at most {_MAX_NODES:,} values, nested at most "
+                f"{_MAX_DEPTH} deep, got more. Save the settings without the nested ones.",
                 code="too_many_values",
             )
 
@@ -77,7 +77,7 @@ def _plain(settings: Any, bound: TreeBound, depth: int) -> Any:
     bound.check(depth)
     if isinstance(settings, Attributes):
         state = vars(settings)
-        # Attributes with the content of omegaconf's nodes; a Namespace has the settings themselves.
+        # omegaconf's nodes have their content in an attribute; a Namespace is its attributes.
         return _plain(state.get("_content", state.get("_val", state)), bound, depth + 1)
     if isinstance(settings, Mapping):
         return {name: _plain(value, bound, depth + 1) for name, value in settings.items()}
@@ -119,13 +119,13 @@ def _is_key(value: Any) -> bool:
 
 
 class TensorPickle:
-    """Builds containers, numbers, texts, and tensors as arrays.
+    """Builds containers, numbers, strings, and tensors as arrays.
 
-    A table has the operands of each known name; nothing is imported or called. Objects of other
-    classes become `Attributes`, with their state only.
+    Known classes and functions are replaced by those of a table, after checks of their operands;
+    objects of other classes become `Attributes` with their state.
 
     Args:
-      read_storage: returns the numbers of a storage from its key, type and size.
+      read_storage: takes a storage's key, type and size; returns its numbers.
 
     Attributes:
       storages: arrays by their keys.
@@ -134,15 +134,15 @@ class TensorPickle:
     def __init__(self, read_storage: Callable[[str, Any, int], np.ndarray]):
         self._read_storage = read_storage
         self.storages: dict[str, np.ndarray] = {}
-        self._left = _MOST_OPERATIONS
+        self._left = _MAX_OPERATIONS
         self._stored = self._in_tensors = 0
 
     def load(self, file: BinaryIO) -> Any:
         """Returns the next object of a file.
 
         Raises:
-          UserError: it names anything outside the table, or has too many parts.
-          Exception: of any kind, if the file is damaged.
+          UserError: the object names something that might run code, or has too many parts.
+          Exception: the file is damaged; of any kind.
         """
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
@@ -162,7 +162,7 @@ class TensorPickle:
         self._left -= operations
         if self._left < 0:
             raise UserError(
-                f"expected at most {_MOST_OPERATIONS:,} parts, got more", code="too_many_values"
+                f"expected at most {_MAX_OPERATIONS:,} parts, got more", code="too_many_values"
             )
 
     def _pop(self, *kinds: type) -> Any:
@@ -176,7 +176,7 @@ class TensorPickle:
         return value
 
     def _pop_to_mark(self) -> list[Any]:
-        # From the end: a search from the start would take quadratic time.
+        # Search from the end: from the start, it would take quadratic time.
         values = []
         while (value := self._stack.pop()) is not _MARK:
             values.append(value)
@@ -197,7 +197,7 @@ class TensorPickle:
                 raise UserError(
                     "expected texts and numbers as names of values, got others", code="bad_operands"
                 )
-            if type(name) is tuple:  # Any number of them can have the same hash.
+            if type(name) is tuple:  # Any number of tuples can share one hash.
                 self._spend(len(owner))
             owner[name] = value
         self._stack.append(owner)
@@ -257,7 +257,7 @@ class TensorPickle:
         self._stack.append(_Storage(self.storages[key]))
 
     def _ordered(self, *pairs: Any) -> dict:
-        # Python 2 passes the items, each a list or a tuple; Python 3 sets them later.
+        # Python 2 passes pairs as lists or tuples; Python 3 sets the items later.
         self._stack.append({})
         for items in pairs:
             self._spend(len(items))
@@ -273,7 +273,7 @@ class TensorPickle:
                 f"a tensor of shape {list(shape)} is outside of its storage", code="damaged_file"
             )
         self._in_tensors += size
-        if size > len(values) or self._in_tensors > _MOST_SHARING * self._stored:
+        if size > len(values) or self._in_tensors > _MAX_SHARING * self._stored:
             raise UserError(
                 f"a tensor of shape {list(shape)} has more numbers than the file",
                 code="too_many_values",
@@ -310,7 +310,7 @@ def _push(make: Callable[[TensorPickle], Any]) -> Callable[[TensorPickle, Any], 
     return lambda machine, argument: machine._stack.append(make(machine))
 
 
-# The actions of the other operations, given their argument.
+# The actions of the other operations; they take the operation's argument.
 _ACTIONS: dict[str, Callable[[TensorPickle, Any], Any]] = {
     **dict.fromkeys(("PROTO", "FRAME", "STOP"), lambda machine, argument: None),
     "NONE": _push(lambda machine: None),

@@ -1,4 +1,4 @@
-"""Models of tensor2tensor: checkpoints of `transformer_*` sets and their subword vocabularies."""
+"""Models of tensor2tensor: checkpoints of `transformer_*` sets, and subword vocabularies."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,11 +31,11 @@ _NAMES = WeightNames(
 )
 _SIDES = {"inputs": "source", "targets": "target"}
 _POSITIONS = re.compile(r"(inputs|targets)_positional_embedding(?:/.*)?")
-# Scope (named after the size of its vocabulary), kind and number.
+# Groups: scope (named after the size of its vocabulary), kind, number.
 _SHARDS = re.compile(
     r"(symbol_modality_\d+_\d+(?:_\d+)?)/(shared|input_emb|target_emb|softmax)/weights_(\d+)"
 )
-_KINDS = ("input_emb", "target_emb")  # of the tables of source and target, if not shared
+_KINDS = ("input_emb", "target_emb")  # of tables that are not shared: source, target
 _SPACES = "target_space_embedding/kernel"
 
 
@@ -46,14 +46,13 @@ def read_tensor2tensor(
 
     Args:
       model: a directory with a checkpoint and hparams.json, or a checkpoint in one.
-      vocabulary: the `.subwords` file, or those of source and target with a comma between; "" =
-        the one in the directory that has as many subwords as the model.
-      target_space: tensor2tensor's number of the kind of output, its `SpaceID`, if the model adds
-        its embedding to the source; None = the one with non-zero state of Adam in the checkpoint.
+      vocabulary: the `.subwords` file, or comma-separated those of source and target; "" = the
+        file in the directory with as many subwords as the model.
+      target_space: for models that add the embedding of a target space to the source: its number,
+        tensor2tensor's `SpaceID`; None = the trained one, by Adam's state in the checkpoint.
 
     Raises:
-      UserError: a file is missing or damaged, or the model has a part without counterpart here,
-        which the message names.
+      UserError: a file is missing or damaged, or the model has a part that cannot be represented.
     """
     prefix, (weights, trained, steps) = read_tensorflow(
         Path(model), "tensor2tensor", _read_checkpoint
@@ -61,7 +60,7 @@ def read_tensor2tensor(
     folder = prefix.parent
     path = folder / "hparams.json"
     hparams = hyperparameters(Settings(read_json(path, "tensor2tensor wrote it there."), str(path)))
-    our_weights, others, spaces = {}, {}, None
+    our_weights, layers, spaces = {}, {}, None
     shards: dict[tuple[str, str], dict[int, np.ndarray]] = {}
     for name, value in weights.items():
         short = name.removeprefix(_MODEL).removeprefix("body/")
@@ -73,8 +72,8 @@ def read_tensor2tensor(
             our_weights[f"{_SIDES[match[1]]}_positions/table"] = value
             hparams["max_positions"] = len(value)
         else:
-            others[short] = value
-    our_weights |= _NAMES.weights(others, model)
+            layers[short] = value
+    our_weights |= _NAMES.weights(layers, model)
     files = [Path(name) for name in str(vocabulary).split(",") if name]
     tables = _tables(shards, files, model)
     our_weights |= _embeddings(tables, hparams, model)
@@ -93,9 +92,9 @@ def _space(requested: int | None, trained: Sequence[int], count: int, model: str
         return trained[0]
     if requested is None or not 0 <= requested < count:
         raise UserError(
-            f"{model} adds an embedding of its target space. Give tensor2tensor's SpaceID as "
-            f"--target_space, 0 to {count - 1}; got {requested}. For translation it is 0 since "
-            f"tensor2tensor 1.5.2, before that the target language's, such as 8 of German.",
+            f"{model} adds an embedding of its target space: expected --target_space, "
+            f"tensor2tensor's SpaceID from 0 to {count - 1}, got {requested}. For translation it "
+            f"is 0 since tensor2tensor 1.5.2; before that, the target language's, German's is 8.",
             code="bad_value",
         )
     return requested
@@ -142,8 +141,8 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
         # Older versions have schedules without `learning_rate_constant`.
         learning_rate = settings.get("learning_rate_constant", learning_rate)
     hparams = {
-        ours: settings.get(name)
-        for name, ours in _HPARAMS.items()
+        hparam: settings.get(name)
+        for name, hparam in _HPARAMS.items()
         if settings.get(name) is not None
     }
     if position == "timing":
@@ -185,7 +184,7 @@ def _tables(
     vocabularies: Sequence[Path],
     model: str | Path,
 ) -> dict[str, np.ndarray]:
-    """Returns the tables by kind; two shared ones, of two vocabularies, are source and target."""
+    """Returns the tables by kind; two "shared" tables, of two vocabularies, become `_KINDS`."""
     tables: dict[str, dict[str, np.ndarray]] = {}
     for (scope, kind), parts in shards.items():
         table = np.concatenate([parts[i] for i in sorted(parts)])
@@ -219,7 +218,7 @@ def _embeddings(
     kinds = set(tables) - {"softmax"}
     if kinds not in ({"shared"}, {*_KINDS}):
         raise UserError(
-            f"{model}: expected embeddings that are all shared, or none of them, got "
+            f"{model}: expected shared embeddings, or those of source and target, got "
             f"{', '.join(sorted(tables)) or 'none'}.",
             code="missing_weight",
         )
@@ -247,7 +246,7 @@ def _vocabulary(
 
 
 def _fitting(files: Sequence[Path], size: int, where: str = "") -> Tokenizer:
-    """Returns the only vocabulary with as many subwords as a model."""
+    """Returns the only vocabulary with as many subwords as the model."""
     fitting, sizes = [], []
     for file in files:
         tokenizer = _load(file)
@@ -258,7 +257,7 @@ def _fitting(files: Sequence[Path], size: int, where: str = "") -> Tokenizer:
         raise UserError(
             f"Expected one vocabulary of {size:,} subwords, as the model has: "
             f"{', '.join(sizes) or f'there is no .subwords file {where}'}. Name it with "
-            f"--vocabulary, or those of source and target with a comma between.",
+            f"--vocabulary; separate those of source and target by a comma.",
             code="no_vocabulary",
         )
     return fitting[0]
@@ -275,16 +274,16 @@ def _read_checkpoint(reader: Any) -> tuple[dict[str, np.ndarray], list[int], int
     weights = {
         name: reader.get_tensor(name)
         for name in names
-        if name.startswith(_MODEL) and not _OF_TRAINING.search(name)
+        if name.startswith(_MODEL) and not _OPTIMIZER_STATE.search(name)
     }
     if not weights:
         raise ValueError("it has no weights of a transformer")
     means = [reader.get_tensor(name) for name in names if name.endswith(f"{_SPACES}/Adam")]
-    # The mean gradient of a space that was never used stays 0.
+    # The mean gradient of an unused space stays 0.
     trained = np.flatnonzero(np.any(means[0], axis=1)).tolist() if means else []
     steps = reader.get_tensor("global_step") if reader.has_tensor("global_step") else 0
     return weights, trained, int(steps)
 
 
-# The optimizer's variables have the names of the weights with these endings.
-_OF_TRAINING = re.compile(r"/(Adam|Adam_1|Momentum|vr|vc|ExponentialMovingAverage)$")
+# Optimizers name their variables after the weights, with these endings.
+_OPTIMIZER_STATE = re.compile(r"/(Adam|Adam_1|Momentum|vr|vc|ExponentialMovingAverage)$")

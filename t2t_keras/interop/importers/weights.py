@@ -1,4 +1,4 @@
-"""Another toolkit's weights and vocabularies under our names and ids."""
+"""Converts another toolkit's weights and vocabularies to our names and ids."""
 
 import dataclasses
 import functools
@@ -14,8 +14,8 @@ from t2t_keras.interop.tokenizers import BEYOND, LookedUpPieces, WordTokenizer
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID
 from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer, parsed_model
 
-# Logit of ids that are never written: their probability is 0 in float32, and label smoothing, which
-# takes the mean of all logits, still works.
+# Logit of ids that are never written. Their probability is 0 in float32, but the mean of all
+# logits, which label smoothing takes, stays finite.
 NEVER = -100.0
 
 
@@ -24,11 +24,11 @@ class IdOrder:
     """Maps another toolkit's ids to ours: padding, end, unknown, then the others in their order.
 
     Attributes:
-      pieces: by their ids.
-      end: their id of the end of sentence.
-      unknown: their id of unknown words.
-      padding: their id of padding; None = there is none.
-      start: whether padding starts decoding and its row is not zeros; the row becomes the last.
+      pieces: the pieces, by the toolkit's ids.
+      end: the toolkit's id of EOS.
+      unknown: the toolkit's id of unknown words.
+      padding: the toolkit's id of padding; None = there is none.
+      start: whether decoding starts with padding whose row is not zeros; our last id gets that row.
     """
 
     pieces: Sequence[str]
@@ -40,9 +40,9 @@ class IdOrder:
     @functools.cached_property
     def _rows(self) -> list[int]:
         special = (self.end, self.unknown, self.padding)
-        others = (i for i in range(len(self.pieces)) if i not in special)
+        ordinary = (i for i in range(len(self.pieces)) if i not in special)
         start = [self.padding] if self.start and self.padding is not None else []
-        return [self.end, self.unknown, *others, *start]
+        return [self.end, self.unknown, *ordinary, *start]
 
     @property
     def our_pieces(self) -> list[str]:
@@ -55,7 +55,7 @@ class IdOrder:
         return np.concatenate([np.zeros_like(matrix[:1]), matrix[self._rows]])
 
     def bias(self, bias: np.ndarray) -> np.ndarray:
-        """Returns the bias of logits in the order of our ids; excludes padding and the start."""
+        """Returns the bias of logits in the order of our ids; never allows padding and start."""
         reordered = self.rows(bias)
         reordered[[0, *[-1] * self.start]] = NEVER
         return reordered
@@ -65,7 +65,7 @@ def pieces_by_id(ids: Mapping[str, int], origin: str) -> list[str]:
     """Returns the pieces of a vocabulary in the order of their ids.
 
     Raises:
-      UserError: the ids are not all numbers from 0 on.
+      UserError: the ids are not consecutive numbers from 0.
     """
     try:
         pieces = {int(i): piece for piece, i in ids.items()}
@@ -96,10 +96,10 @@ def embedding_weights(
     Args:
       source: [source_vocab_size, d_model].
       target: [vocab_size, d_model].
-      projection: of the logits, [vocab_size, d_model].
-      bias: of the logits, [vocab_size]; None = they have none.
-      same_inputs: whether source and target share their matrix.
-      tied: whether target and logits share theirs.
+      projection: to the logits, [vocab_size, d_model].
+      bias: added to the logits, [vocab_size]; None = no bias.
+      same_inputs: whether source and target share a matrix.
+      tied: whether target embedding and projection share a matrix.
     """
     share = {(True, True): "all", (True, False): "input", (False, True): "target"}
     name = "embedding" if same_inputs else "target_embedding"
@@ -121,14 +121,14 @@ def equal_embeddings(
     bias: np.ndarray | None,
     one_vocabulary: bool,
 ) -> tuple[str, dict[str, np.ndarray]]:
-    """Like `embedding_weights`, for rows in another order; equal matrices count as shared.
+    """Like `embedding_weights`, for the toolkit's order of ids; equal matrices count as shared.
 
     Args:
-      orders: of the rows of source and target.
-      source: see `embedding_weights`, as the next two.
-      target: rows by their ids.
-      projection: rows by their ids.
-      bias: of the logits, in any shape; None = zeros.
+      orders: orders of the ids of source and target.
+      source: see `embedding_weights`; so are the next two.
+      target: rows by the toolkit's ids.
+      projection: rows by the toolkit's ids.
+      bias: added to the logits, of any shape; None = zeros.
       one_vocabulary: whether source and target have the same pieces.
     """
     bias = np.zeros(len(target), np.float32) if bias is None else bias.reshape(-1)
@@ -145,7 +145,7 @@ def equal_embeddings(
 def check_size(
     size: int, pieces: Sequence[str], file: str | Path, model: str | Path, unlisted: int
 ) -> None:
-    """Raises `UserError` unless a model has an id for each piece, `unlisted` ones included."""
+    """Raises `UserError` unless a model has one id for each piece; `unlisted` are not in `file`."""
     if len(pieces) != size:
         raise UserError(
             f"{file} is not the vocabulary of {model}: expected {size - unlisted:,} lines, got "
@@ -162,10 +162,10 @@ class WeightNames:
     """A toolkit's names of weights, as templates such as "{side}.layers.{layer}.{part}.{dense}".
 
     Args:
-      weights: templates of the kernels and biases of layers; without {sublayer}, those of the
-        feed-forward network.
+      weights: templates of kernels and biases; those without {sublayer} are of the feed-forward
+        network.
       norms: templates of the normalisation of a sub-layer.
-      others: our paths by template; {input} in a path is "source" or "target".
+      other_paths: our paths of other weights, by template; {input} becomes "source" or "target".
       sublayers: words for self-attention, attention to the memory, and feed-forward network.
       parts: words for query, key, value, output, and the two layers of the feed-forward network.
       dense: words for kernel and bias.
@@ -178,7 +178,7 @@ class WeightNames:
         self,
         weights: Sequence[str],
         norms: Sequence[str],
-        others: Mapping[str, str],
+        other_paths: Mapping[str, str],
         *,
         sublayers: Sequence[str],
         parts: Sequence[str],
@@ -196,7 +196,7 @@ class WeightNames:
         }
         paths = dict.fromkeys(weights, "{side}_{layer}/{sublayer}/{part}/{dense}")
         paths |= dict.fromkeys(norms, "{side}_{layer}/residual_{residual}/norm/{norm}")
-        paths |= others
+        paths |= other_paths
         self._paths = [(self._pattern(template), path) for template, path in paths.items()]
         self._first_layer, self._outputs_first = first_layer, outputs_first
 
@@ -225,7 +225,7 @@ class WeightNames:
         return None
 
     def weights(self, named: Mapping[str, np.ndarray], origin: str | Path) -> dict[str, np.ndarray]:
-        """Returns weights by our paths; raises `UserError` for one without counterpart."""
+        """Returns weights by our paths; raises `UserError` for a weight without a path."""
         weights = {}
         for name, value in named.items():
             if (path := self._path(name)) is None:
@@ -240,13 +240,13 @@ class WeightNames:
         return weights
 
 
-def pytorch_names(side: str, others: Mapping[str, str]) -> WeightNames:
-    """Returns the names of fairseq's weights, which Hugging Face's models share."""
+def pytorch_names(side: str, other_paths: Mapping[str, str]) -> WeightNames:
+    """Returns the names of weights that models of fairseq and Hugging Face share."""
     layer = f"{side}.layers.{{layer}}."
     return WeightNames(
         [f"{layer}{{sublayer}}.{{part}}.{{dense}}", f"{layer}{{part}}.{{dense}}"],
         [f"{layer}{{sublayer}}_layer_norm.{{norm}}"],
-        others,
+        other_paths,
         sublayers=("self_attn", "encoder_attn", "final"),
         parts=("q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2"),
         dense=("weight", "bias"),
@@ -256,12 +256,12 @@ def pytorch_names(side: str, others: Mapping[str, str]) -> WeightNames:
 
 
 def named_files(vocabulary: str | Path) -> tuple[list[Path], list[Path]]:
-    """Returns the SentencePiece models, and the others, of files with a comma between."""
+    """Splits comma-separated files into SentencePiece models and others."""
     return by_kind([Path(file.strip()) for file in str(vocabulary).split(",") if file.strip()])
 
 
 def by_kind(files: Sequence[Path]) -> tuple[list[Path], list[Path]]:
-    """Returns the SentencePiece models among files, and the others."""
+    """Splits files into SentencePiece models and others."""
     models = [file for file in files if file.suffix in (".model", ".spm")]
     return models, [file for file in files if file not in models]
 
@@ -272,19 +272,18 @@ def listed_pieces(
     """Returns the vocabulary of a toolkit that takes segmented text.
 
     Args:
-      source: pieces by our ids; padding, end and unknown are 0, 1 and 2.
-      target: likewise; equal ones are one vocabulary.
-      models: SentencePiece models that segment text, one, or those of source and target; () = text
+      source: pieces by our ids; padding, EOS and unknown are 0, 1 and 2.
+      target: likewise; equal pieces are one vocabulary.
+      models: SentencePiece models that segment text: one, or those of source and target; () = text
         is segmented already, and pieces are words.
-      origin: of the pieces, for errors.
+      origin: file of the pieces, for errors.
 
     Raises:
-      UserError: pieces of SentencePiece have no model, or it cannot be read.
+      UserError: pieces of SentencePiece have no model, or the model cannot be read.
     """
     if not models and any(piece.startswith(SPACE) for piece in (*source, *target)):
         raise UserError(
-            f"{origin} has pieces of SentencePiece: give their .model file as well, with "
-            f"--vocabulary.",
+            f"{origin} has pieces of SentencePiece: add their .model file to --vocabulary.",
             code="no_vocabulary",
         )
 
@@ -304,16 +303,16 @@ def joint_pieces(
 ) -> SentencePieceTokenizer:
     """Returns a tokenizer that divides text by a SentencePiece model and looks up the pieces' ids.
 
-    Characters that the model does not know are looked up too; pieces without an id are unknown. All
-    given pieces can be decoded.
+    Characters that the model does not know are looked up too; pieces that are not listed are
+    unknown. All listed pieces can be decoded.
 
     Args:
       model_bytes: a `.model` or `.spm` file.
-      pieces: by our ids; padding, end and unknown are 0, 1 and 2.
+      pieces: the listed pieces by our ids; padding, EOS and unknown are 0, 1 and 2.
       origin: the file, for errors.
 
     Raises:
-      UserError: it is not such a file, or has other pieces.
+      UserError: the file is not a SentencePiece model, or has other pieces.
     """
     try:
         model = parsed_model(model_bytes)
@@ -328,16 +327,16 @@ def joint_pieces(
     lowest = min((piece.score for piece in model.pieces), default=0.0)
     del model.pieces[:]
     special = {PADDING_ID: kinds.CONTROL, EOS_ID: kinds.CONTROL, UNKNOWN_ID: kinds.UNKNOWN}
-    taken = set()
+    used = set()
     for i, text in enumerate(pieces):
-        # Such as "<unk>" that is also a piece of text.
-        text = f"{text}#{i}" if text in taken else text
-        taken.add(text)
+        # A special piece such as "<unk>" may also be a piece of text.
+        text = f"{text}#{i}" if text in used else text
+        used.add(text)
         known_piece = known.pop(text, None)
         if i in special:
             model.pieces.add(piece=text, score=0.0, type=special[i])
         elif text.startswith(">>") and text.endswith("<<"):
-            # A target language, in front of a text.
+            # A target language, at the start of a text.
             model.pieces.add(piece=f"\u2581{text}", score=0.0, type=kinds.USER_DEFINED)
         elif known_piece is not None and known_piece.type != kinds.UNKNOWN:
             model.pieces.add().CopyFrom(known_piece)
@@ -358,12 +357,12 @@ def joint_pieces(
 
 
 def _check_pieces(model_pieces: Iterable[str], listed: Iterable[str], origin: str | Path) -> None:
-    """Raises `UserError` if a model did not make the listed pieces.
+    """Raises `UserError` if the listed pieces come from another model.
 
-    A list for two languages has another model's pieces as well, and a list for one language only
-    part of a joint model's: the smaller set must be in the larger one. Of 8,000 pieces of Europarl
-    all are, but at most 58% of those of models of other lines or kinds. Single characters do not
-    count, since most models have them.
+    A joint list also has another model's pieces; the list of one language has only some pieces of
+    a joint model. So most of the smaller set must be in the larger one: with 8,000 pieces of
+    Europarl, all of them are, but at most 58% between models of other lines or kinds. Single
+    characters do not count, since most models have them.
     """
     if not model_pieces:
         raise UserError(
@@ -375,7 +374,7 @@ def _check_pieces(model_pieces: Iterable[str], listed: Iterable[str], origin: st
     fewer, known = min(len(model_pieces), len(listed)), len(model_pieces & listed)
     if known < 0.75 * fewer:
         raise UserError(
-            f"{origin} is not the model that made these pieces: it has {len(model_pieces):,}, the "
-            f"list {len(listed):,} of more than one character, and only {known:,} are the same.",
+            f"{origin} is not the model of these pieces: it has {len(model_pieces):,} of more than "
+            f"one character, the list has {len(listed):,} such pieces, and {known:,} are equal.",
             code="other_vocabulary",
         )

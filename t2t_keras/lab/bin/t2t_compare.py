@@ -4,9 +4,9 @@ t2t-compare --reference=news.de --translations=base.de,new.de --source=news.en
 t2t-compare --runs=runs/base,runs/student --split=test --format=html --output=student.html
 t2t-compare --runs=runs/base,runs/student --source=news.en --reference=news.de
 
-The first system is the baseline. A run translates the text, or its dev or test set, unless it has
-stored translations. p is the chance of a difference at least as large between equally good systems,
-by sacreBLEU's tests.
+The first system is the baseline. A run without stored translations of the text, or of its dev or
+test set, translates it. p is the chance of a difference at least as large between equally good
+systems, by sacreBLEU's tests.
 """
 
 import json
@@ -38,8 +38,8 @@ from t2t_keras.lab.comparison.scores import (
 from t2t_keras.lab.comparison.systems import read_files, read_runs
 from t2t_keras.text.files import check_readable
 
-_OF_FILES = ("reference", "translations", "source")
-_OF_RUNS = ("split", "data_dir", "decode_hparams", "problem_config")
+_FLAGS_OF_FILES = ("reference", "translations", "source")
+_FLAGS_OF_RUNS = ("split", "data_dir", "decode_hparams", "problem_config")
 _FORMATS = {
     "text": lambda comparison: printable(text_report(comparison)),
     "json": lambda comparison: json.dumps(as_json(comparison), indent=2, ensure_ascii=False),
@@ -52,7 +52,7 @@ def define_flags(flags: Flags) -> None:
     flags.group("Files")
     flags.path("reference", "File of references, one sentence a line")
     flags.paths("translations", "Files of translations; the first is the baseline's")
-    flags.path("source", "File of sources, to show them; COMET needs it")
+    flags.path("source", "File of sources, shown in the report; COMET needs it")
     flags.group("Or runs")
     flags.paths("runs", "Folders of runs or of CTranslate2 exports; the first is the baseline")
     flags.choice("split", "Set to compare on, without --source", ("dev", "test"), "dev")
@@ -93,13 +93,13 @@ def run(flags: Flags) -> None:
         check_readable(Path(flags.training_text))
     comet = CometModel(flags.comet_model, flags.comet_python) if flags.comet_model else None
     metrics, tokenize = flags.metrics or DEFAULT_METRICS, flags.tokenize
-    # Before a run translates. A run's sources are known.
+    # Check before a run translates; runs always have sources.
     check_metrics(metrics, tokenize or "13a", comet, bool(flags.source or flags.runs))
     significance = Significance(flags.significance, flags.samples or 0, flags.seed)
     if flags.runs:
-        settings = {name: getattr(flags, name) for name in (*_OF_RUNS, "source", "reference")}
-        others = flags.translations or ()
-        text = read_runs(flags.runs, names=flags.names or (), translations=others, **settings)
+        settings = {name: getattr(flags, name) for name in (*_FLAGS_OF_RUNS, "source", "reference")}
+        files = flags.translations or ()
+        text = read_runs(flags.runs, names=flags.names or (), translations=files, **settings)
     else:
         text = read_files(flags.reference, flags.translations, flags.source, flags.names or ())
     comparison = compare(
@@ -120,16 +120,16 @@ def run(flags: Flags) -> None:
 
 
 def _check_combination(flags: Flags) -> None:
-    """Raises `UserError` if a flag is missing, or would be ignored together with another one."""
-    of_files = given_flags(flags, *_OF_FILES)
+    """Raises `UserError` if a flag is missing, or another flag excludes it."""
+    flags_of_files = given_flags(flags, *_FLAGS_OF_FILES)
     refuse_alone(flags, {"comet_python": "comet_model"})
     if flags.runs:
-        if of_files:
+        if flags_of_files:
             required(flags, "source", "reference")
             refuse_together(flags, {"source": ("split", "data_dir")})
         return
-    refuse_alone(flags, dict.fromkeys(_OF_RUNS, "runs"))
-    if not of_files:
+    refuse_alone(flags, dict.fromkeys(_FLAGS_OF_RUNS, "runs"))
+    if not flags_of_files:
         raise UserError(
             "Please give --reference and --translations, or --runs.", code="missing_flags"
         )

@@ -1,4 +1,4 @@
-"""Keep the pairs of a noisy corpus, or of a teacher's translations, that models find likely.
+"""Keep the sentence pairs that models find likely, from a noisy corpus or a teacher's translations.
 
 t2t-filter --source=web.en --target=web.de --forward=runs/en-de --backward=runs/de-en --keep=0.7
     --output=clean/web
@@ -18,9 +18,9 @@ def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Text")
     flags.path("source", "Source text, one sentence a line")
-    flags.path("target", "Its translations, line by line")
-    flags.number("keep", "Share of the pairs to keep, the best: 0.7", 0)
-    flags.path("output", "Name of the written files without their endings, the languages")
+    flags.path("target", "Translations of --source, line by line")
+    flags.number("keep", "Share of the pairs to keep, the best first, as 0.7", 0)
+    flags.path("output", "Written files without their endings, which are the languages")
     flags.group("Models")
     flags.path("forward", "Run that translates the source's language to the target's")
     flags.path("backward", "Run that translates back")

@@ -1,4 +1,4 @@
-r"""Show translations, the other hypotheses and all attention weights on one HTML page.
+r"""Show translations, other hypotheses and all attention weights on one HTML page.
 
 t2t-insights --output_dir=runs/averaged --sentence="A man sleeps."
 t2t-insights --output_dir=runs/averaged --sentences_from_file=news.en --page=news.html
@@ -75,7 +75,7 @@ def run(flags: Flags) -> None:
 
 
 def _sentences(flags: Flags) -> list[str]:
-    """Returns the sentences to translate; prints how many blank lines are left out."""
+    """Returns the sentences to translate; prints the number of skipped blank lines."""
     if bool(flags.sentence) == bool(flags.sentences_from_file):
         raise UserError("Give one of --sentence and --sentences_from_file.", code="missing_flags")
     if not all(map(is_text, flags.sentence or ())):
@@ -84,10 +84,10 @@ def _sentences(flags: Flags) -> list[str]:
     sentences = [line for line in lines if not is_blank(line)]
     if not sentences:
         raise UserError(
-            f"{flags.sentences_from_file or '--sentence'} is blank: nothing to do.", code="blank"
+            f"{flags.sentences_from_file or '--sentence'} is blank: expected text.", code="blank"
         )
     if blank := len(lines) - len(sentences):
-        print(f"{blank:,} blank lines are left out.")
+        print(f"{blank:,} blank lines were skipped.")
     return sentences
 
 
@@ -108,16 +108,16 @@ def _figure(
     from t2t_keras.lab.insights import check_figure
 
     encoder, decoder = hparams.depths()
-    shape = encoder if flags.figure_kind == "encoder" else decoder, hparams.num_heads
-    layer = shape[0] - 1 if flags.figure_layer is None else flags.figure_layer
+    num_layers = encoder if flags.figure_kind == "encoder" else decoder
+    layer = num_layers - 1 if flags.figure_layer is None else flags.figure_layer
     try:
         heads = [int(head) for head in flags.figure_heads.split(",") if flags.figure_heads]
     except ValueError:
         raise UserError(
             f"--figure_heads: expected 0,1,..., got {flags.figure_heads!a}.", code="bad_value"
         ) from None
-    heads = heads or list(range(shape[1]))
-    check_figure(flags.figure, shape, layer, heads)
+    heads = heads or list(range(hparams.num_heads))
+    check_figure(flags.figure, (num_layers, hparams.num_heads), layer, heads)
     return layer, heads
 
 

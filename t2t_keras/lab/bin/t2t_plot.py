@@ -3,8 +3,8 @@
 t2t-plot runs/base runs/big --plot_file=curves.png
 t2t-plot runs/base --over=hours --curves=loss,bleu
 
-Without --plot_file, or without matplotlib (pip install 't2t-keras[plot]'), each curve is a line of
-text. For steps repeated after a crash only the last attempt counts.
+Without --plot_file, or without matplotlib (pip install 't2t-keras[plot]'), prints each curve as a
+line of text. For steps repeated after a crash only the last attempt counts.
 """
 
 import importlib.util
@@ -19,9 +19,7 @@ def define_flags(flags: Flags) -> None:
     flags.arguments("runs", "Directories of runs, the --output_dir of t2t-trainer")
     flags.group("Plot")
     flags.strings("curves", "Names of curves, as loss,bleu; default: the usual ones")
-    flags.choice(
-        "over", "Horizontal axis; hours are of training alone", ("steps", "hours"), "steps"
-    )
+    flags.choice("over", "Horizontal axis; hours without evaluations", ("steps", "hours"), "steps")
     flags.path("plot_file", "Picture to write, ending in .png or .svg")
 
 

@@ -1,4 +1,4 @@
-"""Computes COMET's scores with the Python that has unbabel-comet; it imports nothing of ours.
+"""Computes COMET's scores in an environment with unbabel-comet; imports nothing of t2t_keras.
 
 python comet_script.py MODEL SAMPLES SCORES: a checkpoint, lists of samples, and the file to write.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def main(model_path: str, samples_file: str, scores_file: str) -> None:
-    """Writes {"scores": a list for each list of samples, "version": of the package}."""
+    """Writes {"scores": a list for each list of samples, "version": the package's}."""
     import torch
     from comet import load_from_checkpoint
 

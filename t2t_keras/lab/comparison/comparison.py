@@ -21,13 +21,13 @@ from t2t_keras.lab.comparison.scores import (
 from t2t_keras.lab.comparison.systems import System, TranslatedText
 from t2t_keras.text.files import check_readable, decoded, read_lines
 
-# Lower bounds of buckets: words of a reference, occurrences of a word, and points of chrF by which
-# one system translates a sentence better.
+# Lower bounds of buckets: words of a reference, occurrences of a word, and differences of a
+# sentence's chrF.
 _LENGTHS = (0, 5, 10, 15, 20, 30, 40, 60)
 _FREQUENCIES = (0, 1, 2, 5, 10, 100, 1_000)
 _POINTS = (5, 15, 30)
-# In each direction.
-_MOST_DIFFERENT = 10
+# Sentences to show in each direction.
+_MAX_DIFFERENT = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Bucket:
     Attributes:
       label: range of lengths or frequencies, such as "5-9".
       count: number of its sentences, or of its words in the references.
-      values: each system's, by measure.
+      values: the systems' values, by measure.
     """
 
     label: str
@@ -50,11 +50,11 @@ class DifferentSentence:
     """A sentence that one of two systems translates better.
 
     Attributes:
-      line: its number, from 1.
-      source: None = unknown.
-      reference: its translation.
+      line: line number, from 1.
+      source: the sentence; None = unknown.
+      reference: its reference translation.
       translations: the baseline's and the other system's.
-      chrf: of both translations.
+      chrf: chrF of both translations.
     """
 
     line: int
@@ -72,8 +72,8 @@ class Differences:
       system: its number, from 1; 0 is the baseline.
       better: number of sentences that it translates better; `equal` and `worse` likewise.
       chrf: numbers of sentences by difference, such as "5 to 15 better", from worst to best.
-      gains: sentences with the largest differences in its favour, largest first.
-      losses: sentences with the largest differences to its disadvantage, likewise.
+      gains: the sentences that it improves most, the largest difference first.
+      losses: the sentences that it worsens most, likewise.
     """
 
     system: int
@@ -87,17 +87,17 @@ class Differences:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Everything known of the systems, the baseline first.
+    """All measurements of the systems, the baseline first.
 
     Attributes:
-      text: what was compared.
+      text: the compared text.
       tokenize: sacreBLEU's tokenisation, for BLEU and for counting words.
-      significance: how differences were tested.
+      significance: the test of differences.
       metrics: the scores.
       lengths: see `by_length`.
       frequencies: see `by_frequency`.
       training_text: file that defines the frequencies; "" = the references.
-      differences: of each other system to the baseline, sentence by sentence.
+      differences: differences between each other system and the baseline, sentence by sentence.
     """
 
     text: TranslatedText
@@ -127,12 +127,12 @@ def compare(
       metrics: names of metrics, see `score_systems`.
       tokenize: sacreBLEU's tokenisation; "" = the text's own.
       lowercase: whether to ignore case.
-      significance: how differences are tested; by default sacreBLEU's paired bootstrap.
-      comet: a COMET model, None = without.
+      significance: the test of differences; default: sacreBLEU's paired bootstrap.
+      comet: a COMET model; None = without.
       training_text: file that defines the frequencies of words; "" = the references.
 
     Raises:
-      UserError: a metric or a tokenisation is unknown, it cannot be computed, or the training text
+      UserError: a metric or a tokenisation is unknown or cannot be computed, or the training text
         cannot be read.
     """
     tokenize, significance = tokenize or text.tokenize, significance or Significance()
@@ -141,7 +141,7 @@ def compare(
         path = Path(training_text)
         check_readable(path)
         training = (decoded(line, path, number) for number, line in enumerate(read_lines(path), 1))
-    # First, since reading the training text may fail.
+    # Compute this first, since reading the training text may fail.
     frequencies = by_frequency(text, tokenize, lowercase, training)
     return Comparison(
         text,
@@ -156,7 +156,7 @@ def compare(
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
-    """Returns a comparison without the whole texts, for JSON."""
+    """Returns a comparison for JSON, without the whole texts."""
     text = comparison.text
     names = [system.name for system in text.systems]
     return {
@@ -245,12 +245,12 @@ def by_frequency(
 ) -> list[Bucket]:
     """Returns how well systems translate words, by the words' frequency.
 
-    In each sentence, a word matches as often as it occurs in both translation and reference. The
-    measures, 0 .. 100, are "recall", the share of the references' words that match; "precision", of
-    the translations' words; and "f1", their harmonic mean.
+    A word of a sentence matches as often as both translation and reference have it. The measures,
+    0 .. 100, are "recall", the share of the references' words that match; "precision", the share
+    of the translations' words that match; and "f1", their harmonic mean.
 
     Args:
-      text: what is compared.
+      text: the compared text.
       tokenize: sacreBLEU's tokenisation, which splits words.
       lowercase: whether to ignore case.
       training: lines that define the frequencies; None = the references.
@@ -264,7 +264,7 @@ def by_frequency(
     else:
         for line in training:
             frequency.update(split(line))
-    # [reference, translation, both][bucket]
+    # [systems][reference, translation, both][buckets]
     counts = np.zeros((len(text.systems), 3, len(_FREQUENCIES)), np.int64)
     for system, table in zip(text.systems, counts, strict=True):
         for expected, line in zip(references, system.translations, strict=True):
@@ -286,7 +286,7 @@ def by_frequency(
 
 
 def sentence_differences(text: TranslatedText, lowercase: bool) -> list[Differences]:
-    """Returns the differences of each system to the baseline, by chrF of sentences."""
+    """Returns the differences between each system and the baseline, by chrF of sentences."""
     metric = CHRF(lowercase=lowercase)
     scores = np.array(
         [
@@ -300,23 +300,23 @@ def sentence_differences(text: TranslatedText, lowercase: bool) -> list[Differen
     labels, limits = _point_ranges()
     baseline, differences = text.systems[0].translations, []
 
-    def sentence(at: int, system: int) -> DifferentSentence:
+    def sentence(line: int, system: int) -> DifferentSentence:
         return DifferentSentence(
-            int(at) + 1,
-            text.sources[at] if text.sources else None,
-            text.references[at],
-            (baseline[at], text.systems[system].translations[at]),
-            (float(scores[0, at]), float(scores[system, at])),
+            int(line) + 1,
+            text.sources[line] if text.sources else None,
+            text.references[line],
+            (baseline[line], text.systems[system].translations[line]),
+            (float(scores[0, line]), float(scores[system, line])),
         )
 
-    for number, other in enumerate(scores[1:], start=1):
-        points = other - scores[0]
+    for number, system_scores in enumerate(scores[1:], start=1):
+        points = system_scores - scores[0]
         # Equal differences stay in the order of the text.
         order = np.argsort(-points, kind="stable")
-        best = [at for at in order[:_MOST_DIFFERENT] if points[at] > 0]
+        best = [line for line in order[:_MAX_DIFFERENT] if points[line] > 0]
         order = np.argsort(points, kind="stable")
-        worst = [at for at in order[:_MOST_DIFFERENT] if points[at] < 0]
-        gains, losses = ([sentence(at, number) for at in positions] for positions in (best, worst))
+        worst = [line for line in order[:_MAX_DIFFERENT] if points[line] < 0]
+        gains, losses = ([sentence(line, number) for line in lines] for lines in (best, worst))
         counts = np.bincount(np.digitize(points, limits), minlength=len(labels)).tolist()
         better, worse = int(np.sum(points > 0)), int(np.sum(points < 0))
         counts = dict(zip(labels, counts, strict=True))

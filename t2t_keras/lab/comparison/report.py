@@ -1,7 +1,7 @@
-"""A comparison as text, in plain tables, and as one HTML page.
+"""Shows a comparison as plain tables of text, or as one HTML page.
 
-The page's plots are SVG in cells of tables, as wide as these; text keeps its size. Screen readers
-skip them and read the numbers in the cells beside them.
+The page's plots are SVG that fills cells of tables; its text keeps its size. Screen readers skip
+the plots and read the numbers in the cells beside them.
 """
 
 import itertools
@@ -56,7 +56,7 @@ def _score_rows(metric: MetricScores, names: Sequence[str]) -> Iterator[list[str
 
 
 def shown_score(score: SystemScore, digits: int) -> list[str]:
-    """Returns score, interval, difference and p-value as text; "" = not shown."""
+    """Returns score, interval, difference and p-value as text; "" = nothing to show."""
     p_value = "" if score.p_value is None else f"{score.p_value:.4f}{'*' * score.is_significant}"
     return [
         f"{score.score:.{digits}f}",
@@ -67,23 +67,23 @@ def shown_score(score: SystemScore, digits: int) -> list[str]:
 
 
 class Cost(NamedTuple):
-    """The systems' seconds or sizes.
+    """Seconds or sizes of the systems.
 
     Attributes:
-      heading: of the values.
-      on: heading of the hardware.
-      values: each system's, as text; "" = unknown.
-      hardware: each system's.
+      heading: heading of the values.
+      hardware_heading: heading of the hardware.
+      values: the systems' values, as text; "" = unknown.
+      hardware: the systems' hardware; "" = unknown.
     """
 
     heading: str
-    on: str
+    hardware_heading: str
     values: Sequence[str]
     hardware: Sequence[str]
 
 
 def costs(systems: Sequence[System]) -> list[Cost]:
-    """Returns the costs that are known of at least one system."""
+    """Returns the costs that are known for at least one system."""
     training = [
         (_shown(system.training_seconds, "s"), system.training_hardware) for system in systems
     ]
@@ -106,7 +106,7 @@ def _shown(number: float | None, unit: str) -> str:
 def _costs(systems: Sequence[System]) -> Iterator[str]:
     columns: dict[str, Sequence[str]] = {"system": [system.name for system in systems]}
     for cost in costs(systems):
-        both = {cost.heading: cost.values, cost.on: cost.hardware}
+        both = {cost.heading: cost.values, cost.hardware_heading: cost.hardware}
         columns |= {heading: column for heading, column in both.items() if any(column)}
     if len(columns) > 1:
         yield _table([*columns], list(zip(*columns.values(), strict=True)), left=1)
@@ -251,7 +251,7 @@ def dots(
 ) -> Markup:
     """Returns a row with a marker for each value, of the series from `first` on.
 
-    `interval` is half the width of a confidence interval around `center`.
+    Also draws a confidence interval: `interval` is half its width, `center` its middle.
     """
     middle = _HEIGHT / 2
     parts = [

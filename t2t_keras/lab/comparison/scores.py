@@ -1,4 +1,4 @@
-"""Scores of systems and the significance of their differences, by sacreBLEU and COMET.
+"""Scores systems by sacreBLEU and COMET, and tests the significance of their differences.
 
 The tests are those of `sacrebleu --paired-bs` (Koehn, 2004) and `--paired-ar` (Riezler and Maxwell,
 2005); the same seed and number of samples give the same p-values.
@@ -44,8 +44,8 @@ class Significance:
     Attributes:
       test: one of TESTS.
       samples: number of resamples or shuffles; 0 = sacreBLEU's default.
-      seed: of the samples; None = SACREBLEU_SEED, by default 12345. In an instance, None = no fixed
-        seed, as SACREBLEU_SEED=none requests.
+      seed: seed of the samples; the argument None = SACREBLEU_SEED, by default 12345. The
+        attribute None = no fixed seed, for SACREBLEU_SEED=none.
     """
 
     test: str = "bootstrap"
@@ -55,10 +55,11 @@ class Significance:
     def __post_init__(self) -> None:
         if self.test not in TESTS:
             raise UserError(
-                f"Expected a test of {', '.join(TESTS)}, got {self.test!a}.", code="bad_value"
+                f"Expected one of the tests {', '.join(TESTS)}, got {self.test!a}.",
+                code="bad_value",
             )
         text = str(self.seed) if self.seed is not None else os.environ.get(_SEED, _DEFAULT_SEED)
-        # sacreBLEU takes 0 for no seed.
+        # sacreBLEU treats 0 as no seed.
         if text.lower() != "none" and (not text.isdecimal() or int(text) == 0):
             raise UserError(
                 f"The seed must be a whole number from 1 on, or {_SEED}=none; got {text!a}.",
@@ -77,11 +78,11 @@ class SystemScore:
     """A system's score.
 
     Attributes:
-      score: of the whole text.
-      mean: over the resamples; None without resamples, here and below.
-      interval: half the width of the 95 % interval around the mean.
-      difference: to the baseline's score; None for the baseline.
-      p_value: two-sided, of that difference; None for the baseline, and without a test.
+      score: score of the whole text.
+      mean: mean over the resamples; None = no resamples.
+      interval: half the width of the 95 % interval around the mean; None = no resamples.
+      difference: score minus the baseline's; None for the baseline.
+      p_value: two-sided p-value of the difference; None for the baseline, and without a test.
     """
 
     score: float
@@ -92,9 +93,9 @@ class SystemScore:
 
     @property
     def is_significant(self) -> bool:
-        """Whether there is a significant difference to the baseline, p < LEVEL.
+        """Whether the difference from the baseline is significant, p < LEVEL.
 
-        Equal translations are not significant, though sacreBLEU gives them the least p-value.
+        A difference of 0 is not, though sacreBLEU gives it the smallest p-value.
         """
         return bool(self.difference) and self.p_value is not None and self.p_value < LEVEL
 
@@ -104,11 +105,11 @@ class MetricScores:
     """The scores of all systems by one metric.
 
     Attributes:
-      name: such as "chrf".
-      label: the metric's own title, such as "chrF2".
-      signature: sacreBLEU's description of the computation, "" of a registered metric.
+      name: name of the metric, such as "chrf".
+      label: title of the metric, such as "chrF2".
+      signature: sacreBLEU's description of the computation; "" for a registered metric.
       higher_is_better: True for quality, False for error, None = unknown.
-      scores: each system's, the baseline's first.
+      scores: the systems' scores, the baseline's first.
     """
 
     name: str
@@ -119,35 +120,31 @@ class MetricScores:
 
     @property
     def digits(self) -> int:
-        """Decimals to show: COMET's scores are of the order of 1."""
+        """Decimals to show: more for COMET, whose scores are around 1."""
         return 2 if max(abs(score.score) for score in self.scores) >= 2 else 4
 
 
 _MODEL_IN_FOLDER = Path("checkpoints") / "model.ckpt"
-
-
 _FIND = "import importlib.util, sys; sys.exit(importlib.util.find_spec('comet') is None)"
-
-
 _SCRIPT = Path(__file__).with_name("comet_script.py")
 
 
 class CometModel(NamedTuple):
     """A COMET model (Rei et al., 2020) on disk, with the Python that runs it.
 
-    Unbabel's package needs NumPy 1 and protobuf 4, which TensorFlow excludes: it may be installed
-    in an environment of its own, whose Python computes the scores.
+    Unbabel's package needs NumPy 1 and protobuf 4, which exclude TensorFlow. So it may be installed
+    in another environment, whose Python then computes the scores.
 
     Attributes:
       path: the model's checkpoint, or the folder with `checkpoints/model.ckpt` and `hparams.yaml`.
-      python: of the environment that has unbabel-comet; "" = this one.
+      python: Python of the environment with unbabel-comet; "" = this one.
     """
 
     path: str | Path
     python: str | Path = ""
 
     def check(self) -> tuple[Path, str]:
-        """Returns checkpoint and interpreter; raises `UserError` where one cannot be used."""
+        """Returns checkpoint and interpreter; raises `UserError` if one of them cannot be used."""
         checkpoint = Path(self.path)
         checkpoint = (
             checkpoint / _MODEL_IN_FOLDER if checkpoint.is_dir() else checkpoint
@@ -177,12 +174,12 @@ class CometModel(NamedTuple):
 def check_metrics(
     names: Sequence[str], tokenize: str, comet: CometModel | None, has_source: bool
 ) -> None:
-    """Raises `UserError` unless these metrics can be computed, before any work."""
+    """Raises `UserError` unless these metrics can be computed; called before any work."""
     known = [*_makers("", False), *METRICS]
     for name in names:
         if name not in known:
             raise UserError(
-                f"There is no metric {name!a}.{nearest(name, known)} There are: "
+                f"There is no metric {name!a}.{nearest(name, known)} The metrics are "
                 f"{', '.join(known)}; and COMET with --comet_model.",
                 code="unknown_name",
             )
@@ -192,8 +189,8 @@ def check_metrics(
     registered = [name for name in names if name in METRICS]
     if not has_source and (registered or comet):
         raise UserError(
-            f"{' and '.join([*registered, *['COMET'] * bool(comet)])} needs the source as "
-            f"well: give --source.",
+            f"{' and '.join([*registered, *['COMET'] * bool(comet)])} needs the source: give "
+            f"--source.",
             code="missing_flags",
         )
     if comet:
@@ -211,12 +208,12 @@ def score_systems(
     """Returns the scores of all systems by each metric, in the order of the names, COMET last.
 
     Args:
-      text: what is compared.
-      names: of metrics: bleu, chrf, chrf++, ter, or registered ones, which have no p-values.
+      text: the compared text.
+      names: names of metrics: bleu, chrf, chrf++, ter, or registered ones, which have no p-values.
       tokenize: sacreBLEU's tokenisation for BLEU.
       lowercase: whether BLEU and chrF ignore case; TER always does.
-      significance: how differences are tested.
-      comet: a COMET model, None = without; its scores are tested like the others.
+      significance: the test of differences.
+      comet: a COMET model, whose scores are tested like the others; None = without.
 
     Raises:
       UserError: see `check_metrics`; or the COMET model cannot be loaded.
@@ -262,9 +259,9 @@ def _tested(
         signatures, scores = test()
     tested = {}
     for name, label in zip(metrics, test.metrics, strict=True):
-        first, *others = (result for result in scores[label] if isinstance(result, Result))
-        system_scores = [_system_score(first)]
-        system_scores += [_system_score(other, first) for other in others]
+        baseline, *rest = (result for result in scores[label] if isinstance(result, Result))
+        system_scores = [_system_score(baseline)]
+        system_scores += [_system_score(result, baseline) for result in rest]
         tested[name] = MetricScores(
             name, label, signatures[label].format(), name not in _LOWER_IS_BETTER, system_scores
         )
@@ -295,12 +292,12 @@ def _seeded(seed: int | None) -> Iterator[None]:
 
 
 def _registered(name: str, text: TranslatedText) -> MetricScores:
-    first, *others = (
+    baseline, *rest = (
         float(METRICS[name](system.translations, text.references, text.sources))
         for system in text.systems
     )
-    scores = [SystemScore(first)]
-    scores += [SystemScore(value, difference=value - first) for value in others]
+    scores = [SystemScore(baseline)]
+    scores += [SystemScore(value, difference=value - baseline) for value in rest]
     return MetricScores(name, name, "", None, scores)
 
 
@@ -336,7 +333,7 @@ class Comet(Metric):
         total, count = map(float, stats)
         return Score("COMET", total / count)
 
-    # Abstract in sacreBLEU, and only for statistics of single sentences.
+    # Abstract in sacreBLEU, but needed only for the statistics of single sentences.
     _preprocess_segment = _extract_reference_info = None  # type: ignore[assignment]
     _compute_segment_statistics = None  # type: ignore[assignment]
 
@@ -348,7 +345,7 @@ def _computed(
     references: Sequence[str],
     systems: Sequence[Sequence[str]],
 ) -> dict[str, Any]:
-    """Returns {"scores": [systems][sentences], "version": of the package}."""
+    """Returns {"scores": [systems][sentences], "version": the package's}."""
     samples = [
         [
             {"src": source, "mt": line, "ref": reference}
@@ -356,13 +353,13 @@ def _computed(
         ]
         for lines in systems
     ]
-    # The encoder's configuration and vocabulary are looked up by name, only in the cache.
+    # The encoder's configuration and vocabulary are looked up by name; allow only the cache.
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     with tempfile.TemporaryDirectory() as folder:
         samples_file, scores_file = Path(folder) / "samples.json", Path(folder) / "scores.json"
         samples_file.write_text(json.dumps(samples), "utf-8")
-        done = subprocess.run(
-            # -I: no module of ours is on its path.
+        process = subprocess.run(
+            # -I keeps this package off its path.
             [python, "-I", _SCRIPT, model, samples_file, scores_file],
             env=environment,
             stdout=subprocess.DEVNULL,
@@ -371,11 +368,11 @@ def _computed(
             errors="replace",
             check=False,
         )
-        if done.returncode:
-            last = done.stderr.strip().rpartition("\n")[2] or "no message"
+        if process.returncode:
+            last = process.stderr.strip().rpartition("\n")[2] or "no message"
             raise UserError(
-                f"COMET failed with {model}: {last} Nothing is downloaded: the encoder that the "
-                f"model names must be in the cache of Hugging Face.",
+                f"COMET failed with {model}: {last} The encoder that the model names must be in "
+                f"the cache of Hugging Face, as nothing is downloaded.",
                 code="other_program_failed",
             )
         return json.loads(scores_file.read_text("utf-8"))

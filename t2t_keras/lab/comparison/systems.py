@@ -1,4 +1,4 @@
-"""What is compared: translations of one text, from files or made by runs."""
+"""The systems to compare: translations of one text, read from files or made by runs."""
 
 import contextlib
 import dataclasses
@@ -33,12 +33,12 @@ class System:
     Attributes:
       name: distinguishes it from the other systems.
       translations: one for each line.
-      file: where they are.
+      file: path of the translations.
       training_seconds: duration of its training; None = unknown, here and below.
-      training_hardware: of its training, "" = unknown.
+      training_hardware: hardware of its training; "" = unknown.
       decoding_seconds: time to translate the text, after loading the model.
-      decoding_hardware: of that, "" = unknown.
-      megabytes: of its checkpoint, or of the export that translated; 10^6 bytes.
+      decoding_hardware: hardware of its decoding; "" = unknown.
+      megabytes: size of its checkpoint, or of the export that translated, in 10^6 bytes.
     """
 
     name: str
@@ -55,15 +55,15 @@ class System:
 class TranslatedText:
     """A text with its reference and several systems' translations, line by line.
 
-    Raises `UserError` if it has no lines, if files have different numbers of lines, or if there
-    are fewer than two systems, or two of the same name.
+    Raises `UserError` if the text has no lines, if files have different numbers of lines, if there
+    are fewer than two systems, or if two systems have the same name.
 
     Attributes:
-      systems: the first is the baseline.
+      systems: the systems; the first is the baseline.
       references: one for each line.
-      reference_file: where they are.
+      reference_file: path of the references.
       sources: one for each line; () = unknown.
-      source_file: where they are, "" = unknown.
+      source_file: path of the sources; "" = unknown.
       tokenize: sacreBLEU's tokenisation for this text.
     """
 
@@ -77,15 +77,15 @@ class TranslatedText:
     def __post_init__(self) -> None:
         if len(self.systems) < 2:
             raise UserError(
-                f"Expected at least two systems to compare, the first of them the baseline; got "
+                f"Expected at least two systems to compare, the baseline first; got "
                 f"{', '.join(system.file for system in self.systems)}.",
                 code="too_few",
             )
         names = [system.name for system in self.systems]
         if twice := {name for name in names if names.count(name) > 1}:
             raise UserError(
-                f"Each system needs a name of its own; {min(twice)!a} is given twice. --names=... "
-                f"gives others.",
+                f"Each system needs its own name, but {min(twice)!a} is given twice. Set them "
+                f"with --names.",
                 code="given_twice",
             )
         counts = [(self.reference_file, len(self.references))]
@@ -98,13 +98,14 @@ class TranslatedText:
                 )
         if all(map(is_blank, self.references)):
             raise UserError(
-                f"{self.reference_file} has blank lines only: nothing to compare with.",
+                f"{self.reference_file} has only blank lines: expected references.",
                 code="blank",
             )
         if len({count for _, count in counts}) > 1:
             line_counts = ", ".join(f"{file} has {count:,}" for file, count in counts)
             raise UserError(
-                f"Expected as many lines in each file, got: {line_counts}.", code="unequal_counts"
+                f"Expected the same number of lines in each file, got: {line_counts}.",
+                code="unequal_counts",
             )
 
 
@@ -117,7 +118,7 @@ def read_files(
     """Returns the text in files; the first translations are the baseline's.
 
     Raises:
-      UserError: a file cannot be read or is not UTF-8, or they do not fit together.
+      UserError: a file cannot be read or is not UTF-8, or see `TranslatedText`.
     """
     names = system_names(translations, names)
     systems = [
@@ -129,14 +130,14 @@ def read_files(
 
 
 def system_names(paths: Sequence[str | Path], names: Sequence[str] = ()) -> list[str]:
-    """Returns a name for each path: those given, or the shortest ends of the paths that differ.
+    """Returns a name for each path; default: the shortest ends of the paths that differ.
 
     Raises:
-      UserError: there is not one name for each.
+      UserError: the numbers of names and paths differ.
     """
     if names and len(names) != len(paths):
         raise UserError(
-            f"Expected a name for each of {len(paths)} systems, got {len(names)}: "
+            f"Expected {len(paths)} names, one for each system, got {len(names)}: "
             f"{', '.join(names)}.",
             code="bad_arguments",
         )
@@ -144,7 +145,7 @@ def system_names(paths: Sequence[str | Path], names: Sequence[str] = ()) -> list
         return list(names)
     parts = [Path(path).parts or Path(path).absolute().parts for path in paths]
     for count in range(1, max(map(len, parts), default=0)):
-        short = ["/".join(names_of_folders[-count:]) for names_of_folders in parts]
+        short = ["/".join(path_parts[-count:]) for path_parts in parts]
         if len(set(short)) == len(short):
             return short
     return list(map(str, paths))
@@ -154,7 +155,7 @@ _ADVICE = "Remove it."
 
 
 class _Run(NamedTuple):
-    """A run, or an export for another engine, with the settings to translate."""
+    """A run, or an export for another engine, and the decoding settings."""
 
     path: Path
     record: RunConfig  # With the requested test set.
@@ -167,7 +168,7 @@ class _Run(NamedTuple):
         return "" if self.stored.name == KERAS else self.stored.name
 
     @property
-    def written(self) -> float:
+    def modified(self) -> float:
         """Time when its weights were written, in seconds."""
         return max(file.stat().st_mtime for file in self.stored.files())
 
@@ -186,49 +187,42 @@ def read_runs(
 ) -> TranslatedText:
     """Returns runs' translations of a text, or of the dev or test set that they share.
 
-    Uses the translations of the newest checkpoint that t2t-decoder or t2t-translate-all has stored;
-    without them, the run translates and stores its translations as t2t-decoder does. A run may also
-    be the folder of an export for CTranslate2.
+    Uses translations of the newest checkpoint that t2t-decoder or t2t-translate-all has stored. A
+    run without them translates, and stores its translations like t2t-decoder. A run may also be an
+    export for CTranslate2.
 
     Args:
-      runs: their folders; the first is the baseline.
-      split: which set, "dev" or "test".
+      runs: folders of runs or exports; the first is the baseline.
+      split: the set to compare on, "dev" or "test".
       data_dir: directory of the generated data; "" = the one that each run records.
       problem_config: settings of the test set that differ from the runs'.
       decode_hparams: decoding settings that differ from those of the runs' problems.
-      names: of the systems; by default from the paths.
+      names: names of the systems; default: from the paths.
       source: file of another text to translate; "" = the set.
       reference: file of its reference.
-      translations: files with other systems' translations of it, which follow the runs.
+      translations: files with other systems' translations of the text, listed after the runs.
 
     Raises:
-      UserError: there is no such run, checkpoint or set, the sets differ, the problem is not
+      UserError: a run, a checkpoint or a set does not exist, the sets differ, the problem is not
         translation, or a file cannot be read.
     """
     if len(runs) + len(translations) < 2:
         raise UserError(
-            f"Expected at least two runs to compare, the first of them the baseline; got "
+            f"Expected at least two runs to compare, the baseline first; got "
             f"{', '.join(map(str, runs))}.",
             code="too_few",
         )
     names = system_names([*runs, *translations], names)
-    for path in (source, reference):
-        if path and is_stream(path):
-            raise UserError(
-                f"The text must be in regular files, got {path}: each run reads it.",
-                code="not_a_file",
-            )
+    _check_regular_text(source, reference)
     opened = [_opened(Path(path), problem_config, decode_hparams) for path in runs]
-    texts = [(Path(source), Path(reference))] * len(runs)
+    text_files = [(Path(source), Path(reference))] * len(runs)
     if not source:
-        records = [run.record for run in opened]
-        generated = [open_generated(r.problem, data_dir or r.data_dir, True) for r in records]
-        texts = [data.text_paths(split) for data in generated]
-    references = _shared_references(opened, [file for _, file in texts], split)
-    # Everything is checked before a run translates: as if each had written the references.
+        text_files = [_set_files(run.record, split, data_dir) for run in opened]
+    references = _shared_references(opened, [file for _, file in text_files], split)
+    # Check everything before a run translates, with the references in place of its translations.
     lines = [references] * len(runs) + [read_text(Path(path)) for path in translations]
     systems = list(map(System, names, lines, map(str, (*runs, *translations))))
-    source_file, reference_file = texts[0]
+    source_file, reference_file = text_files[0]
     text = TranslatedText(
         systems,
         references,
@@ -237,30 +231,43 @@ def read_runs(
         str(source_file),
         opened[0].record.problem.tokenize,
     )
-    for number, (run, (run_source, _)) in enumerate(zip(opened, texts, strict=True)):
-        # The checksum tells apart other texts of the same name.
+    for number, (run, (run_source, _)) in enumerate(zip(opened, text_files, strict=True)):
         text_name = f"{run.record.problem.name}.{split}"
         if source:
+            # The checksum distinguishes texts of the same name.
             text_name = f"{Path(source).name}.{sha256_of(Path(source))[:8]}"
         systems[number] = _system(names[number], run, text_name, run_source)
     return dataclasses.replace(text, systems=systems)
 
 
+def _check_regular_text(*paths: str | Path) -> None:
+    for path in paths:
+        if path and is_stream(path):
+            raise UserError(
+                f"The text must be in regular files, got {path}: each run reads it.",
+                code="not_a_file",
+            )
+
+
+def _set_files(record: RunConfig, split: str, data_dir: str | Path) -> tuple[Path, Path]:
+    """Returns the files of sources and references of a run's dev or test set."""
+    return open_generated(record.problem, data_dir or record.data_dir, True).text_paths(split)
+
+
 def _shared_references(runs: Sequence[_Run], files: Sequence[Path], split: str) -> list[str]:
-    """Returns the references that all files hold; raises `UserError` if two differ."""
+    """Returns the references in all files; raises `UserError` if two files differ."""
     references = read_text(files[0])
     for run, file in zip(runs, files, strict=True):
-        others = read_text(file)
-        if others == references:
+        lines = read_text(file)
+        if lines == references:
             continue
-        difference = f"{len(references):,} and {len(others):,} lines"
-        if len(references) == len(others):
-            pairs = enumerate(zip(references, others, strict=True), 1)
+        difference = f"{len(references):,} and {len(lines):,} lines"
+        if len(references) == len(lines):
+            pairs = enumerate(zip(references, lines, strict=True), 1)
             difference = f"line {next(n for n, (a, b) in pairs if a != b):,} differs"
         raise UserError(
-            f"The references of the {split} set of {run.path} are not those of {runs[0].path}: "
-            f"{difference}. Only translations of one text can be compared; --data_dir names the "
-            f"data of all runs.",
+            f"The references of the {split} sets of {runs[0].path} and {run.path} differ: "
+            f"{difference}. Give the data for all runs with --data_dir.",
             code="other_text",
         )
     return references
@@ -288,8 +295,8 @@ def _with_test_set(
         record = dataclasses.replace(record, problem=requested.problem)
     if record.problem.postprocessed_suffix:
         raise UserError(
-            f"{path} is a run of {record.problem.name}, whose outputs are no translations: "
-            f"t2t-evalb scores trees.",
+            f"{path} is a run of {record.problem.name}: expected translation. Score trees with "
+            f"t2t-evalb.",
             code="not_text",
         )
     return record
@@ -302,57 +309,56 @@ def _system(name: str, run: _Run, text: str, source: Path) -> System:
     if stored is None:
         _translate(run, source, output)
         stored = output
-    stated = read_manifest(stored)
+    manifest = read_manifest(stored)
     return System(
         name,
         first_hypotheses(stored, dataclasses.asdict(run.config)),
         str(stored),
         cost.seconds if cost else None,
         cost.hardware if cost else "",
-        stated.get("seconds"),
-        stated.get("hardware", "") if stated.get("seconds") else "",
+        manifest.get("seconds"),
+        manifest.get("hardware", "") if manifest.get("seconds") else "",
         sum(file.stat().st_size for file in run.stored.files()) / 1e6,
     )
 
 
 def _stored(run: _Run, text: str, source: Path, output: Path) -> Path | None:
-    """Returns the file with the newest checkpoint's translations in these settings, or None."""
+    """Returns the file of the newest checkpoint's translations with these settings, or None."""
     stages = stage_settings(line_stages(run.config, run.record.problem))
     wanted = as_json(dataclasses.asdict(run.config) | {"stages": stages, "prefixes": ""})
     wanted |= {"ensemble": [], "forbidden": [], "source": sha256_of(source)}
-    stated = read_manifest(output)
-    is_newest = _of_checkpoint(stated, run) and output.stat().st_mtime >= run.written
-    if is_newest and stated.items() >= wanted.items():
+    manifest = read_manifest(output)
+    is_newest = _made_by(manifest, run) and output.stat().st_mtime >= run.modified
+    if is_newest and manifest.items() >= wanted.items():
         return output
     step = step_of((run.stored.checkpoint or {}).get("checkpoint", ""))
     folder = run.path / "translations"
     settings, translations = folder / f"{text}.json", folder / f"{text}-{step}"
     if run.engine or not (settings.is_file() and translations.is_file()):
         return None
-    is_newest = translations.stat().st_mtime >= run.written
+    is_newest = translations.stat().st_mtime >= run.modified
     is_alike = is_newest and read_json(settings, _ADVICE).items() >= wanted.items()
     return translations if is_alike else None
 
 
-def _of_checkpoint(stated: Mapping[str, Any], run: _Run) -> bool:
+def _made_by(manifest: Mapping[str, Any], run: _Run) -> bool:
     """Returns whether a run's checkpoint made translations, even if the run has moved."""
-    identities = stated, run.stored.checkpoint or {}
-    one, other = (
-        (Path(identity.get("checkpoint", "")).name, identity.get("digest"))
-        for identity in identities
+    recorded, current = (
+        (Path(checkpoint.get("checkpoint", "")).name, checkpoint.get("digest"))
+        for checkpoint in (manifest, run.stored.checkpoint or {})
     )
-    return one == other and stated.get("engine", "") == run.engine
+    return recorded == current and manifest.get("engine", "") == run.engine
 
 
 def _translate(run: _Run, source: Path, output: Path) -> None:
-    """Translates as t2t-decoder does."""
+    """Translates like t2t-decoder."""
     from t2t_keras.decoding.translator import Translator
 
     print(f"{run.path} has no translations of {source}: translating.", file=sys.stderr, flush=True)
     run.stored.share_cores(run.config)
     translator = Translator.from_stored(run.stored, run.config)
     provenance = run.stored.provenance()
-    with contextlib.redirect_stdout(sys.stderr):  # The report is what standard output is for.
+    with contextlib.redirect_stdout(sys.stderr):  # Standard output is for the report.
         translate_file(
             translator, source, output, provenance, reads=[run.path], write_manifest=True
         )

@@ -4,7 +4,7 @@ t2t-serve --model=en-de=runs/averaged --port=5000
 t2t-serve --model=en-de=exports/en-de --model=en-fr=runs/french --api_keys_file=keys.tsv
 
 A model is a run, an export of t2t-exporter --format=ctranslate2, or a folder of numbered exports.
-A newer version is loaded when it appears; the old one answers until then.
+The server loads newer versions when they appear; the old one answers until then.
 """
 
 import dataclasses
@@ -98,7 +98,7 @@ def run(flags: Flags) -> None:
 
 
 def _glossaries(texts: Iterable[str]) -> "dict[tuple[str, str] | None, Glossary]":
-    """Returns the terms in files by the pair of languages that they are for, None = all."""
+    """Reads the glossaries of --glossary, by language pair; None = all pairs."""
     from t2t_keras.workbench.server.languages import parse_pair
     from t2t_keras.workbench.terms.glossary import Glossary
 
@@ -108,7 +108,8 @@ def _glossaries(texts: Iterable[str]) -> "dict[tuple[str, str] | None, Glossary]
         pair = parse_pair(name) if equals else None
         if pair in glossaries:
             raise UserError(
-                f"--glossary={text}: {name or 'all pairs'} has one. Join the files.",
+                f"--glossary={text}: expected one file for {name or 'all pairs'}, got two. Join "
+                f"them.",
                 code="given_twice",
             )
         glossaries[pair] = Glossary.read(path)

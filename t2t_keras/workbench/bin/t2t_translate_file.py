@@ -5,8 +5,8 @@ t2t-translate-file --output_dir=runs/base --memory=old.tmx manual.xlf manual.de.
 t2t-translate-file --output_dir=runs/base --all index.html about.md news.docx german/
 t2t-translate-file --output_dir=runs/base --engine=ctranslate2 website/ website.de/
 
-The last argument is the file, or the folder, to write. Existing translations are kept, unless --all
-is given. New translations are marked as in need of a review, where the format has such a mark.
+The last argument is the file or folder to write. Keeps existing translations, except with --all.
+Marks new translations as in need of review, if the format has such a mark.
 """
 
 from t2t_keras.bin.flags import (
@@ -43,7 +43,7 @@ def define_flags(flags: Flags) -> None:
 
 @command(define_flags)
 def run(flags: Flags) -> int:
-    """Translates files; returns the exit status, 2 if some of several failed."""
+    """Translates files; returns the exit status: 2 if some of several files failed."""
     required(flags, "output_dir")
     if not 0 <= flags.least <= 1:
         raise UserError(f"--least is a share from 0 to 1, got {flags.least:g}.", code="bad_value")
@@ -57,8 +57,8 @@ def run(flags: Flags) -> int:
 
     glossary = Glossary.read(flags.glossary) if flags.glossary else None
     stored = ENGINES[flags.engine](flags.output_dir, flags.checkpoint_path or None)
-    usual = {**stored.defaults, "check_placeholders": True}
-    config = decode_config(flags.decode_hparams, usual)
+    defaults = {**stored.defaults, "check_placeholders": True}
+    config = decode_config(flags.decode_hparams, defaults)
     stored.share_cores(config)
     translator = Translator.from_stored(stored, config)
     failed = translate_files(

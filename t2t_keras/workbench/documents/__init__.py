@@ -1,4 +1,4 @@
-"""Documents of many formats: what is in them to translate, translated, and written back."""
+"""Translates documents of many formats: reads their texts and writes the translations back."""
 
 from t2t_keras.workbench.documents.document import (
     EXTENSIONS,

@@ -16,7 +16,7 @@ from t2t_keras.io.files import check_outputs, write_atomically
 from t2t_keras.text.files import MAX_LINE_BYTES
 
 MATCHES = ("machine", "exact")
-# More than any document needs; a larger one is made to fill the memory.
+# More than any real document has; more would exhaust the memory.
 MAX_UNITS = 1 << 19
 MAX_TAGS = 1 << 21
 MAX_LINES = 1 << 20
@@ -24,23 +24,23 @@ _TAG = re.compile(r"</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>")
 _UTF16_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _NO_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 Span = tuple[int, int]
-# (start, end, text that replaces the characters between).
+# (start, end, text that replaces the characters in between)
 Change = tuple[int, int, str]
 # The class or function that reads each format, as "module:name".
 EXTENSIONS = {
-    ".docx": "word:WordDocument",
+    ".docx": "docx:WordDocument",
     ".htm": "html_and_xml:read_html",
     ".html": "html_and_xml:read_html",
     ".md": "markdown:read_markdown",
     ".po": "po:read_po",
     ".pot": "po:read_po",
     ".txt": "layout:read_plain_text",
-    ".xlf": "bilingual:XliffDocument",
+    ".xlf": "xliff_and_tmx:XliffDocument",
     ".xml": "html_and_xml:XmlDocument",
-    ".xliff": "bilingual:XliffDocument",
-    ".srt": "subtitles:read_subtitles",
-    ".tmx": "bilingual:TmxDocument",
-    ".vtt": "subtitles:read_subtitles",
+    ".xliff": "xliff_and_tmx:XliffDocument",
+    ".srt": "srt_and_vtt:read_subtitles",
+    ".tmx": "xliff_and_tmx:TmxDocument",
+    ".vtt": "srt_and_vtt:read_subtitles",
 }
 _BINARY = (".docx",)
 MAX_BYTES = 1 << 26
@@ -54,7 +54,7 @@ class Suggestion:
     Attributes:
       source: the similar text.
       target: its translation.
-      ratio: its similarity, 1 = the same.
+      ratio: its similarity, 1 = equal.
     """
 
     source: str
@@ -67,7 +67,7 @@ class Piece(NamedTuple):
 
     Attributes:
       text: the text to translate.
-      written: returns its translation in the form for the unit's translation.
+      written: converts its translation to a part of the unit's translation.
     """
 
     text: str
@@ -76,24 +76,25 @@ class Piece(NamedTuple):
 
 @dataclasses.dataclass
 class Unit:
-    """A piece of a document that is translated as a whole.
+    """A text of a document that is translated as a whole.
 
     Attributes:
-      source: its text, without surrounding white space that means nothing in the format.
+      source: the text, without surrounding white space that the format ignores.
       target: its translation in the document; "" = none.
       format: "text", or the kind of markup: "html" or "xml".
       is_translated: whether the document counts `target` as a finished translation.
-      context: from the document, such as msgctxt of PO; None = there is none.
-      match: origin of a new translation: "machine" or "exact" (the memory); "" = there is none.
+      context: its context in the document, such as msgctxt of PO; None = no context.
+      match: origin of a new translation: "machine" or "exact" (the memory); "" = none.
       quality: likely quality of the new translation, 0 to 1; None = unknown.
       is_final: whether the new translation needs no review.
       suggestions: similar texts in the memory.
-      keeps_lines: whether line ends in its markup mean more than white space.
-      is_safe: returns whether a translation is safe for the program and the format can hold it;
-        None = any translation is.
+      keeps_lines: whether line ends in its markup differ from other white space.
+      is_safe: returns whether a translation is safe for the program and possible in the format;
+        None = every translation is.
       form: number of its plural form; None = it has none.
-      is_reviewed: whether the document does not say that nobody has reviewed `target`.
-      pieces: parts of the source: those to translate, and strings to keep; empty = translate all.
+      is_reviewed: False if the document marks `target` as not reviewed.
+      pieces: parts of the source, to translate (`Piece`) or to keep (strings); empty = translate
+        the whole source.
     """
 
     source: str
@@ -113,7 +114,7 @@ class Unit:
 
     @property
     def needs_review(self) -> bool:
-        """Whether it has a new translation that must be reviewed before it is used."""
+        """Whether it has a new translation that must be reviewed before use."""
         return self.is_unsafe or (self.match == "machine" and not self.is_final)
 
     @property
@@ -129,11 +130,11 @@ class Unit:
         Args:
           text: the translation, in the unit's format.
           match: "machine", or "exact" = from a translation memory.
-          quality: its likely quality, 0 to 1; None = unknown.
+          quality: likely quality, 0 to 1; None = unknown.
           final: whether it needs no review.
 
         Raises:
-          UserError: `match` is something else.
+          UserError: `match` has another value.
         """
         if match not in MATCHES:
             raise UserError(
@@ -147,14 +148,12 @@ class Document:
     """A file with text to translate; each format has its own subclass.
 
     Args:
-      path: the file.
-      languages: codes of source and target, "" = unknown.
+      path: the file; also an attribute.
+      languages: codes of source and target, "" = unknown; also an attribute.
 
     Attributes:
       units: the texts to translate, in the order of the file.
-      left_out: number of texts in no unit, by the reason.
-
-    The arguments are attributes as well.
+      left_out: numbers of skipped texts, by reason.
     """
 
     def __init__(self, path: Path, languages: tuple[str, str]):
@@ -164,7 +163,7 @@ class Document:
         self.left_out: collections.Counter[str] = collections.Counter()
 
     def add_units(self, units: Iterable[Unit]) -> None:
-        """Adds units; too many of them are a `UserError`."""
+        """Adds units; raises `UserError` if there are too many."""
         self.units += units
         if len(self.units) > MAX_UNITS:
             raise UserError(
@@ -180,7 +179,7 @@ class Document:
         """Writes the file with the new translations of its units.
 
         Raises:
-          UserError: it cannot be written there, or would replace the file that was read.
+          UserError: the path cannot be written, or is that of the file that was read.
         """
         check_outputs([self.path], [path])
         write_atomically(Path(path), self.content())
@@ -188,11 +187,11 @@ class Document:
 
 def check_counts(path: Path, text: AnyStr) -> None:
     """Raises `UserError` for a text with too many tags or lines."""
-    for sign, most, what in (("<", MAX_TAGS, "tags"), ("\n", MAX_LINES, "lines")):
+    for sign, limit, unit in (("<", MAX_TAGS, "tags"), ("\n", MAX_LINES, "lines")):
         count = text.count(sign if isinstance(text, str) else sign.encode())
-        if count > most:
+        if count > limit:
             raise UserError(
-                f"{path}: expected at most {most:,} {what}, got {count:,}. Split it.",
+                f"{path}: expected at most {limit:,} {unit}, got {count:,}. Split it.",
                 code="too_many_values",
             )
 
@@ -205,16 +204,16 @@ def markup_of(text: str) -> str:
 def checked_languages(
     path: Path, declared: tuple[str, str], expected: tuple[str, str]
 ) -> tuple[str, str]:
-    """Returns the languages that a document declares or, where it does not, the expected ones.
+    """Returns the languages that a document declares; by default, the expected ones.
 
     Raises:
-      UserError: it declares other ones; "en-GB" and "en" are the same.
+      UserError: they differ; "en-GB" equals "en".
     """
     for side, named, wanted in zip(("source", "target"), declared, expected, strict=True):
         if named and wanted and main_language(named) != main_language(wanted):
             raise UserError(
-                f"{path}: expected {wanted} as its {side} language, got {named}. Take a model for "
-                f"this language, or change what the file says.",
+                f"{path}: expected {wanted} as its {side} language, got {named}. Use a model for "
+                f"this language, or correct the file.",
                 code="other_language",
             )
     return declared[0] or expected[0], declared[1] or expected[1]
@@ -233,12 +232,12 @@ class Text(NamedTuple):
     encoding: str
 
     def encoded(self, text: str, errors: str = "strict") -> bytes:
-        """Returns the bytes of a file with another text; `errors` as of `str.encode`."""
+        """Returns the bytes of a file with another text; see `str.encode` for `errors`."""
         return self.mark + text.encode(self.encoding, errors)
 
 
 def decoded(path: Path, content: bytes, declared: str = "") -> Text:
-    """Returns the text of a file, by its byte order mark, its declared encoding, or UTF-8."""
+    """Decodes a file: by its byte order mark, else as declared, else as UTF-8."""
     mark, encoding = b"", declared if is_charset(declared) else "utf-8"
     for known, name in (*_UTF16_MARKS.items(), (codecs.BOM_UTF8, "utf-8")):
         if content.startswith(known):
@@ -248,7 +247,7 @@ def decoded(path: Path, content: bytes, declared: str = "") -> Text:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, len(mark) + error.start) + 1
         raise UserError(
-            f"{path}:{line} is not valid {encoding.upper()}. Convert it, as by iconv -f LATIN1 "
+            f"{path}:{line} is not valid {encoding.upper()}. Convert it, as with iconv -f LATIN1 "
             f"-t UTF-8.",
             code="not_utf8",
         ) from error
@@ -259,7 +258,7 @@ def decoded(path: Path, content: bytes, declared: str = "") -> Text:
 def is_charset(name: str) -> bool:
     """Returns whether Python can read and write text of this encoding."""
     try:
-        # Some of its codecs, such as punycode, are not encodings of files.
+        # Some of Python's codecs, such as punycode, are not encodings of files.
         return codecs.lookup(name).name not in _NO_CHARSETS and "".encode(name) is not None
     except (LookupError, UnicodeError):
         return False
@@ -271,15 +270,16 @@ class SpanDocument(Document):
     Args:
       path: the file.
       languages: codes of source and target.
-      read: its text.
-      errors: see `str.encode`, for characters that the encoding lacks; "strict" = `UserError`.
+      file: its text.
+      errors: what to do with characters that the encoding lacks, see `str.encode`; "strict" raises
+        `UserError`.
     """
 
-    def __init__(self, path: Path, languages: tuple[str, str], read: Text, errors: str = "strict"):
+    def __init__(self, path: Path, languages: tuple[str, str], file: Text, errors: str = "strict"):
         super().__init__(path, languages)
-        self.read, self.errors = read, errors
+        self.file, self.errors = file, errors
         self._units: list[tuple[Unit, Sequence[Span], Callable[[str], Sequence[str]]]] = []
-        self._others: list[Change] = []
+        self._other_changes: list[Change] = []
 
     def add(
         self, start: int, end: int, unit: Unit, written: Callable[[str], str] = lambda text: text
@@ -290,13 +290,13 @@ class SpanDocument(Document):
     def add_parts(
         self, unit: Unit, spans: Sequence[Span], written: Callable[[str], Sequence[str]]
     ) -> None:
-        """Adds a unit of several spans; `written(translation)` has the text of each."""
+        """Adds a unit of several spans; `written(translation)` returns the text of each span."""
         self._units.append((unit, spans, written))
         self.add_units([unit])
 
     def add_changes(self, changes: Iterable[Change]) -> None:
-        """Adds changes to make if any unit is translated."""
-        self._others += changes
+        """Adds changes that are made if any unit is translated."""
+        self._other_changes += changes
 
     def changes(self) -> list[Change]:
         """Returns the changes of the text for the new translations."""
@@ -306,18 +306,18 @@ class SpanDocument(Document):
             if unit.match and unit.target != unit.source
             for (start, end), new in zip(spans, written(unit.target), strict=True)
         ]
-        if self._others and any(unit.match for unit in self.units):
-            changes = without_overlaps([*changes, *self._others])
+        if self._other_changes and any(unit.match for unit in self.units):
+            changes = without_overlaps([*changes, *self._other_changes])
         return changes
 
     def content(self) -> bytes:
         """See `Document`."""
-        text = replaced(self.read.text, self.changes())
+        text = replaced(self.file.text, self.changes())
         try:
-            return self.read.encoded(text, self.errors)
+            return self.file.encoded(text, self.errors)
         except UnicodeEncodeError as error:
             raise UserError(
-                f"{self.path}: its encoding {self.read.encoding} does not have "
+                f"{self.path}: its encoding {self.file.encoding} does not have "
                 f"{error.object[error.start]!a}, which translations need. Convert it to UTF-8.",
                 code="not_encodable",
             ) from error
@@ -333,7 +333,7 @@ def without_overlaps(changes: Sequence[Change]) -> list[Change]:
 
 
 def replaced(text: str, changes: Iterable[Change]) -> str:
-    """Returns a text with changes made; those at the same place in the order that they have."""
+    """Returns a text with changes; those at the same place are made in the given order."""
     parts, position = [], 0
     for start, end, new in sorted(changes, key=lambda change: change[:2]):
         parts += [text[position:start], new]
@@ -342,7 +342,7 @@ def replaced(text: str, changes: Iterable[Change]) -> str:
 
 
 @contextlib.contextmanager
-def needed_for(what: str) -> Iterator[None]:
+def needed_for(purpose: str) -> Iterator[None]:
     """Raises `UserError` if a package imported in the block is not installed."""
     try:
         yield
@@ -350,23 +350,23 @@ def needed_for(what: str) -> Iterator[None]:
         if not error.name or error.name.startswith("t2t_keras"):
             raise
         raise UserError(
-            f"{what} needs {error.name}, which is not installed: "
+            f"{purpose} needs {error.name}, which is not installed: "
             f"pip install 't2t-keras[documents]'",
             code="missing_package",
         ) from error
 
 
 def read_document(path: str | Path, source: str = "", target: str = "") -> Document:
-    """Returns the document in a file; the extension tells the format.
+    """Returns the document in a file; its extension determines the format.
 
     Args:
       path: the file.
-      source: code of the language it is in, "" = what the file says.
-      target: code of the language it is translated to, "" = what the file says.
+      source: code of the source language; "" = as the file declares.
+      target: code of the target language; "" = as the file declares.
 
     Raises:
-      UserError: the format is unknown, the file cannot be read, is no such format, is for other
-        languages, is larger than 64 MB, has a line of over 16 MB, or attacks its reader; or a
+      UserError: the format is unknown; the file cannot be read, has another format, declares other
+        languages, is larger than 64 MB, has a line of over 16 MB, or is unsafe to read; or a
         package is not installed.
     """
     path = Path(expanded(path))
@@ -384,13 +384,13 @@ def read_document(path: str | Path, source: str = "", target: str = "") -> Docum
 
 
 def translated_name(name: str | Path) -> Path:
-    """Returns the name for a document's translation: what is translated is no template (.pot)."""
+    """Returns the name of a document's translation: a template (.pot) becomes .po."""
     path = Path(name)
     return path.with_suffix(".po") if path.suffix.lower() == ".pot" else path
 
 
 def _bounded(path: Path, has_lines: bool) -> bytes:
-    """Returns the bytes of a file, of bounded size and lines."""
+    """Returns the bytes of a file; raises `UserError` if the file or a line is too large."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)

@@ -1,4 +1,4 @@
-"""HTML and XML: a unit for each block of text, with the inline tags in it."""
+"""HTML and XML: a unit for each block of text, including its inline tags."""
 
 import functools
 import itertools
@@ -19,7 +19,7 @@ from t2t_keras.workbench.documents.inline_codes import codes_in, is_protected
 from t2t_keras.workbench.documents.layout import is_spaced, unwrapped_markup
 from t2t_keras.workbench.documents.xml_tree import Element, read_xml, walk
 from t2t_keras.workbench.markup.reading import Reader
-from t2t_keras.workbench.markup.tokens import EMPTY, OPEN, UNFINISHED, Token, is_kept
+from t2t_keras.workbench.markup.tokens import EMPTY, OPEN, UNFINISHED, MarkupToken, is_kept
 
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 # Attributes with text that a reader sees.
@@ -46,7 +46,7 @@ def read_html(path: Path, languages: tuple[str, str], content: bytes) -> SpanDoc
 
 def add_pages(document: SpanDocument, first: int, last: int) -> Reader:
     """Adds the units of the HTML between two places of a document; returns its reader."""
-    text = document.read.text[first:last]
+    text = document.file.text[first:last]
     reader = Reader(text)
     for start, end in reader.spans():
         raw = text[start:end]
@@ -59,7 +59,7 @@ def add_pages(document: SpanDocument, first: int, last: int) -> Reader:
 
 
 def _read_tags(document: SpanDocument, reader: Reader) -> None:
-    """Counts the texts left out, and changes the languages in tags."""
+    """Counts the skipped texts, and changes the languages in tags."""
     tokens, ends = reader.tokens, reader.ends
     source, target = map(main_language, document.languages)
     position = kept_end = 0
@@ -78,10 +78,10 @@ def _read_tags(document: SpanDocument, reader: Reader) -> None:
         elif token.name == UNFINISHED:
             document.left_out["tags that do not end"] += 1
         position += len(token.raw)
-    document.left_out = +document.left_out  # Without those that are 0.
+    document.left_out = +document.left_out  # Drops zeros.
 
 
-def _set_language(document: SpanDocument, token: Token, position: int, source: str) -> None:
+def _set_language(document: SpanDocument, token: MarkupToken, position: int, source: str) -> None:
     for match in _LANGUAGE.finditer(token.raw):
         name = match.lastgroup or ""
         if main_language(match[name]) == source:
@@ -96,7 +96,7 @@ class XmlDocument(SpanDocument):
         super().__init__(path, languages, read_xml(path, content), "xmlcharrefreplace")
         self._open: list[_Open] = []
         self._texts: list[tuple[int, int]] = []
-        walk(path, self.read.text, (), self._opened, self._closed, self._text)
+        walk(path, self.file.text, (), self._opened, self._closed, self._text)
         for start, end in self._texts:
             self._add_text(start, end)
 
@@ -122,7 +122,7 @@ class XmlDocument(SpanDocument):
             self._texts.append((element.inner_start, element.inner_end))
 
     def _add_text(self, start: int, end: int) -> None:
-        raw = self.read.text[start:end]
+        raw = self.file.text[start:end]
         stripped = raw.strip(" \t\r\n")
         start += raw.index(stripped)
         cdata = _CDATA.fullmatch(stripped) if stripped.count("]]>") == 1 else None
@@ -142,14 +142,14 @@ class XmlDocument(SpanDocument):
 
     def _as_cdata(self, text: str) -> str:
         try:
-            text.encode(self.read.encoding)
+            text.encode(self.file.encoding)
         except UnicodeEncodeError:
-            return escape(text)  # Where references are characters.
+            return escape(text)  # Character references work only outside of CDATA.
         return f"<![CDATA[{text.replace(']]>', ']]]]><![CDATA[>')}]]>"
 
 
 class _Open:
-    """An open element: how many texts there were before it, and whether it has one."""
+    """An open element: the number of texts before it, and whether it has text of its own."""
 
     def __init__(self, first: int, is_silent: bool):
         self.first, self.is_silent, self.has_text = first, is_silent, False

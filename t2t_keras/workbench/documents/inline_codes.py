@@ -1,6 +1,6 @@
-"""Inline codes as plain tags: <g i="1">around text</g>, and <x i="2"/> alone.
+"""Replaces inline codes by plain tags: <g i="1">around text</g>, and <x i="2"/> alone.
 
-Translators and memories see no native code, namespaces or attributes, only where a code stands.
+Translators and memories see only the places of codes: no native codes, namespaces or attributes.
 """
 
 import re
@@ -9,34 +9,34 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from t2t_keras.errors import UserError
-from t2t_keras.workbench.documents.messages import has_branches
+from t2t_keras.workbench.documents.software_strings import has_branches
 from t2t_keras.workbench.documents.xml_tree import Element
 from t2t_keras.workbench.markup.tokens import CLOSE, OPEN, TEXT, is_note, parts_words, xml_tokens
 
 # Elements around text to translate; all other elements are codes with their content.
 AROUND = {"g", "mrk", "pc", "hi"}
-# The attributes that the two halves of a pair share.
+# The attributes that link the two halves of a pair.
 _BEGINS = {"bpt": ("rid", "i", "id"), "bx": ("rid", "id"), "sc": ("id",)}
 _ENDS = {"ept": ("rid", "i", "id"), "ex": ("rid", "id"), "ec": ("startRef",)}
-# References to entities that a document declares.
+# References to entities that documents declare themselves.
 _ENTITY = re.compile(r"(&(?!(?:amp|lt|gt|quot|apos|\#[0-9]+|\#x[0-9A-Fa-f]+);)[^;]+;)")
 _PROTECTED = re.compile(r"""\btranslat(?:e\s*=\s*["']no|able\s*=\s*["']false)\b""")
-# The tags that stand for codes.
+# The tags that replace codes.
 MASK = re.compile(r'<(?:(/)(?:g|sup)|(g|sup|x) i="(\d+)"[^<>]*?(/?))\s*>')
-# The attributes that give the kind of a code, and its native code.
+# Attributes with the kind of a code, and with its native code.
 _KINDS, _NATIVE = ("ctype", "type", "subType"), ("equiv", "disp", "equiv-text")
 _BREAK_KINDS = re.compile(r"(?:\w+[:-])?(?:lb|pb|br|tab|linebreak|pagebreak)")
 _INDEX_KINDS = re.compile(r"(?:\w+[:-])?su(?:per|b|p)(?:script)?")
-# Native codes for line breaks and tabs, and for an index.
+# Native codes of line breaks and tabs, and of an index.
 _BREAK = re.compile(
     r"\s*(?:</?(?:[\w.-]+:)?(?:br|cr|hr|lb|li|p|tab|td|tr|line-break|softbreak)\b[^<>]*>"
     r"|\\[nrt]|&#(?:9|10|13);|&#x0?[9aAdD];)\s*"
 )
 _INDEX = re.compile(r"<(?:[\w.-]+:)?su[bp]\b[^<>]*>")
 _BREAK_CHARACTERS = {9, 10, 11, 12, 13, 0x85, 0x2028, 0x2029}
-# Program syntax adjacent to a code forms one piece with it: %<x/>%\bin, http://<x/>/.
+# Program syntax adjacent to a code is part of it: %<x/>%\bin, http://<x/>/.
 _SIGNS = r"%$#@{}\\/=_~^|"
-_MOST_BESIDE = 200
+_MAX_BESIDE = 200
 _LEFT = re.compile(
     rf"(?:[\w.\-]+(?=[_@\\]|:[/\\]))?[{_SIGNS}:]*[{_SIGNS}](?:[\w.:\-]+[{_SIGNS}]+)*$"
 )
@@ -45,7 +45,7 @@ _RIGHT = re.compile(rf"[{_SIGNS}]+(?:[\w.:\-]+[{_SIGNS}]+)*(?:(?<=[/\\_@#=$])[\w
 
 class _Piece(NamedTuple):
     kind: str  # "text", "open", "close", "code", "begin" or "end"
-    raw: str  # of "text" the text itself, else the tags
+    raw: str  # the text, or the tags
     key: str = ""
     parts_words: bool = False
     is_index: bool = False
@@ -53,12 +53,12 @@ class _Piece(NamedTuple):
 
 
 class Codes(NamedTuple):
-    """The text of an element, and the codes that its tags stand for.
+    """The text of an element, with plain tags for its codes.
 
     Attributes:
-      text: its text; markup if it has codes.
+      text: the text; markup if it has codes.
       format: "text", or "xml" if it has codes.
-      tags: (opening tag, closing tag) of each "g" or "sup"; (code, "") of each "x".
+      tags: (opening tag, closing tag) for a "g" or "sup"; (code, "") for an "x"; by number.
     """
 
     text: str
@@ -69,7 +69,7 @@ class Codes(NamedTuple):
         """Returns the XML of a translation.
 
         Raises:
-          UserError: a code is missing, or comes twice; the error begins with `name`.
+          UserError: a code is missing or duplicated; the message begins with `name`.
         """
         if self.format != "xml":
             return escape(text)
@@ -94,20 +94,20 @@ class Codes(NamedTuple):
         return restored
 
     def _with_same_places(self, text: str) -> str:
-        """Returns a translation; if only its case differs, with the tags at the source's places."""
+        """Puts tags at the source's places if the translation differs from it only in case."""
         plain, source = (MASK.sub("", side) for side in (text, self.text))
         if len(plain) != len(source) or plain.casefold() != source.casefold():
             return text
-        parts, position, done = [], 0, 0
+        parts, position, written = [], 0, 0
         for match in [*MASK.finditer(self.text), None]:
             start, end = match.span() if match else (len(self.text), len(self.text))
-            parts += [plain[done : done + start - position], self.text[start:end]]
-            done, position = done + start - position, end
+            parts += [plain[written : written + start - position], self.text[start:end]]
+            written, position = written + start - position, end
         return "".join(parts)
 
 
 class _CodesWriter:
-    """Writes `Codes` piece by piece; a "parts" item is escaped text or a plain tag."""
+    """Builds `Codes`; `parts` are escaped texts and plain tags."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -137,7 +137,7 @@ def codes_of(element: Element, native: Mapping[str, str] | None = None) -> Codes
 
     Args:
       element: a source or a target.
-      native: the codes of XLIFF 2's originalData, by id.
+      native: native codes in XLIFF 2's originalData, by id.
     """
     if not any(isinstance(item, Element) for item in element.items):
         return Codes(element.text(), "text", [])
@@ -160,7 +160,7 @@ def codes_of(element: Element, native: Mapping[str, str] | None = None) -> Codes
 
 
 def codes_in(raw: str) -> Codes:
-    """Returns well-formed XML with plain tags for its tags, CDATA sections and own entities."""
+    """Returns well-formed XML with plain tags for its tags, CDATA sections and entities."""
     writer = _CodesWriter()
     for token in xml_tokens(raw):
         if token.kind == TEXT:
@@ -181,16 +181,16 @@ def codes_in(raw: str) -> Codes:
 
 
 def codes_differ(count: int, text: str, name: str = "") -> UserError:
-    """Returns the error of a translation that lacks a code of its source, or has one twice."""
+    """Returns the error for a translation with a missing or duplicated code."""
     return UserError(
-        f"{name or 'A text'}: expected each of {count} inline codes once in its translation, got "
-        f"{text!a}. Put them in, or leave the translation out.",
+        f"{name or 'A text'}: expected each of {count} inline codes exactly once in its "
+        f"translation, got {text!a}. Correct the codes, or leave the translation out.",
         code="inline_codes_differ",
     )
 
 
 def lone_code(number: int, parts_words: bool) -> str:
-    """Returns the tag of a code without text; some separate words, such as line ends."""
+    """Returns the tag of a code without text; with `parts_words`, it separates words."""
     return f'<x i="{number}" ctype="lb"/>' if parts_words else f'<x i="{number}"/>'
 
 
@@ -232,7 +232,7 @@ def _pieces(items: Sequence[str | Element], native: Mapping[str, str]) -> list[_
 
 
 def _native(item: Element, native: Mapping[str, str]) -> str:
-    """Returns the native code of an element, if the file gives it."""
+    """Returns the native code of an element, as far as the file shows it; "" = unknown."""
     if item.name == "cp":
         code = item.attributes.get("hex", "")
         is_break = re.fullmatch("[0-9A-Fa-f]{1,6}", code) and int(code, 16) in _BREAK_CHARACTERS
@@ -245,23 +245,23 @@ def _native(item: Element, native: Mapping[str, str]) -> str:
 
 
 def _with_signs(pieces: Sequence[_Piece]) -> list[_Piece]:
-    """Returns pieces in which program syntax adjacent to a code is part of the code.
+    """Makes program syntax adjacent to a code part of the code.
 
-    A translation could separate them: %<x/>% would become %%<x/>.
+    A translation could separate them and change %<x/>% to %%<x/>.
     """
     merged: list[_Piece] = []
     is_glued = False
     for piece in pieces:
         before = merged[-1] if merged else None
         if piece.kind == "text" and before and before.kind == "code":
-            if signs := _RIGHT.match(piece.raw[:_MOST_BESIDE]):
+            if signs := _RIGHT.match(piece.raw[:_MAX_BESIDE]):
                 merged[-1] = before._replace(raw=before.raw + escape(signs[0]))
                 piece = piece._replace(raw=piece.raw[signs.end() :])
                 is_glued = not piece.raw
                 if is_glued:
                     continue
         elif piece.kind == "code" and before and before.kind == "text":
-            if signs := _LEFT.search(before.raw[-_MOST_BESIDE:]):
+            if signs := _LEFT.search(before.raw[-_MAX_BESIDE:]):
                 merged[-1] = before._replace(raw=before.raw.removesuffix(signs[0]))
                 piece = piece._replace(raw=escape(signs[0]) + piece.raw)
         elif piece.kind == "code" and before and is_glued:
@@ -274,7 +274,7 @@ def _with_signs(pieces: Sequence[_Piece]) -> list[_Piece]:
 
 
 def _paired(pieces: list[_Piece]) -> list[_Piece]:
-    """Returns the pieces with each nested begin and end as an opening and a closing tag."""
+    """Makes each nested begin and end an opening and a closing tag."""
     stack: list[int] = []
     pairs: dict[int, str] = {}
     for number, piece in enumerate(pieces):
@@ -282,7 +282,7 @@ def _paired(pieces: list[_Piece]) -> list[_Piece]:
             stack.append(number)
         elif piece.kind == "close":
             while pieces[stack.pop()].kind == "begin":
-                pass  # It ends elsewhere, or never.
+                pass  # Its end is elsewhere or missing.
         elif piece.kind == "end":
             top = pieces[stack[-1]] if stack else None
             if top and top.kind == "begin" and top.key == piece.key:

@@ -1,4 +1,4 @@
-"""Divides text into sentences to translate, and lays out their translations like the source."""
+"""Divides text into sentences, and lays out their translations like the source."""
 
 import bisect
 import itertools
@@ -11,28 +11,28 @@ from t2t_keras.text.sentences import ends_sentence, join_sentences, sentence_spl
 from t2t_keras.workbench.documents.document import SpanDocument, Unit, decoded
 from t2t_keras.workbench.markup.tokens import read_characters, write_characters
 
-# From the first character of a paragraph that is no white space to the end of its last line.
+# From the first visible character of a paragraph to the end of its last line.
 _PARAGRAPH = re.compile(r"\S[^\r\n]*(?:(?:\r\n|\r|\n)[^\S\r\n]*\S[^\r\n]*)*")
-# It begins only where white space does, so that a long run of it is not tried from each place.
+# Matches only at the start of white space: trying each place would take quadratic time.
 _BREAK = re.compile(r"(?<![^\S\r\n])[^\S\r\n]*+(?:\r\n|\r|\n)\s*")
 _LINE_END = re.compile(r"(?<![ \t])[ \t]*+\r?\n[ \t\r\n]*")
 _WIDE_SPACE = re.compile(r"(?<=\S)(?:[ \t\f]{2,}+|[\t\f])(?=\S)")
 _SPACES = re.compile(r"[ \t\r\n\f]+")
-# Shorter lines are not part of a wrapped sentence: each is a text of its own.
+# Shorter lines never continue in the next line.
 _LEAST_WRAPPED = 40
-# Markup between these, of HTML or XML, keeps its white space.
+# HTML or XML between these tags keeps its white space.
 _KEPT_LINES = '<pre class="t2t-lines" xml:space="preserve">', "</pre>"
-# Markup that must come back unchanged, or in which line ends mean more than white space.
+# Tags, which come back unchanged; elements in which line ends differ from other white space.
 _TAG = re.compile(r"<!--.*?(?:-->|$)|<[^<>]*>", re.DOTALL)
 _OWN_LINES = re.compile(r"<(?:pre|code|kbd|samp|tt|script|style|textarea|xmp)\b", re.IGNORECASE)
-# The end of a line that is not wrapped.
+# Ends of lines that do not continue in the next line.
 _PART_END = re.compile(r"[:;♪][^\w\s]*$")
 
 
 def read_plain_text(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
     """Returns a document with a unit for each paragraph."""
     document = SpanDocument(path, languages, decoded(path, content))
-    for match in _PARAGRAPH.finditer(document.read.text):
+    for match in _PARAGRAPH.finditer(document.file.text):
         paragraph = match[0].rstrip()
         document.add(match.start(), match.start() + len(paragraph), Unit(paragraph))
     return document
@@ -42,9 +42,9 @@ class SentenceGroup(NamedTuple):
     """Sentences in one or more lines, with the white space between them and the line breaks."""
 
     sentences: list[str]
-    gaps: list[str]  # white space after each
-    breaks: list[str]  # of its lines, from the end of the text of one to the beginning of the next
-    lengths: list[int]  # of its lines
+    gaps: list[str]  # white space after each sentence
+    breaks: list[str]  # white space from the end of each line to the text of the next
+    lengths: list[int]  # length of each line
 
     @property
     def line(self) -> str:
@@ -59,8 +59,8 @@ def sentence_groups(
 ) -> list[str | SentenceGroup]:
     """Returns groups of sentences, and the white space before, between and after them.
 
-    Each line is a group, unless it looks like part of a wrapped sentence. Markup, with line ends
-    anywhere, is one group; if it `keeps_lines`, its line ends stay, except in wrapped sentences.
+    A group is a line, or several lines with wrapped sentences. Markup (not `is_plain`) is one
+    group; with `keeps_lines`, its line ends stay, except in wrapped sentences.
     """
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
     if end <= start:
@@ -86,28 +86,30 @@ def sentence_groups(
 def _with_kept_lines(markup: str) -> str:
     lines, breaks = _lines(markup)
     in_tags = [tag.span() for tag in _TAG.finditer(markup) if "\n" in tag[0] or "\r" in tag[0]]
-    stay = bool(_OWN_LINES.search(markup))
+    keeps_all = bool(_OWN_LINES.search(markup))
     parts, position = [lines[0]], len(lines[0])
     for before, line, between in zip(lines, lines[1:], breaks, strict=False):
         number = bisect.bisect(in_tags, (position,)) - 1
         is_in_tag = number >= 0 and position < in_tags[number][1]
-        is_wrapped = not stay and not is_in_tag and _is_wrapped(before, line, between)
+        is_wrapped = not keeps_all and not is_in_tag and _is_wrapped(before, line, between)
         parts += [" " if is_wrapped else between, line]
         position += len(between) + len(line)
     return _KEPT_LINES[0] + "".join(parts) + _KEPT_LINES[1]
 
 
 def ends_line(text: str) -> bool:
-    """Returns whether a new text begins after a line: after a sentence, a colon or a note."""
+    """Returns whether a line ends a text: with the end of a sentence, a colon or a music note."""
     return ends_sentence(text) or bool(_PART_END.search(text[-10:]))
 
 
 def laid_out(parts: Sequence[str | SentenceGroup], translations: Mapping[str, str]) -> str:
     """Returns the text with lines or sentences replaced by their translations, if known."""
-    return "".join(part if isinstance(part, str) else _of(part, translations) for part in parts)
+    return "".join(
+        part if isinstance(part, str) else _translated(part, translations) for part in parts
+    )
 
 
-def _of(group: SentenceGroup, translations: Mapping[str, str]) -> str:
+def _translated(group: SentenceGroup, translations: Mapping[str, str]) -> str:
     text = translations.get(group.line)
     if text is None:
         *gaps, end = group.gaps
@@ -130,7 +132,7 @@ def _lines(text: str) -> tuple[list[str], list[str]]:
 
 
 def _is_wrapped(line: str, following: str, between: str) -> bool:
-    """Returns whether a line goes on in the following one."""
+    """Returns whether a sentence continues from a line to the following one."""
     return (
         len(line) >= _LEAST_WRAPPED
         and between.count("\n") + between.replace("\r\n", "").count("\r") == 1
@@ -147,14 +149,15 @@ def _group_of(lines: Sequence[str], breaks: Sequence[str], language: str) -> Sen
 
 
 def is_spaced(text: str) -> bool:
-    """Returns whether lines of a text contain white space that `unwrapped` would lose."""
+    """Returns whether a text contains white space inside lines that `unwrapped` would lose."""
     return bool(_WIDE_SPACE.search(text))
 
 
 def unwrapped(text: str) -> tuple[str, Callable[[str], str]]:
-    """Returns a text, in which line ends count as spaces, as one line.
+    """Joins the lines of a text; line ends count as spaces.
 
-    Also returns a function that lays out its translation in the same number of lines.
+    Returns:
+      The line, and a function that lays out its translation in the same number of lines.
     """
     lines = _LINE_END.split(text)
     breaks = _LINE_END.findall(text)
@@ -164,7 +167,7 @@ def unwrapped(text: str) -> tuple[str, Callable[[str], str]]:
     def laid_out(translation: str) -> str:
         words = translation.split(" ")
         if len(words) == len(spaces) + 1:
-            # The same number of words: with the same white space between them.
+            # With the same number of words, use the same white space between them.
             return "".join(map("".join, zip(words, [*spaces, ""], strict=True)))
         return wrapped(translation, breaks, lengths)
 
@@ -172,9 +175,9 @@ def unwrapped(text: str) -> tuple[str, Callable[[str], str]]:
 
 
 def unwrapped_markup(raw: str) -> tuple[str, Callable[[str], str]]:
-    """Like `unwrapped`, for markup without tags; the translation is spelled like the source.
+    """Like `unwrapped`, for HTML or XML without tags, and without entities other than XML's.
 
-    It may have the entities of XML, which HTML has as well, and no others.
+    Characters of the translation are spelled as in the source.
     """
     line, lay_out = unwrapped(raw)
     spelled: dict[str, str] = {}
@@ -183,13 +186,13 @@ def unwrapped_markup(raw: str) -> tuple[str, Callable[[str], str]]:
 
 
 def wrapped(text: str, breaks: Sequence[str], lengths: Sequence[int]) -> str:
-    """Returns a text in lines of proportional lengths, with the breaks between them.
+    """Divides a text into lines of proportional lengths, with the breaks between them.
 
-    With too few words there are fewer lines.
+    With too few words, there are fewer lines.
     """
     if not breaks:
         return text
-    # With the space that a break replaces.
+    # Lengths include the space that a break replaces.
     lines = [line for line in divided(text, [length + 1 for length in lengths]) if line]
     pairs = zip(lines, [*breaks[: len(lines) - 1], ""], strict=True)
     return "".join(line + between for line, between in pairs)
@@ -198,13 +201,13 @@ def wrapped(text: str, breaks: Sequence[str], lengths: Sequence[int]) -> str:
 def divided(text: str, lengths: Sequence[float]) -> list[str]:
     """Divides a text between words into parts of proportional lengths.
 
-    With too few words the last parts are empty.
+    With too few words, the last parts are empty.
     """
     lines, position, number = [""], 0, 1
     sums = list(itertools.accumulate(lengths))
     share = len(text) / sums[-1]
     for word in text.split(" "):
-        # A line ends where the text has reached its share, to the nearest word.
+        # End a line at the word nearest to its share of the text.
         is_full = position + len(word) / 2 >= share * sums[number - 1]
         if is_full and number < len(lengths) and lines[-1]:
             lines.append(word)

@@ -1,4 +1,4 @@
-"""Markdown: the text of headings, paragraphs, lists and tables; all else stays byte for byte."""
+"""Markdown: translates headings, paragraphs, lists and tables; all else stays byte for byte."""
 
 import bisect
 import collections
@@ -34,7 +34,7 @@ from t2t_keras.workbench.documents.markdown_inline import (
 )
 from t2t_keras.workbench.markup.tokens import UNFINISHED, html_tokens
 
-# A file with a single block of each kind; a part of a line needs no check of blocks.
+# Files with a single block of each kind; parts of lines need no check of blocks.
 FRAMES = {"paragraph": "{}", "#": "# {}", "cell": "| {} |\n|---|", "": ""}
 _SYNTAX = re.compile(
     rf"[\\`*_\[\]<>~&${{]|(?<=[{STAND_INS}])[(:]|!(?=[{STAND_INS}])|\#(?=\s*$)|:(?=\w)"
@@ -42,11 +42,11 @@ _SYNTAX = re.compile(
 _LINE_SYNTAX = re.compile(r"^[^\S\n]*(?:[-+#>=~:|!?{]|\d+(?=([.)])))", re.MULTILINE)
 _PIECES = re.compile(rf"\s+|[{STAND_INS}]|[^\s{STAND_INS}]+")
 _SPACE_AND_TAGS, _LETTERS = (re.compile(rf"[{no}\s{STAND_INS}]") for no in ("", "^"))
-# Delimits codes when texts are compared.
+# Delimits codes in comparisons of texts.
 _CODE = "\0"
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*[\r\n](?s:.*?)(?<=[\r\n])\1[ \t]*(?=[\r\n]|\Z)")
 _LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+$")
-# Nobody writes longer blocks, and the parser could take long for them.
+# Real blocks are shorter, and the parser could take long for longer ones.
 _LONGEST = 100_000
 _TAG = re.compile("<[^<>]*>")
 _KINDS = {"td_open": "cell", "th_open": "cell"}
@@ -58,9 +58,9 @@ class Context(NamedTuple):
     """State shared by the blocks of a file."""
 
     text: str  # the file
-    markdown: MarkdownIt
-    blocks: MarkdownIt  # the same without inline rules
-    references: References  # of links, by name
+    markdown: MarkdownIt  # the parser
+    blocks: MarkdownIt  # the parser without inline rules
+    references: References  # targets of links, by name
 
 
 class Block:
@@ -72,9 +72,9 @@ class Block:
       unit: the unit of its text.
 
     Args:
-      context: shared by all blocks of the file.
+      context: state of the file.
       content: the text as the parser returns it.
-      places: (place in the content, place in the file) where parts of the content begin.
+      places: (place in the content, place in the file) of the beginnings of parts.
       kind: one of `FRAMES`.
     """
 
@@ -103,35 +103,35 @@ class Block:
     def written(self, translation: str) -> str:
         """Returns the Markdown of a translation for the file.
 
-        It is the source's if no rendering of the translation is parsed back correctly.
+        Returns the source's Markdown if no rendering of the translation is parsed back correctly.
 
         Raises:
-          UserError: a code of the source is missing, or comes twice.
+          UserError: a code of the source is missing or duplicated.
         """
         text = self._stood_in(translation)
         if sorted(tags_in(text)) != tags_of(self._inline.codes):
             raise codes_differ(len(self._inline.codes), translation)
-        new = self._new(translation, text)
-        return self._context.text[self.start : self.end] if new is None else new
+        rendering = self._rendering(translation, text)
+        return self._context.text[self.start : self.end] if rendering is None else rendering
 
     def _can_write(self, translation: str) -> bool:
         text = self._stood_in(translation)
         if translation == self.unit.source:
             return True
         is_whole = sorted(tags_in(text)) == tags_of(self._inline.codes)
-        return is_whole and self._new(translation, text) is not None
+        return is_whole and self._rendering(translation, text) is not None
 
     def _stood_in(self, translation: str) -> str:
         return tags_replaced(translation) if self._inline.codes else translation
 
-    def _new(self, translation: str, text: str) -> str | None:
+    def _rendering(self, translation: str, text: str) -> str | None:
         """Returns the first rendering of a translation that is parsed back correctly, or None."""
         if not self._cache or self._cache[0] != translation:
             is_same = translation == self.unit.source
-            self._cache = translation, None if is_same else self._first_read_as_it_is(text)
+            self._cache = translation, None if is_same else self._first_correct(text)
         return self._cache[1]
 
-    def _first_read_as_it_is(self, text: str) -> str | None:
+    def _first_correct(self, text: str) -> str | None:
         laid_out = self._in_lines(text)
         for escapes in (0, 1, 2):
             pieces = list(self._pieces(laid_out, escapes))
@@ -145,22 +145,19 @@ class Block:
         return _joined(pieces, self._in_file) if self._is_read_as(pieces, spaced) else None
 
     def _in_lines(self, text: str) -> str:
-        """Returns a text with the white space of the source, or else with its number of lines."""
+        """Returns a text with the white space of the source or, failing that, as many lines."""
         source = self._inline.stood_in()
         words = [piece for piece in _PIECES.findall(text) if not piece.isspace()]
         pieces = _PIECES.findall(source)
-        of_source = [piece for piece in pieces if not piece.isspace()]
-        if list(map(_kind, words)) == list(map(_kind, of_source)):
+        source_words = [piece for piece in pieces if not piece.isspace()]
+        if list(map(_kind, words)) == list(map(_kind, source_words)):
             rest = iter(words)
             return "".join(piece if piece.isspace() else next(rest) for piece in pieces)
-        source_letters, letters_of_text = (_SPACE_AND_TAGS.sub("", side) for side in (source, text))
-        if (
-            len(source_letters) == len(letters_of_text)
-            and source_letters.casefold() == letters_of_text.casefold()
-        ):
+        source_letters, letters = (_SPACE_AND_TAGS.sub("", side) for side in (source, text))
+        if len(source_letters) == len(letters) and source_letters.casefold() == letters.casefold():
             # Only the case of the text has changed, and maybe the tags inside its words.
-            letters = iter(letters_of_text)
-            return _LETTERS.sub(lambda match: next(letters), source)
+            rest = iter(letters)
+            return _LETTERS.sub(lambda match: next(rest), source)
         lines = source.split("\n")
         text = re.sub(r"\s*\n\s*", " ", text)
         return wrapped(text, ["\n"] * (len(lines) - 1), list(map(len, lines)))
@@ -169,8 +166,9 @@ class Block:
         """Yields the marks of a text, and its characters as Markdown.
 
         Args:
-          text: with stand-ins for marks.
-          escapes: 0 = only the source's; 1 = also at the beginnings of lines; 2 = everywhere.
+          text: the text with stand-ins for marks.
+          escapes: where to write backslashes: 0 = as in the source; 1 = also at the beginnings of
+            lines; 2 = everywhere.
         """
         escaped: set[int] = set()
         if escapes:
@@ -180,8 +178,8 @@ class Block:
             escaped |= {match.start() for match in _SYNTAX.finditer(text)}
         spellings = {key: iter(raws) for key, raws in self._inline.spellings.items()}
         breaks = iter(self._inline.breaks)
-        labels: list[int] = []  # Where the text begins of each code that is open.
-        written: list[str] = []  # As the parser would have it.
+        labels: list[int] = []  # The beginnings of the texts of open codes.
+        written: list[str] = []  # The content, as the parser would return it.
         for number, character in enumerate(text):
             mark = mark_of(character, self._inline.codes)
             piece: str | SyntaxMark = mark or character
@@ -203,7 +201,7 @@ class Block:
             yield piece
 
     def _named(self, mark: SyntaxMark, label: str) -> str | SyntaxMark:
-        """Returns the end of a link; with its old name if its text has changed."""
+        """Returns the end of a link; adds the old name if its text has changed."""
         name = self._content[self._openings[mark].end : mark.start]
         if normalizeReference(label) == normalizeReference(name):
             return mark
@@ -213,7 +211,7 @@ class Block:
         return isinstance(piece, SyntaxMark) and not self._in_content(piece).strip("*_~")
 
     def _spaced(self, text: str) -> str:
-        """Returns a text with spaces outside of delimiters, and none inside."""
+        """Puts spaces outside of delimiters, not inside."""
         parts: list[str] = []
         for piece in _PIECES.findall(text):
             mark = mark_of(piece[0], self._inline.codes)
@@ -236,7 +234,7 @@ class Block:
         return self._is_delimiter(mark) and mark.kind == "open"
 
     def _is_read_as(self, pieces: Sequence[str | SyntaxMark], text: str) -> bool:
-        """Returns whether the parser reads the text and its codes back from the pieces."""
+        """Returns whether the parser reads the pieces as the text and its codes."""
         context = self._context
         content = _joined(pieces, self._in_content)
         inline = inline_of(context.markdown, content, context.references)
@@ -250,12 +248,12 @@ class Block:
             return False
         frame, source = FRAMES[self._kind], self._content
         if self._kind == "cell":
-            # With the backslashes before bars, which the parser removes.
+            # Include the backslashes before bars, which the parser removes.
             content, source = _joined(pieces, self._in_file), context.text[self.start : self.end]
         return not frame or self._blocks(frame, content) == self._blocks(frame, source)
 
     def _blocks(self, frame: str, text: str) -> tuple[list[str], bool]:
-        """Returns the types of a block's tokens, and whether they contain all of its text."""
+        """Returns the types of a block's tokens, and whether the tokens contain the whole text."""
         # The parser must not add its definitions to the file's.
         references = collections.ChainMap({}, cast(dict, self._context.references))
         tokens = self._context.blocks.parse(frame.format(text), {"references": references})
@@ -266,7 +264,7 @@ class Block:
 
 
 def _kind(piece: str) -> str:
-    """Returns the tag that a piece is, or "" for a word."""
+    """Returns the piece if it is a tag; "" = it is a word."""
     return piece if tags_in(piece[0]) else ""
 
 
@@ -275,7 +273,7 @@ def _joined(pieces: Iterable[str | SyntaxMark], raw: Callable[[SyntaxMark], str]
 
 
 def _flat(inline: Inline, content: str) -> str:
-    """Returns the text with its codes as Markdown."""
+    """Returns the text in one line, with its codes as Markdown."""
     parts = []
     for character in inline.stood_in():
         mark = mark_of(character, inline.codes)
@@ -286,7 +284,7 @@ def _flat(inline: Inline, content: str) -> str:
 def read_markdown(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
     """Returns a document with a unit for each block of text."""
     document = SpanDocument(path, languages, decoded(path, content))
-    text = document.read.text
+    text = document.file.text
     front = _FRONT_MATTER.match(text)
     begin = front.end() if front else 0
     starts = [begin + match.start() for match in _LINE.finditer(text[begin:])]
@@ -307,8 +305,8 @@ class _Reader:
 
     def __init__(self, document: SpanDocument, context: Context, starts: Sequence[int]):
         self.document, self.context, self.starts = document, context, starts
-        self.cursor: int = 0  # how much of the line of a table's row was looked at
-        self.quotes = 0  # how many quotations are open
+        self.cursor: int = 0  # place in the line of a table's row, after the last cell
+        self.quotes = 0  # number of open quotations
 
     def add(self, token: Token, before: Token) -> None:
         """Adds the units of a token; `before` is the previous one."""
@@ -338,7 +336,7 @@ class _Reader:
             reason = "HTML in quotations" if self.quotes else "HTML with a tag that does not end"
             self.document.left_out[reason] += has_letters(_TAG.sub("", token.content))
         else:
-            # After the mark of a list; the parser reads NUL as U+FFFD.
+            # Skip the mark of a list. The parser reads NUL as U+FFFD.
             first += self.context.text[first:end].replace("\0", "\ufffd").rfind(line.strip())
             add_pages(self.document, first, last)
 
@@ -346,7 +344,7 @@ class _Reader:
         if len(token.content) > _LONGEST:
             raise UserError(
                 f"{self.document.path}: expected paragraphs of at most {_LONGEST:,} characters, "
-                f"got one of {len(token.content):,}. Divide it by empty lines.",
+                f"got one of {len(token.content):,}. Divide it with empty lines.",
                 code="long_paragraph",
             )
         places = self._places(token, kind == "cell")
@@ -368,9 +366,9 @@ class _Reader:
                 self.document.add(block.start, block.end, block.unit, block.written)
 
     def _places(self, token: Token, is_cell: bool) -> list[tuple[int, int]] | None:
-        """Returns where each line of a block begins, in its content and in the file.
+        """Returns the beginnings of a block's lines, in its content and in the file.
 
-        Returns None if it is not in its lines as the parser read it.
+        Returns None if the lines of the file do not contain the text that the parser returned.
         """
         places, at = [], 0
         for number, line in enumerate(token.content.split("\n"), (token.map or [0])[0]):
@@ -384,7 +382,7 @@ class _Reader:
             places.append(first)
             if is_cell:
                 self.cursor = place + len(shown)
-                # Each bar in a cell is escaped by one more backslash.
+                # Each bar in a cell has one more backslash in the file.
                 bars = [bar.end() for bar in re.finditer(r"\|", stripped)]
                 places += [(first[0] + end, first[1] + end + n) for n, end in enumerate(bars, 1)]
             at += len(line) + 1
@@ -392,9 +390,9 @@ class _Reader:
 
 
 def _within(places: Sequence[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
-    """Returns the places of the lines between two places of a block's content, from there."""
+    """Returns the places of the lines from `start` to `end` of a content, relative to `start`."""
     number = max(bisect.bisect_right(places, (start, math.inf)) - 1, 0)
     last = bisect.bisect_left(places, (end, -1))
-    at, place = places[number]
-    later = [(after - start, other) for after, other in places[number + 1 : last]]
-    return [(0, place + max(start - at, 0)), *later]
+    at, in_file = places[number]
+    later = [(line - start, place) for line, place in places[number + 1 : last]]
+    return [(0, in_file + max(start - at, 0)), *later]

@@ -1,7 +1,7 @@
-"""Inline Markdown: the parser, and which characters of a block are text or codes.
+"""Inline Markdown: the parser, and the division of a block into text and codes.
 
-CommonMark with tables and strikethrough is read. Of other extensions only the marks are known: they
-are not text, and the text in them is text of its own.
+Reads CommonMark with tables and strikethrough. Of other extensions, only the marks are known: they
+are not text, and separate the text inside from the rest.
 """
 
 import collections
@@ -35,8 +35,8 @@ _MARK_LINE = re.compile(
     r"(?::{3,}.*|\[![A-Za-z]+\][+-]?(?:[ \t].*)?|\[\[?_?TOC_?\]?\]|\{[%{:][^{}]*\})[ \t]*",
     re.IGNORECASE,
 )
-# The beginning of a block that goes on in indented lines: [^1]: a footnote, : a definition; and as
-# a whole line !!! note, ??? note, === "Tab".
+# Beginnings of blocks that continue in indented lines: [^1]: a footnote, : a definition; and whole
+# lines: !!! note, ??? note, === "Tab".
 _INDENTED = re.compile(
     r"""\[\^[^\s\[\]]+\]:[ \t]*|:[ \t]+(?=\S)|(?:!!!|\?\?\?\+?)[ \t]+\S.*|===[!+]?[ \t]+["'].*"""
 )
@@ -59,7 +59,7 @@ _MARKS = "[:${"
 # Rules of the parser whose matches are not text.
 _CODES = {"autolink", "backticks", "entity", "extension", "html_inline", "image"}
 _DELIMITERS = {"emphasis", "strikethrough"}
-# Start and end of a delimiter, from the place that the parser gives.
+# Start and end of a delimiter, relative to the place that the parser stores.
 _AROUND = {
     "em_open": (0, 1),
     "em_close": (0, 1),
@@ -68,7 +68,7 @@ _AROUND = {
     "s_open": (0, 2),
     "s_close": (0, 2),
 }
-# Characters for private use stand for tags while the text between them is laid out.
+# Private characters stand for tags while the text is laid out.
 _FIRST = 0xF0000
 STAND_INS = "\U000f0000-\U0010feff"
 _STAND_IN = re.compile(f"[{STAND_INS}]")
@@ -77,10 +77,10 @@ References = Mapping[str, Any]
 
 
 class SyntaxMark(NamedTuple):
-    """Characters of a block that are not text, or are spelled specially.
+    """Characters of a block that are not text, or have a special spelling.
 
     The kind is "code"; "open" or "close"; "name", a close after text that names a reference;
-    "break", a line end that counts as a space; "hard", a visible one; "division", a tag that
+    "break", a line end that counts as a space; "hard", a visible line end; "division", a tag that
     divides text; or "character", an entity or a character after a backslash.
     """
 
@@ -90,13 +90,13 @@ class SyntaxMark(NamedTuple):
 
 
 def parser() -> MarkdownIt:
-    """Returns a parser that notes the `SyntaxMark`s of a block in the environment's "marks"."""
+    """Returns a parser that records the `SyntaxMark`s of a block in the environment's "marks"."""
     markdown = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     for name, rule in (("mark", _mark_line), ("math", _math), ("indented", _indented)):
         markdown.block.ruler.before("fence", name, rule, {"alt": _ENDS})
     markdown.inline.ruler.before("newline", "extension", _extension)
     for inline in list(markdown.inline.ruler.__rules__):
-        markdown.inline.ruler.at(inline.name, _noting(inline.name, inline.fn))
+        markdown.inline.ruler.at(inline.name, _recording(inline.name, inline.fn))
     return markdown
 
 
@@ -126,7 +126,7 @@ def _math(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     last = start
     inside = state.src[begin + len(_MATH) : stop].rstrip()
     if not inside.endswith(_MATH):
-        # Do not search the same lines for an end again and again.
+        # Do not search the same lines for an end repeatedly.
         if _MATH in inside or start < state.env.get("no_math_before", 0):
             return False
         last += 1
@@ -176,7 +176,7 @@ def _extension(state: StateInline, silent: bool) -> bool:
     if not match:
         return False
     if match[0].startswith("["):
-        # A link comes first, wherever it leads.
+        # Links take precedence.
         names = state.env.get("references", {})
         if any(normalizeReference(match[0][n : len(match[0]) - n]) in names for n in (1, 2)):
             return False
@@ -186,8 +186,10 @@ def _extension(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _noting(name: str, rule: Callable) -> Callable:
-    def noted(state: StateInline, silent: bool) -> bool:
+def _recording(name: str, rule: Callable) -> Callable:
+    """Returns a rule of the parser that also records its marks."""
+
+    def recording(state: StateInline, silent: bool) -> bool:
         if silent:
             return rule(state, silent)
         marks = state.env.setdefault("marks", [])
@@ -196,7 +198,7 @@ def _noting(name: str, rule: Callable) -> Callable:
             state.pushPending()
         count = len(state.tokens)
         if name == "image":
-            # The parser reads the description as a text of its own.
+            # The parser reads the description as a separate text.
             state.env["marks"] = []
         is_match = rule(state, silent)
         state.env["marks"] = marks
@@ -208,14 +210,14 @@ def _noting(name: str, rule: Callable) -> Callable:
             elif name in _CODES:
                 raw = state.src[start : state.pos]
                 text = html.unescape(raw) if name == "entity" else ""
-                # The character that an entity stands for is text.
-                is_seen = len(text) == 1 and text.isprintable()
-                marks.append(SyntaxMark(start, state.pos, "character" if is_seen else "code"))
+                # An entity of a visible character is text.
+                is_visible = len(text) == 1 and text.isprintable()
+                marks.append(SyntaxMark(start, state.pos, "character" if is_visible else "code"))
             elif name in ("newline", "escape"):
                 marks += _of_break(state, start)
         return is_match
 
-    return noted
+    return recording
 
 
 def _of_link(state: StateInline, start: int) -> list[SyntaxMark]:
@@ -255,10 +257,10 @@ class Inline(NamedTuple):
     Attributes:
       lines: its lines, with plain tags for codes.
       format: "text", or "xml" if it has codes.
-      codes: (opening tag, closing tag), or (code, None), of each code.
+      codes: (opening tag, closing tag) or (code, None), by number.
       breaks: its line ends.
-      spellings: for each character that is an entity or after a backslash somewhere: its spelling
-        the first time it occurs, the second time, and so on.
+      spellings: for characters with a special spelling somewhere in the text: the spellings of
+        all their occurrences, in order.
     """
 
     lines: str
@@ -287,9 +289,9 @@ class _Opened:
 def parts_of(
     markdown: MarkdownIt, content: str, references: References
 ) -> list[tuple[int, int, bool]]:
-    """Returns (start, end, whether it begins a line) of the texts of a block.
+    """Returns (start, end, whether it begins a line) of the texts of a block, in order.
 
-    Visible line ends and tags that divide text are between them.
+    Texts end at visible line ends and at tags that divide text.
     """
     depth, start, parts = 0, 0, []
     for mark in _marks(markdown, content, references):
@@ -380,12 +382,12 @@ def _marks(markdown: MarkdownIt, content: str, references: References) -> list[S
 
 
 def _with_elements(content: str, marks: list[SyntaxMark]) -> list[SyntaxMark]:
-    """Returns marks in which HTML tags open and close if they nest with all others.
+    """Makes HTML tags open and close if they nest with all other marks.
 
-    An untranslated element is one code. Tags of blocks divide the text.
+    An untranslated element becomes one code. Tags of blocks divide the text.
     """
     paired: list[SyntaxMark] = []
-    # Open elements inside each open mark of Markdown: name, place in `paired`, whether it is kept.
+    # Open elements inside each open mark of Markdown: name, place in `paired`, is untranslated.
     levels: list[tuple[list[tuple[str, int, bool]], Counter]] = [([], Counter())]
     for mark in marks:
         opened, names = levels[-1]
@@ -415,9 +417,9 @@ def _with_elements(content: str, marks: list[SyntaxMark]) -> list[SyntaxMark]:
 
 
 def _without_text(content: str, marks: Sequence[SyntaxMark]) -> list[SyntaxMark]:
-    """Returns marks in which each element without words is one code.
+    """Makes each element without words one code.
 
-    These are elements around codes only, or around a number directly after a word.
+    Such an element contains only codes, or a number directly after a word.
     """
     merged: list[SyntaxMark] = []
     opened: list[_Opened] = []
@@ -449,7 +451,7 @@ def _without_text(content: str, marks: Sequence[SyntaxMark]) -> list[SyntaxMark]
 
 
 def _with_private(content: str, marks: Sequence[SyntaxMark]) -> list[SyntaxMark]:
-    """Returns marks with codes for characters that are used as stand-ins for tags."""
+    """Adds codes for characters of the text that would stand for tags."""
     more: list[SyntaxMark] = []
     position = 0
     for mark in (*marks, SyntaxMark(len(content), len(content), "")):
@@ -481,7 +483,7 @@ def stand_in_of(number: int, is_close: bool) -> str:
 def mark_of(
     character: str, codes: Sequence[tuple[SyntaxMark, SyntaxMark | None]]
 ) -> SyntaxMark | None:
-    """Returns the mark that a character stands for; None = it is text."""
+    """Returns the mark for which a character stands; None = it is text."""
     number, is_close = divmod(ord(character) - _FIRST, 2)
     return codes[number][is_close] if 0 <= number < len(codes) else None
 

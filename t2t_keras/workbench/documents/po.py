@@ -21,7 +21,7 @@ from t2t_keras.workbench.documents.document import (
     decoded,
     replaced,
 )
-from t2t_keras.workbench.documents.messages import (
+from t2t_keras.workbench.documents.software_strings import (
     find_accelerators,
     markup_of_message,
     with_branches,
@@ -48,7 +48,7 @@ _CONTROLS = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
 _ESCAPED = str.maketrans({sign: f"\\{name}" for name, sign in _CONTROLS.items()})
 _WIDTH = 77
 _WORDS = re.compile(r"\S*\s*")
-# "one" and "other" as in English; 0 is "one" as in French; no plural; the Slavic languages.
+# In order: "one" only for 1 as in English; also for 0 as in French; no plural; Slavic languages ...
 _TWO = "nplurals=2; plural=(n != 1);"
 _FEW = "n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2"
 _RULES = {
@@ -70,14 +70,14 @@ _RULES = {
 }
 _BY_LANGUAGE = {language: rule for rule, names in _RULES.items() for language in names.split()}
 _HEADER = re.compile(r"\s*nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=\s*([^;]{1,1000});?\s*")
-# Enough to see all forms of any rule.
+# Enough numbers for all forms of any rule.
 _NUMBERS = range(201)
 _CHARSET = re.compile(rb'("Content-Type:[^"\n]*charset=)([\w.:-]+)', re.IGNORECASE)
-# Messages in which translators name themselves, of KDE and of GNOME.
+# Messages for the names of translators, of KDE and of GNOME.
 _CREDITS = {"NAME OF TRANSLATORS", "EMAIL OF TRANSLATORS"}
 _CREDITS_TEXT = {"translator-credits", "translator_credits"}
 _CONTENT_TYPE = "Content-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\n"
-# Everything that one of gettext's formats can take for a directive.
+# Everything that is a directive in one of gettext's formats.
 _DIRECTIVE = re.compile(
     r"%(?:\([^()]*\)|\{[^{}]*\}|<[^<>]*>)?[-+ #0'I*.\d$hlLqjzt]*.?|\$\{?\w+|~."
     r"|\{[^{}]*\}|[{}][^{}]*|</?[A-Za-z][^<>]*>",
@@ -100,14 +100,14 @@ class Entry:
     """An entry: its strings, and the offsets of its parts.
 
     Attributes:
-      context: msgctxt; None = there is none, which differs from "".
+      context: msgctxt; None = no context, which differs from "".
       source: msgid.
-      plural: msgid_plural; None = there is none.
+      plural: msgid_plural; None = no plural.
       targets: msgstr by plural form; the key is None in an entry without a plural.
-      flags: from its comments, such as "fuzzy".
-      start: where its last block of comments begins; without comments, its first line.
-      lines: (start, end) of its comments with flags or with the previous message.
-      message: where its first line that is not a comment begins.
+      flags: flags in its comments, such as "fuzzy".
+      start: start of its last block of comments; without comments, of its first line.
+      lines: (start, end) of comments with flags or with the previous message.
+      message: start of its first line that is not a comment.
       translations: (start, end) of all its msgstr.
     """
 
@@ -127,7 +127,7 @@ class Entry:
         return not self.source and self.context is None
 
     def fields(self) -> dict[str, str]:
-        """Returns the fields of a header by name, the first where one comes twice."""
+        """Returns the fields of a header by name; the first of duplicates counts."""
         pairs = (line.partition(":") for line in self.targets.get(None, "").split("\n"))
         return {name.strip(): value.strip() for name, _, value in reversed(list(pairs))}
 
@@ -138,8 +138,8 @@ class _Reader:
         self.entry = Entry()
         self.keyword = ""
         self.form: int | None = None
-        self.num_strings = 0  # of the keyword
-        # The strings of the entry, by keyword, and those of msgstr by plural form.
+        self.num_strings = 0  # after the keyword
+        # The entry's strings by keyword, and the strings of msgstr by plural form.
         self.texts: dict[str, list[str]] = {}
         self.targets: dict[int | None, list[str]] = {}
         self.line_start = self.last_end = 0
@@ -194,7 +194,7 @@ class _Reader:
 
     def _comment(self, token: re.Match) -> None:
         if token[0].startswith("#~"):
-            # Comments before it belong to an obsolete entry.
+            # Comments before an obsolete entry belong to it.
             self.entry = self.entry if self.keyword else Entry()
             return
         if self.entry.start < 0:
@@ -244,7 +244,7 @@ def entries_of(text: str) -> list[Entry]:
     """Returns the entries of a PO file, without obsolete ones.
 
     Raises:
-      MalformedError: for files that msgfmt would refuse.
+      MalformedError: the file is one that msgfmt would reject.
     """
     return list(_Reader(text).entries())
 
@@ -257,14 +257,14 @@ def changes_of(
     comments: Sequence[str],
     newline: str,
 ) -> list[Change]:
-    """Returns the changes of an entry for new translations; previous messages are removed.
+    """Returns the changes of an entry for new translations; removes previous messages.
 
     Args:
-      text: of the file.
+      text: the text of the file.
       entry: one of its entries.
-      translations: the keyword, msgstr or msgstr[0], and the text of each.
-      flags: its new flags.
-      comments: new ones for translators.
+      translations: keyword (msgstr or msgstr[0]) and text of each translation.
+      flags: the entry's new flags.
+      comments: new comments for translators.
       newline: the line ending.
     """
     changes = [
@@ -290,7 +290,7 @@ def changes_of(
 
 
 def unescape(text: str) -> str:
-    """Returns the text of a PO string, given without its quotes."""
+    """Returns the text of a PO string without quotes."""
 
     def control(match: re.Match) -> str:
         if match[1]:
@@ -302,7 +302,7 @@ def unescape(text: str) -> str:
 
 
 def field_lines(keyword: str, text: str) -> list[str]:
-    """Returns the lines of a string as msgcat writes them: wrapped, and broken at line feeds."""
+    """Returns the lines of a string, wrapped and broken at line feeds like msgcat's."""
     parts = [part.translate(_ESCAPED) for part in re.findall(r"[^\n]*\n|[^\n]+", text)] or [""]
     if len(parts) == 1 and len(keyword) + len(parts[0]) + 3 <= _WIDTH + 2:
         return [f'{keyword} "{parts[0]}"']
@@ -319,14 +319,14 @@ def field_lines(keyword: str, text: str) -> list[str]:
 
 
 class PluralForms(NamedTuple):
-    """The number of plural forms, and the forms that stand only for the number 1."""
+    """The number of plural forms, and the forms that are used only for the number 1."""
 
     number: int
     only_one: frozenset[int]
 
 
 def plural_forms(header: str) -> PluralForms | None:
-    """Returns the plural forms of a Plural-Forms header; None = it cannot be used."""
+    """Returns the plural forms of a Plural-Forms header; None = it is invalid."""
     if not (match := _HEADER.fullmatch(header)):
         return None
     count = int(match[1])
@@ -337,8 +337,8 @@ def plural_forms(header: str) -> PluralForms | None:
         return None
     if not count or not all(0 <= form < count for form in forms):
         return None
-    others = {form for number, form in enumerate(forms) if number != 1}
-    return PluralForms(count, frozenset({forms[1]} - others))
+    not_only_one = {form for number, form in enumerate(forms) if number != 1}
+    return PluralForms(count, frozenset({forms[1]} - not_only_one))
 
 
 def default_header(language: str) -> str:
@@ -363,7 +363,7 @@ def read_po(path: Path, languages: tuple[str, str], content: bytes) -> "PoDocume
 
 
 class PoDocument(SpanDocument):
-    """A PO file; `entries` excludes the headers."""
+    """A PO file; `entries` exclude the headers."""
 
     def __init__(
         self, path: Path, languages: tuple[str, str], text: Text, entries: Sequence[Entry]
@@ -381,7 +381,7 @@ class PoDocument(SpanDocument):
         find_accelerators(self.units, fields.get("X-Accelerator-Marker", ""))
 
     def _units_of(self, entry: Entry) -> list[tuple[str, Unit]]:
-        """Returns the keyword and the unit of each translation that an entry has."""
+        """Returns (keyword, unit) for each translation of an entry."""
         if entry.context in _CREDITS or entry.source in _CREDITS_TEXT:
             self.left_out["names of translators"] += 1
             return []
@@ -390,7 +390,7 @@ class PoDocument(SpanDocument):
             units = with_branches(self, [_unit(entry, entry.source, target, None)])
             return [("msgstr", unit) for unit in units]
         if not self.forms:
-            self.left_out["plurals, for want of a Plural-Forms header"] += 1
+            self.left_out["plurals without a Plural-Forms header"] += 1
             return []
         return [
             (
@@ -407,26 +407,26 @@ class PoDocument(SpanDocument):
 
     def changes(self) -> list[Change]:
         """See `SpanDocument`."""
-        newline = next(iter(re.findall(r"\r\n|\n|\r", self.read.text)), "\n")
+        newline = next(iter(re.findall(r"\r\n|\n|\r", self.file.text)), "\n")
         changes = [
             change
             for entry, units in zip(self.entries, self.of_entry, strict=True)
             if any(unit.match for _, unit in units)
-            for change in _changes(self.read.text, entry, units, newline)
+            for change in _changes(self.file.text, entry, units, newline)
         ]
         return self._header_changes(newline) + changes if changes else []
 
     def content(self) -> bytes:
         """See `Document`."""
-        text = replaced(self.read.text, self.changes())
+        text = replaced(self.file.text, self.changes())
         try:
-            return self.read.encoded(text)
+            return self.file.encoded(text)
         except UnicodeEncodeError:
-            # The header says so.
+            # Also declare it in the header.
             return _CHARSET.sub(rb"\1UTF-8", text.encode(), count=1)
 
     def _header_changes(self, newline: str) -> list[Change]:
-        """Returns the change of a template's header, or of one that lacks required fields."""
+        """Returns the changes that complete a header, such as a template's."""
         header = self.headers[0] if self.headers else None
         old = header.targets.get(None, "") if header else _CONTENT_TYPE
         text = old.replace("charset=CHARSET", "charset=UTF-8")
@@ -445,7 +445,7 @@ class PoDocument(SpanDocument):
         if text == old:
             return []
         flags = [flag for flag in header.flags if flag != "fuzzy"]
-        return changes_of(self.read.text, header, [("msgstr", text)], flags, [], newline)
+        return changes_of(self.file.text, header, [("msgstr", text)], flags, [], newline)
 
 
 def _unit(entry: Entry, source: str, target: str, form: int | None) -> Unit:
@@ -466,9 +466,9 @@ def _unit(entry: Entry, source: str, target: str, form: int | None) -> Unit:
 
 
 def _is_safe(source: str, directive: re.Pattern | None, target: str) -> bool:
-    """Returns whether msgfmt -c surely accepts a translation of a source.
+    """Returns whether msgfmt -c surely accepts a translation.
 
-    It is stricter than msgfmt, which takes fewer signs for directives.
+    Stricter than msgfmt, for which fewer signs are directives.
     """
     for ends in (str.startswith, str.endswith):
         if ends(source, "\n") != ends(target, "\n"):
@@ -478,7 +478,7 @@ def _is_safe(source: str, directive: re.Pattern | None, target: str) -> bool:
     directives: list[list[str]] = [directive.findall(text) for text in (source, target)]
     tags = [sorted(sign for sign in side if sign[0] == "<") for side in directives]
     directives = [[sign for sign in side if sign[0] != "<"] for side in directives]
-    # Directives that are numbered or named can change places.
+    # Numbered and named directives may change places.
     if all(map(_HAS_NAME.match, directives[0])):
         directives = list(map(sorted, directives))
     return directives[0] == directives[1] and tags[0] == tags[1]

@@ -1,4 +1,4 @@
-"""`translate_document`: the untranslated units of a document, by a model and a memory."""
+"""Translates the untranslated units of documents, by a model and a translation memory."""
 
 import bisect
 import collections
@@ -36,7 +36,7 @@ from t2t_keras.workbench.placeholders import has_words
 
 # Comparing longer texts takes long and seldom finds anything.
 _LONGEST = 1000
-# Number of texts translated together; with more, the progress bar jumps.
+# Number of texts translated together; more would make the progress bar jump.
 _AT_ONCE = 1024
 _TAG_OR_SPACE = re.compile(r"<[^<>]*>|\s+")
 
@@ -53,7 +53,7 @@ class TextTranslator(Protocol):
         texts: Sequence[str],
         format: str = "text",  # noqa: A002
     ) -> list[Translation]:
-        """As `MarkupTranslator.translate`."""
+        """See `MarkupTranslator.translate`."""
 
 
 class TranslationMemory:
@@ -61,8 +61,9 @@ class TranslationMemory:
 
     Args:
       pairs: (text, translation); the first translation of a text counts.
-      units: of documents. Their translations are exact for the same context and plural form, or
-        where all units of a text have the same one; unreviewed ones are only similar.
+      units: units of documents. A translation is exact for a unit with the same context and plural
+        form, or if it is the only translation of its text. Unreviewed translations are never exact
+        while another one exists.
 
     Example:
       >>> TranslationMemory([("Open file", "Datei öffnen")]).fuzzy("Open a file")
@@ -71,7 +72,7 @@ class TranslationMemory:
 
     def __init__(self, pairs: Iterable[tuple[str, str]], units: Iterable[Unit] = ()):
         self._targets: dict[str, str] = {}
-        # By (text, context, plural form); None = there are several.
+        # Translations by (text, context, plural form); None = there are several.
         self._of_units: dict[tuple[str, str | None, int | None], str | None] = {}
         self._entries: set[tuple[str, str | None, int | None]] = set()
         self._unsure: set[str] = set()
@@ -84,10 +85,10 @@ class TranslationMemory:
 
     def _add_lines(self, source: str, target: str, unit: Unit | None = None) -> None:
         self._add(source.strip(), target.strip(), unit)
-        lines, others = source.strip().split("\n"), target.strip().split("\n")
-        if 1 < len(lines) == len(others):
-            for line, other in zip(lines, others, strict=True):
-                self._add(line.strip(), other.strip(), unit)
+        lines, target_lines = source.strip().split("\n"), target.strip().split("\n")
+        if 1 < len(lines) == len(target_lines):
+            for line, target_line in zip(lines, target_lines, strict=True):
+                self._add(line.strip(), target_line.strip(), unit)
 
     def _add(self, source: str, target: str, unit: Unit | None) -> None:
         source = normalized(source)
@@ -96,12 +97,12 @@ class TranslationMemory:
         key = (source, unit.context, unit.form) if unit else (source, None, None)
         self._entries.add(key)
         is_new = source not in self._targets
-        is_other = self._targets.setdefault(source, target) != target
-        if unit and (is_other if unit.is_reviewed else is_new):
+        is_different = self._targets.setdefault(source, target) != target
+        if unit and (is_different if unit.is_reviewed else is_new):
             self._unsure.add(source)
         if unit and unit.is_reviewed:
-            is_alone = self._of_units.get(key, target) == target
-            self._of_units[key] = target if is_alone else None
+            is_unique = self._of_units.get(key, target) == target
+            self._of_units[key] = target if is_unique else None
 
     @classmethod
     def read(cls, path: str | Path, source: str, target: str) -> "TranslationMemory":
@@ -113,7 +114,7 @@ class TranslationMemory:
           target: code of the translations' language.
 
         Raises:
-          UserError: the file cannot be read, or has nothing in the two languages.
+          UserError: the file cannot be read, or has no translations between the two languages.
         """
         path = Path(expanded(path))
         if path.suffix.lower() == ".tmx":
@@ -127,22 +128,22 @@ class TranslationMemory:
         memory = cls((), (unit for unit in document.units if unit.is_translated))
         if not len(memory):
             raise UserError(
-                f"{path}: expected translations for a memory, got none. Give one of "
-                f"{', '.join(EXTENSIONS)} that has some.",
+                f"{path}: expected translations for a memory, got none. Give a file with "
+                f"translations, one of {', '.join(EXTENSIONS)}.",
                 code="no_documents",
             )
         return memory
 
     def __len__(self) -> int:
-        """Returns the number of different (text or line, context, plural form)."""
+        """Returns the number of distinct entries: (text or line, context, plural form)."""
         return len(self._entries)
 
     def exact(self, text: str, context: str | None = None, form: int | None = None) -> str | None:
-        """Returns the translation of a text, without white space around both; None = unknown.
+        """Returns the translation of a text, ignoring white space around both; None = unknown.
 
         Args:
           text: the text to find.
-          context: of its unit.
+          context: context of its unit.
           form: plural form of its unit.
         """
         source = normalized(text.strip())
@@ -157,7 +158,7 @@ class TranslationMemory:
 
         Args:
           text: the text to find.
-          least: the least similarity, 0 to 1; None is returned if no text has it.
+          least: minimum similarity, 0 to 1; if no text reaches it, returns None.
         """
         text = normalized(text.strip())
         if not _is_comparable(text) or not least:
@@ -188,10 +189,10 @@ class Report:
       from_memory: taken from the translation memory.
       fuzzy: translated by the model, with a similar text in the memory.
       kept: translated before.
-      broken: translated by the model, with placeholders that were lost or added, and repaired.
-      unsafe: translations that could break the program, which stay marked for review, or that the
-        format cannot hold, where the source stays.
-      left_out: number of texts in no unit, by the reason.
+      broken: translated by the model with wrong placeholders, which were repaired.
+      unsafe: with a translation that could break the program, and is marked for review; or that
+        the format cannot hold, so that the source stays.
+      left_out: numbers of skipped texts, by reason.
     """
 
     translated: int = 0
@@ -205,16 +206,16 @@ class Report:
     def __str__(self) -> str:
         counts = [f"{self.translated:,} translated"]
         counts += [f"{self.from_memory:,} from the memory"] * bool(self.from_memory)
-        counts += [f"{self.fuzzy:,} with something similar in it"] * bool(self.fuzzy)
+        counts += [f"{self.fuzzy:,} similar to texts in the memory"] * bool(self.fuzzy)
         counts += [f"{self.kept:,} kept"] * bool(self.kept)
         counts += [f"{self.broken:,} with repaired placeholders"] * bool(self.broken)
         counts += [f"{self.unsafe:,} unsafe for the program or the file"] * bool(self.unsafe)
-        counts += [f"{count:,} left out: {reason}" for reason, count in self.left_out.items()]
+        counts += [f"{count:,} skipped: {reason}" for reason, count in self.left_out.items()]
         return ", ".join(counts)
 
 
 class _Translation(NamedTuple):
-    """A translation, how sure the model is of it, and whether placeholders were broken."""
+    """A translation, the model's confidence in it, and whether placeholders were broken."""
 
     text: str
     confidence: float | None
@@ -237,23 +238,23 @@ def translate_document(
 ) -> Report:
     """Translates the units of a document that have no translation.
 
-    Text is split into sentences, and each different sentence is translated once.
+    Splits text into sentences, and translates each distinct sentence once.
 
     Args:
-      document: from `read_document`; `save` then writes it.
-      translator: of text and markup.
-      everything: translate all units, also those with a translation.
-      memory: its translations are used, and similar texts become suggestions.
-      progress: called with the number of finished sentences, and of all.
-      final: mark new translations as good, not as in need of a review.
-      least: least similarity of a suggestion, 0 to 1.
-      confidence: set the `quality` of each text without markup to the model's confidence.
+      document: from `read_document`; write it with `save`.
+      translator: translates text and markup.
+      everything: whether to translate all units, also those with a translation.
+      memory: provides translations, and similar texts as suggestions.
+      progress: takes the number of finished sentences, and of all sentences.
+      final: whether to mark new translations as final, not as in need of review.
+      least: minimum similarity of a suggestion, 0 to 1.
+      confidence: whether to set `quality` to the model's confidence, for texts without markup.
 
     Raises:
       UserError: see `Translator.translate`.
     """
     pending = [unit for unit in document.units if everything or not unit.is_translated]
-    kept = len(document.units) - len(pending)
+    num_kept = len(document.units) - len(pending)
     jobs = [_UnitJob(unit, document.languages[0], memory) for unit in pending]
     fuzzy = 0
     for job in jobs:
@@ -265,11 +266,12 @@ def translate_document(
     broken = sum(job.finish(translations, final) for job in jobs)
     known = sum(job.unit.match == "exact" for job in jobs)
     unsafe = sum(unit.is_unsafe for unit in pending)
-    return Report(len(jobs) - known, known, fuzzy, kept, broken, unsafe, dict(document.left_out))
+    left_out = dict(document.left_out)
+    return Report(len(jobs) - known, known, fuzzy, num_kept, broken, unsafe, left_out)
 
 
 class _UnitJob:
-    """A unit, its text in parts, and the parts that the model has to translate."""
+    """A unit, its text in parts, and the parts that the model must translate."""
 
     def __init__(self, unit: Unit, language: str, memory: TranslationMemory | None):
         self.unit = unit
@@ -277,9 +279,9 @@ class _UnitJob:
         # The parts of each piece, and `Piece.written`.
         self.pieces: list[tuple[Sequence[str | SentenceGroup], Callable[[str], str]]] = []
         text = unit.source.strip()
-        # In masked text, the same tag stands for other codes in each unit.
-        place = unit.context, unit.form
-        self.whole = memory.exact(text, *place) if memory and unit.format != "xml" else None
+        entry = unit.context, unit.form
+        # In "xml", equal tags can stand for different codes in another unit.
+        self.whole = memory.exact(text, *entry) if memory and unit.format != "xml" else None
         if self.whole is None:
             is_plain = unit.format == "text"
             for piece in unit.pieces or [Piece(unit.source, str)]:
@@ -290,9 +292,9 @@ class _UnitJob:
                     self.pieces.append((parts, piece.written))
             if memory and unit.format == "text":
                 for group in self.groups():
-                    # Look up wrapped sentences and groups of sentences as a whole and one by one.
+                    # Look up whole groups and single sentences.
                     for source in (group.line, *group.sentences):
-                        if (target := memory.exact(source, *place)) is not None:
+                        if (target := memory.exact(source, *entry)) is not None:
                             self.known[source] = target
         self.missing = list(self._missing())
 
@@ -321,13 +323,13 @@ class _UnitJob:
         texts = {text: translation.text for text, translation in new.items()} | self.known
         text = "".join(written(laid_out(parts, texts)) for parts, written in self.pieces)
         if self.unit.format != "text" and _letters(text) == _letters(self.unit.source):
-            # Keep its tags and its white space.
+            # Nothing was translated: keep the tags and white space of the source.
             text = self.unit.source
         if self.known and not new:
             self.unit.set(text, "exact", 1.0, final)
             return False
         confidences = [line.confidence for line in new.values() if line.confidence is not None]
-        # A text is as good as its worst sentence.
+        # A unit is as good as its worst sentence.
         self.unit.set(text, "machine", min(confidences, default=None), final)
         return any(line.is_broken for line in new.values())
 
@@ -343,7 +345,7 @@ def _translate(
     confidence: bool,
     progress: Callable[[int, int], object],
 ) -> _Translations:
-    """Returns the translations of texts, each given as (format, text)."""
+    """Returns the translations of texts, which are given as (format, text)."""
     translations: _Translations = {}
     kinds = collections.defaultdict(list)
     for kind, text in missing:
@@ -351,7 +353,7 @@ def _translate(
     for kind, texts in kinds.items():
         for start in range(0, len(texts), _AT_ONCE):
             chunk = texts[start : start + _AT_ONCE]
-            # Markup is normalised where its text is read: tags and attributes stay as they are.
+            # In markup, only the text is normalised, when it is read.
             sent = list(map(normalized, chunk)) if kind == "text" else chunk
             translated = translator.translate(sent, format=kind)
             certainties: list[float | None] = [None] * len(chunk)
@@ -364,7 +366,7 @@ def _translate(
             for text, line, result, certainty in zip(
                 chunk, sent, translated, certainties, strict=True
             ):
-                # An unchanged text keeps the spelling of the document.
+                # An unchanged text keeps the document's spelling.
                 translation = text if result.text == line else result.text
                 is_broken = "placeholders" in result.notes
                 translations[kind, text] = _Translation(translation, certainty, is_broken)
@@ -373,39 +375,40 @@ def _translate(
 
 
 class Plan(NamedTuple):
-    """Pairs of a file and the file to write, and the number of other files in folders."""
+    """Pairs (file to translate, file to write), and the number of other files in folders."""
 
     files: list[tuple[Path, Path]]
-    others: int
+    num_skipped: int
 
 
 def planned(paths: Sequence[str | Path], reads: Sequence[str | Path] = ()) -> Plan:
     """Returns the files to translate, and where to write them.
 
     Args:
-      paths: files and folders to translate, then the file to write; the latter is a folder if it
-        exists as one, if there are several files, or if one of them is a folder.
+      paths: files and folders to translate, then the path to write. That is a folder if it exists
+        as one, if there are several inputs, or if the input is a folder.
       reads: other files that must not be replaced.
 
     Raises:
-      UserError: there is no file, an output would replace an input or another output, or nothing
-        can be written there.
+      UserError: there is no file, an output would replace an input or another output, or an output
+        cannot be written.
     """
     if len(paths) < 2:
         raise UserError(
-            f"Expected files to translate and where to write them, got {len(paths)}.",
+            f"Expected at least two paths, the files to translate and the path to write, got "
+            f"{len(paths)}.",
             code="missing_argument",
         )
     *inputs, output = map(Path, paths)
     files: list[tuple[Path, Path]] = []
-    others = 0
+    num_skipped = 0
     for path in inputs:
         if path.is_dir():
             for file in sorted(filter(Path.is_file, path.rglob("*"))):
                 if file.suffix.lower() in EXTENSIONS:
                     files.append((file, output / file.relative_to(path)))
                 else:
-                    others += 1
+                    num_skipped += 1
         elif len(inputs) > 1 or output.is_dir():
             files.append((path, output / path.name))
         else:
@@ -421,7 +424,7 @@ def planned(paths: Sequence[str | Path], reads: Sequence[str | Path] = ()) -> Pl
         check_parent(to)
     reads = [path for path in reads if path]
     check_outputs([*reads, *(path for path, _ in files)], [to for _, to in files])
-    return Plan(files, others)
+    return Plan(files, num_skipped)
 
 
 def translate_files(
@@ -438,21 +441,21 @@ def translate_files(
 
     Args:
       plan: from `planned`.
-      translator: of text and markup.
+      translator: translates text and markup.
       languages: codes of source and target, "" = those of the translator's problem.
       memory: file of a translation memory, "" = none.
-      everything: see `translate_document`, as for all that follow.
-      final: see there.
-      least: see there.
-      confidence: see there.
+      everything: see `translate_document`.
+      final: see `translate_document`.
+      least: see `translate_document`.
+      confidence: see `translate_document`.
 
     Raises:
-      UserError: the only file, or the memory, cannot be read; or the problem is not of plain text.
+      UserError: the memory or the only file cannot be read, or the problem is not plain text.
     """
     problem = translator.translator.problem
     if not problem.is_plain_text:
         raise UserError(
-            f"Documents are for translation: {problem.name} is of symbols.", code="not_supported"
+            f"Documents need a problem of plain text, got {problem.name}.", code="not_supported"
         )
     source, target = map(_language, ("source", "target"), languages, problem.languages())
     known = TranslationMemory.read(memory, source, target) if memory else None
@@ -473,23 +476,23 @@ def translate_files(
             print(printable(f"Not translated: {error}"), file=sys.stderr, flush=True)
         else:
             print_beside_bar(f"{output}: {report}")
-    if plan.others:
-        print_beside_bar(f"{plan.others:,} other files of the folders were left out.")
+    if plan.num_skipped:
+        print_beside_bar(f"{plan.num_skipped:,} other files in the folders were skipped.")
     return failed
 
 
 def _language(side: str, requested: str, trained: str) -> str:
-    """Returns the language of a side; raises `UserError` where the model has another one."""
+    """Returns the language of a side; raises `UserError` if the model has another one."""
     if requested and trained and main_language(requested) != main_language(trained):
         raise UserError(
-            f"--{side}_language={requested}: the model's {side} language is {trained}. Leave the "
-            f"flag out, or give the --output_dir of a model for {requested}.",
+            f"--{side}_language={requested}: the model's {side} language is {trained}. Leave out "
+            f"the flag, or give the --output_dir of a model for {requested}.",
             code="other_language",
         )
     return requested or trained
 
 
 def _show(bar: LineProgress, done: int, total: int) -> None:
-    """Shows the number of finished lines; the total is known with the first of them."""
+    """Shows the number of finished lines, of a total that is first known here."""
     bar.total = total
     bar.update(done - bar.n)

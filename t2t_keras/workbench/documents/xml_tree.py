@@ -1,4 +1,4 @@
-"""XML with the positions of its elements, so that everything but translations stays unchanged."""
+"""Reads XML with the positions of its elements, so that writers change only translations."""
 
 import dataclasses
 import re
@@ -13,9 +13,9 @@ _DECLARATION = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]+)""
 _TAG = re.compile(r"""<[^<>"']*(?:"[^"]*"[^<>"']*|'[^']*'[^<>"']*)*>""")
 _MAX_DEPTH = 200
 _LANGUAGE = "http://www.w3.org/XML/1998/namespace lang"
-# Between a namespace and a name, as expat gives them.
+# Separates namespace and name in expat's names of elements.
 SEPARATOR = " "
-# Names are kept with their namespaces.
+# Limits, because expat keeps all names with their namespaces.
 _MAX_NAMESPACE, _MAX_NAMES = 1000, 100_000
 
 
@@ -59,11 +59,11 @@ class Element:
         return self.attributes.get(_LANGUAGE) or self.attributes.get("lang", "")
 
     def text(self) -> str:
-        """Returns all text in it."""
+        """Returns all its text."""
         return "".join(item if isinstance(item, str) else item.text() for item in self.items)
 
     def children(self, *names: str) -> list["Element"]:
-        """Returns the elements of these names that are directly in it."""
+        """Returns the child elements with these names."""
         return [item for item in self.items if isinstance(item, Element) and item.name in names]
 
     def child(self, name: str) -> "Element | None":
@@ -94,16 +94,16 @@ def walk(
     """Reads the text of a file and calls back for its elements, in order.
 
     Args:
-      path: of the file, for errors.
-      text: of the file.
-      whole: names of elements that are passed with their content, when they end.
-      opened: called with each other element outside of these when it begins.
-      closed: called with each element of both kinds when it ends.
+      path: path of the file, for errors.
+      text: text of the file.
+      whole: names of elements that `closed` gets with their content.
+      opened: called with the other elements, outside of `whole` ones, when they begin.
+      closed: called with `whole` elements and those of `opened` when they end.
       texts: called with text outside of `whole` elements.
 
     Raises:
-      UserError: it is not well-formed, is nested too deeply, or declares entities or defaults
-        of attributes.
+      UserError: the text is not well-formed, is nested too deeply, or declares entities or
+        defaults of attributes.
     """
     walker = _Walker(path, text, frozenset(whole), opened, closed, texts)
     try:
@@ -132,7 +132,7 @@ class _Walker:
         self.whole, self.opened, self.closed, self.texts = whole, opened, closed, texts
         self.stack: list[Element] = []
         self.namespaces: dict[str, str] = {}
-        self.kept = 0  # depth of the outermost element of `whole`, 0 = outside
+        self.whole_depth = 0  # depth of the open `whole` element, 0 = none
         self.byte = self.character = 0  # the same place in `data` and in `file`
         self.parser = parser = expat.ParserCreate("utf-8", SEPARATOR)
         parser.StartElementHandler = self.start
@@ -144,7 +144,7 @@ class _Walker:
         parser.StartNamespaceDeclHandler = self.declared
 
     def position(self) -> int:
-        """Returns the parser's position in characters; its own is in bytes, and never falls."""
+        """Returns the parser's position in characters; its own is in bytes and only grows."""
         byte = self.parser.CurrentByteIndex
         self.character += len(self.data[self.byte : byte].decode())
         self.byte = byte
@@ -159,20 +159,21 @@ class _Walker:
         position = self.position()
         if len(self.parser.intern) > _MAX_NAMES:
             raise UserError(
-                f"{self.path}: names of over {_MAX_NAMES:,} kinds.", code="too_many_values"
+                f"{self.path}: expected at most {_MAX_NAMES:,} different names, got more.",
+                code="too_many_values",
             )
         namespace, _, local = name.rpartition(SEPARATOR)
         namespace = self.namespaces.setdefault(namespace, namespace)
         tag = _TAG.match(self.file, position)
-        tag_end = tag.end() if tag else position  # The parser has read the tag: it is there.
+        tag_end = tag.end() if tag else position  # It matches, since the parser read the tag.
         element = Element(self.file, local, namespace, attributes, position, tag_end)
-        if self.kept:
+        if self.whole_depth:
             self.stack[-1].items.append(element)
         self.stack.append(element)
-        if self.kept:
+        if self.whole_depth:
             return
         if local in self.whole:
-            self.kept = len(self.stack)
+            self.whole_depth = len(self.stack)
         else:
             self.opened(element)
 
@@ -183,13 +184,13 @@ class _Walker:
         else:
             element.inner_end = self.position()
             element.end = self.file.index(">", element.inner_end) + 1
-        if len(self.stack) < self.kept:
-            self.kept = 0
-        if not self.kept:
+        if len(self.stack) < self.whole_depth:
+            self.whole_depth = 0
+        if not self.whole_depth:
             self.closed(element)
 
     def text(self, text: str) -> None:
-        if self.kept:
+        if self.whole_depth:
             self.stack[-1].items.append(text)
         else:
             self.texts(text)
@@ -198,7 +199,7 @@ class _Walker:
         if not is_parameter:
             self.text(f"&{name};")
 
-    def entity(self, name: str, *others: object) -> None:
+    def entity(self, name: str, *details: object) -> None:
         raise UserError(
             f"{self.path} declares the entity '{name}'. Entity declarations are rejected for "
             f"security: remove it.",
@@ -218,6 +219,7 @@ class _Walker:
     def declared(self, prefix: str | None, namespace: str | None) -> None:
         if len(namespace or "") > _MAX_NAMESPACE:
             raise UserError(
-                f"{self.path}: a namespace of over {_MAX_NAMESPACE:,} characters.",
+                f"{self.path}: expected namespaces of at most {_MAX_NAMESPACE:,} characters, got a "
+                f"longer one.",
                 code="too_long",
             )

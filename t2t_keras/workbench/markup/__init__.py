@@ -1,4 +1,4 @@
-"""HTML and XML: the text in them, and their tags around its translation."""
+"""Translates HTML and XML: divides them into text, and puts their tags into its translation."""
 
 from t2t_keras.workbench.markup.reading import Fragment, read_fragment
 

@@ -21,12 +21,12 @@ def span_weights(
       source: pieces of the source, including EOS.
       target: pieces of the translation, including EOS.
       attention: float32 [target, source].
-      source_spans: the text at the end of the pieces, and (start, end) of spans in it.
+      source_spans: the text that the pieces end with, and (start, end) of spans in it.
       target_spans: likewise for the translation.
 
     Returns:
-      float [target spans, source spans]. If the pieces spell another text, spans have the attention
-      of their words.
+      float [target spans, source spans]. If the pieces spell a different text, a span gets the
+      attention of its whole word.
     """
     attention = attention[: len(target) - 1, : len(source) - 1]
     of_target = _shares(target[: attention.shape[0]], *target_spans)
@@ -37,13 +37,13 @@ def span_weights(
 
 
 def _shares(pieces: Sequence[str], text: str, spans: Sequence[tuple[int, int]]) -> np.ndarray:
-    """Returns the share of each piece inside each span, float64 [pieces, spans]."""
+    """Returns the share of each piece that is inside each span, float64 [pieces, spans]."""
     shares = np.zeros([len(pieces), len(spans)])
     if not spans or not len(pieces):
         return shares
     spelled = [piece_bytes(piece) for piece in pieces]
-    together = b"".join(spelled)
-    begin = together.rfind(text.encode("utf-8")) if len(together) >= len(text) else -1
+    spelled_text = b"".join(spelled)
+    begin = spelled_text.rfind(text.encode("utf-8")) if len(spelled_text) >= len(text) else -1
     if begin < 0:
         words = pieces_of_words(pieces)
         before = max(max(words, default=0) + 1 - count_words(text), 0)
@@ -55,10 +55,10 @@ def _shares(pieces: Sequence[str], text: str, spans: Sequence[tuple[int, int]]) 
     sizes = np.array([len(piece) for piece in spelled], np.float64)
     ends = np.cumsum(sizes) - begin
     starts = ends - sizes
-    # The space in front of a word does not belong to it.
+    # The space before a word does not belong to it.
     starts += [len(piece) - len(piece.lstrip(b" ")) for piece in spelled]
     offsets = np.cumsum([0, *(len(character.encode("utf-8")) for character in text)])
     for column, (start, end) in enumerate(spans):
-        both = np.minimum(ends, offsets[end]) - np.maximum(starts, offsets[start])
-        shares[:, column] = np.maximum(both, 0) / np.maximum(ends - starts, 1)
+        overlaps = np.minimum(ends, offsets[end]) - np.maximum(starts, offsets[start])
+        shares[:, column] = np.maximum(overlaps, 0) / np.maximum(ends - starts, 1)
     return shares

@@ -1,8 +1,8 @@
 """Places the tags of a sentence in its translation.
 
-Every element gets one run of the translation's words, inside that of its parent and next to those
-of its siblings, in any order. Dynamic programming finds the placement that agrees best with the
-word alignment. A tag without text goes next to the word that its neighbour is aligned with.
+Every element gets consecutive words of the translation, inside its parent's words. Siblings may be
+in any order, and do not overlap. Dynamic programming finds the placement that agrees best with the
+word alignment. A tag without text goes next to the word to which its neighbour is aligned.
 """
 
 import dataclasses
@@ -14,32 +14,33 @@ import numpy as np
 from t2t_keras.workbench.markup.segments import CLOSE, KEPT, LONE, OPEN, Mark
 from t2t_keras.workbench.placeholders.finding import key
 
-# Beyond these numbers of siblings or states, siblings keep the order of their words' places; beyond
-# these of marks, states in that order, or steps, tags are placed in proportion to their places.
-_MOST_SIBLINGS, _MOST_STATES, _MOST_STEPS = 8, 400, 40_000
-# The gain of a sign that the source lacks: better outside of an element.
+# With more siblings or states, siblings keep the order of their aligned words. If there are still
+# too many states or steps, tags are placed in proportion to their places in the source.
+_MAX_SIBLINGS, _MAX_STATES, _MAX_STEPS = 8, 400, 40_000
+# Gain of a sign that the source lacks: it had better stay outside of elements.
 _OUTSIDE = -0.05
-# Tie-breakers: the order of the source, and the side that a tag adjoins.
+# Tie-breakers: for the order of the source, and for the side on which a tag adjoins a word.
 _OUT_OF_ORDER, _ADJOINS, _APART = -0.02, 1.5, 0.75
 _NEVER = -1e6
 # Marks at a place between units of the translation, in order: (number of units before, mark).
 Placement = list[tuple[int, Mark]]
-# A level of a state: an open node, a bit for each finished child, and whether it has a word.
+# An open node: its number, a bit for each finished child, and whether it has a word.
 _Level = tuple[int, int, bool]
+# The open nodes, outermost first.
 _State = tuple[_Level, ...]
-# Through a mark: the state after it, the number of its node, and whether it closes the node.
+# A mark is placed: the next state, the number of the mark's node, and whether the mark closes it.
 _Step = tuple[_State, int, bool]
-# By state, the steps through marks, and the state that a word leads to.
+# By state: the possible steps, and the next state after a word; None = no word may follow.
 _States = dict[_State, tuple[list[_Step], _State | None]]
 
 
 @dataclasses.dataclass
 class Node:
-    """An element, a mark without text, or a kept piece: placed as a whole.
+    """An element, a mark without text, or a kept piece, which is placed as a whole.
 
     Attributes:
-      mark: the mark that opens it, or itself; None = it began in an earlier sentence.
-      close: the mark that closes it; None = it goes on in the next sentence, or is no element.
+      mark: the mark that opens it, or the mark itself; None = it began in an earlier sentence.
+      close: the mark that closes it; None = it continues in the next sentence, or is no element.
       first: number of its first unit in the source.
       last: number of the unit after its last one.
       children: the nodes inside it, in order.
@@ -57,13 +58,13 @@ class Node:
         return self.mark is None or self.mark.kind != LONE
 
     @property
-    def goes_on(self) -> bool:
-        """Whether its end is in another sentence."""
+    def continues(self) -> bool:
+        """Whether its end is in a later sentence."""
         return self.is_element and self.close is None and not self.is_kept
 
     @property
     def is_kept(self) -> bool:
-        """Whether its text is kept."""
+        """Whether it is a kept piece."""
         return self.mark is not None and self.mark.kind == KEPT
 
 
@@ -73,8 +74,8 @@ def tree_of(
     """Returns the elements of a sentence under a root, and those that are open at its beginning.
 
     Args:
-      marks: of the sentence, in order.
-      gaps: the number of units before each mark; for a kept piece, before and with it.
+      marks: marks of the sentence, in order.
+      gaps: numbers of units before each mark and before its end; they differ only for kept pieces.
       units: number of units of the sentence.
     """
     opened_here = {mark.element for mark in marks if mark.kind == OPEN}
@@ -103,12 +104,12 @@ class Placer:
     """Places the marks of a sentence.
 
     Args:
-      root: of `tree_of`.
-      began: of `tree_of`.
+      root: from `tree_of`.
+      began: the open elements, from `tree_of`.
       agreement: float [target units, source units], see `translated.agreement`.
-      is_word: for the units of each side, whether they are words, not signs.
-      texts: of the target's units.
-      kept: the text of each KEPT mark in the translation, by its `id`.
+      is_word: for source and target, whether each unit is a word, not a sign.
+      texts: texts of the target's units.
+      kept_texts: the text of each KEPT mark in the translation, by its `id`.
     """
 
     def __init__(
@@ -118,10 +119,10 @@ class Placer:
         agreement: np.ndarray,
         is_word: tuple[Sequence[bool], Sequence[bool]],
         texts: Sequence[str],
-        kept: dict[int, str],
+        kept_texts: dict[int, str],
     ):
         self._agreement, self._is_word = agreement, is_word
-        self._texts, self._kept = texts, kept
+        self._texts, self._kept_texts = texts, kept_texts
         self._count = len(agreement)
         self._nodes: list[Node] = []
         self._children: list[list[int]] = []
@@ -136,9 +137,9 @@ class Placer:
         self._children = [[numbers[id(child)] for child in node.children] for node in self._nodes]
         self._places = {child: i for nodes in self._children for i, child in enumerate(nodes)}
         self._began += [numbers[id(node)] for node in began]
-        # Else they are placed in proportion.
-        count = len(self._nodes)  # At least as many states are tried.
-        self._is_small = count <= _MOST_STATES and count * max(agreement.shape) <= _MOST_STEPS
+        # Otherwise the marks are placed in proportion. There are at least as many states as nodes.
+        count = len(self._nodes)
+        self._is_small = count <= _MAX_STATES and count * max(agreement.shape) <= _MAX_STEPS
         if not self._is_small:
             return
         self._gains = [self._gain(node) for node in self._nodes]
@@ -154,13 +155,13 @@ class Placer:
         ]
 
     def _gain(self, node: Node) -> np.ndarray:
-        """Returns the gain of a node by each unit in it: float [target units]."""
+        """Returns the gain if a node contains each unit: float [target units]."""
         if not node.is_element:
             return np.zeros(self._count)
         share = self._agreement[:, node.first : node.last].sum(axis=1)
         gains = np.where(self._agreement.sum(axis=1) > 0, 2 * share - 1, _OUTSIDE)
         if node.is_kept:
-            name = key(self._kept[id(node.mark)])
+            name = key(self._kept_texts[id(node.mark)])
             alike = np.array([key(text) == name for text in self._texts], bool)
             return np.where(alike, gains + 4, _NEVER)
         return gains
@@ -194,23 +195,20 @@ class Placer:
     def place(self) -> Placement:
         """Returns all marks with their places; a kept piece is placed before its text."""
         siblings = max(map(len, self._children))
-        orders = (True, False) if siblings <= _MOST_SIBLINGS else (False,)
+        orders = (True, False) if siblings <= _MAX_SIBLINGS else (False,)
         for any_order, must_have_words in itertools.product(orders, (True, False)):
             states = self._states(any_order, must_have_words) if self._is_small else None
-            if states and len(states) * self._count <= _MOST_STEPS:
+            if states and len(states) * self._count <= _MAX_STEPS:
                 placement = self._best(states, must_have_words)
                 if placement is not None:
                     return placement
         return self._in_proportion()
 
     def _states(self, any_order: bool, must_have_words: bool) -> _States | None:
-        """Returns the states in the order in which marks lead from one to the other.
-
-        Returns None if there are too many.
-        """
+        """Returns the reachable states, each after its predecessors; None = too many."""
         begin: _State = tuple((number, 0, number == 0) for number in self._began)
         steps_of: _States = {}
-        # A mark adds one to the marks that are out, a word none: so states come in order.
+        # Waves of states with the same number of placed marks are in order.
         waves: dict[int, dict[_State, None]] = {0: {begin: None}}
         pending = 0
         while pending in waves:
@@ -228,28 +226,28 @@ class Placer:
                     wave.append(with_word)
                 for following, _, _ in steps:
                     waves.setdefault(pending + 1, {})[following] = None
-                if len(steps_of) > _MOST_STATES:
+                if len(steps_of) > _MAX_STATES:
                     return None
             pending += 1
         return steps_of
 
     def _steps(self, state: _State, any_order: bool, must_have_words: bool) -> list[_Step]:
-        """Returns the step of each mark that may come."""
-        number, done, has_word = state[-1]
+        """Returns the steps of the marks that may come next."""
+        number, finished, has_word = state[-1]
         children = self._children[number]
         steps: list[_Step] = []
         if any_order:
-            open_children = [i for i in range(len(children)) if not done >> i & 1]
+            open_children = [i for i in range(len(children)) if not finished >> i & 1]
         else:
-            open_children = self._in_order[number][done.bit_count() :][:1]
+            open_children = self._in_order[number][finished.bit_count() :][:1]
         for i in open_children:
             child = children[i]
             if self._nodes[child].is_element:
                 steps.append(((*state, (child, 0, False)), child, False))
             else:
-                steps.append(((*state[:-1], (number, done | 1 << i, has_word)), child, False))
+                steps.append(((*state[:-1], (number, finished | 1 << i, has_word)), child, False))
         node = self._nodes[number]
-        complete = len(state) > 1 and done == (1 << len(children)) - 1 and not node.goes_on
+        complete = len(state) > 1 and finished == (1 << len(children)) - 1 and not node.continues
         needs_word = node.is_kept or (must_have_words and self._has_word(node))
         if complete and (has_word or not needs_word):
             parent, of_parent, parent_has_word = state[-2]
@@ -262,7 +260,7 @@ class Placer:
         number, _, has_word = state[-1]
         if self._nodes[number].is_kept and has_word:
             return None
-        return tuple((node, done, True) for node, done, _ in state)
+        return tuple((node, finished, True) for node, finished, _ in state)
 
     def _best(self, states: _States, must_have_words: bool) -> Placement | None:
         numbers = {state: number for number, state in enumerate(states)}
@@ -297,7 +295,7 @@ class Placer:
                 number = numbers[state]
                 if with_word is None or scores[number] == -np.inf:
                     continue
-                # An element with nothing but a comma has no word; a kept piece has what it is.
+                # Punctuation alone does not count as a word, except in a kept piece.
                 counts = self._is_word[1][gap] or self._nodes[state[-1][0]].is_kept
                 following = with_word if counts else state
                 score, target = scores[number] + gains[number, gap], numbers[following]
@@ -315,9 +313,9 @@ class Placer:
     def _of_step(self, state: _State, node: int, closes: bool, gap: int) -> float:
         if closes:
             return 0.0
-        _, done, _ = state[-1]
+        _, finished, _ = state[-1]
         place = self._places[node]
-        before = place - (done & ((1 << place) - 1)).bit_count()
+        before = place - (finished & ((1 << place) - 1)).bit_count()
         bonus = self._bonuses[node][gap] if node in self._bonuses else 0.0
         return bonus + _OUT_OF_ORDER * before
 
@@ -325,11 +323,11 @@ class Placer:
         return any(self._is_word[0][node.first : node.last])
 
     def _is_end(self, state: _State, must_have_words: bool) -> bool:
-        for level, (number, done, has_word) in enumerate(state):
+        for level, (number, finished, has_word) in enumerate(state):
             node, children = self._nodes[number], self._children[number]
-            left = [child for i, child in enumerate(children) if not done >> i & 1]
+            left = [child for i, child in enumerate(children) if not finished >> i & 1]
             following = [state[level + 1][0]] if level + 1 < len(state) else []
-            if left != following or (level and not node.goes_on):
+            if left != following or (level and not node.continues):
                 return False
             if must_have_words and level and not has_word and self._has_word(node):
                 return False
@@ -341,7 +339,7 @@ class Placer:
         came_by_mark: Sequence[dict[int, tuple[int, int, bool]]],
         came_by_word: Sequence[dict[int, int]],
     ) -> Placement:
-        """Returns the placement that led to a state; both sequences have an item for each gap."""
+        """Returns the placement that leads to a state; both sequences have an item for each gap."""
         placed: Placement = []
         gap = self._count
         while gap > 0 or state in came_by_mark[0]:

@@ -27,7 +27,7 @@ from t2t_keras.workbench.markup.tokens import (
     TEXT,
     XML_KEPT,
     Characters,
-    Token,
+    MarkupToken,
     check_xml,
     html_tokens,
     is_for_looks,
@@ -43,23 +43,23 @@ from t2t_keras.workbench.markup.tokens import OPEN as OPENING
 
 FORMATS = ("html", "xml")
 # Reading takes up to 350 bytes of memory a character, where tags are short.
-MOST_CHARACTERS = 4_000_000
+MAX_CHARACTERS = 4_000_000
 # Subscripts and superscripts: numbers and variables in them belong to the word before.
 _INDICES = {"sub", "sup"}
-_MOST_TOKENS_OF_INDEX = 8
-# Longer content tells a model little about its sentence and may not survive translation.
-_MOST_KEPT_WORDS, _MOST_KEPT_CHARACTERS = 5, 60
-# Stands for the markup of a note, with its number; no text has surrogates.
+_MAX_TOKENS_OF_INDEX = 8
+# Longer untranslated content does not help a model, and may not survive translation.
+_MAX_KEPT_WORDS, _MAX_KEPT_CHARACTERS = 5, 60
+# Stands for a note, with its number; valid text has no surrogates.
 _NOTE = re.compile("\ud800([0-9]+)\udfff")
 
 
 @dataclasses.dataclass(frozen=True)
 class Fragment:
-    """Markup as segments and what is between them.
+    """Markup as segments of text and the markup between them.
 
     Attributes:
       pieces: segments to translate, and the markup between them.
-      notes: the same for each element inside a sentence that has a text of its own.
+      notes: pieces of notes: elements inside a sentence that have a separate text.
     """
 
     pieces: tuple[Segment | str, ...]
@@ -67,12 +67,12 @@ class Fragment:
 
     @property
     def segments(self) -> list[Segment]:
-        """The segments to translate, with those of notes."""
-        every = itertools.chain(self.pieces, *self.notes)
-        return [piece for piece in every if isinstance(piece, Segment)]
+        """The segments to translate, including those of notes."""
+        pieces = itertools.chain(self.pieces, *self.notes)
+        return [piece for piece in pieces if isinstance(piece, Segment)]
 
     def write(self, translations: Sequence[str]) -> str:
-        """Returns the markup with translations, given as markup, in place of the segments."""
+        """Returns the markup with translations, which are markup, in place of the segments."""
         texts = iter(translations)
         written = _joined(self.pieces, texts)
         notes = [_joined(pieces, texts) for pieces in self.notes]
@@ -93,26 +93,26 @@ def read_fragment(
 ) -> Fragment:
     """Reads markup: a document, or a piece of one.
 
-    Nothing is fetched, and no entity that a document declares is expanded.
+    Nothing is fetched, and no declared entity is expanded.
 
     Args:
       text: the markup.
       format: "html" or "xml".
-      blocks: names of more elements that divide the text; in XML no others do.
-      keep: names of more elements whose content is not translated.
-      outline: whether in XML the outermost elements with text of their own divide the text.
-      inline: names of elements that never divide it.
+      blocks: names of additional elements that divide the text; in XML, by default none do.
+      keep: names of additional elements whose content is not translated.
+      outline: whether, in XML, the outermost elements with their own text divide the text.
+      inline: names of elements that `outline` does not apply to.
 
     Raises:
-      UserError: XML is malformed, or the text has over `MOST_CHARACTERS` characters.
+      UserError: XML is malformed, or the text has over `MAX_CHARACTERS` characters.
     """
     if format not in FORMATS:
         raise UserError(
             f"Expected format to be text, html or xml, got {format!r}.", code="bad_value"
         )
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MAX_CHARACTERS:
         raise UserError(
-            f"Expected markup of at most {MOST_CHARACTERS:,} characters, got {len(text):,}. Divide "
+            f"Expected markup of at most {MAX_CHARACTERS:,} characters, got {len(text):,}. Split "
             f"it.",
             code="too_long",
         )
@@ -126,9 +126,9 @@ class Reader:
     """Reads markup; see `read_fragment`.
 
     Attributes:
-      tokens: of the markup.
-      ends: where the element of each ends, see `match_html`.
-      notes: pieces of the notes that were read.
+      tokens: the tokens of the markup.
+      ends: for each token, the end of its element, see `match_html`.
+      notes: pieces of the notes.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class Reader:
         self.notes: list[list[Segment | str]] = []
         self._atoms: list[Atom] = []
         self._spelled: dict[str, str] = {}
-        self._last = ""  # The last character of the text; "" = white space, or there is none.
+        self._last = ""  # The last visible character of the text; "" = none, or white space.
 
     def _read_images(self) -> None:
         """Divides SVG at its text elements; ignores text elsewhere in it."""
@@ -170,11 +170,11 @@ class Reader:
                 number = after
                 continue
             elif number < end and token.kind == TEXT:
-                self.tokens[number] = Token(OTHER, token.raw, "svg")
+                self.tokens[number] = MarkupToken(OTHER, token.raw, "svg")
             number += 1
 
     def divide_by_outline(self, inline: Collection[str]) -> None:
-        """Divides XML at the outermost elements that have text of their own, except `inline`."""
+        """Divides XML at the outermost elements that have their own text, except `inline` ones."""
         opened, own = [-1], set()
         number = 0
         while number < len(self.tokens):
@@ -199,7 +199,7 @@ class Reader:
 
     def pieces(self) -> Iterator[Segment | str]:
         """Yields the segments and the markup between them."""
-        # For each token, the number of tokens before it that are text or divide the text.
+        # For each token, the number of earlier tokens that are text or divide the text.
         pairs = zip(self.tokens, self._dividing, strict=True)
         filled = (divides or (token.kind == TEXT and token.raw.strip()) for token, divides in pairs)
         self._filled = [0, *itertools.accumulate(map(bool, filled))]
@@ -222,7 +222,7 @@ class Reader:
         return _NOTE.sub(lambda note: "".join(map(self._with_notes, self.notes[int(note[1])])), raw)
 
     def _read(self, number: int, last: int, in_note: bool = False) -> Iterator[Segment | str]:
-        preserved = 0  # Up to this token, white space matters.
+        preserved = 0  # White space matters up to this token.
         while number < last:
             token, end = self.tokens[number], self.ends[number]
             if end and preserves_space(token, self._is_html):
@@ -251,7 +251,7 @@ class Reader:
         yield from self._flush()
 
     def _whole(self, number: int, end: int, in_note: bool) -> Atom | None:
-        """Returns an index, a note or an empty element as a single atom; None = it is no such."""
+        """Returns an index, a note or an empty element as a single atom; else None."""
         token = self.tokens[number]
         if token.name in _INDICES and self._is_index(number, end):
             inside = self.tokens[number:end]
@@ -267,24 +267,24 @@ class Reader:
         return None
 
     def _is_index(self, number: int, end: int) -> bool:
-        """Returns whether an element has no words, and directly follows a word."""
+        """Returns whether an element directly follows a word and has no words."""
         if not self._last or not self._is_short(number, end):
             return False
         text = self._visible(self.tokens[number:end])
         return bool(text) and not (len(text) > 1 and any(map(str.isalpha, text)))
 
     def _is_sentence(self, number: int, end: int) -> bool:
-        """Returns whether an element is a sentence directly after a word, like a footnote."""
+        """Returns whether an element is a sentence directly after a word, such as a footnote."""
         if not self._last.isalnum() or not self._is_short(number, end):
             return False
         text = self._visible(self.tokens[number:end])
         return text[:1].isupper() and " " in text and ends_sentence(text)
 
     def _is_short(self, number: int, end: int) -> bool:
-        return end - number <= _MOST_TOKENS_OF_INDEX and not any(self._dividing[number:end])
+        return end - number <= _MAX_TOKENS_OF_INDEX and not any(self._dividing[number:end])
 
     def _note(self, number: int, end: int) -> Atom:
-        """Returns the atom of an element with a text of its own, and adds this text to `notes`."""
+        """Returns the atom of an element with a separate text; adds the text to `notes`."""
         outside = self._atoms, self._spelled, self._last
         self._atoms, self._spelled, self._last = [], {}, ""
         pieces = list(self._read(number, end, in_note=True))
@@ -305,27 +305,27 @@ class Reader:
         elif atom.mark.is_space:
             self._last = ""
 
-    def _divides(self, token: Token) -> bool:
+    def _divides(self, token: MarkupToken) -> bool:
         if token.kind == TEXT:
             return False
         if token.kind == OTHER:
-            # A script's content is between its tags; a comment may be inside a sentence.
+            # Comments and the content of scripts do not divide text.
             return token.name in ("!", "?", "!DOCTYPE")
         return token.name in self._blocks
 
     def _flush(self, raw: str = "") -> Iterator[Segment | str]:
         if self._atoms:
             before, segment, after = segment_of(self._atoms, self._spelled, self._is_html)
-            yield from self._taken_out(before)
+            yield from self._with_own_notes(before)
             if segment:
                 yield segment
-            yield from self._taken_out(after)
+            yield from self._with_own_notes(after)
         if raw:
             yield raw
         self._atoms, self._spelled, self._last = [], {}, ""
 
-    def _taken_out(self, raw: str) -> Iterator[Segment | str]:
-        """Yields the markup around a segment, and the pieces of the notes in it."""
+    def _with_own_notes(self, raw: str) -> Iterator[Segment | str]:
+        """Yields the markup around a segment; the pieces of its notes are moved there."""
         for number, part in enumerate(_NOTE.split(raw)):
             if number % 2:
                 yield from self.notes[int(part)]
@@ -333,7 +333,7 @@ class Reader:
             elif part:
                 yield part
 
-    def _tag(self, number: int, token: Token) -> Atom:
+    def _tag(self, number: int, token: MarkupToken) -> Atom:
         partner = self._partners[number]
         if partner is None:
             mark = Mark(LONE, token.raw, is_space=parts_words(token.raw))
@@ -349,12 +349,12 @@ class Reader:
             yield from self._flush(raw)
             return
         text = self._visible(inside)
-        if 0 < len(text) <= _MOST_KEPT_CHARACTERS and len(text.split()) <= _MOST_KEPT_WORDS:
+        if 0 < len(text) <= _MAX_KEPT_CHARACTERS and len(text.split()) <= _MAX_KEPT_WORDS:
             self._atoms.append(Atom(raw, text, Mark(KEPT, raw)))
         else:
             self._atoms.append(Atom(raw, mark=Mark(LONE, raw)))
 
-    def _visible(self, tokens: Sequence[Token]) -> str:
+    def _visible(self, tokens: Sequence[MarkupToken]) -> str:
         parts = []
         for token in tokens:
             if token.kind == TEXT:

@@ -1,4 +1,4 @@
-"""Segments: running text with tags in it, between the tags that divide a page; their sentences."""
+"""Segments, running text with tags between the tags that divide a page, and their sentences."""
 
 import bisect
 import dataclasses
@@ -15,9 +15,9 @@ Span = tuple[int, int]
 # Kinds of marks.
 OPEN, CLOSE, LONE, KEPT = "open", "close", "lone", "kept"
 _WORDS = re.compile("[A-Za-z0-9]+|[^A-Za-z0-9]+").findall
-# A continuation of a word, and what precedes a word that is not part of a placeholder.
+# The continuation of a word; the beginning of a word that is not part of a placeholder.
 _HYPHENED = re.compile("[-'\u2010\u2011\u2019][A-Za-z0-9]?")
-# A capital letter after these begins another text.
+# A capital letter after these signs begins a new text.
 _ENDS = frozenset(".:;!?\u2026)]\u00bb\u201d")
 _BEFORE_WORD = re.compile(r"(?:^|[\s(\[\"'\u201c\u201e\u00ab,;:/-])$")
 _SPACE_AT_BEGIN = re.compile(r"(?:<[^<>]*>)*\s")
@@ -28,18 +28,18 @@ class Mark:
     """Markup at a place in a text.
 
     Attributes:
-      kind: OPEN or CLOSE of an element; LONE, such as an image or a comment; KEPT, an element whose
-        text is part of the segment's and is not translated.
+      kind: OPEN or CLOSE of an element; LONE, such as an image or a comment; KEPT, an element with
+        untranslated text inside the segment's text.
       raw: as written in the markup.
       element: number of the element that it opens or closes.
-      start: its place in the text of the segment; for KEPT, of its first character.
-      end: the same; for KEPT, the place after its last character.
+      start: its place in the segment's text; for KEPT, of its first character.
+      end: the same place; for KEPT, the place after its last character.
       space_before: whether white space is on its left.
       space_after: whether white space is on its right.
-      is_space: whether it separates words as a space does: `&nbsp;`, a line end, or a tag
-        between words that a reader sees apart, as in `</a><a>`.
+      is_space: whether it separates words like a space: `&nbsp;`, a line end, or a tag between
+        words that a reader sees as separate, as in `</a><a>`.
       lead: the white space directly before it, as written in the markup.
-      is_look: whether its element can be around part of a word.
+      is_look: whether its element can enclose part of a word.
     """
 
     kind: str
@@ -59,9 +59,9 @@ class Atom(NamedTuple):
 
     Attributes:
       raw: as written in the markup.
-      text: the text that a reader sees; for a mark, only of KEPT or of an index, <sup>2</sup>.
-      mark: None = it is characters.
-      is_space: whether it is white space.
+      text: the visible text; marks have text only if they are KEPT or an index, <sup>2</sup>.
+      mark: the mark; None = characters.
+      is_space: whether the characters are white space.
     """
 
     raw: str
@@ -87,11 +87,11 @@ class Segment:
     Attributes:
       text: the text to translate, with single spaces for white space.
       marks: the marks in it, in order.
-      spelled: unusual spellings of characters in the markup.
-      raws: (end, markup) of characters, by their start in `text`, where their markup differs from
-        the text; for a " ", the markup of the white space.
+      spelled: unusual spellings of characters in the markup, by character.
+      raws: (end, markup) by start in `text`, for characters whose markup differs from the text; for
+        a " ", the markup of the white space.
       raw: its markup.
-      is_html: whether it is HTML, else XML.
+      is_html: whether it is HTML, not XML.
     """
 
     text: str
@@ -105,7 +105,7 @@ class Segment:
 def segment_of(
     atoms: Sequence[Atom], spelled: Mapping[str, str], is_html: bool
 ) -> tuple[str, Segment | None, str]:
-    """Returns the segment of atoms, None = they have no letters, and the markup around it."""
+    """Returns (markup before, segment, markup after) of atoms; without letters, no segment."""
     if not any(not atom.mark and any(map(str.isalpha, atom.text)) for atom in atoms):
         return "".join(atom.raw for atom in atoms), None, ""
     atoms = _with_formulas(atoms)
@@ -120,10 +120,10 @@ def segment_of(
 
 
 def _with_divisions(atoms: Sequence[Atom]) -> list[Atom]:
-    """Returns atoms in which tags act as spaces between words that a reader sees apart."""
+    """Makes tags act as spaces between words that a reader sees as separate."""
     atoms = list(atoms)
     before, last = "", 0  # The last characters, and the number of the last tag after them.
-    marks: list[Mark] = []  # Those tags.
+    marks: list[Mark] = []  # The tags after the last characters.
     for number, atom in enumerate(atoms):
         if atom.mark and atom.mark.kind in (OPEN, CLOSE):
             marks.append(atom.mark)
@@ -139,27 +139,24 @@ def _with_divisions(atoms: Sequence[Atom]) -> list[Atom]:
 
 
 def _is_divided(before: str, marks: Sequence[Mark], after: str) -> bool:
-    """Returns whether a reader sees two words, or two texts, on the sides of tags.
+    """Returns whether a reader sees separate words, or texts, on the sides of tags.
 
-    Adjacent elements separate words, unless both only format text and the second goes on in lower
-    case, as in `<b>w</b><i>ord</i>`. A capital letter begins a new word or sentence as well.
+    Adjacent elements separate words, unless both only format text and the second continues in
+    lower case, as in `<b>w</b><i>ord</i>`. A capital letter begins a new word or sentence, too.
     """
     last, first = before[-1], after[0]
     kinds = [mark.kind for mark in marks]
     if CLOSE in kinds and OPEN in kinds[kinds.index(CLOSE) :]:
         sign = not first.isalnum() or not (last.isalnum() or last in _ENDS)
-        goes_on = all(mark.is_look for mark in marks) and not first.isupper()
-        return not sign and not goes_on
+        continues = all(mark.is_look for mark in marks) and not first.isupper()
+        return not sign and not continues
     return first.isupper() and len(before) > 1 and (last.islower() or last in _ENDS)
 
 
 def _with_kept_placeholders(
     text: str, marks: list[Mark], raws: MutableMapping[int, tuple[int, str]]
 ) -> list[Mark]:
-    """Returns marks with a kept piece for each placeholder that contains marks, as in 5&nbsp;km.
-
-    Removes the raws inside such a piece.
-    """
+    """Replaces the marks in placeholders, as in 5&nbsp;km, by kept pieces; removes their raws."""
     if not marks:
         return marks
     merged: list[Mark] = []
@@ -189,7 +186,7 @@ def _with_kept_placeholders(
 
 
 def raw_between(text: str, start: int, end: int, raws: Mapping[int, tuple[int, str]]) -> str:
-    """Returns part of a text as written in the markup, see `Segment.raws`."""
+    """Returns part of a text as written in the markup; see `Segment.raws`."""
     parts = []
     while start < end:
         start, raw = raws.get(start, (start + 1, text[start]))
@@ -198,7 +195,7 @@ def raw_between(text: str, start: int, end: int, raws: Mapping[int, tuple[int, s
 
 
 def _with_formulas(atoms: Sequence[Atom]) -> list[Atom]:
-    """Returns atoms with a kept piece for each word that continues after an index, such as H₂O."""
+    """Makes each word that continues after an index, such as H₂O, a kept piece."""
     if not any(atom.is_index for atom in atoms):
         return list(atoms)
     divided = itertools.chain.from_iterable(map(_words, atoms))
@@ -206,14 +203,14 @@ def _with_formulas(atoms: Sequence[Atom]) -> list[Atom]:
     merged: list[Atom] = []
     for number, run in enumerate(runs):
         before, after = merged[-1:], runs[number + 1 : number + 2]
-        goes_on = any(
-            atom.is_index and not other.is_index for atom, other in itertools.pairwise(run)
+        continues = any(
+            atom.is_index and not following.is_index for atom, following in itertools.pairwise(run)
         )
-        goes_on |= run[-1].is_index and any(
+        continues |= run[-1].is_index and any(
             _HYPHENED.match(following[0].text) for following in after
         )
         begins = not run[0].mark and all(_BEFORE_WORD.search(atom.text) for atom in before)
-        if _is_in_word(run[0]) and goes_on and begins:
+        if _is_in_word(run[0]) and continues and begins:
             raw, text = "".join(atom.raw for atom in run), "".join(atom.text for atom in run)
             run = [Atom(raw, text, Mark(KEPT, raw))]
         merged += run
@@ -225,16 +222,16 @@ def _is_in_word(atom: Atom) -> bool:
 
 
 def _words(atom: Atom) -> list[Atom]:
-    """Returns the words of an atom and what is between them."""
+    """Divides an atom into words and the characters between them."""
     if atom.mark or atom.raw != atom.text:
         return [atom]
     return [atom._replace(raw=part, text=part) for part in _WORDS(atom.raw)]
 
 
 def _core(atoms: Sequence[Atom]) -> tuple[int, int]:
-    """Returns (start, end) of the atoms without outer tags, which need not be placed.
+    """Returns (start, end) of the atoms inside the outer tags, which need not be placed.
 
-    Both tags of an element are outside, or neither, unless one belongs to another segment.
+    Both tags of an element are outer, or neither is, unless one belongs to another segment.
     """
     words = [number for number, atom in enumerate(atoms) if atom.is_text]
     first, last = words[0], words[-1] + 1
@@ -245,10 +242,10 @@ def _core(atoms: Sequence[Atom]) -> tuple[int, int]:
     }
     begin, end = first, last
     for (kind, element), number in marks.items():
-        other = marks.get((CLOSE if kind == OPEN else OPEN, element))
-        if kind == OPEN and number < first and other is not None and other < last:
+        partner = marks.get((CLOSE if kind == OPEN else OPEN, element))
+        if kind == OPEN and number < first and partner is not None and partner < last:
             begin = min(begin, number)
-        if kind == CLOSE and number >= last and other is not None and other >= first:
+        if kind == CLOSE and number >= last and partner is not None and partner >= first:
             end = max(end, number + 1)
     return begin, end
 
@@ -261,7 +258,7 @@ def _text_and_marks(
     raws: dict[int, tuple[int, str]] = {}
     waiting: list[int] = []  # Numbers of the marks after the last word or space.
     size, space = 0, False  # Length of the text, and whether a space follows it.
-    lead, is_white = "", False  # The last white space, and whether it is the reason for the space.
+    lead, is_white = "", False  # The last white space, and whether it caused the space.
     for atom in atoms:
         if atom.is_space:
             space = is_white = size > 0
@@ -304,9 +301,9 @@ class Sentence:
     Attributes:
       text: the text to translate, without white space around it.
       marks: the marks in it and at its edges, with places in `text`.
-      space: white space between it and the sentence before, as written in the markup.
+      space: white space between the previous sentence and it, as written in the markup.
       raws: see `Segment`, with places in `text`.
-      is_apart: whether white space separates it from the sentence before, maybe between marks.
+      is_apart: whether white space, perhaps between marks, separates it from the previous sentence.
     """
 
     text: str
@@ -316,22 +313,22 @@ class Sentence:
     is_apart: bool = False
 
     @property
-    def kept(self) -> tuple[str, ...]:
-        """The texts of its kept pieces, as `t2t_keras.workbench.placeholders.find` takes them."""
+    def kept_texts(self) -> tuple[str, ...]:
+        """The texts of its kept pieces, for `t2t_keras.workbench.placeholders.find`."""
         return tuple(
             piece_at(self.text, mark.start, mark.end) for mark in self.marks if mark.kind == KEPT
         )
 
 
 def divide(segment: Segment, split: Callable[[str], Sequence[str]]) -> list[Sentence]:
-    """Returns the sentences of a segment, never divided inside a kept piece."""
+    """Divides a segment into sentences, but never inside a kept piece."""
     spans: list[Span] = []
     position = 0
-    kept = [(mark.start, mark.end) for mark in segment.marks if mark.kind == KEPT]
+    kept_spans = [(mark.start, mark.end) for mark in segment.marks if mark.kind == KEPT]
 
     def is_within(place: int) -> bool:
-        number = bisect.bisect_left(kept, (place, 0)) - 1
-        return number >= 0 and place < kept[number][1]
+        number = bisect.bisect_left(kept_spans, (place, 0)) - 1
+        return number >= 0 and place < kept_spans[number][1]
 
     for text in split(segment.text):
         start = segment.text.index(text, position)
@@ -392,7 +389,7 @@ def join_markup(sentences: Sequence[Sentence], texts: Iterable[str]) -> str:
 
 
 def _are_apart(before: str, after: str) -> bool:
-    """Returns whether white space separates two texts, maybe outside of tags at their edges."""
+    """Returns whether white space, perhaps outside of tags at the edges, separates two texts."""
     while before.endswith(">") and "<" in before:
         before = before[: before.rindex("<")]
     return before[-1:].isspace() or bool(_SPACE_AT_BEGIN.match(after))

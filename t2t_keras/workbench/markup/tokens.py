@@ -1,7 +1,7 @@
-"""Tokens of HTML and XML, the characters of their text, and which tags belong together.
+"""Divides HTML and XML into tokens, reads the characters of their text, and matches their tags.
 
-No entity is expanded, and nothing is fetched. Joined, the tokens of a text are the text. Reading
-and matching take time in proportion to its length, however deep its elements are nested.
+No declared entity is expanded, and nothing is fetched. The tokens of a text, joined, are the text.
+Reading and matching take time linear in the text, however deep its elements are nested.
 """
 
 import html
@@ -30,13 +30,13 @@ _LONGEST_BARE = max(len(name) for name in html.entities.html5 if not name.endswi
 _DIGITS = re.compile("&#[xX]?0*")
 _MARKUP = re.compile("[&<>]")
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# A key of `spelled`: the text belongs to a title, where tags are text.
+# A key of `spelled` for the text of a title, where tags are text.
 NO_TAGS = "</title"
 # The first character of a tag of HTML after "<".
 _TAG_NAME = re.compile("[A-Za-z/!?]")
 # Kinds of tokens.
 OPEN, CLOSE, EMPTY, TEXT, OTHER = "open", "close", "empty", "text", "other"
-# The name of a tag that does not end.
+# The name of a tag without an end.
 UNFINISHED = "<"
 # Elements of HTML without content.
 _VOID = frozenset(
@@ -45,16 +45,16 @@ _VOID = frozenset(
 )
 # Elements whose content has no tags; that of `title` is text nevertheless.
 _RAW = frozenset("script style textarea title iframe noembed noframes xmp".split())
-# Those whose content has no tags in SVG and MathML either.
+# Elements whose content has no tags in SVG and MathML either.
 _RAW_ANYWHERE = frozenset({"script", "style"})
-# Elements with other rules of parsing, and elements of HTML that end them.
+# Elements with different parsing rules, and elements of HTML that end them.
 _FOREIGN = frozenset({"svg", "math"})
 BREAKS_OUT = frozenset(
     "b big blockquote body br center code dd div dl dt em embed foreignobject h1 h2 h3 h4 h5 h6 "
     "head hr i img li listing menu meta nobr ol p pre ruby s small span strong strike sub sup "
     "table tt u ul var".split()
 )
-# The tokens of XML; what it has besides is malformed.
+# The tokens of well-formed XML.
 _XML_TOKEN = re.compile(
     r"""<(?P<comment>!--).*?--> | <(?P<cdata>!\[CDATA\[).*?\]\]> | <(?P<instruction>\?).*?\?>
     | <(?P<doctype>!DOCTYPE)(?:
@@ -83,14 +83,14 @@ HTML_KEPT = frozenset(
 )
 # Elements of XLIFF that contain native codes of another format.
 XML_KEPT = frozenset({"bpt", "ept", "it", "ph"})
-# Elements inside a sentence with a text of their own.
+# Elements inside a sentence that have a separate text.
 _HTML_NOTES = frozenset({"rt", "rp", "rtc", "svg"})
 _XML_NOTES = frozenset("endnote fn footnote indexterm rt rp".split())
 # Elements of SVG that have text.
 SVG_TEXTS = frozenset({"text", "title", "desc", "foreignobject"})
-# Elements that format words or parts of words.
+# Elements that only change the look of words or parts of words.
 _LOOKS = frozenset("b i em strong u s strike del ins small big font mark sub sup tt g".split())
-# Elements of HTML, with the elements whose beginning ends them.
+# Elements of HTML, with the elements that end them when they begin.
 _RUBY = frozenset({"rb", "rt", "rtc", "rp"})
 _ENDED_BY = {
     "p": HTML_BLOCKS - {"br", "link", "meta", "body", "head", "html", "col"},
@@ -110,7 +110,7 @@ _NOT_TRANSLATED = re.compile(
     r"""|\sclass\s*=\s*(?:"(?:[^"]*\s)?notranslate[\s"]|'(?:[^']*\s)?notranslate[\s'])""",
     re.IGNORECASE,
 )
-# Empty elements for line ends or white space, by name or by XLIFF's attributes.
+# Empty elements that are line ends or white space, by name or by XLIFF's attributes.
 _BREAK = re.compile(
     r"""<(?:(?:br|cr|lb|tab)[\s/>]"""
     r"""|[^!?<>][^<>]*?\s(?:ctype|type|subType)\s*=\s*["'](?:xlf:)?(?:lb|pb)["'])"""
@@ -126,11 +126,11 @@ class Characters(NamedTuple):
 
     Attributes:
       raw: as written in the markup.
-      text: the characters that a reader sees; " " for white space.
+      text: the visible characters; " " for white space.
       is_space: whether it is white space, which counts as one space.
-      is_kept: whether it is written back unchanged: a reference to an unknown entity, to one of
-        several characters, to a special space such as `&nbsp;` or to something invisible such as
-        `&shy;`; or a special space itself.
+      is_kept: whether it is written back unchanged: a special space, or a reference to one, such
+        as `&nbsp;`, to an invisible character, such as `&shy;`, to an unknown entity, or to an
+        entity of several characters.
     """
 
     raw: str
@@ -174,7 +174,7 @@ def _composed(raw: str, spelled: MutableMapping[str, str]) -> list[Characters]:
 
 
 def reference_at(text: str, start: int, is_html: bool) -> str:
-    """Returns the reference that begins at a place, as written; "" = it is text."""
+    """Returns the reference that begins at a place, as written; "" = none begins there."""
     match = (_HTML_REFERENCE if is_html else _XML_REFERENCE).match(text, start)
     if not match:
         return ""
@@ -189,9 +189,9 @@ def reference_at(text: str, start: int, is_html: bool) -> str:
 
 
 def _character(raw: str, is_html: bool) -> str:
-    """Returns the characters that a reference stands for; itself if it is unknown."""
+    """Returns the characters of a reference; the reference itself if it is unknown."""
     if raw[1] == "#":
-        # Python would not read very long numbers.
+        # Python refuses to read very long numbers.
         return html.unescape(raw) if len(_DIGITS.sub("", raw)) <= 8 else "\ufffd"
     return html.entities.html5.get(raw[1:], raw) if is_html else _XML.get(raw, raw)
 
@@ -208,14 +208,13 @@ def _referred(raw: str, is_html: bool, spelled: MutableMapping[str, str]) -> Cha
 
 
 def write_characters(text: str, spelled: Mapping[str, str], after: str = "") -> str:
-    """Returns text as markup, its special characters spelled as in the source.
+    """Writes text as markup, with its special characters spelled as in the source.
 
-    "&", "<" and ">" stay bare where the source has them bare and they cannot be read as markup.
-    Characters that XML forbids, which a model can spell in bytes, become U+FFFD, unless the source
-    has them.
+    "&", "<" and ">" stay bare if they are bare in the source and cannot be read as markup.
+    Characters that XML forbids become U+FFFD, unless the source has them.
 
     Args:
-      text: to be written.
+      text: the text, which a model may have spelled in bytes.
       spelled: spellings in the source, by character.
       after: the markup that follows the text.
     """
@@ -247,13 +246,13 @@ def _is_bare(text: str, position: int, spelled: Mapping[str, str]) -> bool:
 
 
 def write_again(raw: str, after: str, is_html: bool) -> str:
-    """Returns a reference of the source, with ";" if what follows now requires it."""
+    """Returns a reference of the source; adds ";" if the markup that now follows requires it."""
     if raw[:1] == "&" and raw[-1] != ";" and reference_at(raw + after, 0, is_html) != raw:
         return f"{raw};"
     return raw
 
 
-class Token(NamedTuple):
+class MarkupToken(NamedTuple):
     """A piece of markup.
 
     Attributes:
@@ -267,20 +266,20 @@ class Token(NamedTuple):
     name: str = ""
 
 
-def html_tokens(text: str) -> Iterator[Token]:
+def html_tokens(text: str) -> Iterator[MarkupToken]:
     """Yields the tokens of HTML as its standard defines them.
 
     "<" before a space is text, for example. An unfinished tag is OTHER.
     """
-    begin = position = 0  # Text goes on from `begin` to `position`.
-    foreign = 0  # Number of open elements with other rules.
+    begin = position = 0  # There is text from `begin` to `position`.
+    foreign = 0  # Number of open elements of `_FOREIGN`.
     while (position := text.find("<", position)) >= 0:
         token = _html_token(text, position, foreign > 0)
         if token is None:
             position += 1
             continue
         if begin < position:
-            yield Token(TEXT, text[begin:position])
+            yield MarkupToken(TEXT, text[begin:position])
         yield token
         begin = position = position + len(token.raw)
         if token.name in _FOREIGN:
@@ -292,37 +291,39 @@ def html_tokens(text: str) -> Iterator[Token]:
             position = end.start() if end else len(text)
             if begin < position:
                 kind = TEXT if token.name == "title" else OTHER
-                yield Token(kind, text[begin:position], token.name)
+                yield MarkupToken(kind, text[begin:position], token.name)
             begin = position
     if begin < len(text):
-        yield Token(TEXT, text[begin:])
+        yield MarkupToken(TEXT, text[begin:])
 
 
-def _html_token(text: str, start: int, is_foreign: bool) -> Token | None:
+def _html_token(text: str, start: int, is_foreign: bool) -> MarkupToken | None:
     """Returns the token that begins with "<" at `start`; None = it is text."""
     name = _HTML_NAME.match(text, start)
     if name:
         end = _tag_end(text, name.end())
         if not end:
-            return Token(OTHER, text[start:], UNFINISHED)
+            return MarkupToken(OTHER, text[start:], UNFINISHED)
         kind = CLOSE if text[start + 1] == "/" else EMPTY if name[1].lower() in _VOID else OPEN
         if kind == OPEN and text[end - 2] == "/" and (is_foreign or name[1].lower() in _FOREIGN):
             kind = EMPTY
-        return Token(kind, text[start:end], name[1].lower())
+        return MarkupToken(kind, text[start:end], name[1].lower())
     if text.startswith("<!--", start):
         comment_end = re.compile("-->|--!>").search(text, start + 2)
-        return Token(OTHER, text[start : comment_end.end() if comment_end else len(text)], "!--")
+        return MarkupToken(
+            OTHER, text[start : comment_end.end() if comment_end else len(text)], "!--"
+        )
     if is_foreign and text.startswith("<![CDATA[", start):
         end = text.find("]]>", start) + 3
-        return Token(OTHER, text[start : end if end > 2 else len(text)], "![CDATA[")
+        return MarkupToken(OTHER, text[start : end if end > 2 else len(text)], "![CDATA[")
     if text[start + 1 : start + 2] in ("!", "?", "/"):
         end = text.find(">", start) + 1
-        return Token(OTHER, text[start : end or len(text)], text[start + 1])
+        return MarkupToken(OTHER, text[start : end or len(text)], text[start + 1])
     return None
 
 
 def _tag_end(text: str, position: int) -> int:
-    """Returns the end of a tag, 0 = it has none; a ">" in a quoted value does not end it."""
+    """Returns the end of a tag; 0 = it has no end. A ">" in a quoted value does not end it."""
     while sign := _IN_TAG.search(text, position):
         position = sign.end()
         if sign[0] == ">":
@@ -335,29 +336,29 @@ def _tag_end(text: str, position: int) -> int:
     return 0
 
 
-def xml_tokens(text: str) -> Iterator[Token]:
+def xml_tokens(text: str) -> Iterator[MarkupToken]:
     """Yields the tokens of XML that `check_xml` accepts."""
     for match in _XML_TOKEN.finditer(text):
         kind = match.lastgroup
         if kind == "close":
-            yield Token(CLOSE, match[0], match[kind])
+            yield MarkupToken(CLOSE, match[0], match[kind])
         elif kind == "open":
-            yield Token(EMPTY if match[0].endswith("/>") else OPEN, match[0], match[kind])
+            yield MarkupToken(EMPTY if match[0].endswith("/>") else OPEN, match[0], match[kind])
         elif kind:
-            yield Token(OTHER, match[0], match[kind])
+            yield MarkupToken(OTHER, match[0], match[kind])
         else:
-            yield Token(TEXT, match[0])
+            yield MarkupToken(TEXT, match[0])
 
 
 def check_xml(text: str) -> None:
-    """Raises `UserError` if a text is no XML: neither a document nor the content of an element.
+    """Raises `UserError` for malformed XML; it may be a document or the content of an element.
 
-    Nothing is fetched, and entities are not expanded; they need not be declared.
+    Nothing is fetched. Entities need not be declared, and are not expanded.
     """
     if wrong := NOT_XML.search(text):
         line = text.count("\n", 0, wrong.start()) + 1
-        raise _malformed(line, f"a character that XML does not have, {wrong[0]!a}")
-    # An element is put around all that follows the declaration and the document type.
+        raise _malformed(line, f"the character {wrong[0]!a} is not allowed")
+    # Put an element around everything after the declaration and the document type.
     start = position = 0
     for token in xml_tokens(text):
         if token.kind != OTHER and token.raw.strip():
@@ -385,64 +386,64 @@ def _malformed(line: int, reason: str) -> UserError:
 
 
 def match_html(
-    tokens: Sequence[Token],
+    tokens: Sequence[MarkupToken],
     to_end: bool = False,
     ended_by: Mapping[str, Collection[str]] = _ENDED_BY,
 ) -> tuple[list[int | None], list[int]]:
-    """Returns for each token the number of its element's other tag, and where the element ends.
+    """Returns for each token the number of its matching tag, and the end of its element.
 
-    The end is the number of the token after the element, 0 for all but opening tags. A tag that is
-    not closed, or closes nothing, has no other tag.
+    The end is the number of the token after the element; 0 for all tokens but opening tags. A tag
+    without a match has None.
 
     Args:
-      tokens: of a text.
+      tokens: the tokens of a text.
       to_end: whether open elements end after the last token, as on a whole page.
-      ended_by: elements, with the elements whose beginning ends them.
+      ended_by: elements, with the elements that end them when they begin.
     """
     partners: list[int | None] = [None] * len(tokens)
     ends = [0] * len(tokens)
     opened: list[int] = []
     names: Counter = Counter()
 
-    def ended(at: int) -> int:
+    def close_innermost(end: int) -> int:
         number = opened.pop()
         names[tokens[number].name] -= 1
         if tokens[number].name in ended_by:
-            ends[number] = at
+            ends[number] = end
         return number
 
     for number, token in enumerate(tokens):
         if token.kind == OPEN or (token.kind == EMPTY and token.name == "hr"):
             while opened and token.name in ended_by.get(tokens[opened[-1]].name, ()):
-                ended(number)
+                close_innermost(number)
         if token.kind == OPEN:
             opened.append(number)
             names[token.name] += 1
         elif token.kind == CLOSE and names[token.name]:
             while tokens[opened[-1]].name != token.name:
-                ended(number)
-            partner = ended(number)
+                close_innermost(number)
+            partner = close_innermost(number)
             partners[number], partners[partner], ends[partner] = partner, number, number + 1
     while opened and to_end:
-        ended(len(tokens))
+        close_innermost(len(tokens))
     return partners, ends
 
 
-def is_kept(token: Token, names: Collection[str]) -> bool:
+def is_kept(token: MarkupToken, names: Collection[str]) -> bool:
     """Returns whether an element is not translated, by its attributes or as one of `names`."""
     if token.name in names and not _KEPT_LINES.search(token.raw):
         return True
     return bool(_NOT_TRANSLATED.search(token.raw))
 
 
-def is_note(token: Token, is_html: bool) -> bool:
-    """Returns whether an element's content is a text of its own, not part of its sentence."""
+def is_note(token: MarkupToken, is_html: bool) -> bool:
+    """Returns whether an element's content is a separate text, not part of its sentence."""
     if is_html:
         return token.name in _HTML_NOTES
     return token.name.rpartition(":")[2] in _XML_NOTES or bool(_IS_NOTE.search(token.raw))
 
 
-def is_for_looks(token: Token) -> bool:
+def is_for_looks(token: MarkupToken) -> bool:
     """Returns whether an element may enclose part of a word."""
     return token.name in _LOOKS
 
@@ -452,6 +453,6 @@ def parts_words(raw: str) -> bool:
     return bool(_BREAK.match(raw))
 
 
-def preserves_space(token: Token, is_html: bool) -> bool:
+def preserves_space(token: MarkupToken, is_html: bool) -> bool:
     """Returns whether the white space in an element matters."""
     return token.name == "pre" if is_html else bool(_PRESERVED.search(token.raw))

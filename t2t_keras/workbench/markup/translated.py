@@ -1,4 +1,4 @@
-"""The translation of a sentence, with the marks of the sentence in it."""
+"""Puts the marks of a sentence into its translation."""
 
 import bisect
 import collections
@@ -25,13 +25,13 @@ from t2t_keras.workbench.placeholders import find
 from t2t_keras.workbench.placeholders.finding import ALONE, SYMBOLS, key
 
 _UNIT = re.compile(rf"[{ALONE}]|[^\W{ALONE}]+(?:['\u2019\u2010-][^\W{ALONE}]+)*|[^\w\s]")
-# Punctuation that languages exchange for each other.
+# Punctuation that differs between languages.
 _ALIKE = str.maketrans("\u2026\u3002\uff0c\uff1b\uff1a\uff01\uff1f\u2013\u2014", "..,;:!?--")
 _QUOTES = "\"'\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u00ab\u00bb\u2039\u203a\u300c\u300d"
 
 
 def units(text: str, verbatim: Sequence[str] = ()) -> list[Span]:
-    """Returns (start, end) of each word, sign or placeholder of a text."""
+    """Returns (start, end) of each unit of a text: a word, a sign or a placeholder."""
     spans: list[Span] = []
     position = 0
     for start, end, _ in find(text, verbatim):
@@ -48,17 +48,17 @@ def agreement(
     target_units: Sequence[Span],
     weights: np.ndarray,
 ) -> np.ndarray:
-    """Returns the share of each unit of the source in each unit of the translation.
+    """Returns how much each unit of the translation comes from each unit of the source.
 
-    Words have the shares of their attention. A sign belongs to the same sign of the source nearest
-    to where its neighbours come from; a sign that the source lacks belongs to nothing.
+    For words, the shares are those of attention. A sign comes from the same sign of the source, the
+    one nearest to the origin of its neighbours. A sign that the source lacks has no origin.
 
     Args:
-      source: text.
+      source: the source text.
       target: its translation.
-      source_units: of the text.
-      target_units: of the translation.
-      weights: float [target units, source units], by attention.
+      source_units: units of the source.
+      target_units: units of the translation.
+      weights: attention, float [target units, source units].
 
     Returns:
       float [target units, source units]; a row adds up to 1, or to 0.
@@ -70,7 +70,7 @@ def agreement(
     ]
     is_word = signs[0] == ""
     shares = np.where(is_word[None, :] & (signs[1] == "")[:, None], weights, 0.0)
-    # Normalise columns first, for a word that all others attend to a little.
+    # Normalise columns first: all words attend a little to some source words.
     for axis in (0, 1):
         totals = shares.sum(axis=axis, keepdims=True)
         shares = np.divide(shares, totals, out=np.zeros_like(shares), where=totals > 0)
@@ -90,14 +90,14 @@ def agreement(
 
 
 def _sign(text: str) -> str:
-    """Returns the kind of a sign, "" for a word."""
+    """Returns the kind of a sign; "" = a word."""
     if len(text) > 1 or text.isalnum() or unicodedata.category(text) == "Co":
         return ""
     return '"' if text in _QUOTES else text.translate(_ALIKE)
 
 
 def _expected_place(row: int, shares: np.ndarray, columns: int) -> float:
-    """Returns where the source should have a sign: after the source of the word before it."""
+    """Returns the expected place of a sign in the source: after the origin of the previous word."""
     has_place = shares.sum(axis=1) > 0
     for step, offset in ((-1, 1), (1, -1)):
         neighbour = row + step
@@ -110,10 +110,10 @@ class TranslatedSentence:
     """A sentence and its translation, as the model reads and writes them.
 
     Args:
-      sentence: with symbols for placeholders if the model has symbols.
-      segment: that the sentence is of.
-      translation: of the sentence.
-      restore: returns a piece of the translation with placeholders for symbols.
+      sentence: the sentence, with symbols for placeholders if the model has symbols.
+      segment: the segment of the sentence.
+      translation: the translation of the sentence.
+      restore: replaces symbols by placeholders in a piece of the translation.
     """
 
     def __init__(
@@ -127,11 +127,11 @@ class TranslatedSentence:
         self._marks, self._raws = sentence.marks, sentence.raws
         self._segment, self._restore = segment, restore
         kept_marks = [mark for mark in sentence.marks if mark.kind == KEPT]
-        # The text of each kept piece, also in the translation.
-        self._kept = dict(zip(map(id, kept_marks), sentence.kept, strict=True))
-        self.source_units = units(self.text, sentence.kept)
-        self.target_units = units(translation, sentence.kept)
-        # The units of the translation with their units of the source, equal except for case.
+        # The text of each kept piece, which the translation has, too.
+        self._kept_texts = dict(zip(map(id, kept_marks), sentence.kept_texts, strict=True))
+        self.source_units = units(self.text, sentence.kept_texts)
+        self.target_units = units(translation, sentence.kept_texts)
+        # Units of the source by units of the translation that are equal except for case.
         self._same = self._with_words_divided(self._same_units())
 
     @property
@@ -144,15 +144,15 @@ class TranslatedSentence:
         return (self.text, self.source_units), (self.translation, self.target_units)
 
     def _write(self, text: str, after: str) -> str:
-        """Returns a piece of the translation as markup, given what follows it."""
+        """Returns a piece of the translation as markup; `after` is what follows it."""
         return write_characters(self._restore(text), self._segment.spelled, after)
 
     def markup(self, weights: np.ndarray | None) -> str:
         """Returns the translation with its marks.
 
         Args:
-          weights: float [target units, source units], by attention; None = there are no marks, or
-            they are placed in proportion to their places in the source.
+          weights: attention, float [target units, source units]; None = place marks, if any, in
+            proportion to their places in the source.
         """
         return self._written(self._placed(weights) if self._marks else [])
 
@@ -180,13 +180,13 @@ class TranslatedSentence:
         }
         if not any(cuts.values()):
             return dict(same)
-        firsts: dict[int, int] = {}  # Of the parts of units of the source.
+        firsts: dict[int, int] = {}  # The first part of each unit of the source.
         sources: list[Span] = []
         targets: list[Span] = []
-        stay = set(same.values())
+        matched = set(same.values())
         for number, span in enumerate(self.source_units):
             firsts[number] = len(sources)
-            sources += _divided(span, cuts[number] if number in stay else [])
+            sources += _divided(span, cuts[number] if number in matched else [])
         parts: dict[int, int] = {}
         for number, span in enumerate(self.target_units):
             source = same.get(number)
@@ -218,7 +218,7 @@ class TranslatedSentence:
             for text, units in self.texts_with_units()
         )
         is_word = source_words, target_words
-        return Placer(root, began, agreements, is_word, texts, self._kept).place()
+        return Placer(root, began, agreements, is_word, texts, self._kept_texts).place()
 
     def _parts_of_words(self) -> Iterator[tuple[int, int]]:
         """Yields pairs of units that are parts of the same word."""
@@ -234,7 +234,7 @@ class TranslatedSentence:
         by_gap: dict[int, list[Mark]] = {}
         for gap, mark in placement:
             by_gap.setdefault(gap, []).append(mark)
-        instead = self._kept_units(by_gap)
+        replaced = self._replaced_units(by_gap)
         runs = {
             tuple(map(id, run)): place
             for place, run in itertools.groupby(
@@ -253,15 +253,15 @@ class TranslatedSentence:
                 parts += [f"{mark.lead}{mark.raw}" for mark in marks if mark.kind != KEPT]
                 parts.append(self._space_after(place))
                 parts += [mark.raw for mark in marks if mark.kind == KEPT]
-            elif gap not in instead or marks:
+            elif gap not in replaced or marks:
                 parts += _spaced(marks, space, gap == 0, gap == count)
             if gap < count:
                 position = self.target_units[gap][1]
-                parts.append("" if gap in instead else self._unit(gap, by_gap.get(gap + 1, [])))
+                parts.append("" if gap in replaced else self._unit(gap, by_gap.get(gap + 1, [])))
         return "".join(parts)
 
-    def _kept_units(self, by_gap: Mapping[int, Sequence[Mark]]) -> set[int]:
-        """Returns the units of the translation that the markup of a kept piece replaces."""
+    def _replaced_units(self, by_gap: Mapping[int, Sequence[Mark]]) -> set[int]:
+        """Returns the units of the translation that the markup of kept pieces replaces."""
         replaced: set[int] = set()
         displaced: list[str] = []
         texts = [self.translation[start:end] for start, end in self.target_units]
@@ -269,13 +269,13 @@ class TranslatedSentence:
             for mark in marks:
                 if mark.kind != KEPT:
                     continue
-                name = key(self._kept[id(mark)])
+                name = key(self._kept_texts[id(mark)])
                 if gap < len(texts) and gap not in replaced and key(texts[gap]) == name:
                     replaced.add(gap)
                 else:
                     displaced.append(name)
         if displaced:
-            # The markup is elsewhere: do not write the text as well.
+            # The markup is elsewhere: do not also write the text.
             by_name: dict[str, collections.deque[int]] = {}
             for number, text in enumerate(texts):
                 if number not in replaced:
@@ -284,7 +284,7 @@ class TranslatedSentence:
         return replaced
 
     def _unit(self, number: int, marks: Sequence[Mark]) -> str:
-        """Returns a unit of the translation as markup, spelled as in the source if it has the unit.
+        """Returns a unit of the translation as markup, if possible spelled as in the source.
 
         `marks` are the marks after it.
         """
@@ -305,13 +305,13 @@ class TranslatedSentence:
                 is_html = self._segment.is_html
                 return "".join([*raws[:-1], write_again(raws[-1], after, is_html)])
         if text == ">" and not self._segment.is_html and self.translation.endswith("]]", 0, start):
-            return "&gt;"  # XML's text must not have "]]>".
+            return "&gt;"  # In XML, text must not contain "]]>".
         if not is_same:
             return self._write(text, after)
-        # The source has the bare sign; keep it bare if it means the same here.
-        goes_on = self.text[last : last + 1].casefold() == after[:1].casefold()
+        # The source has the bare sign; keep it bare if it has the same meaning here.
+        continues_alike = self.text[last : last + 1].casefold() == after[:1].casefold()
         means_same = {
-            "<": goes_on,
+            "<": continues_alike,
             "&": not reference_at(f"&{after}", 0, self._segment.is_html),
         }
         if means_same.get(text, "&" not in text and text not in SYMBOLS):
@@ -319,16 +319,16 @@ class TranslatedSentence:
         return self._write(text, after)
 
     def _breaks(self) -> dict[int, str]:
-        """Returns the white space to write instead of spaces of the translation, by place.
+        """Returns the source's white space that replaces spaces of the translation, by place.
 
-        Its places are in proportion to those in the source.
+        The places are in proportion to those in the source.
         """
-        taken = {mark.start for mark in self._marks if mark.kind != KEPT}
+        mark_places = {mark.start for mark in self._marks if mark.kind != KEPT}
         places = [match.start() for match in re.finditer(" ", self.translation)]
         scale = len(self.translation) / max(len(self.text), 1)
         breaks, first = {}, 0
         for place, (end, raw) in sorted(self._raws.items()):
-            if place < 0 or place in taken or self.text[place:end] != " ":
+            if place < 0 or place in mark_places or self.text[place:end] != " ":
                 continue
             number = bisect.bisect_left(places, place * scale, first)
             if number > first and (
@@ -371,7 +371,7 @@ def _is_of_word(character: str) -> bool:
 
 
 def _gap(spans: Sequence[Span], place: int, opens: bool) -> int:
-    """Returns the number of units before a place, and around it unless a mark opens there."""
+    """Returns the number of units before a place; counts a unit around it unless a mark `opens`."""
     if opens:
         return bisect.bisect_right(spans, place, key=lambda span: span[1])
     return bisect.bisect_left(spans, place, key=lambda span: span[0])
@@ -382,7 +382,7 @@ def _spaced(marks: Sequence[Mark], space: str, at_begin: bool, at_end: bool) -> 
     if not marks:
         return [space]
     befores = ["", *(mark.kind for mark in marks)]
-    # A mark may replace white space; a link does so only after another link.
+    # A mark may replace white space; an opening tag does so only after a closing tag.
     if any(
         mark.is_space and (mark.kind == LONE or before == CLOSE)
         for before, mark in zip(befores, marks, strict=False)

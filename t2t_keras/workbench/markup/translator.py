@@ -1,4 +1,4 @@
-"""Translates the text in HTML and XML, and puts the tags around the same words."""
+"""Translates the text in HTML and XML, and puts its tags around the corresponding words."""
 
 import dataclasses
 import functools
@@ -30,15 +30,15 @@ from t2t_keras.workbench.markup.segments import (
     join_markup,
 )
 from t2t_keras.workbench.markup.translated import TranslatedSentence
-from t2t_keras.workbench.placeholders.stage import Placeholders, has_symbols
+from t2t_keras.workbench.placeholders.stage import PlaceholderStage, has_symbols
 from t2t_keras.workbench.placeholders.symbols import Shield
 from t2t_keras.workbench.terms.glossary import places_with_hints, without_hints
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
 
-# With a larger product of units, marks are placed in proportion to their places in the source.
-_MOST_WEIGHTS = 4_000_000
+# Maximum of source units times target units for placing marks by attention.
+_MAX_WEIGHTS = 4_000_000
 _TextWithUnits = tuple[str, list[Span]]
 
 
@@ -57,19 +57,19 @@ def translate_markup(
     untranslated elements come back byte for byte. Text is translated sentence by sentence, and its
     placeholders are checked.
 
-    Not translated are, in HTML, elements such as `<code>`, `<script>` and `<style>` (see
-    `t2t_keras.workbench.markup.tokens.HTML_KEPT`) and those with translate="no" or the class
-    notranslate; in XML, elements with translate="no", CDATA, and XLIFF's codes.
+    In HTML, elements such as `<code>`, `<script>` and `<style>` are not translated (see
+    `t2t_keras.workbench.markup.tokens.HTML_KEPT`), nor those with translate="no" or the class
+    notranslate; in XML, elements with translate="no", CDATA, and XLIFF's codes are not.
 
     Args:
       translator: a `Translator`.
       texts: fragments or whole documents, each of at most four million characters.
       format: "html" or "xml".
-      blocks: more elements that divide the text; in XML no others do.
-      keep: more elements whose content is not translated.
-      outline: whether in XML the outermost elements with text of their own divide the text, as in
+      blocks: names of additional elements that divide the text; in XML, by default none do.
+      keep: names of additional elements whose content is not translated.
+      outline: whether, in XML, the outermost elements with their own text divide the text, as in
         documents with titles and paragraphs.
-      inline: elements that never divide it.
+      inline: names of elements that `outline` does not apply to.
 
     Returns:
       The translation of each text. Its `text` and hypotheses are markup, `score` is the sum over
@@ -80,18 +80,18 @@ def translate_markup(
     """
     check_lines(texts)
     split = functools.partial(sentences, language=translator.problem.languages()[0])
-    read = functools.partial(
+    parse = functools.partial(
         read_fragment, format=format, blocks=blocks, keep=keep, outline=outline, inline=inline
     )
-    jobs = [_MarkupJob(read(text), split) for text in texts]
-    # Placeholders are checked whatever the settings are.
-    others = (stage for stage in translator.stages if not isinstance(stage, Placeholders))
-    placeholders = Placeholders(has_symbols(translator.problem))
-    translator = translator.with_stages(placeholders, *others)
+    jobs = [_MarkupJob(parse(text), split) for text in texts]
+    # Always check placeholders, whatever the settings are.
+    stages = (stage for stage in translator.stages if not isinstance(stage, PlaceholderStage))
+    placeholders = PlaceholderStage(has_symbols(translator.problem))
+    translator = translator.with_stages(placeholders, *stages)
     translations: list[Translation] = []
     number = 0
     while jobs:
-        # Texts are translated together, but not a whole site at once.
+        # Translate texts together, but not a whole site at once.
         batch: list[_MarkupJob] = []
         count = 0
         while jobs and (not batch or count < translator.config.lines_at_once):
@@ -103,10 +103,10 @@ def translate_markup(
 
 
 class MarkupTranslator:
-    """Translates text, and markup.
+    """Translates text and markup.
 
     Args:
-      translator: of text, with all its stages.
+      translator: translates text, with all its stages.
     """
 
     def __init__(self, translator: "Translator"):
@@ -124,7 +124,7 @@ class MarkupTranslator:
 
 
 class _MarkupJob:
-    """A fragment, its segments divided into sentences."""
+    """A fragment, with its segments divided into sentences."""
 
     def __init__(self, fragment: Fragment, split: Callable[[str], list[str]]):
         self.fragment = fragment
@@ -133,12 +133,12 @@ class _MarkupJob:
 
     @property
     def sentences(self) -> list[tuple[Sentence, Segment]]:
-        """Its sentences, each with its segment."""
+        """Its sentences with their segments."""
         pairs = zip(self.divided, self.segments, strict=True)
-        return [(sentence, segment) for some, segment in pairs for sentence in some]
+        return [(sentence, segment) for sentences, segment in pairs for sentence in sentences]
 
     def written(self, sentences: Iterable[str]) -> str:
-        """Returns its markup with other sentences, given as markup."""
+        """Returns its markup with other sentences, which are markup."""
         rest = iter(sentences)
         texts = (
             join_markup(divided, itertools.islice(rest, len(divided))) for divided in self.divided
@@ -147,13 +147,13 @@ class _MarkupJob:
 
 
 class _Item(NamedTuple):
-    """A sentence on its way through the translator.
+    """A sentence during translation.
 
     Attributes:
-      sentence: with symbols for placeholders if the model has symbols.
-      segment: that the sentence is of.
+      sentence: the sentence, with symbols for placeholders if the model has symbols.
+      segment: the segment of the sentence.
       shield: the placeholders of the sentence.
-      line: the sentence as the translator has it.
+      line: the sentence as a line of the translator.
     """
 
     sentence: Sentence
@@ -164,14 +164,14 @@ class _Item(NamedTuple):
 
 def _translated(
     translator: "Translator",
-    placeholders: Placeholders,
+    placeholders: PlaceholderStage,
     jobs: Sequence[_MarkupJob],
     first_number: int,
 ) -> Iterator[Translation]:
     """Yields the translations of jobs; `placeholders` is the translator's first stage."""
     items: list[_Item] = []
     for sentence, segment in (pair for job in jobs for pair in job.sentences):
-        shielded = placeholders.prepare(normalized(sentence.text), sentence.kept)
+        shielded = placeholders.prepare(normalized(sentence.text), sentence.kept_texts)
         rest = prepare_line(shielded.text, translator.stages[1:])
         line = Line(sentence.text, [shielded, *rest.steps])
         shield = shielded.shield
@@ -203,7 +203,7 @@ def _translated(
 def _of_rank(
     translator: "Translator", rank: int, items: Sequence[_Item]
 ) -> tuple[list[str], list[float]]:
-    """Returns the hypothesis of a rank of each sentence as markup, or its last one; and scores."""
+    """Returns the sentences' hypotheses of a rank, or their last ones, as markup; and scores."""
     hypotheses = [
         [part.hypotheses[min(rank, len(part.hypotheses) - 1)] for part in item.line.parts]
         for item in items
@@ -221,30 +221,32 @@ def _of_rank(
         if (
             new.has_marks
             and len(parts) == 1
-            # Where another stage changed more than hints, the marks stand in proportion.
+            # The texts are aligned only if other stages changed no more than hints.
             and without_hints(parts[0].source) == item.shield.text
             and restored == output
-            and len(new.source_units) * len(new.target_units) <= _MOST_WEIGHTS
+            and len(new.source_units) * len(new.target_units) <= _MAX_WEIGHTS
         ):
             aligned.append(number)
     parts = [items[number].line.parts[0] for number in aligned]
-    spans = [_seen(translated[number], part) for number, part in zip(aligned, parts, strict=True)]
-    weights = dict(zip(aligned, _spans_of_pairs(translator, parts, spans), strict=True))
+    spans = [
+        _model_texts(translated[number], part) for number, part in zip(aligned, parts, strict=True)
+    ]
+    weights = dict(zip(aligned, _span_weights(translator, parts, spans), strict=True))
     markup = [new.markup(weights.get(number)) for number, new in enumerate(translated)]
     return markup, [sum(draft.score for draft in drafts) for drafts in hypotheses]
 
 
-def _spans_of_pairs(
+def _span_weights(
     translator: "Translator",
     parts: Sequence[Part],
     pairs: Sequence[tuple[_TextWithUnits, _TextWithUnits]],
 ) -> list[np.ndarray]:
-    """Returns the attention of spans to spans, see `span_weights`.
+    """Returns the attention between spans of sources and translations, see `span_weights`.
 
     Args:
-      translator: has the attention.
-      parts: of the lines.
-      pairs: the text of each source and spans in it, and its translation and spans in that.
+      translator: computes the attention.
+      parts: parts of lines, one for each pair.
+      pairs: source and translation, each a text with spans.
     """
     tokenizer, sources = translator.tokenizer, [part.ids for part in parts]
     targets = encode_text([text for _, (text, _) in pairs], tokenizer)
@@ -259,22 +261,24 @@ def _spans_of_pairs(
     return weights
 
 
-def _seen(translated: TranslatedSentence, part: Part) -> tuple[_TextWithUnits, _TextWithUnits]:
-    """Returns both texts as the model has them, with their units; a hint belongs to its word."""
-    (text, units), of_target = translated.texts_with_units()
+def _model_texts(
+    translated: TranslatedSentence, part: Part
+) -> tuple[_TextWithUnits, _TextWithUnits]:
+    """Returns the model's input and output with their units; a hint belongs to its word."""
+    (text, units), target = translated.texts_with_units()
     places = places_with_hints(part.source, len(text))
-    return (part.source, [(places[start], places[end]) for start, end in units]), of_target
+    return (part.source, [(places[start], places[end]) for start, end in units]), target
 
 
 def _with_symbols(sentence: Sentence, shield: Shield) -> Sentence:
-    """Returns a sentence as the model reads it."""
+    """Returns a sentence with symbols, as the model reads it."""
     marks = tuple(
         dataclasses.replace(mark, start=shield.offset(mark.start), end=shield.offset(mark.end))
         for mark in sentence.marks
     )
     raws = {}
     for place, (end, raw) in sentence.raws.items():
-        # Parts inside a replaced placeholder are gone.
+        # Drop the raws inside replaced placeholders.
         if not any(start < end and place < stop for start, stop, _ in shield.places):
             raws[shield.offset(place) if place > 0 else place] = shield.offset(end), raw
     return dataclasses.replace(sentence, text=shield.text, marks=marks, raws=raws)

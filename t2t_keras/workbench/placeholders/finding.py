@@ -1,8 +1,7 @@
 """Finds the placeholders of a text, and compares them with those of its translation.
 
-Besides known syntaxes, a special character before a name or a bracket begins a placeholder of
-unknown syntax, which extends as far as possible: "%title" is not "%t", and "{count, number}" is
-one piece.
+A special character before a name or a bracket also begins a placeholder if its syntax is unknown.
+It extends as far as possible: "%title" is not "%t", and "{count, number}" is one piece.
 """
 
 import re
@@ -13,19 +12,19 @@ from typing import NamedTuple
 
 from t2t_keras.text.sentences import KATAKANA, UNSPACED
 
-# Replace placeholders in the model's input, see `symbols`. They are from Unicode's last private
-# plane, as fonts and markup use the first private range.
+# Replace placeholders in the model's input, see `symbols`. They are in Unicode's last private
+# plane, because fonts and markup use the first private range.
 SYMBOLS = tuple(chr(0x10FF00 + number) for number in range(16))
 
-# Not sums of money: a translation may have "5 dollars" for "$5".
+# No currencies: the translation of "$5" may be "5 dollars".
 _UNITS = (
     "‰|°[CF]?|[kKMGTP]?i?B(?:/s)?|[kKMG]?bit/s|[kKMG]bit|[kM]?bps|px|pt|em|dpi|ppi|fps|[kMGT]?Hz|"
     "[nµm]?s|min|h|[nµmck]?m[²³]?|[µmk]?g|[mk]?[VA]|[mkMGT]?Wh?|m?Ah|dB"
 )
 SPACE = r"[ \u00a0\u2009\u202f]"
-# "1 000 000,5" but not "in 2019 300"; bounded, because each place may begin a match.
+# "1 000 000,5", but not "in 2019 300". Bounded, because a match may begin at any place.
 _GROUPED = rf"(?<![\w.,:/\-])\d{{1,3}}(?:(?:{SPACE}|['\u2019])\d{{3}}(?!\d)){{1,5}}+(?:[.,]\d+)?"
-# Other words in angle brackets, such as <file>, are translated.
+# Tags; other words in angle brackets, such as <file>, are translated.
 _TAGS = (
     "a|b|big|body|br|code|div|em|font|h[1-6]|head|hr|html|i|iframe|img|input|li|nobr|ol|p|pre|qt|s|"
     "script|small|span|strong|style|su[bp]|svg|t[dhrt]|table|tbody|textarea|thead|u|ul"
@@ -35,11 +34,11 @@ _FLAGS = r"[#0\-+'I]*+"
 _LENGTH = "(?:hh|h|ll|l|q|j|z|t|L)?"
 _CONVERSION = "[diouxXeEfFgGaAcsCSpnmr@]"
 _NUMBER = rf"(?:{_GROUPED}|(?<![\w.,])\d[\d.,]*+(?<![.,]))"
-# As in "5 %", but not in "5 %(n)s", "5 %.2f" and "5 %{name}".
+# The sign in "5 %", but not in "5 %(n)s", "5 %.2f" and "5 %{name}".
 _PERCENT = r"%(?![\w%({<\[@]|[#\-+.*\d]+[diouxXeEfFgGcsp](?![A-Za-z]))"
 _NO_NAME = "(?!_*[A-Za-z0-9])"
-# A conversion with a width, a precision or a number is not a name. Otherwise letters after it are
-# part of a name, except units ("%ds", "%dMB", "%dth", "%dx%d") and a word after "%s" ("%sWarning").
+# A conversion with a number, a width or a precision is not a name. Letters after another one make
+# it a name, except units ("%ds", "%dMB", "%dth", "%dx%d") and a capitalised word ("%sWarning").
 _BEFORE_WORD = f"[a-z](?<={_CONVERSION})(?=[A-Z])"
 _BEFORE_UNIT = f"[diusfgx](?=(?:{_UNITS}|st|nd|rd|th|s|x|p|k|M){_NO_NAME})"
 _PRINTF = (
@@ -50,7 +49,7 @@ _PRINTF = (
 
 
 def _nested(opening: str, closing: str, depth: int) -> str:
-    """Returns the pattern of brackets with anything inside, brackets in them to a depth."""
+    """Returns a pattern for brackets and their content, with inner brackets up to a depth."""
     inside = f"[^{opening}{closing}]"
     pattern = f"{opening}{inside}*+{closing}"
     for _ in range(depth):
@@ -64,7 +63,7 @@ ADDRESSES = (
     r"\bwww\.(?=[^\W_])[^\s<>\"“”«»]+",
     r"\b[A-Za-z]:\\[^\s<>\"“”«»|*?]+",
 )
-# In the order in which they are tried at a place.
+# Tried at each place, in this order.
 KINDS = (
     r"\b[\w.+\-]{1,64}@\w[\w\-]*(?:\.\w[\w\-]*)+",
     r"&(?:[A-Za-z][A-Za-z0-9.\-]{1,63}|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});",
@@ -85,9 +84,9 @@ KINDS = (
     r"%[+#~\-]?[A-Za-z_][A-Za-z0-9_]*+(?:[.:][A-Za-z_]\w*+)*+",
     # ${x}, %{x}, #{x}, @{x}, {x}.
     rf"[$%#@]?{_BRACES}",
-    # Variables with what is taken from them, as $user->name, $env:HOME, $t(key) and $NAME$.
+    # Variables and their parts, as $user->name, $env:HOME, $t(key) and $NAME$.
     r"\$\([^()\n]+\)|\$[A-Za-z_]\w*+(?:(?:->|\.|:)[A-Za-z_]\w*+|\[[^\[\]\n]*+\]|\([^()\n]*+\))*+\$?",
-    # Swift's \(name); names after a backslash where a text does not go on in them ("\alpha", but
+    # Swift's \(name); names after a backslash that does not follow a word ("\alpha", but not
     # "one\ntwo"); and escapes.
     r"\\\([^()\n]*+\)",
     rf"(?<![^\s(\[{{$])\\[a-z]{{2,}}+(?:{_BRACES})*+",
@@ -96,7 +95,7 @@ KINDS = (
     r"<%(?:[^<>%\n]++|%(?!>))*+%>",
     rf"</?(?:{_TAGS}|\d++){_ATTRIBUTE}*+\s*+/?>",
     rf"</?[A-Za-z][\w.\-]*+(?::[\w.\-]++{_ATTRIBUTE}*+|{_ATTRIBUTE}++|(?=\s*+/>))\s*+/?>",
-    # The end of an element; so its beginning is not a word either.
+    # Closing tags; `find` then adds their opening tags.
     r"</[A-Za-z][\w.\-]*+\s*+>",
     # Laravel's :name and :name:, Drupal's @name and !name, and #name.
     r"(?<![\w:/.])(?::[a-z_][\w+\-]*+:?|@:?[A-Za-z_][\w]*+(?:\.[A-Za-z_]\w*+)*+)",
@@ -109,7 +108,7 @@ KINDS = (
 SIGNS = re.compile(
     rf"[%&\\$<{{\d~{SYMBOLS[0]}-{SYMBOLS[-1]}]|://|www\.|[:@!#_]\w|@[:{{]|\[[\[_]|\[[a-z*#]+,_"
 )
-# A literal symbol in a text is also a placeholder.
+# A symbol that the text itself contains is also a placeholder.
 _SYNTAXES = re.compile(
     f"[{SYMBOLS[0]}-{SYMBOLS[-1]}]|(?P<address>{'|'.join(ADDRESSES)})|{'|'.join(KINDS)}"
 )
@@ -122,7 +121,7 @@ _UNNUMBERED = re.compile(
 )
 _LETTER = re.compile(r"[^\W\d_]")
 _NUMBERED = re.compile(r"%\d+\$.*")
-# Each character stands alone.
+# Characters of scripts without spaces between words.
 ALONE = UNSPACED + KATAKANA
 # Characters that continue a word: Latin only after Latin, because other scripts attach particles.
 _WORDS = (r"[^\W\u0250-\u1dff\u1f00-\U0010ffff]", rf"[^\W{ALONE}]")
@@ -130,15 +129,15 @@ _WORD_SIGNS = tuple(map(re.compile, _WORDS))
 
 
 class Placeholder(NamedTuple):
-    """A placeholder: `text` is that from `start` to `end`."""
+    """A placeholder, from `start` to `end`."""
 
     start: int
     end: int
     text: str
 
 
-class Part(str):
-    """A placeholder even inside a word, such as `int` in `<code>int</code>s`."""
+class InWordPiece(str):
+    """A verbatim piece that is a placeholder even inside a word: `int` in `<code>int</code>s`."""
 
     __slots__ = ()
 
@@ -146,18 +145,18 @@ class Part(str):
 def find(text: str, verbatim: Sequence[str] = ()) -> list[Placeholder]:
     r"""Returns the placeholders of a text, in order; none overlap.
 
-    They are those of printf, Python, Ruby, Qt, KDE, the shell and templates (`%s`, `%(name)s`,
-    `%1`, `{0}`, `${x}`), entities as `&nbsp;`, tags, escapes as `\n`, addresses of the web and of
-    mail, and numbers with units as "5 MB" and "50 %". What looks like one of a syntax that is not
-    known, as `%name%` and `:name`, is one as a whole.
+    They are placeholders of printf, Python, Ruby, Qt, KDE, the shell and templates (`%s`,
+    `%(name)s`, `%1`, `{0}`, `${x}`), entities as `&nbsp;`, tags, escapes as `\n`, web and mail
+    addresses, numbers with units as "5 MB" and "50 %", and similar pieces of unknown syntax, as
+    `%name%` and `:name`.
 
     Args:
-      text: any.
-      verbatim: more pieces of text that are placeholders wherever they stand; within words only if
-        they are a `Part`.
+      text: the text.
+      verbatim: additional pieces that are placeholders wherever they occur; inside words only if
+        they are an `InWordPiece`.
     """
     closed = set(_CLOSING_TAG.findall(text)) if "</" in text else ()
-    pieces = _verbatim_places(text, [*verbatim, *(Part(f"<{name}>") for name in closed)])
+    pieces = _verbatim_places(text, [*verbatim, *(InWordPiece(f"<{name}>") for name in closed)])
     if not pieces and not SIGNS.search(text):
         return []
     placed, position = [], 0
@@ -180,20 +179,20 @@ def find(text: str, verbatim: Sequence[str] = ()) -> list[Placeholder]:
 
 
 def _verbatim_places(text: str, verbatim: Sequence[str]) -> list[tuple[int, int]]:
-    """Returns (start, end) of pieces of text, the longest at each place, in one pass."""
-    kinds: dict[str, bool] = {}  # Whether a piece may be part of a word.
+    """Returns (start, end) of verbatim pieces, the longest at each place, in one pass."""
+    in_words: dict[str, bool] = {}  # Whether a piece may be part of a word.
     for piece in filter(None, verbatim):
-        kinds[str(piece)] = kinds.get(piece, False) or isinstance(piece, Part)
+        in_words[str(piece)] = in_words.get(piece, False) or isinstance(piece, InWordPiece)
     lengths: dict[str, set[int]] = {}
-    for piece in kinds:
+    for piece in in_words:
         lengths.setdefault(piece[0], set()).add(len(piece))
     by_length = {first: sorted(sizes, reverse=True) for first, sizes in lengths.items()}
     places = []
-    for start, first in enumerate(text) if kinds else ():
+    for start, first in enumerate(text) if in_words else ():
         for size in by_length.get(first, ()):
             piece = text[start : start + size]
             end = start + len(piece)
-            if piece in kinds and (kinds[piece] or _is_whole(text, start, end)):
+            if piece in in_words and (in_words[piece] or _is_whole(text, start, end)):
                 places.append((start, end))
                 break
     return places
@@ -208,16 +207,16 @@ def _is_whole(text: str, start: int, end: int) -> bool:
 
 
 def as_word(text: str, pattern: str) -> str:
-    """Wraps a pattern for a text so that it does not match inside longer words."""
+    """Extends a pattern for a text so that it does not match inside longer words."""
     first = next((f"(?<!{word})" for word in _WORDS if re.match(word, text)), "")
     last = next((f"(?!{word})" for word in _WORDS if re.match(word, text[-1:])), "")
     return f"{first}{pattern}{last}"
 
 
 def piece_at(text: str, start: int, end: int) -> str:
-    """Returns the text from `start` to `end`; a `Part` if it is part of a longer word there."""
+    """Returns the text from `start` to `end`; inside a longer word, an `InWordPiece`."""
     piece = text[start:end]
-    return piece if _is_whole(text, start, end) else Part(piece)
+    return piece if _is_whole(text, start, end) else InWordPiece(piece)
 
 
 def _without_trailing(address: str) -> str:
@@ -242,14 +241,14 @@ def has_words(text: str) -> bool:
 
 
 def missing(source: str, target: str, verbatim: Sequence[str] = ()) -> tuple[list[str], list[str]]:
-    """Returns the placeholders that a translation lacks, and those that it has added.
+    """Returns the placeholders that a translation lacks, and those that it adds.
 
     Numbers with units may be spelled as in another language: "1.5 GB" equals "1,5 GB".
 
     Args:
-      source: text.
+      source: the text.
       target: its translation.
-      verbatim: as of `find`.
+      verbatim: see `find`.
     """
     lost, added = unmatched(find(source, verbatim), find(target, verbatim))
     return [placeholder.text for placeholder in lost], [placeholder.text for placeholder in added]
@@ -258,7 +257,7 @@ def missing(source: str, target: str, verbatim: Sequence[str] = ()) -> tuple[lis
 def unmatched(
     source: Sequence[Placeholder], target: Sequence[Placeholder]
 ) -> tuple[list[Placeholder], list[Placeholder]]:
-    """Returns the placeholders of each side that the other lacks; of equal ones, the last.
+    """Returns the placeholders of each side that the other side lacks; of equal ones, the last.
 
     `%s` and `%d`, in this order, equal `%2$d` and `%1$s`.
     """
@@ -312,7 +311,7 @@ def is_reordered(source: str, target: str) -> bool:
 
 
 def unnumbered(placeholders: Sequence[Placeholder]) -> list[Placeholder]:
-    """Returns those that a program fills in by position."""
+    """Returns the placeholders that a program fills in by position."""
     return [
         placeholder
         for placeholder in placeholders

@@ -1,4 +1,4 @@
-"""Placeholders of training text become symbols, which translations carry over."""
+"""Replaces placeholders of training text by symbols, which models learn to copy."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -9,14 +9,14 @@ from t2t_keras.workbench.placeholders.symbols import shield_pair
 
 
 class Placeholders(PairTransform):
-    """Placeholders that both sides have, as %s, {name} and addresses, become symbols."""
+    """Replaces placeholders that both sides have, as %s, {name} and addresses, by symbols."""
 
     decoding: ClassVar[Mapping[str, Any]] = {"check_placeholders": True}
     raw_output = (
         "Sentences and translations have symbols for placeholders such as %s and {name}. With "
-        "`found = t2t_keras.workbench.placeholders.symbols.shield(line, symbols=True)`, the "
-        "sentence is `found.text`, and `found.restore(translation)` is what users see; "
-        "`t2t_keras.workbench.placeholders.missing(line, translation)` tells what is lost."
+        "`shielded = t2t_keras.workbench.placeholders.symbols.shield(line, symbols=True)`, the "
+        "sentence is `shielded.text`, and `shielded.restore(translation)` is the text for users; "
+        "`t2t_keras.workbench.placeholders.missing(line, translation)` lists wrong placeholders."
     )
 
     def symbols(self) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""Keeps placeholders, as a stage of a translator: by symbols, and by repair of the output."""
+"""The stage of a translator that keeps placeholders: by symbols, and by repair of the output."""
 
 import functools
 import re
@@ -21,17 +21,17 @@ from t2t_keras.workbench.placeholders.finding import (
 )
 from t2t_keras.workbench.placeholders.symbols import Shield, shield
 
-# An edit may create a new placeholder together with its neighbours.
-_MOST_ROUNDS = 4
-# Each takes time linear in the text; further placeholders are appended together.
-_MOST_PLACED = 64
+# Several, because an edit may create a new placeholder with its neighbours.
+_MAX_ROUNDS = 4
+# Each placed placeholder takes time linear in the text; further ones are appended together.
+_MAX_PLACED = 64
 _PUNCTUATION = ".,:;!?…\u3002\uff0c\uff1a\uff1b\uff01\uff1f"
 
 _Edit = tuple[int, int, str]  # start, end, replacement
 
 
 def number_broken(source: str, target: str, verbatim: Sequence[str] = ()) -> int:
-    """Returns how many placeholders of a source are wrong in its translation."""
+    """Returns the number of placeholders of a source that are wrong in its translation."""
     broken = max(map(len, missing(source, target, verbatim)))
     return broken or int(is_reordered(source, target))
 
@@ -42,16 +42,16 @@ def repaired(
     """Returns a translation with the placeholders of its source.
 
     A lost placeholder replaces an added or misspelled one. Otherwise it is inserted next to the
-    words aligned with its neighbours, or at the end; other added ones are removed. Takes time
-    linear in the text.
+    words aligned with its neighbours, or at the end. Other added placeholders are removed. Takes
+    time linear in the text.
 
     Args:
-      source: text.
+      source: the text.
       target: its translation.
-      alignment: pairs (source word, target word) of `word_numbers`.
-      verbatim: as of `find`.
+      alignment: pairs (source word, target word) as numbered by `word_numbers`.
+      verbatim: see `find`.
     """
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         present = find(target, verbatim)
         lost, added = unmatched(find(source, verbatim), present)
         if not (lost or added):
@@ -59,19 +59,19 @@ def repaired(
         edits: list[_Edit] = [
             (old.start, old.end, new.text) for old, new in zip(added, lost, strict=False)
         ]
-        edits += [_taken_out(target, placeholder) for placeholder in added[len(lost) :]]
-        edits += _placed(source, target, lost[len(added) :], present, alignment, set(verbatim))
+        edits += [_removal(target, placeholder) for placeholder in added[len(lost) :]]
+        edits += _insertions(source, target, lost[len(added) :], present, alignment, set(verbatim))
         target, alignment = _edited(target, edits), ()
     if is_reordered(source, target):
         sides = [unnumbered(find(text)) for text in (source, target)]
         pairs = zip(*sides, strict=True)
         target = _edited(target, [(old.start, old.end, new.text) for new, old in pairs])
     if number_broken(source, target, verbatim):
-        return _plainly(source, target, verbatim)
+        return _plain_words(source, target, verbatim)
     return target
 
 
-def _placed(
+def _insertions(
     source: str,
     target: str,
     lost: Sequence[Placeholder],
@@ -80,41 +80,41 @@ def _placed(
     verbatim: Collection[str],
 ) -> list[_Edit]:
     """Returns the edits that insert lost placeholders into a translation."""
-    taken = bytearray(len(target))
+    is_used = bytearray(len(target))  # for each character
     for start, end, _ in present:
-        taken[start:end] = b"\1" * (end - start)
+        is_used[start:end] = b"\1" * (end - start)
     edits: list[_Edit] = []
-    for placeholder in lost[:_MOST_PLACED]:
-        place = _misspelled(placeholder.text, target, taken, placeholder.text in verbatim)
+    for placeholder in lost[:_MAX_PLACED]:
+        place = _misspelled(placeholder.text, target, is_used, placeholder.text in verbatim)
         if not place and placeholder.text in verbatim:
             place = _translated(source, target, placeholder, alignment)
         if place:
             start, end = place
-            taken[start:end] = b"\1" * (end - start)
+            is_used[start:end] = b"\1" * (end - start)
             edits.append((start, end, placeholder.text))
         else:
-            edits.append(_put_in(source, target, placeholder, alignment))
-    if further := " ".join(placeholder.text for placeholder in lost[_MOST_PLACED:]):
+            edits.append(_insertion(source, target, placeholder, alignment))
+    if further := " ".join(placeholder.text for placeholder in lost[_MAX_PLACED:]):
         edits.append((len(target), len(target), f" {further}"))
     return edits
 
 
-def _plainly(source: str, target: str, verbatim: Sequence[str]) -> str:
+def _plain_words(source: str, target: str, verbatim: Sequence[str]) -> str:
     """Returns the plain words of a translation, followed by all placeholders."""
     plain = [word for word in target.split() if not re.search(r"[^\w'.,:;!?\-]|[\d_]", word)]
     return " ".join([*plain, *(placeholder.text for placeholder in find(source, verbatim))])
 
 
 def _misspelled(
-    text: str, target: str, taken: Sequence[int], is_verbatim: bool
+    text: str, target: str, is_used: Sequence[int], is_verbatim: bool
 ) -> tuple[int, int] | None:
-    """Returns the position of a placeholder with different case or spaces inside."""
+    """Returns (start, end) of a placeholder that differs in case or inner spaces; None = none."""
     pattern = r"\s*".join(re.escape(character) for character in text if not character.isspace())
     pattern = as_word(text, pattern) if is_verbatim else pattern
     for match in re.finditer(pattern, target, re.IGNORECASE):
         start, end = match.span()
-        # "% s" may have been found as something shorter.
-        if not any(taken[start:end]):
+        # `find` may have found a part of "% s".
+        if not any(is_used[start:end]):
             return start, end
     return None
 
@@ -122,7 +122,7 @@ def _misspelled(
 def _translated(
     source: str, target: str, lost: Placeholder, alignment: Alignment
 ) -> tuple[int, int] | None:
-    """Returns the position of the translation of a piece that should not be translated."""
+    """Returns (start, end) of the translation of a piece that should not be translated."""
     first, last = (count_words(source[: place + 1]) - 1 for place in (lost.start, lost.end - 1))
     words_of_piece = sorted({t for s, t in alignment if first <= s <= last})
     spans = [word.span() for word in re.finditer(r"[^ \t-\r]+", target)]
@@ -136,32 +136,32 @@ def _translated(
     words = target[start:end]
     if find(words):
         return None
-    # Punctuation around them stays.
+    # Punctuation around the words stays.
     inside = re.search(r"\w(?:.*\w)?", words, re.DOTALL)
     return inside and (start + inside.start(), start + inside.end())
 
 
-def _taken_out(target: str, added: Placeholder) -> _Edit:
+def _removal(target: str, added: Placeholder) -> _Edit:
     start, end = added.start, added.end
     if target[start - 1 : start] == " " and target[end : end + 1] in ("", " ", *_PUNCTUATION):
         start -= 1
     return start, end, ""
 
 
-def _put_in(source: str, target: str, lost: Placeholder, alignment: Alignment) -> _Edit:
-    """Returns the edit that inserts a lost placeholder beside words aligned with its neighbours."""
+def _insertion(source: str, target: str, lost: Placeholder, alignment: Alignment) -> _Edit:
+    """Returns the edit that inserts a placeholder beside the words aligned with its neighbours."""
     word = count_words(source[: lost.start + 1]) - 1
     spans = [match.span() for match in re.finditer(r"[^ \t-\r]+", target)]
     pairs = [(s, t) for s, t in alignment if t < len(spans)]
     place, before = len(target), False
     if pairs:
-        nearest, other = min(
+        nearest, aligned = min(
             pairs, key=lambda pair: (abs(pair[0] - word), pair[0] > word, -pair[1])
         )
         before = nearest > word
-        place = spans[other][0] if before else spans[other][1]
+        place = spans[aligned][0] if before else spans[aligned][1]
     if not before:
-        # Inside the sentence in "file %s.", after the colon in "file: %s".
+        # Before the full stop of "file %s.", but after the colon of "file: %s".
         begins = source[: lost.start].rstrip()[-1:] in ("", *_PUNCTUATION)
         place = place if begins else len(target[:place].rstrip(_PUNCTUATION))
     left = "" if target[place - 1 : place] in ("", " ") or not place else " "
@@ -197,14 +197,14 @@ class ShieldedLine(Prepared):
     """A line with its `Shield`.
 
     Args:
-      shield: of the line.
-      is_checked: whether wrong placeholders count as costs.
+      shield: the line's shield.
+      is_checked: whether wrong placeholders are costs.
     """
 
     def __init__(self, shield: Shield, is_checked: bool):
         super().__init__(shield.text)
         self.shield, self.is_checked = shield, is_checked
-        # Needed for both search and repair.
+        # Cached, since both search and repair need it.
         self.number_broken = functools.cache(self._number_broken)
 
     def original(self, source: str) -> str:
@@ -224,7 +224,7 @@ class ShieldedLine(Prepared):
         return [self.number_broken(source, output) for output in outputs]
 
     def _number_broken(self, source: str, output: str) -> int:
-        """Returns how many placeholders of a part are wrong in an output; 0 if unchecked."""
+        """Returns the number of wrong placeholders in an output; 0 if unchecked."""
         return number_broken(source, output, self.shield.verbatim) if self.is_checked else 0
 
     def align(self, source: str, output: str, pairs: Alignment) -> Alignment:
@@ -232,14 +232,19 @@ class ShieldedLine(Prepared):
         if not self.shield.originals:
             return pairs
         sources, outputs = (restored_words(text, self.restore) for text in (source, output))
-        return [(s, t) for word, other in pairs for s in sources[word] for t in outputs[other]]
+        return [
+            (s, t)
+            for source_word, output_word in pairs
+            for s in sources[source_word]
+            for t in outputs[output_word]
+        ]
 
 
-class Placeholders(LineStage):
+class PlaceholderStage(LineStage):
     """Keeps placeholders, as %s, {name} and addresses.
 
-    The first hypothesis with the fewest wrong placeholders is chosen and repaired. Its note is the
-    number of repaired placeholders.
+    Chooses the first hypothesis with the fewest wrong placeholders, and repairs it. The stage's
+    note is the number of repaired placeholders.
 
     Args:
       symbols: whether the model sees symbols for placeholders.
@@ -252,7 +257,7 @@ class Placeholders(LineStage):
         self.symbols, self.check = symbols, check
 
     def prepare(self, line: str, verbatim: Sequence[str] = ()) -> ShieldedLine:
-        """Shields a line; `verbatim` are additional placeholders."""
+        """Shields a line; see `find` for `verbatim`."""
         return ShieldedLine(shield(line, verbatim, self.symbols), self.check)
 
     def mend(self, drafts: Sequence[Draft], model: StageContext) -> None:
@@ -290,7 +295,7 @@ class Placeholders(LineStage):
         """See `LineStage`."""
         if counts.get("repaired"):
             yield (
-                f"{counts['repaired']:,} translations had other placeholders than their sources: "
+                f"{counts['repaired']:,} translations had wrong placeholders: "
                 f"{counts['placeholders_repaired']:,} placeholders were repaired."
             )
 
@@ -300,7 +305,7 @@ def has_symbols(problem: Problem) -> bool:
     return "placeholders" in problem.pair_transforms
 
 
-def placeholders(config: DecodeConfig, problem: Problem) -> Placeholders | None:
-    """Returns the stage if the model was trained with symbols or translations are checked."""
+def placeholders(config: DecodeConfig, problem: Problem) -> PlaceholderStage | None:
+    """Returns the stage if the model has symbols or translations are checked; else None."""
     symbols, check = has_symbols(problem), config.check_placeholders
-    return Placeholders(symbols, check) if symbols or check else None
+    return PlaceholderStage(symbols, check) if symbols or check else None

@@ -1,7 +1,7 @@
 """Replaces placeholders by symbols, which a model learns to copy.
 
 A symbol is a single character, and a piece of the vocabulary. The first symbol of a line depends on
-a hash of it, so that all symbols are equally frequent in training.
+the line's hash, so that all symbols are equally frequent in training.
 """
 
 import dataclasses
@@ -15,8 +15,8 @@ from t2t_keras.workbench.placeholders.finding import SYMBOLS, Placeholder, find
 
 _NO_LETTERS = re.compile(r"\W")
 _MARK = re.compile(r"(?<!&)&(?=[^\W_])|_(?=[^\W\d_])")
-# Neither longer texts nor sentences are labels.
-_MOST_CHARACTERS = 200
+# Labels are not longer than this, and not sentences.
+_MAX_CHARACTERS = 200
 _SENTENCE = re.compile(r"(?<!\.)\.$|[.!?]\s|\n")
 
 
@@ -25,8 +25,8 @@ class Accelerator(NamedTuple):
 
     Attributes:
       mark: `_` or `&`, before the letter.
-      letter: in its case in the text.
-      offset: of the mark.
+      letter: the letter, in its case in the text.
+      offset: position of the mark.
       text: the text without the mark.
     """
 
@@ -39,30 +39,32 @@ class Accelerator(NamedTuple):
 def without_mark(
     text: str, is_label: bool = False, marks: str = "_&"
 ) -> tuple[str, Accelerator | None]:
-    """Returns a text without the mark of its accelerator, and the accelerator, if any.
+    """Returns a text without the mark of its accelerator, and the accelerator; None = none.
 
-    Sentences have none. Inside a lower-case word, as in `ö_ffnen`, a mark counts only if the text
-    `is_label`, as the translation of a label; else it belongs to a name, as in `file_name`.
+    Sentences have none. Inside a lower-case word, a mark counts only if the text `is_label`, such
+    as the translation `ö_ffnen` of a label; otherwise it belongs to a name, as in `file_name`.
     """
-    if len(text) > _MOST_CHARACTERS or not any(mark in text for mark in marks):
+    if len(text) > _MAX_CHARACTERS or not any(mark in text for mark in marks):
         return text, None
     places = [match.start() for match in _MARK.finditer(text) if match[0] in marks]
     if not places or _SENTENCE.search(text.strip()):
         return text, None
-    taken = find(text)
+    placeholders = find(text)
     places = [
-        place for place in places if _opens_menu(text, place, is_label) and _is_free(place, taken)
+        place
+        for place in places
+        if _is_accelerator(text, place, is_label) and _is_outside(place, placeholders)
     ]
     if len(places) != 1:
         return text, None
     [place] = places
     bare = text[:place] + text[place + 1 :]
-    if [piece.text for piece in find(bare)] != [piece.text for piece in taken]:
+    if [piece.text for piece in find(bare)] != [piece.text for piece in placeholders]:
         return text, None
     return bare, Accelerator(text[place], text[place + 1], place, bare)
 
 
-def _opens_menu(text: str, place: int, is_label: bool) -> bool:
+def _is_accelerator(text: str, place: int, is_label: bool) -> bool:
     """Returns whether a mark is not part of a name, as in R&D, AT&T, snake_case and __init__."""
     before = _NO_LETTERS.split(text[:place])[-1]
     after = _NO_LETTERS.split(text[place + 1 :], maxsplit=1)[0]
@@ -72,27 +74,27 @@ def _opens_menu(text: str, place: int, is_label: bool) -> bool:
     return not before or (within_a_word and (before + after).isalpha())
 
 
-def _is_free(place: int, taken: Sequence[Placeholder]) -> bool:
-    return not any(placeholder.start <= place < placeholder.end for placeholder in taken)
+def _is_outside(place: int, placeholders: Sequence[Placeholder]) -> bool:
+    return not any(placeholder.start <= place < placeholder.end for placeholder in placeholders)
 
 
 def with_mark(text: str, accelerator: Accelerator) -> str:
     """Adds an accelerator to a translation: the same letter, preferably at the start of a word.
 
-    If the letter is missing, the first letter is used; in a script without capitals, it is appended
-    in brackets, as in `文件(_F)`.
+    If the translation lacks the letter, uses its first letter. In a script without capitals,
+    appends the letter in brackets, as in `文件(_F)`.
     """
     if not text.strip():
         return text
     if text.casefold() == accelerator.text.casefold():
         place = accelerator.offset
         return f"{text[:place]}{accelerator.mark}{text[place:]}"
-    taken, letter = find(text), re.escape(accelerator.letter)
+    placeholders, letter = find(text), re.escape(accelerator.letter)
     for pattern in (rf"(?<![^\W_]){letter}", letter, r"(?<![^\W_])[^\W\d_]"):
         for match in re.finditer(pattern, text, re.IGNORECASE):
             place = match.start()
             has_key = match[0].isdigit() or match[0].lower() != match[0].upper()
-            if has_key and _is_free(place, taken):
+            if has_key and _is_outside(place, placeholders):
                 return f"{text[:place]}{accelerator.mark}{text[place:]}"
     end = len(text.rstrip(" .:…\u3002"))
     return f"{text[:end]}({accelerator.mark}{accelerator.letter.upper()}){text[end:]}"
@@ -103,13 +105,13 @@ _ANY_SYMBOL = re.compile(f"[{SYMBOLS[0]}-{SYMBOLS[-1]}]")
 
 @dataclasses.dataclass(frozen=True)
 class Shield:
-    """A line with symbols, and their originals.
+    """A line with symbols, and the placeholders that they replace.
 
     Attributes:
       text: the line with symbols for placeholders.
       verbatim: pieces of `text` that its translation must keep.
       places: (start, end in the line, length in `text`) of each replaced piece.
-      originals: the placeholder of each symbol; None = no symbols, so that outputs stay unchanged.
+      originals: placeholders by symbol; None = no symbols, outputs stay unchanged.
     """
 
     text: str
@@ -118,14 +120,14 @@ class Shield:
     originals: Mapping[str, str] | None = None
 
     def restore(self, output: str) -> str:
-        """Returns an output with the placeholders; unknown symbols are dropped."""
+        """Returns an output with placeholders for symbols; drops unknown symbols."""
         originals = self.originals
         if originals is None:
             return output
         return _ANY_SYMBOL.sub(lambda match: originals.get(match[0], ""), output)
 
     def hide(self, text: str) -> str:
-        """Undoes `restore`, as for the prefix of a translation."""
+        """Undoes `restore`, for example for the prefix of a translation."""
         if self.originals is None:
             return text
         symbols: dict[str, list[str]] = {}
@@ -134,7 +136,7 @@ class Shield:
         return _replaced(text, _paired(find(text, [*self.originals.values()]), symbols))
 
     def offset(self, position: int) -> int:
-        """Returns the position in `text` of one in the line; inside a placeholder, its end."""
+        """Converts a position in the line to one in `text`; inside a placeholder, to its end."""
         moved = position
         for start, end, length in self.places:
             if end <= position:
@@ -149,15 +151,15 @@ def shield(line: str, verbatim: Sequence[str] = (), symbols: bool = False) -> Sh
 
     Args:
       line: the user's text.
-      verbatim: additional pieces of it that are placeholders.
-      symbols: whether placeholders become symbols, as many as there are.
+      verbatim: additional placeholders, see `find`.
+      symbols: whether to replace placeholders by symbols, as long as there are any.
     """
     if not symbols:
         return Shield(line, tuple(verbatim))
     placeholders = find(line, verbatim)
     names = _names(placeholders, _symbols(line))
-    others = {placeholder.text for placeholder in placeholders if placeholder not in names}
-    verbatim = tuple(piece for piece in verbatim if piece in others)
+    unnamed = {placeholder.text for placeholder in placeholders if placeholder not in names}
+    verbatim = tuple(piece for piece in verbatim if piece in unnamed)
     places = tuple((start, end, 1) for start, end, _ in names)
     originals = {symbol: placeholder.text for placeholder, symbol in names.items()}
     return Shield(_replaced(line, names), verbatim, places, originals)
@@ -169,30 +171,33 @@ def shield_pair(source: str, target: str) -> tuple[str, str]:
     Removes the marks of accelerators if both sides have one.
     """
     bare, accelerator = without_mark(source)
-    bare_target, accelerator_of_target = without_mark(target, is_label=accelerator is not None)
-    if accelerator and accelerator_of_target:
+    bare_target, target_accelerator = without_mark(target, is_label=accelerator is not None)
+    if accelerator and target_accelerator:
         source, target = bare, bare_target
-    of_source, of_target = find(source), find(target)
+    source_placeholders, target_placeholders = find(source), find(target)
     shared: dict[str, list[str]] = {}
     symbols = iter(_symbols(source))
-    unmatched = [placeholder.text for placeholder in of_target]
-    for _, _, text in of_source:
+    unmatched = [placeholder.text for placeholder in target_placeholders]
+    for _, _, text in source_placeholders:
         if text in unmatched:
             unmatched.remove(text)
             shared.setdefault(text, []).append(next(symbols, text))
-    source = _replaced(source, _paired(of_source, shared))
-    return source, _replaced(target, _paired(of_target, shared))
+    source = _replaced(source, _paired(source_placeholders, shared))
+    return source, _replaced(target, _paired(target_placeholders, shared))
 
 
 def _names(placeholders: Sequence[Placeholder], symbols: Sequence[str]) -> dict[Placeholder, str]:
-    """Assigns a symbol to each placeholder, in order, until there are no more.
+    """Assigns a symbol to each placeholder, in order, until no symbols are left.
 
-    Literal symbols in the text come before all others.
+    Symbols that the text itself contains come first.
     """
     unused = iter(symbols)
     literal = dict.fromkeys(text for _, _, text in placeholders if text in SYMBOLS)
-    of_symbols = {text: next(unused) for text in literal}
-    names = {each: of_symbols.get(each.text) or next(unused, None) for each in placeholders}
+    for_literal = {text: next(unused) for text in literal}
+    names = {
+        placeholder: for_literal.get(placeholder.text) or next(unused, None)
+        for placeholder in placeholders
+    }
     return {placeholder: name for placeholder, name in names.items() if name}
 
 
@@ -209,7 +214,10 @@ def _paired(
         text: itertools.cycle(names) if text in SYMBOLS else iter(names)
         for text, names in symbols.items()
     }
-    names = {each: next(unused.get(each.text, iter(())), None) for each in placeholders}
+    names = {
+        placeholder: next(unused.get(placeholder.text, iter(())), None)
+        for placeholder in placeholders
+    }
     return {placeholder: name for placeholder, name in names.items() if name}
 
 

@@ -19,10 +19,10 @@ from t2t_keras.workbench.server.requests import ApiError
 
 _LOG = logging.getLogger("t2t_keras.server")
 
-# Beyond this number the longest unused buckets are forgotten.
-_MOST_BUCKETS = 10_000
+# Beyond this number, the least recently used buckets are dropped.
+_MAX_BUCKETS = 10_000
 _SECONDS_BETWEEN_SAVES = 60.0
-# A changed file of keys is read once it has stayed the same: it may be incomplete before.
+# A changed file of keys is read once it has stopped changing, as it may be incomplete before.
 _SECONDS_UNCHANGED = 3.0
 _SECONDS_BETWEEN_LOOKS = 1.0
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
@@ -30,7 +30,7 @@ _ADVICE = "Remove it: the counts of characters then start over."
 
 
 def network_of(address: str) -> str:
-    """Returns the unit of limits by address: an IPv4 address, or the /64 of an IPv6 address.
+    """Returns the network to which limits apply: an IPv4 address, or the /64 of an IPv6 address.
 
     A client with one address of a /64 usually has all of them.
     """
@@ -56,12 +56,12 @@ class ApiKey(NamedTuple):
 
 
 class Client(NamedTuple):
-    """Who sends a request.
+    """The sender of a request.
 
     Attributes:
-      identity: owner of glossaries and files; a hash, which does not reveal the key.
-      name: for the log.
-      key: its limits.
+      identity: identifies the owner of glossaries and files; a hash, which hides the key.
+      name: name in the log.
+      key: limits of the client.
     """
 
     identity: str
@@ -80,11 +80,11 @@ class ApiKeys:
     changed and is no longer being written.
 
     Args:
-      path: of the file.
+      path: the file.
       clock: monotonic seconds.
 
     Raises:
-      UserError: it cannot be read, or a line has another form.
+      UserError: the file cannot be read, or a line has another format.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic):
@@ -92,7 +92,7 @@ class ApiKeys:
         with reading(path) as file:
             self._content = file.read()
         self._keys = _read_keys(self._content, path)
-        # The newest content of the file, and when it was first seen.
+        # The newest content of the file, and the time when it was first seen.
         self._newer: tuple[bytes | None, float] = self._content, self._looked
         self._is_reported = False
 
@@ -161,9 +161,9 @@ class Access:
     """Admits clients, limits their request rate, and counts their characters.
 
     Args:
-      keys: None = any key is accepted, and none is needed.
-      requests_per_minute: limit of a key without its own, or of an address; 0 = no limit.
-      usage_file: stores the counts; None = they are kept in memory only.
+      keys: the known keys; None = any key is accepted, and none is needed.
+      requests_per_minute: limit of an address, or of a key without its own limit; 0 = no limit.
+      usage_file: stores the counts; None = they are in memory only.
       clock: monotonic seconds.
       calendar: today in UTC.
     """
@@ -179,7 +179,7 @@ class Access:
         self._calendar = calendar
         self._keys, self._per_minute = keys, requests_per_minute
         self._file, self._clock = usage_file, clock
-        self._buckets: dict[str, tuple[float, float]] = {}  # requests left, and since when
+        self._buckets: dict[str, tuple[float, float]] = {}  # requests left, and at what time
         self._month, self._used = self._this_month(), dict[str, int]()
         if usage_file and usage_file.exists():
             saved = read_json(usage_file, _ADVICE, ("month", "characters"))
@@ -224,7 +224,7 @@ class Access:
         left = min(left + (now - since) * limit / 60, limit)
         # Reinserted at the end: the first buckets are the least recently used.
         self._buckets[who] = (left - 1 if left >= 1 else left, now)
-        while len(self._buckets) > _MOST_BUCKETS:
+        while len(self._buckets) > _MAX_BUCKETS:
             del self._buckets[next(iter(self._buckets))]
         if left < 1:
             wait = math.ceil((1 - left) * 60 / limit)

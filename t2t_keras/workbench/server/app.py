@@ -1,6 +1,6 @@
 """The ASGI application, and its outermost layer, which limits, measures and logs every request.
 
-Bodies are checked for a key before they are parsed or stored, and limited in size.
+The size of bodies is limited, and they are searched for a key before they are parsed or stored.
 """
 
 import collections
@@ -30,7 +30,7 @@ from t2t_keras.workbench.server.config import MEBIBYTE, ServerConfig
 from t2t_keras.workbench.server.endpoints import Call, Context, Endpoint
 from t2t_keras.workbench.server.models import ModelSource
 from t2t_keras.workbench.server.requests import (
-    MOST_FIELDS,
+    MAX_FIELDS,
     ApiError,
     JobEndedError,
     authorization_key,
@@ -42,12 +42,12 @@ from t2t_keras.workbench.server.requests import (
 from t2t_keras.workbench.server.service import Metrics, TranslationService
 
 _FILE_ROUTES = ("/translate_file", "/v2/document")
-# A form with a file must have its key in this many first bytes, if the head has none.
-_MOST_BEFORE_KEY = MEBIBYTE
-# Bytes of unanswered requests, of all addresses and of one.
-_MOST_HELD, _MOST_HELD_OF_ADDRESS = 1 << 30, 256 * MEBIBYTE
+# A form with a file must have its key in its first bytes, up to this number, or in the head.
+_MAX_BEFORE_KEY = MEBIBYTE
+# Maximum bytes of unanswered requests: of all addresses, and of one.
+_MAX_HELD, _MAX_HELD_OF_ADDRESS = 1 << 30, 256 * MEBIBYTE
 
-# Keys in bodies. Every repetition is bounded, so that a search takes linear time.
+# Keys in bodies. Bounded repetitions make a search take linear time.
 _IN_FORM = re.compile(rb"(?:^|&)(?:api_key|auth_key)=([^&]{1,1000})")
 _IN_JSON = re.compile(
     rb'"(?:api_key|auth_key)"\s{0,16}:\s{0,16}("(?:[^"\\\x00-\x1f]|\\.){1,1000}")'
@@ -56,7 +56,7 @@ _IN_MULTIPART = re.compile(
     rb'name="?(?:api_key|auth_key)"?[^\r\n]{0,200}\r\n(?:[^\r\n]{1,200}\r\n){0,4}\r\n'
     rb"([^\r\n]{1,1000})\r\n"
 )
-_MOST_CANDIDATES = 16
+_MAX_CANDIDATES = 16
 
 _DEEPL = ("/v2/", "/v3/")
 
@@ -66,7 +66,7 @@ class Bodies:
 
     Args:
       access: checks keys.
-      config: has the limits on bodies.
+      config: has the limits.
     """
 
     def __init__(self, access: Access, config: ServerConfig):
@@ -76,9 +76,9 @@ class Bodies:
     def hold(self, address: str, size: int) -> None:
         """Counts bytes from an address; raises `ApiError` above its limit or the total limit."""
         self._held[address] += size
-        if self._held[address] > _MOST_HELD_OF_ADDRESS:
+        if self._held[address] > _MAX_HELD_OF_ADDRESS:
             raise ApiError(429, "Too many requests: too much is being sent at once", 5)
-        if self._held.total() > _MOST_HELD:
+        if self._held.total() > _MAX_HELD:
             raise ApiError(503, "The server is receiving too much at once", 5)
 
     def release(self, address: str, size: int) -> None:
@@ -99,9 +99,9 @@ class Body:
         self._bodies, self._scope, self._receive = bodies, scope, receive
         self._headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         self._address = network_of(scope["client"][0]) if scope.get("client") else ""
-        self._most = self._left = _most_bytes(scope["path"], bodies.config)
+        self._limit = self._left = _max_bytes(scope["path"], bodies.config)
         length = self._headers.get(b"content-length", "0")
-        if length.isdigit() and (len(length) > 18 or int(length) > self._most):
+        if length.isdigit() and (len(length) > 18 or int(length) > self._limit):
             self._left = -1
         self._held = 0
         self._is_proven = not bodies.access.needs_key
@@ -115,7 +115,7 @@ class Body:
     async def __call__(self) -> Message:
         """Returns the next message of ASGI."""
         if self._left < 0:
-            raise _too_large(self._most)
+            raise _too_large(self._limit)
         if not self._is_proven:
             await self._prove()
         return self._replayed.popleft() if self._replayed else await self._next()
@@ -125,14 +125,14 @@ class Body:
         size = len(message.get("body", b""))
         self._left -= size
         if self._left < 0:
-            raise _too_large(self._most)
+            raise _too_large(self._limit)
         if size:
             self._held += size
             self._bodies.hold(self._address, size)
         return message
 
     async def _prove(self) -> None:
-        """Reads until a key is found; raises `ApiError` if the request has no valid one."""
+        """Reads until a key is found; raises `ApiError` if the request has no valid key."""
         access = self._bodies.access
         query = self._scope.get("query_string", b"")
         key = authorization_key(self._headers.get(b"authorization", ""))
@@ -140,22 +140,22 @@ class Body:
         if not keys:
             body = await self._first_bytes()
             if not body:
-                # Without a body there is nothing to protect: the route itself checks the key.
+                # Without a body, the route checks the key itself.
                 self._is_proven = True
                 return
             kind = content_kind(self._headers.get(b"content-type", ""))
             keys = list(_keys(_pattern(kind), body))
         if not any(map(access.recognizes, keys)):
             self._replayed.clear()
-            # Raises the error, and counts the request.
+            # Counts the request, and raises the error.
             access.client(next(iter(keys), ""), self._address)
         self._is_proven = True
 
     async def _first_bytes(self) -> bytes:
-        """Returns the body, or the start of a file, to search for a key; it is replayed later."""
-        most = _MOST_BEFORE_KEY if self._scope["path"] in _FILE_ROUTES else self._most
+        """Returns the body, or the start of a file, to search for a key; replays it later."""
+        limit = _MAX_BEFORE_KEY if self._scope["path"] in _FILE_ROUTES else self._limit
         body, more = bytearray(), True
-        while more and len(body) < most:
+        while more and len(body) < limit:
             message = await self._next()
             if message["type"] != "http.request":
                 self._replayed.append(message)
@@ -175,7 +175,7 @@ def _pattern(kind: str) -> re.Pattern[bytes]:
 
 def _keys(pattern: re.Pattern[bytes], body: bytes) -> Iterator[str]:
     """Yields possible keys in an unparsed body."""
-    for match in itertools.islice(pattern.finditer(body), _MOST_CANDIDATES):
+    for match in itertools.islice(pattern.finditer(body), _MAX_CANDIDATES):
         if pattern is _IN_FORM:
             yield unquote_plus(decode_form(match[1]))
         elif pattern is _IN_MULTIPART:
@@ -187,17 +187,17 @@ def _keys(pattern: re.Pattern[bytes], body: bytes) -> Iterator[str]:
                 continue
 
 
-def _most_bytes(path: str, config: ServerConfig) -> int:
+def _max_bytes(path: str, config: ServerConfig) -> int:
     if path in _FILE_ROUTES:
         return config.max_file_bytes + MEBIBYTE
     if "/glossaries" in path:
         return 11 * MEBIBYTE
-    # A character is 12 bytes at most, as two escapes in JSON or four of a form.
+    # A character has at most 12 bytes: two escapes in JSON, or four in a form.
     return 12 * config.max_characters + MEBIBYTE
 
 
-def _too_large(most: int) -> ApiError:
-    return ApiError(413, f"Request entity too large: expected at most {most:,} bytes")
+def _too_large(limit: int) -> ApiError:
+    return ApiError(413, f"Request entity too large: expected at most {limit:,} bytes")
 
 
 def error_response(
@@ -250,8 +250,8 @@ class Gate:
         self._metrics.in_flight.inc()
         body = Body(self._bodies, scope, receive)
         try:
-            if scope.get("query_string", b"").count(b"&") >= MOST_FIELDS:
-                message = f"Invalid request: expected at most {MOST_FIELDS:,} parameters"
+            if scope.get("query_string", b"").count(b"&") >= MAX_FIELDS:
+                message = f"Invalid request: expected at most {MAX_FIELDS:,} parameters"
                 await error_response(Request(scope), 414, message)(scope, receive, observed)
             else:
                 await self._app(scope, body, observed)
@@ -283,11 +283,11 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
     """Loads models and returns the application that serves them.
 
     Args:
-      sources: at least one.
-      config: how the server works.
+      sources: locations of models, at least one.
+      config: settings of the server.
 
     Raises:
-      UserError: a model cannot be loaded, or a setting cannot be used.
+      UserError: a model cannot be loaded, or a setting is invalid.
     """
     config = config or ServerConfig()
     metrics = Metrics()
@@ -303,7 +303,7 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
         yield
         until = app.state.stop_by or time.monotonic() + config.stop_seconds
         await context.files.close(until)
-        access.save()  # First, as the process may end while threads are awaited.
+        access.save()  # Save first: the process may end while it waits for threads.
         await service.close(max(until - time.monotonic(), 0.0))
 
     front = [Middleware(Gate, bodies=Bodies(access, config), metrics=metrics)]

@@ -1,4 +1,4 @@
-"""Batches lines of many requests, and schedules clients fairly."""
+"""Batches the lines of many requests, and shares the machine fairly between clients."""
 
 import asyncio
 import collections
@@ -19,17 +19,18 @@ from t2t_keras.workbench.server.requests import Budget, JobEndedError
 
 # Scoring this many sentences costs as much as one search.
 _SCORED_FOR_SEARCHED = 8
-_MOST_SCORED = 256  # sentences at a time, as their attention needs memory
-# Returns a result for each line, all with the same options; each search takes a turn of the batch.
+_MAX_SCORED = 256  # sentences at a time, because attention needs memory
+# Takes lines, their options and the batch; returns a result for each line.
 Translate = Callable[[list[str], Any, "Batch"], Sequence[Any]]
 
-# The most that one client may have in a batch with other clients.
+# Maximum lines and characters of one client in a batch with other clients.
 _SHARED_LINES, _SHARED_CHARACTERS = 8, 2_000
-# A larger batch, or one with more searches that is mostly one client's, delays only its own
-# clients. It searches for few sentences at a time, fewer while other clients have work.
+# A larger batch is long, and so is one with more searches that is mostly one client's. Long batches
+# delay only their own clients. They search for few sentences at a time, and for fewer while other
+# clients have work.
 _SHORT_SEARCHES = 4
 _ROWS_ALONE, _ROWS_AMONG_OTHERS = 64, 2
-_MOST_LONG = 6  # batches of this kind, in addition to `at_once` others
+_MAX_LONG = 6  # concurrent long batches, in addition to `at_once` others
 
 
 class QueueFullError(Exception):
@@ -37,9 +38,9 @@ class QueueFullError(Exception):
 
 
 class Shares:
-    """The use of the machine by each client with work.
+    """How much each client with work has used the machine.
 
-    A new or returning client starts at the lowest use of the others: idle time earns no credit.
+    A new or returning client starts at the lowest use of the others, so idle time earns no credit.
     """
 
     def __init__(self) -> None:
@@ -47,23 +48,23 @@ class Shares:
         self._jobs: dict[str, int] = {}
 
     def arrive(self, client: str) -> None:
-        """Counts a waiting or running job of a client."""
+        """Adds a waiting or running job of a client."""
         if not self._jobs.get(client):
             least = min((self._used[name] for name in self._jobs), default=0.0)
             self._used[client] = max(self._used.get(client, 0.0), least)
         self._jobs[client] = self._jobs.get(client, 0) + 1
 
     def leave(self, client: str) -> None:
-        """Counts a job as done."""
+        """Removes a finished job of a client."""
         self._jobs[client] -= 1
         if not self._jobs[client]:
             del self._jobs[client]
-            # Only clients that have used more than all present ones must be remembered.
-            most = max((self._used[name] for name in self._jobs), default=0.0)
+            # Remember only absent clients that have used more than all present ones.
+            highest = max((self._used[name] for name in self._jobs), default=0.0)
             self._used = {
                 name: used
                 for name, used in self._used.items()
-                if name in self._jobs or used > most > 0
+                if name in self._jobs or used > highest > 0
             }
 
     def add(self, shares: Mapping[str, float], cost: float) -> None:
@@ -72,7 +73,7 @@ class Shares:
             self._used[client] = self._used.get(client, 0.0) + share * cost
 
     def rank(self, clients: Iterable[str]) -> float:
-        """Returns the lowest use of some clients; the lowest rank comes first."""
+        """Returns the lowest use of these clients; the lowest rank comes first."""
         return min((self._used.get(client, 0.0) for client in clients), default=0.0)
 
     @property
@@ -90,39 +91,39 @@ class _Waiting:
 
 
 class Turns:
-    """Limits the searches at a time; the client that has used least comes first.
+    """Limits concurrent searches; the client that has used least comes first.
 
     Args:
-      most: concurrent searches.
-      shares: the use by each client; guarded by `changed`.
+      limit: maximum number of concurrent searches.
+      shares: use by each client; guarded by `changed`.
       changed: notified when turns are granted.
     """
 
-    def __init__(self, most: int, shares: Shares, changed: threading.Condition):
-        self._free, self._shares, self._changed = most, shares, changed
+    def __init__(self, limit: int, shares: Shares, changed: threading.Condition):
+        self._free, self._shares, self._changed = limit, shares, changed
         self._waiting: list[_Waiting] = []
 
     @contextlib.contextmanager
     def turn(self, clients: list[str]) -> Iterator[None]:
         """Waits for a turn to search for these clients, and holds it."""
-        me = _Waiting(clients)
+        waiter = _Waiting(clients)
         with self._changed:
-            self._waiting.append(me)
-            self._give()
-            while not me.has_turn:
+            self._waiting.append(waiter)
+            self._grant()
+            while not waiter.has_turn:
                 self._changed.wait()
         try:
             yield
         finally:
             with self._changed:
                 self._free += 1
-                self._give()
+                self._grant()
 
-    def _give(self) -> None:
+    def _grant(self) -> None:
         """Grants the free turns.
 
-        Waiters must not determine the first one themselves: the order changes while they wake up,
-        and each might leave the turn to another.
+        Waiters must not decide who is first: the order changes while they wake up, and all of them
+        might leave the turn to another.
         """
         while self._free and self._waiting:
             first = min(self._waiting, key=lambda waiting: self._shares.rank(waiting.clients))
@@ -134,7 +135,7 @@ class Turns:
 
 @dataclasses.dataclass(eq=False)
 class _Job:
-    """Lines of one request; `is_alone` = its batch has failed, so that it now runs by itself."""
+    """Lines of one request; `is_alone`: it runs again by itself, after its batch has failed."""
 
     lines: list[str]
     options: Hashable
@@ -153,7 +154,7 @@ class _Job:
 
     @property
     def bulk(self) -> float:
-        """Its size as a fraction of what a client may have in a batch with other clients."""
+        """Its size as a fraction of a client's maximum in a batch with other clients."""
         return max(len(self.lines) / _SHARED_LINES, self.size / _SHARED_CHARACTERS)
 
 
@@ -161,9 +162,9 @@ class Batch:
     """Jobs that are translated together.
 
     Args:
-      jobs: with the same options.
-      shares: the use of the machine by each client.
-      turns: of searches.
+      jobs: jobs with the same options.
+      shares: use of the machine by each client.
+      turns: limits searches.
       changed: guards the shares and turns.
     """
 
@@ -184,13 +185,13 @@ class Batch:
 
     @property
     def is_long(self) -> bool:
-        """Whether it is large, or has many searches mostly for one client."""
+        """Whether it is large, or has many searches and is mostly one client's."""
         has_many_searches = self._searches > _SHORT_SEARCHES
         return self._is_large or (has_many_searches and max(self.of_clients.values()) > 0.5)
 
     @property
     def rows_at_once(self) -> int:
-        """Maximum number of sentences in a turn."""
+        """Maximum number of sentences in one turn."""
         if not self.is_long:
             return 1 << 30
         return _ROWS_AMONG_OTHERS if self._shares.are_several else _ROWS_ALONE
@@ -224,7 +225,7 @@ class Batch:
                 self._change(searching=-1)
 
     def _change(self, waiting: int = 0, searching: int = 0, ends: bool = False) -> None:
-        """Charges the time so far, except while all its work waits for a turn."""
+        """Charges the time until now, except while all its work waits for a turn."""
         now = time.monotonic()
         with self._changed:
             was_long = self.is_long
@@ -249,13 +250,13 @@ class Batcher:
 
     An idle batcher waits briefly for more lines. Lines that arrive during a translation form the
     next batch, so under load batches are full without waiting. Lines with different options go
-    into different batches. The client that has used the machine least comes first, its requests in
-    order.
+    into different batches. The client that has used the machine least comes first, with its
+    requests in order.
 
     Args:
       translate: takes lines, options and the `Batch`, and returns a result for each line.
       max_wait_ms: longest wait of an idle batcher.
-      max_lines: maximum lines of a batch; a longer job is a batch of its own.
+      max_lines: maximum lines of a batch; a longer job becomes a separate batch.
       max_queued: maximum lines in the queue.
       at_once: concurrent batches, in addition to long ones of other clients.
       observe: takes the number of lines and the seconds of each batch.
@@ -283,7 +284,7 @@ class Batcher:
         self._open = True
         self._threads = [
             threading.Thread(target=self._work, name="batcher", daemon=True)
-            for _ in range(at_once + _MOST_LONG)
+            for _ in range(at_once + _MAX_LONG)
         ]
         for thread in self._threads:
             thread.start()
@@ -302,12 +303,12 @@ class Batcher:
         may_wait: bool = False,
         budget: Budget | None = None,
     ) -> list[Any]:
-        """Returns the result for each line; cancelling it ends the work.
+        """Returns the result for each line; cancelling ends the work.
 
         Raises:
           QueueFullError: too many lines are waiting.
           JobEndedError: the budget is used up, or the server is stopping.
-          UserError: the translator's.
+          UserError: see `Translator.translate`.
         """
         if not lines:
             return []
@@ -333,7 +334,7 @@ class Batcher:
         job.budget.check()
         with self._changed:
             waiting = self.queued_lines
-            # An idle server accepts every request that is small enough.
+            # Without waiting lines, accept any request.
             if not may_wait and waiting and waiting + len(job.lines) > self._max_queued:
                 raise QueueFullError
             if not self._open:
@@ -363,7 +364,7 @@ class Batcher:
                 job.budget.end(code, text)
 
     def close(self, seconds: float | None = None) -> None:
-        """Stops the threads; waits for all jobs, at most this number of seconds."""
+        """Stops the threads after all jobs, but waits at most this number of seconds."""
         with self._changed:
             self._open = False
             self._changed.notify_all()
@@ -386,7 +387,7 @@ class Batcher:
                 self._changed.notify_all()
 
     def _next_batch(self) -> Batch | None:
-        """Returns jobs of the same options; None when the batcher is closed and empty."""
+        """Waits for jobs and returns a batch of them; None = the batcher is closed and empty."""
         with self._changed:
             while True:
                 while (first := self._first_job()) is None:
@@ -403,7 +404,7 @@ class Batcher:
     def _first_job(self) -> _Job | None:
         """Returns the first job of the client that has used least; None = no job may begin."""
         long = [batch for batch in self._running if batch.is_long]
-        if len(long) >= _MOST_LONG:
+        if len(long) >= _MAX_LONG:
             return None
         for client in sorted(self._jobs, key=lambda name: self._shares.rank([name])):
             # A long batch delays only its own clients.
@@ -413,8 +414,8 @@ class Batcher:
         return None
 
     def _with_more(self, first: _Job) -> list[_Job]:
-        """Takes a job, and others that fit into a batch with it, from the queue."""
-        taken, room = [first], 0 if first.is_alone else self._max_lines - len(first.lines)
+        """Removes a job from the queue, with others that fit into a batch with it."""
+        jobs, room = [first], 0 if first.is_alone else self._max_lines - len(first.lines)
         bulks = collections.defaultdict(float, {first.client: first.bulk})
         for client in sorted(self._jobs, key=lambda name: self._shares.rank([name])):
             left: collections.deque[_Job] = collections.deque()
@@ -425,18 +426,18 @@ class Batcher:
                 if job.options != first.options:
                     left.append(job)
                 elif may_follow and len(job.lines) <= room and _may_join(bulks, job):
-                    taken.append(job)
+                    jobs.append(job)
                     room -= len(job.lines)
                     bulks[job.client] += job.bulk
                 else:
                     left.append(job)
-                    may_follow = False  # Nor does a later one of the same client overtake it.
+                    may_follow = False  # Later jobs of the client must not overtake it.
             self._jobs[client] = left
-        self._jobs = {client: jobs for client, jobs in self._jobs.items() if jobs}
-        return taken
+        self._jobs = {client: waiting for client, waiting in self._jobs.items() if waiting}
+        return jobs
 
     def _gather(self) -> None:
-        """Waits for more lines, until a batch is full or another thread has taken the jobs."""
+        """Waits for more lines, until a batch is full or another thread takes the jobs."""
         until = time.monotonic() + self._max_wait
         while self._open and (first := self._first_job()):
             jobs = itertools.chain(*self._jobs.values())
@@ -447,7 +448,7 @@ class Batcher:
             self._changed.wait(left)
 
     def _run(self, batch: Batch) -> Sequence[_Job]:
-        """Sets the results or errors of jobs; returns those that must run again, alone."""
+        """Sets the results or errors of jobs; returns the jobs that must run again, alone."""
         jobs = batch.jobs
         lines = [line for job in jobs for line in job.lines]
         try:
@@ -469,11 +470,11 @@ class Batcher:
 
 
 def _may_join(bulks: Mapping[str, float], job: _Job) -> bool:
-    """Returns whether a job may join a batch: of its client only, or with little of each client.
+    """Returns whether a job may join a batch: if it stays of one client, or small for each client.
 
     Args:
-      bulks: of the jobs of each client in the batch.
-      job: with the same options.
+      bulks: total `_Job.bulk` of each client in the batch.
+      job: a job with the same options.
     """
     if job.is_alone:
         return False
@@ -483,7 +484,7 @@ def _may_join(bulks: Mapping[str, float], job: _Job) -> bool:
 
 
 def _may_begin(job: _Job) -> bool:
-    """Returns whether a job has not ended or been cancelled; sets the error of an ended one."""
+    """Returns whether a job can still run; sets the error of a job that has ended."""
     if not (job.future.running() or job.future.set_running_or_notify_cancel()):
         return False
     if error := job.budget.ended:
@@ -509,8 +510,8 @@ class EngineInTurns(Engine):
 
     def with_all_hypotheses(self) -> "EngineInTurns":
         """See `Engine`."""
-        other = self._engine.with_all_hypotheses()
-        return self if other is self._engine else EngineInTurns(other, self._batch)
+        engine = self._engine.with_all_hypotheses()
+        return self if engine is self._engine else EngineInTurns(engine, self._batch)
 
     def outputs(
         self, sources: Sequence[np.ndarray], prefixes: Sequence[np.ndarray], numbers: Sequence[int]
@@ -519,9 +520,9 @@ class EngineInTurns(Engine):
         outputs: list[list[Output]] = []
         while len(outputs) < len(sources):
             first = len(outputs)
-            some = slice(first, first + self._batch.rows_at_once)
-            with self._batch.turn(len(sources[some])):
-                outputs += self._engine.outputs(sources[some], prefixes[some], numbers[some])
+            rows = slice(first, first + self._batch.rows_at_once)
+            with self._batch.turn(len(sources[rows])):
+                outputs += self._engine.outputs(sources[rows], prefixes[rows], numbers[rows])
         return outputs
 
     def log_probs(
@@ -553,12 +554,12 @@ class EngineInTurns(Engine):
     ) -> Iterator[tuple[int, Any]]:
         first = 0
         while first < len(sources):
-            rows = min(_SCORED_FOR_SEARCHED * self._batch.rows_at_once, _MOST_SCORED)
-            some = slice(first, first + rows)
-            with self._batch.turn(len(sources[some]) // _SCORED_FOR_SEARCHED):
-                results = list(compute(sources[some], targets[some]))
+            num_rows = min(_SCORED_FOR_SEARCHED * self._batch.rows_at_once, _MAX_SCORED)
+            rows = slice(first, first + num_rows)
+            with self._batch.turn(len(sources[rows]) // _SCORED_FOR_SEARCHED):
+                results = list(compute(sources[rows], targets[rows]))
             yield from ((first + number, result) for number, result in results)
-            first = some.stop
+            first = rows.stop
 
     def next_symbols(self, source: np.ndarray, prefix: np.ndarray, count: int) -> list[int]:
         """See `Engine`."""

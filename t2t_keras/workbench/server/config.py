@@ -1,4 +1,4 @@
-"""The settings of a server: batches, limits, storage."""
+"""The settings of a server."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ class ServerConfig:
     """The settings of a server.
 
     Attributes:
-      max_file_bytes: largest file to translate.
+      max_file_bytes: maximum size of a file.
       api_keys_file: see `access.ApiKeys`; None = no key is needed.
       cors: origins, as https://example.org, whose pages may use the server; "*" = all.
-      glossaries: default terms by language pair; None = those of all other pairs.
+      glossaries: default terms by language pair; the key None is for all other pairs.
       storage: folder for glossaries, files and usage; None = they are lost at shutdown.
-      reload_seconds: how often to look for newer versions of the models; 0 = never.
+      reload_seconds: seconds between checks for newer versions of the models; 0 = never.
     """
 
     max_wait_ms: float = setting(

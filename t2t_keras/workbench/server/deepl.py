@@ -1,4 +1,4 @@
-"""DeepL's API, as https://developers.deepl.com/docs describes it: text, documents, glossaries."""
+"""DeepL's API for text, documents and glossaries; see https://developers.deepl.com/docs."""
 
 import contextlib
 import time
@@ -26,10 +26,10 @@ from t2t_keras.workbench.server.service import Options, Pair, Splitting
 from t2t_keras.workbench.terms.glossary import Glossary
 
 _TSV = "text/tab-separated-values"
-_MOST_IDS, _MOST_DICTIONARIES = 5, 1_000
+_MAX_IDS, _MAX_DICTIONARIES = 5, 1_000
 
 
-# Targets that DeepL's clients reject, and the variants that they accept.
+# Targets that DeepL's clients reject, and variants that they accept instead.
 _TARGET_VARIANTS = {"en": ("en-GB", "en-US"), "pt": ("pt-PT", "pt-BR")}
 
 _SPLITTING = {
@@ -45,7 +45,7 @@ _MODEL_TYPES = {
 }
 # Unsupported options that would change a translation.
 _REFUSED = ("style_id", "translation_memory_id", "custom_instructions")
-_UNLIMITED = 1_000_000_000_000  # DeepL's limit for an unlimited account.
+_UNLIMITED = 1_000_000_000_000  # DeepL's value for an unlimited account.
 _SAME = "Source and target language are equal."
 
 
@@ -53,7 +53,7 @@ async def languages(call: Call) -> list[dict[str, Any]]:
     """Lists source or target languages."""
     models = call.context.service.models
     if call.parameters.choice("type", ("source", "target"), "source") == "source":
-        # Without variants: no client sends them.
+        # List no variants, as clients do not send them.
         codes = {source.partition("-")[0] for source, _ in models}
         return [{"language": code.upper(), "name": language_name(code)} for code in sorted(codes)]
     codes = {code for _, target in models for code in _TARGET_VARIANTS.get(target, (target,))}
@@ -86,7 +86,7 @@ async def missing(call: Call) -> None:
 
 
 async def translate(call: Call) -> dict[str, Any]:
-    """Translates texts; if no source language is given, detects that of each text."""
+    """Translates texts; without a source language, detects the language of each text."""
     parameters = call.parameters
     if not (texts := parameters.texts("text")):
         raise ApiError(400, "Parameter 'text' not specified.")
@@ -95,7 +95,7 @@ async def translate(call: Call) -> dict[str, Any]:
     kind = parameters.choice("tag_handling", ("html", "xml"), "text")
     splitting = parameters.choice("split_sentences", tuple(_SPLITTING), "1")
     pairs = await _read_pairs(call, texts, kind)
-    # A glossary needs a source language, so all pairs are the same.
+    # A glossary needs a source language, so all pairs are equal.
     glossary = await requested_glossary(call, pairs[0])
     options = _options(parameters, kind, glossary)
     translations = await call.translate(pairs, texts, options, _SPLITTING[splitting])
@@ -116,7 +116,7 @@ async def translate(call: Call) -> dict[str, Any]:
 
 
 async def _read_pairs(call: Call, texts: Sequence[str], kind: str) -> list[Pair]:
-    """Returns the pair of each text; if its language has no model, that of all texts together."""
+    """Returns the pair of each text; without a model for it, the pair of all texts together."""
     pairs = [await read_pair(call, texts, kind)] * len(texts)
     if not call.parameters.text("source_lang") and len(texts) > 1:
         for number, text in enumerate(texts):
@@ -126,10 +126,10 @@ async def _read_pairs(call: Call, texts: Sequence[str], kind: str) -> list[Pair]
 
 
 def _options(parameters: Parameters, kind: str, glossary: Glossary | None) -> Options:
-    """Returns the options of a translation, for markup with elements to keep or split at."""
+    """Returns the options of a translation."""
     if kind == "text":
         return Options(kind, glossary=glossary)
-    ignored, splitting, others = (
+    ignored, splitting, non_splitting = (
         {tag.strip() for text in parameters.texts(name) for tag in text.split(",") if tag.strip()}
         for name in ("ignore_tags", "splitting_tags", "non_splitting_tags")
     )
@@ -138,14 +138,14 @@ def _options(parameters: Parameters, kind: str, glossary: Glossary | None) -> Op
         kind,
         glossary=glossary,
         keep=tuple(sorted(ignored)),
-        blocks=tuple(sorted(splitting - others)),
+        blocks=tuple(sorted(splitting - non_splitting)),
         outline=outline,
-        inline=tuple(sorted(others)) if outline else (),
+        inline=tuple(sorted(non_splitting)) if outline else (),
     )
 
 
 def check_options(parameters: Parameters) -> None:
-    """Raises `ApiError` for invalid values, and for options that no model here supports."""
+    """Raises `ApiError` for invalid values and unsupported options."""
     for name in ("preserve_formatting", "outline_detection", "show_billed_characters"):
         parameters.switch(name)
     parameters.choice("tag_handling_version", ("v1", "v2"))
@@ -158,9 +158,9 @@ def check_options(parameters: Parameters) -> None:
 
 
 async def read_pair(call: Call, texts: Sequence[str], kind: str) -> Pair:
-    """Returns the language pair of a request; a missing source is detected from the texts.
+    """Returns the language pair of a request; detects a missing source from the texts.
 
-    For texts already in the target language, returns it twice, see `Context.pair`.
+    For texts that are already in the target language, returns that language twice.
 
     Raises:
       ApiError: there is no model for the pair.
@@ -195,7 +195,7 @@ async def upload(call: Call) -> dict[str, str]:
         if pair[0] == pair[1]:
             if parameters.text("source_lang"):
                 raise ApiError(400, _SAME)
-            # As the language was detected after the upload, the status reports the error.
+            # The language was detected only after the upload: report the error in the status.
             files.fail(file, _SAME)
         else:
             await files.store_terms(file, await requested_glossary(call, pair))
@@ -209,7 +209,7 @@ async def status(call: Call) -> dict[str, Any]:
     file = _find_document(call)
     answer: dict[str, Any] = {"document_id": file.file_id, "status": file.status}
     if file.status == "translating":
-        # The time it has taken so far, so that clients poll less and less often.
+        # Report the elapsed time, so that clients poll less and less often.
         answer["seconds_remaining"] = 1 + int(max(time.time() - file.changed, 0))
     if file.status == "done":
         answer |= {"seconds_remaining": 0, "billed_characters": file.characters}
@@ -223,7 +223,7 @@ async def result(call: Call) -> FileResponse:
     file, files = _find_document(call), call.context.files
     if file.status != "done":
         raise ApiError(503, "Document translation is not done")
-    # As with DeepL, it can be fetched once; after a partial download it expires later.
+    # As with DeepL, it can be fetched once. After a partial download, it stays until it expires.
     removal = BackgroundTask(files.remove, file)
     return FileResponse(files.claim(file), filename=file.translated_name, background=removal)
 
@@ -247,10 +247,10 @@ def _find_document(call: Call) -> TranslatedFile:
 
 
 async def requested_glossary(call: Call, pair: Pair) -> Glossary | None:
-    """Returns the terms of the glossaries named in a translation request; None = none.
+    """Returns the merged glossaries of a translation request; None = the request names none.
 
     Raises:
-      ApiError: a glossary does not exist, or is not for these languages.
+      ApiError: a glossary does not exist, or is for other languages.
     """
     parameters, store = call.parameters, call.context.glossaries
     ids = [name for text in parameters.texts("glossary_ids") for name in text.split(",") if name]
@@ -259,8 +259,8 @@ async def requested_glossary(call: Call, pair: Pair) -> Glossary | None:
         return None
     if single and ids:
         raise ApiError(400, "'glossary_id' and 'glossary_ids' exclude each other.")
-    if len(ids) > _MOST_IDS:
-        raise ApiError(400, f"'glossary_ids' must not contain more than {_MOST_IDS} entries.")
+    if len(ids) > _MAX_IDS:
+        raise ApiError(400, f"'glossary_ids' must not contain more than {_MAX_IDS} entries.")
     if not parameters.text("source_lang"):
         raise ApiError(400, "Use of a glossary requires the source_lang parameter to be specified")
     named = [store.find(name, call.client.identity) for name in ids or [single]]
@@ -347,7 +347,7 @@ def _is_v2(call: Call) -> bool:
 
 
 def _is_known(call: Call, stored: StoredGlossary) -> bool:
-    """Returns whether the API version of a request can express a glossary: v2 has one pair."""
+    """Returns whether the API version of a request can show a glossary: v2 needs a single pair."""
     return len(stored.dictionaries) == 1 or not _is_v2(call)
 
 
@@ -378,8 +378,8 @@ async def _dictionaries(call: Call) -> dict[Pair, Terms]:
     contents: Any = call.parameters.any("dictionaries") or []
     if not isinstance(contents, list) or not all(isinstance(content, dict) for content in contents):
         raise ApiError(400, "Missing or invalid argument: dictionaries")
-    if len(contents) > _MOST_DICTIONARIES:
-        raise ApiError(413, f"dictionaries: expected at most {_MOST_DICTIONARIES:,}.")
+    if len(contents) > _MAX_DICTIONARIES:
+        raise ApiError(413, f"dictionaries: expected at most {_MAX_DICTIONARIES:,}.")
     return dict([await _dictionary(call, Parameters(content)) for content in contents])
 
 

@@ -1,4 +1,4 @@
-"""What the routes of all APIs share: access, limits, languages, and charged translation."""
+"""Shared by the routes of all APIs: access, limits, languages, and charged translation."""
 
 import asyncio
 import contextlib
@@ -48,12 +48,12 @@ from t2t_keras.workbench.server.service import (
 
 LOG = logging.getLogger("t2t_keras.server")
 
-# Numbers, names without dots and those of localhost: no site can have its own name lead here.
+# Hosts that no other site can own: numbers, names without dots, and names of localhost.
 _LOCAL_HOST = re.compile(r"(\[[\da-f:.]+\]|[\d.]+|[^.:]*|[^:]*\.localhost)(:\d+)?", re.IGNORECASE)
 _AT_ONCE = 4
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
 _FORWARDING = ("x-forwarded-for", "x-real-ip", "forwarded")
-# A text stays untranslated only if it is in the target language with this probability.
+# Minimum probability that a text is in the target language, for it to stay untranslated.
 _SURE = 0.9
 
 
@@ -65,9 +65,9 @@ class Context:
       config: the settings.
       access: admits clients.
       metrics: counts requests and texts.
-      glossaries: created by clients.
-      files: uploaded by clients.
-      places: limits slow work besides translation.
+      glossaries: glossaries of clients.
+      files: uploaded files of clients.
+      places: limits slow work other than translation.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Context:
         host, origin, allowed = headers.get("host", ""), headers.get("origin"), self.config.cors
         if "*" in allowed:
             return
-        # A proxy may change the host, but only the browser itself sets Sec-Fetch-Site.
+        # A proxy may change the host, but only a browser sets Sec-Fetch-Site.
         is_own = headers.get("sec-fetch-site") in ("same-origin", "none")
         if origin and origin not in allowed and not is_own and origin.partition("://")[2] != host:
             raise ApiError(403, f"Origin {origin} not allowed; add it to --cors.")
@@ -122,8 +122,8 @@ class Context:
         if address.startswith(_LOOPBACK) and not known:
             raise ApiError(
                 403,
-                f"Host {host} not allowed; add a proxy to --trusted_proxies, or another name of "
-                f"this server to --cors.",
+                f"Host {host} not allowed; add a proxy's address to --trusted_proxies, or another "
+                f"name of this server to --cors.",
             )
 
     def languages(self) -> list[str]:
@@ -137,10 +137,10 @@ class Context:
     def pair(self, source: str, target: str, may_be_same: bool = False) -> Pair:
         """Returns the pair of the model for the languages of a request.
 
-        If they `may_be_same` and are the same language, returns it twice.
+        With `may_be_same`, if both are the same language, returns that language twice.
 
         Raises:
-          ApiError: there is none.
+          ApiError: no model translates between them.
         """
         known = self.languages()
         for code in (source, target):
@@ -159,7 +159,7 @@ class Context:
         )
 
     async def detect(self, texts: Sequence[str], kind: str = "text") -> list[Detected]:
-        """Returns the possible languages of texts, among the source languages of the models."""
+        """Returns the possible languages of texts, from the source languages of the models."""
         sources = {source for source, _ in self.service.models}
         try:
             return await asyncio.to_thread(detect, texts, sources, kind)
@@ -169,10 +169,10 @@ class Context:
     async def detect_source(
         self, texts: Sequence[str], target: str, kind: str = "text"
     ) -> Detected:
-        """Returns the most likely language of texts, given the target language.
+        """Returns the most likely language of texts that are translated to a target.
 
-        If the texts are too short to be sure, this is the most likely one that has a model for the
-        target. If they have no letters, it is any such language, with confidence 0.
+        If the detection is not sure, only languages with a model for the target count. If the texts
+        have no letters, returns any such language, with confidence 0.
         """
         candidates = await self.detect(texts, kind)
         best, served, target = candidates[0], self.service.models, canonical(target)
@@ -180,20 +180,24 @@ class Context:
             candidates = [best, *(Detected(source, 0.0) for source, _ in sorted(served))]
         elif not 0 < best.confidence < _SURE:
             return best
-        able = (each for each in candidates if nearest_pair(each.language, target, served))
-        return next(able, best)
+        served_candidates = (
+            candidate
+            for candidate in candidates
+            if nearest_pair(candidate.language, target, served)
+        )
+        return next(served_candidates, best)
 
     def check_size(self, texts: Sequence[str]) -> None:
         """Raises `ApiError` if a request has too much text."""
         config = self.config
-        for size, limit, what in (
+        for size, limit, unit in (
             (len(texts), config.max_texts, "texts"),
             (sum(map(len, texts)), config.max_characters, "characters"),
         ):
             if size > limit:
                 raise ApiError(
                     413,
-                    f"Invalid request: request ({size:,} {what}) exceeds text limit ({limit:,})",
+                    f"Invalid request: request ({size:,} {unit}) exceeds text limit ({limit:,})",
                 )
 
     def log_texts(self, sources: Sequence[str], targets: Sequence[str]) -> None:
@@ -211,9 +215,9 @@ class Call:
     """An admitted request.
 
     Attributes:
-      context: the server's parts.
-      request: as it came.
-      parameters: of the request.
+      context: the server's components.
+      request: the request.
+      parameters: its parameters.
       client: its sender.
     """
 
@@ -231,8 +235,8 @@ class Call:
     ) -> list[Translated]:
         """Translates texts, each for its pair of languages.
 
-        Takes the arguments of `TranslationService.translate`. Texts whose pair is the same language
-        twice, see `Context.pair`, are returned unchanged.
+        See `TranslationService.translate` for the arguments. Texts whose pair has the same language
+        twice are returned unchanged.
 
         Raises:
           ApiError: there is too much text, markup is malformed, or the client has disconnected.
@@ -247,8 +251,10 @@ class Call:
 
         async def translate() -> None:
             for pair, group in numbers.items():
-                some = [texts[number] for number in group]
-                translated = await context.service.translate(pair, some, options, splitting, budget)
+                texts_of_pair = [texts[number] for number in group]
+                translated = await context.service.translate(
+                    pair, texts_of_pair, options, splitting, budget
+                )
                 for number, translation in zip(group, translated, strict=True):
                     translations[number] = translation
 
@@ -259,13 +265,13 @@ class Call:
                 await unless_disconnected(self.request, translate(), budget)
             except UserError as error:
                 if options.format == "text" or isinstance(error, JobEndedError):
-                    raise  # The text is not the cause.
+                    raise  # The text did not cause it.
                 raise ApiError(400, f"Invalid request: {error}") from error
         context.log_texts(texts, [translation.text for translation in translations])
         return translations
 
     def budget(self, texts: Sequence[str]) -> Budget:
-        """Returns the budget of the request for texts."""
+        """Returns the request's budget for texts."""
         return self.context.service.budget(self.share_owner, sum(map(len, texts)))
 
     async def in_thread(self, function: Callable[..., Result], *arguments: Any) -> Result:
@@ -284,9 +290,13 @@ class Call:
     def charged(self, texts: Sequence[str], budget: Budget) -> Iterator[int]:
         """Counts the characters of texts for the client.
 
-        They are refunded if the server fails, or if work on them has not begun.
+        Refunds them if the server fails or work on them has not begun.
 
-        Yields their number. Raises `ApiError` if they exceed the client's quota.
+        Yields:
+          The number of characters.
+
+        Raises:
+          ApiError: they exceed the client's quota.
         """
         characters, access = sum(map(len, texts)), self.context.access
         access.charge(self.client, characters)
@@ -294,8 +304,8 @@ class Call:
             yield characters
         except BaseException as error:
             code = getattr(error, "code", "")
-            is_clients = isinstance(error, ApiError | JobEndedError | asyncio.CancelledError)
-            if not is_clients or code == "server_stops" or not budget.seconds:
+            by_client = isinstance(error, ApiError | JobEndedError | asyncio.CancelledError)
+            if not by_client or code == "server_stops" or not budget.seconds:
                 access.refund(self.client.identity, characters)
             raise
 
@@ -304,10 +314,10 @@ class Endpoint(Route):
     """A route for admitted clients.
 
     Args:
-      path: of the route, see Starlette's `Route`.
+      path: path of the route, see Starlette's `Route`.
       handler: takes a `Call`; returns a response, JSON content, or None for an empty response.
       methods: HTTP methods.
-      status: of responses that the handler does not construct itself.
+      status: status of responses that the handler does not construct itself.
       is_open: whether it needs no key; it then ignores all parameters.
     """
 

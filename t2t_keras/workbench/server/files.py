@@ -1,4 +1,4 @@
-"""Uploaded files and their translations, until they are fetched or expire."""
+"""Stores uploaded files and their translations until they are fetched or expire."""
 
 import asyncio
 import contextlib
@@ -34,12 +34,12 @@ _STATUSES = ("queued", "translating", *_FINISHED)
 _LOG = logging.getLogger("t2t_keras.server")
 
 _RECORD, _SOURCE, _TARGET, _TERMS = "record.json", "source", "target", "terms.json"
-# Files being read, and being translated, at a time: in total, and of a client.
+# Files that are read, and files that are translated, at a time: in total, and of a client.
 _AT_ONCE, _AT_ONCE_OF_CLIENT = 8, 2
-_MOST_FILES, _MOST_OF_OWNER = 1_000, 500
-_MOST_BYTES, _MOST_BYTES_OF_OWNER = 4 << 30, 1 << 30
-_MOST_ATTEMPTS = 3
-# Fraction of the time to stop after which files are ended.
+_MAX_FILES, _MAX_OF_OWNER = 1_000, 500
+_MAX_BYTES, _MAX_BYTES_OF_OWNER = 4 << 30, 1 << 30
+_MAX_ATTEMPTS = 3
+# Fraction of the shutdown time after which translations of files are stopped.
 _SHARE_OF_STOP = 0.6
 _SECONDS_BETWEEN_CLEANINGS = 30.0
 
@@ -49,14 +49,14 @@ class TranslatedFile:
     """A file, or its translation.
 
     Attributes:
-      file_id: names it.
+      file_id: identifies it.
       secret: DeepL's document_key; "" = uploaded by LibreTranslate's API, where the file_id is
         enough to fetch the translation.
       owner: identity of the client that uploaded it.
-      name: of the file, without folders.
-      pair: languages.
+      name: name of the file, without folders.
+      pair: source and target language.
       status: "queued", "translating", "done", "fetched" or "error".
-      characters: charged for it; when it is done, the number translated.
+      characters: number of charged characters; after translation, of translated ones.
       error: message for the client.
       changed: time of the last change of status, in seconds since 1970.
       attempts: number of times that a server has begun to translate it.
@@ -79,7 +79,7 @@ class TranslatedFile:
 
     @property
     def is_finished(self) -> bool:
-        """Whether its translation has ended, well or not."""
+        """Whether its translation has ended, with success or an error."""
         return self.status in _FINISHED
 
     @property
@@ -94,7 +94,7 @@ def read_record(path: Path) -> TranslatedFile:
     """Reads the record in the folder of a file.
 
     Raises:
-      UserError: it is invalid, or belongs to another folder (a copy).
+      UserError: the record is invalid, or belongs to another folder (a copy).
     """
     names = [field.name for field in dataclasses.fields(TranslatedFile)]
     content = read_json(path, ADVICE, names)
@@ -113,12 +113,12 @@ def read_record(path: Path) -> TranslatedFile:
 class TranslatedFiles:
     """All files of a server.
 
-    With a storage folder, files outlive the server, and the next one finishes them.
+    With a storage folder, files outlive the server, and the next server finishes them.
 
     Args:
       service: translates.
       config: has the storage folder, size limits and the time until files expire.
-      refund: takes the owner of a failed file and the characters charged for it.
+      refund: takes the owner of a failed file, and the number of charged characters.
     """
 
     def __init__(
@@ -144,22 +144,22 @@ class TranslatedFiles:
             self._folder = Path(self._temporary.name)
         for folder in self._folder.iterdir() if self._folder.exists() else ():
             if not (folder / _RECORD).exists():
-                shutil.rmtree(folder, ignore_errors=True)  # Only a part was received.
+                shutil.rmtree(folder, ignore_errors=True)  # The upload was not complete.
                 continue
             try:
-                self._take_up(folder / _RECORD)
+                self._resume(folder / _RECORD)
             except UserError as error:
                 self._files.pop(folder.name, None)
-                _LOG.error("%s is left out: %s", folder, error)
+                _LOG.error("%s is skipped: %s", folder, error)
         self._cleaner = asyncio.create_task(self._clean())
 
-    def _take_up(self, record: Path) -> None:
+    def _resume(self, record: Path) -> None:
         file = self._files[record.parent.name] = read_record(record)
         if file.is_finished:
             return
         if file.status == "queued" and file.attempts:
-            file.attempts -= 1  # The server shut down normally: the file did not crash it.
-        if file.attempts >= _MOST_ATTEMPTS:
+            file.attempts -= 1  # The server stopped normally: the file did not crash it.
+        if file.attempts >= _MAX_ATTEMPTS:
             # It may have crashed the earlier servers.
             _LOG.error("%s is given up after %d attempts", record.parent, file.attempts)
             self.fail(file, f"Given up after {file.attempts} attempts.")
@@ -167,11 +167,11 @@ class TranslatedFiles:
         self.translate(file, file.pair, file.characters)
 
     async def close(self, until: float | None = None) -> None:
-        """Waits until all files are translated; with storage, only those already begun.
+        """Waits until all files are translated; with storage, only until begun files are.
 
         Args:
           until: deadline in seconds of `time.monotonic`. Unfinished files are left to the next
-            server, or lost without storage.
+            server; without storage, they are lost.
         """
         if self._cleaner:
             self._cleaner.cancel()
@@ -192,7 +192,7 @@ class TranslatedFiles:
             budget.end("server_stops", "The server is stopping. Try again.")
 
     def formats(self) -> list[str]:
-        """Returns the suffixes of supported files, as .po."""
+        """Returns the suffixes of supported files, such as .po."""
         from t2t_keras.workbench.documents import EXTENSIONS
 
         return sorted(EXTENSIONS)
@@ -201,28 +201,28 @@ class TranslatedFiles:
     async def storing(
         self, content: BinaryIO, name: str, owner: str, client: str = ""
     ) -> AsyncIterator[TranslatedFile]:
-        """Stores a file for `translate`; removes it if an error is raised.
+        """Stores a file for `translate`; removes it after an error in the block.
 
         Args:
-          content: of the file.
-          name: the client's; its suffix determines the format.
+          content: the content of the file.
+          name: the client's name of the file; its suffix determines the format.
           owner: identity of the client.
           client: see `Budget`.
 
         Raises:
-          ApiError: the format is unknown, the file is too large, or this client or all together
-            have too many files or bytes.
+          ApiError: the format is unknown, the file is too large, or the client or the server has
+            too many files or bytes.
         """
         name = PurePosixPath(name.replace("\\", "/")).name.replace("\0", "")[-200:]
         if PurePosixPath(name).suffix.lower() not in self.formats():
             raise ApiError(400, "Invalid request: file format not supported")
         size = content.seek(0, os.SEEK_END)
         content.seek(0)
-        if size > (most := self._config.max_file_bytes):
-            raise ApiError(413, f"Request entity too large: expected at most {most:,} bytes")
+        if size > (limit := self._config.max_file_bytes):
+            raise ApiError(413, f"Request entity too large: expected at most {limit:,} bytes")
         self._check_room(owner, size)
         file = TranslatedFile(
-            # In capitals, as DeepL's clients expect them.
+            # DeepL's clients expect capitals.
             secrets.token_hex(16).upper(),
             secrets.token_hex(32).upper(),
             owner,
@@ -238,11 +238,11 @@ class TranslatedFiles:
             raise
 
     def _check_room(self, owner: str, size: int) -> None:
-        of_owner = [file.size for file in self._files.values() if file.owner == owner]
-        of_all = [file.size for file in self._files.values()]
-        is_full = len(of_all) >= _MOST_FILES or len(of_owner) >= _MOST_OF_OWNER
-        of_owner_bytes, of_all_bytes = sum(of_owner) + size, sum(of_all) + size
-        if is_full or of_owner_bytes > _MOST_BYTES_OF_OWNER or of_all_bytes > _MOST_BYTES:
+        owner_sizes = [file.size for file in self._files.values() if file.owner == owner]
+        all_sizes = [file.size for file in self._files.values()]
+        is_full = len(all_sizes) >= _MAX_FILES or len(owner_sizes) >= _MAX_OF_OWNER
+        owner_bytes, all_bytes = sum(owner_sizes) + size, sum(all_sizes) + size
+        if is_full or owner_bytes > _MAX_BYTES_OF_OWNER or all_bytes > _MAX_BYTES:
             raise ApiError(429, "Too many requests: there are too many files", 60)
 
     async def texts(self, file: TranslatedFile) -> list[str]:
@@ -263,7 +263,7 @@ class TranslatedFiles:
         return texts
 
     async def store_terms(self, file: TranslatedFile, glossary: Glossary | None) -> None:
-        """Stores the terms for a file, apart from its record because they may be many."""
+        """Stores the terms for a file; not in its record, because they may be many."""
         terms = [(term.source, term.target) for term in glossary or ()]
 
         def write() -> None:
@@ -273,8 +273,8 @@ class TranslatedFiles:
         if terms:
             await in_own_thread(write)
 
-    def take_as_translation(self, file: TranslatedFile, pair: Pair) -> None:
-        """Makes a file its own translation, because it is already in the target language."""
+    def use_as_translation(self, file: TranslatedFile, pair: Pair) -> None:
+        """Makes a file, which is already in the target language, its own translation."""
         file.pair = pair
         self._path(file, _SOURCE).replace(self.path(file))
         self._set(file, "done")
@@ -285,7 +285,7 @@ class TranslatedFiles:
         Args:
           file: a stored file.
           pair: source and target language.
-          characters: charged for it.
+          characters: number of charged characters.
         """
         file.pair, file.characters = pair, characters
         self._files[file.file_id] = file
@@ -301,7 +301,7 @@ class TranslatedFiles:
 
     @contextlib.contextmanager
     def _writing(self, file: TranslatedFile) -> Iterator[None]:
-        """Deletes files that a thread writes after the file was removed, and ends the job."""
+        """Ends the job if the file was removed meanwhile, and deletes what a thread has written."""
         try:
             yield
         finally:
@@ -316,9 +316,9 @@ class TranslatedFiles:
             with source.open("wb") as copy:
                 shutil.copyfileobj(content, copy)
 
-    def _path(self, file: TranslatedFile, which: str) -> Path:
-        """Returns the path of a file, which has only the suffix of the client's name."""
-        return self._folder / file.file_id / f"{which}{PurePosixPath(file.name).suffix.lower()}"
+    def _path(self, file: TranslatedFile, stem: str) -> Path:
+        """Returns a path with the suffix of the client's name, but nothing else of it."""
+        return self._folder / file.file_id / f"{stem}{PurePosixPath(file.name).suffix.lower()}"
 
     def _record(self, file: TranslatedFile) -> None:
         write_json(self._folder / file.file_id / _RECORD, dataclasses.asdict(file))
@@ -335,7 +335,7 @@ class TranslatedFiles:
         return self._path(file, _TARGET)
 
     def claim(self, file: TranslatedFile) -> Path:
-        """Returns the path of the translation once; raises `ApiError` the second time."""
+        """Returns the path of the translation the first time; then raises `ApiError`."""
         if file.status != "done":
             raise ApiError(404, "Not found")
         self._set(file, "fetched")
@@ -413,7 +413,7 @@ class TranslatedFiles:
         file.status, file.error, file.changed = status, error, time.time()
         if file.file_id not in self._files:
             return  # It was removed meanwhile, with its folder.
-        with contextlib.suppress(UserError):  # If the disk is full, the record stays in memory.
+        with contextlib.suppress(UserError):  # When the disk is full, only memory has the record.
             self._record(file)
 
     def remove(self, file: TranslatedFile) -> None:
@@ -429,7 +429,7 @@ class TranslatedFiles:
             self.remove_old(time.time())
 
     def remove_old(self, now: float) -> None:
-        """Removes the files that have expired at a time, in seconds since 1970."""
+        """Removes the files that have expired; `now` is in seconds since 1970."""
         before = now - 60 * self._config.keep_files_minutes
         for file in list(self._files.values()):
             if file.is_finished and file.changed < before:

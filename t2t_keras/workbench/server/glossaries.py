@@ -20,13 +20,13 @@ from t2t_keras.workbench.server.requests import ApiError
 from t2t_keras.workbench.terms.glossary import Glossary
 
 FORMATS = ("tsv", "csv")
-_MOST_PER_OWNER, _MOST = 1_000, 20_000
-_MOST_BYTES, _MOST_TERMS = 10 << 20, 100_000  # of a dictionary
-_MOST_BYTES_PER_OWNER, _MOST_BYTES_OF_ALL = 100 << 20, 1 << 30
-_MOST_COMPILED = 16  # for requests that name the same ones
-_MOST_NAME = 1_024
+_MAX_PER_OWNER, _MAX_GLOSSARIES = 1_000, 20_000
+_MAX_BYTES, _MAX_TERMS = 10 << 20, 100_000  # of a dictionary
+_MAX_BYTES_PER_OWNER, _MAX_BYTES_OF_ALL = 100 << 20, 1 << 30
+_MAX_COMPILED = 16  # for repeated requests with the same glossaries
+_MAX_NAME = 1_024
 _ADVICE = "Remove the file."
-# Control characters and Unicode's line breaks, which DeepL refuses in entries too.
+# Control characters and Unicode's line breaks, which DeepL also refuses in entries.
 _CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
 
 Pair = tuple[str, str]
@@ -35,14 +35,14 @@ Terms = dict[str, str]
 
 @dataclasses.dataclass
 class StoredGlossary:
-    """A glossary with dictionaries for some pairs of languages, which are codes without variants.
+    """A glossary: dictionaries for pairs of languages, which are codes without variants.
 
     Attributes:
       glossary_id: a UUID.
       owner: identity of the client that created it.
       name: a label.
       created: time of creation, in the format of the APIs.
-      dictionaries: targets by source term, by language pair.
+      dictionaries: terms by language pair.
     """
 
     glossary_id: str
@@ -61,10 +61,10 @@ class StoredGlossary:
 
 
 class Glossaries:
-    """All glossaries of a server; each client sees its own. Methods that change them may be slow.
+    """All glossaries of a server; a client sees only its own. Methods that change them may be slow.
 
     Args:
-      folder: of their files; None = they are lost at shutdown.
+      folder: folder of their files; None = they are lost at shutdown.
 
     Raises:
       UserError: a file in the folder cannot be read.
@@ -100,9 +100,9 @@ class Glossaries:
         """Creates a glossary.
 
         Raises:
-          ApiError: it is invalid, or the client has too many.
+          ApiError: the glossary is invalid, or the client has too many.
         """
-        if len(self._stored) >= _MOST or len(self.of(owner)) >= _MOST_PER_OWNER:
+        if len(self._stored) >= _MAX_GLOSSARIES or len(self.of(owner)) >= _MAX_PER_OWNER:
             raise ApiError(456, "Quota exceeded: there are too many glossaries.")
         created = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
         return self.change(
@@ -115,14 +115,14 @@ class Glossaries:
         """Sets the name of a glossary, and replaces the dictionaries of some pairs.
 
         Raises:
-          ApiError: they are invalid or too large; nothing is changed.
+          ApiError: they are invalid or too large; then nothing is changed.
         """
-        if not 0 < len(name) <= _MOST_NAME:
+        if not 0 < len(name) <= _MAX_NAME:
             raise ApiError(400, "Missing or invalid argument: name")
         for terms in dictionaries.values():
             _check_size(as_tsv(terms))
-            if len(terms) > _MOST_TERMS:
-                raise ApiError(413, f"Glossary entries: expected at most {_MOST_TERMS:,}.")
+            if len(terms) > _MAX_TERMS:
+                raise ApiError(413, f"Glossary entries: expected at most {_MAX_TERMS:,}.")
         size = _size({**stored.dictionaries, **dictionaries})
         self._check_room(stored, size)
         for terms in dictionaries.values():
@@ -138,13 +138,14 @@ class Glossaries:
         return stored
 
     def _check_room(self, stored: StoredGlossary, size: int) -> None:
-        """Raises `ApiError` if all glossaries, or all of the owner, would be too large together."""
+        """Raises `ApiError` if the glossaries, of the owner or of all, would be too large."""
         with self._lock:
-            more = size - self._bytes.get(stored.glossary_id, 0)
-            of_owner = sum(self._bytes[other.glossary_id] for other in self.of(stored.owner))
-            of_all = sum(self._bytes.values())
-        is_full = of_owner + more > _MOST_BYTES_PER_OWNER or of_all + more > _MOST_BYTES_OF_ALL
-        if more > 0 and is_full:
+            growth = size - self._bytes.get(stored.glossary_id, 0)
+            owner_bytes = sum(self._bytes[own.glossary_id] for own in self.of(stored.owner))
+            all_bytes = sum(self._bytes.values())
+        is_full = owner_bytes + growth > _MAX_BYTES_PER_OWNER
+        is_full |= all_bytes + growth > _MAX_BYTES_OF_ALL
+        if growth > 0 and is_full:
             raise ApiError(456, "Quota exceeded: the glossaries are too large together.")
 
     def remove(self, stored: StoredGlossary, pair: Pair | None = None) -> None:
@@ -165,10 +166,11 @@ class Glossaries:
         """Merges the dictionaries of glossaries for a pair; of several targets, the first counts.
 
         Raises:
-          ApiError: one has no dictionary for the pair.
+          ApiError: a glossary has no dictionary for the pair.
         """
         pair = glossary_pair(*pair)
-        return _compiled(tuple(term for one in stored for term in dictionary(one, pair).items()))
+        dictionaries = [dictionary(glossary, pair) for glossary in stored]
+        return _compiled(tuple(term for terms in dictionaries for term in terms.items()))
 
 
 def _read(path: Path) -> StoredGlossary:
@@ -178,16 +180,17 @@ def _read(path: Path) -> StoredGlossary:
     texts = {name: content[name] for name in names if name != "dictionaries"}
     try:
         terms = {tuple(entry["pair"]): entry["terms"] for entry in content["dictionaries"]}
-        is_right = all(isinstance(text, str) for text in texts.values()) and all(
+        is_valid = all(isinstance(text, str) for text in texts.values()) and all(
             isinstance(text, str)
             for (source, target), pairs in terms.items()
             for text in (source, target, *pairs, *pairs.values())
         )
     except (AttributeError, KeyError, TypeError, ValueError):
-        is_right = False
-    if not is_right:
+        is_valid = False
+    if not is_valid:
         raise UserError(
-            f"{path}: expected a glossary as a server writes it. {_ADVICE}", code="damaged_file"
+            f"{path}: expected a glossary that a server has written. {_ADVICE}",
+            code="damaged_file",
         )
     return StoredGlossary(**texts, dictionaries=terms)
 
@@ -208,10 +211,10 @@ def _size(dictionaries: Mapping[Pair, Terms]) -> int:
     return sum(len(as_tsv(terms).encode()) for terms in dictionaries.values())
 
 
-@functools.lru_cache(maxsize=_MOST_COMPILED)
+@functools.lru_cache(maxsize=_MAX_COMPILED)
 def _compiled(terms: tuple[tuple[str, str], ...]) -> Glossary:
     try:
-        # DeepL treats Dog and dog as two terms; here they are one.
+        # DeepL distinguishes Dog and dog; here they are the same term.
         return Glossary.of(terms, first_counts=True)
     except UserError as error:
         raise _invalid(str(error)) from error
@@ -220,11 +223,11 @@ def _compiled(terms: tuple[tuple[str, str], ...]) -> Glossary:
 def read_entries(text: str, entries_format: str, pair: Pair) -> Terms:
     """Returns the terms in a text of one of `FORMATS`.
 
-    A line has source and target; in CSV it may also have their language codes, and lines of other
-    pairs are skipped.
+    A line has source and target. In CSV it may also have their language codes: lines of other pairs
+    are skipped.
 
     Raises:
-      ApiError: it has another format, or no terms.
+      ApiError: the text has another format, or no terms.
     """
     if entries_format not in FORMATS:
         raise ApiError(400, "Value for 'entries_format' not supported.")
@@ -255,8 +258,8 @@ def read_entries(text: str, entries_format: str, pair: Pair) -> Terms:
 
 
 def _check_size(entries: str) -> None:
-    if len(entries.encode()) > _MOST_BYTES:
-        raise ApiError(413, f"Glossary entries: expected at most {_MOST_BYTES:,} bytes.")
+    if len(entries.encode()) > _MAX_BYTES:
+        raise ApiError(413, f"Glossary entries: expected at most {_MAX_BYTES:,} bytes.")
 
 
 def _invalid(reason: str) -> ApiError:

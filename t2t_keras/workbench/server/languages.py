@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Served = TypeVar("Served")
 
-# py3langid reads a character at a time; more text takes longer and adds little.
+# py3langid reads character by character; more text takes longer and adds little.
 _CHARACTERS_JUDGED = 1_000
 
 _NAMES = dict(
@@ -45,13 +45,13 @@ _NAMES = dict(
 # LibreTranslate's own codes, and deprecated codes of BCP 47.
 _ALIASES = {"pb": "pt-BR", "zt": "zh-Hant", "iw": "he", "in": "id", "ji": "yi", "jw": "jv"}
 _ALIASES |= {"mo": "ro", "sh": "sr-Latn", "cmn": "zh", "fil": "tl"}
-# Script of a language by region; "" = all other regions.
+# Scripts of languages by region; "" = all other regions.
 _SCRIPTS = {
     "zh": {"": "Hans", "TW": "Hant", "HK": "Hant", "MO": "Hant"},
     "sr": {"": "Cyrl", "ME": "Latn"},
     "pa": {"": "Guru", "PK": "Arab"},
 }
-_MACROLANGUAGES = {"no": "nb"}  # They are interchangeable.
+_MACROLANGUAGES = {"no": "nb"}  # Codes that are interchangeable.
 
 _CODE = r"[a-z]{2,3}(?:-(?:[A-Z][a-z]{3}|[A-Z]{2}|\d{3}))*"
 _PAIR = re.compile(f"({_CODE})-({_CODE})")
@@ -75,27 +75,27 @@ def parse_pair(text: str) -> tuple[str, str]:
     """Returns source and target of a pair of languages, as en-de or en-pt-BR.
 
     Raises:
-      UserError: it is not a pair of language codes.
+      UserError: the text is not a pair of language codes.
     """
     if not (match := _PAIR.fullmatch(text)) or match[1] == match[2]:
         raise UserError(
-            f"Expected a pair of languages, as en-de or en-pt-BR, got {text!r}. Countries are "
-            f"written in capitals.",
+            f"Expected a pair of languages, as en-de or en-pt-BR, got {text!r}. Write countries "
+            f"in capitals.",
             code="bad_value",
         )
     return match[1], match[2]
 
 
 def base_language(code: str) -> str:
-    """Returns the language without its variant, pt of pt-BR."""
+    """Returns a language code without its variant: pt for pt-BR."""
     return code.partition("-")[0]
 
 
 def nearest_code(requested: str, known: Iterable[str]) -> str:
     """Returns the known code that matches best; "" = none.
 
-    Prefers the code itself, then one of the same script (zh-Hans for zh-CN), then the language
-    without variant, then the first variant of a language requested without one.
+    Prefers the code itself, then a code of the same script (zh-Hans for zh-CN), then the language
+    without variant. For a language without variant, it may be any variant, the first.
     """
     return next(iter(_near_codes(requested, known)), "")
 
@@ -141,7 +141,7 @@ def _subtags(code: str) -> _Subtags:
 def nearest_pair(
     source: str, target: str, served: Mapping[tuple[str, str], Served]
 ) -> tuple[str, str] | None:
-    """Returns the served pair that matches best; None = none."""
+    """Returns the served pair that matches best; None = no pair matches."""
     for code in _near_codes(source, {pair[0] for pair in served}):
         if near := nearest_code(target, {pair[1] for pair in served if pair[0] == code}):
             return code, near
@@ -165,12 +165,12 @@ def detect(
     languages: Iterable[str],
     format: str = "text",  # noqa: A002
 ) -> list[Detected]:
-    """Returns the possible languages of texts together, most likely first.
+    """Returns the possible languages of texts, most likely first.
 
     Args:
-      texts: of one language.
+      texts: texts of one language.
       languages: the candidates, at least one.
-      format: in "html" and "xml", markup is ignored.
+      format: "text"; or "html" or "xml", whose markup is ignored.
 
     Raises:
       UserError: py3langid is not installed, and there are several languages.
@@ -195,7 +195,7 @@ def _visible(texts: Sequence[str], format: str) -> Iterator[str]:  # noqa: A002
     for text in texts:
         segments = [text]
         if format != "text":
-            with contextlib.suppress(UserError):  # Translation will raise it.
+            with contextlib.suppress(UserError):  # The translation raises it.
                 segments = [segment.text for segment in read_fragment(text, format).segments]
         for segment in segments:
             yield normalized(segment)

@@ -1,4 +1,4 @@
-"""LibreTranslate's API, as https://docs.libretranslate.com/api describes it."""
+"""LibreTranslate's API; see https://docs.libretranslate.com/api."""
 
 from pathlib import PurePosixPath
 from typing import Any
@@ -127,7 +127,7 @@ async def translate_file(call: Call) -> dict[str, str]:
             source = (await context.detect_source(texts, target, "html")).language
         pair = context.pair(source, target, may_be_same=True)
         if pair[0] == pair[1]:
-            files.take_as_translation(file, (source, target))
+            files.use_as_translation(file, (source, target))
         else:
             with call.charged(texts, Budget()) as characters:
                 files.translate(file, pair, characters)
@@ -147,7 +147,7 @@ async def download_file(call: Call) -> FileResponse:
 
 
 def _saved_name(file: TranslatedFile) -> str:
-    """Returns the name of a translation, as a.de.po."""
+    """Returns the name of a translation, such as a.de.po."""
     name = PurePosixPath(file.translated_name)
     return name.with_suffix(f".{file.pair[1]}{name.suffix}").name
 
@@ -166,13 +166,13 @@ def _required_texts(parameters: Parameters) -> list[str]:
 
 
 def _alternatives(context: Context, parameters: Parameters) -> int:
-    text, most = parameters.text("alternatives", "0"), context.service.most_alternatives
+    text, limit = parameters.text("alternatives", "0"), context.service.max_alternatives
     try:
         number = max(int(text), 0)
     except ValueError as error:
         raise ApiError(400, "Invalid request: alternatives parameter is not a number") from error
-    if number > most:
-        raise ApiError(400, f"Invalid request: alternatives parameter must be <= {most}")
+    if number > limit:
+        raise ApiError(400, f"Invalid request: alternatives parameter must be <= {limit}")
     return number
 
 
@@ -184,12 +184,12 @@ def _as_json(detected: Detected) -> dict[str, Any]:
 
 
 async def spec(call: Call) -> dict[str, Any]:
-    """Returns the specification."""
+    """Returns the API's specification."""
     return specification()
 
 
 def specification() -> dict[str, Any]:
-    """Returns the specification for JSON."""
+    """Returns the API's specification in Swagger's format."""
     paths: dict[str, dict[str, Any]] = {}
     for (path, method), (summary, parameters, errors) in _OPERATIONS.items():
         operation: dict[str, Any] = {

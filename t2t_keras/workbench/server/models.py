@@ -26,9 +26,9 @@ Result = TypeVar("Result")
 
 _LOG = logging.getLogger("t2t_keras.server")
 
-# Concurrent batches of a model: one is tokenized or detokenized while another is searched.
+# Concurrent batches of a model: one is tokenised or detokenised while another is searched.
 AT_ONCE = 2
-# The hypotheses of a beam are the alternatives.
+# The beam's hypotheses are the alternatives.
 _DEFAULTS = {"return_beams": True, "check_placeholders": True}
 _ATTEMPTS = 3
 _OF_A_MODEL = ("model", "hparams", "problem")
@@ -78,10 +78,10 @@ class ModelSource:
         return self.source, self.target
 
     def newest(self) -> tuple[Path, tuple]:
-        """Returns the folder or checkpoint to load, and a value that changes when it is replaced.
+        """Returns the folder or checkpoint to load, and a value that changes with its files.
 
         Raises:
-          UserError: there is nothing to load.
+          UserError: there is no model.
         """
         stored = self.stored()
         return stored.version, _state(stored.files()[-1])
@@ -91,7 +91,7 @@ class ModelSource:
         if self.engine:
             kind = ENGINES[self.engine]
             folder = self._folder([kind])
-            # An export inside a run stays in use while the run is trained further.
+            # Keep using an export inside a run while the run is trained further.
             return _checked(kind(kind.find(folder) or folder))
         if stored := stored_model(self._folder([*ENGINES.values()])):
             return _checked(stored)
@@ -116,8 +116,8 @@ class ModelSource:
     def load(self) -> Translator:
         """Returns a warmed-up translator; raises `UserError` if it cannot be loaded."""
         stored = self.stored()
-        usual = {**stored.defaults, **stored.serving, **_DEFAULTS}
-        config = decode_config(self.decode_hparams, usual)
+        defaults = {**stored.defaults, **stored.serving, **_DEFAULTS}
+        config = decode_config(self.decode_hparams, defaults)
         translator = Translator.from_stored(stored, config)
         _check_languages(translator, self)
         translator.translate(_WARM_UP)
@@ -126,11 +126,11 @@ class ModelSource:
     def newer_weights(self, translator: Translator) -> list[np.ndarray] | None:
         """Returns the newest weights for a loaded translator; None = a full reload is needed.
 
-        A new checkpoint of the same run only needs new weights. TensorFlow never frees a graph
+        A new checkpoint of the same run needs only new weights. TensorFlow never frees a graph
         completely, so a new graph for each checkpoint would leak memory.
 
         Raises:
-          UserError: they cannot be read, or are not finite.
+          UserError: the weights cannot be read, or are not finite.
         """
         stored = self.stored()
         if not (isinstance(stored, StoredRun) and translator.models):
@@ -149,7 +149,8 @@ class ModelSource:
         weights = model.get_weights()
         if not all(np.isfinite(array).all() for array in weights):
             raise UserError(
-                f"{stored.version} has weights that are not finite: its training diverged.",
+                f"{stored.version} has weights that are not finite: its training diverged. Remove "
+                f"it.",
                 code="not_finite",
             )
         return weights
@@ -160,7 +161,7 @@ def _vocabularies(record: RunConfig) -> tuple[bytes, bytes]:
 
 
 def _checked(stored: StoredModel) -> StoredModel:
-    """Checks that all files of a model are regular, as opening a FIFO blocks."""
+    """Checks that all files of a model are regular, since opening a FIFO would block."""
     check_regular(stored.files())
     return stored
 
@@ -174,7 +175,7 @@ def _state(file: Path) -> tuple:
 
 
 def _check_languages(translator: Translator, origin: ModelSource) -> None:
-    """Sets the target of a multilingual model; raises `UserError` for a model of another pair."""
+    """Sets the target of a multilingual model; raises `UserError` if a model has another pair."""
     problem = translator.problem
     if not problem.source_language and problem.target_language:
         translator.problem = dataclasses.replace(problem, target_language=origin.target)
@@ -182,7 +183,7 @@ def _check_languages(translator: Translator, origin: ModelSource) -> None:
     own = problem.languages()
     if all(own) and tuple(map(base_language, own)) != tuple(map(base_language, origin.pair)):
         raise UserError(
-            f"{origin.path} translates from {own[0]} to {own[1]}: it cannot be the model of "
+            f"{origin.path} translates from {own[0]} to {own[1]}: expected a model for "
             f"{origin.source}-{origin.target}.",
             code="other_language",
         )
@@ -195,8 +196,8 @@ class ServedModel:
       origin: its location, also an attribute.
 
     Attributes:
-      observe_reload: takes "ok" or "failed" after each attempt; may be replaced.
-      translator: of the newest version that could be loaded; constant during `use`.
+      observe_reload: called with "ok" or "failed" after each attempt; may be replaced.
+      translator: the newest version that could be loaded; constant during `use`.
       version: path of the checkpoint or export.
     """
 
@@ -205,7 +206,7 @@ class ServedModel:
         self.observe_reload: Callable[[str], object] = lambda outcome: None
         self.version, self._identity = self._newest()
         self._failures = 0
-        # To replace weights in place, the entrance is closed until all users have left.
+        # While weights are replaced in place, nobody may enter, and all users must have left.
         self._entrance, self._in_use, self._is_closed = threading.Condition(), 0, False
         self.translator = origin.load()
 
@@ -215,7 +216,7 @@ class ServedModel:
 
     @property
     def name(self) -> str:
-        """Last part of the version's path, without revealing folders."""
+        """Last part of the version's path, which does not reveal folders."""
         path = Path(self.version)
         return path.parent.name if path.name == "ctranslate2" else path.name.removesuffix(SUFFIX)
 
@@ -242,12 +243,12 @@ class ServedModel:
     def reload_if_newer(self) -> bool:
         """Loads a newer version if there is one; returns whether it did.
 
-        If loading fails, perhaps because files are still being written, the old version stays, and
-        loading is retried a few times, and whenever the files change.
+        If loading fails, for example because files are incomplete, the old version stays. Loading
+        is tried again a few times, and whenever the files change.
         """
         try:
             return self._reload()
-        except Exception as error:  # Any error would end the thread that reloads all models.
+        except Exception as error:  # An error must not end the thread that reloads all models.
             self._failures += 1
             if self._failures % _ATTEMPTS:
                 self._identity = None
@@ -260,7 +261,7 @@ class ServedModel:
         version, identity = self._newest()
         if identity == self._identity:
             return False
-        # Set before loading: changes made meanwhile are newer.
+        # Set it before loading, so that later changes count as newer.
         self._identity = identity
         translator = self.translator
         weights = self.origin.newer_weights(translator)
@@ -303,7 +304,7 @@ class Watcher:
                 model.reload_if_newer()
 
     def stop(self, seconds: float | None = None) -> None:
-        """Stops the thread after the current load; waits at most this number of seconds."""
+        """Stops the thread after its current work; waits at most this number of seconds."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(seconds)

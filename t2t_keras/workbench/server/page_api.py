@@ -1,4 +1,4 @@
-"""The page's own routes: translations word by word, with confidence, alignment, alternatives."""
+"""The page's routes: translations with data of each word, and alternatives from a word on."""
 
 import dataclasses
 import functools
@@ -35,20 +35,20 @@ from t2t_keras.workbench.server.service import (
 from t2t_keras.workbench.terms.glossary import Glossary
 from t2t_keras.workbench.terms.stage import with_terms
 
-# Number of next symbols to consider: only those that begin a new word are tried, and some begin
-# the same word.
-_MOST_SYMBOLS = 100
+# Next symbols to consider; only those that begin a new word are tried.
+_MAX_SYMBOLS = 100
+# Symbols to try for each requested word, as several may begin the same word.
 _SYMBOLS_A_WORD = 2
 Splitter = Callable[[str], list[str]] | None
 
 
 class Continuation(NamedTuple):
-    """A translation with a given prefix.
+    """A translation that begins with a prefix.
 
     Attributes:
       word: the first word after the prefix.
       text: the whole translation.
-      translation: the same with scores and notes.
+      translation: the translation with scores and notes.
     """
 
     word: str
@@ -62,13 +62,13 @@ def continuations(translator: Translator, line: str, prefix: str, count: int) ->
     Each is the best hypothesis after one of the most likely next symbols.
 
     Args:
-      translator: of any engine.
+      translator: a translator of any engine.
       line: the source text.
       prefix: whole words.
       count: maximum number of translations.
 
     Raises:
-      UserError: as `Translator.translate`.
+      UserError: see `Translator.translate`.
     """
     [source] = translator.prepare([line])
     if not source.parts:
@@ -77,7 +77,7 @@ def continuations(translator: Translator, line: str, prefix: str, count: int) ->
     tokenizer, words = translator.tokenizer, split_words(prefix)
     [begin] = [ids[:-1].tolist() for ids in encode_text([prefix], tokenizer)]
     symbols = translator.engine.next_symbols(
-        source.parts[0].ids, np.array(begin, np.int32), _MOST_SYMBOLS
+        source.parts[0].ids, np.array(begin, np.int32), _MAX_SYMBOLS
     )
     begins = [[*begin, int(symbol)] for symbol in symbols]
     begins = [ids for ids in begins if _begins_word(tokenizer.pieces(ids), len(words))]
@@ -86,15 +86,15 @@ def continuations(translator: Translator, line: str, prefix: str, count: int) ->
     lines = [line] * len(texts)
     for translation in translator.translate(lines, texts) if texts else ():
         text = translation.postprocessed
-        theirs = split_words(text)
-        if theirs[: len(words)] == words and len(theirs) > len(words):
-            word = theirs[len(words)]
+        new_words = split_words(text)
+        if new_words[: len(words)] == words and len(new_words) > len(words):
+            word = new_words[len(words)]
             by_word.setdefault(word, Continuation(word, text, translation))
     return list(by_word.values())[:count]
 
 
 def _begins_word(pieces: Sequence[str], words: int) -> bool:
-    """Returns whether the last piece begins a word after this number of words."""
+    """Returns whether the last piece begins a new word after this number of words."""
     number = word_numbers(pieces)[-1]
     return number is None or number >= words
 
@@ -115,9 +115,9 @@ class WordByWord(Work):
         sentences = [sentence for text in passages for sentence in text.sentences]
         translator = with_terms(translator, self.glossary)
         translations = translator.translate(sentences)
-        known = iter(_known(translator, sentences, translations))
+        analysed = iter(_analysed(translator, sentences, translations))
         return [
-            _line(line, text, [next(known) for _ in text.sentences])
+            _line(line, text, [next(analysed) for _ in text.sentences])
             for line, text in zip(lines, passages, strict=True)
         ]
 
@@ -137,20 +137,21 @@ class _Sentence:
         return split_words(hypothesis_texts(self.translation)[0])
 
 
-def _known(
+def _analysed(
     translator: Translator, sentences: Sequence[str], translations: Sequence[Translation]
 ) -> list[_Sentence]:
+    """Returns translated sentences with the confidence and alignment of their words."""
     alignments = translator.align(sentences, translations)
     confidence = confidences(translator, sentences, translations)
-    known = zip(sentences, translations, alignments, confidence, strict=True)
+    rows = zip(sentences, translations, alignments, confidence, strict=True)
     return [
         _Sentence(source, translation, alignment, sure.words, sure.whole)
-        for source, translation, alignment, sure in known
+        for source, translation, alignment, sure in rows
     ]
 
 
 def _line(line: str, passages: Passages, sentences: Sequence[_Sentence]) -> dict[str, Any]:
-    best, *others = ranked_texts(passages, [sentence.translation for sentence in sentences])
+    best, *alternatives = ranked_texts(passages, [sentence.translation for sentence in sentences])
     words: list[dict[str, Any]] = []
     alignment: list[list[int]] = []
     source_words: list[str] = []
@@ -175,12 +176,12 @@ def _line(line: str, passages: Passages, sentences: Sequence[_Sentence]) -> dict
         "source_words": source_words,
         "words": words,
         "alignment": alignment,
-        "alternatives": others,
+        "alternatives": alternatives,
         "confidence": round(whole, 4),
     }
 
 
-# Code of the error for a prefix that exceeds the model's maximum output length.
+# Error code for a prefix that exceeds the model's maximum output length.
 PREFIX_TOO_LONG = "prefix_too_long"
 
 
@@ -203,8 +204,8 @@ class OtherWords(Work):
     def __call__(self, translator: Translator, lines: Sequence[str]) -> list[list[dict[str, Any]]]:
         """Returns for each line the translations with this prefix, most likely first.
 
-        Each is {"word": next word, "text": whole translation}, with "words" and "alignment" as
-        `WordByWord` returns them. Sentences that the prefix completes are kept.
+        Each is {"word": next word, "text": whole translation}, with "words" and "alignment" like
+        those of `WordByWord`. Sentences that are complete in the prefix stay unchanged.
         """
         translator = with_terms(translator, self.glossary)
         return [self._of(translator, line) for line in lines]
@@ -213,21 +214,25 @@ class OtherWords(Work):
         passages = read_passages(line, split=self.split)
         if not passages.sentences:
             return []
-        begun = read_passages(self.prefix, split=self.split_target).sentences
-        finished = [beginning for beginning in begun if ends_sentence(beginning)]
+        prefixes = read_passages(self.prefix, split=self.split_target).sentences
+        finished = [prefix for prefix in prefixes if ends_sentence(prefix)]
         number = min(len(finished), len(passages.sentences) - 1)
-        done, current = begun[:number], " ".join(begun[number:])
-        _check_lengths(translator, passages.sentences, [*done, current])
+        complete, current = prefixes[:number], " ".join(prefixes[number:])
+        _check_lengths(translator, passages.sentences, [*complete, current])
         rest = translator.translate(passages.sentences[number + 1 :])
         sentence = passages.sentences[number]
         options = continuations(translator, sentence, current, self.count)
         begin, end = passages.sentences[:number], passages.sentences[number + 1 :]
-        around = [*map(_given, translator.prepare(begin), done), *rest]
+        around = [*map(_as_translation, translator.prepare(begin), complete), *rest]
         sources = [*begin, *end, *[sentence] * len(options)]
-        known = _known(translator, sources, [*around, *(option.translation for option in options)])
-        first, last, new = known[:number], known[number : len(around)], known[len(around) :]
+        translations = [*around, *(option.translation for option in options)]
+        analysed = _analysed(translator, sources, translations)
+        first, last = analysed[:number], analysed[number : len(around)]
+        new = analysed[len(around) :]
         place = len(split_words(current))
-        pairs = sorted(zip(options, new, strict=True), key=lambda pair: -_sureness(pair[1], place))
+        pairs = sorted(
+            zip(options, new, strict=True), key=lambda pair: -_confidence(pair[1], place)
+        )
         names = "text", "words", "alignment"
         answers = []
         for continuation, translated in pairs:
@@ -236,46 +241,46 @@ class OtherWords(Work):
         return answers
 
 
-def _sureness(sentence: _Sentence, place: int) -> float:
+def _confidence(sentence: _Sentence, place: int) -> float:
     return sentence.confidences[place] if place < len(sentence.confidences) else 0.0
 
 
 def _check_lengths(
     translator: Translator, sources: Sequence[str], beginnings: Sequence[str]
 ) -> None:
-    """Raises `UserError` for a prefix with more tokens than the model's output may have."""
+    """Raises `UserError` for a prefix with more tokens than the model's maximum output."""
     config = translator.config
     longest = max(map(len, encode_text(sources, translator.tokenizer.source)))
-    most = config.longest_output(min(longest, config.max_input_length))
-    if (length := max(map(len, encode_text(beginnings, translator.tokenizer)))) > most:
+    limit = config.longest_output(min(longest, config.max_input_length))
+    if (length := max(map(len, encode_text(beginnings, translator.tokenizer)))) > limit:
         raise UserError(
-            f"The prefix has a sentence of {length:,} tokens: expected at most {most:,}, the "
+            f"The prefix has a sentence of {length:,} tokens: expected at most {limit:,}, the "
             f"model's limit for this text. Shorten it.",
             code=PREFIX_TOO_LONG,
         )
 
 
-def _given(source: Line, text: str) -> Translation:
-    """Returns a translation without a search, all of it in the source's first part."""
+def _as_translation(source: Line, text: str) -> Translation:
+    """Returns a text as a translation without a search; the first part has the whole text."""
     parts = (text, *[""] * (len(source.parts) - 1))
     return Translation(text, 0.0, (Hypothesis(text, 0.0),), parts)
 
 
-_MOST_ALTERNATIVES = 8
-_MOST_LINES = 10_000
-_MOST_TERMS, _MOST_CHARACTERS_OF_TERMS = 10_000, 500_000
-_MOST_LINE = 10_000  # characters of q and prefix of /page/alternatives
-_MOST_CACHED = 32  # glossaries, for later requests of the same page
+_MAX_ALTERNATIVES = 8
+_MAX_LINES = 10_000
+_MAX_TERMS, _MAX_CHARACTERS_OF_TERMS = 10_000, 500_000
+_MAX_LINE = 10_000  # characters of q and prefix of /page/alternatives
+_MAX_CACHED = 32  # glossaries, for further requests of the same page
 
 
 async def translate(call: Call) -> Response:
-    """Translates lines, with data of each word."""
+    """Translates lines; also returns data of each word."""
     parameters, context = call.parameters, call.context
     text = parameters.text("q")
     context.check_size([text])
     lines = text.split("\n")
-    if len(lines) > _MOST_LINES:
-        raise ApiError(413, f"Invalid request: expected at most {_MOST_LINES:,} lines")
+    if len(lines) > _MAX_LINES:
+        raise ApiError(413, f"Invalid request: expected at most {_MAX_LINES:,} lines")
     pair = context.pair(required(parameters, "source"), required(parameters, "target"))
     budget = call.budget([text])
     glossary = await _glossary(call, budget)
@@ -293,15 +298,15 @@ async def alternatives(call: Call) -> Response:
     line, prefix = parameters.text("q"), parameters.text("prefix")
     context.check_size([line, prefix])
     for name, text in (("q", line), ("prefix", prefix)):
-        if len(text) > _MOST_LINE:
-            message = f"{name} has more than {_MOST_LINE:,} characters"
+        if len(text) > _MAX_LINE:
+            message = f"{name} has more than {_MAX_LINE:,} characters"
             raise ApiError(400, f"Invalid request: {message}")
     pair = context.pair(required(parameters, "source"), required(parameters, "target"))
     split, split_target = map(context.service.splitter, pair)
     budget = call.budget([line, prefix])
     glossary = await _glossary(call, budget)
     with call.charged([line, prefix], budget):
-        work = OtherWords(prefix, _MOST_ALTERNATIVES, split, split_target, glossary=glossary)
+        work = OtherWords(prefix, _MAX_ALTERNATIVES, split, split_target, glossary=glossary)
         running = context.service.run(pair, [line], work, budget)
         try:
             [continuations] = await unless_disconnected(call.request, running, budget)
@@ -319,19 +324,19 @@ async def _glossary(call: Call, budget: Budget) -> Glossary | None:
         for term in terms
     ):
         raise ApiError(400, "Invalid request: expected glossary as a list of [source, target]")
-    if len(terms) > _MOST_TERMS:
-        raise ApiError(413, f"Invalid request: expected at most {_MOST_TERMS:,} terms")
+    if len(terms) > _MAX_TERMS:
+        raise ApiError(413, f"Invalid request: expected at most {_MAX_TERMS:,} terms")
     if not terms:
         return None
-    if sum(len(side) for term in terms for side in term) > _MOST_CHARACTERS_OF_TERMS:
-        message = f"expected at most {_MOST_CHARACTERS_OF_TERMS:,} characters of terms"
+    if sum(len(side) for term in terms for side in term) > _MAX_CHARACTERS_OF_TERMS:
+        message = f"expected at most {_MAX_CHARACTERS_OF_TERMS:,} characters of terms"
         raise ApiError(413, f"Invalid request: {message}")
     async with call.context.places.place(call.share_owner):
         with budget.working():
             return await in_own_thread(_compiled, tuple(map(tuple, terms)))
 
 
-@functools.lru_cache(maxsize=_MOST_CACHED)
+@functools.lru_cache(maxsize=_MAX_CACHED)
 def _compiled(pairs: tuple[tuple[str, str], ...]) -> Glossary:
     try:
         return Glossary.of(pairs)

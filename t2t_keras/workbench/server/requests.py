@@ -1,4 +1,4 @@
-"""A request: its parameters, its budget, and the errors that refuse it."""
+"""The parameters and budget of a request, and the errors that refuse it."""
 
 import asyncio
 import concurrent.futures
@@ -30,22 +30,22 @@ from t2t_keras.text.files import is_text
 from t2t_keras.workbench.server.config import MEBIBYTE
 
 _KEY_SCHEMES = ("deepl-auth-key", "bearer")
-MOST_FIELDS = 2_000
-_MOST_BYTES = 16 * MEBIBYTE  # of a field; the body as a whole is limited before
-# Lists and objects in a body: no request needs more, and they take long to build.
-_MOST_CONTAINERS = 100_000
+MAX_FIELDS = 2_000
+_MAX_BYTES = 16 * MEBIBYTE  # of a field; the size of the body is limited elsewhere
+# Lists and objects in a body; more would take long to build.
+_MAX_CONTAINERS = 100_000
 _SHORT = 65_536
 _SECONDS_BETWEEN_CHECKS = 0.5
-# Others can be slow: punycode takes quadratic time.
+# Other charsets can be slow: punycode takes quadratic time.
 _CHARSETS = ("", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin-1")
 
 
 class ApiError(Exception):
-    """A request that is refused.
+    """The refusal of a request.
 
     Attributes:
-      status: of HTTP.
-      message: the value received, and the expected one.
+      status: HTTP status.
+      message: the received and the expected value.
       retry_after: seconds to wait before a retry; 0 = a retry does not help.
       detail: further explanation.
     """
@@ -57,7 +57,7 @@ class ApiError(Exception):
 
 
 def where(error: BaseException) -> str:
-    """Returns types and stacks of an error and its causes; messages may quote clients' text."""
+    """Returns types and stacks of an error and its causes; no messages, as they may quote text."""
     parts: list[str] = []
     cause: BaseException | None = error
     while cause:
@@ -81,7 +81,7 @@ class Parameters:
         """Returns a string, the first of several; numbers and booleans are converted.
 
         Raises:
-          ApiError: it is no string.
+          ApiError: the value is not a string.
         """
         value = self._values.get(name)
         if isinstance(value, list) and value:
@@ -106,10 +106,10 @@ class Parameters:
         return text in ("1", "true") if text else default
 
     def choice(self, name: str, allowed: Sequence[str], default: str = "") -> str:
-        """Returns a parameter that must be one of some words.
+        """Returns a parameter that must have one of the allowed values.
 
         Raises:
-          ApiError: it is none of them.
+          ApiError: it has another value.
         """
         text = self.text(name)
         if text and text not in allowed:
@@ -129,7 +129,7 @@ def authorization_key(authorization: str) -> str:
 
 
 def content_kind(content_type: str) -> str:
-    """Returns the type of a body without its parameters, as application/json."""
+    """Returns the media type of a body without its parameters, such as application/json."""
     return content_type.partition(";")[0].strip().lower()
 
 
@@ -145,7 +145,7 @@ async def read_parameters(request: Request) -> Parameters:
     """Reads the parameters of a request, JSON or a form, whatever its method.
 
     Raises:
-      ApiError: the body is neither.
+      ApiError: the body is neither JSON nor a form.
     """
     values = _repeated(request.query_params.multi_items())
     content_type = request.headers.get("content-type", "")
@@ -153,9 +153,7 @@ async def read_parameters(request: Request) -> Parameters:
     if kind == "multipart/form-data":
         _check_charset(content_type)
         try:
-            form = await request.form(
-                max_files=1, max_fields=MOST_FIELDS, max_part_size=_MOST_BYTES
-            )
+            form = await request.form(max_files=1, max_fields=MAX_FIELDS, max_part_size=_MAX_BYTES)
         except ValueError as error:
             raise _unreadable_form() from error
         request.state.form = form  # The gate closes its files.
@@ -164,7 +162,7 @@ async def read_parameters(request: Request) -> Parameters:
         if kind == "application/x-www-form-urlencoded":
             values |= _repeated(await asyncio.to_thread(_read_form, body))
         else:
-            # For a short body, a thread would cost more than it saves.
+            # For a short body, a thread would take longer.
             is_short = len(body) < _SHORT
             values |= (
                 _json_object(body) if is_short else await asyncio.to_thread(_json_object, body)
@@ -173,7 +171,7 @@ async def read_parameters(request: Request) -> Parameters:
 
 
 def _check_charset(content_type: str) -> None:
-    # Parsed as the form's parser does, so that both see the same charset.
+    # Use the form parser's function, so that both see the same charset.
     _, options = parse_options_header(content_type)
     charset = options.get(b"charset", b"").decode("latin-1").strip().lower()
     if charset not in _CHARSETS:
@@ -185,7 +183,7 @@ def _unreadable_form() -> ApiError:
 
 
 def decode_form(body: bytes) -> str:
-    """Decodes a form, whose bytes may be unescaped UTF-8 or, failing that, Latin-1."""
+    """Decodes a form as UTF-8 or, failing that, as Latin-1."""
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError:
@@ -195,7 +193,7 @@ def decode_form(body: bytes) -> str:
 def _read_form(body: bytes) -> list[tuple[str, str]]:
     try:
         return urllib.parse.parse_qsl(
-            decode_form(body), keep_blank_values=True, max_num_fields=MOST_FIELDS
+            decode_form(body), keep_blank_values=True, max_num_fields=MAX_FIELDS
         )
     except ValueError as error:
         raise _unreadable_form() from error
@@ -204,14 +202,14 @@ def _read_form(body: bytes) -> list[tuple[str, str]]:
 def _repeated(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     values: dict[str, list[Any]] = {}
     for name, value in items:
-        # PHP and some clients write lists so.
+        # PHP and some clients add [] to the names of lists.
         values.setdefault(name.removesuffix("[]"), []).append(value)
-    return {name: several if several[1:] else several[0] for name, several in values.items()}
+    return {name: value if value[1:] else value[0] for name, value in values.items()}
 
 
 def _json_object(body: bytes) -> dict[str, Any]:
-    if body.count(b"[") + body.count(b"{") > _MOST_CONTAINERS:
-        raise ApiError(413, f"Invalid request: expected at most {_MOST_CONTAINERS:,} lists")
+    if body.count(b"[") + body.count(b"{") > _MAX_CONTAINERS:
+        raise ApiError(413, f"Invalid request: expected at most {_MAX_CONTAINERS:,} lists")
     try:
         content = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -231,8 +229,8 @@ def _as_json(content: Any) -> bytes:
 
 
 Result = TypeVar("Result")
-# Limit on the searches of a job: a sentence has at least one character, and some sentences are
-# searched again for their placeholders or terms.
+# Maximum searches of a job. Sentences have at least one character, and some need several searches,
+# for their placeholders or terms.
 _SEARCHES, _SEARCHES_A_CHARACTER = 256, 2
 
 
@@ -240,13 +238,13 @@ class Places:
     """Limits concurrent work, in total and for each client.
 
     Args:
-      most: total number of places.
-      of_client: places for each client.
+      total: number of places.
+      of_client: number of places for each client.
     """
 
-    def __init__(self, most: int, of_client: int):
-        self._all, self._of_client = asyncio.Semaphore(most), of_client
-        # A client is forgotten once nobody has or awaits a place of it.
+    def __init__(self, total: int, of_client: int):
+        self._all, self._of_client = asyncio.Semaphore(total), of_client
+        # A client is forgotten once it neither has nor awaits a place.
         self._clients: weakref.WeakValueDictionary[str, asyncio.Semaphore]
         self._clients = weakref.WeakValueDictionary()
 
@@ -259,9 +257,9 @@ class Places:
 
 
 async def in_own_thread(function: Callable[..., Result], *arguments: Any) -> Result:
-    """Returns a function's result, from a thread that ends with the process.
+    """Runs a function in a thread that ends with the process, and returns its result.
 
-    The threads of `asyncio.to_thread` are few, and the process waits for them at its end.
+    `asyncio.to_thread` has few threads, and the process waits for them at its end.
     """
     future: concurrent.futures.Future[Result] = concurrent.futures.Future()
 
@@ -273,7 +271,7 @@ async def in_own_thread(function: Callable[..., Result], *arguments: Any) -> Res
         else:
             future.set_result(result)
 
-    # Cancelling the waiting must not keep the thread from ending.
+    # The thread must end normally even if the caller is cancelled.
     future.set_running_or_notify_cancel()
     threading.Thread(target=run, name="work", daemon=True).start()
     return await asyncio.wrap_future(future)
@@ -288,15 +286,15 @@ class JobEndedError(UserError):
 
 
 class Budget:
-    """Limits on the seconds and searches of a request or a file.
+    """Limits the seconds and searches of a request or a file.
 
-    Seconds count while its lines are translated, in proportion to its size in a shared batch.
+    Counts the seconds while its lines are translated; in a shared batch, only its share of them.
     Waiting is free.
 
     Args:
-      client: the owner of the share of the machine that it uses.
-      seconds: most seconds of work.
-      characters: of the text; they determine the limit on searches.
+      client: key or address whose share of the machine it uses.
+      seconds: maximum seconds of work.
+      characters: number of characters, which determines the maximum of searches.
       clock: monotonic seconds.
     """
 
@@ -352,7 +350,7 @@ class Budget:
 
     @property
     def seconds(self) -> float:
-        """The seconds that the job has cost."""
+        """The seconds that the job has used."""
         with self._lock:
             self._settle()
             return self._used
@@ -369,11 +367,11 @@ class Budget:
 
     @property
     def ended(self) -> JobEndedError | None:
-        """The reason why the job has ended, such as a used-up budget; None = it may continue."""
+        """The reason why the job has ended, such as a used-up budget; None = it has not ended."""
         if self.seconds > self._seconds or self._searches < 0:
             self.end(
                 "job_too_long",
-                f"This takes longer than a request may: at most {self._seconds:g} seconds of work, "
+                f"The request takes too long: expected at most {self._seconds:g} seconds of work, "
                 f"and a limited number of searches. Send less text at once, or fewer terms.",
             )
         return self._ended
@@ -392,15 +390,15 @@ async def unless_disconnected(request: Request, work: Awaitable[Result], budget:
       JobEndedError: the budget is used up, or the server is stopping.
     """
     task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_disconnected(request))
+    disconnected = asyncio.ensure_future(_disconnected(request))
     try:
         while not task.done():
             await asyncio.wait(
-                (task, gone),
+                (task, disconnected),
                 timeout=_SECONDS_BETWEEN_CHECKS,
                 return_when=asyncio.FIRST_COMPLETED,
             )
-            if gone.done() and not task.done():
+            if disconnected.done() and not task.done():
                 budget.end("client_gone", "The client has closed the connection.")
                 raise ApiError(499, "The client has closed the connection.")
             if not task.done():
@@ -408,7 +406,7 @@ async def unless_disconnected(request: Request, work: Awaitable[Result], budget:
         return task.result()
     finally:
         task.cancel()
-        gone.cancel()
+        disconnected.cancel()
 
 
 async def _disconnected(request: Request) -> None:

@@ -23,19 +23,19 @@ from t2t_keras.workbench.server.app import make_app
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.models import ModelSource
 
-# Requests that clients send before they notice the shutdown are still answered.
+# Seconds in which requests that clients send before they notice the shutdown are still accepted.
 SECONDS_TO_HEAR = 0.5
-# Fractions of the shutdown time: at most the first for arriving requests; of the rest, the second
-# for answers, until unfinished work is ended; at most the third for closing connections.
+# Fractions: of the shutdown time for accepting requests, at most; of the rest for answers, before
+# unfinished work is stopped; of the shutdown time for closing connections, at most.
 _HEARING, _ANSWERING, _CLOSING = 0.2, 0.6, 0.7
 _TICKS_A_SECOND = 10
-_MOST_BYTES_OF_HEAD = 65_536
+_MAX_BYTES_OF_HEAD = 65_536
 _LOOPBACK = "127.0.0.1"
 _LOG = logging.getLogger("t2t_keras.server")
-_MOST, _OTHER_FILES = 512, 256
+_MAX_CONNECTIONS, _OTHER_FILES = 512, 256
 SECONDS_OF_HEAD = 10.0
-# A body may take SECONDS_OF_BODY, or up to the most at this rate.
-SECONDS_OF_BODY, MOST_SECONDS_OF_BODY, BYTES_A_SECOND = 30.0, 600.0, 8_192
+# A body may take SECONDS_OF_BODY, plus a second for each BYTES_A_SECOND, up to the maximum.
+SECONDS_OF_BODY, MAX_SECONDS_OF_BODY, BYTES_A_SECOND = 30.0, 600.0, 8_192
 SECONDS_OF_READING = 60.0
 _SECONDS_BETWEEN_LINES = 60.0
 _LATE = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
@@ -54,7 +54,7 @@ class Address:
       port: 0 = any free port.
       certificate: PEM file for TLS; None = no TLS.
       key: PEM file of the private key.
-      trusted_proxies: addresses of proxies whose X-Forwarded-For is believed.
+      trusted_proxies: addresses of proxies whose X-Forwarded-For is trusted.
     """
 
     host: str = _LOOPBACK
@@ -80,10 +80,10 @@ def serve(
     Args:
       sources: locations of the models.
       config: the settings.
-      address: to listen on.
+      address: address to listen on.
 
     Raises:
-      UserError: a model cannot be loaded, the address is taken, or the server does not start.
+      UserError: a model cannot be loaded, the address is in use, or the server does not start.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     server, bound = make_server(sources, config, address or Address())
@@ -91,16 +91,14 @@ def serve(
     with bound:
         asyncio.run(server.serve([bound]))
     if not server.started:
-        raise UserError(
-            "The server did not start: the log above says why.", code="server_not_started"
-        )
+        raise UserError("The server did not start. See the log above.", code="server_not_started")
 
 
 def make_server(
     sources: Sequence[ModelSource], config: ServerConfig | None, address: Address
 ) -> tuple["Server", socket.socket]:
-    """Returns the server and its socket; takes the arguments of `serve`."""
-    bound = _bind(address)  # Before the models are loaded, which takes a while.
+    """Returns the server and its socket; see `serve` for the arguments."""
+    bound = _bind(address)  # Bind first, since loading the models takes a while.
     try:
         config = config or ServerConfig()
         app = make_app(sources, config)
@@ -108,8 +106,7 @@ def make_server(
     except OSError as error:
         bound.close()
         raise UserError(
-            f"The server cannot start: {error}. Give another --storage, --api_keys_file or "
-            f"--model.",
+            f"The server cannot start: {error}. Correct --storage, --api_keys_file or --model.",
             code="server_not_started",
         ) from error
     except BaseException:
@@ -124,11 +121,11 @@ def _uvicorn_config(app: Starlette, config: ServerConfig, address: Address) -> u
     settings = uvicorn.Config(
         app,
         http=BoundedConnection,
-        # A connection that becomes a web socket would have none of the limits.
+        # Web sockets would bypass the limits.
         ws="none",
-        # uvicorn passes it to asyncio, which accepts fractions of a second.
+        # uvicorn passes the value to asyncio, which accepts fractions.
         timeout_graceful_shutdown=_CLOSING * config.stop_seconds,  # type: ignore[arg-type]
-        h11_max_incomplete_event_size=_MOST_BYTES_OF_HEAD,
+        h11_max_incomplete_event_size=_MAX_BYTES_OF_HEAD,
         log_config=None,
         access_log=False,  # It would show queries.
         server_header=False,
@@ -141,23 +138,24 @@ def _uvicorn_config(app: Starlette, config: ServerConfig, address: Address) -> u
         settings.load()
     except OSError as error:
         raise UserError(
-            f"TLS with {address.certificate} and {address.key}: {error.strerror or error}.",
+            f"TLS cannot use {address.certificate} and {address.key}: {error.strerror or error}. "
+            f"Give PEM files that belong together.",
             code="bad_certificate",
         ) from error
     return settings
 
 
 class Server(uvicorn.Server):
-    """Answers the requests already sent before it closes connections, and then returns.
+    """Answers the requests that were sent before a signal to stop, and then returns.
 
     Args:
-      settings: uvicorn's.
-      app: what `make_app` returned.
-      stop_seconds: from the signal to stop to the end.
+      settings: uvicorn's settings.
+      app: the application from `make_app`.
+      stop_seconds: seconds from the signal to the end.
 
     Attributes:
-      ends_process: whether the process ends `stop_seconds` after the signal to stop, even if work
-        is unfinished.
+      ends_process: whether the process ends `stop_seconds` after the signal, even with unfinished
+        work.
     """
 
     def __init__(self, settings: uvicorn.Config, app: Starlette, stop_seconds: float):
@@ -167,7 +165,7 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handles signals; uvicorn's own raises them again at the end."""
+        """Handles signals; uvicorn's version would raise them again at the end."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -209,33 +207,33 @@ class Server(uvicorn.Server):
                 connection.give_up()
 
 
-def most_connections() -> int:
-    """Returns the limit on connections; files and models need descriptors too."""
+def max_connections() -> int:
+    """Returns the maximum number of connections, which leaves descriptors for files and models."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptors == resource.RLIM_INFINITY:
-        return _MOST
-    return min(max(descriptors - _OTHER_FILES, descriptors // 2), _MOST)
+        return _MAX_CONNECTIONS
+    return min(max(descriptors - _OTHER_FILES, descriptors // 2), _MAX_CONNECTIONS)
 
 
 class BoundedConnection(H11Protocol):
     """A connection with time limits for its client.
 
-    A connection beyond the maximum replaces the one that has waited longest for a head.
+    A connection beyond the limit replaces the one that has waited longest for a head.
 
     Attributes:
       clock: monotonic seconds.
-      most: most connections at once.
+      limit: maximum number of connections.
     """
 
     clock = staticmethod(time.monotonic)
-    most = most_connections()
+    limit = max_connections()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accepts a connection, or refuses it."""
         super().connection_made(transport)
         self._since, self._received = self.clock(), 0
         self._blocked_since: float | None = None
-        if len(self.connections) <= self.most:
+        if len(self.connections) <= self.limit:
             return
         idle = [old for old in bounded(self.connections) if old.waits_for_head and old is not self]
         min(idle, key=lambda old: old._since, default=self).give_up(_FULL)
@@ -266,12 +264,12 @@ class BoundedConnection(H11Protocol):
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """Notes when the client stopped reading."""
+        """Records the time when the client stopped reading."""
         self._blocked_since = self.clock()
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """Notes that the client reads again."""
+        """Records that the client reads again."""
         self._blocked_since = None
         super().resume_writing()
 
@@ -289,7 +287,7 @@ class BoundedConnection(H11Protocol):
             self._since, self._received = now, 0  # The server is slow, not the client.
         seconds = now - self._since
         allowed = SECONDS_OF_BODY + self._received / BYTES_A_SECOND
-        return seconds > min(allowed, MOST_SECONDS_OF_BODY)
+        return seconds > min(allowed, MAX_SECONDS_OF_BODY)
 
     def give_up(self, answer: bytes = _LATE) -> None:
         """Closes the connection, with an answer if none has begun."""
@@ -302,7 +300,7 @@ class BoundedConnection(H11Protocol):
 
 
 def bounded(connections: Iterable[object]) -> list[BoundedConnection]:
-    """Narrows the type of uvicorn's connections, which are all of this kind."""
+    """Returns uvicorn's connections, narrowed to their actual type."""
     return [connection for connection in connections if isinstance(connection, BoundedConnection)]
 
 
@@ -317,7 +315,7 @@ class LateConnections:
         self._clock, self._logged, self._count = clock, clock(), 0
 
     def close(self, connections: Iterable[object]) -> None:
-        """Closes the late ones."""
+        """Closes the late connections."""
         now = self._clock()
         for connection in bounded(connections):
             if connection.is_late(now):
@@ -331,12 +329,12 @@ class LateConnections:
 def _announce(line: str) -> None:
     try:
         print(line, flush=True)
-    except (OSError, ValueError) as error:  # It is closed, or the disk is full: serve anyway.
+    except (OSError, ValueError) as error:  # Closed, or the disk is full: serve anyway.
         _LOG.warning("%s (standard output: %s)", line, error)
 
 
 def _end_process_after(seconds: float) -> None:
-    """Ends the process after a time, as threads may run calls that cannot be interrupted."""
+    """Ends the process after a time, because some calls in threads cannot be interrupted."""
 
     def end() -> None:
         _LOG.error("Stopped after %g seconds with unfinished work", seconds)

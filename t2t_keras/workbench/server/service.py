@@ -34,12 +34,12 @@ class Metrics:
     """Metrics of a server; none reveals translated text.
 
     Attributes:
-      requests: by method, route and status.
-      seconds: of a request, by route.
+      requests: requests by method, route and status.
+      seconds: durations of requests, by route.
       in_flight: current requests.
-      lines, characters: translated, by model.
-      batch_lines, batch_seconds: of each batch, by model.
-      broken: placeholders that had to be repaired, by model.
+      lines, characters: translated lines and characters, by model.
+      batch_lines, batch_seconds: sizes and durations of batches, by model.
+      broken: repaired placeholders, by model.
       queued: waiting lines, by model.
       reloads: attempts to load a newer version, by model and outcome.
       model_info: 1 for the loaded version of a model.
@@ -74,7 +74,7 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-# Ends of lines of every system; they are kept.
+# A line with its end, as any system writes it.
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|[\r\n])?")
 _SPACES = re.compile(r"[ \t\r\n]+")
 
@@ -83,9 +83,9 @@ class Passages(NamedTuple):
     """A text as sentences.
 
     Attributes:
-      sentences: to translate.
-      between: the white space before, between and after them, including sentences without letters,
-        as "42", which are not translated.
+      sentences: sentences to translate.
+      between: the white space before, between and after them; it includes sentences without
+        letters, such as "42", which are not translated.
     """
 
     sentences: list[str]
@@ -106,8 +106,8 @@ def read_passages(
 
     Args:
       text: any number of lines.
-      split_lines: whether each line is translated separately; else line ends are spaces.
-      split: returns the sentences of a line with the white space after them; None = no splitting.
+      split_lines: whether to split at line ends; otherwise they count as spaces.
+      split: splits a line into sentences with the white space after them; None = do not split.
     """
     sentences, between, space = [], [], ""
     for line in _LINE.findall(text) if split_lines else [text]:
@@ -117,22 +117,22 @@ def read_passages(
             if not has_letters(sentence):
                 space += part
                 continue
-            begun = part.lstrip()
+            stripped = part.lstrip()
             sentences.append(sentence if split_lines else _SPACES.sub(" ", sentence))
-            between.append(space + part[: len(part) - len(begun)])
-            space = begun[len(sentence) :]
+            between.append(space + part[: len(part) - len(stripped)])
+            space = stripped[len(sentence) :]
     return Passages(sentences, [*between, space])
 
 
 def hypothesis_texts(translation: Translation) -> list[str]:
     """Returns the distinct hypotheses of a translation, best first."""
     best = one_line(translation.postprocessed or translation.text)
-    others = [one_line(hypothesis.text) for hypothesis in translation.hypotheses[1:]]
-    return list(dict.fromkeys([best, *others]))
+    rest = [one_line(hypothesis.text) for hypothesis in translation.hypotheses[1:]]
+    return list(dict.fromkeys([best, *rest]))
 
 
 def ranked_texts(passages: Passages, translations: Sequence[Translation]) -> list[str]:
-    """Returns translations of a text: the best of all sentences, the second best, and so on."""
+    """Returns translations of a text: of the best hypotheses, of the second best, and so on."""
     ranked = [hypothesis_texts(translation) for translation in translations]
     count = max(map(len, ranked), default=1)
     texts = (
@@ -149,10 +149,10 @@ _SHORT = 4_000  # characters
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Work(abc.ABC):
-    """What a model does with lines; lines with equal work share batches.
+    """A function of a model and lines; lines with equal work share batches.
 
     Attributes:
-      glossary: terms; the same object for requests that may share batches.
+      glossary: terms; requests share batches only if they have the same object.
     """
 
     glossary: Glossary | None = None
@@ -164,15 +164,14 @@ class Work(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class Options(Work):
-    """How a text is translated.
+    """Translates texts; see `translate_markup` for the settings of markup.
 
     Attributes:
       format: "text", "html" or "xml".
-      keep: names of elements of markup whose text is not translated.
-      blocks: names of elements of markup that separate segments of text.
-      outline: whether XML elements with text of their own, outside of any other such element, are
-        blocks too.
-      inline: names of elements that `outline` does not apply to.
+      keep: additional elements whose content is not translated.
+      blocks: additional elements that divide the text.
+      outline: whether, in XML, the outermost elements with their own text divide the text.
+      inline: elements that `outline` does not apply to.
     """
 
     format: str = "text"
@@ -186,17 +185,17 @@ class Options(Work):
         translator = with_terms(translator, self.glossary)
         if self.format == "text":
             return translator.translate(lines)
-        how = self.blocks, self.keep, self.outline, self.inline
-        return translate_markup(translator, lines, self.format, *how)
+        elements = self.blocks, self.keep, self.outline, self.inline
+        return translate_markup(translator, lines, self.format, *elements)
 
 
 @dataclasses.dataclass(frozen=True)
 class Splitting:
-    """How a plain text is split into sentences.
+    """Settings for splitting a plain text.
 
     Attributes:
-      lines: whether the end of a line ends a sentence; else it counts as a space.
-      sentences: whether the sentences of a line are translated separately.
+      lines: whether to split at line ends; otherwise they count as spaces.
+      sentences: whether to split lines into sentences.
     """
 
     lines: bool = True
@@ -208,7 +207,7 @@ class Translated(NamedTuple):
 
     Attributes:
       text: the translation.
-      alternatives: other distinct hypotheses, best first.
+      alternatives: the other distinct hypotheses, best first.
     """
 
     text: str
@@ -216,7 +215,7 @@ class Translated(NamedTuple):
 
 
 def _repaired(result: Any) -> int:
-    """Returns the number of repaired placeholders of a result; 0 = none, or not counted."""
+    """Returns the number of repaired placeholders in a result; 0 = none or unknown."""
     return result.notes.get("placeholders", 0) if isinstance(result, Translation) else 0
 
 
@@ -224,15 +223,16 @@ class TranslationService:
     """Routes requests to the model for a language pair.
 
     Args:
-      sources: locations of the models, which are loaded here.
+      sources: locations of the models to load.
       config: the server's settings.
-      metrics: updated here.
+      metrics: metrics to update.
 
     Attributes:
-      models: by pair of languages.
+      models: models by pair of languages.
 
     Raises:
-      UserError: a model cannot be loaded, a pair has several models, or a glossary's pair has none.
+      UserError: a model cannot be loaded, a pair has several models, or the pair of a glossary has
+        no model.
     """
 
     def __init__(self, sources: Sequence[ModelSource], config: ServerConfig, metrics: Metrics):
@@ -244,14 +244,14 @@ class TranslationService:
             if pairs.count(pair) > 1:
                 raise UserError(
                     f"--model={'-'.join(pair)}=...: expected one model, got {pairs.count(pair)}. "
-                    f"Leave all but one out.",
+                    f"Keep only one of them.",
                     code="given_twice",
                 )
         for pair in filter(None, config.glossaries):
             if pair not in pairs:
                 served = ", ".join(sorted(map("-".join, pairs)))
                 raise UserError(
-                    f"--glossary={'-'.join(pair)}=...: no model has these languages, only "
+                    f"--glossary={'-'.join(pair)}=...: expected the languages of a model, one of "
                     f"{served}.",
                     code="unknown_name",
                 )
@@ -301,7 +301,7 @@ class TranslationService:
         return sentence_splitter(base_language(language))
 
     @property
-    def most_alternatives(self) -> int:
+    def max_alternatives(self) -> int:
         """Number of alternatives that every model can return."""
         return min(model.translator.config.num_hypotheses for model in self.models.values()) - 1
 
@@ -316,10 +316,10 @@ class TranslationService:
         """Translates texts of any number of lines; white space between sentences is preserved.
 
         Args:
-          pair: one of `models`.
-          texts: in the format of the options; blank texts are returned unchanged.
-          options: of the translation.
-          splitting: of plain text; the translator splits markup itself.
+          pair: a pair of `models`.
+          texts: texts in the format of the options; blank ones are returned unchanged.
+          options: settings of the translation.
+          splitting: settings for plain text; the translator splits markup itself.
           budget: limits of the request.
 
         Raises:
@@ -329,7 +329,7 @@ class TranslationService:
         """
         if options.format != "text":
             if options.format == "xml":
-                # Malformed XML in a batch would make all other requests run again.
+                # Check it first: malformed XML in a batch would make all other requests run again.
                 await asyncio.to_thread(lambda: [read_fragment(text, "xml") for text in texts])
             translations = await self.run(pair, texts, options, budget)
             return [Translated(translation.text, []) for translation in translations]
@@ -338,7 +338,7 @@ class TranslationService:
         def read() -> list[Passages]:
             return [read_passages(text, splitting.lines, split) for text in texts]
 
-        # For a short text, a thread would cost more than it saves.
+        # For a short text, a thread would take longer.
         is_short = sum(map(len, texts)) < _SHORT
         passages = read() if is_short else await asyncio.to_thread(read)
         sentences = [sentence for text in passages for sentence in text.sentences]
@@ -347,7 +347,7 @@ class TranslationService:
         def write() -> list[Translated]:
             rest = iter(translations)
             texts = (ranked_texts(text, [next(rest) for _ in text.sentences]) for text in passages)
-            return [Translated(best, others) for best, *others in texts]
+            return [Translated(best, alternatives) for best, *alternatives in texts]
 
         return write() if is_short else await asyncio.to_thread(write)
 
@@ -359,30 +359,32 @@ class TranslationService:
         budget = budget or self.budget()
         results: list[Any] = []
         for part in self._parts(lines):
-            # Only the first part may be refused: a request that has begun is completed.
+            # Only the first part may be refused: a request that has begun is finished.
             results += await batcher.translate(part, work, bool(results), budget)
         return results
 
     def _parts(self, lines: Sequence[str]) -> Iterator[Sequence[str]]:
-        """Splits lines into parts, so that short texts do not wait for all of a long one."""
+        """Splits lines into parts, so that short texts do not wait for all parts of a long one."""
         size = self._config.max_batch_lines
         return (lines[first : first + size] for first in range(0, len(lines), size))
 
     def budget(self, client: str = "", characters: int = 0) -> Budget:
         """Returns a budget in proportion to the number of characters."""
-        seconds, most = self._config.max_job_seconds, self._config.max_characters
-        return Budget(client, seconds * max(1, -(-characters // most)), characters or most)
+        seconds, unit = self._config.max_job_seconds, self._config.max_characters
+        return Budget(client, seconds * max(1, -(-characters // unit)), characters or unit)
 
     def _with_terms(self, pair: Pair, work: Work) -> Work:
         """Returns work with the server's default glossary, unless it has its own."""
-        known = self._config.glossaries
-        own = known.get(pair, known.get(None))
-        return dataclasses.replace(work, glossary=own) if own and not work.glossary else work
+        glossaries = self._config.glossaries
+        default = glossaries.get(pair, glossaries.get(None))
+        if work.glossary or not default:
+            return work
+        return dataclasses.replace(work, glossary=default)
 
     def translate_now(
         self, pair: Pair, lines: Sequence[str], options: Options, budget: Budget | None = None
     ) -> list[Translation]:
-        """Translates lines for a thread, which may block; raises the errors of `translate`."""
+        """Translates lines in a thread that may block; raises the errors of `translate`."""
         work, batcher = self._with_terms(pair, options), self._batchers[pair]
         budget = budget or self.budget()
         results: list[Translation] = []
@@ -396,7 +398,7 @@ class TranslationService:
             batcher.end_all("server_stops", "The server is stopping. Try again.")
 
     async def close(self, seconds: float | None = None) -> None:
-        """Stops the threads when accepted texts are translated, or after this number of seconds."""
+        """Stops the threads after accepted texts are translated, or after these seconds."""
         ends = [self._watcher.stop, *(batcher.close for batcher in self._batchers.values())]
         await asyncio.gather(*(in_own_thread(end, seconds) for end in ends))
 
@@ -417,7 +419,7 @@ class BatchedTranslator:
 
     @property
     def translator(self) -> Translator:
-        """The model that is loaded now."""
+        """The model that is currently loaded."""
         return self._service.models[self._pair].translator
 
     def translate(
@@ -425,7 +427,7 @@ class BatchedTranslator:
         texts: Sequence[str],
         format: str = "text",  # noqa: A002
     ) -> list[Translation]:
-        """As `MarkupTranslator.translate`."""
+        """See `MarkupTranslator.translate`."""
         self.characters += sum(map(len, texts))
         with self._budget.waiting():
             options = Options(format, glossary=self._glossary)

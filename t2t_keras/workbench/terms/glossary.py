@@ -1,6 +1,6 @@
-"""Glossaries, and hints, by which a source says how its terms should be translated.
+"""Glossaries, and hints in a source to translate terms in a certain way.
 
-"The ⟪ dog ⟪ Köter ⟫ sleeps." tells a model that was trained with hints to translate "dog" as
+"The ⟪ dog ⟪ Köter ⟫ sleeps." hints a model that was trained with hints to translate "dog" as
 "Köter". The marks are separate words, and pieces of the vocabulary.
 """
 
@@ -33,7 +33,7 @@ def with_hints(text: str, hints: Iterable[tuple[int, int, str]]) -> str:
     """Adds hints to a text.
 
     Args:
-      text: without marks.
+      text: a text without marks.
       hints: (start, end, hint) of terms in the text, in order.
     """
     parts, begin = [], 0
@@ -52,25 +52,25 @@ def without_hints(text: str) -> str:
 def places_with_hints(hinted: str, length: int) -> list[int]:
     """Returns the position of each character of a text, and of its end, in the text with hints.
 
-    The position after a term is after its hint.
+    The position after a term becomes the position after its hint.
 
     Args:
       hinted: the text with hints, perhaps after control tokens.
-      length: of the text without hints.
+      length: length of the text without hints.
     """
     places = [place for place, _, is_own in _places(hinted) if is_own]
     return [*places, len(hinted)][len(places) - length :]
 
 
 def has_marks(text: str) -> bool:
-    """Returns whether a text has a mark, so that hints cannot be added."""
+    """Returns whether a text contains a mark, so that hints cannot be added."""
     return any(mark in text for mark in MARKS)
 
 
 def original_words(hinted: str) -> list[int]:
-    """Maps each word of a text with hints to the number of a word of the text without.
+    """Returns for each word of a text with hints the number of its word in the text without.
 
-    Words of a hint count as the last word of its term. Words are those of `word_numbers`.
+    Words of a hint count as the last word of its term. Words are numbered as by `word_numbers`.
     """
     plain = without_hints(hinted)
     starts = [start for start, _ in word_spans(plain)]
@@ -80,7 +80,7 @@ def original_words(hinted: str) -> list[int]:
 
 
 def _places(hinted: str) -> Iterator[tuple[int, int, bool]]:
-    """Yields (position with hints, position without, whether that character is text).
+    """Yields (position with hints, position without hints, whether the character is text).
 
     A mark before a term maps to its start, and a hint to its last character.
     """
@@ -100,7 +100,7 @@ def _places(hinted: str) -> Iterator[tuple[int, int, bool]]:
 
 
 def of_words_without_hints(alignment: Alignment, hinted: str) -> list[tuple[int, int]]:
-    """Converts an alignment of a text with hints to one of the text without."""
+    """Converts an alignment of a text with hints to one of the text without hints."""
     numbers = original_words(hinted)
     pairs = ((numbers[source], target) for source, target in alignment)
     return list(dict.fromkeys(pairs))
@@ -108,8 +108,8 @@ def of_words_without_hints(alignment: Alignment, hinted: str) -> list[tuple[int,
 
 # White space between words and lines; a no-break space is part of a term.
 _SPACES = re.compile(r"[ \t-\r\x1c-\x1f\x85\u2028\u2029]+")
-_MOST_CHARACTERS = 1_024  # of a side of a term
-_MOST_TOKENS = 200  # of a source
+_MAX_CHARACTERS = 1_024  # in a side of a term
+_MAX_TOKENS = 200  # in a source
 
 
 class Trie:
@@ -132,8 +132,8 @@ class Trie:
         """Yields (start, end, values) of each occurrence of an added sequence.
 
         Args:
-          keys: to search.
-          first_keys: keys to compare with the first key of a sequence; empty = `keys`.
+          keys: the keys to search.
+          first_keys: what to compare with the first key of a sequence; empty = `keys`.
         """
         for start, key in enumerate(first_keys or keys):
             node, end = self._root.get(key), start + 1
@@ -171,15 +171,12 @@ class Glossary:
     """Terms and their translations; see `read` and `of`. Iterable, with a length.
 
     Args:
-      terms: checked by `read` or `of`.
-
-    Attributes:
-      terms: the same as a tuple.
+      terms: terms that `read` or `of` has checked; also an attribute.
     """
 
     def __init__(self, terms: Sequence[Term] = ()):
         self.terms = tuple(terms)
-        # Terms by their exact words; () = terms whose capitals do not count.
+        # For folded words, terms by exact words; the key () is for a term whose case is ignored.
         self._trie = Trie()
         by_keys: dict[tuple, dict[tuple, Term]] = {}
         for term in self.terms:
@@ -192,10 +189,10 @@ class Glossary:
 
     @classmethod
     def read(cls, path: str | Path) -> "Glossary":
-        """Reads "source<tab>target" a line, or "source<tab>target<tab>note"; blank lines are free.
+        """Reads lines "source<tab>target" or "source<tab>target<tab>note"; skips blank lines.
 
         Raises:
-          UserError: the file cannot be read, or has wrong lines; names the first of them.
+          UserError: the file cannot be read, or a line is wrong.
         """
         rows = []
         for number, line in enumerate(read_text(Path(expanded(path))), 1):
@@ -209,7 +206,8 @@ class Glossary:
 
         Args:
           pairs: the terms.
-          first_counts: whether the first of several targets for a source counts.
+          first_counts: whether the first of several targets for a source counts; otherwise they
+            are an error.
 
         Raises:
           UserError: a term is invalid, or a source has several targets.
@@ -224,12 +222,12 @@ class Glossary:
         return iter(self.terms)
 
     def matches(self, text: str) -> list[Match]:
-        """Returns the terms in a text, in order; the longest wins, and none overlap.
+        """Returns the terms in a text, in order; of overlapping terms, only the longest.
 
-        Terms match whole words, case-insensitively; terms with a capital after the first letter,
-        as "GmbH", match exactly. There are no terms inside placeholders, as "%(file)s".
+        Terms match whole words and ignore case, except terms with a capital after the first
+        letter, as "GmbH". Placeholders, as "%(file)s", contain no terms.
         """
-        tokens, taken = tokens_of(text), bytearray(len(text))
+        tokens, is_used = tokens_of(text), bytearray(len(text))
         keys, candidates = _keys(tokens), []
         first_keys = [(key, False) for key, _ in keys]
         for first, end, [terms] in self._trie.find(keys, first_keys):
@@ -239,28 +237,28 @@ class Glossary:
                     candidates.append(Match(tokens[first].start, tokens[end - 1].end, term))
         if candidates:
             for start, end, _ in find_placeholders(text):
-                taken[start:end] = b"\1" * (end - start)
-        # Longest first; of equal length, terms with capitals first, then by position.
+                is_used[start:end] = b"\1" * (end - start)
+        # Longest first; of equal length, terms whose case matters first; then by position.
         candidates.sort(
             key=lambda match: (match.start - match.end, not has_capitals(match.term.source))
         )
         chosen = []
         for match in candidates:
-            if not any(taken[match.start : match.end]):
-                taken[match.start : match.end] = b"\1" * (match.end - match.start)
+            if not any(is_used[match.start : match.end]):
+                is_used[match.start : match.end] = b"\1" * (match.end - match.start)
                 chosen.append(match)
         return sorted(chosen, key=lambda match: match.start)
 
 
 def _terms(rows: Iterable[tuple[str, Sequence[str]]], first_counts: bool = False) -> list[Term]:
-    """Returns the terms of (name, columns) after checks; equal terms count once."""
+    """Returns the terms of rows (name, columns) after checks; equal terms count once."""
     by_key: dict[tuple, tuple[str, Term]] = {}
     for name, columns in rows:
         term = _term(name, columns)
         tokens = tokens_of(term.source)
-        if len(tokens) > _MOST_TOKENS:
+        if len(tokens) > _MAX_TOKENS:
             raise UserError(
-                f"{name}: expected a source of at most {_MOST_TOKENS} words and signs, got "
+                f"{name}: expected a source of at most {_MAX_TOKENS} words and signs, got "
                 f"{len(tokens)}: '{term.source[:40]}...'.",
                 code="too_long",
             )
@@ -268,8 +266,8 @@ def _terms(rows: Iterable[tuple[str, Sequence[str]]], first_counts: bool = False
         earlier, first = by_key.setdefault(key, (name, term))
         if first.target != term.target and not first_counts:
             raise UserError(
-                f"{name}: '{term.source}' is to become '{term.target}', but '{first.target}' in "
-                f"{earlier}. Leave one of them out.",
+                f"{name}: '{term.source}' has the target '{term.target}', but '{first.target}' "
+                f"in {earlier}. Leave one of them out.",
                 code="terms_conflict",
             )
     return [term for _, term in by_key.values()]
@@ -293,21 +291,21 @@ def _term(name: str, columns: Sequence[str]) -> Term:
             raise UserError(f"{name}: the {side} is blank.", code="blank")
         if not is_text(text):
             raise UserError(f"{name}: the {side} is not valid text.", code="invalid_text")
-        if len(text) > _MOST_CHARACTERS:
+        if len(text) > _MAX_CHARACTERS:
             raise UserError(
-                f"{name}: expected a {side} of at most {_MOST_CHARACTERS:,} characters, got "
+                f"{name}: expected a {side} of at most {_MAX_CHARACTERS:,} characters, got "
                 f"{len(text):,}: '{text[:40]}...'.",
                 code="too_long",
             )
         if any(mark in text for mark in MARKS):
             raise UserError(
-                f"{name}: {' and '.join(MARKS)} are marks, and cannot be in a term.",
+                f"{name}: a term cannot contain the marks {' and '.join(MARKS)}.",
                 code="reserved_text",
             )
     return Term(source, target, note)
 
 
-class Token(NamedTuple):
+class WordToken(NamedTuple):
     """A word or a sign of a text, in NFC, with its start and end."""
 
     text: str
@@ -317,7 +315,7 @@ class Token(NamedTuple):
 
 @functools.cache
 def _token() -> re.Pattern:
-    """Returns a pattern for words and signs; accents and vowel signs belong to their letter."""
+    """Returns a pattern of words and signs; accents and vowel signs belong to their letter."""
     codes = range(0x20000)
     accents = [chr(i) for i in codes if unicodedata.category(chr(i)) in ("Mn", "Mc", "Me")]
     joined = "".join(map(re.escape, accents)) + "\u200c\u200d"
@@ -327,14 +325,14 @@ def _token() -> re.Pattern:
     )
 
 
-def tokens_of(text: str) -> list[Token]:
+def tokens_of(text: str) -> list[WordToken]:
     """Returns the words and signs of a text."""
     matches = _token().finditer(text)
-    return [Token(normalized(match[0]), *match.span()) for match in matches]
+    return [WordToken(normalized(match[0]), *match.span()) for match in matches]
 
 
-def _keys(tokens: Sequence[Token]) -> list[tuple[str, bool]]:
-    """Returns for each token its comparison key, and whether a space precedes it."""
+def _keys(tokens: Sequence[WordToken]) -> list[tuple[str, bool]]:
+    """Returns (text for comparison, whether a space precedes) for each token."""
     ends = [token.start for token in tokens[:1]] + [token.end for token in tokens]
     return [
         (folded(token.text), token.start > end) for token, end in zip(tokens, ends, strict=False)
@@ -342,7 +340,7 @@ def _keys(tokens: Sequence[Token]) -> list[tuple[str, bool]]:
 
 
 def folded(text: str) -> str:
-    """Returns a text in the form for case-insensitive comparison."""
+    """Returns a text for case-insensitive comparison."""
     return normalized(text.casefold())
 
 
@@ -352,6 +350,6 @@ def has_capitals(text: str) -> bool:
     return any(map(str.isupper, text[1:]))
 
 
-def _exact(term: Term, tokens: Sequence[Token]) -> tuple[str, ...]:
-    """Returns the words of a term whose case matters; else ()."""
+def _exact(term: Term, tokens: Sequence[WordToken]) -> tuple[str, ...]:
+    """Returns the words of a term whose case matters; for other terms, ()."""
     return tuple(token.text for token in tokens) if has_capitals(term.source) else ()

@@ -1,4 +1,4 @@
-"""Keeps terms of a glossary, as a stage: by hints in the source, or by constrained search."""
+"""The stage that keeps terms of a glossary: by hints in the source, or by constrained search."""
 
 import dataclasses
 import functools
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
 
 _LEADING, _TRAILING = re.compile(r"\A\W*+"), re.compile(r"(?<!\W)\W*+$")
-# Prefix of the counts of missing terms; and the number of terms that a report names.
-_MISSING_TERM, _MOST_NAMED = "missing term ", 10
+# Prefix of the counts of missing terms, and the number of terms that a report names.
+_MISSING_TERM, _MAX_NAMED = "missing term ", 10
 # Maximum number of searches for the missing terms of a sentence, one term each.
-_MOST_ROUNDS = 12
+_MAX_ROUNDS = 12
 
 
 class Forced(NamedTuple):
     """Texts with a term that a translation lacks.
 
     Attributes:
-      beginnings: prefixes that end with the term, or with the next word, which keeps the term's
-        last word from being continued.
-      wholes: whole translations, changed only in this place.
+      beginnings: prefixes that end with the term, or with the word after it, so that the search
+        does not extend the term's last word.
+      wholes: whole translations, changed only by the term.
     """
 
     beginnings: list[str]
@@ -59,25 +59,25 @@ def put_term(match: Match, source: str, target: str, alignment: Alignment) -> Fo
     The term replaces the words aligned with it, or follows the translation of the preceding words.
 
     Args:
-      match: of the term in the source.
+      match: the term in the source.
       source: the text.
       target: its translation.
-      alignment: of their words.
+      alignment: alignment of their words.
     """
     words = split_words(target)
     versions = [
-        _put_in(words, *place, match.term.target)
+        _inserted(words, *place, match.term.target)
         for place in _places(match, source, len(words), alignment)
     ]
     beginnings = [begin for free, closed, _ in versions for begin in (free, closed)]
     wholes = [whole for _, _, whole in versions]
-    return Forced(*(list(dict.fromkeys(map(" ".join, some))) for some in (beginnings, wholes)))
+    return Forced(*(list(dict.fromkeys(map(" ".join, texts))) for texts in (beginnings, wholes)))
 
 
 def _places(
     match: Match, source: str, count: int, alignment: Alignment
 ) -> Iterator[tuple[int, int]]:
-    """Yields the word ranges (first, end) that a term may replace."""
+    """Yields the ranges (first, end) of words that a term may replace."""
     aligned = sorted(aligned_words(source, match, alignment))
     runs = itertools.groupby(enumerate(aligned), lambda pair: pair[1] - pair[0])
     spans = [[word for _, word in run] for _, run in runs]
@@ -91,15 +91,15 @@ def _places(
     yield min(after, count), min(after, count)
 
 
-def _put_in(words: Sequence[str], first: int, end: int, term: str) -> tuple[list[str], ...]:
-    """Returns the words with the term: up to it, up to the next word, and all."""
+def _inserted(words: Sequence[str], first: int, end: int, term: str) -> tuple[list[str], ...]:
+    """Returns the words with the term: up to the term, up to the next word, and all."""
     before, after = list(words[:first]), list(words[end:])
     leading = trailing = ""
     if first < end:
         leading = _signs(_LEADING, words[first])
         trailing = _signs(_TRAILING, words[end - 1]) if words[end - 1] != leading else ""
     elif not after and before and (trailing := _signs(_TRAILING, before[-1])):
-        # Before a full stop, not after it.
+        # Insert the term before a full stop, not after it.
         before[-1] = before[-1].removesuffix(trailing)
         before = [word for word in before if word]
     if first == 0 and words and words[0][:1].isupper():
@@ -119,7 +119,7 @@ class HintedLine(Prepared):
 
     def __init__(self, text: str, glossary: Glossary):
         super().__init__(text)
-        # Needed for each translation of a sentence.
+        # Cached, since each translation of a sentence needs it.
         self.matches = functools.cache(glossary.matches)
 
     def original(self, source: str) -> str:
@@ -127,7 +127,7 @@ class HintedLine(Prepared):
         return without_hints(source)
 
     def costs(self, source: str, outputs: Sequence[str]) -> Sequence[float]:
-        """See `Prepared`: for a source with hints, the number of terms that each output lacks."""
+        """See `Prepared`: for a source with hints, the number of missing terms in each output."""
         if not has_marks(source):
             return [0] * len(outputs)
         text = without_hints(source)
@@ -140,11 +140,11 @@ class HintedLine(Prepared):
         return of_words_without_hints(pairs, source) if has_marks(source) else pairs
 
 
-class Terms(LineStage):
+class TermStage(LineStage):
     """Keeps the terms of a glossary.
 
-    Its note is a tuple with the `Use` of each term, in the order of the source; in a split line,
-    positions are those in the sentence.
+    The stage's note is a tuple with the `Use` of each term, in the order of the source; in a split
+    line, positions are relative to the sentence.
 
     Args:
       glossary: the terms.
@@ -160,15 +160,15 @@ class Terms(LineStage):
     def __init__(self, glossary: Glossary, mode: str = "auto", supports_term_hints: bool = False):
         if mode == "soft" and not supports_term_hints:
             raise UserError(
-                "terms=soft needs a model that was trained with hints, --problem_config="
-                "transforms=terms,augment={terms: 0.3}. With this one, set terms=hard.",
+                "terms=soft needs a model that was trained with hints, by --problem_config="
+                "transforms=terms,augment={terms: 0.3}. For this model, set terms=hard.",
                 code="not_supported",
             )
         self.glossary, self._hints = glossary, supports_term_hints
         self._forces = mode == "hard" or (mode == "auto" and not supports_term_hints)
 
     def prepare(self, line: str) -> HintedLine:
-        """Adds hints if the model supports them, except to lines that have marks."""
+        """Adds hints if the model supports them, except to lines that contain marks."""
         text = line
         if self._hints and not has_marks(line):
             matches = self.glossary.matches(line)
@@ -178,7 +178,7 @@ class Terms(LineStage):
         return HintedLine(text, self.glossary)
 
     def mend(self, drafts: Sequence[Draft], model: StageContext) -> None:
-        """Forces missing terms if the mode asks for it, and notes the use of each term."""
+        """Forces missing terms, depending on the mode, and notes the use of each term."""
         sentences = list(map(_Sentence, drafts))
         _find_uses(sentences, model)
         if self._forces:
@@ -222,10 +222,10 @@ class Terms(LineStage):
             if name.startswith(_MISSING_TERM)
         }
         by_count = sorted(missing, key=lambda name: (-missing[name], name))
-        for name in by_count[:_MOST_NAMED]:
-            yield f"  missing: {name} ({missing[name]:,} of its places)"
-        if len(by_count) > _MOST_NAMED:
-            yield f"  and {len(by_count) - _MOST_NAMED:,} others"
+        for name in by_count[:_MAX_NAMED]:
+            yield f"  missing: {name} ({missing[name]:,} times)"
+        if len(by_count) > _MAX_NAMED:
+            yield f"  and {len(by_count) - _MAX_NAMED:,} others"
 
     def remarks(self, note: tuple[Use, ...]) -> Iterator[str]:
         """See `LineStage`."""
@@ -241,12 +241,14 @@ def glossary(path: str) -> "Callable[[Translator], Translator]":
 
 
 def with_terms(translator: "Translator", glossary: Glossary | None) -> "Translator":
-    """Returns a translator that keeps the terms of a glossary, by its settings and problem."""
+    """Returns a translator that keeps the terms of a glossary; None = the same translator."""
     if glossary is None:
         return translator
-    terms = Terms(glossary, translator.config.terms, "terms" in translator.problem.pair_transforms)
-    others = (stage for stage in translator.stages if stage.name != terms.name)
-    return translator.with_stages(*others, terms)
+    terms = TermStage(
+        glossary, translator.config.terms, "terms" in translator.problem.pair_transforms
+    )
+    stages = (stage for stage in translator.stages if stage.name != terms.name)
+    return translator.with_stages(*stages, terms)
 
 
 @dataclasses.dataclass
@@ -255,8 +257,8 @@ class _Sentence:
 
     Attributes:
       draft: its current translation.
-      uses: of its terms.
-      tried: numbers of the missing terms that could not be forced.
+      uses: uses of its terms.
+      tried: numbers of missing terms that could not be forced.
     """
 
     draft: Draft
@@ -279,7 +281,7 @@ class _Sentence:
         return self.draft.output
 
     def costs(self) -> tuple[float, ...]:
-        """Returns the costs of the translation: of earlier stages, and broken placeholders."""
+        """Returns the costs of the translation: those of earlier stages, and wrong placeholders."""
         return *self.draft.costs(), number_broken(self.text, self.output)
 
     def aligned(self, pairs: Alignment) -> Alignment:
@@ -315,12 +317,12 @@ def _find_uses(sentences: Sequence[_Sentence], model: StageContext) -> None:
 
 
 def _force(sentences: Sequence[_Sentence], model: StageContext) -> None:
-    """Inserts missing terms, one per sentence and round, in at most `_MOST_ROUNDS` rounds.
+    """Inserts missing terms, one per sentence and round, in at most `_MAX_ROUNDS` rounds.
 
-    Candidates are translations searched after a prefix that ends with the term, and the current one
-    with the term inserted. The candidate with the most terms wins, then the most likely.
+    Candidates are translations after a prefix that ends with the term, and the current translation
+    with the term inserted. The candidate with the most terms wins; of several, the most likely.
     """
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         incomplete = [sentence for sentence in sentences if sentence.next_missing() >= 0]
         if not incomplete:
             break
@@ -352,9 +354,9 @@ def _force(sentences: Sequence[_Sentence], model: StageContext) -> None:
 
 
 def _take_best(sentence: _Sentence, candidates: Sequence[_Sentence]) -> None:
-    """Takes the best candidate with more terms and no higher costs for the earlier stages."""
-    most = sentence.costs()
-    fit = [candidate for candidate in candidates if candidate.costs() <= most]
+    """Takes the best candidate that has more terms, and no higher costs."""
+    limit = sentence.costs()
+    fit = [candidate for candidate in candidates if candidate.costs() <= limit]
     best = min(
         fit,
         key=lambda candidate: (_num_missing(candidate.uses), -candidate.draft.score),

@@ -9,15 +9,21 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from t2t_keras.text.alignment import Alignment, word_spans
-from t2t_keras.workbench.terms.glossary import Match, Token, Trie, folded, has_capitals, tokens_of
+from t2t_keras.workbench.terms.glossary import (
+    Match,
+    Trie,
+    WordToken,
+    folded,
+    has_capitals,
+    tokens_of,
+)
 
 EXACT, INFLECTED, MISSING = KINDS = ("exact", "inflected", "missing")
 
-# Common prefix of two forms of a word: share of the longer one, and minimum number of letters.
-_SHARED, _FEWEST = 0.6, 3
-# Limits: words of a term with inflected forms; positions of a translation to compare, in total and
-# near the alignment.
-_LONGEST_FORM, _MOST_TRIED, _MOST_NEAR = 16, 64, 16
+# Minimum common prefix of two forms of a word: share of the longer one, and number of letters.
+_MIN_SHARED, _MIN_LETTERS = 0.6, 3
+# Maxima: words of a term with inflected forms; positions to compare, in all and near the alignment.
+_MAX_FORM_WORDS, _MAX_TRIED, _MAX_NEAR = 16, 64, 16
 
 
 class Use(NamedTuple):
@@ -25,35 +31,36 @@ class Use(NamedTuple):
 
     Attributes:
       match: the term in the source.
-      kind: "exact" = the translation has its target; "inflected" = another form of it, aligned
-        with the source of the term or an adjacent word; "missing".
+      kind: "exact" = the translation has the term's target; "inflected" = it has another form of
+        the target, aligned with the term's source or an adjacent word; "missing".
     """
 
     match: Match
     kind: str
 
 
-def same_stem(one: str, other: str) -> bool:
-    """Returns whether two words may be forms of one, by their prefix: Haus, Häuser, Hauses.
+def same_stem(a: str, b: str) -> bool:
+    """Returns whether two words may be forms of the same word: Haus, Häuser, Hauses.
 
-    It must have 60 % of the letters of the longer one, and 3; accents and case are ignored.
+    Ignoring accents and case, their common prefix must have 60 % of the longer word's letters, and
+    at least 3.
     """
-    one, other = _bare(one), _bare(other)
-    shared = _num_shared(one, other)
-    return shared >= max(_FEWEST, _SHARED * max(len(one), len(other))) or one == other
+    a, b = _bare(a), _bare(b)
+    shared = _num_shared(a, b)
+    return shared >= max(_MIN_LETTERS, _MIN_SHARED * max(len(a), len(b))) or a == b
 
 
-def _num_shared(one: str, other: str) -> int:
+def _num_shared(a: str, b: str) -> int:
     """Returns the length of the common prefix of two words."""
-    pairs = zip(one, other, strict=False)
+    pairs = zip(a, b, strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _is_form(word: str, target: str, untranslated: Sequence[str]) -> bool:
-    """Returns whether a word is a form of a term's word rather than of one of its source."""
+    """Returns whether a word is a form of a term's target, rather than of its source."""
     shared = _num_shared(_bare(word), _bare(target))
     return same_stem(word, target) and all(
-        _num_shared(_bare(word), _bare(other)) <= shared for other in untranslated
+        _num_shared(_bare(word), _bare(source_word)) <= shared for source_word in untranslated
     )
 
 
@@ -78,10 +85,10 @@ def find_uses(
 
     Args:
       source: the text.
-      matches: of terms in it.
+      matches: the terms in it.
       target: its translation.
-      alignment: of their words; None = unknown, so that inflected forms are not found.
-      anywhere: whether inflected forms count anywhere, without an alignment.
+      alignment: alignment of their words; None = unknown: inflected forms are not found.
+      anywhere: whether to find inflected forms anywhere, without an alignment.
     """
     words = _Words(target, [match.term.target for match in matches])
     places = _Places(source, target, words.tokens, alignment or ())
@@ -111,19 +118,19 @@ class _Words:
         self._free = [True] * len(self.tokens)
         self._terms = {term: tokens_of(term) for term in dict.fromkeys(terms)}
         self._starts: dict[str, list[int]] = {term: [] for term in self._terms}
-        self._next: Counter = Counter()  # for each term, the number of starts used up
+        self._next: Counter = Counter()  # for each term, the number of used starts
         trie = Trie()
         for term, tokens in self._terms.items():
             trie.add([folded(token.text) for token in tokens], term)
         for start, end, terms in trie.find([folded(token.text) for token in self.tokens]):
             for term in terms:
-                exact = (token.text for token in self._terms[term])
-                there = (token.text for token in self.tokens[start:end])
-                if not has_capitals(term) or list(exact) == list(there):
+                wanted = [token.text for token in self._terms[term]]
+                actual = [token.text for token in self.tokens[start:end]]
+                if not has_capitals(term) or wanted == actual:
                     self._starts[term].append(start)
 
     def take_exact(self, term: str, near: Sequence[int]) -> bool:
-        """Takes an occurrence of a term, near the alignment if possible; returns whether it did."""
+        """Takes an occurrence of a term, preferably near the alignment; returns whether it did."""
         starts, length = self._starts[term], len(self._terms[term])
         while self._next[term] < len(starts) and not self._is_free(
             starts[self._next[term]], length
@@ -132,7 +139,7 @@ class _Words:
         rest = starts[self._next[term] : self._next[term] + 1]
         for place in near if rest else ():
             first = bisect.bisect_right(starts, place - length)
-            for start in starts[first : first + _MOST_NEAR]:
+            for start in starts[first : first + _MAX_NEAR]:
                 if start <= place and self._is_free(start, length):
                     return self._take(start, length)
         return bool(rest) and self._take(rest[0], length)
@@ -140,15 +147,15 @@ class _Words:
     def take_form(self, term: str, source: str, near: Sequence[int], anywhere: bool) -> bool:
         """Takes an inflected form of a term near the alignment; returns whether there is one."""
         words = [token.text for token in self._terms[term]]
-        if not words or len(words) > _LONGEST_FORM:
+        if not words or len(words) > _MAX_FORM_WORDS:
             return False
         if anywhere:
-            candidates: Iterable[int] = self._by_stem.get(_bare(words[0])[:_FEWEST], ())
+            candidates: Iterable[int] = self._by_stem.get(_bare(words[0])[:_MIN_LETTERS], ())
         else:
             starts = (range(place - len(words) + 1, place + 1) for place in near)
             candidates = sorted(set(itertools.chain.from_iterable(starts)))
-        untranslated = [token.text for token in tokens_of(source)][:_LONGEST_FORM]
-        for start in itertools.islice(candidates, _MOST_TRIED):
+        untranslated = [token.text for token in tokens_of(source)][:_MAX_FORM_WORDS]
+        for start in itertools.islice(candidates, _MAX_TRIED):
             if self._is_free(start, len(words)) and all(
                 _is_form(token.text, word, untranslated)
                 for token, word in zip(self.tokens[start : start + len(words)], words, strict=True)
@@ -160,7 +167,7 @@ class _Words:
     def _by_stem(self) -> dict[str, list[int]]:
         numbers: dict[str, list[int]] = {}
         for number, token in enumerate(self.tokens):
-            numbers.setdefault(_bare(token.text)[:_FEWEST], []).append(number)
+            numbers.setdefault(_bare(token.text)[:_MIN_LETTERS], []).append(number)
         return numbers
 
     def _is_free(self, start: int, length: int) -> bool:
@@ -175,10 +182,10 @@ class _Words:
 class _Places:
     """The words of a translation aligned with a term, or with an adjacent word.
 
-    Attention often looks at the adjacent word.
+    Attention often points to the adjacent word.
     """
 
-    def __init__(self, source: str, target: str, tokens: Sequence[Token], alignment: Alignment):
+    def __init__(self, source: str, target: str, tokens: Sequence[WordToken], alignment: Alignment):
         self._starts, self._ends = [], []
         self._of_word: dict[int, list[int]] = {}
         self._known: dict[tuple[int, int], list[int]] = {}
@@ -189,27 +196,27 @@ class _Places:
             by_target: dict[int, list[int]] = {}
             for number, token in enumerate(tokens):
                 by_target.setdefault(bisect.bisect_right(ends, token.start), []).append(number)
-            for word, other in alignment:
-                self._of_word.setdefault(word, []).extend(by_target.get(other, ()))
+            for word, target_word in alignment:
+                self._of_word.setdefault(word, []).extend(by_target.get(target_word, ()))
 
     def of(self, match: Match) -> list[int]:
-        """Returns the numbers of tokens, in order, at most `_MOST_NEAR`."""
+        """Returns the numbers of aligned tokens, in order, at most `_MAX_NEAR`."""
         first = bisect.bisect_right(self._ends, match.start)
         last = bisect.bisect_left(self._starts, match.end)
         if (first, last) not in self._known:
             near = (self._of_word.get(word, ()) for word in range(first - 1, last + 1))
             numbers = sorted(set(itertools.chain.from_iterable(near)))
-            self._known[first, last] = numbers[:_MOST_NEAR]
+            self._known[first, last] = numbers[:_MAX_NEAR]
         return self._known[first, last]
 
 
 def aligned_words(source: str, match: Match, alignment: Alignment) -> set[int]:
-    """Returns the numbers of the target's words that are aligned with those of a term."""
+    """Returns the numbers of the target's words that are aligned with words of a term."""
     words = words_of(source, match)
     return {target for number, target in alignment if number in words}
 
 
 def words_of(source: str, match: Match) -> set[int]:
-    """Returns the numbers of the source's words that a term is in."""
+    """Returns the numbers of the source's words that overlap a term."""
     spans = enumerate(word_spans(source))
     return {number for number, (start, end) in spans if start < match.end and match.start < end}

@@ -85,7 +85,7 @@ def test_several_files_become_files_of_a_folder(folder, translator):
         (folder / "in/deep/b.html", folder / "new/b.html"),
         (folder / "in/c.POT", folder / "new/c.po"),
     ]
-    assert plan.others == 0
+    assert plan.num_skipped == 0
     translate_files(plan, translator)
     assert (folder / "new/b.html").read_text() == "<p lang=de>TWO.</p>"
 

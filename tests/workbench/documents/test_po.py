@@ -157,7 +157,7 @@ def test_flags_tell_what_msgfmt_compares(written, msgfmt, flags, source, target,
         ('msgctxt "EMAIL OF TRANSLATORS"\nmsgid "a"\n', "names of translators"),
         ('msgid "translator-credits"\n', "names of translators"),
         ('msgid "translator_credits"\n', "names of translators"),
-        ('msgid "a"\nmsgid_plural "as"\n', "plurals, for want of a Plural-Forms header"),
+        ('msgid "a"\nmsgid_plural "as"\n', "plurals without a Plural-Forms header"),
     ],
 )
 def test_what_is_left_out_is_counted(translated, entry, reason):

@@ -6,7 +6,7 @@ from refusals import refused
 
 from t2t_keras.text.sentences import sentences
 from t2t_keras.workbench.markup import read_fragment
-from t2t_keras.workbench.markup.reading import MOST_CHARACTERS
+from t2t_keras.workbench.markup.reading import MAX_CHARACTERS
 from t2t_keras.workbench.markup.segments import divide, join_markup
 from t2t_keras.workbench.markup.tokens import NO_TAGS, read_characters, write_characters
 from t2t_keras.workbench.markup.translated import TranslatedSentence
@@ -189,8 +189,8 @@ def test_sentences_have_their_marks():
 def test_what_is_refused():
     with refused("bad_value", "text, html or xml", "'sgml'"):
         read_fragment("", "sgml")
-    assert segments("x" * MOST_CHARACTERS) == ["x" * MOST_CHARACTERS]
+    assert segments("x" * MAX_CHARACTERS) == ["x" * MAX_CHARACTERS]
     with refused("too_long", " 4,000,000 ", " 4,000,001."):
-        read_fragment("x" * (MOST_CHARACTERS + 1), "html")
+        read_fragment("x" * (MAX_CHARACTERS + 1), "html")
     with refused("malformed_xml", " 2: ", "</a>"):
         read_fragment("<a>\n<b></a>", "xml")

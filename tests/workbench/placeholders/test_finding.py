@@ -4,7 +4,7 @@ import pytest
 from counted_work import work_of
 
 from t2t_keras.workbench.placeholders import find, is_reordered, missing
-from t2t_keras.workbench.placeholders.finding import Part, piece_at
+from t2t_keras.workbench.placeholders.finding import InWordPiece, piece_at
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,10 @@ def test_numbers_have_units():
 def test_pieces_that_are_given_are_found_before_others():
     found = find("Run ls -l %s, not ls.", ["ls", "ls -l %s"])
     assert [each.text for each in found] == ["ls -l %s", "ls"]
-    assert [each.text for each in find("%s-x %dx", ["", "%s-x", Part("dx")])] == ["%s-x", "%d"]
+    assert [each.text for each in find("%s-x %dx", ["", "%s-x", InWordPiece("dx")])] == [
+        "%s-x",
+        "%d",
+    ]
 
 
 def test_pieces_are_no_parts_of_other_words():
@@ -196,4 +199,4 @@ def test_many_verbatim_pieces_take_linear_work():
 def test_the_longest_verbatim_piece_is_found_where_several_begin():
     found = find("get() get %d gets b", ["get", "get()", "b", "b c"])
     assert [each.text for each in found] == ["get()", "get", "%d", "b"]
-    assert [each.text for each in find("gets %d", [Part("get")])] == ["get", "%d"]
+    assert [each.text for each in find("gets %d", [InWordPiece("get")])] == ["get", "%d"]

@@ -100,7 +100,7 @@ def test_all_addresses_of_one_network_have_one_limit(one, other, are_same):
 
 
 def test_whoever_came_longest_ago_is_forgotten_first(monkeypatch):
-    monkeypatch.setattr("t2t_keras.workbench.server.access._MOST_BUCKETS", 2)
+    monkeypatch.setattr("t2t_keras.workbench.server.access._MAX_BUCKETS", 2)
     access = Access(requests_per_minute=2, clock=Clock())
     for address in ("1.1.1.1", "2.2.2.2", "1.1.1.1", "3.3.3.3"):
         access.client("", address)

@@ -180,7 +180,7 @@ def test_what_takes_too_long_is_ended_and_charged(serving, tmp_path):
     ):
         sent = asked | ({"format": kind} if kind else {})
         found = httpx.post(f"{server.url}{path}", json=sent, timeout=20)
-        assert (found.status_code, "takes longer" in found.json()["error"]) == (503, True)
+        assert (found.status_code, "takes too long" in found.json()["error"]) == (503, True)
         assert "Retry-After" not in found.headers, "it would take as long again"
         used = httpx.get(f"{server.url}/v2/usage?api_key=secret").json()["character_count"]
         assert used == 3 * number

@@ -14,7 +14,7 @@ from uvicorn.server import ServerState
 from t2t_keras.workbench.server.run import (
     BoundedConnection,
     LateConnections,
-    most_connections,
+    max_connections,
 )
 
 HEAD = b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n"
@@ -204,11 +204,11 @@ def test_slow_clients_are_logged_once_a_minute(connect, caplog):
 )
 def test_connections_leave_descriptors_for_files(monkeypatch, files, most):
     monkeypatch.setattr("resource.getrlimit", lambda which: (files, 1 << 20))
-    assert most_connections() == most
+    assert max_connections() == most
 
 
 def test_when_there_are_too_many_the_one_goes_that_has_waited_longest(connect, monkeypatch):
-    monkeypatch.setattr(BoundedConnection, "most", 3)
+    monkeypatch.setattr(BoundedConnection, "limit", 3)
 
     async def test():
         asking = connect()
@@ -226,7 +226,7 @@ def test_when_there_are_too_many_the_one_goes_that_has_waited_longest(connect, m
 
 
 def test_when_all_ask_another_is_refused(connect, monkeypatch):
-    monkeypatch.setattr(BoundedConnection, "most", 1)
+    monkeypatch.setattr(BoundedConnection, "limit", 1)
 
     async def test():
         asking = connect()

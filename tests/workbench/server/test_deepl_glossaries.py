@@ -83,10 +83,10 @@ def test_of_several_pairs(client):
 @pytest.mark.parametrize(
     ("limit", "most", "message"),
     [
-        ("_MOST_BYTES", 13, "at most 13 bytes"),
-        ("_MOST_TERMS", 2, "at most 2"),
-        ("_MOST_BYTES_PER_OWNER", 13, "too large together"),
-        ("_MOST_BYTES_OF_ALL", 13, "too large together"),
+        ("_MAX_BYTES", 13, "at most 13 bytes"),
+        ("_MAX_TERMS", 2, "at most 2"),
+        ("_MAX_BYTES_PER_OWNER", 13, "too large together"),
+        ("_MAX_BYTES_OF_ALL", 13, "too large together"),
     ],
 )
 def test_what_is_added_counts_with_what_is_there(client, monkeypatch, limit, most, message):
@@ -185,7 +185,7 @@ def test_the_files_of_glossaries(tmp_path):
 @pytest.mark.parametrize("is_read_again", [False, True])
 def test_what_a_glossary_had_before_makes_room(tmp_path, monkeypatch, is_read_again):
     store, pair = Glossaries(tmp_path), ("en", "de")
-    monkeypatch.setattr("t2t_keras.workbench.server.glossaries._MOST_BYTES_OF_ALL", 12)
+    monkeypatch.setattr("t2t_keras.workbench.server.glossaries._MAX_BYTES_OF_ALL", 12)
     made = store.create("anna", "mine", {pair: {"house": "Bau"}})
     if is_read_again:
         [made] = (store := Glossaries(tmp_path)).of("anna")
@@ -199,7 +199,7 @@ def test_what_a_glossary_had_before_makes_room(tmp_path, monkeypatch, is_read_ag
         store.change(made, "mine", {pair: {"house": "Anw\u00e4se"}})
     with pytest.raises(ApiError):
         store.create("bert", "his", {pair: {"a": ""}})
-    monkeypatch.setattr("t2t_keras.workbench.server.glossaries._MOST_BYTES_OF_ALL", 5)
+    monkeypatch.setattr("t2t_keras.workbench.server.glossaries._MAX_BYTES_OF_ALL", 5)
     store.change(made, "mine", {pair: {"house": "Haus"}})  # Smaller than before.
     store.remove(made)
     assert store.create("bert", "mine", {pair: {"dog": "a"}}).dictionaries
@@ -316,7 +316,7 @@ def test_the_largest_dictionary(more):
 
 @pytest.mark.parametrize(("count", "status"), [(3, 201), (4, 413)])
 def test_the_most_dictionaries_of_a_glossary(client_of, monkeypatch, count, status):
-    monkeypatch.setattr("t2t_keras.workbench.server.deepl._MOST_DICTIONARIES", 3)
+    monkeypatch.setattr("t2t_keras.workbench.server.deepl._MAX_DICTIONARIES", 3)
     both = ASKED_BY_GLOSSARIES | {"entries": "a\tb", "entries_format": "tsv"}
     asked = {"name": "n", "dictionaries": [both] * count}
     assert client_of().post("/v3/glossaries", json=asked).status_code == status
@@ -345,7 +345,7 @@ def test_the_most_glossaries_of_a_request(client_of, count, status):
     assert client.post("/v2/translate", json=asked).status_code == 400
 
 
-@pytest.mark.parametrize(("most", "status"), [("_MOST_PER_OWNER", 201), ("_MOST", 456)])
+@pytest.mark.parametrize(("most", "status"), [("_MAX_PER_OWNER", 201), ("_MAX_GLOSSARIES", 456)])
 def test_the_most_glossaries_of_a_key(client_of, monkeypatch, most, status):
     monkeypatch.setattr(f"t2t_keras.workbench.server.glossaries.{most}", 2)
     client = client_of()

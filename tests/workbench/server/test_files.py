@@ -113,8 +113,8 @@ def test_few_files_are_read_and_translated_at_once(monkeypatch, clients, most):
 
 
 def test_files_that_are_too_many_or_too_long_are_refused(monkeypatch):
-    monkeypatch.setattr("t2t_keras.workbench.server.files._MOST_FILES", 3)
-    monkeypatch.setattr("t2t_keras.workbench.server.files._MOST_OF_OWNER", 2)
+    monkeypatch.setattr("t2t_keras.workbench.server.files._MAX_FILES", 3)
+    monkeypatch.setattr("t2t_keras.workbench.server.files._MAX_OF_OWNER", 2)
 
     async def send(files):
         anna, _ = await keep(files, owner="anna"), await keep(files, owner="anna")
@@ -295,7 +295,7 @@ def test_a_file_that_was_begun_too_often_is_given_up(tmp_path, before, attempts,
     ],
 )
 def test_a_record_that_no_server_has_written_is_left_out(tmp_path, monkeypatch, changes):
-    monkeypatch.setattr("t2t_keras.workbench.server.files._MOST_FILES", 1)
+    monkeypatch.setattr("t2t_keras.workbench.server.files._MAX_FILES", 1)
 
     path = interrupted(tmp_path)
     content = json.dumps(json.loads(path.read_text()) | changes)
@@ -318,7 +318,7 @@ def test_a_file_that_cannot_be_resumed_on_a_full_disk_is_left_to_the_next_server
     tmp_path, monkeypatch
 ):
     file_id = interrupted(tmp_path).parent.name
-    monkeypatch.setattr("t2t_keras.workbench.server.files._MOST_FILES", 1)
+    monkeypatch.setattr("t2t_keras.workbench.server.files._MAX_FILES", 1)
 
     def write_json(path, content):
         raise UserError("There is no room.")
@@ -382,7 +382,7 @@ def test_no_file_is_worked_on_without_end(tmp_path, settings, status):
         while file.status == "queued":
             await asyncio.sleep(0.001)
         if status == "error":
-            with pytest.raises(ApiError, match="takes longer") as refused:
+            with pytest.raises(ApiError, match="takes too long") as refused:
                 await files.finished(file)
             assert refused.value.status == 503
         await files.close(time.monotonic() + 0.5)

@@ -264,11 +264,11 @@ def test_a_file_after_its_key_is_received_whole(keyed):
 
 
 def test_what_addresses_send_at_once_is_bounded(app, monkeypatch):
-    monkeypatch.setattr("t2t_keras.workbench.server.app._MOST_HELD_OF_ADDRESS", 1000)
+    monkeypatch.setattr("t2t_keras.workbench.server.app._MAX_HELD_OF_ADDRESS", 1000)
     for size, status in ((900, 400), (1001, 429), (1000, 400)):
         assert Asked(app, "/translate", JSON, b"[" + b" " * (size - 1)).status == status
     bodies = Bodies(Access(), ServerConfig())
-    monkeypatch.setattr("t2t_keras.workbench.server.app._MOST_HELD", 1500)
+    monkeypatch.setattr("t2t_keras.workbench.server.app._MAX_HELD", 1500)
     bodies.hold("1.1.1.1", 900)
     bodies.hold("2.2.2.2", 600)
     with pytest.raises(ApiError) as refused:

@@ -192,7 +192,7 @@ def test_the_translation_of_a_template_is_none(server):
 
 
 def test_files_that_cannot_be_translated_are_refused(server, monkeypatch):
-    monkeypatch.setattr("t2t_keras.workbench.server.files._MOST_FILES", 1)  # None of them is kept.
+    monkeypatch.setattr("t2t_keras.workbench.server.files._MAX_FILES", 1)  # None of them is kept.
     for name, content, message in (
         ("a.exe", b"x", "file format not supported"),
         ("a.po", b'nonsense "a', "a.po"),

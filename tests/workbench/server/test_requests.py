@@ -161,21 +161,21 @@ def test_which_routes_need_a_key(client_of, tmp_path):
 
 def test_limits_are_those_of_the_documents(root):
     text = " ".join((root / "docs" / "serving.md").read_text().split())
-    slow, kib = run.MOST_SECONDS_OF_BODY / 60, run.BYTES_A_SECOND >> 10
+    slow, kib = run.MAX_SECONDS_OF_BODY / 60, run.BYTES_A_SECOND >> 10
     for phrase in (
-        f"{glossaries._MOST_TERMS:,} terms and {glossaries._MOST_BYTES >> 20} MiB for each pair, ",
-        f", {glossaries._MOST_PER_OWNER:,} glossaries and ",
-        f" {glossaries._MOST_BYTES_PER_OWNER >> 20} MiB for each key, {glossaries._MOST:,} and ",
-        f" {glossaries._MOST_BYTES_OF_ALL >> 30} GiB for all",
-        f"stored files: {files._MOST_FILES:,} with {files._MOST_BYTES >> 30} GiB in all, ",
-        f" {files._MOST_OF_OWNER} with {files._MOST_BYTES_OF_OWNER >> 30} GiB for each key",
-        f"bodies being received: {app._MOST_HELD >> 30} GiB in all, ",
-        f" {app._MOST_HELD_OF_ADDRESS >> 20} MiB of an address",
-        f"{requests.MOST_FIELDS:,} parameters; {requests._MOST_CONTAINERS:,} lists and objects",
-        f"{page_api._MOST_TERMS:,} terms of ",
-        f" {page_api._MOST_CHARACTERS_OF_TERMS:,} characters in all; ",
-        f"; {page_api._MOST_LINE:,} characters each of `q` and `prefix`",
-        f"lines ({page_api._MOST_LINES:,} at most)",
+        f"{glossaries._MAX_TERMS:,} terms and {glossaries._MAX_BYTES >> 20} MiB for each pair, ",
+        f", {glossaries._MAX_PER_OWNER:,} glossaries and ",
+        f" {glossaries._MAX_BYTES_PER_OWNER >> 20} MiB for each key, ",
+        f"{glossaries._MAX_GLOSSARIES:,} and {glossaries._MAX_BYTES_OF_ALL >> 30} GiB for all",
+        f"stored files: {files._MAX_FILES:,} with {files._MAX_BYTES >> 30} GiB in all, ",
+        f" {files._MAX_OF_OWNER} with {files._MAX_BYTES_OF_OWNER >> 30} GiB for each key",
+        f"bodies being received: {app._MAX_HELD >> 30} GiB in all, ",
+        f" {app._MAX_HELD_OF_ADDRESS >> 20} MiB of an address",
+        f"{requests.MAX_FIELDS:,} parameters; {requests._MAX_CONTAINERS:,} lists and objects",
+        f"{page_api._MAX_TERMS:,} terms of ",
+        f" {page_api._MAX_CHARACTERS_OF_TERMS:,} characters in all; ",
+        f"; {page_api._MAX_LINE:,} characters each of `q` and `prefix`",
+        f"lines ({page_api._MAX_LINES:,} at most)",
         f"{run.SECONDS_OF_HEAD:g} seconds for a head of 64 KiB",
         f"{run.SECONDS_OF_BODY:g} seconds for a body, or {slow:g} minutes if it comes",
         f"{kib} KiB a second or more; {run.SECONDS_OF_READING:g} seconds without",

@@ -134,7 +134,7 @@ def test_little_text():
 
 
 def test_so_many_pairs_as_memory_holds(pairs, monkeypatch):
-    monkeypatch.setattr("t2t_keras.workbench.terms.pair_transform._MOST_CELLS", 400)
+    monkeypatch.setattr("t2t_keras.workbench.terms.pair_transform._MAX_CELLS", 400)
     cells = np.cumsum([len(source.split()) * len(target.split()) for source, target in pairs])
     fit = int((cells <= 400).sum())
     assert learn_lexicon(pairs).to_bytes() == learn_lexicon(pairs[:fit]).to_bytes()

@@ -12,7 +12,7 @@ from t2t_keras.decoding.translator import Translator
 from t2t_keras.serving.formats import write_format
 from t2t_keras.text.alignment import count_words
 from t2t_keras.workbench.terms.glossary import Glossary
-from t2t_keras.workbench.terms.stage import HintedLine, Terms, with_terms
+from t2t_keras.workbench.terms.stage import HintedLine, TermStage, with_terms
 from t2t_keras.workbench.terms.uses import find_uses
 
 GLOSSARY = Glossary.of(
@@ -267,7 +267,7 @@ def test_report():
     notes = [find_uses(line, GLOSSARY.matches(line), target) for line, target in lines]
     counts = {"terms exact": 1, "terms missing": 3}
     counts |= {"missing term small -> big red": 1, "missing term dog -> tree": 2}
-    stage = Terms(GLOSSARY)
+    stage = TermStage(GLOSSARY)
     assert stage.counts(notes) == counts
     assert [list(stage.remarks(note)) for note in notes[:2]] == [
         ["(Missing: small -> big red)"],
@@ -279,24 +279,24 @@ def test_report():
     shares = "3,000 exact (75.0%), 0 inflected (0.0%), 1,000 missing (25.0%)"
     assert list(stage.report(some)) == [
         f"4,000 terms of the glossary: {shares}",
-        "  missing: b -> y (1,000 of its places)",
-        "  missing: a -> x (1 of its places)",
-        "  missing: c -> z (1 of its places)",
+        "  missing: b -> y (1,000 times)",
+        "  missing: a -> x (1 times)",
+        "  missing: c -> z (1 times)",
     ]
     many = {"terms missing": 12, **{f"missing term {i:02} -> x": 1 for i in range(12)}}
     assert list(stage.report(many))[-2:] == [
-        "  missing: 09 -> x (1 of its places)",
+        "  missing: 09 -> x (1 times)",
         "  and 2 others",
     ]
     del many["missing term 10 -> x"], many["missing term 11 -> x"]
-    assert list(stage.report(many))[-1] == "  missing: 09 -> x (1 of its places)"
+    assert list(stage.report(many))[-1] == "  missing: 09 -> x (1 times)"
 
 
 def test_confidences_are_of_hinted_sources(model, tokenizer):
     translator = Translator(model, tokenizer, DecodeConfig(beam_size=2, extra_length=6))
     [plain] = translator.translate(["the dog"])
     hinting = translator.with_stages(
-        Terms(Glossary.of([("dog", "tree")]), supports_term_hints=True)
+        TermStage(Glossary.of([("dog", "tree")]), supports_term_hints=True)
     )
     [as_read] = confidences(hinting, ["the dog"], [plain])
     [expected] = confidences(translator, ["the ⟪ dog ⟪ tree ⟫"], [plain])

@@ -4,7 +4,7 @@ import pytest
 
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.workbench.documents import read_document, translate_document
-from t2t_keras.workbench.documents.messages import pieces_of
+from t2t_keras.workbench.documents.software_strings import pieces_of
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""Syntax in the messages of programs: branches of ICU messages, accelerators of menus, and tags.
+"""Syntax in messages of programs: branches of ICU messages, accelerators of menus, and tags.
 
-The branches of `{count, plural, one {# boat} other {# boats}}` are text, see
+The branches of `{count, plural, one {# boat} other {# boats}}` are translated, see
 https://unicode-org.github.io/icu/userguide/format_parse/messages/.
 """
 
@@ -10,7 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from t2t_keras.workbench.documents.document import Document, Piece, Unit, markup_of
-from t2t_keras.workbench.markup.tokens import CLOSE, EMPTY, OPEN, Token, html_tokens, match_html
+from t2t_keras.workbench.markup.tokens import (
+    CLOSE,
+    EMPTY,
+    OPEN,
+    MarkupToken,
+    html_tokens,
+    match_html,
+)
 from t2t_keras.workbench.placeholders import has_words
 from t2t_keras.workbench.placeholders.symbols import Accelerator, with_mark, without_mark
 
@@ -18,18 +25,18 @@ _BRANCHED = re.compile(r"\{\s*[\w.\-]+\s*,\s*(plural|selectordinal|select|choice
 _OFFSET = re.compile(r"\s*offset\s*:\s*\d+")
 _BRANCH = re.compile(r"\s*(?:=\d+|[\w\-]+)\s*\{")
 _END = re.compile(r"\s*\}")
-# An apostrophe quotes only when a sign follows.
+# An apostrophe quotes only before one of these signs.
 _SIGN = re.compile(r"''|'[{}#|][^']*(?:'|$)|[{}]")
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s<>/]*+)[^<>]*?(/?)>")
 _MAX_DEPTH = 20
 _MARKS = "_&"
-# Such as "_Save as...": in a file without translations, these show that it uses accelerators.
+# Labels such as "_Save as...", which show that an untranslated file uses accelerators.
 _SURE_LABEL = re.compile(r"[_&](?=[A-Z0-9])\S+(?:\s\S+){0,3}")
 _STAYS = "messages of ICU with text around their branches"
 _TAGS = {OPEN, CLOSE, EMPTY}
-# The elements without content that also stand without attributes.
+# Elements without content that are common without attributes.
 _BARE = {"br", "hr", "wbr"}
-# Elements that HTML lets end without a tag, and the text before them: not a word and a space.
+# Elements that need no closing tag in HTML, and the text before them: no space after a word.
 _LEFT_OPEN = {"p", "li", "dt", "dd"}
 _BEFORE_BLOCK = re.compile(r"(?:^|\w|[.!?:;)>\u2026]\s*)$")
 
@@ -39,20 +46,20 @@ class _UnreadableError(Exception):
 
 
 class _Argument(NamedTuple):
-    """An argument with branches: the text between them, and the pieces of each."""
+    """An argument with branches: their pieces, and the text between them."""
 
     pieces: list[str | Piece]
 
 
 def has_branches(message: str) -> bool:
-    """Returns whether a message has arguments that choose one of several texts."""
+    """Returns whether a message has an argument that selects one of several texts."""
     return bool(_BRANCHED.search(message))
 
 
 def pieces_of(message: str) -> list[str | Piece] | None:
     """Returns the branches of a message and the text between them; None = it has no branches.
 
-    The list is empty for unreadable messages and for text around branches, which cannot be
+    The list is empty if the message is unreadable, or has text around branches, which cannot be
     translated separately.
     """
     if not has_branches(message):
@@ -154,7 +161,7 @@ def _branch(text: str, is_counted: bool) -> Piece:
 
 
 def _if_like(text: str, translation: str) -> str:
-    """Returns a translation where a program reads the same arguments in it, else the text."""
+    """Returns a translation if it has the same arguments as the text, else the text."""
     return translation if _arguments(text) == _arguments(translation) is not None else text
 
 
@@ -174,7 +181,7 @@ def _arguments(text: str) -> list[str] | None:
 
 
 def with_branches(document: Document, units: Iterable[Unit]) -> list[Unit]:
-    """Makes the branches of ICU messages pieces; leaves out and counts unreadable messages."""
+    """Divides ICU messages with branches into pieces; skips and counts unreadable messages."""
     readable = []
     for unit in units:
         pieces = pieces_of(unit.source)
@@ -187,14 +194,14 @@ def with_branches(document: Document, units: Iterable[Unit]) -> list[Unit]:
 
 
 def find_accelerators(units: Sequence[Unit], named: str = "") -> None:
-    """Removes the accelerator marks from labels, if the catalogue uses accelerators.
+    """Removes the accelerator marks from labels, if the document uses accelerators.
 
-    It does if most translations of labels have the mark too or, where none is translated, if there
-    are short labels that begin with the mark.
+    It does if most translations of labels have the mark; or, without translations, if some short
+    labels begin with the mark.
 
     Args:
-      units: of a document.
-      named: the mark that the document names; "" = none.
+      units: the units of a document.
+      named: the mark that the document declares; "" = none.
     """
     for mark in named or _MARKS:
         labels = [
@@ -228,20 +235,19 @@ def _with_mark(accelerator: Accelerator, translation: str) -> str:
 def markup_of_message(text: str) -> str:
     """Returns the format of a message: "html" if all its tags match, else "text".
 
-    In "Use `<style>` for the output" and "Open `<file>`" the tag is a word of the sentence. Read as
-    HTML, the first would have no text after the tag, and the second would lack a word.
+    Tags such as in "Use `<style>` for the output" and "Open `<file>`" are words of the sentence.
     """
     if markup_of(text) == "text":
         return "text"
     tokens = list(html_tokens(text))
     partners, ends = match_html(tokens)
-    # A script or a title that is not closed contains all that follows.
+    # An unclosed script or title contains everything that follows.
     swallowing = {token.name for token in tokens if token.kind not in _TAGS}
     empty = {token.name for token in tokens if token.kind == EMPTY}
     befores = ["", *(token.raw[-20:] for token in tokens)]
     matches = [
         partner is not None
-        or end > 0  # HTML ends it there.
+        or end > 0  # HTML ends the element without a tag.
         or (token.kind == CLOSE and token.name in empty)
         or (token.kind == OPEN and token.name in _LEFT_OPEN and _BEFORE_BLOCK.search(before))
         or (_is_empty(token) and token.name not in swallowing)
@@ -251,7 +257,7 @@ def markup_of_message(text: str) -> str:
     return "html" if matches and all(matches) else "text"
 
 
-def _is_empty(token: Token) -> bool:
+def _is_empty(token: MarkupToken) -> bool:
     """Returns whether a tag's element has no content."""
     if token.kind == EMPTY:
         return token.name in _BARE or "=" in token.raw or token.raw.endswith("/>")

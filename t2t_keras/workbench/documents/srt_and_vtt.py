@@ -1,4 +1,4 @@
-"""SubRip and WebVTT: sentences across several subtitles are translated as one."""
+"""SubRip (.srt) and WebVTT: a sentence that spans several subtitles is translated as a whole."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -18,28 +18,28 @@ _CUE = re.compile(
     rf"^(?:[ \t]*\d+[ \t]*\r?\n)?[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}[^\r\n]*\r?$", re.MULTILINE
 )
 _VTT = re.compile(r"WEBVTT(?=\s|\Z)")
-# Other blocks of WebVTT, such as notes and styles, come after an empty line.
+# In WebVTT, an empty line separates other blocks, such as notes and styles.
 _EMPTY_LINE = re.compile(r"\n[ \t]*\r?$", re.MULTILINE)
 # Position and style, such as {\an8} and {i}.
 _OVERRIDE = r"\{(?:\\[^{}]*|/?[ibusIBUS]|[yYcCfFsSoOpP]:[^{}]*)\}"
 _MUSIC = "\u2669-\u266c\u00b6"
 _DASH = r"[-\u2010-\u2015\u2212>]"
-# Signs around a text that are not part of it.
+# Signs before and after a text that are not part of it.
 _LEAD = re.compile(rf"(?:[\s{_MUSIC}{INVISIBLE}]|{_OVERRIDE}|{_DASH}(?=\s*\S)|#(?=\s))*")
 _TAIL = re.compile(rf"(?:[\s{_MUSIC}{INVISIBLE}]|{_OVERRIDE})*\Z")
 _IN_TAIL = re.compile(rf"[\s{_MUSIC}{INVISIBLE}}}]")
 _BETWEEN = re.compile(f"[{_MUSIC}]+")
-# A speaker's name or a sound: a text of its own before the speech.
+# A speaker's name or a sound before the speech, which is a separate text.
 _LABEL = re.compile(r"([A-Z][A-Z0-9 .'#&-]{0,30}):(?=\s)|[\[(]([^\[\]()<>{}]*)[\])]")
 _NEXT_SPEAKER = re.compile(rf"(\r?\n[ \t]*)(?={_DASH}\s*\S)")
-# Codes within a text: lone tags stand for them.
+# Codes within a text, which tags replace.
 _CODE = re.compile(rf"{_OVERRIDE}|\\[Nnh]|<\d+:[\d:.]+>")
 _STAND_IN = re.compile(r'<(?:br|wbr) i="(\d+)">')
 _TAG, _TAGS_PLACE = re.compile("<[^<>]*>"), "\ufdd0"  # not a character
 _BREAKS = (r"\N", r"\n")
-_MOST_PASSES = 4
-_MOST_SECONDS = 1.0
-_MOST_JOINED = 4
+_MAX_PASSES = 4
+_MAX_SECONDS = 1.0
+_MAX_JOINED = 4
 
 
 class _Text(NamedTuple):
@@ -49,25 +49,25 @@ class _Text(NamedTuple):
     end: int
     text: str  # in one line
     written: Callable[[str], str]  # lays out its translation in the same number of lines
-    begins: float  # seconds; infinite = it cannot continue another subtitle
-    ends: float  # seconds; -infinite = no subtitle can continue it
+    begins: float  # seconds; inf = it cannot continue another subtitle
+    ends: float  # seconds; -inf = no subtitle can continue it
 
 
 def read_subtitles(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
     """Returns a document with a unit for each speaker, or for a sentence of several subtitles."""
     document = SpanDocument(path, languages, decoded(path, content))
-    text = document.read.text
+    text = document.file.text
     cues = list(_CUE.finditer(text))
     vtt = _VTT.match(text)
     if text.strip() and not vtt and (not cues or text[: cues[0].start()].strip()):
         raise UserError(
-            f"{path}: expected subtitles, as 1, 00:00:01,000 --> 00:00:02,000 and their text, got "
-            f"'{text.strip()[:40]}'. Save it as SubRip or WebVTT.",
+            f"{path}: expected a subtitle, such as 1, 00:00:01,000 --> 00:00:02,000 and its text; "
+            f"got '{text.strip()[:40]}'. Save it as SubRip or WebVTT.",
             code="not_subtitles",
         )
     group: list[_Text] = []
     for text_of_cue in _texts(text, cues, bool(vtt)):
-        if group and not (len(group) < _MOST_JOINED and _goes_on(group[-1], text_of_cue)):
+        if group and not (len(group) < _MAX_JOINED and _goes_on(group[-1], text_of_cue)):
             _add(document, group)
             group = []
         group.append(text_of_cue)
@@ -101,7 +101,7 @@ def _texts(text: str, cues: list[re.Match], is_vtt: bool) -> Iterator[_Text]:
 
 
 def _spans(
-    text: str, start: int, end: int, passes: int = _MOST_PASSES
+    text: str, start: int, end: int, passes: int = _MAX_PASSES
 ) -> Iterator[tuple[int, int, bool]]:
     """Yields (start, end, whether it is speech) of the texts of a speaker."""
     start, end = _trimmed(text, start, end)
@@ -180,9 +180,9 @@ def _seconds(fields: tuple[str, ...]) -> float:
 
 
 def _goes_on(before: _Text, after: _Text) -> bool:
-    """Returns whether a sentence continues in the next subtitle."""
+    """Returns whether a sentence continues in the next subtitle, soon after."""
     return (
-        after.begins - before.ends <= _MOST_SECONDS
+        after.begins - before.ends <= _MAX_SECONDS
         and not ends_line(before.text)
         and after.text[0].islower()
     )
@@ -193,7 +193,7 @@ def _add(document: SpanDocument, group: list[_Text]) -> None:
     unit = Unit(text, format=markup_of(text))
 
     def written(text: str) -> list[str]:
-        # The space after each part counts.
+        # Lengths include the space after each part.
         lengths = [len(part.text) + 1 for part in group]
         texts = divided(text, lengths) if group[1:] else [text]
         return [part.written(new) for part, new in zip(group, texts, strict=True)]

@@ -1,4 +1,4 @@
-"""XLIFF 1.0 to 1.2 and 2.0 to 2.2, and TMX: sources and targets with inline codes in one file."""
+"""XLIFF 1.0 to 1.2 and 2.0 to 2.2, and TMX: files of sources and targets with inline codes."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.text.formats import in_language, normalised
 from t2t_keras.workbench.documents.document import Change, SpanDocument, Unit, checked_languages
 from t2t_keras.workbench.documents.inline_codes import AROUND, Codes, codes_of
-from t2t_keras.workbench.documents.messages import (
+from t2t_keras.workbench.documents.software_strings import (
     find_accelerators,
     markup_of_message,
     with_branches,
@@ -19,12 +19,12 @@ from t2t_keras.workbench.documents.xml_tree import Element, read_xml, walk
 _ATTRIBUTE = re.compile(r"""(?<!\s)\s++([^\s=<>/"']+)\s*=\s*(?:"[^"]*"|'[^']*')""")
 _SPACE = "http://www.w3.org/XML/1998/namespace space"
 _MATCHES = "urn:oasis:names:tc:xliff:matches:2.0"
-# Where each version has its languages.
+# Attributes with the languages, by element: in version 1 and in version 2.
 _LANGUAGES = {
     "file": ("source-language", "target-language"),
     "xliff": ("srcLang", "trgLang"),
 }
-# States of a target of version 1 that is no translation yet.
+# Version 1's states of targets that are not translated yet.
 _UNTRANSLATED = {"new", "needs-translation", "needs-adaptation", "needs-l10n"}
 _UNREVIEWED = "t2t:machine"
 _ALL = "*all*"
@@ -34,10 +34,10 @@ class BilingualSegment:
     """A source and its target in the file, and their unit.
 
     Attributes:
-      unit: what is translated.
+      unit: the unit to translate.
       owner: the element that contains both.
       source: the element of the source.
-      target: that of the target, None = there is none.
+      target: the element of the target; None = there is none.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class BilingualSegment:
         text = codes_of(target).text if target else ""
         kind = self.codes.format if self.codes.tags else markup_of_message(self.codes.text)
         self.unit = Unit(self.codes.text, text if text.strip() else "", kind, context=name or None)
-        # Line ends in HTML of a message are not indentation of the file.
+        # Line ends inside an HTML message are not the file's indentation.
         self.unit.keeps_lines = kind == "html"
 
     def restored(self) -> str:
@@ -64,16 +64,16 @@ class BilingualSegment:
 
     @property
     def machine_quality(self) -> float | None:
-        """How good a machine's new translation is likely to be; None = unknown, or no machine's."""
+        """Likely quality of a new machine translation; None = unknown, or not by machine."""
         return self.unit.quality if self.unit.match == "machine" else None
 
     def tag_name(self, name: str) -> str:
-        """Returns a tag's name with the prefix of the source's."""
+        """Returns a tag's name with the namespace prefix of the source."""
         return with_prefix(self.source, name)
 
 
 class BilingualDocument(SpanDocument):
-    """A document in which translations change XML, each format in its own way.
+    """A document of sources and targets in XML.
 
     Attributes:
       segments: elements with their segments, in order.
@@ -84,7 +84,7 @@ class BilingualDocument(SpanDocument):
         self.segments: list[tuple[Element, list[BilingualSegment]]] = []
 
     def add_segments(self, element: Element, segments: list[BilingualSegment]) -> None:
-        """Adds those segments of an element that have text."""
+        """Adds the segments of an element that have text."""
         segments = [segment for segment in segments if segment.source.text().strip()]
         if segments:
             self.segments.append((element, segments))
@@ -113,7 +113,7 @@ def tag_change(element: Element, **attributes: str) -> Change:
 
 
 def with_attributes(tag: str, **attributes: str) -> str:
-    """Returns an opening tag with attributes set, or removed where they are ""; _ stands for -."""
+    """Sets attributes in an opening tag; "" removes one. "_" in their names stands for "-"."""
     for name, value in attributes.items():
         name = name.replace("_", "-")
         old = next((match for match in _ATTRIBUTE.finditer(tag) if match[1] == name), None)
@@ -132,7 +132,7 @@ def with_prefix(element: Element, name: str) -> str:
 
 
 def space_before(element: Element) -> str:
-    """Returns the line break and indentation before an element; "" = it does not begin a line."""
+    """Returns the line break and indentation before an element; "" = not at the start of a line."""
     before = element.file[max(element.start - 200, 0) : element.start]
     space = re.search(r"\r?\n[ \t]*$", before)
     return space[0] if space else ""
@@ -142,16 +142,16 @@ class XliffDocument(BilingualDocument):
     """An XLIFF file with a unit for each segment that may be translated.
 
     Attributes:
-      version: what its root element says.
+      version: version in the root element.
     """
 
     def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
         super().__init__(path, languages, content)
         self.version = ""
         self._without_language: list[Element] = []
-        # The open elements with attributes that elements inside them inherit.
+        # Open elements with attributes that inner elements inherit.
         self._outer: list[Element] = []
-        walk(path, self.read.text, {"trans-unit", "unit"}, self._opened, self._closed)
+        walk(path, self.file.text, {"trans-unit", "unit"}, self._opened, self._closed)
         if not self.version:
             raise UserError(
                 f"{path}: expected XLIFF, got XML with another root element.", code="other_format"
@@ -180,7 +180,7 @@ class XliffDocument(BilingualDocument):
         if element.name not in ("trans-unit", "unit"):
             return
         if self._inherited("translate", element) == "no":
-            self.left_out["not to be translated, as the file says"] += 1
+            self.left_out["marked as not translatable"] += 1
         elif element.attributes.get("restype") == "x-gettext-domain-header":
             self.left_out["headers"] += 1
         else:
@@ -209,7 +209,7 @@ class XliffDocument(BilingualDocument):
 
 
 def _segments_of_1(path: Path, element: Element) -> list[BilingualSegment]:
-    """Returns the segments of a trans-unit: the whole, or those of its seg-source."""
+    """Returns the segments of a trans-unit: the whole unit, or the parts of its seg-source."""
     source, target = element.child("source"), element.child("target")
     if not source:
         raise UserError(f"{path}: a trans-unit has no source.", code="incomplete_document")
@@ -222,7 +222,7 @@ def _segments_of_1(path: Path, element: Element) -> list[BilingualSegment]:
     state = target.attributes.get("state", "") if target else ""
     is_translated = state not in _UNTRANSLATED
     letters = sum(_count_letters(segment.target) for segment in segments)
-    # A translation with text outside of the segments is one of the whole.
+    # A translation with text outside of its segments belongs to the whole unit.
     if not segments or (is_translated and _count_letters(target) > letters):
         segments = [BilingualSegment(path, element, source, target, name)]
     for segment in segments:
@@ -242,7 +242,7 @@ def _marked(element: Element | None) -> list[Element]:
 
 
 def _count_letters(element: Element | None) -> int:
-    """Returns the number of letters that an element has outside of codes."""
+    """Returns the number of letters in an element, outside of codes."""
     items = element.items if element else ()
     texts = "".join(item for item in items if isinstance(item, str))
     inner = (item for item in items if isinstance(item, Element) and item.name in AROUND)
@@ -269,7 +269,7 @@ def _changes_of_1(
     )
     space = space_before(source)
     text = f"{tag}{inner}</{name}>"
-    text += "".join(space + other for segment in segments for other in _alternatives_of_1(segment))
+    text += "".join(space + match for segment in segments for match in _matches_of_1(segment))
     if target:
         changes = [(target.start, target.end, text)]
     else:
@@ -281,7 +281,7 @@ def _changes_of_1(
 
 
 def _joined(segmented: Element, segments: list[BilingualSegment]) -> str:
-    """Returns the content of a target: that of seg-source with its segments translated."""
+    """Returns the content of a target: the content of seg-source with translated segments."""
     pieces, position = [], segmented.inner_start
     for segment in segments:
         text = segment.restored() if segment.unit.match else ""
@@ -292,25 +292,25 @@ def _joined(segmented: Element, segments: list[BilingualSegment]) -> str:
     return "".join([*pieces, segmented.file[position : segmented.inner_end]])
 
 
-def _alternatives_of_1(segment: BilingualSegment) -> list[str]:
-    """Returns an alt-trans for each suggestion of the memory, and for the machine's confidence."""
+def _matches_of_1(segment: BilingualSegment) -> list[str]:
+    """Returns an alt-trans for each suggestion of the memory, and for the model's confidence."""
     unit = segment.unit
     name, source, target = map(segment.tag_name, ("alt-trans", "source", "target"))
     mid = segment.source.attributes.get("mid") if segment.source.name == "mrk" else ""
-    # The segment that they are for; without it, they are for the whole.
-    of = f" mid={quoteattr(mid)}" if mid else ""
-    alternatives = [
-        f'<{name} match-quality="{similar.ratio:.0%}" origin="memory"{of}>'
+    # Refers to a segment; without it, an alt-trans is for the whole unit.
+    reference = f" mid={quoteattr(mid)}" if mid else ""
+    matches = [
+        f'<{name} match-quality="{similar.ratio:.0%}" origin="memory"{reference}>'
         f"<{source}>{escape(similar.source)}</{source}>"
         f"<{target}>{escape(similar.target)}</{target}></{name}>"
         for similar in unit.suggestions
     ]
     if (quality := segment.machine_quality) is not None:
-        alternatives.append(
-            f'<{name} match-quality="{quality:.0%}" origin="t2t_keras"{of}>'
+        matches.append(
+            f'<{name} match-quality="{quality:.0%}" origin="t2t_keras"{reference}>'
             f"<{target}>{segment.restored()}</{target}></{name}>"
         )
-    return alternatives
+    return matches
 
 
 def _segments_of_2(path: Path, element: Element) -> list[BilingualSegment]:
@@ -326,7 +326,7 @@ def _segments_of_2(path: Path, element: Element) -> list[BilingualSegment]:
         if not (source := owner.child("source")):
             continue
         segment = BilingualSegment(path, owner, source, owner.child("target"), name, native)
-        # A target without a state is one, as many tools write it.
+        # Many tools write translations without a state.
         is_initial = owner.attributes.get("state") == "initial"
         segment.unit.is_translated = bool(segment.unit.target) and not is_initial
         segment.unit.is_reviewed = owner.attributes.get("subState") != _UNREVIEWED
@@ -338,8 +338,8 @@ def _changes_of_2(element: Element, segments: list[BilingualSegment]) -> list[Ch
     """Returns the changes for the translations of a unit."""
     changes: list[Change] = []
     matches: list[str] = []
-    prefix, existing = _matches_of(element)
-    taken = {part.attributes.get("id") for part in element.children("segment", "ignorable")}
+    prefix, existing = _existing_matches(element)
+    ids = {part.attributes.get("id") for part in element.children("segment", "ignorable")}
     for number, segment in enumerate(segments):
         if not segment.unit.match:
             continue
@@ -349,10 +349,10 @@ def _changes_of_2(element: Element, segments: list[BilingualSegment]) -> list[Ch
         if segment.unit.needs_review:
             attributes["subState"] = _UNREVIEWED
         if has_matches and not identity:
-            identity = next(f"t2t{n}" for n in range(number, 1 << 20) if f"t2t{n}" not in taken)
-            taken.add(identity)
+            identity = next(f"t2t{n}" for n in range(number, 1 << 20) if f"t2t{n}" not in ids)
+            ids.add(identity)
             attributes["id"] = identity
-        matches += _matches_for(segment, prefix, quoteattr(f"#{identity}"))
+        matches += _matches_of_2(segment, prefix, quoteattr(f"#{identity}"))
         changes += [tag_change(segment.owner, **attributes), _target_change(segment)]
     if matches and existing:
         changes.append((existing.inner_start, existing.inner_start, "".join(matches)))
@@ -365,8 +365,8 @@ def _changes_of_2(element: Element, segments: list[BilingualSegment]) -> list[Ch
     return changes
 
 
-def _matches_of(element: Element) -> tuple[str, Element | None]:
-    """Returns the namespace prefix for matches, and the element of the matches in the file."""
+def _existing_matches(element: Element) -> tuple[str, Element | None]:
+    """Returns the namespace prefix for matches, and the element with the file's own matches."""
     for child in element.children("matches"):
         name = with_prefix(child, "")
         if child.namespace == _MATCHES and not child.is_empty_tag and name:
@@ -384,8 +384,8 @@ def _target_change(segment: BilingualSegment) -> Change:
     return source.end, source.end, space_before(source) + text
 
 
-def _matches_for(segment: BilingualSegment, prefix: str, reference: str) -> list[str]:
-    """Returns a match for each suggestion of the memory, and for the machine's confidence."""
+def _matches_of_2(segment: BilingualSegment, prefix: str, reference: str) -> list[str]:
+    """Returns a match for each suggestion of the memory, and for the model's confidence."""
     source, target = map(segment.tag_name, ("source", "target"))
     matches = [
         f'<{prefix}:match ref={reference} type="tm" similarity="{100 * similar.ratio:.1f}">'
@@ -405,15 +405,14 @@ def _matches_for(segment: BilingualSegment, prefix: str, reference: str) -> list
 class TmxDocument(BilingualDocument):
     """A TMX file with a unit for each translation unit that has the source language.
 
-    Its source language is the header's, unless it is given.
-
-    Without a target language all its units have no translation, and can be given none.
+    The default source language is the header's. Without a target language, units have no
+    translations, and cannot get any.
     """
 
     def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
         super().__init__(path, languages, content)
         self._is_tmx = False
-        walk(path, self.read.text, {"tu"}, self._opened, self._closed)
+        walk(path, self.file.text, {"tu"}, self._opened, self._closed)
         if not self._is_tmx:
             raise UserError(
                 f"{path}: expected TMX, got XML with another root element.", code="other_format"
@@ -432,14 +431,14 @@ class TmxDocument(BilingualDocument):
     def _without_languages(self) -> UserError:
         return UserError(
             f"{self.path}: expected two languages, got '{self.languages[0]}' as the source and "
-            f"'{self.languages[1]}' as the target. Name them.",
+            f"'{self.languages[1]}' as the target. Set both.",
             code="unknown_language",
         )
 
     def _closed(self, element: Element) -> None:
         if element.name != "tu":
             return
-        # The first where a language comes twice.
+        # The first of several variants of a language counts.
         variants = {
             normalised(variant.language): variant for variant in element.children("tuv")[::-1]
         }
@@ -467,7 +466,7 @@ class TmxDocument(BilingualDocument):
             return [(segment.target.start, segment.target.end, text)]
         variant = with_prefix(owner, "tuv")
         if owner.child("seg") is not segment.source:
-            # The variant of the target language has no segment yet: put it after the notes.
+            # The variant of the target language has no segment yet: add it after the notes.
             if owner.is_empty_tag:
                 tag = owner.tag[:-2].rstrip()
                 return [(owner.start, owner.end, f"{tag}>{text}</{variant}>")]

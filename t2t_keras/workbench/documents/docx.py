@@ -1,4 +1,4 @@
-"""Word documents (.docx): paragraphs, in which runs of other formatting are inline codes."""
+"""Word documents (.docx): a unit for each paragraph; runs with other formats are inline codes."""
 
 import collections
 import copy
@@ -22,16 +22,16 @@ from t2t_keras.workbench.documents.inline_codes import codes_differ, lone_code
 
 WORDS = _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-# Elements with runs that are a text of their own: paragraphs, and ruby text above a word.
+# Elements whose runs are a separate text: paragraphs, and ruby text above a word.
 PARAGRAPHS = f"{_W}p", f"{_W}rt"
 _RUN, _TEXT, _FORMAT = f"{_W}r", f"{_W}t", f"{_W}rPr"
 _FIELD, _FIELD_SIGN, _FIELD_CODE = f"{_W}fldSimple", f"{_W}fldChar", f"{_W}instrText"
-# The child elements with the runs of some elements; all others contain runs directly.
+# Elements whose runs are in a child element; all others contain runs directly.
 _INSIDE = {f"{_W}sdt": f"{_W}sdtContent", f"{_W}ruby": f"{_W}rubyBase"}
 _RUBY = f"{_W}ruby"
 # Deleted text, and text moved elsewhere.
-_GONE = {f"{_W}del", f"{_W}moveFrom"}
-# Alternatives of the same text; the program shows one.
+_REMOVED = {f"{_W}del", f"{_W}moveFrom"}
+# Alternatives of a text; the program shows one of them.
 _ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"
 _FIELD_DATA = f"{_W}fldData"
 _RAISED = f"{_W}vertAlign"  # or lowered
@@ -39,13 +39,13 @@ _BREAKS = {f"{_W}{name}" for name in ("br", "cr", "ptab", "tab")}
 # Elements that represent a character inside a word.
 _SIGNS = {f"{_W}noBreakHyphen": "\u2011", f"{_W}softHyphen": "\u00ad"}
 _NAMES = {sign: name for name, sign in _SIGNS.items()}
-# Notes of word processors on layout and spelling.
+# Word processors' remarks on layout and spelling.
 _NOTES = {f"{_W}{name}" for name in ("proofErr", "lastRenderedPageBreak")}
 # Invisible differences in format.
 _UNSEEN = (f"{_W}lang", f"{_W}noProof")
 _FIELDS = "fields, as page numbers"
 _PARTS = re.compile(r"word/(?:document|header|footer|footnotes|endnotes|comments)\d*\.xml")
-# Parts whose text is left out: (names, pattern to count, reason in the report).
+# Parts that are not translated: (names, pattern to count, reason in the report).
 _OTHER_PARTS = (
     (
         r"word/(?:charts/chart|diagrams/data)\d*\.xml",
@@ -61,11 +61,11 @@ _TRANSITIONAL = b'="http://schemas.openxmlformats.org/wordprocessingml/2006/main
 _STRICT = b'="http://purl.oclc.org/ooxml/wordprocessingml/main"'
 _NAMESPACE = re.compile(rb"""\sxmlns[^\s=]*\s*=\s*("[^"]*"|'[^']*')""")
 _MAX_NAMESPACES_BYTES = 10_000
-# Of the parts with text together.
+# Total size of the parts with text.
 _MAX_TEXT_BYTES = 1 << 25
 _MAX_BYTES = 1 << 28
 _MAX_FILES = 10_000
-# Errors of reading an archive; RuntimeError is for encryption.
+# Errors of reading an archive; encryption raises RuntimeError.
 _DAMAGES = (
     EOFError,
     NotImplementedError,
@@ -83,11 +83,11 @@ class _Piece(NamedTuple):
 
     text: str
     format: etree._Element | None  # w:rPr
-    key: str  # of the format
+    key: str  # equal for equal formats
     elements: list[etree._Element]
-    inner: list["_Piece"] | None = None  # in the one element, or in the field
-    run: etree._Element | None = None  # with the elements
-    field: tuple[int, int] | None = None  # (start, end) of the elements between its bounds
+    inner: list["_Piece"] | None = None  # the pieces inside the one element, or the field
+    run: etree._Element | None = None  # the run that contains the elements
+    field: tuple[int, int] | None = None  # (start, end) of the elements inside the field
 
     @property
     def is_text(self) -> bool:
@@ -100,15 +100,15 @@ class Paragraph:
     Attributes:
       unit: the unit of its text.
       has_text: whether it has text to translate.
-      left_out: number of untranslated texts in it, by the reason.
-      format_bytes: upper bound of the size of its runs' formats when it is written.
+      left_out: numbers of untranslated texts in it, by reason.
+      format_bytes: upper bound on the size of its runs' formats when it is written.
     """
 
     def __init__(self, element: etree._Element, path: Path):
         self._element, self._path = element, path
         self.left_out: collections.Counter[str] = collections.Counter()
         self._is_changed = False
-        self._signs: set[str] = set()  # that are elements in it
+        self._signs: set[str] = set()  # characters that are elements in it
         self._pieces_in_runs = self._largest_format = 0
         pieces = _merged(self._pieces(_children(element)))
         self.format_bytes = self._pieces_in_runs * self._largest_format
@@ -141,7 +141,7 @@ class Paragraph:
         for element in elements:
             kinds = _field_signs(element)
             opened = kinds.count("begin") - kinds.count("end")
-            # A link of a table of contents is around the whole field of its page number.
+            # A link in a table of contents contains the whole field of its page number.
             if depth or ("begin" in kinds and (opened or element.tag in (_RUN, _FIELD))):
                 depth += opened
                 field.append(element)
@@ -149,14 +149,14 @@ class Paragraph:
                     pieces.append(self._of_field(field, in_link))
                     field, depth = [], 0
             elif element.tag == _RUN:
-                of_run = list(self._of_run(element, in_link))
-                pieces += of_run
-                self._pieces_in_runs += len(of_run)
+                run_pieces = list(self._of_run(element, in_link))
+                pieces += run_pieces
+                self._pieces_in_runs += len(run_pieces)
                 if (form := element.find(_FORMAT)) is not None:
                     self._largest_format = max(self._largest_format, len(_clean(form)))
             elif element.tag not in _NOTES:
                 pieces.append(self._around(element, in_link))
-        if field:  # It goes on in the next paragraph.
+        if field:  # It continues in the next paragraph.
             pieces.append(_Piece("", None, "", field))
             self.left_out[_FIELDS] += 1
         return pieces
@@ -164,12 +164,12 @@ class Paragraph:
     def _around(
         self, element: etree._Element, in_link: bool, run: etree._Element | None = None
     ) -> _Piece:
-        """Returns the piece of an element, around the text in it or untranslated."""
+        """Returns the piece of an element: around the text in it, or untranslated."""
         if element.tag == _FIELD and not _is_link(element.get(f"{_W}instr", "")):
             self.left_out[_FIELDS] += 1
         elif element.tag == _ALTERNATIVES:
             self.left_out["texts in alternatives"] += _has_own_text(element)
-        elif element.tag not in {*_GONE, *PARAGRAPHS}:
+        elif element.tag not in {*_REMOVED, *PARAGRAPHS}:
             inner = _merged(self._pieces(_children(_inside(element)), in_link))
             if any(piece.is_text or piece.inner for piece in inner):
                 form = None if run is None else run.find(_FORMAT)
@@ -178,7 +178,7 @@ class Paragraph:
         return _Piece("", form, _key(form) if run is not None else "", [element], run=run)
 
     def _of_run(self, run: etree._Element, in_link: bool) -> Iterator[_Piece]:
-        """Yields the texts of a run, and its other elements, each in a run of its own."""
+        """Yields the texts of a run, and its other elements, each as a separate piece."""
         form = run.find(_FORMAT)
         if not any(part.tag in (_TEXT, _RUBY, *_SIGNS) for part in run):
             if len(run) > (form is not None):
@@ -202,7 +202,7 @@ class Paragraph:
     def _of_field(self, field: list[etree._Element], in_link: bool) -> _Piece:
         """Returns the piece of a field: around its text if it is a link, else untranslated.
 
-        Fields can be nested without limit: a link in a link is untranslated.
+        To bound the nesting, a link in a link is untranslated.
         """
         bounds = None if in_link else _link_bounds(field)
         if not bounds:
@@ -213,37 +213,37 @@ class Paragraph:
 
     def _masked(self, pieces: Sequence[_Piece], key: str) -> str:
         parts = []
-        for coded in pieces:
-            if coded.is_text and coded.key == key:
-                parts.append(escape(coded.text))
+        for piece in pieces:
+            if piece.is_text and piece.key == key:
+                parts.append(escape(piece.text))
                 continue
             number = len(self._codes)
-            self._codes.append(coded)
-            if coded.is_text:
+            self._codes.append(piece)
+            if piece.is_text:
                 # An index, as in m², belongs to the word before it.
-                raised = None if coded.format is None else coded.format.find(_RAISED)
+                raised = None if piece.format is None else piece.format.find(_RAISED)
                 is_index = raised is not None and raised.get(f"{_W}val") != "baseline"
                 name = "sup" if is_index else "g"
-                parts.append(f'<{name} i="{number}">{escape(coded.text)}</{name}>')
-            elif coded.inner:
-                # Its first format is what its text looks like.
-                inner_key = next((piece.key for piece in coded.inner if piece.is_text), "")
-                parts.append(f'<g i="{number}">{self._masked(coded.inner, inner_key)}</g>')
+                parts.append(f'<{name} i="{number}">{escape(piece.text)}</{name}>')
+            elif piece.inner:
+                # Its first format is that of its text.
+                inner_key = next((inner.key for inner in piece.inner if inner.is_text), "")
+                parts.append(f'<g i="{number}">{self._masked(piece.inner, inner_key)}</g>')
             else:
-                inside = {part.tag for element in coded.elements for part in element.iter()}
+                inside = {part.tag for element in piece.elements for part in element.iter()}
                 parts.append(lone_code(number, parts_words=bool(inside & _BREAKS)))
         return "".join(parts)
 
     def write(self) -> bool:
-        """Writes the unit's translation into the element; returns whether it has one."""
-        is_as_read = self.unit.target == self.unit.source and not self._is_changed
-        if not self.unit.match or is_as_read:
+        """Writes the unit's translation into the element; returns whether it changed anything."""
+        is_unchanged = self.unit.target == self.unit.source and not self._is_changed
+        if not self.unit.match or is_unchanged:
             return False
         self._is_changed = True
         target = self.unit.target
         text = target if self.unit.format == "xml" else escape(target)
         try:
-            # Characters that XML cannot hold, as form feeds, are an error here as well.
+            # Characters that XML cannot hold, such as form feeds, are an error here, too.
             root = etree.fromstring(f"<t>{text}</t>")
         except etree.XMLSyntaxError as error:
             raise UserError(
@@ -287,12 +287,12 @@ class Paragraph:
                 yield from piece.elements
             else:
                 run = _run(piece.format)
-                # No copies: paragraphs of text boxes are translated as well, where they are.
+                # Do not copy: paragraphs in text boxes are translated in place.
                 run.extend(piece.elements)
                 yield run
 
     def _runs(self, text: str | None, form: etree._Element | None) -> Iterator[etree._Element]:
-        """Yields the run of a text, if there is any."""
+        """Yields the run of a text, unless the text is empty."""
         if not text:
             return
         run = _run(form)
@@ -308,7 +308,7 @@ class Paragraph:
 
 
 def _has_own_text(element: etree._Element) -> bool:
-    """Returns whether an element has text outside of the paragraphs in it."""
+    """Returns whether an element has text outside of inner paragraphs."""
     for text in element.iter(_TEXT):
         above = text.getparent()
         while above is not element and above.tag not in PARAGRAPHS:
@@ -319,7 +319,7 @@ def _has_own_text(element: etree._Element) -> bool:
 
 
 def _children(element: etree._Element) -> list[etree._Element]:
-    """Returns the children of an element, except for its properties."""
+    """Returns the children of an element except its properties."""
     return [
         child
         for child in element
@@ -328,32 +328,32 @@ def _children(element: etree._Element) -> list[etree._Element]:
 
 
 def _fill(element: etree._Element, children: Iterable[etree._Element]) -> None:
-    """Replaces the children of an element, except for its properties."""
+    """Replaces the children of an element except its properties."""
     for child in _children(element):
         element.remove(child)
     element.extend(children)
 
 
 def _inside(around: etree._Element) -> etree._Element:
-    """Returns the element with the runs, for example of a content control."""
+    """Returns the element that contains the runs: a child, for example in a content control."""
     inside = around.find(_INSIDE[around.tag]) if around.tag in _INSIDE else None
     return around if inside is None else inside
 
 
 def _field_signs(element: etree._Element) -> list[str | None]:
-    """Returns the kinds of the signs that begin, divide and end fields in an element."""
+    """Returns the kinds of an element's field characters: "begin", "separate" and "end"."""
     return [sign.get(f"{_W}fldCharType") for sign in element.iter(_FIELD_SIGN)]
 
 
 def _is_link(code: str) -> bool:
-    """Returns whether a field is a link, whose text belongs to the document."""
+    """Returns whether a field is a link, whose text is translated."""
     return code.upper().split()[:1] == ["HYPERLINK"]
 
 
 def _link_bounds(field: Sequence[etree._Element]) -> tuple[int, int] | None:
     """Returns (start, end) of the elements of a link's text; None = the field is no link.
 
-    A link whose signs and text share a run does not count.
+    A link whose field characters and text share a run does not count.
     """
     start = depth = 0
     for number, element in enumerate(field, 1):
@@ -389,7 +389,7 @@ def _clean(form: etree._Element) -> bytes:
 
 
 def _merged(pieces: Iterable[_Piece]) -> list[_Piece]:
-    """Returns the pieces with neighbours of one format as one."""
+    """Joins neighbouring pieces of the same format."""
     merged: list[_Piece] = []
     for piece in pieces:
         if piece.is_text and merged and merged[-1].is_text and merged[-1].key == piece.key:
@@ -414,7 +414,7 @@ def _run(form: etree._Element | None) -> etree._Element:
 class _Part(NamedTuple):
     tree: etree._ElementTree
     paragraphs: list[Paragraph]
-    is_strict: bool  # whether it is of the stricter of the two standards
+    is_strict: bool  # whether it uses the stricter of the two standards
 
     def written(self) -> bytes:
         content = etree.tostring(self.tree, xml_declaration=True, encoding="UTF-8", standalone=True)
@@ -422,9 +422,9 @@ class _Part(NamedTuple):
 
 
 class WordDocument(Document):
-    """A Word document with a unit for each paragraph, in headers, notes and tables as well.
+    """A Word document with a unit for each paragraph, also in headers, notes and tables.
 
-    Parts without translations are written as they were.
+    Parts without translations stay unchanged.
     """
 
     def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
@@ -435,7 +435,7 @@ class WordDocument(Document):
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 self._check(archive)
-                # Copying a damaged file would fail after all the work.
+                # Otherwise copying a damaged file would fail after all the work.
                 if (damaged := archive.testzip()) is not None:
                     raise zipfile.BadZipFile(f"{damaged} is damaged")
                 for name in filter(_PARTS.fullmatch, archive.namelist()):
@@ -445,7 +445,7 @@ class WordDocument(Document):
             raise
         except _DAMAGES as error:
             raise UserError(
-                f"{path} is no Word document, or is cut off: {error}. Get it again.",
+                f"{path} is not a Word document, or is truncated: {error}. Copy it again.",
                 code="not_a_word_document",
             ) from error
         if not self._parts:
@@ -494,7 +494,7 @@ class WordDocument(Document):
 
     def _read(self, name: str, content: bytes) -> _Part:
         check_counts(self.path, content)
-        # Each run that is read or written has them all.
+        # Every run that is read or written repeats all namespaces.
         if sum(map(len, set(_NAMESPACE.findall(content)))) > _MAX_NAMESPACES_BYTES:
             raise UserError(
                 f"{self.path}: expected at most {_MAX_NAMESPACES_BYTES:,} bytes of namespaces in "
@@ -504,7 +504,7 @@ class WordDocument(Document):
         # The stricter of the two standards has the same elements in another namespace.
         is_strict = _STRICT in content
         content = content.replace(_STRICT, _TRANSITIONAL)
-        # In no other encoding, for tags and namespaces to be what they seem.
+        # Force UTF-8: in another encoding, tags and namespaces could hide.
         parser = etree.XMLParser(
             encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False
         )
@@ -516,13 +516,14 @@ class WordDocument(Document):
             ) from error
         if tree.docinfo.doctype:
             raise UserError(
-                f"{self.path}: {name} declares a document type, which no Word file has.",
+                f"{self.path}: {name} declares a document type, which Word files do not have. Save "
+                f"it again with a word processor.",
                 code="unsafe_xml",
             )
         if not tree.getroot().tag.startswith(WORDS):
             raise UserError(
                 f"{self.path}: expected {name} to be a part of a Word document, got "
-                f"<{etree.QName(tree.getroot()).localname}>. Save it anew by a word processor.",
+                f"<{etree.QName(tree.getroot()).localname}>. Save it again with a word processor.",
                 code="not_a_word_document",
             )
         paragraphs = []
@@ -532,8 +533,8 @@ class WordDocument(Document):
             self._format_bytes += paragraph.format_bytes
             if self._format_bytes > _MAX_TEXT_BYTES:
                 raise UserError(
-                    f"{self.path}: expected at most {_MAX_TEXT_BYTES:,} bytes of formats when runs "
-                    f"are divided, got more. Split it.",
+                    f"{self.path}: expected at most {_MAX_TEXT_BYTES:,} bytes of formats after "
+                    f"dividing runs, got more. Split it.",
                     code="file_too_large",
                 )
             if paragraph.has_text:
