@@ -17,6 +17,7 @@ from t2t_keras.layers.base import (
     check_sizes,
     clone_weight_options,
     pop_weight_options,
+    rows_of,
     serialize_weight_options,
 )
 from t2t_keras.layers.embedding import rotated
@@ -356,13 +357,16 @@ class MultiHeadAttention(ShapePreservingLayer):
         return rotated(queries, position, self.table_length) if self.rotary else queries
 
     def _split_heads(self, x, projection, width, layout):
-        heads = layout.unpack(projection(x), self.num_heads, width)
+        rows = rows_of(x, layout)
+        x = x if rows is layout else rows.pack(x)
+        heads = rows.unpack(projection(x), self.num_heads, width)
         return ops.transpose(heads, (0, 2, 1, 3))
 
     def _join_heads(self, heads, layout):
         heads = ops.transpose(heads, (0, 2, 1, 3))
-        concatenated = layout.pack(heads, self.num_heads * self.value_dim)
-        return self.output_projection(concatenated)
+        rows = rows_of(heads, layout)
+        joined = self.output_projection(rows.pack(heads, self.num_heads * self.value_dim))
+        return joined if rows is layout else rows.unpack(joined)
 
     # Symbols pass through the call itself: it returns weights as well, and refuses wrong shapes.
     compute_output_spec = keras.Operation.compute_output_spec

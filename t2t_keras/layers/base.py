@@ -294,3 +294,13 @@ def layout_of(ids, ragged=False):
         return RaggedLayout(ops.not_equal(ids, PADDING_ID))
     sizes = ops.shape(ids)[:2]
     return AS_IS if any(size is None for size in sizes) else DenseLayout(*sizes)
+
+
+def rows_of(x, layout):
+    """Returns the layout for a projection: rows if [batch, length, ...] is as it is, and known.
+
+    On JAX, the gradient of a product with [batch, length, width] takes an eighth longer.
+    """
+    sizes = ops.shape(x)[:2]
+    is_arranged = layout is not AS_IS or any(size is None for size in sizes)
+    return layout if is_arranged else DenseLayout(*sizes)

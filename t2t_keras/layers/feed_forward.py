@@ -11,12 +11,14 @@ from keras import ops
 from t2t_keras.hyperparameters import LayerConfig
 from t2t_keras.layers.attention import scaled_dot_product_attention
 from t2t_keras.layers.base import (
+    AS_IS,
     Dropout,
     ShapePreservingLayer,
     check_sizes,
     clone_weight_options,
     normal_initializer,
     pop_weight_options,
+    rows_of,
     serialize_weight_options,
 )
 from t2t_keras.registry import ACTIVATIONS, FEED_FORWARDS
@@ -86,8 +88,10 @@ class FeedForward(ShapePreservingLayer):
 
     def call(self, x, training=None):
         """See the class."""
-        inner = self.relu_dropout(self.inner(x), training=training)
-        return self.outer(inner)
+        rows = rows_of(x, AS_IS) if len(x.shape) == 3 else AS_IS
+        inner = self.inner(x if rows is AS_IS else rows.pack(x))
+        outer = self.outer(self.relu_dropout(inner, training=training))
+        return outer if rows is AS_IS else rows.unpack(outer)
 
     def get_config(self):
         """Returns the constructor's arguments."""
