@@ -98,8 +98,8 @@ def run(flags: Flags) -> None:
     significance = Significance(flags.significance, flags.samples or 0, flags.seed)
     if flags.runs:
         settings = {name: getattr(flags, name) for name in (*_FLAGS_OF_RUNS, "source", "reference")}
-        files = flags.translations or ()
-        text = read_runs(flags.runs, names=flags.names or (), translations=files, **settings)
+        settings |= {"names": flags.names or (), "translations": flags.translations or ()}
+        text = read_runs(flags.runs, **settings)
     else:
         text = read_files(flags.reference, flags.translations, flags.source, flags.names or ())
     comparison = compare(

@@ -206,14 +206,8 @@ def read_runs(
       UserError: a run, a checkpoint or a set does not exist, the sets differ, the problem is not
         translation, or a file cannot be read.
     """
-    if len(runs) + len(translations) < 2:
-        raise UserError(
-            f"Expected at least two runs to compare, the baseline first; got "
-            f"{', '.join(map(str, runs))}.",
-            code="too_few",
-        )
+    _check_arguments([*runs, *translations], [source, reference])
     names = system_names([*runs, *translations], names)
-    _check_regular_text(source, reference)
     opened = [_opened(Path(path), problem_config, decode_hparams) for path in runs]
     text_files = [(Path(source), Path(reference))] * len(runs)
     if not source:
@@ -232,16 +226,28 @@ def read_runs(
         opened[0].record.problem.tokenize,
     )
     for number, (run, (run_source, _)) in enumerate(zip(opened, text_files, strict=True)):
-        text_name = f"{run.record.problem.name}.{split}"
-        if source:
-            # The checksum distinguishes texts of the same name.
-            text_name = f"{Path(source).name}.{sha256_of(Path(source))[:8]}"
+        text_name = _text_name(run.record, split, source)
         systems[number] = _system(names[number], run, text_name, run_source)
     return dataclasses.replace(text, systems=systems)
 
 
-def _check_regular_text(*paths: str | Path) -> None:
-    for path in paths:
+def _text_name(record: RunConfig, split: str, source: str | Path) -> str:
+    """Returns the name of a text in the names of its translations."""
+    if not source:
+        return f"{record.problem.name}.{split}"
+    # The checksum distinguishes texts of the same name.
+    return f"{Path(source).name}.{sha256_of(Path(source))[:8]}"
+
+
+def _check_arguments(systems: Sequence[str | Path], texts: Sequence[str | Path]) -> None:
+    """Raises `UserError` for fewer than two systems, or texts that cannot be read repeatedly."""
+    if len(systems) < 2:
+        raise UserError(
+            f"Expected at least two runs to compare, the baseline first; got "
+            f"{', '.join(map(str, systems))}.",
+            code="too_few",
+        )
+    for path in texts:
         if path and is_stream(path):
             raise UserError(
                 f"The text must be in regular files, got {path}: each run reads it.",

@@ -184,12 +184,12 @@ def _as_json(detected: Detected) -> dict[str, Any]:
 
 
 async def spec(call: Call) -> dict[str, Any]:
-    """Returns the API's specification."""
+    """Returns the specification of the API."""
     return specification()
 
 
 def specification() -> dict[str, Any]:
-    """Returns the API's specification in Swagger's format."""
+    """Returns the specification of the API in Swagger's format."""
     paths: dict[str, dict[str, Any]] = {}
     for (path, method), (summary, parameters, errors) in _OPERATIONS.items():
         operation: dict[str, Any] = {
