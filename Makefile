@@ -130,7 +130,7 @@ $(INSTALLED): setup.py entry_points.txt
 $(INSTALLED_TEST): $(INSTALLED)
 	@echo "Installing what the tests need into $(VENV) ..."
 	$(call install,--editable '.[test]')
-	@npm install --silent --no-save --prefix $(VENV) $(AXE) || \
+	@npm install --silent --no-save --no-audit --no-fund --fetch-retries=1 --prefix $(VENV) $(AXE) || \
 	    echo "Without npm and axe-core, tests of accessibility are skipped."
 	@touch $@
 
