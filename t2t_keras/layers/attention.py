@@ -100,9 +100,9 @@ class MultiHeadAttention(ShapePreservingLayer):
     """Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
     Section 3.2.2. Called like `keras.layers.MultiHeadAttention`. Numbers differ in three ways:
-    there are no biases by default; W^Q, W^K and W^V are initialised as one Glorot uniform matrix,
-    side by side, as tensor2tensor first did; and a query that sees no key attends to nothing: its
-    heads are zeros. num_heads · key_dim need not equal d_model.
+    there are no biases by default; W^Q, W^K and W^V side by side are initialised as one Glorot
+    uniform matrix, as in tensor2tensor's first versions; and a query that sees no key attends to
+    nothing: its heads are zeros. num_heads · key_dim need not equal d_model.
 
     Args:
       num_heads: h.
@@ -161,10 +161,13 @@ class MultiHeadAttention(ShapePreservingLayer):
         table_length: int = 0,
         **kwargs: Any,
     ):
-        if "d_k" in kwargs and key_dim is None:
-            key_dim = kwargs.pop("d_k")
-        if "d_v" in kwargs and value_dim is None:
-            value_dim = kwargs.pop("d_v")
+        for name, paper_name, width in (
+            ("key_dim", "d_k", key_dim),
+            ("value_dim", "d_v", value_dim),
+        ):
+            if width is not None and paper_name in kwargs:
+                raise TypeError(f"{type(self).__name__}: {name} and {paper_name} are one argument.")
+        key_dim, value_dim = kwargs.pop("d_k", key_dim), kwargs.pop("d_v", value_dim)
         if key_dim is None:
             raise TypeError(f"{type(self).__name__} needs key_dim.")
         self._weight_options = pop_weight_options(kwargs)

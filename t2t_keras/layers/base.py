@@ -171,7 +171,7 @@ def build(layer, x_shape):
 
 
 def seed_states(layer):
-    """Returns the states of a layer's seed generators, of all that it has beside its weights."""
+    """Returns the states of a layer's seed generators."""
     weights = {id(weight) for weight in layer.non_trainable_weights}
     return [each for each in layer.non_trainable_variables if id(each) not in weights]
 
@@ -297,7 +297,7 @@ def layout_of(ids, ragged=False):
 
 
 def rows_of(x, layout):
-    """Returns the layout for a projection: rows if [batch, length, ...] is as it is, and known.
+    """Returns the layout for a projection: rows where x [batch, length, ...] has known sizes.
 
     On JAX, the gradient of a product with [batch, length, width] takes an eighth longer.
     """

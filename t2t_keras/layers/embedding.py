@@ -250,6 +250,12 @@ class SinusoidalPositions(ShapePreservingLayer):
         self.layout = layout
         self.first = first
         self.table_length = table_length
+        check_sizes(self, first=0, table_length=0)
+        if layout not in _LAYOUTS:
+            raise UserError(
+                f"SinusoidalPositions: expected a layout of {', '.join(_LAYOUTS)}; got {layout!r}.",
+                code="bad_value",
+            )
 
     def call(self, x, start=0):
         """See the class."""

@@ -1,10 +1,11 @@
 """Layers of the encoder and of the decoder, and what is around their sub-layers (3.1, 5.4)."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 from keras.src.backend import get_keras_mask  # on JAX, masks are not attributes of tensors
 
@@ -19,6 +20,7 @@ from t2t_keras.layers.base import (
     Dropout,
     ShapePreservingLayer,
     build,
+    check_sizes,
     pop_weight_options,
     seed_states,
     serialize_weight_options,
@@ -65,6 +67,7 @@ class Residual(ShapePreservingLayer):
         self.pre_norm = pre_norm
         self.epsilon = epsilon
         self.seed = seed
+        check_sizes(self, epsilon=0)
         self.dropout = Dropout(dropout, seed=seed, dtype=self.dtype_policy)
         self.norm = LayerNormalization(epsilon=epsilon, dtype=self.dtype_policy, name="norm")
 
@@ -103,7 +106,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     Call arguments:
       x: [..., d_model].
-      training: whether a gradient will be asked for; without, it is the one derived.
+      training: whether a gradient will be asked for; without, it is the backend's own.
 
     Returns:
       [..., d_model].
@@ -192,8 +195,10 @@ class _TransformerLayer(ShapePreservingLayer):
     def _make_sublayers(self, x_shape, memory_shape=None):
         """Makes the sub-layers: with attention to a memory, if its shape is given."""
         config, cross = self.config, memory_shape is not None
-        # Each dropout has its own seed: sub-layers with the same would drop the same units.
-        seeds = itertools.repeat(None) if self.seed is None else itertools.count(self.seed)
+        # Each dropout has its own seed: with the same one, two would drop the same units.
+        seeds: Iterator[int | None] = itertools.repeat(None)
+        if self.seed is not None:
+            seeds = iter(np.random.SeedSequence(self.seed).generate_state(6).tolist())
 
         def options(name, **weight_options):
             seed = next(seeds)
@@ -257,7 +262,7 @@ class TransformerEncoder(_TransformerLayer):
       bias_initializer: of their biases.
       normalize_first: whether the input of each sub-layer is normalised instead of the sum.
       config: a `LayerConfig`, or what extends it, whose fields the other arguments replace.
-      seed: seed of the dropouts: the sub-layers' are this one and those that follow.
+      seed: seed of the dropouts; each has a seed of its own, drawn from this one.
       **kwargs: more fields of the config; `kernel_regularizer`, `bias_regularizer`,
         `kernel_constraint` and `bias_constraint` of all projections; and what every Keras layer
         takes.
@@ -334,10 +339,11 @@ class TransformerDecoder(_TransformerLayer):
       encoder_attention_mask: likewise, for the attention to memory.
       self_attention_cache: keys and values of all positions, [batch, 2, length, heads, d_k]; those
         of `decoder_sequence` are written into it.
-      self_attention_cache_update_index: position of the first of them, an integer or a scalar.
+      self_attention_cache_update_index: position of the first of them, an integer or a scalar;
+        None = 0, and nothing is written.
       cross_attention_cache: keys and values of the memory, [batch, 2, source length, heads, d_k].
       cross_attention_cache_update_index: 0 to write them from `encoder_sequence`; None to read
-        them, `encoder_sequence` being only a shape.
+        them, only the presence of `encoder_sequence` matters.
       use_causal_mask: whether position i sees positions up to i only.
       training: whether dropout acts.
       return_attention_scores: whether the attention weights are returned as well.
@@ -414,7 +420,9 @@ class TransformerDecoder(_TransformerLayer):
                 keys_values = attention.keys_and_values(encoder_sequence, memory_layout)
             else:
                 index = cross_attention_cache_update_index
-                new = None if index is None else attention.keys_and_values(encoder_sequence)
+                new = None
+                if index is not None:
+                    new = attention.keys_and_values(encoder_sequence, memory_layout)
                 keys_values, cache = _update_cache(cross_attention_cache, index, new)
                 caches.append(cache)
             visible = attention.visible(
@@ -440,7 +448,8 @@ class TransformerDecoder(_TransformerLayer):
                 code="conflicting_settings",
             )
         attention = self.self_attention
-        positions = (0 if index is None else index) + ops.arange(ops.shape(x)[1])
+        first = 0 if index is None else ops.cast(index, "int32")
+        positions = first + ops.arange(ops.shape(layout.unpack(x))[1])
         new = attention.keys_and_values(x, layout, position=positions)
         keys_values, cache = _update_cache(cache, index, new)
         visible = attention.visible(keys_values, None, value_mask, None, attention_mask)

@@ -199,10 +199,13 @@ class Adam(keras.optimizers.Adam):
     def update_step(self, gradient, variable, learning_rate):
         """Updates one weight and its moments."""
         if hasattr(gradient, "dense_shape"):
-            # TensorFlow's of a table that is only looked up names rows, some of them twice.
+            # TensorFlow's gradient of a lookup table names rows, some of them twice.
             gradient = ops.add(gradient, ops.zeros_like(variable))
         index = self._get_variable_index(variable)
         momentum, velocity = self._momentums[index], self._velocities[index]
+        # In half precision epsilon would be 0.
+        is_half = variable.dtype in ("float16", "bfloat16")
+        dtype = "float32" if is_half else variable.dtype
         gradient = ops.cast(gradient, variable.dtype)
         momentum.assign(self.beta_1 * momentum + (1 - self.beta_1) * gradient)
         velocity.assign(self.beta_2 * velocity + (1 - self.beta_2) * ops.square(gradient))
@@ -211,8 +214,10 @@ class Adam(keras.optimizers.Adam):
             largest.assign(ops.maximum(largest, velocity))
             velocity = largest
         corrected = self.corrected(ops.cast(learning_rate, "float32"))
-        rate, epsilon = (ops.cast(number, variable.dtype) for number in corrected)
-        variable.assign(variable - rate * momentum / (ops.sqrt(velocity) + epsilon))
+        rate, epsilon = (ops.cast(number, dtype) for number in corrected)
+        mean, square = ops.cast(momentum, dtype), ops.cast(velocity, dtype)
+        update = rate * mean / (ops.sqrt(square) + epsilon)
+        variable.assign(variable - ops.cast(update, variable.dtype))
 
     def corrected(self, learning_rate):
         """Returns the learning rate and epsilon that correct the biases of both moments."""

@@ -12,6 +12,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.layers import (
     DenseLayout,
     LayerNormalization,
+    MultiHeadAttention,
     ParameterAttention,
     RaggedLayout,
     Residual,
@@ -292,6 +293,11 @@ def test_each_dropout_of_a_layer_has_a_seed_of_its_own():
     dropouts = layer.residual_1.dropout, layer.residual_2.dropout
     first, second = (dropout(x, training=True).numpy() for dropout in dropouts)
     assert (first != second).any()
+    # The layer above, with the next seed, shares none of them.
+    above = TransformerEncoder(12, 2, dropout=0.5, seed=4)
+    above.build(x.shape)
+    seeds = [[each.residual_1.seed, each.residual_2.seed] for each in (layer, above)]
+    assert not set(seeds[0]) & set(seeds[1])
 
 
 def test_keys_and_values_of_attention_over_parameters_are_drawn_apart():
@@ -308,3 +314,21 @@ def test_keys_and_values_of_attention_over_parameters_are_drawn_apart():
 def test_two_names_of_one_argument_are_refused(names):
     with pytest.raises(TypeError, match=f"{names[0]} and {names[1]}"):
         TransformerEncoder(**dict.fromkeys(names, 4))
+    with pytest.raises(TypeError, match="key_dim and d_k"):
+        MultiHeadAttention(2, 4, d_k=8)
+
+
+def test_a_cache_takes_the_next_position_in_rows(random):
+    decoder = TransformerDecoder(12, 2)
+    x, memory = (random.normal(size=(2, length, 8)).astype(np.float32) for length in (1, 3))
+    decoder.build(x.shape, memory.shape)
+    cache = np.zeros((2, 2, 4, 2, 4), np.float32)
+    caches = dict(self_attention_cache=cache, self_attention_cache_update_index=0)
+    caches |= dict(cross_attention_cache=np.zeros((2, 2, 3, 2, 4), np.float32))
+    caches |= dict(cross_attention_cache_update_index=0)
+    expected = decoder(x, memory, **caches)
+    layouts = dict(layout=DenseLayout(2, 1), memory_layout=DenseLayout(2, 3))
+    outputs = decoder(x[:, 0], memory.reshape(6, 8), **caches, **layouts)
+    np.testing.assert_allclose(outputs[0], expected[0][:, 0], atol=1e-6)
+    for output, other in zip(outputs[1:], expected[1:], strict=True):
+        np.testing.assert_allclose(output, other, atol=1e-6)

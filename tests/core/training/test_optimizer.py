@@ -269,6 +269,13 @@ def test_adam_is_keras_s_but_for_its_epsilon(dtype, amsgrad):
     np.testing.assert_allclose(*weights, rtol=accuracy, atol=accuracy)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_adam_leaves_a_weight_without_a_gradient(dtype):
+    weight, optimizer = keras.Variable([1.0, 1.0], dtype=dtype), Adam(0.1, epsilon=1e-9)
+    optimizer.apply([keras.ops.cast([0.0, 0.5], dtype)], [weight])
+    np.testing.assert_allclose(keras.ops.cast(weight, "float32"), [1.0, 0.9], rtol=1e-2)
+
+
 @pytest.mark.parametrize("dtype", ["int32", "float64"])
 def test_weights_of_samples_in_any_type(logits, dtype):
     loss, weight = SmoothedCrossEntropy(), np.array([1, 3])
