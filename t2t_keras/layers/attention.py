@@ -16,6 +16,7 @@ from t2t_keras.layers.base import (
     check_shape,
     check_sizes,
     clone_weight_options,
+    pop_alias,
     pop_weight_options,
     rows_of,
     serialize_weight_options,
@@ -161,13 +162,8 @@ class MultiHeadAttention(ShapePreservingLayer):
         table_length: int = 0,
         **kwargs: Any,
     ):
-        for name, paper_name, width in (
-            ("key_dim", "d_k", key_dim),
-            ("value_dim", "d_v", value_dim),
-        ):
-            if width is not None and paper_name in kwargs:
-                raise TypeError(f"{type(self).__name__}: {name} and {paper_name} are one argument.")
-        key_dim, value_dim = kwargs.pop("d_k", key_dim), kwargs.pop("d_v", value_dim)
+        key_dim = pop_alias(self, kwargs, "d_k", "key_dim", key_dim)
+        value_dim = pop_alias(self, kwargs, "d_v", "value_dim", value_dim)
         if key_dim is None:
             raise TypeError(f"{type(self).__name__} needs key_dim.")
         self._weight_options = pop_weight_options(kwargs)

@@ -102,6 +102,29 @@ def refuse_other_names(layer_class, arguments):
         raise TypeError(f"{layer_class.__name__} calls '{name}' '{_NAMES_ELSEWHERE[name]}'.")
 
 
+def pop_alias(layer, arguments, alias, name, value):
+    """Takes an argument's other name out of keyword arguments.
+
+    Args:
+      layer: the layer, which the error names.
+      arguments: those of its constructor; `alias` is removed.
+      alias: the other name, such as "d_k".
+      name: the argument's own, such as "key_dim".
+      value: what was given by that name; None = nothing.
+
+    Returns:
+      The value by either name, or None.
+
+    Raises:
+      TypeError: there are two.
+    """
+    if alias not in arguments:
+        return value
+    if value is not None:
+        raise TypeError(f"{type(layer).__name__}: {name} and {alias} are one argument.")
+    return arguments.pop(alias)
+
+
 def normal_initializer(d_model):
     """Returns N(0, d_model^-0.5), as tensor2tensor has it: times sqrt(d_model), variance is 1."""
     return keras.initializers.RandomNormal(stddev=d_model**-0.5)

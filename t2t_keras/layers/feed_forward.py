@@ -89,9 +89,8 @@ class FeedForward(ShapePreservingLayer):
     def call(self, x, training=None):
         """See the class."""
         rows = rows_of(x, AS_IS) if len(x.shape) == 3 else AS_IS
-        inner = self.inner(x if rows is AS_IS else rows.pack(x))
-        outer = self.outer(self.relu_dropout(inner, training=training))
-        return outer if rows is AS_IS else rows.unpack(outer)
+        inner = self.relu_dropout(self.inner(rows.pack(x)), training=training)
+        return rows.unpack(self.outer(inner))
 
     def get_config(self):
         """Returns the constructor's arguments."""

@@ -21,6 +21,7 @@ from t2t_keras.layers.base import (
     ShapePreservingLayer,
     build,
     check_sizes,
+    pop_alias,
     pop_weight_options,
     seed_states,
     serialize_weight_options,
@@ -171,11 +172,8 @@ class _TransformerLayer(ShapePreservingLayer):
             "value_dim": ("d_v", kwargs.pop("value_dim", None)),
         }
         for name, (field, value) in names.items():
-            if value is None:
-                continue
-            if field in kwargs:
-                raise TypeError(f"{type(self).__name__}: {name} and {field} are one argument.")
-            kwargs[field] = value
+            if value is not None:
+                kwargs[field] = pop_alias(self, kwargs, field, name, value)
         initializers = {
             "kernel_initializer": kernel_initializer,
             "bias_initializer": bias_initializer,
@@ -512,7 +510,7 @@ def _update_cache(cache, index, new):
     Args:
       cache: [batch, 2, length, heads, width].
       index: position of the first new one; None = nothing is written.
-      new: {"key", "value"} of these positions, each [batch, heads, positions, width].
+      new: {"key", "value"} at the new positions, each [batch, heads, positions, width].
     """
     if index is not None:
         rows = ops.stack([new["key"], new["value"]], axis=1)
