@@ -19,6 +19,9 @@ class UserError(ValueError):
       code: the kind of the error, for programs and tests; independent of the wording.
     """
 
+    # Keras raises a copy with a layer's arguments in its text, and without the code, of all others.
+    _keras_call_info_injected = True
+
     def __init__(self, text: str, exit_status: int = 2, *, code: str = "bad_input"):
         super().__init__(text)
         self.exit_status = exit_status

@@ -90,10 +90,13 @@ def visible_keys(mask):
     return ops.expand_dims(ops.cast(mask, "bool"), axis=(1, 2))
 
 
-def _ahead(length):
-    """Returns how far key j is ahead of query i, j - i, [length, length]."""
-    position = ops.arange(length)
-    return position[None, :] - position[:, None]
+def _ahead(part, positions):
+    """Returns how far each key is ahead of queries at these positions, [query, key length]."""
+    return ops.arange(_length(part)) - ops.expand_dims(positions, axis=1)
+
+
+def _length(part):
+    return ops.shape(part["key"])[2]
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -132,7 +135,7 @@ class MultiHeadAttention(ShapePreservingLayer):
       return_attention_scores: whether the attention weights are returned as well.
       training: whether dropout acts.
       use_causal_mask: whether position i may attend to positions up to i only (section 3.2.3).
-        Needs a query and a value of the same length.
+        In a layout of rows, a query has the length of the value.
       layout: the `Layout` of the query, which every other layer of a model computes in. In a
         `RaggedLayout` self-attention needs a `value_mask`, unless `use_causal_mask` already hides
         all padding.
@@ -229,9 +232,8 @@ class MultiHeadAttention(ShapePreservingLayer):
         layout=AS_IS,
     ):
         """See the class."""
-        if use_causal_mask and value is not None and len(query.shape) == len(value.shape) == 3:
-            lengths = "batch", query.shape[1] or "query length", "width"
-            check_shape(self, "value", value, lengths)
+        # What is in rows does not tell its length: it is taken to be that of the keys.
+        length = None if value is None or layout is not AS_IS else ops.shape(query)[1]
         value, value_layout = (query, layout) if value is None else (value, AS_IS)
         # Keras fills in masks by itself only beside a second tensor.
         query_mask = get_keras_mask(query) if query_mask is None else query_mask
@@ -241,10 +243,13 @@ class MultiHeadAttention(ShapePreservingLayer):
             check_shape(self, "key", key, ("batch", value.shape[1] or "key length", "width"))
         part = self.keys_and_values(value, value_layout, key=key)
         masks = query_mask, value_mask, key_mask, attention_mask
+        positions = None
+        if use_causal_mask:
+            positions = ops.arange(_length(part) if length is None else length)
         return self.attend(
             query,
             [part],
-            self.visible(part, *masks, use_causal_mask=use_causal_mask),
+            self.visible(part, *masks, causal_positions=positions),
             layout=layout,
             return_attention_scores=return_attention_scores,
             training=training,
@@ -278,7 +283,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         value_mask=None,
         key_mask=None,
         attention_mask=None,
-        use_causal_mask=False,
+        causal_positions=None,
     ):
         """Returns which keys each query may attend to; None = all.
 
@@ -288,7 +293,8 @@ class MultiHeadAttention(ShapePreservingLayer):
           value_mask: likewise.
           key_mask: likewise.
           attention_mask: likewise.
-          use_causal_mask: likewise.
+          causal_positions: those of the queries, integers [query length], each of which sees the
+            keys up to its own position; None = any.
 
         Returns:
           Boolean, broadcastable to [batch, heads, query length, key length], or None.
@@ -302,8 +308,8 @@ class MultiHeadAttention(ShapePreservingLayer):
                 check_shape(self, name, mask, ("batch", "queries" if queries else keys))
                 axes = (1, 3) if queries else (1, 2)
                 visible.append(ops.expand_dims(ops.cast(mask, "bool"), axis=axes))
-        if use_causal_mask:
-            visible.append(_ahead(ops.shape(part["key"])[2]) <= 0)
+        if causal_positions is not None:
+            visible.append(_ahead(part, causal_positions) <= 0)
         if attention_mask is not None:
             scores = "queries", "keys"
             shapes = scores, ("batch", *scores), ("batch", "heads", *scores)
@@ -465,7 +471,7 @@ class RestrictedSelfAttention(MultiHeadAttention):
 
     def visible(self, part, *masks, **options):
         """See `MultiHeadAttention`."""
-        near = ops.abs(_ahead(ops.shape(part["key"])[2])) <= self.radius
+        near = ops.abs(_ahead(part, ops.arange(_length(part)))) <= self.radius
         visible = super().visible(part, *masks, **options)
         return near if visible is None else ops.logical_and(visible, near)
 

@@ -48,11 +48,12 @@ class ShapePreservingLayer(keras.layers.Layer):
         return x_shape or next(iter(shapes.values()))
 
 
-def pop_weight_options(arguments: dict[str, Any]) -> dict[str, Any]:
+def pop_weight_options(arguments: dict[str, Any], weights: str = "") -> dict[str, Any]:
     """Removes options of weights, such as `kernel_initializer`, from keyword arguments.
 
     Args:
-      arguments: those of a constructor; the six options are removed.
+      arguments: those of a constructor; the options are removed.
+      weights: "kernel" or "bias": those of these weights alone; "" = of both.
 
     Returns:
       Those that were given, as objects of Keras.
@@ -60,7 +61,7 @@ def pop_weight_options(arguments: dict[str, Any]) -> dict[str, Any]:
     return {
         name: kind.get(arguments.pop(name))
         for name, kind in _WEIGHT_OPTIONS.items()
-        if name in arguments
+        if name in arguments and name.startswith(weights)
     }
 
 

@@ -17,6 +17,7 @@ from t2t_keras.layers.base import (
     check_sizes,
     clone_weight_options,
     normal_initializer,
+    pop_alias,
     pop_weight_options,
     rows_of,
     serialize_weight_options,
@@ -44,7 +45,7 @@ class FeedForward(ShapePreservingLayer):
       d_ff: inner width.
       dropout: share of the inner units dropped after the activation (0 in the paper).
       activation: another function than max(0, x): the name of one of Keras's or of a registered
-        one, or a function.
+        one, or a function of each unit alone or over the last axis.
       seed: seed of the dropout.
       **kwargs: `kernel_initializer`, `bias_initializer`, `kernel_regularizer`, `bias_regularizer`,
         `kernel_constraint` and `bias_constraint` of both matrices, and what every Keras layer
@@ -73,7 +74,7 @@ class FeedForward(ShapePreservingLayer):
         check_sizes(self, d_ff=1)
         by_name = ACTIVATIONS[activation] if isinstance(activation, str) else None
         self.activation = by_name or keras.activations.get(activation)
-        self._activation = activation if by_name else keras.activations.serialize(self.activation)
+        self._activation_name = activation if by_name else None
         self.relu_dropout = Dropout(dropout, seed=seed, dtype=self.dtype_policy)
 
     def build(self, x_shape):
@@ -95,14 +96,16 @@ class FeedForward(ShapePreservingLayer):
     def get_config(self):
         """Returns the constructor's arguments."""
         own = {"d_ff": self.d_ff, "dropout": self.relu_dropout.rate, "seed": self.seed}
-        own |= {"activation": self._activation, **serialize_weight_options(self._weight_options)}
+        serialized = self._activation_name or keras.activations.serialize(self.activation)
+        own |= {"activation": serialized, **serialize_weight_options(self._weight_options)}
         return {**super().get_config(), **own}
 
 
 @FEED_FORWARDS.add
 def feed_forward(config: LayerConfig, d_model: int, **kwargs: Any) -> FeedForward:
     """max(0, x W_1 + b_1) W_2 + b_2, or with another activation (section 3.3)."""
-    return FeedForward(config.d_ff, config.relu_dropout, config.activation, **kwargs)
+    kwargs = {"activation": config.activation, **kwargs}
+    return FeedForward(config.d_ff, config.relu_dropout, **kwargs)
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -116,8 +119,8 @@ class ParameterAttention(ShapePreservingLayer):
     Args:
       num_heads: h_p.
       num_pairs: n_p, pairs of a key and a value in each head.
-      d_k: d_pk, width of queries and keys.
-      d_v: d_pv, width of values; default d_k.
+      key_dim: d_pk, width of queries and keys; `d_k` is an alias.
+      value_dim: d_pv, width of values, default `key_dim`; `d_v` is an alias.
       dropout: share of attention weights dropped (0 in the paper).
       seed: seed of the dropout.
       **kwargs: `kernel_initializer`, `kernel_regularizer` and `kernel_constraint` of the two
@@ -136,21 +139,25 @@ class ParameterAttention(ShapePreservingLayer):
         self,
         num_heads: int,
         num_pairs: int,
-        d_k: int,
-        d_v: int | None = None,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
         dropout: float = 0.0,
         seed: int | None = None,
         **kwargs: Any,
     ):
-        self._weight_options = pop_weight_options(kwargs)
+        key_dim = pop_alias(self, kwargs, "d_k", "key_dim", key_dim)
+        value_dim = pop_alias(self, kwargs, "d_v", "value_dim", value_dim)
+        if key_dim is None:
+            raise TypeError(f"{type(self).__name__} needs key_dim.")
+        self._weight_options = pop_weight_options(kwargs, "kernel")
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.num_pairs = num_pairs
-        self.d_k = d_k
-        self.d_v = d_k if d_v is None else d_v
+        self.key_dim = key_dim
+        self.value_dim = key_dim if value_dim is None else value_dim
         self.seed = seed
         self.attention_dropout = Dropout(dropout, seed=seed, dtype=self.dtype_policy)
-        check_sizes(self, num_heads=1, num_pairs=1, d_k=1, d_v=1)
+        check_sizes(self, num_heads=1, num_pairs=1, key_dim=1, value_dim=1)
 
     def build(self, x_shape):
         """Makes the two projections, the keys and the values."""
@@ -175,17 +182,17 @@ class ParameterAttention(ShapePreservingLayer):
                 name=name,
             )
 
-        self.query_projection = projection("query", d_model, heads * self.d_k)
-        self.keys = parameters("keys", self.d_k)
-        self.values = parameters("values", self.d_v)
-        self.output_projection = projection("output", heads * self.d_v, d_model)
+        self.query_projection = projection("query", d_model, heads * self.key_dim)
+        self.keys = parameters("keys", self.key_dim)
+        self.values = parameters("values", self.value_dim)
+        self.output_projection = projection("output", heads * self.value_dim, d_model)
 
     def call(self, x, training=None):
         """See the class."""
         lead = ops.shape(x)[:-1]
         scale = x.shape[-1] ** 0.5
         # All positions of all sentences are queries of one attention.
-        query = ops.reshape(self.query_projection(x), (-1, self.num_heads, self.d_k))
+        query = ops.reshape(self.query_projection(x), (-1, self.num_heads, self.key_dim))
         query, key, value = (
             ops.transpose(ops.cast(each, x.dtype), (1, 0, 2))
             for each in (query, self.keys * scale, self.values * scale)
@@ -194,12 +201,12 @@ class ParameterAttention(ShapePreservingLayer):
             query, key, value, dropout=self.attention_dropout, training=training
         )
         heads = ops.transpose(heads, (1, 0, 2))
-        concatenated = ops.reshape(heads, (*lead, self.num_heads * self.d_v))
+        concatenated = ops.reshape(heads, (*lead, self.num_heads * self.value_dim))
         return self.output_projection(concatenated)
 
     def get_config(self):
         """Returns the constructor's arguments."""
-        names = "num_heads", "num_pairs", "d_k", "d_v", "seed"
+        names = "num_heads", "num_pairs", "key_dim", "value_dim", "seed"
         own = {name: getattr(self, name) for name in names}
         own |= {"dropout": self.attention_dropout.rate}
         return {**super().get_config(), **own, **serialize_weight_options(self._weight_options)}
@@ -210,4 +217,5 @@ def parameter_attention(config: LayerConfig, d_model: int, **kwargs: Any) -> Par
     """Attention over parameters in place of the feed-forward network."""
     widths = config.head_widths(d_model)
     heads, dropout = config.parameter_attention_heads, config.relu_dropout
+    kwargs = {name: value for name, value in kwargs.items() if not name.startswith("bias_")}
     return ParameterAttention(heads, config.d_ff, *widths, dropout, **kwargs)

@@ -105,6 +105,9 @@ class LayerNormalization(keras.layers.LayerNormalization):
     It has the arguments, weights and values of Keras's layer, and a fused gradient where axis,
     center, scale and rms_scaling are the defaults: the derived one reads and writes x 50 % more.
 
+    Raises:
+      UserError: a negative epsilon.
+
     Call arguments:
       x: [..., d_model].
       training: whether a gradient will be asked for; without, it is the backend's own.
@@ -112,6 +115,10 @@ class LayerNormalization(keras.layers.LayerNormalization):
     Returns:
       [..., d_model].
     """
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        check_sizes(self, epsilon=0)
 
     def call(self, x, training=None):
         """See the class."""
@@ -159,8 +166,10 @@ class _TransformerLayer(ShapePreservingLayer):
         seed: int | None = None,
         **kwargs: Any,
     ):
+        # A config has names. A function that has none there is handed on as it is.
+        self._activation = None
         if not isinstance(activation, str | None):
-            activation = keras.activations.serialize(activation)
+            self._activation, activation = keras.activations.get(activation), None
         names = {
             "intermediate_dim": ("d_ff", intermediate_dim),
             "dropout": ("dropout", dropout),
@@ -217,7 +226,8 @@ class _TransformerLayer(ShapePreservingLayer):
             own = options("memory_attention", **of_attention)
             self.memory_attention = MultiHeadAttention(*sizes, **own)
         make_feed_forward = FEED_FORWARDS[config.feed_forward]
-        own = options("feed_forward", **of_weights)
+        activation = {} if self._activation is None else {"activation": self._activation}
+        own = options("feed_forward", **of_weights, **activation)
         self.feed_forward = make_feed_forward(config, x_shape[-1], **own)
         for number in range(1, 4 if cross else 3):
             name = f"residual_{number}"
@@ -238,6 +248,8 @@ class _TransformerLayer(ShapePreservingLayer):
     def get_config(self):
         """Returns the constructor's arguments."""
         own = {"seed": self.seed, **serialize_weight_options(self._weight_options)}
+        if self._activation is not None:
+            own["activation"] = keras.activations.serialize(self._activation)
         return {**super().get_config(), **config_arguments(self.config), **own}
 
 
@@ -253,8 +265,7 @@ class TransformerEncoder(_TransformerLayer):
       num_heads: h.
       dropout: P_drop, the share dropped of each sub-layer's output. Attention weights and inner
         units have `attention_dropout` and `relu_dropout` of their own, 0 in the paper.
-      activation: the function of the feed-forward sub-layer's inner units, one of Keras's or the
-        name of a registered one.
+      activation: the function of the feed-forward sub-layer's inner units, see `FeedForward`.
       layer_norm_epsilon: added to the variance in layer normalisation.
       kernel_initializer: of all projections; default: see `MultiHeadAttention` and `FeedForward`.
       bias_initializer: of their biases.
@@ -338,7 +349,8 @@ class TransformerDecoder(_TransformerLayer):
       self_attention_cache: keys and values of all positions, [batch, 2, length, heads, d_k]; those
         of `decoder_sequence` are written into it.
       self_attention_cache_update_index: position of the first of them, an integer or a scalar;
-        None = 0, and nothing is written.
+        None = 0, and nothing is written. All must fit: where the index is known, it is checked;
+        where it is a tensor, what would stand beyond the end replaces the last positions.
       cross_attention_cache: keys and values of the memory, [batch, 2, source length, heads, d_k].
       cross_attention_cache_update_index: 0 to write them from `encoder_sequence`; None to read
         them, only the presence of `encoder_sequence` matters.
@@ -450,10 +462,9 @@ class TransformerDecoder(_TransformerLayer):
         positions = first + ops.arange(ops.shape(layout.unpack(x))[1])
         new = attention.keys_and_values(x, layout, position=positions)
         keys_values, cache = _update_cache(cache, index, new)
-        visible = attention.visible(keys_values, None, value_mask, None, attention_mask)
-        if use_causal_mask:
-            causal = ops.arange(ops.shape(cache)[2]) <= ops.expand_dims(positions, axis=1)
-            visible = causal if visible is None else ops.logical_and(visible, causal)
+        masks = dict(value_mask=value_mask, attention_mask=attention_mask)
+        masks["causal_positions"] = positions if use_causal_mask else None
+        visible = attention.visible(keys_values, **masks)
         return attention.attend(x, [keys_values], visible, positions, layout, **options), cache
 
     def step(
@@ -513,6 +524,14 @@ def _update_cache(cache, index, new):
       new: {"key", "value"} at the new positions, each [batch, heads, positions, width].
     """
     if index is not None:
+        length, positions = cache.shape[2], new["key"].shape[2]
+        is_known = isinstance(index, int) and None not in (length, positions)
+        if is_known and not 0 <= index <= length - positions:
+            raise UserError(
+                f"A cache of {length} positions has no room for {positions} from position {index} "
+                f"on. Expected an index from 0 to {length - positions}.",
+                code="bad_value",
+            )
         rows = ops.stack([new["key"], new["value"]], axis=1)
         rows = ops.cast(ops.transpose(rows, (0, 1, 3, 2, 4)), cache.dtype)
         cache = ops.slice_update(cache, (0, 0, index, 0, 0), rows)

@@ -1,4 +1,4 @@
-"""What a training step computes beside the model (sections 5.3 and 5.4), on any Keras backend."""
+"""What a training step computes beside the model (sections 5.3 and 5.4), on TensorFlow and JAX."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -114,7 +114,8 @@ class SmoothedCrossEntropy(keras.losses.Loss):
     Call arguments:
       y_true: integers [batch, length]; 0 is padding.
       y_pred: float32 logits [batch, length, V].
-      sample_weight: a weight for each token, [batch, length], or for each sentence, [batch].
+      sample_weight: a weight for each token, [batch, length], for each sentence, [batch], or one
+        number for all.
 
     Example:
       >>> model.compile(optimizer="adam", loss=SmoothedCrossEntropy(0.1))
@@ -140,8 +141,8 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         """Returns the loss, a float32 scalar; per token, [batch, length], without a reduction."""
         weight = ops.cast(ops.not_equal(y_true, PADDING_ID), "float32")
         if sample_weight is not None:
+            sample_weight = ops.cast(ops.convert_to_tensor(sample_weight), "float32")
             by_sentence = len(sample_weight.shape) == 1
-            sample_weight = ops.cast(sample_weight, "float32")
             weight *= sample_weight[:, None] if by_sentence else sample_weight
         return super().__call__(y_true, y_pred, weight)
 

@@ -211,21 +211,32 @@ def test_one_graph_serves_all_lengths(random):
     assert graph.experimental_get_tracing_count() == 1
 
 
-def test_causal_attention_to_a_value_of_another_length_is_refused():
-    x = np.zeros((2, 3, 8), np.float32)
-    with pytest.raises(UserError, match=r"value .*\[2, 3, 8\]"):
-        MultiHeadAttention(2, 4)(x[:, :1], x, use_causal_mask=True)
-    assert MultiHeadAttention(2, 4)(x, x, use_causal_mask=True).shape == x.shape
+def keras_twin(layer, *shapes):
+    """Returns Keras's layer with the weights of ours."""
+    theirs = keras.layers.MultiHeadAttention(HEADS, D_K, D_V, use_bias=False)
+    theirs.build(*shapes)
+    for name in ("query", "key", "value", "output"):
+        own = getattr(theirs, f"_{name}_dense").kernel
+        own.assign(getattr(layer, f"{name}_projection").kernel.numpy().reshape(own.shape))
+    return theirs
+
+
+@pytest.mark.parametrize("queries", [1, 3, KEYS])
+def test_causal_attention_to_a_value_of_another_length_is_as_in_keras(layer, inputs, queries):
+    query, value = (x.astype(np.float32) for x in inputs)
+    query = np.repeat(query[:, :1], queries, axis=1) * np.arange(1, queries + 1)[:, None]
+    theirs = keras_twin(layer, query.shape, value.shape, value.shape)
+    expected = theirs(query, value, use_causal_mask=True)
+    np.testing.assert_allclose(layer(query, value, use_causal_mask=True), expected, atol=1e-5)
+    symbols = [keras.Input((None, x.shape[-1])) for x in (query, value)]
+    model = keras.Model(symbols, layer(*symbols, use_causal_mask=True))
+    np.testing.assert_allclose(model([query, value]), expected, atol=1e-5)
 
 
 def test_a_key_of_its_own(layer, inputs, random):
     query, value = (x.astype(np.float32) for x in inputs)
     key = random.normal(size=value.shape).astype(np.float32)
-    theirs = keras.layers.MultiHeadAttention(HEADS, D_K, D_V, use_bias=False)
-    theirs.build(query.shape, value.shape, key.shape)
-    for name in ("query", "key", "value", "output"):
-        own = getattr(theirs, f"_{name}_dense").kernel
-        own.assign(getattr(layer, f"{name}_projection").kernel.numpy().reshape(own.shape))
+    theirs = keras_twin(layer, query.shape, value.shape, key.shape)
     mask = np.arange(KEYS) < [[3], [4]]
     expected = theirs(query, value, key, key_mask=mask)
     np.testing.assert_allclose(layer(query, value, key, key_mask=mask), expected, atol=1e-5)

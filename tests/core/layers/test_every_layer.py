@@ -50,7 +50,7 @@ LAYERS = [
     (MultiHeadAttention, ATTENTION, 2),
     (
         ParameterAttention,
-        dict(num_heads=3, num_pairs=10, d_k=4, d_v=5, dropout=0.0625, seed=1),
+        dict(num_heads=3, num_pairs=10, key_dim=4, value_dim=5, dropout=0.0625, seed=1),
         1,
     ),
     (RestrictedSelfAttention, ATTENTION | dict(radius=1, dropout=0.125), 1),

@@ -4,11 +4,13 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from refusals import refused
 
 from t2t_keras import SmoothedCrossEntropy, TransformerSchedule
 from t2t_keras.errors import UserError
 from t2t_keras.layers import (
     FeedForward,
+    LayerNormalization,
     LearnedPositions,
     MultiHeadAttention,
     ParameterAttention,
@@ -62,7 +64,7 @@ def test_other_shapes_are_refused(layer, inputs, options):
         layer(*(zeros(*shape) for shape in inputs), **options)
     shapes = [*inputs, *(mask.shape for mask in options.values())]
     # Keras makes a new error of it, without the code.
-    original = refusal.value.__context__ or refusal.value
+    original = refusal.value
     assert original.code == "bad_shape"
     assert any(str([*shape]) in str(original) for shape in shapes)
 
@@ -74,9 +76,8 @@ def test_what_is_added_to_logits_is_no_mask(name, dtype):
     shape = (2, 3, 3) if name == "attention_mask" else (2, 3)
     added = np.broadcast_to(np.array([0, 0, -1e4], dtype), shape)
     for mask in (added, keras.ops.convert_to_tensor(added)):
-        with pytest.raises(UserError) as refusal:
+        with refused("float_mask", name):
             ATTENTION(zeros(2, 3, 16), **{name: mask})
-        assert refusal.value.__context__.code == "float_mask"
     for mask in (added == 0, (added == 0).astype("int8")):
         assert ATTENTION(zeros(2, 3, 16), **{name: mask}).shape == (2, 3, 16)
 
@@ -102,6 +103,7 @@ def test_a_functional_model_refuses_them_as_well():
         *((LearnedPositions, arguments) for arguments in ([0], [2, -1])),
         *((SinusoidalPositions, arguments) for arguments in (["interlaced"], ["interleaved", -1])),
         (Residual, [0.0, False, -1e-6]),
+        (lambda: LayerNormalization(epsilon=-1e-6), []),
         (lambda: SinusoidalPositions()(zeros(1, 2, 5)), []),
         *((TransformerSchedule, arguments) for arguments in ([0, 10], [8, 0])),
         *((SmoothedCrossEntropy, arguments) for arguments in ([-0.1], [1.0])),

@@ -3,10 +3,13 @@
 The numbers of whole layers are tested in tests/core/models.
 """
 
+import functools
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from refusals import refused
 
 from t2t_keras.errors import UserError
 from t2t_keras.layers import (
@@ -302,7 +305,7 @@ def test_each_dropout_of_a_layer_has_a_seed_of_its_own():
 
 def test_keys_and_values_of_attention_over_parameters_are_drawn_apart():
     keras.utils.set_random_seed(1)
-    layer = ParameterAttention(num_heads=2, num_pairs=5, d_k=3)
+    layer = ParameterAttention(num_heads=2, num_pairs=5, key_dim=3)
     layer.build((None, None, 8))
     correlation = np.corrcoef(layer.keys.numpy().ravel(), layer.values.numpy().ravel())[0, 1]
     assert abs(correlation) < 0.7
@@ -314,8 +317,63 @@ def test_keys_and_values_of_attention_over_parameters_are_drawn_apart():
 def test_two_names_of_one_argument_are_refused(names):
     with pytest.raises(TypeError, match=f"{names[0]} and {names[1]}"):
         TransformerEncoder(**dict.fromkeys(names, 4))
-    with pytest.raises(TypeError, match="key_dim and d_k"):
-        MultiHeadAttention(2, 4, d_k=8)
+    for kind in (MultiHeadAttention, functools.partial(ParameterAttention, num_pairs=3)):
+        with pytest.raises(TypeError, match="key_dim and d_k"):
+            kind(2, key_dim=4, d_k=8)
+        with pytest.raises(TypeError, match="key_dim"):
+            kind(2)
+
+
+def test_attention_over_parameters_has_no_biases():
+    with pytest.raises(ValueError, match="bias_initializer"):
+        ParameterAttention(2, 3, 4, bias_initializer="ones")
+    options = dict(feed_forward="parameter_attention", parameter_attention_heads=2)
+    layer = TransformerEncoder(16, 2, kernel_initializer="ones", bias_initializer="ones", **options)
+    layer(np.zeros((1, 2, 8), np.float32))
+    assert len(layer.feed_forward.weights) == 4
+    assert all((weight.numpy() == 1).all() for weight in layer.feed_forward.weights)
+
+
+@keras.saving.register_keras_serializable("tests")
+def doubled_relu(x):
+    return 2 * keras.ops.relu(x)
+
+
+@pytest.mark.parametrize(
+    "activation", [doubled_relu, lambda x: 2 * keras.ops.relu(x), keras.layers.LeakyReLU(0.5)]
+)
+@pytest.mark.parametrize("kind", [TransformerEncoder, TransformerDecoder])
+def test_a_function_of_the_user_s_own_as_activation(random, tmp_path, kind, activation):
+    x = random.normal(size=(2, 3, 8)).astype(np.float32)
+    layer = kind(16, 2, activation=activation)
+    model = keras.Sequential([keras.Input((None, 8)), layer])
+    inner = layer.feed_forward.inner
+    product = x @ inner.kernel.numpy()
+    np.testing.assert_allclose(inner(x), activation(product), atol=1e-6)
+    if activation.__class__.__name__ != "function" or activation is doubled_relu:
+        model.save(tmp_path / "model.keras")
+        loaded = keras.models.load_model(tmp_path / "model.keras")
+        np.testing.assert_allclose(loaded(x), model(x), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_a_place_in_a_cache_in_any_type(random, dtype):
+    decoder = TransformerDecoder(12, 2)
+    x = random.normal(size=(1, 1, 8)).astype(np.float32)
+    cache = random.normal(size=(1, 2, 4, 2, 4)).astype(np.float32)
+    expected = decoder(x, self_attention_cache=cache, self_attention_cache_update_index=2)
+    for index in (np.array(2, dtype), keras.ops.convert_to_tensor(2, dtype)):
+        output = decoder(x, self_attention_cache=cache, self_attention_cache_update_index=index)
+        for ours, theirs in zip(output, expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("index", [-1, 4])
+def test_what_does_not_fit_into_a_cache_is_refused(index):
+    cache = dict(self_attention_cache=np.zeros((1, 2, 4, 2, 4), np.float32))
+    cache["self_attention_cache_update_index"] = index
+    with refused("bad_value"):
+        TransformerDecoder(12, 2)(np.zeros((1, 1, 8), np.float32), **cache)
 
 
 def test_a_cache_takes_the_next_position_in_rows(random):

@@ -281,6 +281,8 @@ def test_weights_of_samples_in_any_type(logits, dtype):
     loss, weight = SmoothedCrossEntropy(), np.array([1, 3])
     expected = loss(TARGETS, logits, weight.astype("float32"))
     np.testing.assert_allclose(loss(TARGETS, logits, weight.astype(dtype)), expected)
+    np.testing.assert_allclose(loss(TARGETS, logits, [1, 3]), expected)
+    np.testing.assert_allclose(loss(TARGETS, logits, 2), loss(TARGETS, logits), rtol=1e-6)
 
 
 @pytest.fixture(params=[5, 1], ids=["as many tokens", "fewer tokens"])
