@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, missing_package
 from t2t_keras.io.files import locked_directory
 from t2t_keras.text.files import check_readable
 
@@ -133,9 +133,7 @@ def _plan(name: str, config: str | Path) -> "Plan":
     """Returns the checked plan of a recipe."""
     _check_name(name)
     if not importlib.util.find_spec("snakemake"):
-        raise UserError(
-            "Recipes need Snakemake: pip install 't2t-keras[recipe]'.", code="missing_package"
-        )
+        raise missing_package("A recipe", "Snakemake", "recipe")
     from snakemake.common.configfile import load_configfile
     from snakemake.exceptions import WorkflowError
 

@@ -7,7 +7,7 @@ t2t-recipe student my-config.yaml --profile=slurm
 
 The recipe `student` trains a small, fast student from raw corpora, with filters, back-translation,
 teachers, distillation, 8-bit integers, and a page that compares the models. The same command
-continues an interrupted recipe. Needs Snakemake: pip install 't2t-keras[recipe]'. See
+continues an interrupted recipe. Needs Snakemake: pip install -e '.[recipe]'. See
 docs/small_models.md.
 """
 

@@ -28,6 +28,15 @@ class UserError(ValueError):
         self.code = code
 
 
+def missing_package(subject: str, package: object, extra: str) -> UserError:
+    """Returns the error for a missing package, with the command that installs its extra."""
+    return UserError(
+        f"{subject} needs {package}, which is not installed. In the clone of t2t_keras, run: "
+        f"pip install -e '.[{extra}]'",
+        code="missing_package",
+    )
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Returns " Did you mean 'a' or 'b'?" for the known names closest to `name`, or ""."""
     close = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.5)

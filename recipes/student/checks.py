@@ -1,6 +1,7 @@
 """Validates a recipe's configuration before any work starts."""
 
 import dataclasses
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -137,7 +138,7 @@ def _check_trainer_flags(plan: Plan) -> None:
     command = [sys.executable, "-m", "t2t_keras.bin.t2t_trainer", *flags, "--version"]
     process = subprocess.run(command, capture_output=True, text=True)
     if process.returncode:
-        message = process.stderr.strip().removeprefix("t2t-trainer: ")
+        message = re.sub(r"^t2t-trainer: (error \[\w+\]: )?", "", process.stderr.strip())
         raise UserError(f"trainer_flags: {message}", code="bad_flags")
 
 

@@ -66,7 +66,8 @@ def run_command(
             status, message = status or 2, f"{message} {lost}".lstrip()
         if message:
             # It may quote a file or a server.
-            line = printable(f"{program}: {message}")
+            code = f"error [{message.code}]: " if isinstance(message, UserError) else ""
+            line = printable(f"{program}: {code}{message}")
             print(line, file=sys.stderr, flush=True)
             if errors.error and not output.is_product:
                 print(line, flush=True)

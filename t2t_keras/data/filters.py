@@ -22,7 +22,7 @@ import numpy as np
 
 from t2t_keras.data.problem import Chunk
 from t2t_keras.environment import installed_versions
-from t2t_keras.errors import UserError, nearest
+from t2t_keras.errors import UserError, missing_package, nearest
 from t2t_keras.registry import FILTERS
 from t2t_keras.text.files import is_blank, normalized, read_lines
 
@@ -146,10 +146,7 @@ def _identifier() -> Any:
     try:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError as error:
-        raise UserError(
-            f"filters=language needs py3langid ({error}): pip install 't2t-keras[language]'.",
-            code="missing_package",
-        ) from error
+        raise missing_package("filters=language", f"py3langid ({error})", "language") from error
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 

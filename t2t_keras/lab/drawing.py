@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, missing_package
 from t2t_keras.io import pages
 from t2t_keras.io.files import write_atomically
 
@@ -56,10 +56,7 @@ _MISSING_GLYPH = re.compile(r"Glyph (\d+) .* missing from font")
 def need_matplotlib() -> None:
     """Raises `UserError` if matplotlib is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise UserError(
-            "Figures need matplotlib, which is not installed: pip install 't2t-keras[plot]'",
-            code="missing_package",
-        )
+        raise missing_package("A figure", "matplotlib", "plot")
 
 
 def check_format(path: str | Path, formats: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, missing_package
 from t2t_keras.hyperparameters import ModelConfig
 from t2t_keras.registry import EXPORT_FORMATS
 
@@ -18,11 +18,11 @@ class ExportFormat(abc.ABC):
     """A format of exports for another program.
 
     Attributes:
-      install: the packages that it needs, as an argument of `pip install`.
+      extra: the extra of t2t_keras that has the packages it needs.
       dtypes: supported types of the stored weights.
     """
 
-    install: str = ""
+    extra: str = ""
     dtypes: tuple[str, ...] = ("float32",)
 
     def check_model(self, config: ModelConfig) -> None:  # noqa: B027
@@ -78,10 +78,10 @@ def write_format(name: str, translator: Translator, export_dir: str | Path, dtyp
             kind.write(translator, unfinished, dtype)
             return unfinished.rename(export_dir)
     except ModuleNotFoundError as error:
+        if kind.extra:
+            raise missing_package(f"--format={name}", error.name, kind.extra) from error
         raise UserError(
-            f"--format={name} needs {error.name}, which is not installed: "
-            f"pip install '{kind.install or error.name}'",
-            code="missing_package",
+            f"--format={name} needs {error.name}, which is not installed.", code="missing_package"
         ) from error
     except OSError as error:
         raise UserError(

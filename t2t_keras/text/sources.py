@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, missing_package
 from t2t_keras.io.files import replaced_atomically
 from t2t_keras.io.terminal import show_reading
 from t2t_keras.text.files import is_utf16
@@ -403,11 +403,8 @@ def _faults_of(text: PreparedText) -> Iterator:
 
         yield tfds.builder(text.dataset, data_dir=str(text.data_dir))
     except ImportError as error:
-        raise UserError(
-            f"{text.dataset} in {text.data_dir} needs tensorflow-datasets ({error}): "
-            f"pip install 't2t-keras[tfds]'.",
-            code="missing_package",
-        ) from error
+        subject = f"{text.dataset} in {text.data_dir}"
+        raise missing_package(subject, f"tensorflow-datasets ({error})", "tfds") from error
     except Exception as error:  # tensorflow-datasets raises errors of many kinds.
         raise UserError(
             f"tensorflow-datasets cannot prepare or read {text.dataset} in {text.data_dir}: "

@@ -145,7 +145,7 @@ def test_a_setting_that_is_typed_as_a_flag(folder, refused, follow):
 
 
 def test_a_run_without_an_export(folder, follow):
-    pytest.importorskip("ctranslate2", reason="t2t-keras[ctranslate2] is not installed")
+    pytest.importorskip("ctranslate2", reason="the extra ctranslate2 is not installed")
     command = f"{DECODER} --engine=ctranslate2"
     follow("no_export", command)
     call(command)

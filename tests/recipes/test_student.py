@@ -538,7 +538,7 @@ def test_recipes_that_are_not_there_or_run_already(configured, tmp_path, monkeyp
     with refused("recipe_failed", "no plan"):
         running.describe("student", path)
     monkeypatch.setattr(running.importlib.util, "find_spec", lambda name: None)
-    with refused("missing_package", "'t2t-keras[recipe]'"):
+    with refused("missing_package", "'.[recipe]'"):
         running.run_recipe("student", path)
 
 

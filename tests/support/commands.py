@@ -43,10 +43,11 @@ def refused(capsys):
             module_of(command).run([command, *map(str, flags)])
         said = capsys.readouterr()
         assert (stop.value.code, said.out) == (2, "")
-        assert said.err.startswith(f"{command}: ")
+        start = f"{command}: error [{code}]: "
+        assert said.err.startswith(start), said.err
         assert "Traceback" not in said.err
-        assert stop.value.__cause__.code == code, said.err
-        text = said.err.removeprefix(f"{command}: ")
+        assert stop.value.__cause__.code == code
+        text = said.err.removeprefix(start)
         assert not [name for name in names if name not in text], text
         return text
 

@@ -23,7 +23,7 @@ from t2t_keras.decoding.engine import (
     shared_batches,
 )
 from t2t_keras.environment import usable_cores
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, missing_package
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
 # CTranslate2 gives lower scores than this to suppressed outputs.
@@ -92,11 +92,7 @@ class CTranslate2Engine(Engine):
         except UserError:
             raise
         except ModuleNotFoundError as error:
-            raise UserError(
-                f"The engine ctranslate2 needs {error.name}, which is not installed: "
-                f"pip install 't2t-keras[ctranslate2]'",
-                code="missing_package",
-            ) from error
+            raise missing_package("The engine ctranslate2", error.name, "ctranslate2") from error
         except (OSError, ValueError, RuntimeError) as error:
             raise UserError(
                 f"CTranslate2 cannot load {folder}: {error}", code="damaged_export"

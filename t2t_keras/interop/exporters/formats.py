@@ -24,7 +24,7 @@ class CTranslate2(_Format):
     """CTranslate2, a fast engine for CPUs and GPUs."""
 
     module = "t2t_keras.interop.exporters.ctranslate2"
-    install = "t2t-keras[ctranslate2]"
+    extra = "ctranslate2"
     dtypes = ("float32", "bfloat16", "float16", "int8", "int8_float32", "int8_bfloat16")
 
     def check_model(self, config: ModelConfig) -> None:
@@ -44,7 +44,7 @@ class KerasHub(_Format):
     """A preset of KerasHub."""
 
     module = "t2t_keras.interop.keras_hub"
-    install = "t2t-keras[keras-hub]"
+    extra = "keras-hub"
     dtypes = ("float32", "bfloat16", "int8")
 
 
@@ -52,7 +52,7 @@ class LiteRT(_Format):
     """LiteRT, for phones and browsers: greedy search."""
 
     module = "t2t_keras.interop.exporters.litert"
-    install = "t2t-keras[litert]"
+    extra = "litert"
     dtypes = ("float32", "float16", "int8")
 
 
@@ -60,5 +60,5 @@ class Onnx(_Format):
     """ONNX: greedy search."""
 
     module = "t2t_keras.interop.exporters.onnx"
-    install = "t2t-keras[onnx]"
+    extra = "onnx"
     dtypes = ("float32", "int8")

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 import yaml
 
-from t2t_keras.errors import UserError, brief
+from t2t_keras.errors import UserError, brief, missing_package
 from t2t_keras.interop.importers.pickles import TensorPickle, TreeBound
 from t2t_keras.io.files import (
     MAX_BYTES,
@@ -161,10 +161,7 @@ def _read_safetensors(path: Path) -> Mapping[str, np.ndarray]:
     try:
         from safetensors.numpy import load_file  # ml_dtypes adds bfloat16.
     except ModuleNotFoundError as error:
-        raise UserError(
-            f"{path} needs safetensors, which is not installed: pip install 't2t-keras[import]'",
-            code="missing_package",
-        ) from error
+        raise missing_package(str(path), "safetensors", "import") from error
     try:
         open_regular(path).close()
         return load_file(path)

@@ -5,7 +5,7 @@ t2t-insights --output_dir=runs/averaged --sentences_from_file=news.en --page=new
 t2t-insights --output_dir=runs/averaged --sentence="A man sleeps." \
     --figure=attention.svg --figure_kind=encoder --figure_layer=4 --figure_heads=0,1
 
-Layers and heads are counted from 0. Figures need matplotlib: pip install 't2t-keras[plot]'.
+Layers and heads are counted from 0. Figures need matplotlib: pip install -e '.[plot]'.
 """
 
 import itertools

@@ -3,7 +3,7 @@
 t2t-plot runs/base runs/big --plot_file=curves.png
 t2t-plot runs/base --over=hours --curves=loss,bleu
 
-Without --plot_file, or without matplotlib (pip install 't2t-keras[plot]'), prints each curve as a
+Without --plot_file, or without matplotlib (pip install -e '.[plot]'), prints each curve as a
 line of text. For steps repeated after a crash only the last attempt counts.
 """
 

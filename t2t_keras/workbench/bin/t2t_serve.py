@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from t2t_keras.bin.flags import command, define_decode_hparams, required
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, missing_package
 from t2t_keras.io.flags import Flags
 from t2t_keras.registry import ENGINES
 from t2t_keras.workbench.server.config import MEBIBYTE, ServerConfig
@@ -59,11 +59,7 @@ def run(flags: Flags) -> None:
         from t2t_keras.workbench.server.models import ModelSource
         from t2t_keras.workbench.server.run import Address, serve
     except ModuleNotFoundError as error:
-        raise UserError(
-            f"The server needs {error.name}, which is not installed: "
-            f"pip install 't2t-keras[server]'",
-            code="missing_package",
-        ) from error
+        raise missing_package("The server", error.name, "server") from error
     required(flags, "model")
     if bool(flags.certificate) != bool(flags.key):
         raise UserError(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import AnyStr, NamedTuple
 
 from t2t_keras.environment import expanded
-from t2t_keras.errors import UserError, nearest
+from t2t_keras.errors import UserError, missing_package, nearest
 from t2t_keras.io.files import check_outputs, write_atomically
 from t2t_keras.text.files import MAX_LINE_BYTES
 
@@ -349,11 +349,7 @@ def needed_for(purpose: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if not error.name or error.name.startswith("t2t_keras"):
             raise
-        raise UserError(
-            f"{purpose} needs {error.name}, which is not installed: "
-            f"pip install 't2t-keras[documents]'",
-            code="missing_package",
-        ) from error
+        raise missing_package(purpose, error.name, "documents") from error
 
 
 def read_document(path: str | Path, source: str = "", target: str = "") -> Document:

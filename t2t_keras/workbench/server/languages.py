@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, missing_package
 from t2t_keras.text.files import normalized
 from t2t_keras.workbench.markup.reading import read_fragment
 
@@ -215,10 +215,7 @@ def _identifier(labels: frozenset[str]) -> "LanguageIdentifier":
     try:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError as error:
-        raise UserError(
-            f"Detecting languages needs py3langid ({error}): pip install 't2t-keras[language]'.",
-            code="missing_package",
-        ) from error
+        raise missing_package("Detecting languages", "py3langid", "language") from error
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     known = sorted(labels.intersection(identifier.labels))
     if known:

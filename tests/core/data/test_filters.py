@@ -165,7 +165,7 @@ def test_without_the_package_that_judges(monkeypatch):
     monkeypatch.setitem(sys.modules, "py3langid.langid", None)
     # A fresh copy of the module, which does not know the package yet.
     module = runpy.run_path(filters.__file__)
-    with refused("missing_package", "py3langid", "pip install 't2t-keras[language]'"):
+    with refused("missing_package", "py3langid", "pip install -e '.[language]'"):
         module["check_filters"](["language"], ("en", "de"))
     module["check_direction"]([corpus([(ENGLISH, GERMAN)] * 20)], ("de", "en"))
 

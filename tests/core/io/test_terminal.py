@@ -64,7 +64,7 @@ def test_a_report_that_cannot_be_written_costs_no_work(monkeypatch, capsys, code
         raise UserError("wrong", 75)
 
     assert exit_status(failing) == 75, "the status of the work goes first"
-    assert "t2t-x: wrong" in capsys.readouterr().err
+    assert "t2t-x: error [bad_input]: wrong" in capsys.readouterr().err
 
 
 def test_what_is_made_on_standard_output_ends_with_its_reader(monkeypatch, capsys):
@@ -89,7 +89,7 @@ def test_an_error_is_said_where_it_can_be_read(monkeypatch, capsys):
         raise UserError("wrong")
 
     assert exit_status(main) == 2
-    assert capsys.readouterr().out == "t2t-x: wrong\n"
+    assert capsys.readouterr().out == "t2t-x: error [bad_input]: wrong\n"
 
     def translating(flags):
         product()

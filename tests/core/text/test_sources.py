@@ -377,7 +377,7 @@ def test_without_a_setting_it_is_in_the_home_folder(monkeypatch):
 def test_without_tensorflow_datasets(data_dir, tmp_path, monkeypatch):
     touch(data_dir / PREPARED)
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
-    with refused("missing_package", "pip install 't2t-keras[tfds]'"):
+    with refused("missing_package", "pip install -e '.[tfds]'"):
         generate(make_problem("translate_ende"), tmp_path, tmp_path)
 
 

@@ -215,7 +215,7 @@ def test_what_cannot_be_loaded(folder, tmp_path, monkeypatch):
     check("damaged_file", record, "'checkpoint', 'decoding', 'dtype', 'positions'")
     shutil.copytree(folder, tmp_path / "out", dirs_exist_ok=True)
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    check("missing_package", "'t2t-keras[ctranslate2]'")
+    check("missing_package", "'.[ctranslate2]'")
 
 
 def test_nan(expected, tmp_path):

@@ -205,5 +205,5 @@ def test_what_else_is_refused(make, tokenizer, tmp_path, monkeypatch):
         write_format("ctranslate2", make(), tmp_path / "out", "int4")
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     monkeypatch.delitem(sys.modules, "t2t_keras.interop.exporters.ctranslate2")
-    with refused("missing_package", "'t2t-keras[ctranslate2]'"):
+    with refused("missing_package", "'.[ctranslate2]'"):
         write_format("ctranslate2", make(), tmp_path / "out", "int8")

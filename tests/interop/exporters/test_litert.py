@@ -6,7 +6,7 @@ import pytest
 
 from t2t_keras.serving.formats import write_format
 
-_REASON = "t2t-keras[litert] is not installed"
+_REASON = "the extra litert is not installed"
 litert = pytest.importorskip("ai_edge_litert.interpreter", reason=_REASON)
 
 

@@ -12,8 +12,8 @@ from refusals import refused
 from t2t_keras.hyperparameters import ModelConfig
 from t2t_keras.serving.formats import write_format
 
-onnxruntime = pytest.importorskip("onnxruntime", reason="t2t-keras[onnx] is not installed")
-pytest.importorskip("onnx", reason="t2t-keras[onnx] is not installed")
+onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+pytest.importorskip("onnx", reason="the extra onnx is not installed")
 
 _KNOWN = [name for name in greedy_exports.VARIANTS if name != "parameters"]
 
@@ -81,5 +81,5 @@ def test_an_unknown_layer_is_named(tmp_path):
 def test_a_missing_package_is_named(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "t2t_keras.interop.exporters.onnx", raising=False)
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with refused("missing_package", "'t2t-keras[onnx]'"):
+    with refused("missing_package", "'.[onnx]'"):
         write_format("onnx", None, tmp_path / "onnx", "float32")

@@ -52,4 +52,4 @@ def test_without_matplotlib_it_is_text(runs, tmp_path, capsys, monkeypatch):
     assert (stop.value.code, stop.value.__cause__.code) == (2, "missing_package")
     said = capsys.readouterr()
     assert "one  train" in said.out
-    assert "pip install 't2t-keras[plot]'" in said.err
+    assert "pip install -e '.[plot]'" in said.err

@@ -102,5 +102,5 @@ def test_a_format_that_is_not_drawn_and_no_matplotlib(monkeypatch):
     with refused("unknown_extension", ".png, .svg, .pdf", "'a.jpeg'"):
         check_figure("a.jpeg", (1, 1), 0, [0])
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with refused("missing_package", "pip install 't2t-keras[plot]'"):
+    with refused("missing_package", "pip install -e '.[plot]'"):
         check_figure("a.SVG", (1, 1), 0, [0])

@@ -124,7 +124,7 @@ def test_what_is_read_besides_is_not_replaced(folder):
 
 def test_a_package_that_is_missing_is_named():
     with (
-        refused("missing_package", "no_such_package", "'t2t-keras[documents]'"),
+        refused("missing_package", "no_such_package", "'.[documents]'"),
         needed_for("x"),
     ):
         importlib.import_module("no_such_package.part")
