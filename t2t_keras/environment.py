@@ -127,12 +127,12 @@ _URL = re.compile(r"[A-Za-z][\w+.-]+:/", re.ASCII)
 _ROOT = Path(__file__).resolve().parents[1]
 
 
-def installed_versions(*others: str) -> dict[str, str]:
-    """Returns the versions of Python, this package, packages that affect numbers, and others."""
+def installed_versions(*packages: str) -> dict[str, str]:
+    """Returns the versions of Python, t2t_keras, packages that affect numbers, and `packages`."""
     from importlib import metadata  # Takes as long as everything else that --help needs.
 
     versions = {"python": platform.python_version(), "t2t_keras": __version__}
-    for package in (*_PACKAGES, *others):
+    for package in (*_PACKAGES, *packages):
         try:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:

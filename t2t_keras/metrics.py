@@ -121,12 +121,16 @@ def bleu(
         signatures.append(str(metric.get_signature()))
         scores.append(score.score)
         lines.append(score.format(width=2, signature=signatures[-1]))
-    others = {}
+    convention_scores = {}
     for name in conventions:
-        score = others[name] = convention_bleu(hypotheses, references, name, language, lowercase)
+        score = convention_scores[name] = convention_bleu(
+            hypotheses, references, name, language, lowercase
+        )
         lines.append(f"BLEU ({name})|{score.signature} = {score.bleu:.2f}")
     report = "\n".join(lines)
-    return TranslationScore(scores[0], signatures[0], scores[1], signatures[1], report, others)
+    return TranslationScore(
+        scores[0], signatures[0], scores[1], signatures[1], report, convention_scores
+    )
 
 
 def convention_bleu(

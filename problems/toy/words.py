@@ -100,6 +100,6 @@ def agree(forms: str, agrees: str) -> str:
 
     Of two forms, "do/does", the first is also the plural; a single form agrees with all.
     """
-    first, *others = forms.split("/")
-    third, plural = [*others, first][:2] if others else (first, first)
+    first, *other_forms = forms.split("/")
+    third, plural = [*other_forms, first][:2] if other_forms else (first, first)
     return {"first": first, "third": third, "plural": plural}[agrees]

@@ -189,8 +189,8 @@ class Plan:
     @property
     def teaching_flags(self) -> list[str]:
         """Flags of `t2t-decoder`: the teachers, as an ensemble if there are several."""
-        first, *others = self.teaching
-        more = f"--ensemble={','.join(others)}" if others else "--engine=ctranslate2"
+        first, *further = self.teaching
+        more = f"--ensemble={','.join(further)}" if further else "--engine=ctranslate2"
         return [f"--output_dir={first}", more]
 
     @property

@@ -57,7 +57,8 @@ def run_command(
     prepare_tensorflow()
     quicken_tensorflow()
     with guarded_streams(is_process) as (output, errors):
-        status, message = _outcome(define_flags, main, argv)
+        status, error = _outcome(define_flags, main, argv)
+        message = f"error [{error.code}]: {error}" if isinstance(error, UserError) else error
         output.flush()
         if isinstance(output.error, BrokenPipeError):
             status = status or SIGPIPE_STATUS
@@ -65,16 +66,14 @@ def run_command(
             lost = f"standard output: {output.error.strerror}. The report is lost, not the work."
             status, message = status or 2, f"{message} {lost}".lstrip()
         if message:
-            # It may quote a file or a server.
-            code = f"error [{message.code}]: " if isinstance(message, UserError) else ""
-            line = printable(f"{program}: {code}{message}")
+            line = printable(f"{program}: {message}")  # It may quote a file or a server.
             print(line, file=sys.stderr, flush=True)
             if errors.error and not output.is_product:
                 print(line, flush=True)
     if is_process:
         abandon_compilation(status)
     if status:
-        raise SystemExit(status) from (message if isinstance(message, UserError) else None)
+        raise SystemExit(status) from (error if isinstance(error, UserError) else None)
 
 
 def _outcome(
@@ -159,20 +158,20 @@ def required(flags: Flags, *names: str, advice: str = "") -> None:
 
 def refuse_together(flags: Flags, rules: Mapping[str, Iterable[str]]) -> None:
     """Raises `UserError` if a flag is given together with one that it excludes."""
-    for name, others in rules.items():
-        for other in others:
-            if _is_given(flags, name) and _is_given(flags, other):
+    for name, excluded_names in rules.items():
+        for excluded in excluded_names:
+            if _is_given(flags, name) and _is_given(flags, excluded):
                 raise UserError(
-                    f"--{name} and --{other} exclude each other: leave one out.",
+                    f"--{name} and --{excluded} exclude each other: leave one out.",
                     code="conflicting_settings",
                 )
 
 
 def refuse_alone(flags: Flags, rules: Mapping[str, str]) -> None:
     """Raises `UserError` if a flag is given without the one that it needs."""
-    for name, needed in rules.items():
-        if _is_given(flags, name) and not _is_given(flags, needed):
-            raise UserError(f"--{name} needs --{needed}.", code="conflicting_settings")
+    for name, required_name in rules.items():
+        if _is_given(flags, name) and not _is_given(flags, required_name):
+            raise UserError(f"--{name} needs --{required_name}.", code="conflicting_settings")
 
 
 def _is_given(flags: Flags, name: str) -> bool:

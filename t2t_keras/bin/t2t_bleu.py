@@ -64,8 +64,8 @@ def run(flags: Flags) -> None:
     required(flags, *([] if flags.translations_dir else ["translation"]), "reference")
     refuse_together(flags, {"translation": ["translations_dir"]})
     refuse_alone(flags, dict.fromkeys(_OF_A_DIRECTORY, "translations_dir"))
-    others = [] if flags.convention == "sacrebleu" else [flags.convention]
-    if others and flags.tokenize == "none":
+    conventions = [] if flags.convention == "sacrebleu" else [flags.convention]
+    if conventions and flags.tokenize == "none":
         raise UserError(
             f"--convention={flags.convention} needs plain text: leave --tokenize=none out.",
             code="conflicting_settings",
@@ -74,7 +74,7 @@ def run(flags: Flags) -> None:
         bleu,
         tokenize=flags.tokenize,
         lowercase=flags.lowercase,
-        conventions=others,
+        conventions=conventions,
         language=flags.language,
         more_references=more,
     )

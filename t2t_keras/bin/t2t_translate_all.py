@@ -66,7 +66,7 @@ def run(flags: Flags) -> None:
         name = f"{record.problem.name}.{split}"
         text = record.problem.text_name(split, len(read_text(source)))
     # Looked up only once, as a training may write newer checkpoints.
-    others = [checkpoint_at(path) for path in flags.ensemble or ()]
+    ensemble = [checkpoint_at(path) for path in flags.ensemble or ()]
     config = decode_config(flags.decode_hparams, record.problem.decoding_defaults)
     phrases = forbidden(flags)
     from t2t_keras.decoding.all_checkpoints import translate_all
@@ -84,7 +84,7 @@ def run(flags: Flags) -> None:
         min_steps=flags.min_steps,
         text=text,
         prefixes=flags.prefix_file,
-        ensemble=others,
+        ensemble=ensemble,
         forbidden=phrases,
         reads=[flags.forbidden_file] * bool(flags.forbidden_file),
     )

@@ -262,8 +262,8 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
         name: value for name, value in problem.config().items() if name not in problem.not_in_data
     }
     if as_text:
-        others = problem.config(of_test_set=False).keys() - _LANGUAGES
-        requested = {name: value for name, value in requested.items() if name not in others}
+        not_for_text = problem.config(of_test_set=False).keys() - _LANGUAGES
+        requested = {name: value for name, value in requested.items() if name not in not_for_text}
     # The vocabulary may have been moved: its checksum counts, not its path.
     names = [name for name in ("vocab_file", "source_vocab_file") if name in requested]
     if any(requested[name] and requested[name] != recorded[name] for name in names):

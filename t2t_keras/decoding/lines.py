@@ -391,11 +391,11 @@ def check_several(lines: Iterable[str]) -> None:
         )
 
 
-def check_one_each(lines: Sequence[str], others: Sequence, what: str) -> None:
-    """Raises `UserError` if lines and others differ in number."""
-    if len(lines) != len(others):
+def check_one_each(lines: Sequence[str], values: Sequence, what: str) -> None:
+    """Raises `UserError` unless there are as many values as lines."""
+    if len(lines) != len(values):
         raise UserError(
-            f"Expected a {what} for each of {len(lines)} lines, got {len(others)}.",
+            f"Expected a {what} for each of {len(lines)} lines, got {len(values)}.",
             code="unequal_counts",
         )
 

@@ -68,14 +68,14 @@ def read_text_file(
 
 def _columns(lines: Iterable[bytes], name: str) -> Iterator[tuple[bytes, bytes]]:
     """Yields source and target of every line; both are empty if it does not have two columns."""
-    pairs, others, first = 0, 0, ""
+    pairs, unusable, first = 0, 0, ""
     for number, line in enumerate(lines, 1):
         columns = line.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")
         if len(columns) == 2:
             pairs += 1
             yield columns[0], columns[1]
         else:
-            others += 1
+            unusable += 1
             first = first or f"line {number} has {len(columns)}"
             yield b"", b""
     if not pairs:
@@ -84,8 +84,10 @@ def _columns(lines: Iterable[bytes], name: str) -> Iterator[tuple[bytes, bytes]]
             f"{first or 'the file is empty'}.",
             code="bad_line",
         )
-    if others:
-        print(f"{name}: {others:,} lines are left out, as they do not have two columns ({first}).")
+    if unusable:
+        print(
+            f"{name}: {unusable:,} lines are left out, as they do not have two columns ({first})."
+        )
 
 
 # WMT's test sets have about a megabyte.

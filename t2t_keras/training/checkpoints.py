@@ -305,8 +305,8 @@ def _named_in_optimizer(
         for weight, variable in zip(optimizer._trainable_variables, variables, strict=False):
             named[f"{kind}/{name_in(model, weight)}"] = variable
     known = set(map(id, named.values()))
-    others = [variable for variable in optimizer.variables if id(variable) not in known]
-    return named | {f"variable_{number}": variable for number, variable in enumerate(others)}
+    unnamed = [variable for variable in optimizer.variables if id(variable) not in known]
+    return named | {f"variable_{number}": variable for number, variable in enumerate(unnamed)}
 
 
 def _value(variable: Any) -> np.ndarray:

@@ -120,13 +120,13 @@ class Workers:
             "dev data": hashlib.sha256(json.dumps(dev).encode()).hexdigest()[:12],
             **{f"--{name}": value for name, value in dataclasses.asdict(options).items()},
         }
-        chief, *others = map(json.loads, self.gather(json.dumps(settings, default=str)))
+        chief, *followers = map(json.loads, self.gather(json.dumps(settings, default=str)))
         different = [
-            f"{name}: {chief.get(name)} on {self.cluster.name(0)}, {other.get(name)} on "
+            f"{name}: {chief.get(name)} on {self.cluster.name(0)}, {follower.get(name)} on "
             f"{self.cluster.name(index)}"
-            for index, other in enumerate(others, start=1)
-            for name in {**chief, **other}
-            if other.get(name) != chief.get(name)
+            for index, follower in enumerate(followers, start=1)
+            for name in {**chief, **follower}
+            if follower.get(name) != chief.get(name)
         ]
         if different:
             raise UserError(

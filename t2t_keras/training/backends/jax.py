@@ -134,8 +134,8 @@ class JaxStep(Step):
         inputs = {"source": source, "target": target}
         values: dict[int, Any] = dict(zip(map(id, self._seed_states), seeds, strict=True))
         values |= dict(zip(map(id, self._frozen_weights), frozen, strict=True))
-        others = [values[id(variable)] for variable in self.model.non_trainable_variables]
-        return self.model.stateless_call(weights, others, inputs, training=training)[0]
+        non_trainable = [values[id(variable)] for variable in self.model.non_trainable_variables]
+        return self.model.stateless_call(weights, non_trainable, inputs, training=training)[0]
 
     def _one_accumulation(
         self,
