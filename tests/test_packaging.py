@@ -79,9 +79,9 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(root, unpack
 
 def test_sets_and_problems_are_found_in_what_is_installed(unpacked, tmp_path):
     code = "import t2t_keras.registry as r\nprint(r.__file__, *r.HPARAMS_SETS, *r.PROBLEMS)"
-    found = run_outside(tmp_path, sys.executable, "-c", code, PYTHONPATH=str(unpacked)).split()
-    assert found[0].startswith(str(unpacked))
-    assert {"transformer_base", "translate_ende"} <= set(found)
+    actual = run_outside(tmp_path, sys.executable, "-c", code, PYTHONPATH=str(unpacked)).split()
+    assert actual[0].startswith(str(unpacked))
+    assert {"transformer_base", "translate_ende"} <= set(actual)
 
 
 def test_every_module_of_a_command_is_a_console_script(root, unpacked):

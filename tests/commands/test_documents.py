@@ -42,8 +42,10 @@ SHELL = [block for block in BLOCKS if block.is_shell]
 PYTHON = [block for block in BLOCKS if block.language == "python"]
 
 
-def cases(found):
-    return pytest.mark.parametrize("block", [pytest.param(each, id=str(each)) for each in found])
+def cases(runnable):
+    return pytest.mark.parametrize(
+        "block", [pytest.param(one_block, id=str(one_block)) for one_block in runnable]
+    )
 
 
 def save_run(problem, data, folder):
@@ -182,7 +184,8 @@ def test_commands_run(block, folder, calls_of, monkeypatch):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text), encoding="utf-8"))
         if program == "t2t-datagen":  # Little text has few pieces.
             arguments = [
-                re.sub("^(--problem_config=.*)$", r"\1,vocab_size=300", each) for each in arguments
+                re.sub("^(--problem_config=.*)$", r"\1,vocab_size=300", argument)
+                for argument in arguments
             ]
         module_of(program).run([program, *arguments])
 

@@ -62,10 +62,10 @@ def test_an_error_is_one_message(capfd, error, status, names):
         run_command(lambda flags: None, main, ["t2t-x"])
     assert stop.value.code == status
     assert stop.value.__cause__ is (error if isinstance(error, UserError) else None)
-    said = capfd.readouterr().err.strip()
-    assert said.startswith("t2t-x: ")
-    assert said.count("\n") == 0
-    assert not [name for name in names if name not in said]
+    message = capfd.readouterr().err.strip()
+    assert message.startswith("t2t-x: ")
+    assert message.count("\n") == 0
+    assert not [name for name in names if name not in message]
 
 
 @pytest.mark.parametrize("flag", ["--help", "--output_dir=run"])

@@ -192,15 +192,15 @@ def captured(calls, function, path):
     """What a function got: an argument, an attribute or a number of entries of it."""
     if path == "called":
         return bool(calls[function])
-    found = calls[function][-1]
+    actual = calls[function][-1]
     for part in path.split("."):
         if part == "count":
-            found = len(found)
+            actual = len(actual)
         elif part.isdecimal():
-            found = found[int(part)]
+            actual = actual[int(part)]
         else:
-            found = found[part] if isinstance(found, dict) else getattr(found, part)
-    return found
+            actual = actual[part] if isinstance(actual, dict) else getattr(actual, part)
+    return actual
 
 
 def entries(expected):
@@ -225,11 +225,11 @@ def test_flags_reach_what_they_name(calls, folder, command, expected):
             assert (folder / value).is_file(), flag
             continue
         value = PARAMETERS[value] if flag == "param" else value
-        found = captured(calls, function, path)
-        if literal or isinstance(found, str | Path | Shard):
-            assert str(found) == (literal or str(value)), flag
+        actual = captured(calls, function, path)
+        if literal or isinstance(actual, str | Path | Shard):
+            assert str(actual) == (literal or str(value)), flag
         else:
-            assert found == value or list(found) == value, flag
+            assert actual == value or list(actual) == value, flag
 
 
 RUNS = ("t2t-decoder", "t2t-eval", "t2t-exporter", "t2t-insights --sentence=a", "t2t-translate-all")

@@ -238,14 +238,14 @@ REFUSED += [
         f"{DECODER}--{one} --{other}",
         f"conflicting_settings --{one.split('=')[0]} --{other.split('=')[0]}",
     )
-    for one, others in {
+    for one, excluded in {
         "decode_interactive": f"{OF_A_FILE} {MORE} decode_to_file=x score_file=x",
         "score_file=x": f"{OF_A_FILE} {MORE} forbidden_file=x glossary=x",
         "eval_use_test_set": "decode_from_file=x",
         "disturb=upper": f"decode_interactive score_file=x glossary=x {MORE}",
         "shard=1/3": "decode_reference=x disturb=upper results_file=x",
     }.items()
-    for other in others.split(" ")
+    for other in excluded.split(" ")
 ]
 # No file of a run, of its data or of an export is replaced, nor an input.
 REFUSED += [
@@ -363,17 +363,17 @@ def without_keras(commands):
 def test_most_is_refused_before_keras_is_imported():
     quick = [case for case in REFUSED if not case[0].startswith(WITH_KERAS)]
     quick = [case for case in quick if "--figure" not in case[0]]
-    printed, said = without_keras([command for command, _ in quick])
+    printed, messages = without_keras([command for command, _ in quick])
     assert printed == ""
-    for (command, error), each in zip(quick, said, strict=True):
+    for (command, error), message in zip(quick, messages, strict=True):
         code, *names = error.split()
-        assert each.splitlines()[-1] == code, each
-        assert not [name for name in names if name not in each], command
+        assert message.splitlines()[-1] == code, message
+        assert not [name for name in names if name not in message], command
 
 
 def test_help_does_not_import_keras():
     names = [module.name for module in pkgutil.iter_modules(commands_of.__path__)]
     names = [name.replace("_", "-") for name in names if name.startswith("t2t")]
-    printed, said = without_keras([f"{name} --help" for name in names])
-    assert said == [""] * len(names)
+    printed, messages = without_keras([f"{name} --help" for name in names])
+    assert messages == [""] * len(names)
     assert printed.count("--helpfull ") == len(names)

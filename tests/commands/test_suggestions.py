@@ -58,29 +58,29 @@ def follow(capsys, refused):
     def follow(code, command, before=lambda: None):
         commands = suggested(refused(code, *shlex.split(command)))
         before()
-        for each in commands:
-            call(each)
+        for words in commands:
+            call(words)
         return commands
 
     return follow
 
 
 @pytest.mark.parametrize(
-    ("given", "programs"),
+    ("flags", "programs"),
     [
         (f"{PROBLEM} --data_dir='my data'", ["t2t-datagen", "t2t-trainer"]),
         (f"{PROBLEM} --output_dir='new run' --hparams=dropout=0.3", ["t2t-datagen", "t2t-trainer"]),
     ],
 )
-def test_a_new_run_of_which_flags_are_missing(folder, trained, follow, given, programs):
-    commands = follow("missing_flags", f"t2t-trainer {given}")
+def test_a_new_run_of_which_flags_are_missing(folder, trained, follow, flags, programs):
+    commands = follow("missing_flags", f"t2t-trainer {flags}")
     assert [shlex.split(command)[0] for command in commands] == programs
     [(config, output_dir)] = trained
     assert config.problem.config()["train_size"] == 60
-    assert output_dir == ("new run" if "new" in given else "runs/algorithmic_identity_binary40")
-    assert config.hparams.dropout == (0.3 if "0.3" in given else config.hparams.dropout)
+    assert output_dir == ("new run" if "new" in flags else "runs/algorithmic_identity_binary40")
+    assert config.hparams.dropout == (0.3 if "0.3" in flags else config.hparams.dropout)
     # The data exists now: only the training is suggested, for another run.
-    assert len(follow("missing_flags", f"t2t-trainer {given} --output_dir=other")) == 1
+    assert len(follow("missing_flags", f"t2t-trainer {flags} --output_dir=other")) == 1
     assert trained[1][1] == "other"
 
 
@@ -90,10 +90,10 @@ def test_a_new_run_without_any_flag(refused, folder, monkeypatch, own_registry):
     assert shlex.split(train)[-1] == "--t2t_usr_dir=my own"
     recipe = "t2t-recipe", "student", "--t2t_usr_dir=my own"
     refused("conflicting_settings --t2t_usr_dir t2t_usr_dir:", *recipe)
-    said = refused("missing_flags", "t2t-trainer")
+    message = refused("missing_flags", "t2t-trainer")
     for flag in ("output_dir", "problem", "hparams_set", "data_dir"):
-        assert f"--{flag}" in said.partition("--help")[0]
-    data, train = map(shlex.split, suggested(said))
+        assert f"--{flag}" in message.partition("--help")[0]
+    data, train = map(shlex.split, suggested(message))
     folders = ["--problem=translate_ende_toy", "--data_dir=data"]
     assert data == ["t2t-datagen", *folders]
     assert train[:3] == ["t2t-trainer", *folders]

@@ -82,9 +82,9 @@ for _ in range(2):
 def test_another_process_finds_what_was_compiled(cache):
     command = [sys.executable, "-c", COMPILED, cache]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    computed, kept, again, kept_again = done.stdout.splitlines()
+    computed, keeps, again, kept_again = done.stdout.splitlines()
     assert (computed, again, "Error" in done.stderr) == ("3.0", "3.0", False)
-    assert kept_again == kept != "[]"
+    assert kept_again == keeps != "[]"
 
 
 def test_another_version_or_machine_has_a_folder_of_its_own(cache, monkeypatch):

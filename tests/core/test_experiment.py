@@ -70,9 +70,9 @@ def test_what_ended_before_its_first_save_starts_from_the_same_weights(
     run, result = trained
     arguments = data[0], t2t.hparams("transformer_tiny", TINY, train_steps=0), data[1]
     settings = dict(model="own_transformer", worker_gpu=0, schedule="train")
-    for folder, given in ((run.parent, dict(warm_start_from=run.name)), (tmp_path, {})):
+    for folder, more in ((run.parent, dict(warm_start_from=run.name)), (tmp_path, {})):
         monkeypatch.chdir(folder)
-        again = t2t.train(*arguments, tmp_path / "run", **settings, **given)
+        again = t2t.train(*arguments, tmp_path / "run", **settings, **more)
         np.testing.assert_equal(again.model.get_weights(), result.model.get_weights())
         for file in (tmp_path / "run").glob("*ckpt*"):
             file.unlink()
@@ -194,7 +194,7 @@ def test_the_chief_translates_and_no_other_worker(data, tmp_path, monkeypatch, i
     monkeypatch.setattr(experiment.backend, "plan_devices", lambda *_: None)
     monkeypatch.setattr(experiment.backend, "make_step", lambda *_: types.SimpleNamespace(model=0))
     monkeypatch.setattr(follow, "model_scorer", lambda *_: "scores")
-    monkeypatch.setattr(experiment.trainer, "train", lambda *given: given[6])
+    monkeypatch.setattr(experiment.trainer, "train", lambda *arguments: arguments[6])
     run = RunConfig(data[0], t2t.hparams("transformer_tiny", TINY), data_dir=str(data[1]))
     options = TrainOptions(eval_bleu=True)
     config, score = experiment.train_run(run, tmp_path / "run", 0, options)

@@ -159,7 +159,7 @@ def test_a_config_becomes_arguments_and_back():
         take_config(LayerConfig, None, {"config_class": "mine.Own"})
 
 
-@pytest.mark.parametrize(("given", "taken"), [("256", 256), ("auto", 0)])
-def test_a_sentence_as_long_as_the_batch_fits(given, taken):
-    changed = override_hparams(HParams(), f"microbatch_tokens={given},batch_tokens=256")
+@pytest.mark.parametrize(("overrides", "taken"), [("256", 256), ("auto", 0)])
+def test_a_sentence_as_long_as_the_batch_fits(overrides, taken):
+    changed = override_hparams(HParams(), f"microbatch_tokens={overrides},batch_tokens=256")
     assert (changed.microbatch_tokens, changed.batch_tokens) == (taken, 256)

@@ -75,9 +75,9 @@ def test_a_problem_is_found_by_its_class_name_in_snake_case(tea_problem):
 
 def test_a_cell_of_a_notebook_can_be_run_again(monkeypatch):
     first, second = (lambda x: x for _ in range(2))
-    for each in (first, second):
-        each.__name__, each.__module__ = "doubled", "__main__"
-        registry.register_activation(each)
+    for source in (first, second):
+        source.__name__, source.__module__ = "doubled", "__main__"
+        registry.register_activation(source)
     assert registry.ACTIVATIONS["doubled"] is second
     monkeypatch.setattr(second, "__module__", "mine")
     with refused("name_taken", "'doubled'", "mine", "__main__"):
@@ -176,8 +176,8 @@ def test_registry_help_lists_every_name_once_with_its_first_line(tea_problem):
     assert ["translate_tea_to_coffee2_go", "Tea to coffee."] in listed
     assert ["without_docstring"] in listed
     assert ["no_docstring"] in listed
-    registries = [each for each in vars(registry).values() if isinstance(each, Registry)]
-    assert sorted(each[0] for each in listed) == sorted(n for r in registries for n in r)
+    registries = [value for value in vars(registry).values() if isinstance(value, Registry)]
+    assert sorted(entry[0] for entry in listed) == sorted(n for r in registries for n in r)
     for kind in re.split(r"^\w.*:$", registry.registry_help(), flags=re.MULTILINE):
         names = re.findall(r"^  (\S+)", kind, re.MULTILINE)
         assert names == sorted(names)

@@ -156,9 +156,9 @@ def test_override_takes_text_or_a_mapping():
 )
 def test_override_reads(name, values, expected):
     for value in values:
-        found = getattr(override(Oven(fan=not expected), {name: value}), name)
-        assert found == expected
-        assert type(found) is type(expected)
+        actual = getattr(override(Oven(fan=not expected), {name: value}), name)
+        assert actual == expected
+        assert type(actual) is type(expected)
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,9 @@ def test_max_length(load, lines, translator, tmp_path):
     other = Translator(translator.models, translator.tokenizer, config)
     task = load(write_format("keras_hub", other, tmp_path / "preset", "float32"))
     task.compile(run_eagerly=True)
-    assert task.generate(lines[:4]) == [each.text for each in other.translate(lines[:4])]
+    assert task.generate(lines[:4]) == [
+        translation.text for translation in other.translate(lines[:4])
+    ]
 
 
 def test_pieces_are_looked_up():
@@ -150,13 +152,13 @@ def test_ids_and_logits_are_ours(load, lines, translator):
     ours = translator.models[0]({"source": source, "target": target}).numpy()
     np.testing.assert_allclose(logits[target != 0], ours[target != 0], rtol=0, atol=1e-5)
     task.compile(run_eagerly=True)
-    given = inputs(source, np.zeros_like(target))
-    found = task.generate(given, stop_token_ids=(EOS_ID,))
+    begin = inputs(source, np.zeros_like(target))
+    actual = task.generate(begin, stop_token_ids=(EOS_ID,))
     # Without a preprocessor there is no limit but the length of what is given.
     ended = (target == EOS_ID).any(axis=1) & ((target != 0).sum(axis=1) < (source != 0).sum(1) + 4)
     assert ended.any()
-    np.testing.assert_array_equal(found["decoder_token_ids"][ended, 1:], target[ended])
-    np.testing.assert_array_equal(found["decoder_padding_mask"][ended, 1:], target[ended] != 0)
+    np.testing.assert_array_equal(actual["decoder_token_ids"][ended, 1:], target[ended])
+    np.testing.assert_array_equal(actual["decoder_padding_mask"][ended, 1:], target[ended] != 0)
     some = task.generate(inputs(source[:2], np.zeros((2, 8), int)), stop_token_ids=None)
     assert some["decoder_padding_mask"].all()
     assert (some["decoder_token_ids"][:, 1:] != 0).all()
@@ -179,11 +181,11 @@ def test_samplers_choose_what_they_choose_without_a_cache(load, lines, translato
     task.compile(sampler=sampler, run_eagerly=True)
     source, target = batch(translator, lines[:3])
     begun = np.arange(9) < np.arange(2, 5)[:, None]
-    given = inputs(source, np.where(begun, target[:, :9], 0))
+    begin = inputs(source, np.where(begun, target[:, :9], 0))
 
     def score(prompt, cache, index):
         hypotheses = prompt.shape[0] // 3
-        repeated = {name: np.repeat(value, hypotheses, axis=0) for name, value in given.items()}
+        repeated = {name: np.repeat(value, hypotheses, axis=0) for name, value in begin.items()}
         repeated |= {"decoder_token_ids": prompt}
         states = task.backbone({name: keras.ops.array(ids) for name, ids in repeated.items()})
         states = states["decoder_sequence_output"][:, index - 1]
@@ -191,16 +193,16 @@ def test_samplers_choose_what_they_choose_without_a_cache(load, lines, translato
         logits[:, 0] = -np.inf
         return keras.ops.array(logits), states, cache
 
-    mask = given["decoder_padding_mask"]
-    start = dict(prompt=keras.ops.array(given["decoder_token_ids"]), mask=mask, index=3)
-    states = task.backbone(given)["decoder_sequence_output"]
+    mask = begin["decoder_padding_mask"]
+    start = dict(prompt=keras.ops.array(begin["decoder_token_ids"]), mask=mask, index=3)
+    states = task.backbone(begin)["decoder_sequence_output"]
     drawn = [variable.numpy() for variable in sampler.variables]
     chosen = sampler(score, **start, stop_token_ids=[EOS_ID], hidden_states=states).numpy()
     for variable, before in zip(sampler.variables, drawn, strict=True):
         variable.assign(before)
-    found = task.generate(given, stop_token_ids=(EOS_ID,))
-    real = found["decoder_padding_mask"]
-    np.testing.assert_array_equal(found["decoder_token_ids"], np.where(real, chosen, 0))
+    actual = task.generate(begin, stop_token_ids=(EOS_ID,))
+    real = actual["decoder_padding_mask"]
+    np.testing.assert_array_equal(actual["decoder_token_ids"], np.where(real, chosen, 0))
     assert len(set(chosen[:, 3:].ravel().tolist())) > 3
 
 
@@ -208,10 +210,10 @@ def test_sources_are_padded_to_few_lengths(load, translator):
     preprocessor, tokenizer = load().preprocessor, translator.tokenizer.source
     sources = {len(tokenizer.encode(["x" * count])[0]): "x" * count for count in range(40)}
     for tokens, padded_to in ((1, 16), (16, 16), (17, 24), (30, 24)):
-        found = preprocessor.generate_preprocess([sources[tokens]])
-        assert found["encoder_token_ids"].shape == (1, padded_to)
-        assert found["decoder_token_ids"].shape == (1, padded_to + 5)
-        real = found["encoder_padding_mask"].numpy().sum()
+        actual = preprocessor.generate_preprocess([sources[tokens]])
+        assert actual["encoder_token_ids"].shape == (1, padded_to)
+        assert actual["decoder_token_ids"].shape == (1, padded_to + 5)
+        real = actual["encoder_padding_mask"].numpy().sum()
         assert real == min(tokens, 24)
 
 
@@ -221,12 +223,12 @@ def test_training_examples(load, pairs, translator):
     x, y, weights = preprocessor({"encoder_text": sources, "decoder_text": targets})
     ids = translator.tokenizer.source.encode(sources)
     assert any(UNKNOWN_ID in row for row in ids)
-    for row, found in zip(ids, x["encoder_token_ids"].numpy(), strict=True):
-        np.testing.assert_array_equal(found, np.pad(row, (0, 24 - len(row))))
-    for row, before, found, weight in zip(
+    for row, actual in zip(ids, x["encoder_token_ids"].numpy(), strict=True):
+        np.testing.assert_array_equal(actual, np.pad(row, (0, 24 - len(row))))
+    for row, before, actual, weight in zip(
         translator.tokenizer.encode(targets), x["decoder_token_ids"], y, weights, strict=True
     ):
-        np.testing.assert_array_equal(found, np.pad(row, (0, 29 - len(row))))
+        np.testing.assert_array_equal(actual, np.pad(row, (0, 29 - len(row))))
         np.testing.assert_array_equal(weight, np.arange(29) < len(row))
         np.testing.assert_array_equal(before, np.pad(row, (1, 28 - len(row))))
 
@@ -326,8 +328,8 @@ def test_refused(translator, tmp_path):
     old = SubwordTokenizer(subwords.encode())
     check("*.subwords", model, old, code="other_vocabulary_kind")
     flags = dict.fromkeys(("split_long", "check_placeholders", "xla", "xla_for_one"), True)
-    others = dict(coverage_penalty=0.1, min_length=3, samples=3, weights_dtype="bfloat16")
-    for name, value in (flags | others | {"terms": "a=b"}).items():
+    unsupported = dict(coverage_penalty=0.1, min_length=3, samples=3, weights_dtype="bfloat16")
+    for name, value in (flags | unsupported | {"terms": "a=b"}).items():
         check(name, model, tokenizer, DecodeConfig(**{name: value}))
     check("forbidden", model, tokenizer, forbidden=["Hund"])
     parser = make_problem("parsing_craft")

@@ -32,7 +32,7 @@ class Model:
         if self.interrupted_at in sources:
             raise KeyboardInterrupt
         values = [[float(word.split(":")[1]) for word in target.split()] for target in targets]
-        return [PairScore(sum(each), np.array(each, np.float32)) for each in values]
+        return [PairScore(sum(value), np.array(value, np.float32)) for value in values]
 
 
 ENGLISH = ["a:-1 b:-2", "c:-0.5", "", "e:-0.25", "f:-3", "long"]
@@ -51,8 +51,8 @@ def models():
     return {"forward": Model("en", "de"), "backward": Model("de", "en")}
 
 
-def kept(found):
-    return [path.read_text().splitlines() for path in found.files]
+def written(report):
+    return [path.read_text().splitlines() for path in report.files]
 
 
 def test_dual_scores_are_those_of_the_paper():
@@ -63,9 +63,9 @@ def test_dual_scores_are_those_of_the_paper():
 
 
 def test_the_best_share_is_kept_in_order(text, models, tmp_path):
-    found = filter_pairs(*text, tmp_path / "out" / "clean", **models, keep=0.5)
+    actual = filter_pairs(*text, tmp_path / "out" / "clean", **models, keep=0.5)
     # H of the four pairs: (2, 1.5), (1, 0.5), (1, 0.25), (0.5, 3).
-    assert kept(found) == [[ENGLISH[1], ENGLISH[3]], [GERMAN[1], GERMAN[3]]]
+    assert written(actual) == [[ENGLISH[1], ENGLISH[3]], [GERMAN[1], GERMAN[3]]]
     assert (tmp_path / "out" / "clean.scores").read_text().splitlines() == [
         "-2.000000\t-1.500000",
         "-1.000000\t-0.500000",
@@ -74,17 +74,17 @@ def test_the_best_share_is_kept_in_order(text, models, tmp_path):
         "-0.500000\t-3.000000",
         "too long",
     ]
-    assert "2 of 6 pairs, with scores of -1.3750 and more" in str(found)
-    assert "2 less likely, 1 blank, 1 too long" in str(found)
+    assert "2 of 6 pairs, with scores of -1.3750 and more" in str(actual)
+    assert "2 less likely, 1 blank, 1 too long" in str(actual)
 
 
 def test_one_model(text, models, tmp_path):
     # Of five with scores, 1.45 are one, and 1.55 two; of the three second ones, the first.
     for keep, best in ((0.29, [4]), (0.31, [1, 4])):
-        found = filter_pairs(*text, tmp_path / "by", forward=models["forward"], keep=keep)
-        assert kept(found) == [[side[number] for number in best] for side in (ENGLISH, GERMAN)]
-    found = filter_pairs(*text, tmp_path / "by", backward=models["backward"], keep=0.25)
-    assert kept(found) == [[ENGLISH[3]], [GERMAN[3]]]
+        actual = filter_pairs(*text, tmp_path / "by", forward=models["forward"], keep=keep)
+        assert written(actual) == [[side[number] for number in best] for side in (ENGLISH, GERMAN)]
+    actual = filter_pairs(*text, tmp_path / "by", backward=models["backward"], keep=0.25)
+    assert written(actual) == [[ENGLISH[3]], [GERMAN[3]]]
 
 
 def test_scores_are_used_again(text, models, tmp_path):
@@ -95,13 +95,13 @@ def test_scores_are_used_again(text, models, tmp_path):
     models["forward"].interrupted_at = None
     filter_pairs(source, target, output, forward=models["forward"], keep=1)
     assert models["forward"].scored == 3 + 2 + 2  # The interrupted chunk is scored again.
-    found = filter_pairs(source, target, output, forward=models["forward"], keep=0.25)
+    actual = filter_pairs(source, target, output, forward=models["forward"], keep=0.25)
     assert models["forward"].scored == 7
-    assert found.kept == 1
+    assert actual.kept == 1
     target.write_text(target.read_text().replace("A:-2", "A:-0.1"))
-    found = filter_pairs(source, target, output, forward=models["forward"], keep=0.25)
+    report = filter_pairs(source, target, output, forward=models["forward"], keep=0.25)
     assert models["forward"].scored == 12
-    assert kept(found)[0] == [ENGLISH[0]]
+    assert written(report)[0] == [ENGLISH[0]]
     # So are those of other settings.
     for number, changes in enumerate(
         (dict(max_input_length=99), dict(weights_dtype="bfloat16")), 1
@@ -128,14 +128,14 @@ def test_an_interrupted_filter_continues_only_as_it_was_begun(text, models, tmp_
     with refused("other_settings", "scores"):
         filter_pairs(*text, output, forward=models["forward"], keep=0.5)
     assert not (tmp_path / "clean.en").exists()
-    found = filter_pairs(*text, output, **models, keep=0.5)
-    assert kept(found) == [[ENGLISH[1], ENGLISH[3]], [GERMAN[1], GERMAN[3]]]
+    actual = filter_pairs(*text, output, **models, keep=0.5)
+    assert written(actual) == [[ENGLISH[1], ENGLISH[3]], [GERMAN[1], GERMAN[3]]]
 
 
 def test_what_is_refused(text, models, tmp_path):
-    def check(code, named, *files, **given):
+    def check(code, named, *files, **options):
         with refused(code, *named):
-            filter_pairs(*(files or text), tmp_path / "out", **given)
+            filter_pairs(*(files or text), tmp_path / "out", **options)
 
     check("missing_argument", [], keep=0.5)
     for keep in (0, 1.01):

@@ -42,10 +42,10 @@ def test_the_later_value_of_a_step_counts(make_run, writer, torn):
     again.close()
     with max((run / "train").iterdir()).open("ab") as file:
         file.write(torn)
-    found = read_curves(run / "train")
+    actual = read_curves(run / "train")
     # By step, whenever they were written.
-    assert list(found["loss"].items()) == [(100, 7.5), (200, 5), (210, 4.5), (250, 5.5), (300, 4)]
-    assert found["accuracy"] == {200: 0.5, 210: 0.5, 300: 0.5}
+    assert list(actual["loss"].items()) == [(100, 7.5), (200, 5), (210, 4.5), (250, 5.5), (300, 4)]
+    assert actual["accuracy"] == {200: 0.5, 210: 0.5, 300: 0.5}
     assert read_curves(run / "eval") == {}
 
 
@@ -125,8 +125,8 @@ def test_the_size_of_a_picture(make_run, tmp_path, count, size):
     names = ("loss", "perplexity", "accuracy", "bleu", "gradient_norm")[:count]
     run = make_run("a", train={name: {100: 2.0, 200: 1.0} for name in names})
     write_plot(tmp_path / "p.svg", run_curves([run], names), "steps")
-    found = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', (tmp_path / "p.svg").read_text())
-    assert [float(points) / 72 for points in found.groups()] == pytest.approx(size, abs=0.01)
+    outputs = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', (tmp_path / "p.svg").read_text())
+    assert [float(points) / 72 for points in outputs.groups()] == pytest.approx(size, abs=0.01)
 
 
 def test_a_picture_has_a_panel_for_each_curve_and_a_colour_for_each_run(make_run, tmp_path):
@@ -141,12 +141,12 @@ def test_a_picture_has_a_panel_for_each_curve_and_a_colour_for_each_run(make_run
     assert names <= set(re.findall("<!-- (.*?) -->", text))
     # The lines of three points: their path, as "M x y L x y L x y", and their colour.
     line = re.compile(r'd="M ([\d.]+) ([\d.]+) \nL (.*) (.*) \nL (.*) (.*) \n".*stroke: (#\w+)')
-    found = line.findall(text)[:4]  # Those of the legend follow.
-    x, y = (np.array([each[at:6:2] for each in found], float) for at in (0, 1))
+    matches = line.findall(text)[:4]  # Those of the legend follow.
+    x, y = (np.array([match[at:6:2] for match in matches], float) for at in (0, 1))
     np.testing.assert_allclose((x[:, 2] - x[:, 1]) / (x[:, 1] - x[:, 0]), [2] * 4, rtol=1e-4)
     # All but the second, whose axis is logarithmic; SVG counts downwards.
     fallen = (y[:, 2] - y[:, 1]) / (y[:, 1] - y[:, 0])
     np.testing.assert_allclose(fallen, [0.5, 0.5, 1, 0.5], rtol=1e-4)
-    colours = [each[-1] for each in found]
+    colours = [match[-1] for match in matches]
     assert colours == [colours[at] for at in (0, 1, 0, 1)]
     assert colours[0] != colours[1]

@@ -85,7 +85,7 @@ def test_every_command_from_text_to_page(configured, tmp_path, monkeypatch, own_
     command += ["--dry-run", "--printshellcmds"]
     plan = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     commands = re.findall("^Shell command: ((?!None).*)$", plan, flags=re.MULTILINE)
-    commands = [each for command in commands for each in command.split(" && ")]
+    commands = [word for command in commands for word in command.split(" && ")]
     (tmp_path / "work" / "text").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     for program, *flags in map(shlex.split, commands):
@@ -96,13 +96,15 @@ def test_every_command_from_text_to_page(configured, tmp_path, monkeypatch, own_
     work = tmp_path / "work"
     page = (work / "evaluation" / "dev.toy.html").read_text()
     assert all(name in page for name in ("student", "teacher1"))
-    found = json.loads((work / "data" / "teacher" / "parallel_text" / "manifest.json").read_text())
-    counts = found["splits"]["train"]["corpora"]
+    actual = json.loads((work / "data" / "teacher" / "parallel_text" / "manifest.json").read_text())
+    counts = actual["splits"]["train"]["corpora"]
     # What is drawn may be blank.
     assert counts["toy"] == 300
     assert 10 < counts["bt.news"] <= 20
-    found = json.loads((work / "data" / "student" / "parallel_text" / "manifest.json").read_text())
-    assert found["splits"]["train"]["corpora"] == {"toy": 300, "distilled.toy": 285}
+    manifest = json.loads(
+        (work / "data" / "student" / "parallel_text" / "manifest.json").read_text()
+    )
+    assert manifest["splits"]["train"]["corpora"] == {"toy": 300, "distilled.toy": 285}
     sources = (tmp_path / "text" / "train.en").read_text().splitlines()
     assert set((work / "text" / "distilled.toy.en").read_text().splitlines()) <= set(sources)
 
@@ -467,11 +469,15 @@ def test_flags_that_trainings_do_not_take(configured, monkeypatch, own_registry)
             check(plan)
 
 
-@pytest.mark.parametrize(("average", "kept"), [(1, 2), (2, 2), (7, 7)])
-def test_as_many_checkpoints_are_kept_as_become_a_model(configured, average, kept):
+@pytest.mark.parametrize(("average", "max_checkpoints"), [(1, 2), (2, 2), (7, 7)])
+def test_as_many_checkpoints_are_kept_as_become_a_model(configured, average, max_checkpoints):
     path = configured(average=average, trainer_flags={"xla": True, "best_by": "a b"})
     plan = Plan(yaml.safe_load(path.read_text()), path.parent)
-    assert plan.saving_flags[1:] == [f"--keep_checkpoint_max={kept}", "--best_by=a b", "--xla=True"]
+    assert plan.saving_flags[1:] == [
+        f"--keep_checkpoint_max={max_checkpoints}",
+        "--best_by=a b",
+        "--xla=True",
+    ]
 
 
 def test_a_list_in_trainer_flags_is_what_the_trainer_reads(configured):
@@ -570,9 +576,9 @@ def test_a_profile_of_ones_own_comes_before_that_of_the_recipe(
         running.run_recipe("student", path, profile=profile)
     # Cores would limit the threads of the jobs of a cluster.
     assert not any("--cores" in command for command in commands)
-    first, *others = (Path(command[command.index("--profile") + 1]) for command in commands)
+    first, *further = (Path(command[command.index("--profile") + 1]) for command in commands)
     assert first.samefile(root / "recipes" / "student" / "slurm")
-    assert others == [Path("slurm")] * 2
+    assert further == [Path("slurm")] * 2
     for cores, profile, expected in ((3, "slurm", "3"), (3, "", "3"), (None, "", "all")):
         running.run_recipe("student", path, cores, profile)
         assert commands[-1][commands[-1].index("--cores") + 1] == expected

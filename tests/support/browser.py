@@ -141,8 +141,8 @@ class Tab:
     def focused_name(self):
         """What a screen reader calls what has the focus."""
         session = self.tab.context.new_cdp_session(self.tab)
-        found = session.send("Runtime.evaluate", {"expression": "document.activeElement"})
-        element = {"objectId": found["result"]["objectId"], "fetchRelatives": False}
+        actual = session.send("Runtime.evaluate", {"expression": "document.activeElement"})
+        element = {"objectId": actual["result"]["objectId"], "fetchRelatives": False}
         [node] = session.send("Accessibility.getPartialAXTree", element)["nodes"]
         session.detach()
         return node["name"]["value"]

@@ -41,13 +41,13 @@ def refused(capsys):
         capsys.readouterr()
         with pytest.raises(SystemExit) as stop:
             module_of(command).run([command, *map(str, flags)])
-        said = capsys.readouterr()
-        assert (stop.value.code, said.out) == (2, "")
+        printed = capsys.readouterr()
+        assert (stop.value.code, printed.out) == (2, "")
         start = f"{command}: error [{code}]: "
-        assert said.err.startswith(start), said.err
-        assert "Traceback" not in said.err
+        assert printed.err.startswith(start), printed.err
+        assert "Traceback" not in printed.err
         assert stop.value.__cause__.code == code
-        text = said.err.removeprefix(start)
+        text = printed.err.removeprefix(start)
         assert not [name for name in names if name not in text], text
         return text
 

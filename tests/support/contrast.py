@@ -43,8 +43,8 @@ def linear(colors):
 
 def text_contrasts(page, selector="main *"):
     """Returns (text, contrast) of all text that is shown, and that could be in inputs."""
-    found = page.run(_TEXT_AND_COLORS, selector)
-    return [(text, contrast(*colors)) for text, *colors in found]
+    done = page.run(_TEXT_AND_COLORS, selector)
+    return [(text, contrast(*colors)) for text, *colors in done]
 
 
 def contrast(one, other):

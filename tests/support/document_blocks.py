@@ -69,10 +69,10 @@ def outside_blocks(text: str) -> str:
     return _BLOCK.sub("", text)
 
 
-def write_stubs(folder: Path, others: Iterable[str] = ()) -> Path:
+def write_stubs(folder: Path, programs: Iterable[str] = ()) -> Path:
     """Fills a folder with stand-ins for t2t commands and others, which record their calls."""
     folder.mkdir(exist_ok=True)
-    for name in (*modules_of_commands(), *others):
+    for name in (*modules_of_commands(), *programs):
         (folder / name).write_text(_RECORD)
         (folder / name).chmod(0o755)
     return folder

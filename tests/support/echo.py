@@ -83,7 +83,9 @@ class Echo(Engine):
 
 def upper_case(text):
     """Returns a text in capitals, character by character, where that is one character."""
-    return "".join(each.upper() if len(each.upper()) == 1 else each for each in text)
+    return "".join(
+        character.upper() if len(character.upper()) == 1 else character for character in text
+    )
 
 
 class Echoing(Translator):

@@ -57,8 +57,8 @@ def translator(name: str, dtype: str = "float32") -> Translator:
     model.build()
     noise = np.random.default_rng(1)
     weights = [
-        2 * each + (each.ndim == 1) * noise.normal(0, 0.2, each.shape)
-        for each in model.get_weights()
+        2 * weight + (weight.ndim == 1) * noise.normal(0, 0.2, weight.shape)
+        for weight in model.get_weights()
     ]
     model.set_weights(weights)
     config = DecodeConfig(**{"extra_length": 6, "max_input_length": 60, **settings})
@@ -70,10 +70,10 @@ def inputs(translator: Translator) -> np.ndarray:
     return padded(translator.tokenizer.source.encode([*text()[:6], "a", ""]))
 
 
-def greedy_ids(translator: Translator, source: np.ndarray, found: np.ndarray) -> np.ndarray:
+def greedy_ids(translator: Translator, source: np.ndarray, outputs: np.ndarray) -> np.ndarray:
     """Returns the likeliest ids after each beginning of `found`: the same, if that is greedy."""
     [model], config = translator.models, translator.config
-    logits = np.array(model({"source": source, "target": found}), np.float32)
+    logits = np.array(model({"source": source, "target": outputs}), np.float32)
     logits[:, :, 0] = -np.inf
     logits[:, : config.min_length - 1, 1] = -np.inf
     best = logits.argmax(2)

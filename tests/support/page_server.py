@@ -58,10 +58,10 @@ def alternatives_of(line, prefix, glossary=()):
     """Returns other next words behind a prefix; the first is the one of the best translation."""
     words = [word["text"] for word in translate_line(line, glossary)["words"]]
     place = len(prefix.split())
-    others = next((found[2] for found in TABLE.values() if found[0] == words[place]), [])
+    alternatives = next((actual[2] for actual in TABLE.values() if actual[0] == words[place]), [])
     return [
         {"word": word, "text": " ".join([*prefix.split(), word, *words[place + 1 :]])}
-        for word in (words[place], *others)
+        for word in (words[place], *alternatives)
     ]
 
 
@@ -86,7 +86,7 @@ class PageServer:
 
     def asked(self, path):
         """Returns the bodies of the requests for a path."""
-        return [body for found, body in self.requests if found == path]
+        return [body for actual, body in self.requests if actual == path]
 
     @contextlib.contextmanager
     def held(self, path):
@@ -110,8 +110,8 @@ class PageServer:
             lines = body["q"].split("\n")
             return {"lines": [translate_line(line, body["glossary"]) for line in lines]}
         if path == "/page/alternatives":
-            found = alternatives_of(body["q"], body["prefix"], body["glossary"])
-            return {"alternatives": found}
+            actual = alternatives_of(body["q"], body["prefix"], body["glossary"])
+            return {"alternatives": actual}
         name, content = body["file"]
         name = Path(name).with_suffix(f".{body['target']}{Path(name).suffix}").name
         self.files[f"/download_file/{name}"] = content.upper()
@@ -166,13 +166,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self._reply(self._stand_in.answer(self.path, body))
 
     def _refuse(self):
-        status, found, headers = self._stand_in.refusals.get(self.path, (0, None, {}))
+        status, actual, headers = self._stand_in.refusals.get(self.path, (0, None, {}))
         if status:
-            self._reply(found, status, headers)
+            self._reply(actual, status, headers)
         return status
 
-    def _reply(self, found, status=200, headers=()):
-        self._send(status, json.dumps(found).encode(), "application/json", dict(headers))
+    def _reply(self, body, status=200, headers=()):
+        self._send(status, json.dumps(body).encode(), "application/json", dict(headers))
 
     def _send(self, status, content, kind, headers=()):
         # A reader who typed on has hung up.

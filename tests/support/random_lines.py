@@ -59,10 +59,10 @@ def check(count: int, seed: int, folder: Path) -> dict[str, int]:
             text = decoded(line, "dev.en", number)
             check_lines([text])
             config = DecodeConfig(max_input_length=64, split_long=number % 2 == 0)
-            found = lines.Line(text)
+            actual = lines.Line(text)
             reader = SimpleNamespace(tokenizer=tokenizer, config=config, problem=problem)
-            lines.encode_lines([found], reader)
-            assert all(len(part.ids) <= 64 for part in found.parts)
+            lines.encode_lines([actual], reader)
+            assert all(len(part.ids) <= 64 for part in actual.parts)
             results["read by the decoder"] += 1
         except UserError:
             results["refused by the decoder"] += 1

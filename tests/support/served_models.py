@@ -67,8 +67,10 @@ def translator(small_translator):
 def expected(translator, lines):
     """The translation of each line in this process, as an export and a client give it."""
     return [
-        Translation(each.text, pytest.approx(each.score, rel=1e-5), cut=each.cut)
-        for each in translator.translate(lines)
+        Translation(
+            translation.text, pytest.approx(translation.score, rel=1e-5), cut=translation.cut
+        )
+        for translation in translator.translate(lines)
     ]
 
 
@@ -79,8 +81,8 @@ def exported(translator, tmp_path_factory):
         folder = folder.parent
     with (folder / "export.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        for made in (folder / "export").glob("*"):
-            return made
+        for path in (folder / "export").glob("*"):
+            return path
         return export(translator, folder / "export", origin=["made in a test"])
 
 

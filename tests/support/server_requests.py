@@ -66,7 +66,9 @@ def make_requests(
         kind = tuple(_GOOD)[number % len(_GOOD)]
         expected = [answers[_GOOD[kind]][row] for row in rows]
         if kind == "alternatives":
-            expected = [each[0] for each in expected] + [each[1] for each in expected if each[1:]]
+            expected = [terms[0] for terms in expected] + [
+                terms[1] for terms in expected if terms[1:]
+            ]
         requests.append(_good(texts, expected, kind, answers["terms"], pair))
     return requests
 

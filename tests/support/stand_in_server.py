@@ -63,13 +63,13 @@ class Model:
             raise refusal(status, f'Serving signature {"name" if for_rest else "key"} "{key}"')
         signature = self.graph.signature_def[key]
         # REST knows nothing of defaults.
-        given = {**({} if for_rest else signature.defaults), **request.inputs}
-        if set(given) != set(signature.inputs):
-            text = f"input size does not match signature: {sorted(given)}"
+        tensors = {**({} if for_rest else signature.defaults), **request.inputs}
+        if set(tensors) != set(signature.inputs):
+            text = f"input size does not match signature: {sorted(tensors)}"
             raise refusal("INVALID_ARGUMENT", f"{text}, not {sorted(signature.inputs)}")
         inputs = {
-            name: tf.constant(tf.make_ndarray(each), signature.inputs[name].dtype)
-            for name, each in given.items()
+            name: tf.constant(tf.make_ndarray(tensor), signature.inputs[name].dtype)
+            for name, tensor in tensors.items()
         }
         return response(spec, self._loaded.signatures[key](**inputs))
 
@@ -99,7 +99,7 @@ def start_grpc(predict, folder=None, mutual=False, workers=8):
     method = grpc.unary_unary_rpc_method_handler(
         answer,
         predict_pb2.PredictRequest.FromString,
-        lambda found: found if isinstance(found, bytes) else found.SerializeToString(),
+        lambda message: message if isinstance(message, bytes) else message.SerializeToString(),
     )
     service = "tensorflow.serving.PredictionService"
     handler = grpc.method_handlers_generic_handler(service, {"Predict": method})
@@ -128,8 +128,8 @@ def json_request(path: str, body: bytes):
     return request
 
 
-def json_response(found) -> bytes:
-    outputs = {name: tf.make_ndarray(tensor).tolist() for name, tensor in found.outputs.items()}
+def json_response(predicted) -> bytes:
+    outputs = {name: tf.make_ndarray(tensor).tolist() for name, tensor in predicted.outputs.items()}
     return json.dumps({"outputs": outputs}, default=bytes.decode).encode()
 
 
@@ -143,8 +143,11 @@ def start_rest(predict, folder=None, mutual=False):
         def do_POST(self):
             body = self.rfile.read(int(self.headers["Content-Length"]))
             try:
-                found = predict(json_request(self.path, body), dict(self.headers))
-                status, content = 200, found if isinstance(found, bytes) else json_response(found)
+                actual = predict(json_request(self.path, body), dict(self.headers))
+                status, content = (
+                    200,
+                    actual if isinstance(actual, bytes) else json_response(actual),
+                )
             except tf.errors.OpError as error:
                 status = HTTP_STATUS.get(STATUS[error.error_code].name, 500)
                 content = json.dumps({"error": error.message}).encode()

@@ -15,16 +15,16 @@ def weights_of(step):
 
 def trained(step, steps):
     """Returns the weights after the steps, and what each step said."""
-    said = []
+    sums = []
     for number, parts in steps:
-        said.append({name: float(value) for name, value in step.update(number, parts).items()})
-    return weights_of(step), said
+        sums.append({name: float(value) for name, value in step.update(number, parts).items()})
+    return weights_of(step), sums
 
 
-def assert_same(found, expected):
+def assert_same(actual, expected):
     """Both are what `trained` returns."""
-    np.testing.assert_allclose(found[0], expected[0], atol=1e-5)
-    for ours, theirs in zip(found[1], expected[1], strict=True):
+    np.testing.assert_allclose(actual[0], expected[0], atol=1e-5)
+    for ours, theirs in zip(actual[1], expected[1], strict=True):
         assert ours.keys() == theirs.keys()
         np.testing.assert_allclose([*ours.values()], [*theirs.values()], rtol=1e-5)
 
@@ -103,17 +103,17 @@ def check_half_precision(make_step, steps, exact):
     """Weights stay in float32; `exact` is what each step says in float32."""
     for compute_dtype in ("bfloat16", "float16"):
         step = make_step(dropout=0.0, compute_dtype=compute_dtype)
-        before, said = trained(step, steps)
+        before, sums = trained(step, steps)
         assert {weight.dtype for weight in step.model.trainable_variables} == {"float32"}
-        losses, exact_losses = ([each["loss"] for each in side] for side in (said, exact))
+        losses, exact_losses = ([totals["loss"] for totals in side] for side in (sums, exact))
         np.testing.assert_allclose(losses, exact_losses, rtol=2e-2)
         assert not np.equal(losses, exact_losses).any()
     assert numpy_of(step.good_steps) == len(steps)
     # A step whose gradient overflows is skipped, and halves the scale.
     step.loss_scale.assign(1e30)
-    after, (said,) = trained(step, steps[:1])
+    after, (sums,) = trained(step, steps[:1])
     np.testing.assert_array_equal(after, before)
     np.testing.assert_allclose(numpy_of(step.loss_scale), 5e29, rtol=1e-6)
     assert step.steps_done() == len(steps) + 1
     assert step.weights_are_finite()
-    assert np.isfinite(said["loss"])
+    assert np.isfinite(sums["loss"])

@@ -55,7 +55,9 @@ def plain_beam_search(following, max_length, alpha, beam_size, penalty=lambda sy
             if symbols[-1] == EOS:
                 score = log_prob / ((5 + len(symbols)) / 6) ** alpha - penalty(symbols)
                 finished.append((symbols, score))
-        live = [found for found in continuations if found[0][-1] != EOS][:beam_size]
+        live = [continuation for continuation in continuations if continuation[0][-1] != EOS][
+            :beam_size
+        ]
         if beam_size == 1 and finished:
             break
     return sorted(finished, key=lambda hypothesis: -hypothesis[1])
@@ -86,8 +88,8 @@ class Search:
             written = tf.gather(digits, tf.clip_by_value(slots, 0, beam_size - 1), axis=1)
             now = (slots >= 0) & (slots < beam_size)
             recent = tf.where(now, written[:, None], cache.recent)
-            kept = tf.concat([cache.past, recent], axis=2)
-            code = tf.reduce_sum(tf.where(valid_slots, kept, 0), axis=2)  # [B, K]
+            slots_so_far = tf.concat([cache.past, recent], axis=2)
+            code = tf.reduce_sum(tf.where(valid_slots, slots_so_far, 0), axis=2)  # [B, K]
             attention = tf.gather(tf.constant(self.attention, tf.float32), previous)
             logits = tf.gather(cache.sentence, code, batch_dims=1)
             return Scored(logits, recent, tf.where(index > 0, attention, 0.0))
@@ -104,13 +106,13 @@ class Search:
     def ids_and_scores(self, table, max_lengths, prefixes=None, numbers=None, alpha=None):
         prefixes = np.zeros([len(table), 0]) if prefixes is None else prefixes
         numbers = range(len(table)) if numbers is None else numbers
-        integers = (np.array(each, np.int32) for each in (max_lengths, prefixes, numbers))
+        integers = (np.array(values, np.int32) for values in (max_lengths, prefixes, numbers))
         return self.search(table, self.rule.alpha if alpha is None else alpha, *integers)
 
     def __call__(self, *sentences, **options):
         """Returns, for each sentence, [(symbols with the end, score), ...]."""
         ids, scores = self.ids_and_scores(*sentences, **options)
         return [
-            [(tuple(row[row != 0].tolist()), float(score)) for row, score in zip(*found)]  # noqa: B905
-            for found in zip(ids.numpy(), scores.numpy(), strict=True)
+            [(tuple(row[row != 0].tolist()), float(score)) for row, score in zip(*actual)]  # noqa: B905
+            for actual in zip(ids.numpy(), scores.numpy(), strict=True)
         ]

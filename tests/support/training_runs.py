@@ -57,7 +57,7 @@ class TrainerProcess(CONTEXT.Process):
         super().kill()
         self.join()
 
-    def said(self, status=0):
+    def wait_for_output(self, status=0):
         """Waits for the end, which must have this exit status; returns what was said."""
         self.join(300)
         assert self.exitcode == status, self._output.read_text()

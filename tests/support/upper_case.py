@@ -33,7 +33,7 @@ class Characters(Tokenizer):
 
     def encode(self, lines):
         return [
-            np.array([*(ord(each) + _FIRST_ID for each in line), EOS_ID], np.int32)
+            np.array([*(ord(character) + _FIRST_ID for character in line), EOS_ID], np.int32)
             for line in lines
         ]
 
@@ -64,15 +64,15 @@ class UpperCaseEngine(Engine):
     def outputs(self, sources, prefixes, numbers):
         texts = self.tokenizer.decode(sources)
         self.searches.append(texts)
-        found = []
+        actual = []
         for text, begin in zip(texts, self.tokenizer.decode(prefixes), strict=True):
             rest = self.written(text).split(" ")[len(begin.split(" ")) if begin else 0 :]
             best = " ".join([begin, *rest] if begin else rest)
             beam = self.tokenizer.encode([best, f"{best}!", f"{best}?"])
             # Less likely where it has lost punctuation.
             lost = sum(max(text.count(sign) - best.count(sign), 0) for sign in ",.")
-            found.append([Output(ids, -float(lost + (rank > 0))) for rank, ids in enumerate(beam)])
-        return found
+            actual.append([Output(ids, -float(lost + (rank > 0))) for rank, ids in enumerate(beam)])
+        return actual
 
     def log_probs(self, sources, targets):
         return ((number, np.zeros(len(ids), np.float32)) for number, ids in enumerate(targets))

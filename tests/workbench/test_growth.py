@@ -149,8 +149,8 @@ class _Site(NamedTuple):
     content: Callable[[str], str | bytes]
 
 
-def _json(**others) -> Callable[[str, str], Callable[[str], str]]:
-    return lambda name: lambda text: json.dumps({name: text} | others)
+def _json(**fields) -> Callable[[str, str], Callable[[str], str]]:
+    return lambda name: lambda text: json.dumps({name: text} | fields)
 
 
 _ASKED, _ASKED_DEEPL = {"source": "en", "target": "de"}, {"source_lang": "EN", "target_lang": "DE"}
@@ -164,7 +164,9 @@ def _upload(ending: str, fields: Mapping[str, str]) -> Callable[[str], bytes]:
 
     def content(text: str) -> bytes:
         contents = [*fields.values(), text]
-        parts = (f"{head}\r\n\r\n{each}\r\n" for head, each in zip(heads, contents, strict=True))
+        parts = (
+            f"{head}\r\n\r\n{content}\r\n" for head, content in zip(heads, contents, strict=True)
+        )
         return ("".join(parts) + "--x--\r\n").encode()
 
     return content
@@ -262,7 +264,7 @@ def functions() -> dict[str, Callable[[str], object]]:
     def unlike(text: str) -> str:
         return text[: len(text) // 2]
 
-    found: dict[str, Callable[[str], object]] = {
+    actual: dict[str, Callable[[str], object]] = {
         "words": split_words,
         "sentences": lambda text: sentences(text, "en"),
         "passages": lambda text: read_passages(text, split=split),
@@ -289,12 +291,12 @@ def functions() -> dict[str, Callable[[str], object]]:
     }
     # Word files are not text; their paragraphs are read as XML.
     for ending in sorted(set(EXTENSIONS) - {".docx"}):
-        found[f"file {ending}"] = translated_file(ending)
+        actual[f"file {ending}"] = translated_file(ending)
     for name, route in ROUTES.items():
-        found[f"route {name}"] = lambda text, route=route: asyncio.run(
+        actual[f"route {name}"] = lambda text, route=route: asyncio.run(
             _ask(translator, route, text)
         )
-    return found
+    return actual
 
 
 class Growth(NamedTuple):

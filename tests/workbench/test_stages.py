@@ -27,23 +27,23 @@ class Dots(LineStage):
 
 def test_this_library_s_stages_come_first(own_registry):
     registry.register_line_stage(lambda config, problem: Dots(), name="dots")
-    found = line_stages(DecodeConfig(check_placeholders=True), Problem())
-    assert [stage.name for stage in found] == ["placeholders", "dots"]
+    actual = line_stages(DecodeConfig(check_placeholders=True), Problem())
+    assert [stage.name for stage in actual] == ["placeholders", "dots"]
 
 
 def test_another_glossary_takes_the_place_of_one():
     one, other = (Glossary.of([("a", target)]) for target in "bc")
-    found = with_terms(with_terms(UpperCase(), one), other)
-    assert [stage.glossary for stage in found.stages] == [other]
+    actual = with_terms(with_terms(UpperCase(), one), other)
+    assert [stage.glossary for stage in actual.stages] == [other]
 
 
 def test_what_a_stage_makes_blank_is_restored_in_markup():
     pages = ["<p>Hello <b>you</b> two.</p>", "<p>.</p>"]
     translator = UpperCase().with_stages(Dots())
-    found = [each.text for each in translate_markup(translator, pages, "html")]
+    texts = [translation.text for translation in translate_markup(translator, pages, "html")]
     # Of which words the marks are is not known.
-    assert re.sub("</?b>", "", found[0]) == "<p>HELLO YOU TWO.</p>"
-    assert (found[0].count("<b>"), found[0].count("</b>"), found[1]) == (1, 1, "<p>.</p>")
+    assert re.sub("</?b>", "", texts[0]) == "<p>HELLO YOU TWO.</p>"
+    assert (texts[0].count("<b>"), texts[0].count("</b>"), texts[1]) == (1, 1, "<p>.</p>")
 
 
 def test_notes_are_of_the_hypothesis_that_is_taken():
@@ -55,8 +55,8 @@ def test_notes_are_of_the_hypothesis_that_is_taken():
 
     engine = Losing(DecodeConfig())
     translator = UpperCase(engine=engine).with_stages(PlaceholderStage())
-    [found] = translator.translate(["a dog %s"])
-    assert found.notes == {"placeholders": 1}
-    [found] = with_terms(translator, Glossary.of([("dog", "Hund %s")])).translate(["a dog %s"])
-    assert (found.text, found.notes["terms"][0].kind) == ("A Hund %s", "exact")
-    assert "placeholders" not in found.notes
+    [translation] = translator.translate(["a dog %s"])
+    assert translation.notes == {"placeholders": 1}
+    [actual] = with_terms(translator, Glossary.of([("dog", "Hund %s")])).translate(["a dog %s"])
+    assert (actual.text, actual.notes["terms"][0].kind) == ("A Hund %s", "exact")
+    assert "placeholders" not in actual.notes

@@ -34,8 +34,8 @@ def test_an_ensemble_with_another_set(random_run, save_other):
     other, expected = save_other(hparams=hparams)
     first, second = Translator.from_run(random_run, ensemble=[other]).models
     assert (first.config.d_model, second.config.d_model) == (16, 32)
-    for found, weight in zip(second.weights, expected.weights, strict=True):
-        np.testing.assert_array_equal(found, weight)
+    for actual, weight in zip(second.weights, expected.weights, strict=True):
+        np.testing.assert_array_equal(actual, weight)
 
 
 def test_another_vocabulary_of_the_same_size_is_refused(random_run, save_other):

@@ -22,12 +22,15 @@ def test_prints_both_scores_with_signatures(files, capsys):
 
 
 def test_arguments_are_those_of_sacrebleu(files, tmp_path, capsys, refused):
-    others = [["The cat sat.", "It is raining (again)."], ["A cat sat on the mat.", "It rains."]]
-    for name, lines in zip("ab", others, strict=True):
+    more_references = [
+        ["The cat sat.", "It is raining (again)."],
+        ["A cat sat on the mat.", "It rains."],
+    ]
+    for name, lines in zip("ab", more_references, strict=True):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
     paths = [str(tmp_path / name) for name in ("news-5", "references", "a", "b")]
     t2t_bleu.run(["t2t-bleu", *paths, "--lowercase"])
-    references = [REFERENCES, *others]
+    references = [REFERENCES, *more_references]
     expected = sacrebleu.corpus_bleu(HYPOTHESES, references, lowercase=True)
     shown = capsys.readouterr().out
     assert "nrefs:3" in shown

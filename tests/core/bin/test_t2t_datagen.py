@@ -92,8 +92,8 @@ def test_what_ends_it_early_loses_no_shard(tmp_path, workers, killed):
 
 @pytest.mark.parametrize("error", [UserError, OutOfMemoryError, ImportError])
 def test_data_without_a_recommendation_is_complete(tmp_path, monkeypatch, capsys, error):
-    def recommendation(generated, given):
-        assert given == flags
+    def recommendation(generated, datagen_flags):
+        assert datagen_flags == flags
         raise error("no room")
 
     monkeypatch.setattr("t2t_keras.experiment.recommendation", recommendation)

@@ -55,7 +55,7 @@ def translator_of(run, **options):
 
 
 def expected_lines(run, sources, **options):
-    return [each.text for each in translator_of(run, **options).translate(sources)]
+    return [translation.text for translation in translator_of(run, **options).translate(sources)]
 
 
 def lines_of(path):
@@ -188,20 +188,23 @@ def test_disturbed_text(random_run, decode, write, tmp_path, capsys, monkeypatch
     assert texts[1] == [[line.upper() for line in side] for side in texts[0]]
     assert texts[2][1] == texts[0][1]
     assert all(map(str.__ne__, texts[2][0], sources))
-    found, printed = read_results(results), capsys.readouterr().out
-    assert [each.split for each in found] == ["news", "news.upper", "news.typos"]
-    assert [each.text for each in found] == ["", "news, upper", "news, typos"]
-    assert [each.decode.get("disturb") for each in found] == [None, "upper", "typos"]
-    for file, (lines, references), result in zip(files, texts, found, strict=True):
+    results_read, printed = read_results(results), capsys.readouterr().out
+    assert [result.split for result in results_read] == ["news", "news.upper", "news.typos"]
+    assert [result.text for result in results_read] == ["", "news, upper", "news, typos"]
+    assert [result.decode.get("disturb") for result in results_read] == [None, "upper", "typos"]
+    for file, (lines, references), result in zip(files, texts, results_read, strict=True):
         assert lines_of(file) == expected_lines(random_run, lines)
         score = sacrebleu.corpus_bleu(lines_of(file), [references], tokenize="char").score
         assert result.bleu == pytest.approx(score, abs=1e-3)
         name, difference = result.decode.get("disturb", "news"), f"{score - 100:+.2f}"
         assert re.search(rf"^{name} +{score:.2f} +{re.escape(difference)}$", printed, re.M)
-    assert found[0].bleu == pytest.approx(100)
-    assert found[1].bleu < 50
+    assert results_read[0].bleu == pytest.approx(100)
+    assert results_read[1].bleu < 50
     # Table 3 shows the dev set, and Table 2 all others.
-    dev = [dataclasses.replace(each, split=each.split.replace("news", "dev")) for each in found]
+    dev = [
+        dataclasses.replace(result, split=result.split.replace("news", "dev"))
+        for result in results_read
+    ]
     assert (weights_table(dev).results, cost_table(dev).results) == (dev, [])
     assert not (tmp_path / "out.disturbed.json").exists()
 
@@ -278,8 +281,8 @@ def test_scores_of_pairs(random_run, decode, write, tmp_path):
 
 
 def test_interactive_from_a_pipe(random_run, decode, monkeypatch, capsys):
-    given = io.TextIOWrapper(io.BytesIO(b"A man\n\n\xff\nThe dog\n"), encoding="utf-8")
-    monkeypatch.setattr(sys, "stdin", given)
+    stream = io.TextIOWrapper(io.BytesIO(b"A man\n\n\xff\nThe dog\n"), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", stream)
     decode("--decode_interactive")
     first, blank, error, last, _ = capsys.readouterr().out.split("\n")
     expected = expected_lines(random_run, ["A man", "", "The dog"])

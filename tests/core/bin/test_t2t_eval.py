@@ -33,14 +33,14 @@ def evaluate(run, *flags):
 
 def points(directory):
     """Returns the points of TensorBoard's curves, by name."""
-    found = {}
+    actual = {}
     for file in sorted(directory.glob("events*")):
         for record in tf.data.TFRecordDataset(str(file)):
             event = tf.compat.v1.Event.FromString(record.numpy())
             for value in event.summary.value:
                 point = event.step, float(tf.make_ndarray(value.tensor))
-                found.setdefault(value.tag, []).append(point)
-    return found
+                actual.setdefault(value.tag, []).append(point)
+    return actual
 
 
 def test_each_checkpoint_once(random_run, run, capsys):

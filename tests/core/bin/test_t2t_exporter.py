@@ -56,8 +56,8 @@ def test_exports_the_newest_checkpoint_with_its_scores(
     )
     for weight, same in zip(translator.models[0].weights, expected.models[0].weights, strict=True):
         np.testing.assert_array_equal(weight, same)
-    found = [translation.text for translation in translator.translate(sources)]
-    dev = sacrebleu.corpus_bleu(found, [references]).score
+    texts = [translation.text for translation in translator.translate(sources)]
+    dev = sacrebleu.corpus_bleu(texts, [references]).score
     *lines, measured = settings["origin"]
     assert measured.startswith(f"dev: {dev:.2f} BLEU (beam 2, alpha 0.6; sacrebleu nrefs:1|case:")
     assert "test: 12.34 BLEU (beam 4, alpha 0.6; sacrebleu nrefs:1)" in lines

@@ -27,7 +27,7 @@ def expected(random_run):
     @functools.cache
     def expected(step):
         load_weights(translator.models[0], random_run / f"model.ckpt-{step}")
-        return "".join(f"{each.text}\n" for each in translator.translate(SOURCES))
+        return "".join(f"{translation.text}\n" for translation in translator.translate(SOURCES))
 
     assert expected(10) != expected(20) != expected(30)
     return expected
@@ -98,8 +98,8 @@ def test_every_checkpoint_and_after_a_restart_the_rest(
     with pytest.raises(SystemExit) as stop:
         translate_all("--decode_hparams=alpha=1")
     assert stop.value.__cause__.code == "other_settings"
-    said = capsys.readouterr().err
-    assert re.findall(r"\balpha: \D+(\S+), \D+(\d\.\d)", said) == [("0.6", "1.0")]
+    errors = capsys.readouterr().err
+    assert re.findall(r"\balpha: \D+(\S+), \D+(\d\.\d)", errors) == [("0.6", "1.0")]
 
 
 def test_a_checkpoint_is_not_written_over(random_run, run, put, translate_all, tmp_path, capsys):

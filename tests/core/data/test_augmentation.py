@@ -61,9 +61,9 @@ def ids(examples):
 
 def test_sampled_subwords_spell_the_same_text_in_the_order_asked_for(tokenizer, store):
     numbers = np.array([7, 3, 190, 3])
-    found = OnlineAugmentation(tokenizer, 1, sampling=0.1).examples(store, numbers, step=0)
-    assert texts(tokenizer, found) == [PAIRS[number] for number in numbers]
-    assert found.lengths.sum() > store.lengths[numbers].sum()
+    actual = OnlineAugmentation(tokenizer, 1, sampling=0.1).examples(store, numbers, step=0)
+    assert texts(tokenizer, actual) == [PAIRS[number] for number in numbers]
+    assert actual.lengths.sum() > store.lengths[numbers].sum()
     assert not OnlineAugmentation(tokenizer, 1), "nothing to draw"
 
 
@@ -84,33 +84,35 @@ def test_a_pair_that_a_step_has_several_times_is_drawn_anew_each_time(tokenizer,
     vary = OnlineAugmentation(tokenizer, 1, 0.3, augment={"typos": 0.5})
 
     def drawn(numbers):
-        found = vary.examples(store, np.array(numbers), 5)
+        actual = vary.examples(store, np.array(numbers), 5)
         return [
-            [found.padded([i], side)[0].tolist() for side in ("source", "target")]
+            [actual.padded([i], side)[0].tolist() for side in ("source", "target")]
             for i in range(len(numbers))
         ]
 
-    found = drawn([3, 60, 3, 3, 7, 60])
-    assert len(set(map(str, found))) == 6
-    assert drawn([3, 60, 7]) == [found[0], found[1], found[4]], "the first is as if it were alone"
-    assert drawn([60, 7, 3, 60, 3, 3]) == [found[i] for i in (1, 4, 0, 5, 2, 3)]
+    actual = drawn([3, 60, 3, 3, 7, 60])
+    assert len(set(map(str, actual))) == 6
+    assert drawn([3, 60, 7]) == [actual[0], actual[1], actual[4]], (
+        "the first is as if it were alone"
+    )
+    assert drawn([60, 7, 3, 60, 3, 3]) == [actual[i] for i in (1, 4, 0, 5, 2, 3)]
 
 
 @pytest.mark.parametrize("batch_tokens", [100, 400])
 def test_steps_hold_what_was_planned_in_batches_of_similar_drawn_length(
     tokenizer, store, batch_tokens
 ):
-    def made(variation):
+    def augmented(variation):
         sampler = TokenBatchSampler(store.lengths, batch_tokens, 100, seed=1)
         return sampler, AugmentedSteps(store, sampler, variation, seed=1)
 
     vary = OnlineAugmentation(tokenizer, 1, 0.1)
-    sampler, steps = made(vary)
+    sampler, steps = augmented(vary)
     count = len(sampler.epoch(0))
     assert (count > 16) == (batch_tokens == 100)
     read = [steps.at(step) for step in range(count + 3)]
     for step in (count + 2, 2, 0):
-        _, alone = made(vary)
+        _, alone = augmented(vary)
         (one, some), (other, same) = read[step], alone.at(step)
         np.testing.assert_array_equal(one.padded(some, "source"), other.padded(same, "source"))
     padded = as_planned = 0
@@ -125,7 +127,7 @@ def test_steps_hold_what_was_planned_in_batches_of_similar_drawn_length(
         ]
         assert sorted(drawn.tolist()) == sorted(np.concatenate(planned).tolist())
         padded += sum(len(some) * one.lengths[some].max() for one, some in beside)
-        as_planned += sum(len(each) * each.max() for each in planned)
+        as_planned += sum(len(lengths) * lengths.max() for lengths in planned)
     assert padded < as_planned * (1 if batch_tokens == 100 else 0.97)
     drawn = vary.examples(store, np.arange(200), 0).lengths.sum(axis=0)
     assert vary.token_expansion(store) == max(drawn / store.lengths.sum(axis=0))
@@ -154,8 +156,8 @@ def test_no_step_is_empty(planned, drawn, parts):
 
     draws = types.SimpleNamespace(examples=lambda _, numbers, step: pairs(np.take(drawn, numbers)))
     store = pairs(planned)
-    found = AugmentedSteps(store, TokenBatchSampler(store.lengths, 40, 40, seed=1), draws, seed=1)
-    assert sorted(len(found.at(step)[1]) for step in range(len(parts))) == parts
+    actual = AugmentedSteps(store, TokenBatchSampler(store.lengths, 40, 40, seed=1), draws, seed=1)
+    assert sorted(len(actual.at(step)[1]) for step in range(len(parts))) == parts
 
 
 def test_shares_of_changes(tokenizer, store):
@@ -201,10 +203,10 @@ def test_words_for_the_model_stay_in_front():
 
 def test_whole_texts_are_changed_by_line_and_number(own_registry):
     sources, targets = map(list, zip(*PAIRS, strict=True))
-    found = disturbed_text("typos", sources, targets)
-    assert found[1] == targets
-    assert all(map(str.__ne__, found[0], sources))
-    assert disturbed_text("typos", sources[:9], targets[:9]) == (found[0][:9], targets[:9])
+    actual = disturbed_text("typos", sources, targets)
+    assert actual[1] == targets
+    assert all(map(str.__ne__, actual[0], sources))
+    assert disturbed_text("typos", sources[:9], targets[:9]) == (actual[0][:9], targets[:9])
     again, _ = disturbed_text("typos", sources[:1] * 9, targets[:9])
     assert len(set(again)) > 5
     for number, pair in enumerate((("a\nb", "c"), ("a", "b\nc"))):
@@ -215,14 +217,14 @@ def test_whole_texts_are_changed_by_line_and_number(own_registry):
 
 def test_typos_and_noise_differ_from_pair_to_pair():
     lines = [("The elephant remembers everything.", "x")] * 30
-    found = disturbed("typos", lines)
-    assert found == disturbed("typos", lines) != disturbed("typos", lines, seed=1)
-    assert len(set(found)) > 20
-    assert all(source != lines[0][0] and target == "x" for source, target in found)
-    wrong = [set(source.split()) - set(lines[0][0].split()) for source, _ in found]
-    assert {len(each) for each in wrong} >= {1, 2}, "in some words"
+    actual = disturbed("typos", lines)
+    assert actual == disturbed("typos", lines) != disturbed("typos", lines, seed=1)
+    assert len(set(actual)) > 20
+    assert all(source != lines[0][0] and target == "x" for source, target in actual)
+    wrong = [set(source.split()) - set(lines[0][0].split()) for source, _ in actual]
+    assert {len(word) for word in wrong} >= {1, 2}, "in some words"
     # People seldom mistype the first letter.
-    assert all([word[0] for word in source.split()] == list("Tere") for source, _ in found)
+    assert all([word[0] for word in source.split()] == list("Tere") for source, _ in actual)
     for source, target in disturbed("noise", lines):
         added = source.replace(lines[0][0], "")
         assert added.strip()
@@ -233,7 +235,7 @@ def test_a_change_does_not_go_on_with_the_number_that_chose_it():
     shares = [(0.01, AUGMENTATIONS["noise"])]
     chosen = [change for i in range(20_000) if (change := choose_change(shares, str(i)))]
     added = [change("x", "x")[0].replace("x", "").strip() for change in chosen]
-    assert {len(each) for each in added if each.isdigit()} >= {1, 2, 3, 4, 5}
+    assert {len(word) for word in added if word.isdigit()} >= {1, 2, 3, 4, 5}
 
 
 def test_what_cannot_be_drawn_is_named(tokenizer):
@@ -257,8 +259,10 @@ def test_text_that_its_ids_do_not_tell_stays(store):
     characters = SentencePieceTokenizer.train(["abc", "cab"], 9, "char")
     rows = characters.encode(["xa", "ab", "ab", "xb", "ab", "ab"])
     pairs = ExampleStore([np.concatenate(rows)], [np.full((3, 2), 3, np.int32)])
-    found = OnlineAugmentation(characters, 1, augment={"noise": 1}).examples(pairs, np.arange(3), 0)
+    actual = OnlineAugmentation(characters, 1, augment={"noise": 1}).examples(
+        pairs, np.arange(3), 0
+    )
     for number in (0, 1):
-        sides = [found.padded([number], side)[0].tolist() for side in ("source", "target")]
+        sides = [actual.padded([number], side)[0].tolist() for side in ("source", "target")]
         assert sides == [row.tolist() for row in rows[2 * number : 2 * number + 2]]
-    assert (found.lengths[2] > 3).all()
+    assert (actual.lengths[2] > 3).all()

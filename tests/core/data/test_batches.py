@@ -187,7 +187,7 @@ def test_fixed_shapes_are_few(lengths, sampler, replicas, tokens):
     for batch in sampler.epoch(0)[::3]:
         step = step_of(replicas, range(replicas), fixed_shapes=True)
         held = list(itertools.chain(*replica_batches(store, batch, tokens, step)))
-        assert sum(each.target_tokens for each in held) == lengths[batch, 1].sum()
+        assert sum(part.target_tokens for part in held) == lengths[batch, 1].sum()
         for arrays in held:
             assert arrays.source.shape == arrays.target.shape
             assert arrays.source.size <= tokens

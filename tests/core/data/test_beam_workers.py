@@ -67,15 +67,15 @@ def test_after_a_full_disk_finished_shards_are_kept(
         patch.setattr(Path, "replace", fail)
         with refused("not_written", "00003.tokens.npy", f"(On {socket.gethostname()}.)"):
             generate(problem, tmp_path / "beam", tmp_dir, **BEAM)
-    made = tmp_path / "beam" / problem.name
-    assert not list(made.glob("beam-calls*"))
-    kept = len(list(made.glob("train-*.json")))
-    assert kept > 0
-    (made / "beam-calls.killed").mkdir()
+    directory = tmp_path / "beam" / problem.name
+    assert not list(directory.glob("beam-calls*"))
+    num_shards = len(list(directory.glob("train-*.json")))
+    assert num_shards > 0
+    (directory / "beam-calls.killed").mkdir()
     generate(problem, tmp_path / "beam", tmp_dir, **BEAM)
-    assert f" {kept} of 5" in capsys.readouterr().out
+    assert f" {num_shards} of 5" in capsys.readouterr().out
     generate(problem, tmp_path / "local", tmp_dir, chunk_pairs=50)
-    assert contents(made) == contents(tmp_path / "local" / problem.name)
+    assert contents(directory) == contents(tmp_path / "local" / problem.name)
 
 
 def test_results_are_in_the_order_of_the_calls(call):
@@ -112,10 +112,10 @@ def test_a_pipeline_is_cancelled_by_ctrl_c(tmp_path, monkeypatch):
 def ask(tmp_path, monkeypatch):
     """ask(file, name, found): has a worker find something else of all paths, and asks it."""
 
-    def ask(file, name="", found=None):
+    def ask(file, name="", method=None):
         with monkeypatch.context() as patch:
             if name:
-                patch.setattr(Path, name, found)
+                patch.setattr(Path, name, method)
             with beam_workers.beam_workers("DirectRunner", [], tmp_path, [file]):
                 pass
 

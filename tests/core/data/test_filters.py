@@ -67,9 +67,9 @@ LEFT_OUT = {
 )
 def test_each_filter(tmp_dir, pairs_of, name, options):
     reason, indices = LEFT_OUT[name]
-    kept, manifest = generated_with(name, tmp_dir, pairs_of, **options)
+    pairs, manifest = generated_with(name, tmp_dir, pairs_of, **options)
     splits = manifest["splits"]
-    assert kept == [pair for n, pair in enumerate(PAIRS) if n not in (*indices, 10)]
+    assert pairs == [pair for n, pair in enumerate(PAIRS) if n not in (*indices, 10)]
     side = "de" if name == "length_ratio" else "en"
     first = [f"{tmp_dir.name}/train.{side}:{n + 1}" for n in indices]
     assert splits["train"]["left_out"] == {
@@ -84,21 +84,21 @@ def test_each_filter(tmp_dir, pairs_of, name, options):
 
 def test_all_of_them_count_a_pair_once(tmp_dir, pairs_of):
     names = "[language, length_ratio, identical, duplicates]"
-    kept, manifest = generated_with(names, tmp_dir, pairs_of)
-    assert kept == [PAIRS[number] for number in (0, 1, 7, 11)]
+    pairs, manifest = generated_with(names, tmp_dir, pairs_of)
+    assert pairs == [PAIRS[number] for number in (0, 1, 7, 11)]
     left_out = manifest["splits"]["train"]["left_out"]
     assert sorted(entry["count"] for entry in left_out.values()) == [1, 1, 2, 2, 2]
     assert left_out["in another language"]["count"] == 2
 
 
 def test_languages_of_real_text(shared_data):
-    def others(name, language):
+    def pairs_of(name, language):
         lines = (shared_data / "wmt" / f"newstest2013.{name}").read_text().splitlines()
         return sum(in_other_language(lines[:150], language))
 
-    assert others("en-de.en", "en") <= 1
-    assert others("en-de.de", "de") <= 1
-    assert others("en-fr.fr", "de_AT") >= 135
+    assert pairs_of("en-de.en", "en") <= 1
+    assert pairs_of("en-de.de", "de") <= 1
+    assert pairs_of("en-fr.fr", "de_AT") >= 135
 
 
 def corpus(pairs, order=1, **shared):
@@ -107,7 +107,7 @@ def corpus(pairs, order=1, **shared):
 
 @pytest.mark.parametrize("languages", [("en", "de"), ("en", "fr")])
 def test_no_corpus_of_real_text_is_swapped_until_it_is(shared_data, languages):
-    found = 0
+    actual = 0
     for source in sorted(shared_data.glob("*/*.en")):
         if not (target := source.with_suffix(f".{languages[1]}")).exists():
             continue
@@ -116,8 +116,8 @@ def test_no_corpus_of_real_text_is_swapped_until_it_is(shared_data, languages):
         check_direction([corpus(pairs)], languages)
         with refused("swapped_languages", " news ", f"'{languages[1]}'", "'en'"):
             check_direction([corpus(pairs, -1, languages=languages)], ("fr", "en"))
-        found += 1
-    assert found > 5
+        actual += 1
+    assert actual > 5
 
 
 def test_of_what_does_not_tell_the_direction_nothing_is_said():
@@ -136,7 +136,9 @@ def test_duplicates_are_those_of_a_set():
     random = np.random.default_rng(1)
     values = random.integers(0, 1 << 63, 300, dtype=np.uint64) * np.uint64(2)
     hashes = random.choice(values, 2000)
-    assert duplicate_mask(hashes).tolist() == [each in hashes[:n] for n, each in enumerate(hashes)]
+    assert duplicate_mask(hashes).tolist() == [
+        pair_hash in hashes[:n] for n, pair_hash in enumerate(hashes)
+    ]
     chunk = ExampleChunk((("a", "b"), ("ab", ""), ("a", "b "), ("", "ab")), 1)
     assert duplicate_mask(pair_hashes(chunk)).tolist() == [False, False, True, False]
     chunk = ExampleChunk((("caf\u00e9", "b"), ("cafe\u0301", "b"), ("\ud800", "b")), 1)
@@ -144,14 +146,14 @@ def test_duplicates_are_those_of_a_set():
 
 
 @pytest.mark.parametrize(
-    ("names", "code", "said"),
+    ("names", "code", "names_in_text"),
     [
         (["duplicate"], "unknown_name", ["'duplicate'", "'duplicates'"]),
         (["identical", "language"], "unknown_language", ["'xx'", " de, ", " en, "]),
     ],
 )
-def test_filters_that_there_are_not(names, code, said):
-    with refused(code, *said):
+def test_filters_that_there_are_not(names, code, names_in_text):
+    with refused(code, *names_in_text):
         check_filters(names, ("en", "xx"))
 
 

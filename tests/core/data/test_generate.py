@@ -79,8 +79,8 @@ def test_corpora_are_told_apart(problem, tmp_dir, tmp_path, pairs_of, monkeypatc
     )
     generated = open_generated(other, tmp_path)
     assert generated.corpora == {"web": 70, "train": 230}
-    found = pairs_of(generated, "train")
-    assert found[:70] == found[70:140], "each is one run of pairs"
+    actual = pairs_of(generated, "train")
+    assert actual[:70] == actual[70:140], "each is one run of pairs"
     assert generated.problem.mix == other.mix, "it is no matter of the data"
     for wrong, code, names in (
         (({"wbe": 1}, {"train": 1}), "unknown_name", ["'wbe'", "'web'"]),
@@ -123,7 +123,7 @@ def test_what_cannot_be_used_is_left_out_and_counted(
         "with a NUL byte": ["train.en:81"],
     }
     assert train["left_out"] == {
-        reason: {"count": len(first), "first": [f"text/{each}" for each in first]}
+        reason: {"count": len(first), "first": [f"text/{pair}" for pair in first]}
         for reason, first in expected.items()
     }
     # Long sentences stay in dev: without them it would be another dev set.
@@ -134,9 +134,9 @@ def test_what_cannot_be_used_is_left_out_and_counted(
     assert pairs_of(generated, "dev") == list(zip(sources, references, strict=True))
     for split, unused in (("train", (3, 4, 5, 6, 60, 70, 71, 72, 80, 91, 229)), ("dev", (2, 24))):
         lines = (tmp_dir / f"{split}.en").read_bytes().split(b"\n")[:-1]
-        kept = [line.decode() for number, line in enumerate(lines) if number not in unused]
-        kept = [unicodedata.normalize("NFC", line) for line in kept]
-        assert [source for source, _ in pairs_of(generated, split)] == kept
+        texts = [line.decode() for number, line in enumerate(lines) if number not in unused]
+        texts = [unicodedata.normalize("NFC", line) for line in texts]
+        assert [source for source, _ in pairs_of(generated, split)] == texts
     first = "text/train.en:5, text/train.de:6, text/train.en:92, text/train.de:230"
     assert re.search(rf" 4 .*\({re.escape(first)}\)", capsys.readouterr().out)
 
@@ -328,18 +328,18 @@ class Counting(Problem):
 
 
 def test_a_problem_that_makes_its_text(tmp_path, pairs_of):
-    made, swapped = Counting(), Counting(name="counting_rev", reverse=True)
-    manifest = generate(made, tmp_path, chunk_pairs=100)
+    straight, swapped = Counting(), Counting(name="counting_rev", reverse=True)
+    manifest = generate(straight, tmp_path, chunk_pairs=100)
     assert manifest["splits"]["train"]["left_out"] == {
         "with a line break inside": {"count": 1, "first": ["example:231"]},
         "with invalid UTF-8": {"count": 1, "first": ["example:232"]},
     }
     generate(swapped, tmp_path)
-    for problem, order in ((made, 1), (swapped, -1)):
-        expected = [pair[::order] for pair in made.examples("test")]
+    for problem, order in ((straight, 1), (swapped, -1)):
+        expected = [pair[::order] for pair in straight.examples("test")]
         assert pairs_of(open_generated(problem, tmp_path), "test") == expected
     with refused("no_such_split", "train", "dev, test"):
-        open_generated(made, tmp_path).text("train")
+        open_generated(straight, tmp_path).text("train")
 
 
 @pytest.mark.parametrize(
@@ -411,7 +411,7 @@ def shards_kept(before, after):
 
 
 @pytest.mark.parametrize(
-    ("shard", "damage", "kept"),
+    ("shard", "damage", "num_kept"),
     [
         (0, None, []),
         (3, None, [0, 1, 2]),
@@ -420,7 +420,7 @@ def shards_kept(before, after):
     ],
 )
 def test_finished_shards_are_kept(
-    problem, tmp_dir, tmp_path, interrupt, shard, damage, kept, contents, monkeypatch
+    problem, tmp_dir, tmp_path, interrupt, shard, damage, num_kept, contents, monkeypatch
 ):
     interrupt(shard)
     directory = tmp_path / "parallel_text"
@@ -430,7 +430,7 @@ def test_finished_shards_are_kept(
     with monkeypatch.context() as patch:
         patch.setattr(SentencePieceTokenizer, "train", None)  # It is not learned again.
         generate(problem, tmp_path, tmp_dir, chunk_pairs=50)
-    assert shards_kept(before, identities(directory)) == kept
+    assert shards_kept(before, identities(directory)) == num_kept
     generate(problem, tmp_path / "whole", tmp_dir, chunk_pairs=50)
     assert contents(directory) == contents(tmp_path / "whole" / "parallel_text")
 

@@ -92,8 +92,8 @@ def test_a_round_depends_on_its_number_and_the_seed_alone():
     np.testing.assert_array_equal(later.round(0), Mixture(reordered, [], corpora(), 1).round(0))
     np.testing.assert_array_equal(one.round(3), [other.round(number) for number in range(4)][3])
     assert sorted(later.round(0).tolist()) != sorted(Mixture(both, [], corpora(), 2).round(0))
-    for number, (found, expected) in enumerate(zip(steps(both, 30), steps(both, 30), strict=True)):
-        np.testing.assert_array_equal(found, expected, str(number))
+    for number, (actual, expected) in enumerate(zip(steps(both, 30), steps(both, 30), strict=True)):
+        np.testing.assert_array_equal(actual, expected, str(number))
     assert any((a != b).any() for a, b in zip(steps(both, 3), steps(both, 3, seed=2), strict=True))
 
 

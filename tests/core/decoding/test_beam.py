@@ -46,14 +46,14 @@ def expected(table, max_length, beam_size, alpha=0.6, penalty=lambda _: 0.0, rul
     return table_search.plain_beam_search(following, max_length, alpha, beam_size, penalty)
 
 
-def assert_same(found, expected):
+def assert_same(actual, expected):
     """The same sequences in the same order, scores to 1e-5; missing hypotheses are the last."""
-    real = [hypothesis for hypothesis in found if hypothesis[1] > -math.inf]
+    real = [hypothesis for hypothesis in actual if hypothesis[1] > -math.inf]
     assert [symbols for symbols, _ in real] == [symbols for symbols, _ in expected]
     np.testing.assert_allclose(
         [score for _, score in real], [score for _, score in expected], rtol=1e-5, atol=1e-5
     )
-    assert found[len(real) :] == [((), -math.inf)] * (len(found) - len(real))
+    assert actual[len(real) :] == [((), -math.inf)] * (len(actual) - len(real))
 
 
 def uncovered(beta):
@@ -81,8 +81,8 @@ def test_agrees_with_plain_python(beam_size, num_hypotheses, beta):
         vocab_size, beam_size, num_hypotheses=num_hypotheses, attention=ATTENTION, beta=beta
     )
     for alpha in (0.6,) if beta else (0.0, 0.6, 2.0):
-        found = search(tables, max_lengths, alpha=alpha)
-        for sentence, table, max_length in zip(found, tables, max_lengths, strict=True):
+        outputs = search(tables, max_lengths, alpha=alpha)
+        for sentence, table, max_length in zip(outputs, tables, max_lengths, strict=True):
             best = expected(table, max_length, beam_size, alpha, uncovered(beta))
             assert_same(sentence, best[:num_hypotheses])
 
@@ -92,10 +92,10 @@ def test_compiled_by_xla_it_finds_the_same():
     tables[6:, :, EOS] += 9.0  # most sentences end early, and leave
     max_lengths = np.random.default_rng(4).integers(1, 8, 24)
     plain, compiled = (make_search(4, 3, xla, num_hypotheses=3) for xla in (False, True))
-    for found, expected in zip(
+    for actual, expected in zip(
         compiled(tables, max_lengths), plain(tables, max_lengths), strict=True
     ):
-        assert_same(found, [each for each in expected if each[1] > -math.inf])
+        assert_same(actual, [hypothesis for hypothesis in expected if hypothesis[1] > -math.inf])
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
@@ -106,21 +106,21 @@ def test_constraints_of_length_and_prefix(beam_size):
     max_lengths = random.integers(1, longest + 1, len(tables))
     prefixes = random.integers(2, vocab_size, [len(tables), 3])
     prefixes[np.arange(3) >= random.integers(0, 4, len(tables))[:, None]] = PADDING
-    found = make_search(vocab_size, beam_size, constraints=Constraints(min_length))(
+    actual = make_search(vocab_size, beam_size, constraints=Constraints(min_length))(
         tables, max_lengths, prefixes
     )
-    for sentence, table, longest, prefix in zip(found, tables, max_lengths, prefixes, strict=True):
+    for sentence, table, longest, prefix in zip(actual, tables, max_lengths, prefixes, strict=True):
         # The end that the longest output must have comes at any rate.
-        given = prefix[prefix != PADDING][: longest - 1]
+        begun = prefix[prefix != PADDING][: longest - 1]
 
-        def rule(before, log_probs, longest=longest, given=given):
+        def rule(before, log_probs, longest=longest, begun=begun):
             if len(before) < min(min_length, longest) - 1:
                 log_probs[EOS] = -np.inf
-            if len(before) < len(given):
-                log_probs[np.arange(vocab_size) != given[len(before)]] = -np.inf
+            if len(before) < len(begun):
+                log_probs[np.arange(vocab_size) != begun[len(before)]] = -np.inf
 
         assert_same(sentence, expected(table, longest, beam_size, rule=rule)[:1])
-    lengths = [len(symbols) for [(symbols, _)] in found]
+    lengths = [len(symbols) for [(symbols, _)] in actual]
     assert lengths.count(min_length) > 3
     assert max(lengths) > min_length
 
@@ -140,8 +140,8 @@ def test_forbidden_sequences(xla):
                 if begun[max(len(begun) - len(so_far), 0) :] == so_far:
                     log_probs[(start, *phrase)[-1]] = -np.inf
 
-    found = make_search(5, 3, xla, constraints=constraints)(tables, [6] * 30)
-    for sentence, table in zip(found, tables, strict=True):
+    actual = make_search(5, 3, xla, constraints=constraints)(tables, [6] * 30)
+    for sentence, table in zip(actual, tables, strict=True):
         assert_same(sentence, expected(table, 6, 3, rule=rule)[:1])
 
 
@@ -222,10 +222,10 @@ def table():
 def allowed_probabilities(logits, temperature=1.0, top_k=0, top_p=1.0):
     """By the definitions, symbol by symbol."""
     weights = {i: math.exp(logits[i] / temperature) for i in range(1, VOCAB_SIZE)}
-    kept = sorted(weights, key=weights.get, reverse=True)[: top_k or None]
-    whole = sum(weights[i] for i in kept)
+    allowed = sorted(weights, key=weights.get, reverse=True)[: top_k or None]
+    whole = sum(weights[i] for i in allowed)
     nucleus, so_far = [], 0.0
-    for i in kept:
+    for i in allowed:
         if so_far < top_p:
             nucleus.append(i)
         so_far += weights[i] / whole
@@ -240,8 +240,8 @@ def allowed_probabilities(logits, temperature=1.0, top_k=0, top_p=1.0):
 )
 def test_symbols_are_as_frequent_as_they_are_likely(table, options):
     search = table_search.Search(Sampling(DRAWS, seed=1, **options), VOCAB_SIZE)
-    found = search(np.repeat(table, SENTENCES, axis=0), [LONGEST] * SENTENCES)
-    outputs = [symbols for sentence in found for symbols, _ in sentence]
+    actual = search(np.repeat(table, SENTENCES, axis=0), [LONGEST] * SENTENCES)
+    outputs = [symbols for sentence in actual for symbols, _ in sentence]
     first = np.bincount([symbols[0] for symbols in outputs], minlength=VOCAB_SIZE)
     # The second symbol depends on the first.
     after = max(range(2, VOCAB_SIZE), key=lambda symbol: first[symbol])
@@ -276,8 +276,8 @@ def test_seed_and_number_alone_decide_also_under_xla(options):
     )
 
     def symbols(search, table, numbers):
-        found = search(table, [LONGEST] * len(table), None, numbers)
-        return [[symbols for symbols, _ in sentence] for sentence in found]
+        outputs = search(table, [LONGEST] * len(table), None, numbers)
+        return [[symbols for symbols, _ in sentence] for sentence in outputs]
 
     expected = symbols(plain, tables, [4, 0, 9])
     assert symbols(compiled, tables, [4, 0, 9]) == expected
@@ -305,7 +305,7 @@ def test_every_spelling_of_a_word(tokenizer):
     pieces = tokenizer.vocabulary()
     normal = [i for piece, i in pieces.items() if i > 2 and not piece.startswith("<0x")]
     sequences = forbidden_sequences(["abc"], tokenizer)
-    for text, found in (
+    for text, actual in (
         ("▁abc", {ids for ids in sequences if ids[0] != BOUNDARY}),
         ("abc", {ids[1:] for ids in sequences if ids[0] == BOUNDARY}),
     ):
@@ -316,7 +316,7 @@ def test_every_spelling_of_a_word(tokenizer):
             if "".join(tokenizer.pieces(ids)) == text
         }
         assert len(expected) > 1
-        assert found == expected
+        assert actual == expected
 
 
 def test_no_output_holds_the_word_behind_whatever_sign(tokenizer):

@@ -18,9 +18,9 @@ SETTINGS = dict(beam_size=2, extra_length=6)
 def test_probabilities_of_words(model, tokenizer):
     translator = Translator(model, tokenizer, DecodeConfig(**SETTINGS))
     translations = translator.translate(LINES)
-    found = confidences(translator, LINES, translations)
-    assert found[1] == Confidence((), 1.0)
-    for line, translation, confidence in zip(LINES, translations, found, strict=True):
+    actual = confidences(translator, LINES, translations)
+    assert actual[1] == Confidence((), 1.0)
+    for line, translation, confidence in zip(LINES, translations, actual, strict=True):
         if not line:
             continue
         [score] = translator.score([line], [translation.text])
@@ -34,7 +34,7 @@ def test_probabilities_of_words(model, tokenizer):
             [begun] = translator.tokenizer.decode([pieces[: i + 1]])
             sums[int(np.searchsorted(ends, len(begun)))] += log_prob
         assert confidence.words == pytest.approx(np.exp(list(sums.values())), rel=1e-3)
-        assert all(0 < each <= 1 for each in confidence.words)
+        assert all(0 < word <= 1 for word in confidence.words)
 
 
 def test_split_and_changed_translations(model, tokenizer):
@@ -53,8 +53,8 @@ def test_what_is_rounded_beyond_certainty_is_certain(model, tokenizer, monkeypat
     translator = Translator(model, tokenizer, DecodeConfig(**SETTINGS))
     log_probs = lambda _, targets: [(i, np.full(len(x), 1e-6)) for i, x in enumerate(targets)]  # noqa: E731
     monkeypatch.setattr(translator.engine, "log_probs", log_probs)
-    [found] = confidences(translator, ["dog"], [Translation("the dog", 0.0, (), ("the dog",))])
-    assert (found.words, found.whole) == ((1.0, 1.0), 1.0)
+    [confidence] = confidences(translator, ["dog"], [Translation("the dog", 0.0, (), ("the dog",))])
+    assert (confidence.words, confidence.whole) == ((1.0, 1.0), 1.0)
 
 
 def test_there_is_a_translation_of_each_line(model, tokenizer):

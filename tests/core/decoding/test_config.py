@@ -51,7 +51,7 @@ def test_positions_are_for_the_longer_side(settings, expected):
     assert DecodeConfig(max_input_length=30, **settings).max_positions == expected
 
 
-NUMBERS = [each.name for each in dataclasses.fields(DecodeConfig) if each.type in (int, float)]
+NUMBERS = [field.name for field in dataclasses.fields(DecodeConfig) if field.type in (int, float)]
 
 
 # Name, least and largest value, and what is just beyond.

@@ -34,10 +34,10 @@ def test_few_shapes():
     for count, longest in itertools.product(range(1, 13), range(1, 33)):
         # As many rows as a batch of that length may have.
         some = rows(*[longest] * min(count, 12 if longest <= 16 else 6))
-        found = padded(some, *few_shapes(some, 200))
-        np.testing.assert_array_equal(found[: len(some), :longest], padded(some))
-        assert found.sum() == sum(row.sum() for row in some)
-        shapes.add(found.shape)
+        actual = padded(some, *few_shapes(some, 200))
+        np.testing.assert_array_equal(actual[: len(some), :longest], padded(some))
+        assert actual.sum() == sum(row.sum() for row in some)
+        shapes.add(actual.shape)
     assert shapes == {*((n, 16) for n in (1, 2, 4, 8, 12)), *((n, 32) for n in (1, 2, 4, 6))}
 
 
@@ -48,8 +48,8 @@ def test_parallel_batches_overlap_and_keep_their_order():
         together.wait()
         return -item
 
-    found = parallel_batches(wait_for_the_others, range(6), 3)
-    assert list(found) == [(item, -item) for item in range(6)]
+    actual = parallel_batches(wait_for_the_others, range(6), 3)
+    assert list(actual) == [(item, -item) for item in range(6)]
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -60,9 +60,9 @@ def test_an_error_is_raised(number):
 
 def test_few_run_ahead_of_the_consumer():
     begun = []
-    found = parallel_batches(begun.append, range(100), 2)
-    next(found)
-    found.close()
+    actual = parallel_batches(begun.append, range(100), 2)
+    next(actual)
+    actual.close()
     assert len(begun) <= 5
 
 
@@ -87,6 +87,6 @@ def test_one_for_each_core_of_a_cpu(monkeypatch, model, tokenizer):
     monkeypatch.setattr("t2t_keras.decoding.engine.usable_cores", lambda: 9)
     assert batches_at_once(DecodeConfig()) == 8
     monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: [kind])
-    for given, at_once in ((0, 1), (3, 3)):
-        config = DecodeConfig(batches_at_once=given)
+    for threads, at_once in ((0, 1), (3, 3)):
+        config = DecodeConfig(batches_at_once=threads)
         assert KerasEngine(model, tokenizer, config).batches_at_once == at_once

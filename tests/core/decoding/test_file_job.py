@@ -174,15 +174,15 @@ def test_of_disturbed_text_only_what_is_missing_is_translated(write, tmp_path):
         files = translate_disturbed(
             Repeats(**config), source, source, output, MADE_BY, kinds, write_manifest=True
         )
-        return [(each.kind, each.is_new) for each in files]
+        return [(file.kind, file.is_new) for file in files]
 
     assert done() == [("", True)]
     assert done("upper") == [("", True), ("upper", True)]
-    made = [output, *(tmp_path / f"out.upper{end}" for end in ("", ".source", ".reference"))]
-    assert [path.read_text().splitlines() for path in made[1:]] == [lines] * 3
-    assert names(tmp_path) == sorted(["in", "out.json", *(path.name for path in made)])
-    with refused("output_is_input", made[3]):
-        next(translate_disturbed(Repeats(), source, made[3], output, MADE_BY, ["upper"]))
+    outputs = [output, *(tmp_path / f"out.upper{end}" for end in ("", ".source", ".reference"))]
+    assert [path.read_text().splitlines() for path in outputs[1:]] == [lines] * 3
+    assert names(tmp_path) == sorted(["in", "out.json", *(path.name for path in outputs)])
+    with refused("output_is_input", outputs[3]):
+        next(translate_disturbed(Repeats(), source, outputs[3], output, MADE_BY, ["upper"]))
     # Of an interrupted job what is complete is not, if it is there and of the same settings.
     for config, are_new in (({}, [False, True, True]), (dict(alpha=0.5), [True] * 3)):
         files = translate_disturbed(Repeats(), source, source, output, MADE_BY, ["upper", "typos"])
@@ -370,8 +370,11 @@ def test_a_full_disk_keeps_what_is_done(run, tmp_path, monkeypatch, syncs, done,
 def pipe(monkeypatch):
     """pipe(bytes): what standard output gets; standard input gives the bytes."""
 
-    def pipe(given):
-        streams = [types.SimpleNamespace(buffer=io.BytesIO(each)) for each in (given, b"")]
+    def pipe(content):
+        streams = [
+            types.SimpleNamespace(buffer=io.BytesIO(stream_content))
+            for stream_content in (content, b"")
+        ]
         streams[1].flush = streams[1].write = lambda *_: None
         monkeypatch.setattr(sys, "stdin", streams[0])
         monkeypatch.setattr(sys, "stdout", streams[1])
@@ -468,9 +471,9 @@ def test_a_translation_without_any_chance():
 
 def answers(*lines, **options):
     """What a user is shown who types lines and Ctrl-C."""
-    found = []
-    translate_interactively(Repeats(**options), [*lines, "stop"], found.append)
-    return found
+    actual = []
+    translate_interactively(Repeats(**options), [*lines, "stop"], actual.append)
+    return actual
 
 
 def test_interactive(capsys):

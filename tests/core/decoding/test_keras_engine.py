@@ -63,8 +63,10 @@ def whole(*models):
 
     def log_probs(source, target):
         pair = np.array([source], np.int32), np.array([target], np.int32)
-        found = [tf.nn.softmax(tf.cast(each(*pair)[0], tf.float64)).numpy() for each in logits]
-        return np.log(np.mean(found, axis=0))
+        actual = [
+            tf.nn.softmax(tf.cast(compute(*pair)[0], tf.float64)).numpy() for compute in logits
+        ]
+        return np.log(np.mean(actual, axis=0))
 
     return log_probs
 
@@ -79,9 +81,9 @@ def test_search_and_score(make_model, kind, beam_size):
     log_probs = whole(*models)
     config = DecodeConfig(beam_size=beam_size, alpha=ALPHA, extra_length=EXTRA_LENGTH)
     translator = Translator(models, None, config)
-    ids, scores = (found.numpy()[:, 0] for found in translator.search(padded(SOURCES)))
+    ids, scores = (actual.numpy()[:, 0] for actual in translator.search(padded(SOURCES)))
     outputs = [row[row != 0] for row in ids]
-    for source, found, score in zip(SOURCES, outputs, scores, strict=True):
+    for source, output, score in zip(SOURCES, outputs, scores, strict=True):
         # What the last target is does not matter: its logits have not seen it.
         expected, expected_score = plain_beam_search(
             lambda prefix, source=source: log_probs(source, [*prefix, 1])[-1],
@@ -89,16 +91,16 @@ def test_search_and_score(make_model, kind, beam_size):
             ALPHA,
             beam_size,
         )[0]
-        assert tuple(found.tolist()) == expected
+        assert tuple(output.tolist()) == expected
         assert score == pytest.approx(expected_score, abs=1e-4)
     assert max(map(len, outputs)) > 8
     if beam_size == 1:  # Scores do not depend on it.
         return
     arrays = [np.array(source, np.int32) for source in SOURCES]
-    for number, found in translator.engine.log_probs(arrays, outputs):
+    for number, output in translator.engine.log_probs(arrays, outputs):
         expected = log_probs(SOURCES[number], outputs[number])
-        each = expected[np.arange(len(found)), outputs[number]]
-        np.testing.assert_allclose(found, each, atol=1e-4)
+        of_outputs = expected[np.arange(len(output)), outputs[number]]
+        np.testing.assert_allclose(output, of_outputs, atol=1e-4)
 
 
 @pytest.mark.parametrize("settings", [dict(beam_size=2), dict(samples=3, seed=2)], ids=str)
@@ -108,8 +110,8 @@ def test_what_is_not_given_and_rows_of_padding(make_model, settings):
     source = np.pad(padded(SOURCES), [[0, 1], [0, 0]])
     numbers = np.arange(len(source), dtype=np.int32)
     expected = search(source, np.zeros([len(source), 0], np.int32), numbers, ALPHA)
-    for found, each in zip(search(source), expected, strict=True):
-        np.testing.assert_array_equal(found, each)
+    for actual, expected_array in zip(search(source), expected, strict=True):
+        np.testing.assert_array_equal(actual, expected_array)
     if config.samples:  # The same outputs, without their length penalty.
         assert np.min(search(source, alpha=0.0).scores) < 1.2 * np.min(expected.scores)
     [last] = np.trim_zeros(expected.ids.numpy()[-1, 0])
@@ -124,8 +126,8 @@ def test_coverage_is_the_attention_to_the_source(make_model, source_ends):
     log_probs_of = whole(*models)
     config = DecodeConfig(beam_size=3, extra_length=2, coverage_penalty=beta, alpha=0.6)
     ids, scores = Translator(models, None, config).search(padded(SOURCES))
-    for source, [found], [score] in zip(SOURCES, ids.numpy(), scores.numpy(), strict=True):
-        target = found[found != 0]
+    for source, [actual], [score] in zip(SOURCES, ids.numpy(), scores.numpy(), strict=True):
+        target = actual[actual != 0]
         log_probs = log_probs_of(source, target)[np.arange(len(target)), target]
         pair = {"source": np.array([source], np.int32), "target": target[None]}
         weights = [model.attention_weights(pair)["cross"][0].numpy() for model in models]
@@ -205,10 +207,10 @@ def test_attention_is_that_of_float32_but_for_rounding(model, dtype, tokenizer):
     for kind, weights in half_precision(model, dtype).attention_weights(pair).items():
         assert weights.dtype == tf.float32
         real = pair["source" if kind == "encoder" else "target"] != 0
-        found, exact = (
-            each.numpy().transpose(0, 3, 1, 2, 4)[real] for each in (weights, expected[kind])
+        actual, exact = (
+            tensor.numpy().transpose(0, 3, 1, 2, 4)[real] for tensor in (weights, expected[kind])
         )
-        np.testing.assert_allclose(found, exact, atol=0.1)
+        np.testing.assert_allclose(actual, exact, atol=0.1)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "mixed_float16"])
@@ -216,7 +218,10 @@ def test_scores_with_coverage_are_those_of_float32_but_for_rounding(model, token
     def scores(model, beta=0.5):
         config = DecodeConfig(beam_size=2, alpha=0.0, extra_length=2, coverage_penalty=beta)
         return np.array(
-            [each.score for each in Translator(model, tokenizer, config).translate(LINES)]
+            [
+                translation.score
+                for translation in Translator(model, tokenizer, config).translate(LINES)
+            ]
         )
 
     exact = scores(model)
@@ -230,7 +235,9 @@ def test_no_weight_is_cast_at_a_step(model, tokenizer):
     rounded = half_precision(model, "bfloat16")
     translator = Translator(rounded, tokenizer, DecodeConfig(extra_length=4))
     translator.translate(LINES)
-    shapes = {tuple(each.shape) for each in rounded.trainable_variables if len(each.shape) > 1}
+    shapes = {
+        tuple(variable.shape) for variable in rounded.trainable_variables if len(variable.shape) > 1
+    }
     graph = translator.search.graph.get_concrete_function().graph.as_graph_def(add_shapes=True)
     nodes = [node for function in graph.library.function for node in function.node_def]
     products = [node for node in nodes if node.op in ("MatMul", "BatchMatMulV2")]
@@ -246,9 +253,9 @@ def called(monkeypatch):
     answers, call = [], BackgroundXlaSearch.__call__
 
     def recorded(self, *arguments):
-        found = call(self, *arguments)
-        answers.append(found is not None)
-        return found
+        actual = call(self, *arguments)
+        answers.append(actual is not None)
+        return actual
 
     monkeypatch.setattr(BackgroundXlaSearch, "__call__", recorded)
     return answers
@@ -266,11 +273,15 @@ def test_what_is_compiled_finds_the_same(model, tokenizer, called, monkeypatch):
     assert background.search.graph.experimental_get_tracing_count() == 1
 
     def check():
-        found = [translator.translate([line])[0] for line in LINES]
-        assert [each.text for each in found] == [each.text for each in expected]
-        scores = [[each.score for each in line.hypotheses] for line in expected]
-        for line, some in zip(found, scores, strict=True):
-            assert [each.score for each in line.hypotheses] == pytest.approx(some, abs=1e-5)
+        actual = [translator.translate([line])[0] for line in LINES]
+        assert [translation.text for translation in actual] == [
+            translation.text for translation in expected
+        ]
+        scores = [[hypothesis.score for hypothesis in line.hypotheses] for line in expected]
+        for line, some in zip(actual, scores, strict=True):
+            assert [hypothesis.score for hypothesis in line.hypotheses] == pytest.approx(
+                some, abs=1e-5
+            )
 
     check()
     assert not called[0], "nobody waits for a compilation"

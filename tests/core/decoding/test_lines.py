@@ -41,16 +41,16 @@ def read(lines, tokenizer, most, split_long, problem=None):
 
 def test_every_line_is_counted_or_named(lines, tokenizer, tmp_path):
     def work(texts, number, progress):
-        kept.extend(texts)
+        printed.extend(texts)
         return {"numbers": map(str, range(number, number + len(texts)))}, {}
 
     def run(content):
         (tmp_path / "in").write_bytes(b"".join(line + b"\n" for line in content))
-        kept.clear()
+        printed.clear()
         outputs = resolve_outputs([tmp_path / "in"], {"numbers": tmp_path / "out"})
         return run_line_job(tmp_path / "in", outputs, {}, work, LINES).lines
 
-    kept, good = [], []
+    printed, good = [], []
     for line in lines:
         try:
             line.decode("utf-8")
@@ -60,10 +60,10 @@ def test_every_line_is_counted_or_named(lines, tokenizer, tmp_path):
                 with refused("not_utf8", f"in:{len(good) + 1} "):
                     run([*good, line])
     assert LINES // 4 < len(good) < LINES
-    assert run(good) == len(good) == len(kept)
+    assert run(good) == len(good) == len(printed)
     assert len((tmp_path / "out").read_text().split("\n")) == len(good) + 1
     for split_long in (False, True):
-        for text, line in zip(kept, read(kept, tokenizer, MOST, split_long), strict=True):
+        for text, line in zip(printed, read(printed, tokenizer, MOST, split_long), strict=True):
             assert bool(line.parts) == bool(text.strip())
             assert all(1 < len(part.ids) <= MOST and part.ids[-1] == 1 for part in line.parts)
 

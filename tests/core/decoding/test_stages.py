@@ -74,9 +74,9 @@ def test_stages_are_nested():
     [line] = translator.prepare(["me@home+you"])
     assert line.text == "me at home plus you"
     assert line.original("home plus you") == "home+you"
-    [found] = translator.translate(["me@home+you"])
-    assert (found.text, found.parts) == ("ME@HOME+YOU!", ("ME AT HOME PLUS YOU!",))
-    assert found.notes == {"+": ["me at home plus you"]}
+    [translation] = translator.translate(["me@home+you"])
+    assert (translation.text, translation.parts) == ("ME@HOME+YOU!", ("ME AT HOME PLUS YOU!",))
+    assert translation.notes == {"+": ["me at home plus you"]}
     assert plain.stages == (), "the other translator is as it was"
     [begun] = translator.translate(["me@home now"], ["ME@YOU"])
     assert begun.text == "ME@YOU NOW!"
@@ -94,9 +94,13 @@ def test_the_cheapest_hypothesis_is_taken_and_its_rank_told():
             return Asking(line)
 
     asking = UpperCase().with_stages(Questions())
-    [found] = asking.translate(["a dog"])
-    assert [each.text for each in found.hypotheses] == ["A DOG?", "A DOG", "A DOG!"]
-    assert (found.text, found.rank, found.score) == ("A DOG?", 2, -1.0)
+    [translation] = asking.translate(["a dog"])
+    assert [hypothesis.text for hypothesis in translation.hypotheses] == [
+        "A DOG?",
+        "A DOG",
+        "A DOG!",
+    ]
+    assert (translation.text, translation.rank, translation.score) == ("A DOG?", 2, -1.0)
 
 
 def test_a_stage_reports_on_files_and_remarks_while_one_types(tmp_path, capsys):
@@ -118,10 +122,10 @@ def test_a_given_output_has_the_score_of_a_search(model, tokenizer, alpha, beta)
     )
     engine = Translator(model, tokenizer, config).engine
     sources = tokenizer.encode(["the small dog sees a man", "red"])
-    found = engine.outputs(sources, [np.zeros(0, np.int32)] * 2, [0, 1])
+    actual = engine.outputs(sources, [np.zeros(0, np.int32)] * 2, [0, 1])
     pairs = [
         (source, output)
-        for source, outputs in zip(sources, found, strict=True)
+        for source, outputs in zip(sources, actual, strict=True)
         for output in outputs
     ]
     targets = [np.trim_zeros(np.asarray(output.ids), "b") for _, output in pairs]
@@ -156,11 +160,11 @@ def test_what_a_stage_makes_blank_is_restored():
             return dot
 
     translator = UpperCase().with_stages(Dots())
-    assert [each.text for each in translator.translate([".", "a."])] == [".", "A."]
+    assert [translation.text for translation in translator.translate([".", "a."])] == [".", "A."]
 
 
 def test_a_translation_of_another_translator_is_not_aligned():
-    [found] = UpperCase().translate(["a dog"])
-    other = dataclasses.replace(found, parts=("A", "DOG"))
+    [translation] = UpperCase().translate(["a dog"])
+    other = dataclasses.replace(translation, parts=("A", "DOG"))
     with refused("other_translation", "a dog", 1, 2):
         UpperCase().align(["a dog"], [other])

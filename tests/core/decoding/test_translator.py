@@ -59,7 +59,7 @@ def translator(make):
 
 
 def texts(translations):
-    return [each.text for each in translations]
+    return [translation.text for translation in translations]
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_other_batches_give_the_same(make, translator, other):
     prefixes = ["", "", "", "dog", *[""] * 4]
     expected = translator.translate(LINES, prefixes)
     changed = make(**dataclasses.asdict(translator.config) | other)
-    found = changed.translate(LINES, prefixes)
-    assert texts(found) == texts(expected)
-    scores = [each.score for each in expected]
-    assert [each.score for each in found] == pytest.approx(scores, abs=1e-5)
+    translations = changed.translate(LINES, prefixes)
+    assert texts(translations) == texts(expected)
+    scores = [translation.score for translation in expected]
+    assert [translation.score for translation in translations] == pytest.approx(scores, abs=1e-5)
 
 
 def test_order_blank_lines_and_all_hypotheses(make, translator):
@@ -86,13 +86,15 @@ def test_order_blank_lines_and_all_hypotheses(make, translator):
     for line, translation, best in zip(
         LINES, translations, make(extra_length=4).translate(LINES), strict=True
     ):
-        found = translation.hypotheses
-        assert (len(found), len(best.hypotheses)) == ((4, 1) if line.strip() else (0, 0))
+        hypotheses = translation.hypotheses
+        assert (len(hypotheses), len(best.hypotheses)) == ((4, 1) if line.strip() else (0, 0))
         assert translation.text == best.text
         # Products of other shapes may be rounded otherwise.
         assert translation.score == pytest.approx(best.score, abs=1e-5)
-        assert translation.text == (found[0].text if found else "")
-        assert [each.score for each in found] == sorted(each.score for each in found)[::-1]
+        assert translation.text == (hypotheses[0].text if hypotheses else "")
+        assert [hypothesis.score for hypothesis in hypotheses] == sorted(
+            hypothesis.score for hypothesis in hypotheses
+        )[::-1]
     [score] = translator.score(["a man"], ["man a"])
     assert score.perplexity == pytest.approx(np.exp(-score.token_log_probs.mean()))
 
@@ -182,12 +184,15 @@ class Shouted(Problem):
 
 def test_lines_are_preprocessed_and_outputs_postprocessed(make, translator):
     shouted = make(extra_length=4, problem=Shouted())
-    [expected], [found] = translator.translate(["a man"]), shouted.translate(["a 1"])
-    assert (found.text, found.score) == (expected.text, expected.score)
-    assert found.postprocessed == f"a man: {expected.text.upper()}"
+    [expected], [actual] = translator.translate(["a man"]), shouted.translate(["a 1"])
+    assert (actual.text, actual.score) == (expected.text, expected.score)
+    assert actual.postprocessed == f"a man: {expected.text.upper()}"
     assert expected.postprocessed == expected.text
-    [expected], [found] = translator.score(["a man"], ["man a"]), shouted.score(["a 1"], ["man a"])
-    assert found.log_prob == expected.log_prob
+    [expected], [shouted_score] = (
+        translator.score(["a man"], ["man a"]),
+        shouted.score(["a 1"], ["man a"]),
+    )
+    assert shouted_score.log_prob == expected.log_prob
 
 
 def test_prefixes(make, tokenizer, translator):
@@ -196,13 +201,13 @@ def test_prefixes(make, tokenizer, translator):
     begun = translator.translate(LINES[:4], prefixes)
     for translation, prefix, text in zip(begun, prefixes, free, strict=True):
         assert (translation.text == text) == (not prefix)
-        assert all(each.text.startswith(prefix) for each in translation.hypotheses)
+        assert all(hypothesis.text.startswith(prefix) for hypothesis in translation.hypotheses)
     assert begun[0].text != prefixes[0], "the output continues after its prefix"
     short = make(beam_size=1, max_length=4)
     begins = tokenizer.encode(["the small dog sleeps"])[0][:-1]
-    found = short.translate(["a man", "a man", ""], ["the small dog sleeps", "the", "the"])
-    assert [each.prefix_cut for each in found] == [len(begins) - 3, 0, 0]
-    assert found[0].text == tokenizer.decode([begins[:3]])[0]
+    translations = short.translate(["a man", "a man", ""], ["the small dog sleeps", "the", "the"])
+    assert [translation.prefix_cut for translation in translations] == [len(begins) - 3, 0, 0]
+    assert translations[0].text == tokenizer.decode([begins[:3]])[0]
 
 
 def test_forbidden_words(make, translator):
@@ -219,7 +224,7 @@ def test_forbidden_words(make, translator):
 
 def test_forbidden_words_have_their_boundaries(model, tokenizer, monkeypatch):
     searches = []
-    monkeypatch.setattr(keras_engine, "Search", lambda *given: searches.append(given))
+    monkeypatch.setattr(keras_engine, "Search", lambda *arguments: searches.append(arguments))
     Translator(model, tokenizer, DecodeConfig(min_length=3), ["cat"])
     sequences, boundaries = forbidden_sequences(["cat"], tokenizer), word_boundaries(tokenizer)
     assert searches[0][2] == Constraints(3, sequences, boundaries)
@@ -234,9 +239,14 @@ def test_samples(make):
     assert texts(alone.hypotheses) == texts(together[3].hypotheses)
     by_one = make(**settings, lines_at_once=1).translate(LINES[:4])
     assert texts(by_one[3].hypotheses) == texts(together[3].hypotheses)
-    assert [len(set(texts(each.hypotheses))) > 1 for each in together] == [True, True, False, True]
-    [found] = make(**settings, temperature=0.001, top_k=1).translate(LINES[:1])
-    assert len(set(texts(found.hypotheses))) == 1
+    assert [len(set(texts(translation.hypotheses))) > 1 for translation in together] == [
+        True,
+        True,
+        False,
+        True,
+    ]
+    [translation] = make(**settings, temperature=0.001, top_k=1).translate(LINES[:1])
+    assert len(set(texts(translation.hypotheses))) == 1
 
 
 @pytest.fixture(scope="module")
@@ -250,10 +260,10 @@ def test_long_lines_are_cut_or_split(tokenizer, cut_and_split):
     cut, split = cut_and_split
     line = "the small dog sleeps. a man sees the tree. red red house."
     ids = tokenizer.encode([line])[0]
-    [kept] = tokenizer.decode([ids[:9]])
+    [text] = tokenizer.decode([ids[:9]])
     first, short = cut.translate([line, "a man"])
     assert (first.cut, short.cut) == (len(ids) - 10, 0)
-    assert texts([first, short]) == texts(cut.translate([kept, "a man"]))
+    assert texts([first, short]) == texts(cut.translate([text, "a man"]))
     joined, second = split.translate([line, "a man"])
     parts = split.translate([f"{part}." for part in line.rstrip(".").split(". ")])
     assert joined.text == " ".join(texts(parts))
@@ -275,11 +285,11 @@ def test_each_part_of_a_line_has_its_own_prefix_and_number(make, tokenizer, monk
     split = make(xla=xla, batch_tokens=64, max_input_length=10, split_long=True)
     monkeypatch.setattr(split.engine, "search", echo)
     lines = ["a man", "", "a dog sleeps. a man sees."]
-    found = list(split.translate_stream(lines, ["", "", "red"], 10, done.append))
+    actual = list(split.translate_stream(lines, ["", "", "red"], 10, done.append))
     parts = [("a man",), (), ("a dog sleeps.", "a man sees.")]
-    assert [each.parts for each in found] == parts
-    assert texts(found) == lines
-    assert [each.score for each in found] == [-0.5, 0.0, -1.0]
+    assert [translation.parts for translation in actual] == parts
+    assert texts(actual) == lines
+    assert [translation.score for translation in actual] == [-0.5, 0.0, -1.0]
     assert sum(done) == 3
     assert requested["a man"] == ("", 10)
     assert requested["a dog sleeps."] == ("red", 12)
@@ -292,11 +302,11 @@ def test_cut_and_split_lines_are_aligned_as_they_were_translated(tokenizer, cut_
     cut, split = cut_and_split
     line = "the small dog sleeps.  a\u00a0man.\u00a0sees the tree. red"
     # What was cut off is not there; the end is, of what was kept.
-    [kept] = tokenizer.decode([tokenizer.encode([line])[0][:9]])
-    found, whole = cut.align([line, kept], cut.translate([line, kept]))
-    assert found == whole
+    [text] = tokenizer.decode([tokenizer.encode([line])[0][:9]])
+    actual, whole = cut.align([line, text], cut.translate([line, text]))
+    assert actual == whole
     # Each sentence as if it stood alone. One begins within a word, as a no-break space is.
-    found, blank = split.align([line, " "], split.translate([line, " "]))
+    alignment, blank = split.align([line, " "], split.translate([line, " "]))
     sentences = ["the small dog sleeps.", "a\u00a0man.", "sees the tree.", "red"]
     translations = split.translate(sentences)
     expected, words = [], 0
@@ -305,7 +315,7 @@ def test_cut_and_split_lines_are_aligned_as_they_were_translated(tokenizer, cut_
     ):
         expected += [(first + source, words + target) for source, target in pairs]
         words += len(translation.text.split())
-    assert (found, blank) == (expected, [])
+    assert (alignment, blank) == (expected, [])
 
 
 class Told(Problem):
@@ -322,16 +332,16 @@ def test_words_for_the_model_stand_before_each_sentence(make):
     [read] = split.prepare([line])
     assert [part.source for part in read.parts] == sentences
     assert [part.ids.tolist() for part in read.parts] == [
-        split.prepare([each])[0].parts[0].ids.tolist() for each in sentences
+        split.prepare([sentence])[0].parts[0].ids.tolist() for sentence in sentences
     ]
     translations = split.translate(sentences)
     [joined] = split.translate([line])
     assert joined.parts == tuple(texts(translations))
-    [found], of_parts = split.align([line], [joined]), split.align(sentences, translations)
+    [actual], of_parts = split.align([line], [joined]), split.align(sentences, translations)
     words = len(translations[0].text.split())
     # What aligns with the word in front does so with none of the line's.
-    assert found == of_parts[0] + [(3 + source, words + target) for source, target in of_parts[1]]
-    assert {source for source, _ in found} <= set(range(6))
+    assert actual == of_parts[0] + [(3 + source, words + target) for source, target in of_parts[1]]
+    assert {source for source, _ in actual} <= set(range(6))
 
 
 def test_the_file_of_attention_has_each_line_s_own_weights(make, model, tokenizer):
@@ -347,9 +357,9 @@ def test_the_file_of_attention_has_each_line_s_own_weights(make, model, tokenize
         source, target, *weights = (np.load(file) for _ in range(5))
         assert [source.tolist(), target.tolist()] == list(map(tokenizer.pieces, ids))
         expected = model.attention_weights({"source": ids[0][None], "target": ids[1][None]})
-        for found, kind in zip(weights, ("encoder", "decoder", "cross"), strict=True):
-            assert found.dtype == np.float32
-            np.testing.assert_allclose(found, expected[kind][0], atol=1e-5)
+        for weight, kind in zip(weights, ("encoder", "decoder", "cross"), strict=True):
+            assert weight.dtype == np.float32
+            np.testing.assert_allclose(weight, expected[kind][0], atol=1e-5)
     assert not file.read()
 
 
@@ -364,14 +374,16 @@ def test_words_are_aligned_by_the_mean_attention_of_the_last_layer_but_one(
     )
     assert [alignment_layer(layers) for layers in (1, 2, 3, 6)] == [0, 1, 1, 4]
     # The models have one layer and three.
-    first = [each.cross[0].mean(axis=0) for each in one.attention(lines, targets)]
-    found = other.attention(lines, targets)
-    second = [each.cross[1].mean(axis=0) for each in found]
-    means = [(each + more) / 2 for each, more in zip(first, second, strict=True)]
+    first = [
+        pair_attention.cross[0].mean(axis=0) for pair_attention in one.attention(lines, targets)
+    ]
+    attention = other.attention(lines, targets)
+    second = [pair_attention.cross[1].mean(axis=0) for pair_attention in attention]
+    means = [(one_weight + more) / 2 for one_weight, more in zip(first, second, strict=True)]
     for translator, weights in ((one, first), (other, second), (both, means)):
         assert translator.align(lines, translations) == [
-            word_alignment(each.source, each.target, weight)
-            for each, weight in zip(found, weights, strict=True)
+            word_alignment(pair_attention.source, pair_attention.target, weight)
+            for pair_attention, weight in zip(attention, weights, strict=True)
         ]
     with refused("not_supported", "2"):
         both.attention(["a"], ["b"])
@@ -389,22 +401,22 @@ class Parsing(Problem):
     decoding = types.MappingProxyType({"beam_size": 21, "alpha": 0.3})
 
 
-@pytest.mark.parametrize(("given", "beam"), [("alpha=1", 21), (DecodeConfig(alpha=1.0), 4)])
-def test_a_whole_config_leaves_no_setting_to_the_problem(model, tokenizer, given, beam):
+@pytest.mark.parametrize(("whole_config", "beam"), [("alpha=1", 21), (DecodeConfig(alpha=1.0), 4)])
+def test_a_whole_config_leaves_no_setting_to_the_problem(model, tokenizer, whole_config, beam):
     run = types.SimpleNamespace(vocabulary=tokenizer, problem=Parsing())
     run.make_model = lambda weights_dtype, loaded: model
-    config = decode_config(given, run.problem.decoding_defaults)
+    config = decode_config(whole_config, run.problem.decoding_defaults)
     assert unloaded_engine(run, config).config == DecodeConfig(beam_size=beam, alpha=1.0)
 
 
 def test_all_models_have_the_type_of_the_settings(model, tokenizer, monkeypatch):
-    made = []
-    load = lambda path, vocabulary, dtype: made.append((path, dtype)) or model  # noqa: E731
+    configs = []
+    load = lambda path, vocabulary, dtype: configs.append((path, dtype)) or model  # noqa: E731
     monkeypatch.setattr(checkpoints, "load_ensemble_model", load)
     run = types.SimpleNamespace(vocabulary=tokenizer, problem=Problem())
     run.make_model = lambda dtype, loaded: load("", tokenizer, dtype)
     engine = unloaded_engine(run, DecodeConfig(weights_dtype="bfloat16"), ["other"])
-    assert made == [("", "bfloat16"), ("other", "bfloat16")]
+    assert configs == [("", "bfloat16"), ("other", "bfloat16")]
     assert engine.models == (model, model)
 
 
@@ -431,7 +443,7 @@ def test_text_is_read_in_nfc(translator):
     both = [composed, decomposed]
     one, other = translator.translate(["dog"] * 2, prefixes=both)
     assert one.text == other.text
-    scores = [each.log_prob for each in translator.score(both, both[::-1])]
+    scores = [pair_score.log_prob for pair_score in translator.score(both, both[::-1])]
     assert scores[0] == pytest.approx(scores[1])
 
 

@@ -42,8 +42,8 @@ def test_each_step_once_in_order(tmp_path, capsys):
     assert printed.index(f"{tmp_path / 'news-5'}:\nBLEU|") < printed.index("news-10:\nBLEU|")
     assert f"{tmp_path / 'curve' / 'results.jsonl'}: 2 " in printed
     results = read_results(tmp_path / "curve" / "results.jsonl")
-    found = [(result.split, result.steps, result.bleu, result.chrf) for result in results]
-    assert found == [("news", 5, BLEU, CHRF), ("news", 10, 100, 100)]
+    actual = [(result.split, result.steps, result.bleu, result.chrf) for result in results]
+    assert actual == [("news", 5, BLEU, CHRF), ("news", 10, 100, 100)]
     assert len(list((tmp_path / "curve").glob("events*"))) == 1
     translate(tmp_path, 20, HYPOTHESES)
     translate(tmp_path, 30, HYPOTHESES)
@@ -73,8 +73,8 @@ def test_names_of_any_bytes(tmp_path, capsys):
     """They are shown and recorded so that they stay the same and control no terminal."""
     (tmp_path / "n\udcff-5").write_text("\n".join(REFERENCES))
     (tmp_path / "n\udcff.json").write_text(json.dumps({"text": "\x1b[2J"}))
-    found = [score_all(tmp_path, REFERENCES, bleu, {}) for _ in range(2)]
-    assert found == [[5], []]
+    actual = [score_all(tmp_path, REFERENCES, bleu, {}) for _ in range(2)]
+    assert actual == [[5], []]
     assert r"n\udcff-5, \x1b[2J:" in capsys.readouterr().out
 
 
@@ -106,19 +106,19 @@ def test_the_sample_is_short_and_spread_evenly(monkeypatch):
     config = types.SimpleNamespace(problem=make_problem("translate_ende"), vocabulary=None)
 
     def sample(*sources):
-        text = sources, [f"reference of {each}" for each in sources]
+        text = sources, [f"reference of {source}" for source in sources]
         scorer = model_scorer(None, config, types.SimpleNamespace(text=lambda split: text), "dev")
-        score, found = scorer()
+        score, actual = scorer()
         assert score.bleu == pytest.approx(sacrebleu.corpus_bleu(*expected(text)).score)
-        assert (score.main[1], found) == (scorer()[0].main[1], scorer()[1])
-        return [tuple(each) for each in found]
+        assert (score.main[1], actual) == (scorer()[0].main[1], scorer()[1])
+        return [tuple(call) for call in actual]
 
     def expected(text):
-        return [f"{each}! " for each in text[0]], [text[1]]
+        return [f"{line}! " for line in text[0]], [text[1]]
 
     long, blank = "long " * 21, " "
     short = [f"line {number}" for number in range(12)]
-    every = [each for text in short for each in (text, long, blank)]
+    every = [line for text in short for line in (text, long, blank)]
     assert sample(*every) == [
         (text, f"{text}! ", f"reference of {text}") for text in (short[2], short[6], short[10])
     ]

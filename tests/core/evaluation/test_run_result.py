@@ -42,8 +42,8 @@ def test_a_run_s_result(tmp_path):
     path = Checkpoints(tmp_path, {"model": {}}, 1).save(100, {"cost": cost})
     result = run_result(CONFIG, path, "test", score, {"beam_size": 4}, "news", loss)
     assert (result.loss, result.text) == (1.234568, "news")
-    found = result.set, result.problem, result.split, result.random_seed
-    assert found == ("transformer_h1", "translate_ende", "test", 7)
+    actual = result.set, result.problem, result.split, result.random_seed
+    assert actual == ("transformer_h1", "translate_ende", "test", 7)
     assert result.hparams == {"dropout": 0.2}
     # With these settings the problem is the same again.
     assert make_problem(result.problem, result.problem_config) == CONFIG.problem

@@ -42,9 +42,9 @@ def test_the_sets_are_the_rows_of_the_paper():
         for name, cell in list(zip(names, printed[: len(names)], strict=True))[1:]:
             assert values[name] == float(cell), (variation.hparams_set, name)
         # Nothing but what is printed differs; learned positions reach as far as sentences.
-        others = {"positions": "learned"} if variation.row == "E" else {}
+        unprinted = {"positions": "learned"} if variation.row == "E" else {}
         changed = hyperparameters.changed_hparams(hparams).items()
-        assert {name: value for name, value in changed if name not in names} == others
+        assert {name: value for name, value in changed if name not in names} == unprinted
         figures = [variation.perplexity, variation.bleu, variation.millions]
         assert figures == [None if cell == "." else float(cell) for cell in row[len(names) :]]
         steps = None if row[len(names) - 1] == "." else int(row[len(names) - 1])
@@ -52,13 +52,13 @@ def test_the_sets_are_the_rows_of_the_paper():
 
 
 def test_attention_over_parameters_is_the_paper_s_source():
-    found = {
+    actual = {
         (row.perplexity, row.bleu, row.millions): hyperparameters.hparams(row.hparams_set)
         for row in PARAMETER_ATTENTION
     }
     aop = {"feed_forward": "parameter_attention"}
     assert {
-        figures: hyperparameters.changed_hparams(hparams) for figures, hparams in found.items()
+        figures: hyperparameters.changed_hparams(hparams) for figures, hparams in actual.items()
     } == {
         (4.92, 25.5, 65): aop | {"d_ff": 1536},
         (4.86, 25.9, 65): aop | {"parameter_attention_heads": 16, "d_ff": 512},

@@ -49,9 +49,9 @@ def test_the_largest_file(tmp_path):
 
 @pytest.mark.parametrize("name", ["vocab.model", "a/b", "./a", "a/../b", "..a", "é" * 255])
 def test_names_that_lead_to_a_file_in_the_folder(tmp_path, name):
-    found = inside(tmp_path, name)
-    assert found == tmp_path / os.path.normpath(name)
-    assert tmp_path in found.parents
+    actual = inside(tmp_path, name)
+    assert actual == tmp_path / os.path.normpath(name)
+    assert tmp_path in actual.parents
 
 
 @pytest.mark.parametrize(
@@ -209,8 +209,8 @@ def test_json_that_cannot_be_used(tmp_path, content, code, named):
 
 def test_differences():
     recorded, requested = {"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 5, "d": 4}
-    found = [re.findall(r"\b(?:\w|None)\b", line) for line in differences(recorded, requested)]
-    assert found == [["b", "2", "5"], ["c", "3", "None"], ["d", "None", "4"]]
+    values = [re.findall(r"\b(?:\w|None)\b", line) for line in differences(recorded, requested)]
+    assert values == [["b", "2", "5"], ["c", "3", "None"], ["d", "None", "4"]]
 
 
 def test_one_process_at_a_time_has_the_lock(tmp_path):
@@ -311,9 +311,9 @@ def test_nothing_is_packed(tmp_path, name):
 
 @pytest.mark.parametrize("suffix", ["", ".safetensors"])
 def test_a_checkpoint_is_named_as_a_flag_takes_it(run, suffix):
-    said = not_a_run(run / "best" / f"model.ckpt-5{suffix}")
-    assert re.findall(r"\S+/model\S+", said)[1:] == [f"{run}/best/model.ckpt-5{suffix}"]
-    assert "--checkpoint_path" in said
+    message = not_a_run(run / "best" / f"model.ckpt-5{suffix}")
+    assert re.findall(r"\S+/model\S+", message)[1:] == [f"{run}/best/model.ckpt-5{suffix}"]
+    assert "--checkpoint_path" in message
 
 
 def test_a_folder_of_many_runs_names_five(tmp_path):
@@ -386,8 +386,8 @@ def test_the_same_files_under_a_plain_name(tmp_path, name):
                 assert Path(f"{plain}{suffix}").read_text() == suffix
             assert not Path(f"{plain}0.index").exists()
     assert sorted(prefix.parent.iterdir()) == sorted(
-        prefix.with_name(each)
-        for each in (f"{name}.index", f"{name}.data-0", f"{name}0.index", "other")
+        prefix.with_name(file_name)
+        for file_name in (f"{name}.index", f"{name}.data-0", f"{name}0.index", "other")
     )
 
 

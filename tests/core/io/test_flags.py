@@ -165,8 +165,14 @@ def test_what_is_given_replaces_names_with_paths(configured):
 
 
 def test_what_is_given_overrides_a_file(configured):
-    given = ["--output_dir=b", "--eval_bleu", "--names=c", "--sentence=three", "--hparams=z=1,w=2"]
-    flags = configured(CONFIG, *given)
+    command_line = [
+        "--output_dir=b",
+        "--eval_bleu",
+        "--names=c",
+        "--sentence=three",
+        "--hparams=z=1,w=2",
+    ]
+    flags = configured(CONFIG, *command_line)
     assert (flags.output_dir, flags.eval_bleu, flags.num_workers) == ("b", True, 2)
     assert (flags.names, flags.sentence) == (["c"], ["three"])
     assert flags.hparams == {"x": ["1", {"y": "no"}], "z": "1", "w": "2"}, "name by name"

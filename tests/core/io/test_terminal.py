@@ -54,10 +54,10 @@ def test_a_report_that_cannot_be_written_costs_no_work(monkeypatch, capsys, code
 
     assert exit_status(main) == status
     assert done == [0, 1, 2, 3, 4]
-    said = capsys.readouterr().err
+    errors = capsys.readouterr().err
     # A reader that has closed the pipe gets no message.
-    assert said.count("\n") == (code == errno.ENOSPC)
-    assert ("no room" in said) == (code == errno.ENOSPC)
+    assert errors.count("\n") == (code == errno.ENOSPC)
+    assert ("no room" in errors) == (code == errno.ENOSPC)
 
     def failing(flags):
         main(flags)
@@ -125,7 +125,7 @@ run_command(lambda flags: None, main)
 
 
 @pytest.mark.parametrize(
-    ("closed", "read", "status", "said"),
+    ("closed", "read", "status", "expected"),
     [
         (">&-", "", 2, ["said", "t2t-x: standard output: "]),
         ("2>&-", "", 0, []),
@@ -133,14 +133,14 @@ run_command(lambda flags: None, main)
         ("<&-", "read", 2, ["said", "t2t-x: standard input: "]),
     ],
 )
-def test_closed_streams(tmp_path, closed, read, status, said):
+def test_closed_streams(tmp_path, closed, read, status, expected):
     call = ["/bin/sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, PROGRAM]
     settings = {**os.environ, "FILE": str(tmp_path / "file"), "READ": read}
     done = subprocess.run(call, capture_output=True, text=True, env=settings)
     assert done.returncode == status, done.stderr
     lines = done.stderr.splitlines()
-    assert len(lines) == len(said)
-    assert all(line.startswith(start) for line, start in zip(lines, said, strict=True))
+    assert len(lines) == len(expected)
+    assert all(line.startswith(start) for line, start in zip(lines, expected, strict=True))
     # The file has not got the number of the closed stream.
     assert (tmp_path / "file").read_text() == "made"
 
@@ -261,9 +261,9 @@ def test_a_terminal_gets_a_bar_and_one_without_columns_lines(monkeypatch, column
 
 
 def test_what_cannot_be_encoded_is_escaped(monkeypatch):
-    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(found := io.BytesIO(), encoding="latin-1"))
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(actual := io.BytesIO(), encoding="latin-1"))
     print_beside_bar("ä漢")
-    assert found.getvalue() == b"\xe4\\u6f22\n"
+    assert actual.getvalue() == b"\xe4\\u6f22\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

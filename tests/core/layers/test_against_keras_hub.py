@@ -38,5 +38,5 @@ def test_decoder_layer(random, randomised):
     ):
         other.set_weights(mine.get_weights())
     expected = theirs(target, source, encoder_padding_mask=mask)
-    found = ours(target, source, encoder_padding_mask=mask)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    actual = ours(target, source, encoder_padding_mask=mask)
+    np.testing.assert_allclose(actual, expected, atol=1e-5)

@@ -21,7 +21,7 @@ def expected_attention(layer, query, value, visible):
         [attention(q @ w_q[h], v @ w_k[h], v @ w_v[h], seen)[0] for h in range(HEADS)]
         for q, v, seen in zip(query, value, visible, strict=True)
     ]
-    return np.array([np.hstack(each) for each in heads]) @ layer.output_projection.kernel.numpy()
+    return np.array([np.hstack(head) for head in heads]) @ layer.output_projection.kernel.numpy()
 
 
 @pytest.fixture
@@ -99,8 +99,8 @@ def test_scores_in_a_functional_model(inputs):
     model = keras.Model(symbols, layer(*symbols, return_attention_scores=True))
     assert [x.shape for x in model.outputs] == [(None, None, D_MODEL), (None, HEADS, None, KEYS)]
     expected = layer(*inputs, return_attention_scores=True)
-    for found, output in zip(model(list(inputs)), expected, strict=True):
-        np.testing.assert_allclose(found, output, atol=1e-6)
+    for actual, output in zip(model(list(inputs)), expected, strict=True):
+        np.testing.assert_allclose(actual, output, atol=1e-6)
     own_input = keras.Input((KEYS, D_MODEL))
     _, own = MultiHeadAttention(HEADS, D_K)(own_input, return_attention_scores=True)
     assert own.shape == (None, HEADS, KEYS, KEYS)
@@ -191,8 +191,8 @@ def test_equals_full_attention_under_a_band(random, causal, masked):
             visible = band(length, radius, causal) & mask[:, None, None, :]
             expected, _ = scaled_dot_product_attention(query, key, value, visible)
             expected = expected.numpy()
-            given = query, key, value, radius, mask if masked else None, causal
-            actual = restricted_self_attention(*given).numpy()
+            arguments = query, key, value, radius, mask if masked else None, causal
+            actual = restricted_self_attention(*arguments).numpy()
             np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
             assert (actual[1] == 0).all() == (masked or length == 0)
 

@@ -18,8 +18,8 @@ def test_embedding_and_logits_use_one_matrix(randomised, random):
     np.testing.assert_allclose(layer(IDS).numpy(), 3 * matrix[IDS], rtol=1e-6)
     x = random.normal(size=(2, 3, 9)).astype(np.float32)
     for projection in (None, layer.projection()):
-        found = layer.logits(x, projection).numpy()
-        np.testing.assert_allclose(found, x @ matrix.T, atol=1e-5)
+        actual = layer.logits(x, projection).numpy()
+        np.testing.assert_allclose(actual, x @ matrix.T, atol=1e-5)
 
 
 def test_half_precision_keeps_logits_and_ids_that_arrive_as_floats_exact():
@@ -98,7 +98,7 @@ def test_a_tied_softmax_in_a_functional_model_is_saved_and_cloned(tmp_path):
     for output, expected in zip(loaded(IDS), model(IDS), strict=True):
         np.testing.assert_array_equal(output, expected)
     copies = model, loaded, keras.models.clone_model(model)
-    assert [len(each.trainable_weights) for each in copies] == [1 + 3] * 3
+    assert [len(copy.trainable_weights) for copy in copies] == [1 + 3] * 3
     assert all(output._keras_mask.shape == IDS.shape for output in model(IDS))
 
 

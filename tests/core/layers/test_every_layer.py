@@ -78,7 +78,7 @@ def arrays(random, kind, inputs):
 
 def test_no_layer_is_missing_here():
     exported = [getattr(t2t_keras.layers, name) for name in t2t_keras.layers.__all__]
-    layers = {each for each in exported if issubclass(each, keras.layers.Layer)}
+    layers = {layer for layer in exported if issubclass(layer, keras.layers.Layer)}
     assert {kind for kind, _, _ in LAYERS} == layers
 
 
@@ -90,7 +90,12 @@ def test_no_argument_of_a_layer_is_missing_here():
     }
     for kind in ours:
         arguments = inspect.signature(kind.__init__).parameters.keys() - {"self", "kwargs"}
-        assert {name for each, given, _ in LAYERS if each is kind for name in given} == arguments
+        assert {
+            name
+            for layer, layer_arguments, _ in LAYERS
+            if layer is kind
+            for name in layer_arguments
+        } == arguments
 
 
 @every_layer
@@ -101,38 +106,38 @@ def test_config_and_type(kind, arguments, inputs, random):
     copy = keras.layers.deserialize(keras.layers.serialize(layer))
     assert (type(copy), copy.get_config(), copy.name) == (kind, config, "mine")
     assert keras.saving.get_registered_name(kind) == f"t2t_keras>{kind.__name__}"
-    for each in (layer, copy):
-        output = each(*arrays(random, kind, inputs))
+    for instance in (layer, copy):
+        output = instance(*arrays(random, kind, inputs))
         assert output.dtype.name == "bfloat16"
-        assert {weight.dtype for weight in each.trainable_variables} <= {"float32"}
-        assert {part.dtype_policy.name for part in each._flatten_layers()} == {"mixed_bfloat16"}
+        assert {weight.dtype for weight in instance.trainable_variables} <= {"float32"}
+        assert {part.dtype_policy.name for part in instance._flatten_layers()} == {"mixed_bfloat16"}
 
 
 @every_layer
 def test_saved_and_loaded_in_a_functional_model(
     kind, arguments, inputs, random, randomised, tmp_path
 ):
-    given = arrays(random, kind, inputs)
-    symbolic = [keras.Input((None, *x.shape[2:]), dtype=x.dtype.name) for x in given]
+    layer_inputs = arrays(random, kind, inputs)
+    symbolic = [keras.Input((None, *x.shape[2:]), dtype=x.dtype.name) for x in layer_inputs]
     model = randomised(keras.Model(symbolic, kind(**arguments)(*symbolic)))
     model.save(tmp_path / "model.keras")
     copy = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(copy(given).numpy(), model(given).numpy())
+    np.testing.assert_array_equal(copy(layer_inputs).numpy(), model(layer_inputs).numpy())
 
 
 @every_layer
 def test_output_shape_and_gradients_of_every_weight(kind, arguments, inputs, random):
-    layer, given = kind(**arguments), arrays(random, kind, inputs)
+    layer, layer_inputs = kind(**arguments), arrays(random, kind, inputs)
     with tf.GradientTape() as tape:
-        output = layer(*given)
-        used = output + layer.sublayer_input(given[0]) if kind is Residual else output
+        output = layer(*layer_inputs)
+        used = output + layer.sublayer_input(layer_inputs[0]) if kind is Residual else output
         loss = tf.reduce_sum(tf.cast(used, tf.float32) ** 3)
         if kind is SharedEmbedding:
             loss += tf.reduce_sum(layer.logits(output) ** 3)
     for gradient in tape.gradient(loss, [weight.value for weight in layer.trainable_variables]):
         assert np.abs(tf.convert_to_tensor(gradient)).max() > 0
-    assert layer.compute_output_shape(*(x.shape for x in given)) == tuple(output.shape)
-    unknown = [(None, None, *x.shape[2:]) for x in given]
+    assert layer.compute_output_shape(*(x.shape for x in layer_inputs)) == tuple(output.shape)
+    unknown = [(None, None, *x.shape[2:]) for x in layer_inputs]
     assert layer.compute_output_shape(*unknown) == (None, None, *output.shape[2:])
 
 

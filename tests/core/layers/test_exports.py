@@ -36,8 +36,8 @@ def test_litert_with_built_in_operators(tmp_path):
     converted.allocate_tensors()
     converted.set_tensor(converted.get_input_details()[0]["index"], IDS)
     converted.invoke()
-    found = converted.get_tensor(converted.get_output_details()[0]["index"])
-    np.testing.assert_allclose(found, model(IDS), atol=1e-5)
+    actual = converted.get_tensor(converted.get_output_details()[0]["index"])
+    np.testing.assert_allclose(actual, model(IDS), atol=1e-5)
     names = {operator["op_name"] for operator in converted._get_ops_details()}
     assert not [name for name in names if name.startswith("Flex")]
 

@@ -96,7 +96,9 @@ def test_masks(name):
     is_self, options = CASES[name]
     embedding = keras.layers.Embedding(9, WIDTH, mask_zero="explicit" not in name)
     inputs = 1 if is_self else 2
-    ours, theirs = (outputs_of(embedding, each, inputs, options) for each in pair_of_layers())
+    ours, theirs = (
+        outputs_of(embedding, pair_layer, inputs, options) for pair_layer in pair_of_layers()
+    )
     # A query that sees nothing gets zeros here, a mean there.
     visible = ((QUERY if is_self else VALUE) != 0)[:, None] & np.ones((LENGTH, 1), bool)
     visible = visible & ALLOWED if options.get("attention_mask") else visible

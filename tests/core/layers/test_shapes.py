@@ -35,8 +35,8 @@ def zeros(*shape):
 @pytest.mark.parametrize("layer", [SinusoidalPositions(), LearnedPositions(7)])
 def test_positions_are_those_of_the_axis_before_the_last(layer, shape):
     expected = layer(zeros(1, shape[-2], shape[-1]))[0]
-    found = layer(zeros(*shape))
-    np.testing.assert_array_equal(found, np.broadcast_to(expected, shape))
+    actual = layer(zeros(*shape))
+    np.testing.assert_array_equal(actual, np.broadcast_to(expected, shape))
     assert shape[-2] == 1 or np.abs(expected[0] - expected[1]).max() > 0
     started = layer(zeros(*shape), start=1)
     assert np.abs(np.reshape(started, (-1, 16))[0] - expected[0]).max() > 0

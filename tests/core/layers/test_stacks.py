@@ -48,19 +48,19 @@ def test_formula(randomised, random, pre_norm, epsilon):
         assert read is x
         expected = expected_norm(expected, gamma, beta, epsilon)
     np.testing.assert_allclose(layer(x, y).numpy(), expected, rtol=0, atol=1e-5)
-    found = layer.apply(lambda read, training: read + y, x)
-    np.testing.assert_array_equal(found, layer(x, read + y))
+    actual = layer.apply(lambda read, training: read + y, x)
+    np.testing.assert_array_equal(actual, layer(x, read + y))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("rate", [0.1, 0.4])
 def test_dropout_has_its_rate_in_every_type(dtype, rate):
     dropout = Dropout(rate, dtype=dtype)
-    found = np.array(keras.ops.cast(dropout(np.ones([1000, 1001]), training=True), "float32"))
+    actual = np.array(keras.ops.cast(dropout(np.ones([1000, 1001]), training=True), "float32"))
     # Four standard deviations of a million draws; where numbers are bfloat16's, it is 5 and 13.
-    assert np.mean(found == 0) == pytest.approx(rate, abs=4 * (rate * (1 - rate)) ** 0.5 / 1000)
-    assert set(np.round(found.ravel() * (1 - rate), 2)) == {0.0, 1.0}
-    pairs = (found[:, :500] == 0) & (found[:, 501:] == 0)
+    assert np.mean(actual == 0) == pytest.approx(rate, abs=4 * (rate * (1 - rate)) ** 0.5 / 1000)
+    assert set(np.round(actual.ravel() * (1 - rate), 2)) == {0.0, 1.0}
+    pairs = (actual[:, :500] == 0) & (actual[:, 501:] == 0)
     assert np.mean(pairs) == pytest.approx(rate**2, abs=4 * rate / 700), "drawn independently"
     assert np.all(np.array(keras.ops.cast(dropout(np.ones(9)), "float32")) == 1)
 
@@ -90,13 +90,13 @@ def both(randomised, dtype="float32"):
 def value_and_gradients(layer, x, **training):
     """Of a sum in which every number counts differently."""
     with tf.GradientTape() as tape:
-        given = tf.constant(x)
-        tape.watch(given)
-        output = layer(given, **training)
+        inputs = tf.constant(x)
+        tape.watch(inputs)
+        output = layer(inputs, **training)
         factors = np.linspace(-1, 2, x.size, dtype=np.float32).reshape(x.shape)
         total = tf.reduce_sum(tf.cast(output, tf.float32) * factors)
     weights = [weight.value for weight in layer.trainable_variables]
-    return [output, *tape.gradient(total, [given, *weights])]
+    return [output, *tape.gradient(total, [inputs, *weights])]
 
 
 # The epsilon of 1e-6 matters at the smallest scale: a variance of 1e-6.
@@ -109,10 +109,10 @@ def test_normalisation_and_its_gradients_are_those_of_keras(randomised, random, 
     all_expected = value_and_gradients(theirs, x)
     for training in (True, False):
         all_found = value_and_gradients(ours, x, training=training)
-        for found, expected in zip(all_found, all_expected, strict=True):
-            assert found.shape == expected.shape
+        for actual, expected in zip(all_found, all_expected, strict=True):
+            assert actual.shape == expected.shape
             largest = np.abs(expected).max(initial=0.0)
-            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * max(largest, 1.0))
+            np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5 * max(largest, 1.0))
 
 
 def test_normalisation_in_half_precision_is_computed_in_float32(randomised):
@@ -156,8 +156,8 @@ def test_attention_weights_beside_the_states_of_symbols(randomised):
     states, weights = (None, None, 8), (None, 2, None, None)
     shapes = [output.shape for output in model.outputs]
     assert shapes == [states, weights, states, weights, (None, 2, None, 4)]
-    found = [output.shape for output in model([np.ones((5, 4, 8)), np.ones((5, 3, 8))])]
-    assert found == [(5, 3, 8), (5, 2, 3, 3), (5, 3, 8), (5, 2, 3, 3), (5, 2, 3, 4)]
+    actual = [output.shape for output in model([np.ones((5, 4, 8)), np.ones((5, 3, 8))])]
+    assert actual == [(5, 3, 8), (5, 2, 3, 3), (5, 3, 8), (5, 2, 3, 3), (5, 2, 3, 4)]
 
 
 @pytest.mark.parametrize("is_ragged", [False, True])
@@ -175,9 +175,9 @@ def test_every_layout_has_the_same_states(random, is_ragged, radius):
             decoder(*rows, encoder_padding_mask=mask, layout=layout, memory_layout=layout),
         ),
     ]
-    for expected, found in pairs:
-        found = layout.unpack(found).numpy()[mask]
-        np.testing.assert_allclose(found, expected.numpy()[mask], atol=1e-6)
+    for expected, actual in pairs:
+        actual = layout.unpack(actual).numpy()[mask]
+        np.testing.assert_allclose(actual, expected.numpy()[mask], atol=1e-6)
 
 
 def test_an_unknown_setting_is_refused():
@@ -216,21 +216,21 @@ def test_caches_of_keras_hub_s_form(random, with_memory, rotary):
     sizes = dict(num_heads=2, d_k=4, d_ff=10, positions="rotary" if rotary else "none")
     decoder = TransformerDecoder(**sizes)
     x, memory = random.normal(size=(2, 2, 4, 8)).astype(np.float32)
-    given = (memory,) if with_memory else ()
+    encoder_output = (memory,) if with_memory else ()
     masks = {"encoder_padding_mask": np.arange(4) < [[4], [2]]} if with_memory else {}
-    expected = decoder(x, *given, **masks).numpy()
+    expected = decoder(x, *encoder_output, **masks).numpy()
     cache = np.zeros((2, 2, 4, 2, 4), np.float32)
     caches = {"self_attention_cache": cache}
     if with_memory:
         caches |= {"cross_attention_cache": cache, "cross_attention_cache_update_index": 0}
     for index in range(4):
         caches["self_attention_cache_update_index"] = index
-        output, *made = decoder(x[:, index : index + 1], *given, **masks, **caches)
+        output, *new_caches = decoder(x[:, index : index + 1], *encoder_output, **masks, **caches)
         np.testing.assert_allclose(output[:, 0], expected[:, index], atol=1e-5)
         names = ["self_attention_cache", "cross_attention_cache"]
-        caches |= dict(zip(names, made, strict=False))
+        caches |= dict(zip(names, new_caches, strict=False))
         caches.pop("cross_attention_cache_update_index", None)
-    assert len(made) == 1 + with_memory
+    assert len(new_caches) == 1 + with_memory
     # Two positions at once, after which the third and the fourth are read.
     caches = {"self_attention_cache": cache}
     if with_memory:
@@ -238,7 +238,7 @@ def test_caches_of_keras_hub_s_form(random, with_memory, rotary):
     for first in (0, 2):
         caches["self_attention_cache_update_index"] = first
         output, caches["self_attention_cache"], *_ = decoder(
-            x[:, first : first + 2], *given, **masks, **caches
+            x[:, first : first + 2], *encoder_output, **masks, **caches
         )
         np.testing.assert_allclose(output, expected[:, first : first + 2], atol=1e-5)
 
@@ -299,7 +299,9 @@ def test_each_dropout_of_a_layer_has_a_seed_of_its_own():
     # The layer above, with the next seed, shares none of them.
     above = TransformerEncoder(12, 2, dropout=0.5, seed=4)
     above.build(x.shape)
-    seeds = [[each.residual_1.seed, each.residual_2.seed] for each in (layer, above)]
+    seeds = [
+        [stack_layer.residual_1.seed, stack_layer.residual_2.seed] for stack_layer in (layer, above)
+    ]
     assert not set(seeds[0]) & set(seeds[1])
 
 

@@ -11,8 +11,8 @@ def steps(model, source, target):
     for index in range(target.shape[1]):
         # At index 0 the token before is ignored, whatever it is.
         previous = target[:, index - 1] if index else np.full(len(target), 7, np.int32)
-        each, cache = model.decode_step(previous[:, None], index, cache)
-        logits.append(each.numpy()[:, 0])
+        step_logits, cache = model.decode_step(previous[:, None], index, cache)
+        logits.append(step_logits.numpy()[:, 0])
     return np.stack(logits, axis=1)
 
 

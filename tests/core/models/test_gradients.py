@@ -30,15 +30,15 @@ def loss_and_gradients(model, batch, packed):
         if packed:
             target = RaggedLayout(target != 0).pack(target)
         loss = token_sums(logits, target, EPSILON)["loss"]
-    return loss, [tf.convert_to_tensor(each) for each in tape.gradient(loss, weights)]
+    return loss, [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, weights)]
 
 
 @pytest.mark.parametrize("variant_model", ["base", "every option"], indirect=True)
 def test_gradients_agree_with_central_differences(variant_model, make_reference, batch, pairs):
     loss, gradients = loss_and_gradients(variant_model, batch, packed=True)
-    on_padding, others = loss_and_gradients(variant_model, batch, packed=False)
+    on_padding, not_packed = loss_and_gradients(variant_model, batch, packed=False)
     assert float(on_padding) == pytest.approx(float(loss), rel=1e-6)
-    for gradient, other in zip(gradients, others, strict=True):
+    for gradient, other in zip(gradients, not_packed, strict=True):
         np.testing.assert_allclose(other, gradient, rtol=1e-3, atol=1e-4)
 
     def loss_with(changed):

@@ -30,9 +30,9 @@ def test_a_future_target_token(variant_model, batch):
 def test_the_neighbour_sentences(variant_model, batch):
     before = variant_model(batch).numpy()
     for row in range(3):
-        others = np.arange(3)[:, None] != row
+        other_rows = np.arange(3)[:, None] != row
         for change in (other_ids, np.zeros_like):
-            changed = {side: np.where(others, change(ids), ids) for side, ids in batch.items()}
+            changed = {side: np.where(other_rows, change(ids), ids) for side, ids in batch.items()}
             after = variant_model(changed).numpy()
             np.testing.assert_array_equal(after[row], before[row])
-            assert np.abs(after - before)[others[:, 0]].max() > 1e-3
+            assert np.abs(after - before)[other_rows[:, 0]].max() > 1e-3

@@ -25,12 +25,12 @@ def gradients(make_model, batch):
                 targets = tf.boolean_mask(batch["target"], batch["target"] != 0)[None]
                 loss = token_sums(logits, targets)["loss"]
             weights = [weight.value for weight in model.trainable_variables]
-            return [tf.convert_to_tensor(each) for each in tape.gradient(loss, weights)]
+            return [tf.convert_to_tensor(gradient) for gradient in tape.gradient(loss, weights)]
 
         batch_of_tensors = {side: tf.constant(ids) for side, ids in batch.items()}
-        found = [[each.numpy() for each in of_batch(batch_of_tensors)] for _ in range(2)]
+        actual = [[tensor.numpy() for tensor in of_batch(batch_of_tensors)] for _ in range(2)]
         graph = of_batch.get_concrete_function(batch_of_tensors).graph
-        return found, [operation.type for operation in graph.get_operations()]
+        return actual, [operation.type for operation in graph.get_operations()]
 
     return gradients
 
@@ -41,13 +41,13 @@ def gradients(make_model, batch):
     [({}, 1e-5), ({"dtype": "mixed_bfloat16", "pre_norm": True}, 2e-2)],
 )
 def test_gradients_are_the_same_with_dropout(gradients, changes, tolerance):
-    kept, operations = gradients(**changes)
+    activations, operations = gradients(**changes)
     again, more_operations = gradients(**changes, recompute=True)
     # Three attentions, and the loss, which is not computed again.
     assert (operations.count("Softmax"), more_operations.count("Softmax")) == (4, 7)
     assert more_operations.count("Relu") == 2 * operations.count("Relu") == 4
-    for one, other in zip(kept, again, strict=True):
-        for expected, found in zip(one, other, strict=True):
-            np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
+    for one, other in zip(activations, again, strict=True):
+        for expected, actual in zip(one, other, strict=True):
+            np.testing.assert_allclose(actual, expected, atol=tolerance * np.abs(expected).max())
     # The generators move on: the second time the masks are others.
     assert max(np.abs(a - b).max() for a, b in zip(*again, strict=True)) > 1e-1

@@ -27,7 +27,7 @@ def test_logits_and_memory_are_the_paper_s(variant_model, make_reference, batch,
 
 
 def test_attention_weights_are_the_paper_s(variant_model, make_reference, batch, pairs):
-    found, reference = variant_model.attention_weights(batch), make_reference(variant_model)
+    actual, reference = variant_model.attention_weights(batch), make_reference(variant_model)
     attentions = {
         "encoder": ("encoder", "self_attention", 0, 0),
         "decoder": ("decoder", "self_attention", 1, 1),
@@ -36,7 +36,7 @@ def test_attention_weights_are_the_paper_s(variant_model, make_reference, batch,
     for row, pair in enumerate(pairs):
         reference.logits(*pair)
         for kind, (side, attention, queries, keys) in attentions.items():
-            for i, layer in enumerate(found[kind][row].numpy()):
+            for i, layer in enumerate(actual[kind][row].numpy()):
                 expected = reference.attention_weights[f"{side}_{i}/{attention}"]
                 real = layer[:, : len(pair[queries])]
                 np.testing.assert_allclose(real[..., : len(pair[keys])], expected, atol=1e-5)
@@ -50,9 +50,9 @@ def test_attention_weights_where_padding_is_left_out(model, batch):
     _, _, cross = model.decode(batch["target"], memory, mask, *layouts, **scores)
     expected = model.attention_weights(batch)["cross"][:, 1].numpy()
     real = batch["target"] != 0
-    found = cross[1].numpy()
+    actual = cross[1].numpy()
     np.testing.assert_allclose(
-        found.transpose(0, 2, 1, 3)[real], expected.transpose(0, 2, 1, 3)[real], atol=1e-6
+        actual.transpose(0, 2, 1, 3)[real], expected.transpose(0, 2, 1, 3)[real], atol=1e-6
     )
 
 
@@ -181,7 +181,9 @@ def test_saved_and_loaded(model, batch, tmp_path):
     copy = loaded.get_layer("transformer")
     assert isinstance(copy, Transformer)
     assert copy.get_config() == model.get_config()
-    ours, theirs = ([(v.path, v.shape) for v in each.trainable_variables] for each in (copy, model))
+    ours, theirs = (
+        [(v.path, v.shape) for v in network.trainable_variables] for network in (copy, model)
+    )
     assert ours == theirs
     # Source, target and softmax share one matrix (section 3.4).
     assert [path for path, shape in ours if 11 in shape] == [
@@ -202,8 +204,10 @@ def test_mixed_precision(make_model, model, batch, policy):
     difference = np.abs(logits.numpy() - model(batch).numpy())[real]
     assert 1e-5 < difference.max() < 0.2
     graph = tf.function(lambda: mixed(batch)).get_concrete_function().graph
-    products = [each for each in graph.get_operations() if "MatMul" in each.type]
-    assert {each.outputs[0].dtype.name for each in products} == {policy.removeprefix("mixed_")}
+    products = [operation for operation in graph.get_operations() if "MatMul" in operation.type]
+    assert {product.outputs[0].dtype.name for product in products} == {
+        policy.removeprefix("mixed_")
+    }
 
 
 def test_an_end_that_is_not_read_is_as_if_it_were_not_there(make_model, batch):
@@ -212,8 +216,8 @@ def test_an_end_that_is_not_read_is_as_if_it_were_not_there(make_model, batch):
     with_end = np.pad(source, [[0, 0], [0, 1]])
     with_end[np.arange(len(source)), np.count_nonzero(source, axis=1)] = 1
     expected = model({**batch, "source": source}).numpy()
-    found = other({**batch, "source": with_end}).numpy()
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    actual = other({**batch, "source": with_end}).numpy()
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
     packed = other({**batch, "source": with_end}, packed=True).numpy()
     np.testing.assert_allclose(packed, expected[batch["target"] != 0], rtol=0, atol=1e-5)
     alone = {"source": np.array([[1, 0]]), "target": batch["target"][:1]}

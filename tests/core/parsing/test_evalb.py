@@ -13,8 +13,8 @@ COLLINS, NEW = PARAMETERS["COLLINS"], PARAMETERS["new"]
 def test_line_by_line_as_the_c_program(shared_data, name):
     names = ("gold.trees", "system.trees", f"expected.{name}.txt", "expected.COLLINS.stderr")
     gold, system, expected, expected_errors = (
-        (shared_data / "evalb_fixtures" / each).read_text(encoding="utf-8").split("\n")[:-1]
-        for each in names
+        (shared_data / "evalb_fixtures" / name).read_text(encoding="utf-8").split("\n")[:-1]
+        for name in names
     )
     errors = []
     lines = list(evalb(gold, system, PARAMETERS[name], errors.append))
@@ -47,21 +47,21 @@ def test_line_by_line_as_the_c_program(shared_data, name):
     ],
 )
 def test_what_counts(gold, test, matched, of_gold, of_test):
-    found, error = compare(parsed(gold), parsed(test), COLLINS)
+    actual, error = compare(parsed(gold), parsed(test), COLLINS)
     assert not error
-    assert (found.matched, found.gold, found.test) == (matched, of_gold, of_test)
-    assert found.complete == (matched == of_gold == of_test)
+    assert (actual.matched, actual.gold, actual.test) == (matched, of_gold, of_test)
+    assert actual.complete == (matched == of_gold == of_test)
 
 
 def test_new_parameters_delete_more_and_restore_misread_quotes():
-    found, _ = compare(parsed("(S1 (S (NN a) (! !)))"), parsed("(S (NN a) (! !))"), NEW)
-    assert (found.matched, found.gold, found.test, found.words) == (1, 1, 1, 2)
+    actual, _ = compare(parsed("(S1 (S (NN a) (! !)))"), parsed("(S (NN a) (! !))"), NEW)
+    assert (actual.matched, actual.gold, actual.test, actual.words) == (1, 1, 1, 2)
     gold = parsed("(S (NP (NN a) (POS ')) (VP (VB b)))")
     test = parsed("(S (NP (NN a)) ('' ') (VP (VB b)))")
     assert compare(gold, test, COLLINS)[1] == "Length unmatch (3|2)"
     for pair in ((gold, test), (test, gold)):
-        found, error = compare(*pair, NEW)
-        assert (error, found.matched, found.gold, found.test) == ("", 2, 3, 3)
+        actual, error = compare(*pair, NEW)
+        assert (error, actual.matched, actual.gold, actual.test) == ("", 2, 3, 3)
 
 
 def test_misread_quotes_take_linear_work():
@@ -116,8 +116,8 @@ def test_the_command_prints_table_and_errors(tmp_path, capsys):
     gold.write_text("(TOP (S (NP (NN a)) (VP (VB b))))\n(TOP (S (NN c)))\n")
     test.write_text("(TOP (S (NP (NN a)) (VB b)))\n(TOP (S (NN \x1bd)))\n")
     t2t_evalb.run(["t2t-evalb", f"--gold={gold}", f"--test={test}", "--param=new"])
-    said = capsys.readouterr()
-    assert said.err == "2 : Words unmatch (c|\\x1bd)\n"
-    lines = said.out.split("\n")
+    printed = capsys.readouterr()
+    assert printed.err == "2 : Words unmatch (c|\\x1bd)\n"
+    lines = printed.out.split("\n")
     assert lines[1].split() == ["1", "2", "0", "66.67", "100.00", "2", "3", "2", "80.00"]
     assert lines.count("Bracketing FMeasure       =  80.00") == 2

@@ -35,9 +35,9 @@ def test_perfect_parses(references):
 def test_rows_of_lengths_end_at_tens():
     lengths = (1, 10, 11, 20, 21, 30, 31, 40, 41)
     parses = [f"(S {'(NN) ' * length}/S)" for length in lengths]
-    found = score_parses(parses, parses, [" ".join("w" * length) for length in lengths])
-    counts = [score.sentences for score in found.by_length.values()]
-    assert list(found.by_length) == ["1-10", "11-20", "21-30", "31-40", "41 and more"]
+    actual = score_parses(parses, parses, [" ".join("w" * length) for length in lengths])
+    counts = [score.sentences for score in actual.by_length.values()]
+    assert list(actual.by_length) == ["1-10", "11-20", "21-30", "31-40", "41 and more"]
     assert counts == [2, 2, 2, 2, 1]
 
 
@@ -60,8 +60,8 @@ def test_faults_and_repairs():
 
 def test_no_sentence_is_left_out_for_its_tags():
     """evalb itself would refuse the first two: other words count there."""
-    others = [("(.)", "(NN)"), ("(UH)", "(,)"), ("(RB)", "(JJ)")]
-    parses = [line.replace(*tags, 1) for line, tags in zip(SYMBOLS, others, strict=True)]
+    replacements = [("(.)", "(NN)"), ("(UH)", "(,)"), ("(RB)", "(JJ)")]
+    parses = [line.replace(*tags, 1) for line, tags in zip(SYMBOLS, replacements, strict=True)]
     parses[0] = parses[0].replace("(DT)", "(:)")
     score = score_parses(parses, SYMBOLS, SOURCES)
     assert (score.f1, score.repaired) == (100, 0)

@@ -23,9 +23,9 @@ UNTAGGED = "(TOP (XX the) (XX dog) (XX sleeps))"
 
 def test_symbols_are_tensor2tensor_s_in_brackets():
     [tree] = parsed("(TOP (S (NP (NNP John)) (VP (VBZ /NP))))")
-    found = symbols(tree)
-    assert " ".join(found) == "(S (NP (NNP) /NP) (VP (VBZ) /VP) /S)"
-    assert " ".join(found).replace("(", "").replace(")", "") == "S NP NNP /NP VP VBZ /VP /S"
+    actual = symbols(tree)
+    assert " ".join(actual) == "(S (NP (NNP) /NP) (VP (VBZ) /VP) /S)"
+    assert " ".join(actual).replace("(", "").replace(")", "") == "S NP NNP /NP VP VBZ /VP /S"
     # Of an unparsed text, as they are after its cleaning.
     text = b"(TOP (S-1 \n(NP=2 (NN a)(-NONE- *)) (S b)))"
     assert symbols_in(text) == {"(S", "/S)", "(NP", "/NP)", "(NN)", "(S)"}
@@ -54,9 +54,9 @@ def test_symbols_are_tensor2tensor_s_in_brackets():
     ],
 )  # fmt: skip
 def test_every_repair_is_counted(output, expected, repairs):
-    tree, found = rebuilt(output.split(), WORDS)
+    tree, actual = rebuilt(output.split(), WORDS)
     assert bracketed(tree) == expected
-    assert sorted(found.elements()) == sorted(repairs)
+    assert sorted(actual.elements()) == sorted(repairs)
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ def test_every_repair_is_counted(output, expected, repairs):
 def test_tags_stand_with_the_words_they_are_aligned_with(
     output, alignment, expected, extra, missing
 ):
-    tree, found = rebuilt(output.split(), WORDS, alignment=alignment)
+    tree, actual = rebuilt(output.split(), WORDS, alignment=alignment)
     assert bracketed(tree) == expected
-    assert (found["tag without a word"], found["word without a tag"]) == (extra, missing)
-    assert found.total() == extra + missing
+    assert (actual["tag without a word"], actual["word without a tag"]) == (extra, missing)
+    assert actual.total() == extra + missing
 
 
 def test_a_label_outside_the_vocabulary_is_a_repair():
@@ -132,8 +132,8 @@ def test_round_trip_of_craft_trees(shared_data):
     assert len(lines) == 2778
     for line in lines:
         [tree] = parsed(line)
-        found = symbols(tree)
-        assert rebuilt(found, words(tree)) == (tree, {})
+        actual = symbols(tree)
+        assert rebuilt(actual, words(tree)) == (tree, {})
         assert bracketed(tree) == line
-        used |= set(found)
+        used |= set(actual)
     assert symbols_in(content) == used

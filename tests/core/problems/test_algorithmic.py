@@ -40,7 +40,7 @@ def test_sizes_lengths_and_answers_are_those_of_tensor2tensor(name, split, count
         # Every length from 1 on is as likely as any other: 5 standard deviations around the mean.
         expected = count / longest
         assert set(lengths) == set(range(1, longest + 1))
-        assert all(abs(found - expected) < 5 * expected**0.5 for found in lengths.values())
+        assert all(abs(length - expected) < 5 * expected**0.5 for length in lengths.values())
         digits = collections.Counter(itertools.chain.from_iterable(pair[0] for pair in examples))
         assert digits["0"] + digits["1"] == digits.total()
         assert digits["1"] / digits.total() == pytest.approx(0.5, abs=0.01)

@@ -26,14 +26,14 @@ def text(tmp_path):
     return tmp_path
 
 
-def made(text, config):
+def generated_with(text, config):
     problem = make_problem("multilingual_text", config)
     generate(problem, text / "data", text)
     return open_generated(problem, text / "data")
 
 
 def test_each_source_says_what_to_write(text, pairs_of):
-    generated = made(text, f"{CONFIG},source_tokens={{news.en-fr: <BT>}}")
+    generated = generated_with(text, f"{CONFIG},source_tokens={{news.en-fr: <BT>}}")
     assert pairs_of(generated, "train") == [
         ("<2de> a cat", "eine Katze"),
         ("<2de> a dog", "ein Hund"),
@@ -58,12 +58,12 @@ def test_each_text_is_filtered_by_its_own_languages(text, pairs_of):
     german, french = "Der Hund schläft im Garten.", "Le chien dort dans le jardin."
     (text / "news.en-de.de").write_text(f"{german}\n{french}\n")
     (text / "news.en-fr.fr").write_text(f"{german}\n{french}\n")
-    kept = pairs_of(made(text, f"{CONFIG},filters=language"), "train")
-    assert kept == [("<2de> a cat", german), ("<2fr> a tree", french)]
+    pairs = pairs_of(generated_with(text, f"{CONFIG},filters=language"), "train")
+    assert pairs == [("<2de> a cat", german), ("<2fr> a tree", french)]
     for code in ("en", "xx"):
         (text / f"news.en-xx.{code}").write_text("a\n")
     with refused("unknown_language", "'xx'"):
-        made(text, f"{CONFIG.replace('en-fr', 'en-xx')},filters=language")
+        generated_with(text, f"{CONFIG.replace('en-fr', 'en-xx')},filters=language")
 
 
 @pytest.mark.parametrize(
@@ -78,4 +78,4 @@ def test_each_text_is_filtered_by_its_own_languages(text, pairs_of):
 )
 def test_what_is_missing_is_named(text, config, names):
     with refused("bad_value", *names):
-        made(text, parse_assignments(CONFIG) | parse_assignments(config))
+        generated_with(text, parse_assignments(CONFIG) | parse_assignments(config))

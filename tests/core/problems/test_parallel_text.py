@@ -53,9 +53,9 @@ def test_files_by_language_format_and_packing(tmp_path, present, expected):
 def test_the_test_set_is_there_if_it_is_named_or_its_file_is(tmp_path, config, expected):
     assert "test" not in problem_of().files(tmp_path)
     touch(tmp_path, "test.en test.de")
-    [first, *others] = problem_of(config).files(tmp_path).get("test", [None])
+    [first, *further] = problem_of(config).files(tmp_path).get("test", [None])
     assert first == expected or first.source.name == expected
-    assert len(others) == ("[" in config)
+    assert len(further) == ("[" in config)
 
 
 @pytest.mark.parametrize(("name", "swapped"), [("news.de-en.tsv", True), ("news.en-de.tsv", False)])

@@ -45,7 +45,9 @@ def treebank(tmp_path_factory):
 
 def trees_in(treebank, *sections):
     """The clean trees of the treebank's files."""
-    paths = [path for each in sections for path in sorted((treebank / f"wsj/{each}").iterdir())]
+    paths = [
+        path for section in sections for path in sorted((treebank / f"wsj/{section}").iterdir())
+    ]
     return list(filter(None, map(cleaned, itertools.chain(*map(read_trees, paths)))))
 
 

@@ -96,17 +96,17 @@ def test_constructions_are_correct_german(splits):
 )  # fmt: skip
 def test_noun_phrases_are_inflected(english, german):
     determiner, adjective, head = english.split()
-    noun = next(each for each in TABLES["nouns"] if head in (each.english, each.plural))
-    adjective = next(each for each in TABLES["adjectives"] if each.english == adjective)
-    made = noun_phrase(noun, determiner, adjective, plural=head == noun.plural)
-    assert [made.german[case] for case in CASES] == german
+    noun = next(noun for noun in TABLES["nouns"] if head in (noun.english, noun.plural))
+    adjective = next(entry for entry in TABLES["adjectives"] if entry.english == adjective)
+    phrase = noun_phrase(noun, determiner, adjective, plural=head == noun.plural)
+    assert [phrase.german[case] for case in CASES] == german
 
 
 def test_no_sentence_is_in_two_splits(splits):
     # 13 of 256 are dev, as many test.
     of_byte = {hashlib.sha256(str(i).encode()).digest()[0]: str(i) for i in range(5000)}
-    found = [split_of(of_byte[byte]) for byte in (0, 12, 13, 25, 26, 255)]
-    assert found == ["dev", "dev", "test", "test", "train", "train"]
+    actual = [split_of(of_byte[byte]) for byte in (0, 12, 13, 25, 26, 255)]
+    assert actual == ["dev", "dev", "test", "test", "train", "train"]
     assert len(splits["dev"]) == len(splits["test"]) == 500
     for side in (0, 1):
         sides = [{pair[side] for pair in pairs} for pairs in splits.values()]

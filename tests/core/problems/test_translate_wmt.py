@@ -68,7 +68,7 @@ def test_the_whole_of_datagen(pairs_of, tmp_path, name, other, edition, dev_in_s
 )
 def test_newstest2014_in_dev_tgz_of_one_direction(tmp_path, name, there):
     members = small_wmt.newstest2014("full", "dev/", "de")
-    some = {each: text for each, text in members.items() if each.split("-")[-1][:-4] in there}
+    some = {member: text for member, text in members.items() if member.split("-")[-1][:-4] in there}
     small_wmt.archive(tmp_path / "dev.tgz", some)
     [paths] = plain_text(make_problem(name).files(tmp_path)["test"], tmp_path)
     for code, path in zip(("en", "de"), paths, strict=True):
@@ -93,10 +93,10 @@ def test_scores_say_which_edition(name, edition, split, lines, expected):
 def test_words_are_divided_as_the_language_that_is_written_has_them():
     lines, references = ["L'homme d'abord, it's his."], ["L'homme d'abord, it's hers."]
     for name, language in (("translate_enfr", "fr"), ("translate_enfr_rev", "en")):
-        found = make_problem(name).score(lines, references).conventions
+        conventions = make_problem(name).score(lines, references).conventions
         expected = bleu(lines, references, conventions=["tokenised"], language=language)
-        assert found == expected.conventions
-    assert found != make_problem("translate_enfr").score(lines, references).conventions
+        assert conventions == expected.conventions
+    assert conventions != make_problem("translate_enfr").score(lines, references).conventions
 
 
 def test_the_paper_s_vocabularies():

@@ -31,8 +31,8 @@ def test_sends_the_request_and_reads_the_answers(server, connect):
     metadata = (("user", "me"), ("token", "a=b"))
     client = connect(server.address, version=3, signature="other", metadata=metadata)
     texts = ["a long dog", "ü 🐈"]
-    found = client.translate(texts)
-    assert found == [Translation("A LONG DOG", -0.5, cut=1), Translation("Ü 🐈", -0.5)]
+    translations = client.translate(texts)
+    assert translations == [Translation("A LONG DOG", -0.5, cut=1), Translation("Ü 🐈", -0.5)]
     connect(server.address).translate(["a"])
     connect(server.address, version=0).translate(["a"])
     asked, default, first = server.requests
@@ -73,8 +73,8 @@ def test_an_unknown_signature(server, connect):
 
 def test_no_reply_in_time(server, connect):
     server.plan.append(1.5)
-    start, said = time.monotonic(), ["DEADLINE_EXCEEDED", "0.3 s", "--timeout_secs"]
-    with refused("no_answer", f"'ende' version 3 at {server.address}", *said):
+    start, names = time.monotonic(), ["DEADLINE_EXCEEDED", "0.3 s", "--timeout_secs"]
+    with refused("no_answer", f"'ende' version 3 at {server.address}", *names):
         connect(server.address, version=3, timeout=0.3).translate(["a"])
     assert time.monotonic() - start < 1.5
 
@@ -109,8 +109,8 @@ def test_all_forms_of_tensors_are_read(server, connect, cut):
     """The last value stands for all that follow."""
     tensors = {"translation": tf.make_tensor_proto(["ü 🐈", ""]), "cut": cut}
     server.plan.append(_grpc_reply(**tensors, score=_tensor(sizes=[2], float_val=[-1.25])))
-    found = connect(server.address).translate(["a", "b"])
-    assert found == [Translation("ü 🐈", -1.25, cut=7), Translation("", -1.25, cut=7)]
+    translations = connect(server.address).translate(["a", "b"])
+    assert translations == [Translation("ü 🐈", -1.25, cut=7), Translation("", -1.25, cut=7)]
 
 
 GRPC_REPLIES = {
@@ -232,8 +232,8 @@ HTTP_CODES = [
 
 
 @pytest.mark.parametrize("protocol", ["rest"], indirect=True)
-@pytest.mark.parametrize(("code", "said", "attempts"), HTTP_CODES)
-def test_codes_of_http(connect, code, said, attempts):
+@pytest.mark.parametrize(("code", "name", "attempts"), HTTP_CODES)
+def test_codes_of_http(connect, code, name, attempts):
     head = b"HTTP/1.1 %d X\r\nLocation: /other\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
     seen = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -248,7 +248,7 @@ def test_codes_of_http(connect, code, said, attempts):
 
         threading.Thread(target=answer, daemon=True).start()
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-        with refused("no_answer", *said.split()):
+        with refused("no_answer", *name.split()):
             connect(address, max_attempts=2, timeout=5).translate(["a"])
     assert len(seen) == attempts
 
@@ -367,8 +367,8 @@ def test_order_and_blank_lines(batch_size, concurrency):
         return upper(texts)
 
     lines = [" " if i % 5 == 0 else f"line {i}" for i in range(23)]
-    found = [each.text for each in translate_lines(translate, lines, batch_size, concurrency)]
-    assert found == ["" if i % 5 == 0 else f"LINE {i}" for i in range(23)]
+    actual = [line.text for line in translate_lines(translate, lines, batch_size, concurrency)]
+    assert actual == ["" if i % 5 == 0 else f"LINE {i}" for i in range(23)]
     assert sorted(sent) == sorted(line for line in lines if line.strip())
 
 

@@ -45,13 +45,15 @@ from t2t_keras.training.checkpoints import Checkpoints, TrainedModel
 
 
 def test_equals_in_process(loaded, lines, expected):
-    found = loaded.translate(lines)
-    assert [dataclasses.replace(each, hypotheses=()) for each in found] == expected
-    assert [each.hypotheses for each in found] == [
-        (Hypothesis(each.text, each.score),) for each in found
+    translations = loaded.translate(lines)
+    assert [
+        dataclasses.replace(translation, hypotheses=()) for translation in translations
+    ] == expected
+    assert [translation.hypotheses for translation in translations] == [
+        (Hypothesis(translation.text, translation.score),) for translation in translations
     ]
-    assert len({each.text for each in expected}) > 4
-    assert any(each.cut for each in expected)
+    assert len({translation.text for translation in expected}) > 4
+    assert any(translation.cut for translation in expected)
     assert loaded.translate([]) == []
 
 
@@ -70,16 +72,18 @@ def test_smaller_weights_translate_as_in_process(
     only = lambda module: {"serving_default": signatures(module)["serving_default"]}  # noqa: E731
     monkeypatch.setattr(TranslationModule, "signatures", only)  # the others take long to trace
     directory = export(translator, tmp_path, dtype=dtype)
-    found = load_export(directory).translate(lines)
+    translations = load_export(directory).translate(lines)
     with rounded_weights(translator, dtype):
         rounded = translator.translate(lines)
-    assert [each.text for each in found] == [each.text for each in rounded]
-    scores = [each.score for each in rounded]
-    assert [each.score for each in found] == pytest.approx(scores, abs=1e-4)
-    assert scores != [each.score for each in expected]
+    assert [translation.text for translation in translations] == [
+        translation.text for translation in rounded
+    ]
+    scores = [translation.score for translation in rounded]
+    assert [translation.score for translation in translations] == pytest.approx(scores, abs=1e-4)
+    assert scores != [translation.score for translation in expected]
     assert translator.translate(lines)[0].score == expected[0].score, "the weights are back"
     stored = (directory / "variables" / "variables.data-00000-of-00001").stat().st_size
-    assert stored < 0.6 * sum(each.numpy().nbytes for each in translator.models[0].weights)
+    assert stored < 0.6 * sum(weight.numpy().nbytes for weight in translator.models[0].weights)
 
 
 def test_a_session_translates_like_tensorflow_serving_s(
@@ -91,8 +95,8 @@ def test_a_session_translates_like_tensorflow_serving_s(
     with tf.compat.v1.Session(graph=tf.Graph()) as session:
         tf.compat.v1.saved_model.load(session, ["serve"], str(copy))
         text = {signature.inputs["text"].name: [lines[2]]}
-        [found] = session.run(signature.outputs["translation"].name, text)
-    assert found.decode() == expected[2].text
+        [outputs] = session.run(signature.outputs["translation"].name, text)
+    assert outputs.decode() == expected[2].text
 
 
 def test_the_example_script(root, exported, lines, expected, capsys, monkeypatch):
@@ -101,8 +105,10 @@ def test_the_example_script(root, exported, lines, expected, capsys, monkeypatch
     monkeypatch.setattr(sys, "argv", [str(script), str(exported), lines[0], lines[2]])
     runpy.run_path(str(script), run_name="__main__")
     printed = capsys.readouterr().out
-    for sentence, each in ((lines[0], expected[0]), (lines[2], expected[2])):
-        assert f"{sentence}\n  -> {each.text}  ({each.score.expected:.3f})\n" in printed
+    for sentence, translation in ((lines[0], expected[0]), (lines[2], expected[2])):
+        assert (
+            f"{sentence}\n  -> {translation.text}  ({translation.score.expected:.3f})\n" in printed
+        )
 
 
 def test_warm_up_requests(exported, served, loaded):
@@ -120,7 +126,7 @@ def test_warm_up_requests(exported, served, loaded):
         name: lambda name=name, **inputs: ran.append((name, *sorted(inputs))) for name in SIGNATURES
     }
     loaded.warm_up()
-    inputs = [(name, *sorted(each.name for each in specs)) for name, specs in SIGNATURES.items()]
+    inputs = [(name, *sorted(spec.name for spec in specs)) for name, specs in SIGNATURES.items()]
     assert sorted(ran) == sorted(inputs * 4)
 
 
@@ -142,11 +148,14 @@ def test_versions_are_complete_and_rise(translator, tmp_path, monkeypatch):
     (tmp_path / "later").mkdir()
     (tmp_path / "9999999999").mkdir()  # In 2286.
     versions = [str(first), *map(str, range(9999999999, 10000000003))]
-    for version, each, alpha in zip(
+    for version, model_arguments, alpha in zip(
         versions[2:], ((translator,), model_and_tokenizer, (trained,)), (0.6, 0.6, 0.3), strict=True
     ):
-        made = export(*each, tmp_path)
-        assert (made.name, f", alpha={alpha}, " in (made / "README.md").read_text()) == (version, 1)
+        folder = export(*model_arguments, tmp_path)
+        assert (folder.name, f", alpha={alpha}, " in (folder / "README.md").read_text()) == (
+            version,
+            1,
+        )
 
     def interrupted(module, path, signatures):
         Path(path).mkdir()
@@ -165,8 +174,8 @@ HOSTILE = 'It\'s "$5" `echo no` $(echo no) \\ !! ü'
 
 def commands_of(readme):
     """The shell's commands of a README, by their first word."""
-    found = re.findall(r"^    (?! )(.*(?:\n {8}.*)*)", readme, flags=re.MULTILINE)
-    return {command.split()[0]: command for command in found}
+    matches = re.findall(r"^    (?! )(.*(?:\n {8}.*)*)", readme, flags=re.MULTILINE)
+    return {command.split()[0]: command for command in matches}
 
 
 def printed_by(command):
@@ -197,7 +206,7 @@ def test_any_sentence_reaches_the_commands_as_it_is(loaded, translator, tmp_path
     manifest = loaded.manifest | {"dtype": "int8", "outputs": "Trees as symbols."}
     write_readme(tmp_path, {}, manifest, translator.config, "en-de", (), HOSTILE)
     text = (tmp_path / "README.md").read_text("utf-8")
-    for said in (
+    for line in (
         "\n- origin: not known\n",
         f", SentencePiece, {translator.tokenizer.vocab_size} ids, ",
         "\n- weights: int8\n",
@@ -209,7 +218,7 @@ def test_any_sentence_reaches_the_commands_as_it_is(loaded, translator, tmp_path
         'model_spec.name = "en-de"',
         "--servable_name=en-de ",
     ):
-        assert said in text
+        assert line in text
 
     def last_argument(name):
         command = commands_of(text)[name].replace(name, "printf '%s\\n'", 1)
@@ -326,9 +335,9 @@ def test_a_measured_score_names_its_text_and_conventions(wmt14, checkpoint):
     hypothesis, reference = "Das ist ein Hausboot auf dem See.", "Das ist ein Boot auf dem See."
     text = (["It is a boat on the lake."], [reference])
     translator = translator_to(hypothesis, wmt14)
-    said = measured_score(translator, wmt14, checkpoint, "float32", text)
+    score = measured_score(translator, wmt14, checkpoint, "float32", text)
     name = "newstest2013 (1 lines; as published it has 3,000)"
     bleu = sacrebleu.corpus_bleu([hypothesis], [[reference]]).score
-    assert said.startswith(f"{name}: {bleu:.2f} BLEU (beam 4, alpha 0.6; sacrebleu nrefs:1|")
+    assert score.startswith(f"{name}: {bleu:.2f} BLEU (beam 4, alpha 0.6; sacrebleu nrefs:1|")
     for convention in ("tokenised", "compound_split"):
-        assert f", {bleu:.2f} BLEU ({convention} nrefs:1|" in said
+        assert f", {bleu:.2f} BLEU ({convention} nrefs:1|" in score

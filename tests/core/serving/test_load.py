@@ -26,8 +26,10 @@ def test_the_newest_version_is_taken(exported, tmp_path, loaded):
 
 
 def test_the_translation_is_the_only_hypothesis(loaded):
-    [found] = loaded.translate(["a"])
-    assert [(each.text, each.score) for each in found.hypotheses] == [(found.text, found.score)]
+    [translation] = loaded.translate(["a"])
+    assert [(hypothesis.text, hypothesis.score) for hypothesis in translation.hypotheses] == [
+        (translation.text, translation.score)
+    ]
 
 
 def test_a_version_that_is_not_there(exported):
@@ -51,8 +53,8 @@ def test_the_vocabulary_is_an_asset(loaded, served, translator):
     (asset,) = served.graph.asset_file_def
     path = loaded.directory / "assets" / asset.filename
     processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
-    found = processor.encode("Der kleine Hund", add_eos=True)
-    assert found == translator.tokenizer.encode(["Der kleine Hund"])[0].tolist()
+    ids = processor.encode("Der kleine Hund", add_eos=True)
+    assert ids == translator.tokenizer.encode(["Der kleine Hund"])[0].tolist()
     checksum = hashlib.sha256(path.read_bytes()).hexdigest()
     assert loaded.manifest["vocabulary"]["sha256"] == checksum
     assert [loaded.manifest[name] for name in ("dtype", "outputs")] == ["float32", "text"]
@@ -126,7 +128,10 @@ def test_an_export_has_no_code(exported, served):
     for trace in (b"keras_metadata", b"class_name", b"registered_name", b"\x80\x04\x95"):
         assert trace not in everything, trace
     graph = served.graph.graph_def
-    nodes = [*graph.node, *(node for each in graph.library.function for node in each.node_def)]
+    nodes = [
+        *graph.node,
+        *(node for graph_function in graph.library.function for node in graph_function.node_def),
+    ]
     operators = {node.op for node in nodes}
     assert not operators & PYTHON_OPERATORS
     # What TensorFlow itself does not have.

@@ -29,7 +29,7 @@ def signature(loaded):
 
     def signature(name, **inputs):
         inputs = {key: tf.constant(value) for key, value in inputs.items()}
-        return {key: each.numpy() for key, each in loaded.signatures[name](**inputs).items()}
+        return {key: tensor.numpy() for key, tensor in loaded.signatures[name](**inputs).items()}
 
     return signature
 
@@ -40,14 +40,14 @@ def changed(translator, **settings):
 
 
 def test_n_best(signature, translator, lines):
-    found = signature("nbest", text=lines, alpha=2.0)
+    actual = signature("nbest", text=lines, alpha=2.0)
     blank = [Hypothesis("", 0.0)] * 3
     translations = changed(translator, return_beams=True, alpha=2.0).translate(lines)
-    hypotheses = [each.hypotheses or blank for each in translations]
-    texts = [[text.decode() for text in row] for row in found["translations"]]
-    assert texts == [[each.text for each in row] for row in hypotheses]
-    scores = [[each.score for each in row] for row in hypotheses]
-    np.testing.assert_allclose(found["scores"], scores, atol=1e-5)
+    hypotheses = [translation.hypotheses or blank for translation in translations]
+    texts = [[text.decode() for text in row] for row in actual["translations"]]
+    assert texts == [[translation.text for translation in row] for row in hypotheses]
+    scores = [[translation.score for translation in row] for row in hypotheses]
+    np.testing.assert_allclose(actual["scores"], scores, atol=1e-5)
 
 
 @pytest.mark.parametrize("tokens", [23, 24, 25, 26])
@@ -55,20 +55,20 @@ def test_a_text_that_is_cut_keeps_its_end(signature, translator, tokens):
     encode = translator.tokenizer.encode
     texts = ("Haus " * 6 + "x" * more for more in range(30))
     text = next(text for text in texts if len(encode([text])[0]) == tokens)
-    found = signature("serving_default", text=[text])
+    actual = signature("serving_default", text=[text])
     [expected] = translator.translate([text])
     assert expected.cut == max(0, tokens - 24)
-    assert found["cut"].tolist() == [expected.cut]
-    assert found["translation"][0].decode() == expected.text
-    np.testing.assert_allclose(found["score"], [expected.score], rtol=1e-5)
+    assert actual["cut"].tolist() == [expected.cut]
+    assert actual["translation"][0].decode() == expected.text
+    np.testing.assert_allclose(actual["score"], [expected.score], rtol=1e-5)
 
 
 def test_score(signature, translator):
-    found = signature("score", text=TEXTS, translation=TRANSLATIONS)
+    actual = signature("score", text=TEXTS, translation=TRANSLATIONS)
     scores = translator.score(TEXTS, TRANSLATIONS)
-    log_probs = [each.log_prob for each in scores]
-    np.testing.assert_allclose(found["log_probability"], log_probs, atol=1e-4)
-    assert found["tokens"].tolist() == [len(each.token_log_probs) for each in scores]
+    log_probs = [score.log_prob for score in scores]
+    np.testing.assert_allclose(actual["log_probability"], log_probs, atol=1e-4)
+    assert actual["tokens"].tolist() == [len(score.token_log_probs) for score in scores]
 
 
 def test_tokens(signature, translator, lines):
@@ -76,44 +76,44 @@ def test_tokens(signature, translator, lines):
     sources = translator.prepare([lines[number] for number in numbers])
     ids = [source.parts[0].ids for source in sources]
     padded = tf.ragged.constant([row.tolist() for row in ids], tf.int32).to_tensor()
-    found = signature("tokens", ids=padded, alpha=0.0)
-    best = translator.tokenizer.decode(found["ids"][:, 0])
+    actual = signature("tokens", ids=padded, alpha=0.0)
+    best = translator.tokenizer.decode(actual["ids"][:, 0])
     expected = changed(translator, alpha=0.0).translate([lines[number] for number in numbers])
-    assert best == [each.text for each in expected]
-    scores = [each.score for each in expected]
-    np.testing.assert_allclose(found["scores"][:, 0], scores, rtol=1e-5)
+    assert best == [translation.text for translation in expected]
+    scores = [translation.score for translation in expected]
+    np.testing.assert_allclose(actual["scores"][:, 0], scores, rtol=1e-5)
 
 
 def test_the_largest_inputs(signature):
     assert len(signature("tokens", ids=[[499] * 23 + [1]], alpha=0.6)["ids"]) == 1
 
 
-def assert_same_weights(found, row, expected, tolerance):
+def assert_same_weights(attention, row, expected, tolerance):
     for name in ("cross", "encoder", "decoder"):
         weights = getattr(expected, name)
         queries, keys = weights.shape[2:]
-        output = found["weights" if name == "cross" else f"{name}_weights"]
+        output = attention["weights" if name == "cross" else f"{name}_weights"]
         assert output.dtype == np.float32
         same = output[row, :, :, :queries, :keys]
         np.testing.assert_allclose(same, weights, atol=tolerance)
 
 
 def test_attention(signature, translator):
-    found = signature("attention", text=TEXTS, translation=TRANSLATIONS)
+    actual = signature("attention", text=TEXTS, translation=TRANSLATIONS)
     for row, attention in enumerate(translator.attention(TEXTS, TRANSLATIONS)):
-        assert_same_weights(found, row, attention, 1e-5)
+        assert_same_weights(actual, row, attention, 1e-5)
         for side, pieces in (("text", attention.source), ("translation", attention.target)):
-            shown = [piece.decode() for piece in found[f"{side}_pieces"][row]]
+            shown = [piece.decode() for piece in actual[f"{side}_pieces"][row]]
             assert shown == [*pieces, *[""] * (len(shown) - len(pieces))]
 
 
 def test_attention_is_float32_whatever_the_run_computes_in(small_translator):
     half = small_translator(dtype="mixed_bfloat16")
     pair = TEXTS[:1], TRANSLATIONS[:1]
-    found = TranslationModule(half).signatures()["attention"](*map(tf.constant, pair))
+    actual = TranslationModule(half).signatures()["attention"](*map(tf.constant, pair))
     [attention] = half.attention(*pair)
-    found = {name: tensor.numpy() for name, tensor in found.items()}
-    assert_same_weights(found, 0, attention, 0.02)
+    half_outputs = {name: tensor.numpy() for name, tensor in actual.items()}
+    assert_same_weights(half_outputs, 0, attention, 0.02)
 
 
 def test_a_source_with_its_own_vocabulary(lines, randomised):
@@ -132,19 +132,21 @@ def test_a_source_with_its_own_vocabulary(lines, randomised):
         randomised(model), tokenizer, DecodeConfig(beam_size=2, max_input_length=24)
     )
     signatures = TranslationModule(translator).signatures()
-    found = signatures["serving_default"](tf.constant(lines))
+    actual = signatures["serving_default"](tf.constant(lines))
     translations = translator.translate(lines)
-    assert [each.decode() for each in found["translation"].numpy()] == [
+    assert [text.decode() for text in actual["translation"].numpy()] == [
         t.text for t in translations
     ]
-    scores = [each.score for each in translations]
-    np.testing.assert_allclose(found["score"].numpy(), scores, rtol=1e-5)
+    scores = [translation.score for translation in translations]
+    np.testing.assert_allclose(actual["score"].numpy(), scores, rtol=1e-5)
     for unknown in (296, 300):
         with pytest.raises(tf.errors.InvalidArgumentError, match="0 to 295"):
             signatures["tokens"](tf.constant([[unknown, 1]]), tf.constant(0.6))
-    found = signatures["score"](tf.constant(TEXTS), tf.constant(TRANSLATIONS))["log_probability"]
-    log_probs = [each.log_prob for each in translator.score(TEXTS, TRANSLATIONS)]
-    np.testing.assert_allclose(found.numpy(), log_probs, atol=1e-4)
+    log_probability = signatures["score"](tf.constant(TEXTS), tf.constant(TRANSLATIONS))[
+        "log_probability"
+    ]
+    log_probs = [pair_score.log_prob for pair_score in translator.score(TEXTS, TRANSLATIONS)]
+    np.testing.assert_allclose(log_probability.numpy(), log_probs, atol=1e-4)
     pieces = signatures["attention"](tf.constant(TEXTS), tf.constant(TRANSLATIONS))["text_pieces"]
     for row, attention in zip(
         pieces.numpy(), translator.attention(TEXTS, TRANSLATIONS), strict=True
@@ -161,10 +163,10 @@ def test_an_ensemble_has_no_attention(translator):
 def test_alpha_has_a_default(served):
     """TensorFlow Serving fills it in over gRPC, not over REST."""
     signatures = served.graph.signature_def.items()
-    defaults = {name: each.defaults for name, each in signatures if each.defaults}
+    defaults = {name: spec.defaults for name, spec in signatures if spec.defaults}
     assert set(defaults) == {"nbest", "tokens"}
-    for each in defaults.values():
-        assert tf.make_ndarray(each["alpha"]) == np.float32(0.6)
+    for default in defaults.values():
+        assert tf.make_ndarray(default["alpha"]) == np.float32(0.6)
 
 
 @pytest.mark.parametrize(
@@ -226,8 +228,8 @@ def test_a_problem_s_own_check_of_placeholders_is_left_out(translator):
 
 def test_blank_is_what_a_translator_calls_blank():
     characters = [chr(i) for i in range(sys.maxunicode + 1) if unicodedata.category(chr(i)) != "Cs"]
-    found = tf.strings.regex_full_match(tf.constant(characters), BLANK).numpy()
-    assert found.tolist() == list(map(is_blank, characters))
+    actual = tf.strings.regex_full_match(tf.constant(characters), BLANK).numpy()
+    assert actual.tolist() == list(map(is_blank, characters))
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "char"])
@@ -242,8 +244,8 @@ def test_detokenizer_is_the_tokenizers(kind, lines):
     ids[::2, :2] = random.choice(space, [1000, 2])
     ids[np.arange(2000), random.integers(0, 8, 2000)] = 1
     ended = np.where(np.cumsum(ids == 1, axis=1) > 0, 1, ids)
-    found = tokenizer.graph_tokenizer().detokenize(tf.constant(ended, tf.int32)).numpy()
-    assert [text.decode() for text in found] == tokenizer.decode(ids)
+    actual = tokenizer.graph_tokenizer().detokenize(tf.constant(ended, tf.int32)).numpy()
+    assert [text.decode() for text in actual] == tokenizer.decode(ids)
 
 
 MATRIX = np.random.default_rng(0).normal(size=[40, 3, 5]) * [1, 2, 5, 10, 0]

@@ -18,13 +18,13 @@ def test_multiplications_are_those_of_the_graph(n, d, radius):
     sizes = 4, d // 4
     layer = RestrictedSelfAttention(radius, *sizes) if radius else MultiHeadAttention(*sizes)
     graph = tf.function(layer).get_concrete_function(tf.TensorSpec([1, n, d])).graph
-    found = {"MatMul": 0, "BatchMatMulV2": 0}
+    actual = {"MatMul": 0, "BatchMatMulV2": 0}
     for product in graph.get_operations():
-        if product.type in found:
+        if product.type in actual:
             inner = product.inputs[0].shape[-1]
-            found[product.type] += math.prod(product.outputs[0].shape) * inner
+            actual[product.type] += math.prod(product.outputs[0].shape) * inner
     cost = attention_cost(n, d, radius)
-    assert list(found.values()) == [cost["our_projections"], cost["our_multiplications"]]
+    assert list(actual.values()) == [cost["our_projections"], cost["our_multiplications"]]
 
 
 @pytest.mark.parametrize(("n", "radius"), [(7, 0), (40, 13), (41, 13), (40, 20), (12, 1)])

@@ -44,6 +44,6 @@ def test_flags_reach_the_tables(tables):
     assert rows("--table=1", "--n=20", "--d=32")[0]["our_multiplications"] == 2 * 20 * 20 * 32
     training = ["--hparams_set=transformer_big", "--gpus=1", "--hardware=100", "--step_seconds=0.5"]
     assert rows("--table=2", *training)[-1]["flops"] == pytest.approx(300_000 * 0.5 * 100e12)
-    found = rows("--table=3", "--vocab_size=1000", "--results_file=mine")
-    assert found[0]["weights"] == 63_045_632 - 36_000 * 512
-    assert [row["set"] for row in found if row["our_bleu"]] == ["transformer_h4"]
+    actual = rows("--table=3", "--vocab_size=1000", "--results_file=mine")
+    assert actual[0]["weights"] == 63_045_632 - 36_000 * 512
+    assert [row["set"] for row in actual if row["our_bleu"]] == ["transformer_h4"]

@@ -66,7 +66,7 @@ BOTH = dict(steps=10, checkpoint="b", bleu=25.8, perplexity=4.5)
 )
 def test_our_perplexity_and_bleu_are_of_one_checkpoint(make_result, results, figures):
     dev = dict(split="dev", text="newstest2013 (3,000 lines)", averaged=1)
-    shown = [make_result(**dev | each) for each in results]
+    shown = [make_result(**dev | result) for result in results]
     shown.append(make_result(**dev | {"split": "dev.upper", "decode": {"disturb": "upper"}}))
     table = weights_table([*shown, make_result(), make_result(**dev, problem="parsing_wsj")])
     assert list(table.results) == shown

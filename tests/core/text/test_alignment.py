@@ -94,9 +94,9 @@ def test_the_heaviest_pairs_in_order():
             for some_rows in itertools.combinations(range(rows), size)
             for some_columns in itertools.combinations(range(columns), size)
         )
-        found = in_order(weights)
-        assert sum(weights[row, column] for column, row in found) == pytest.approx(best)
-        for side in zip(*found, strict=True):
+        actual = in_order(weights)
+        assert sum(weights[row, column] for column, row in actual) == pytest.approx(best)
+        for side in zip(*actual, strict=True):
             assert list(side) == sorted(set(side))
 
 

@@ -116,16 +116,16 @@ def test_downloads_checks_and_unpacks(server, tmp_path, page):
 
 
 @pytest.mark.parametrize(
-    ("change", "found"),
+    ("change", "actual"),
     [
         ({"size": 17}, f"{len(CONTENT):,}"),
         ({"sha256": "0ff"}, hashlib.sha256(CONTENT).hexdigest()),
         ({"md5": "0ff"}, hashlib.md5(CONTENT).hexdigest()),
     ],
 )
-def test_another_content_than_expected(server, tmp_path, change, found):
+def test_another_content_than_expected(server, tmp_path, change, actual):
     file = dataclasses.replace(known("train.en", f"{server.url}/train.en"), **change)
-    with refused("other_checksum", file.url, *change.values(), found):
+    with refused("other_checksum", file.url, *change.values(), actual):
         fetch([file], tmp_path)
     assert names(tmp_path) == []
 
@@ -265,21 +265,21 @@ def test_an_archive_is_read_again_only_if_it_must_be(tmp_path):
     path = tmp_path / "a.tgz"
     archive(path, MEMBERS)
     status = path.stat()
-    found = plain_text(ARCHIVED, tmp_path)
-    for source, target in found:
+    texts = plain_text(ARCHIVED, tmp_path)
+    for source, target in texts:
         assert (source.read_bytes(), target.read_bytes()) == (ENGLISH, GERMAN)
     # Without content, but with the size and the time that tell whether it is the same.
     path.write_bytes(bytes(status.st_size))
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert plain_text(ARCHIVED, tmp_path) == found
-    found[0][1].unlink()
+    assert plain_text(ARCHIVED, tmp_path) == texts
+    texts[0][1].unlink()
     with refused("missing_members", "a.tgz", "text.de"):
         plain_text(ARCHIVED, tmp_path)
     # Another archive under the name is another text, which replaces that of the first.
     archive(path, {**MEMBERS, "./training/text.en": b"new\n"})
     ((source, target), _) = plain_text(ARCHIVED, tmp_path)
     assert (source.read_bytes(), target.read_bytes()) == (b"new\n", GERMAN)
-    assert [source.parent] == list((tmp_path / FOLDER).iterdir()) != [found[0][0].parent]
+    assert [source.parent] == list((tmp_path / FOLDER).iterdir()) != [texts[0][0].parent]
 
 
 def test_an_archive_that_is_cut_off(tmp_path):

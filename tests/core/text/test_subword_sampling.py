@@ -23,29 +23,31 @@ def test_divisions_are_as_frequent_as_those_of_sentencepiece(tokenizer, sampling
     line, times = "stast stest stost", 4000
     draw = dict(enable_sampling=True, alpha=sampling, nbest_size=nbest or -1)
     ids = tokenizer.sampler(sampling, nbest).sample([line] * times, list(map(str, range(times))))
-    found = collections.Counter(tuple(each.tolist()) for each in ids)
+    actual = collections.Counter(tuple(spelling.tolist()) for spelling in ids)
     expected = collections.Counter(
         (*tokenizer._processor.encode(line, **draw), 1) for _ in range(times)
     )
-    frequent = [each for each, count in expected.items() if count > times / 100]
+    frequent = [spelling for spelling, count in expected.items() if count > times / 100]
     assert len(frequent) > 3
-    for each in frequent:
-        assert found[each] == pytest.approx(expected[each], abs=9 * expected[each] ** 0.5)
+    for spelling in frequent:
+        assert actual[spelling] == pytest.approx(
+            expected[spelling], abs=9 * expected[spelling] ** 0.5
+        )
 
 
 @pytest.mark.parametrize(("sampling", "nbest"), [(0.3, 0), (0.01, 64)])
 def test_text_stays_and_symbols_are_one_piece(tokenizer, sampling, nbest):
     symbol, sampler = tokenizer.vocabulary()["▁<2de>"], tokenizer.sampler(sampling, nbest)
     lines = ["<2de> the  lowest cat ", "", " ", "日本語 lowest", "x" * 30, "lowest<2de>", "<2de> a"]
-    found = sampler.sample(lines * 20, list(map(str, range(140))))
-    assert tokenizer.decode(found) == lines * 20
-    assert all(ids[0] == symbol for ids in [*found[::7], *found[6::7]])
+    samples = sampler.sample(lines * 20, list(map(str, range(140))))
+    assert tokenizer.decode(samples) == lines * 20
+    assert all(ids[0] == symbol for ids in [*samples[::7], *samples[6::7]])
 
 
 def test_every_process_draws_the_same():
     tokenizer = SentencePieceTokenizer.train(TEXT, 285, "bpe")
-    found = tokenizer.sampler(0.4).sample(["lowest straße"], ["1 2 3"])
-    assert "|".join(tokenizer.pieces(found[0][:-1])) == "▁|l|o|w|est|▁|s|t|r|a|ß|e"
+    samples = tokenizer.sampler(0.4).sample(["lowest straße"], ["1 2 3"])
+    assert "|".join(tokenizer.pieces(samples[0][:-1])) == "▁|l|o|w|est|▁|s|t|r|a|ß|e"
 
 
 def test_little_is_left_out_and_everything():

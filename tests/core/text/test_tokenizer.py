@@ -43,14 +43,14 @@ def test_text_comes_back_exactly(tokenizer, tmp_path):
         SentencePieceTokenizer.load(tmp_path / "vocab.model"),
         pickle.loads(pickle.dumps(tokenizer)),
     ]
-    for ids, *others in zip(
-        *(each.encode(ODD_LINES) for each in (tokenizer, *copies)), strict=True
+    for ids, *ids_of_copies in zip(
+        *(copy.encode(ODD_LINES) for copy in (tokenizer, *copies)), strict=True
     ):
         assert ids.dtype == np.int32
         assert ids[-1] == EOS_ID
         # Also where their names are in the text.
         assert not {PADDING_ID, EOS_ID, UNKNOWN_ID} & set(ids[:-1].tolist())
-        assert all(np.array_equal(ids, other) for other in others)
+        assert all(np.array_equal(ids, other) for other in ids_of_copies)
     assert tokenizer.decode(tokenizer.encode(ODD_LINES)) == ODD_LINES
     assert tokenizer.vocab_size == 285
     # The one exception is SentencePiece's sign for a space.
@@ -146,11 +146,11 @@ def test_failures_of_the_source_pass_through_training(failure):
 def test_several_vocabularies_in_one_saved_model(tmp_path):
     tokenizers = [SentencePieceTokenizer.train(LINES, size) for size in (285, 290)]
     saved = tf.Module()
-    saved.tokenizers = [each.graph_tokenizer() for each in tokenizers]
+    saved.tokenizers = [kind.graph_tokenizer() for kind in tokenizers]
     text = tf.TensorSpec([None], tf.string)
     saved.ids = [
-        tf.function(each.tokenize, input_signature=[text]).get_concrete_function()
-        for each in saved.tokenizers
+        tf.function(graph_tokenizer.tokenize, input_signature=[text]).get_concrete_function()
+        for graph_tokenizer in saved.tokenizers
     ]
     tf.saved_model.save(saved, tmp_path)
     for tokenizer, ids in zip(tokenizers, tf.saved_model.load(tmp_path).ids, strict=True):
@@ -167,8 +167,8 @@ def test_symbols_are_one_piece_each(kind):
     for line in (*lines[:3], "(SBAR (S /S)", "(S"):
         ids = tokenizer.encode([line])[0]
         pieces = tokenizer.pieces(ids[:-1])
-        found = [piece for piece in pieces if piece[1:] in symbols]
-        assert found == [f"\u2581{word}" for word in line.split() if word in symbols]
+        actual = [piece for piece in pieces if piece[1:] in symbols]
+        assert actual == [f"\u2581{word}" for word in line.split() if word in symbols]
         assert tokenizer.decode([ids]) == [line]
         assert tokenizer.graph_tokenizer().tokenize([line]).to_list() == [ids.tolist()]
 
@@ -190,7 +190,7 @@ def other_model(**options):
 
 
 @pytest.mark.parametrize(
-    ("content", "code", "said"),
+    ("content", "code", "name"),
     [
         (None, "not_read", ""),
         (b"", "not_sentencepiece", ""),
@@ -199,11 +199,11 @@ def other_model(**options):
     ],
     ids=["none", "empty", "text", "other ids"],
 )
-def test_files_that_are_no_vocabulary(tmp_path, content, code, said):
+def test_files_that_are_no_vocabulary(tmp_path, content, code, name):
     path = tmp_path / "my.model"
     if content is not None:
         path.write_bytes(content)
-    with refused(code, "my.model", said):
+    with refused(code, "my.model", name):
         SentencePieceTokenizer.load(path)
 
 

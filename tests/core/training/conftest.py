@@ -67,18 +67,18 @@ def compiled_step(make_strategy, tmp_path_factory):
 
     It is compiled once for all tests of a file that use the like.
     """
-    made = {}
+    steps = {}
 
     def make(config, replicas=1, xla=False):
         any_data = dict(train_steps=0, microbatch_tokens=0, batch_tokens=0, max_length=0)
         key = dataclasses.replace(config.hparams, **any_data), replicas, xla
-        if key not in made:
+        if key not in steps:
             step = TensorFlowStep(
                 config.make_model, config.hparams, make_strategy(replicas), 1, xla
             )
             first = Checkpoints(tmp_path_factory.mktemp("first"), step.state(), 1)
-            made[key] = step, first, first.save(0)
-        step, first, path = made[key]
+            steps[key] = step, first, first.save(0)
+        step, first, path = steps[key]
         first.restore(path)
         return step
 

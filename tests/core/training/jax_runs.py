@@ -32,13 +32,13 @@ NOISY += ",batch_tokens=150,microbatch_tokens=100,ema_decay=0.9"
 
 def run(module, *arguments, status=0):
     """Runs a command, which must have this exit status; returns what it printed."""
-    out, found = io.StringIO(), 0
+    out, end = io.StringIO(), 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         try:
             module.run([module.__name__, *map(str, arguments)])
         except SystemExit as stop:
-            found = stop.code
-    assert found == status, out.getvalue()
+            end = stop.code
+    assert end == status, out.getvalue()
     assert "Traceback" not in out.getvalue()
     return out.getvalue()
 
@@ -62,9 +62,9 @@ def check_runs(folder, flags):
     plain, mean = folder / "plain", folder / "mean"
 
     def recorded(self, step, *arguments):
-        found = update(self, step, *arguments)
-        numbers.append({"step": step, **{name: float(value) for name, value in found.items()}})
-        return found
+        actual = update(self, step, *arguments)
+        numbers.append({"step": step, **{name: float(value) for name, value in actual.items()}})
+        return actual
 
     def train(name, steps, hparams="", *more, status=0):
         first = (*flags, f"--hparams={SIZE},{hparams}") if hparams else ()
@@ -77,7 +77,9 @@ def check_runs(folder, flags):
     assert "step 10/20  loss " in out
     assert list((plain / "train" / "plugins" / "profile").glob("*/*.xplane.pb"))
     train("plain", 25)
-    assert read_costs(plain)[25].target_tokens == sum(each["tokens"] for each in numbers)
+    assert read_costs(plain)[25].target_tokens == sum(
+        step_numbers["tokens"] for step_numbers in numbers
+    )
     for steps in (0, 5):
         train("every option", steps, f"{PLAIN},{EVERY_OPTION}", "--schedule=train")
     numbers_of = {"plain": numbers[:25], "every option": numbers[25:]}
@@ -119,8 +121,8 @@ def check_runs(folder, flags):
         np.testing.assert_equal({name: other[name] for name in best}, best)
 
     # Gradients are always summed: of three projections to queries and keys, 3 * 2 * 16 * 16,384.
-    found = re.search(r"accumulators +(\d+) MB", train("dry", 0, "d_k=8192", "--dry_run"))
-    assert int(found[1]) >= 6
+    match = re.search(r"accumulators +(\d+) MB", train("dry", 0, "d_k=8192", "--dry_run"))
+    assert int(match[1]) >= 6
     assert "JAX sees no GPU" in train("plain", 25, "", "--worker_gpu=1", status=2)
     assert "The loss is nan" in train("nan", 9, f"{NOISY},learning_rate=1e38", status=2)
     assert "--warm_start_from" in train("mean", 30, status=2)
@@ -139,12 +141,14 @@ def check_positions(batch):
     ):
         model = Transformer(400, num_layers=1, d_model=16, d_ff=32, num_heads=2, **changes)
         model.build()
-        weights = {each.path.partition("/")[2]: np.asarray(each.value) for each in model.weights}
+        weights = {
+            weight.path.partition("/")[2]: np.asarray(weight.value) for weight in model.weights
+        }
         expected = NumpyTransformer(model.config, weights).logits(
             *(batch[side][0] for side in batch)
         )
-        found = model({side: ids[:1] for side, ids in batch.items()})[0]
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+        actual = model({side: ids[:1] for side, ids in batch.items()})[0]
+        np.testing.assert_allclose(actual, expected, atol=1e-5)
 
 
 def check_steps(folder):
@@ -230,8 +234,10 @@ def check_steps(folder):
     # With an epsilon this large Adam's update is proportional to the gradient. The gradient is
     # compiled already, for check_dropout.
     noisy = dict(dropout=0.5, adam_epsilon=10.0, learning_rate=1000.0)
-    found = [trained(make(**noisy, recompute=each), steps(whole)[:1]) for each in (False, True)]
-    assert_same(*found)
+    actual = [
+        trained(make(**noisy, recompute=recompute), steps(whole)[:1]) for recompute in (False, True)
+    ]
+    assert_same(*actual)
 
     model, _ = t2t.load_model(folder / "mean")
     np.save(folder / "logits.npy", model.predict_on_batch(batch))

@@ -44,7 +44,7 @@ def make_run(make_record, tmp_path):
         clock = mock.Mock(training_seconds=itertools.count(60.0, 60.0).__next__)
         cost = CostMeter(TrainingCost(), "a CPU", clock)
         for step in range(1, 6):
-            model.set_weights([random.normal(size=each.shape) for each in model.get_weights()])
+            model.set_weights([random.normal(size=weight.shape) for weight in model.get_weights()])
             cost.add_tokens(10)
             path = checkpoints.save(step, cost.head())
             os.utime(path, (1000 * step, 1000 * step))
@@ -55,11 +55,11 @@ def make_run(make_record, tmp_path):
 
 def weights_in(run, *steps):
     """The mean of a run's checkpoints, in float64."""
-    found = []
+    actual = []
     for step in steps:
         arrays, _ = read(path_at(run, step))
-        found.append(np.concatenate([np.ravel(arrays[name]) for name in sorted(arrays)]))
-    return np.mean(found, axis=0, dtype=np.float64)
+        actual.append(np.concatenate([np.ravel(arrays[name]) for name in sorted(arrays)]))
+    return np.mean(actual, axis=0, dtype=np.float64)
 
 
 @pytest.mark.parametrize(
@@ -148,19 +148,19 @@ def test_the_dev_loss_decides_how_many(make_record, tmp_path, capsys, scales, co
     record.save(tmp_path / "run")
     model = record.make_model()
     first = model.get_weights()
-    noise = [random.normal(size=each.shape) for each in first]
-    kept = Checkpoints(tmp_path / "run", {"model": model}, 9)
+    noise = [random.normal(size=array.shape) for array in first]
+    checkpoints = Checkpoints(tmp_path / "run", {"model": model}, 9)
     for step, scale in enumerate(scales, 1):
         model.set_weights([a + scale * b for a, b in zip(first, noise, strict=True)])
-        kept.save(step)
+        checkpoints.save(step)
     average_run(tmp_path / "run", tmp_path / "mean")
     out = capsys.readouterr().out
     assert RunConfig.load(tmp_path / "mean").averaged == count
     tried = re.findall(r" (\d) .* model\.ckpt-(\d)\S+ .*: (?:nan|[\d.]+)$", out, re.MULTILINE)
     assert tried == [(str(n), str(5 - n)) for n in range(1, count + 3)], "two more are no better"
     steps = range(5 - count, 5)
-    expected, found = weights_in(tmp_path / "run", *steps), tmp_path / "mean"
-    np.testing.assert_allclose(weights_in(found, 4), expected, atol=1e-5)
+    expected, actual = weights_in(tmp_path / "run", *steps), tmp_path / "mean"
+    np.testing.assert_allclose(weights_in(actual, 4), expected, atol=1e-5)
 
 
 def test_without_its_data_the_end_of_the_training_is_taken(make_run, tmp_path, capsys):
@@ -254,7 +254,7 @@ def test_nothing_is_written_over(make_run, tmp_path):
 
 @pytest.mark.parametrize(
     "number",
-    [{"n": 0}, {"n": -1}, *({"seconds_apart": each} for each in (-0.1, math.inf, math.nan))],
+    [{"n": 0}, {"n": -1}, *({"seconds_apart": seconds} for seconds in (-0.1, math.inf, math.nan))],
 )
 def test_numbers_that_make_no_mean(make_run, tmp_path, number):
     with refused("impossible_mean", *number.values()):

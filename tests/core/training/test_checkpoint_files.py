@@ -34,16 +34,16 @@ HEAD = {"step": 7, "cost": {"seconds": 1.5, "hardware": "a „CPU“"}}
 
 @pytest.fixture
 def path(tmp_path):
-    found = tmp_path / "model.ckpt-7.safetensors"
-    write(found, ARRAYS, HEAD)
-    return found
+    actual = tmp_path / "model.ckpt-7.safetensors"
+    write(actual, ARRAYS, HEAD)
+    return actual
 
 
 def test_what_is_written_is_read_bit_for_bit(path):
     arrays, head = read(path)
     assert list(arrays) == list(ARRAYS), "in their order"
     for name, array in ARRAYS.items():
-        kinds = [(each.dtype, each.shape, each.tobytes()) for each in (array, arrays[name])]
+        kinds = [(stored.dtype, stored.shape, stored.tobytes()) for stored in (array, arrays[name])]
         assert kinds[0] == kinds[1], name
     assert head.items() >= HEAD.items()
     assert read_head(path) == head

@@ -42,7 +42,7 @@ def save(model, directory, steps, keep=20):
 
 
 def value_of(model):
-    (value,) = np.unique(np.concatenate([np.ravel(each) for each in model.get_weights()]))
+    (value,) = np.unique(np.concatenate([np.ravel(weight) for weight in model.get_weights()]))
     return value
 
 
@@ -90,7 +90,9 @@ def test_a_state_on_several_devices(tmp_path):
     hparams = hyperparameters.hparams("transformer_tiny", {"ema_decay": 0.5})
     with tf.distribute.MirroredStrategy(devices).scope():
         one, other = make_model(), make_model()
-        optimizers = [make_optimizer(hparams, each.trainable_variables) for each in (one, other)]
+        optimizers = [
+            make_optimizer(hparams, network.trainable_variables) for network in (one, other)
+        ]
     for number, variable in enumerate([*one.weights, *optimizers[0].variables]):
         variable.assign(np.full(variable.shape, number))
     path = Checkpoints(tmp_path, {"model": one, "optimizer": optimizers[0]}, 1).save(1)
@@ -189,8 +191,8 @@ def test_an_earlier_one_is_named(model, tmp_path, damaged, named):
     path.write_bytes(b"")
     with refused("checkpoint_damaged") as info:
         load_weights(model, path)
-    found = str(info.value).partition("--checkpoint_path=")[2]
-    assert found == (f"{tmp_path}/model.ckpt-{named}.safetensors." if named else "")
+    actual = str(info.value).partition("--checkpoint_path=")[2]
+    assert actual == (f"{tmp_path}/model.ckpt-{named}.safetensors." if named else "")
 
 
 @pytest.fixture
@@ -208,11 +210,11 @@ def test_a_full_disk_keeps_the_last_checkpoint(tmp_path, limit_file_size):
     limit_file_size(100_000)
     whole = Checkpoints(tmp_path, {"model": model, "optimizer": keras.Variable(0)}, 20)
     newest = newest_checkpoint(tmp_path)
-    for each in (checkpoints, whole):
+    for store in (checkpoints, whole):
         with refused("not_written", tmp_path / "model.ckpt-2") as info:
-            each.save(2)
+            store.save(2)
         # From weights alone no run continues.
-        assert (newest in str(info.value)) == (each is whole)
+        assert (newest in str(info.value)) == (store is whole)
     with refused("not_written"):
         checkpoints.save(1)
     limit_file_size(-1)
@@ -321,16 +323,16 @@ def test_the_newest_or_a_named_checkpoint_is_loaded(saved, make_record):
     run, logits = saved
     assert np.abs(logits[5] - logits[10]).max() > 0.1
     for path, step in (("", 10), ("model.ckpt-5", 5), ("model.ckpt-5.safetensors", 5)):
-        found = load_model(run / path)
-        model, tokenizer = found
+        actual = load_model(run / path)
+        model, tokenizer = actual
         np.testing.assert_array_equal(model(PAIRS), logits[step])
-        assert tokenizer is found.tokenizer
-        assert found.checkpoint == str(run / f"model.ckpt-{step}.safetensors")
+        assert tokenizer is actual.tokenizer
+        assert actual.checkpoint == str(run / f"model.ckpt-{step}.safetensors")
     for path, step in (("", 10), ("model.ckpt-5", 5)):
         warm_start(model, make_record(), str(run / path))
         np.testing.assert_array_equal(model(PAIRS), logits[step])
     record = make_record()
-    assert dataclasses.astuple(found)[2:4] == dataclasses.astuple(record)[:2]
+    assert dataclasses.astuple(actual)[2:4] == dataclasses.astuple(record)[:2]
     assert tokenizer.checksum == record.tokenizer.checksum
     half = load_ensemble_model(run, tokenizer, "bfloat16")
     assert {weight.dtype for weight in half.trainable_weights} == {"bfloat16"}

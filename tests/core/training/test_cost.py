@@ -87,8 +87,8 @@ def test_all_until_the_first_step_is_finished_is_the_start(clock, capsys):
     assert shown == ["8.0 s", "start 100.0%"]
     # Without a step it ends with the first evaluation.
     spend(run_clock, clock, (EVALUATION, 6), (INPUT, 1))
-    found = {part: spent for part, spent in run_clock.seconds().items() if spent}
-    assert found == {"start": 8, "evaluation": 6, "input": 1}
+    actual = {part: spent for part, spent in run_clock.seconds().items() if spent}
+    assert actual == {"start": 8, "evaluation": 6, "input": 1}
     run_clock = RunClock()  # Or with the first checkpoint.
     spend(run_clock, clock, (CHECKPOINT, 2))
     assert run_clock.seconds()["checkpoint"] == 2

@@ -74,7 +74,7 @@ class Gathering(Workers):
 
     def gather(self, text):
         self.own = text
-        return [text if each is None else each for each in self.texts]
+        return [text if own is None else own for own in self.texts]
 
 
 @pytest.fixture
@@ -133,14 +133,14 @@ def test_seconds_and_the_barrier_reach_tensorflow(monkeypatch):
     monkeypatch.setattr(distributed, "require_free_port", lambda _: None)
     planned = lambda *_, **__: Devices(["/cpu:0"], [], 3, False)  # noqa: E731
     monkeypatch.setattr(base, "plan_devices", planned)
-    monkeypatch.setattr(backend, "multi_worker_strategy", lambda *given: given)
+    monkeypatch.setattr(backend, "multi_worker_strategy", lambda *arguments: arguments)
     monkeypatch.setattr(Workers, "gather", lambda _, text: [text])
     options = TrainOptions(worker_start_secs=7, worker_timeout_secs=1.5)
     with distributed.workers_of_run(options, 0) as workers:
         assert (workers.cluster, workers.count, workers.is_chief) == (cluster, 3, True)
-    given = service.configure_coordination_service.call_args.kwargs
-    assert given["cluster_register_timeout_in_ms"] == 7000
-    assert given["heartbeat_timeout_in_ms"] == 1500
+    kwargs = service.configure_coordination_service.call_args.kwargs
+    assert kwargs["cluster_register_timeout_in_ms"] == 7000
+    assert kwargs["heartbeat_timeout_in_ms"] == 1500
     (barrier,) = service.coordination_service.MergeFrom.call_args.args
     assert barrier.cluster_register_with_barrier
 
@@ -197,8 +197,8 @@ def test_a_worker_s_own_error_reaches_the_others_with_its_status(error, code, st
     assert str(error) in str(own)
     text = f"Collective ops is aborted by: Error reported from /job:worker/task:1: {own} [exit "
     told = tf.errors.UnavailableError(None, None, f"{text}status {status}]\nThe error could be ...")
-    others = end_of_worker(told, Cluster(ADDRESSES, 0), TrainOptions())
-    assert (str(others), others.exit_status) == (str(own), status)
+    command = end_of_worker(told, Cluster(ADDRESSES, 0), TrainOptions())
+    assert (str(command), command.exit_status) == (str(own), status)
 
 
 EVALUATED = 4
@@ -232,24 +232,24 @@ def test_a_killed_and_a_stopped_run_make_the_updates_of_one_process(
 
     chief, other = start(EVALUATED - 2)
     other.kill()
-    assert "Worker 1 (localhost:" in chief.said(75).splitlines()[-1]
+    assert "Worker 1 (localhost:" in chief.wait_for_output(75).splitlines()[-1]
 
     workers = start(2 * EVALUATED)
     workers[1].terminate()
-    said = [worker.said(128 + signal.SIGTERM) for worker in workers]
+    outputs = [worker.wait_for_output(128 + signal.SIGTERM) for worker in workers]
     step, newest = newest_step(run), newest_checkpoint(run)
-    assert all(f"SIGTERM after step {step};" in each for each in said)
+    assert all(f"SIGTERM after step {step};" in output for output in outputs)
 
     config = make_record(train_steps=step, microbatch_tokens=40)
     one = TensorFlowStep(config.make_model, config.hparams, make_strategy(4), 1)
     options = TrainOptions(local_eval_frequency=EVALUATED)
     expected = train(config, generated, alone, one, options).checkpoint
     np.testing.assert_allclose(numbers_in(newest), numbers_in(expected), atol=1e-5)
-    losses, found = evaluations(alone), evaluations(run)
-    assert set(found) - set(losses), "by time"
-    assert 2 * EVALUATED in found
-    for at in set(found) & set(losses):
-        assert found[at] == pytest.approx(losses[at], rel=1e-5)
+    losses, actual = evaluations(alone), evaluations(run)
+    assert set(actual) - set(losses), "by time"
+    assert 2 * EVALUATED in actual
+    for at in set(actual) & set(losses):
+        assert actual[at] == pytest.approx(losses[at], rel=1e-5)
 
 
 # By name: the worker that fails, the signal that it gets while it trains, its other flags (None: it
@@ -270,7 +270,7 @@ FAULTS = {
 def start_workers(start_trainer, make_record):
     """start_workers(run, count, {index: flags}): the workers by index, without those of None."""
 
-    def start(run, count, others):
+    def start(run, count, machines):
         servers = [socket.create_server(("localhost", 0)) for _ in range(count)]
         cluster = {"worker": [f"localhost:{server.getsockname()[1]}" for server in servers]}
         for server in servers:
@@ -279,9 +279,9 @@ def start_workers(start_trainer, make_record):
         flags += ["--worker_start_secs=30", "--worker_timeout_secs=10"]
         record, workers = make_record(train_steps=200), {}
         for index in range(count):
-            if others.get(index, []) is not None:
+            if machines.get(index, []) is not None:
                 config = {"cluster": cluster, "task": {"type": "worker", "index": index}}
-                more = others.get(index, [])
+                more = machines.get(index, [])
                 workers[index] = start_trainer(run, record, *flags, *more, tf_config=config)
         return workers
 
@@ -294,7 +294,7 @@ def numbers_at_the_end(start_workers):
 
     def numbers(run, count):
         for worker in start_workers(run, count, {}).values():
-            worker.said(0)
+            worker.wait_for_output(0)
         assert newest_step(run) == 200
         return numbers_in(newest_checkpoint(run))
 
@@ -320,9 +320,11 @@ def test_the_others_end_and_the_same_command_continues(
     if number:
         send(number, workers[victim], run)
     start = time.monotonic()
-    said = [worker.said(status) for index, worker in workers.items() if index != victim]
+    outputs = [
+        worker.wait_for_output(status) for index, worker in workers.items() if index != victim
+    ]
     record_property("seconds", time.monotonic() - start)
-    assert all(words in each for each in said), said
+    assert all(words in output for output in outputs), outputs
     if victim in workers:
         workers[victim].kill()
     expected = numbers_at_the_end(tmp_path / "whole", 3)

@@ -79,10 +79,10 @@ def test_tensorflow_trains_on_as_jax_does(
     config = RunConfig.load(runs / name)
     config.save(tmp_path / "run")
     shutil.copy(path_at(runs / name, first), tmp_path / "run")
-    result, found = recorded_training(config, generated, make_strategy(), tmp_path / "run", last)
+    result, actual = recorded_training(config, generated, make_strategy(), tmp_path / "run", last)
     expected = json.loads((runs / "numbers.json").read_text())[name][first:last]
-    assert len(found) == len(expected)
-    for ours, theirs in zip(found, expected, strict=True):
+    assert len(actual) == len(expected)
+    for ours, theirs in zip(actual, expected, strict=True):
         for figure in ("step", "loss", "negative_log_likelihood", "tokens", "gradient_norm"):
             # Later steps add up what the backends round differently.
             rel = 1e-5 if theirs["step"] == first else 1e-4
@@ -92,9 +92,9 @@ def test_tensorflow_trains_on_as_jax_does(
         evaluation = {"step": 25, **result.evaluation, "train_loss": result.history["loss"][0]}
         assert json.loads(line) == pytest.approx(evaluation, rel=1e-4)
     if last == 20:
-        norms = [each["gradient_norm"] for each in expected]
+        norms = [totals["gradient_norm"] for totals in expected]
         assert min(norms) < 1 < max(norms), "some are clipped, some are not"
-        losses = [each["loss"] / each["tokens"] for each in expected]
+        losses = [totals["loss"] / totals["tokens"] for totals in expected]
         assert losses[-1] < 0.9 * losses[0]
 
 

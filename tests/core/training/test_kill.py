@@ -73,8 +73,8 @@ def test_what_is_killed_continues_bit_for_bit(start_trainer, record, tmp_path):
     hits = [start_and_kill(at) for at in (4, 18, 29)]
     assert any(hits), "no kill hit the writing of a checkpoint"
     assert newest_step(run) < STEPS, "killed before the end"
-    assert f"Continuing from {run}/model.ckpt-" in start(run).said()
+    assert f"Continuing from {run}/model.ckpt-" in start(run).wait_for_output()
     assert not list(run.glob("*.partial"))
-    start(whole).said()
-    killed, expected = (numbers_in(each / f"model.ckpt-{STEPS}") for each in (run, whole))
+    start(whole).wait_for_output()
+    killed, expected = (numbers_in(directory / f"model.ckpt-{STEPS}") for directory in (run, whole))
     np.testing.assert_array_equal(killed, expected)

@@ -30,8 +30,8 @@ def test_a_step_allocates_what_was_estimated(changes, tokens, length):
     hparams = hyperparameters.hparams("transformer_base", size | changes)
     memory = step_memory(hparams, (VOCAB_SIZE, None), tokens, length)
     passing = memory["at most"] - memory["weights"] - memory["optimizer"]
-    found = allocated_in_a_step(hparams, VOCAB_SIZE, tokens, length)
-    assert passing == pytest.approx(found, rel=0.25)
+    actual = allocated_in_a_step(hparams, VOCAB_SIZE, tokens, length)
+    assert passing == pytest.approx(actual, rel=0.25)
 
 
 @pytest.mark.parametrize(
@@ -62,16 +62,16 @@ def test_moments_are_as_large_as_those_of_keras(name):
     hparams = hyperparameters.hparams("transformer_tiny", {"optimizer": name})
     model = Transformer.from_hparams(hparams, VOCAB_SIZE)
     optimizer = make_optimizer(hparams, model.trainable_variables)
-    kept = 4 * sum(math.prod(each.shape) for each in optimizer.variables)
-    found = step_memory(hparams, (VOCAB_SIZE, None), 10, 10)["optimizer"]
-    assert found == pytest.approx(kept, rel=0.05)
+    num_bytes = 4 * sum(math.prod(variable.shape) for variable in optimizer.variables)
+    actual = step_memory(hparams, (VOCAB_SIZE, None), 10, 10)["optimizer"]
+    assert actual == pytest.approx(num_bytes, rel=0.05)
     averaged = step_memory(
         hyperparameters.hparams("transformer_tiny", {"optimizer": name, "ema_decay": 0.9}),
         (VOCAB_SIZE, None),
         10,
         10,
     )
-    assert averaged["optimizer"] - found == averaged["weights"], "an average of each weight"
+    assert averaged["optimizer"] - actual == averaged["weights"], "an average of each weight"
 
 
 def test_what_lasts():

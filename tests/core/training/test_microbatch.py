@@ -42,8 +42,8 @@ def test_what_was_found_is_remembered_for_its_circumstances(tmp_path):
     Microbatch(tmp_path, AUTO, ["GPU"]).remember(5000)
     assert tokens() == 5000
     recomputed = HParams(microbatch_tokens=0, recompute=True)
-    others = tokens(recomputed), tokens(gpus=4), tokens(replicas=2), tokens(cluster=TWO)
-    assert others == (0, 0, 0, 0)
+    other_cases = tokens(recomputed), tokens(gpus=4), tokens(replicas=2), tokens(cluster=TWO)
+    assert other_cases == (0, 0, 0, 0)
     assert tokens(HParams()) == 4096
     Microbatch(tmp_path, AUTO, ["GPU"]).remember(100)
     assert tokens() == 256, "one sentence"
@@ -79,11 +79,11 @@ def find(generated, make_record, tmp_path):
     Workers of a `cluster` first give the numbers `others`, in turn; then, the same as this one.
     """
 
-    def find(gpus=0, directory="run", replicas=2, cluster=None, others=(), tokens=0, trainable=()):
+    def find(gpus=0, directory="run", replicas=2, cluster=None, numbers=(), tokens=0, trainable=()):
         step = types.SimpleNamespace(fixed_shapes=False, num_replicas=replicas)
         step.local_replicas, step.gpus = range(replicas), ["Some GPU"] * gpus
-        workers, given = Workers(cluster), iter(others)
-        workers.gather = lambda text: [text, next(given, text)]
+        workers, answers = Workers(cluster), iter(numbers)
+        workers.gather = lambda text: [text, next(answers, text)]
         record = make_record(microbatch_tokens=tokens, batch_tokens=3000, trainable=trainable)
         step.model = types.SimpleNamespace(trainable_weights=[])
         return microbatch_of_run(step, record, generated, tmp_path / directory, workers).tokens
@@ -113,28 +113,28 @@ def test_on_a_gpu_a_whole_step_is_begun_with(find, whole, capsys):
 
 def test_workers_take_the_least_of_one_of_them(find, whole):
     # Nothing is remembered; another worker has memory for 150.
-    assert find(gpus=2, cluster=TWO, others=["0", "150"]) == 150
+    assert find(gpus=2, cluster=TWO, numbers=["0", "150"]) == 150
     assert find(gpus=2, cluster=TWO) == 150, "what is remembered"
     assert find(gpus=2) == whole, "alone"
     # If another does not know it, as when a file is seen late, all determine it again.
-    assert find(gpus=2, cluster=TWO, others=["0", "140"]) == 140
+    assert find(gpus=2, cluster=TWO, numbers=["0", "140"]) == 140
     with refused("out_of_memory", "max_length=32"):
-        find(gpus=2, cluster=TWO, others=["0", "0"])
+        find(gpus=2, cluster=TWO, numbers=["0", "0"])
 
 
 def test_on_a_cpu_memory_is_estimated(find, whole, free):
-    found = find()
+    tokens = find()
     halves = [whole]
     while halves[-1] > 32:
         halves.append(max(halves[-1] // 2, 32))
-    assert found in halves[1:-1]
+    assert tokens in halves[1:-1]
     # Workers of one machine share its memory.
-    assert find(directory="here", cluster=Cluster(("a:1", "a:2"), 1)) == max(found // 2, 32)
-    assert find(directory="elsewhere", cluster=Cluster(("a:1", "b:2"), 1)) == found
+    assert find(directory="here", cluster=Cluster(("a:1", "a:2"), 1)) == max(tokens // 2, 32)
+    assert find(directory="elsewhere", cluster=Cluster(("a:1", "b:2"), 1)) == tokens
     # One replica has all of the memory, and what fitted beside another is not taken for it.
-    assert find(replicas=1) > found
+    assert find(replicas=1) > tokens
     free[0] = 2 * free[0]
-    assert find(directory="more") == halves[halves.index(found) - 1]
+    assert find(directory="more") == halves[halves.index(tokens) - 1]
     free[0] = 10**12
     assert find(directory="enough") == whole
     for free[0], code, named in (
@@ -147,9 +147,9 @@ def test_on_a_cpu_memory_is_estimated(find, whole, free):
 
 
 def test_a_run_that_continues_splits_its_steps_as_before(find, free):
-    found = find()
+    tokens = find()
     for free[0] in (1_000_000, 8_000_000, None):
-        assert find() == found
+        assert find() == tokens
     assert find(tokens=512) == 512, "what is requested is not estimated"
 
 
@@ -374,7 +374,7 @@ def test_a_run_with_auto_is_measured_in_less_memory(
     assert RunConfig.load(tmp_path).hparams.microbatch_tokens == 0, "as it was requested"
     monkeypatch.setattr(microbatch, "free_memory", lambda: 1000)
     for content in (file.read_bytes(), None):
-        found = train(auto, generated, tmp_path, step_of(auto), TrainOptions(schedule="evaluate"))
-        assert found.evaluation == pytest.approx(expected, rel=1e-5)
+        actual = train(auto, generated, tmp_path, step_of(auto), TrainOptions(schedule="evaluate"))
+        assert actual.evaluation == pytest.approx(expected, rel=1e-5)
         assert (file.read_bytes() if file.exists() else None) == content, "it is not changed"
         file.unlink(missing_ok=True)

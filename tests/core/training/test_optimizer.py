@@ -53,16 +53,16 @@ def test_the_loss_and_its_gradient(logits, epsilon, extreme):
         logits[0, 0, 1] = logits[1, 0, 3] = extreme
     real = TARGETS != 0
     with tf.GradientTape() as tape:
-        given = tf.constant(logits)
-        tape.watch(given)
-        smoothed, unsmoothed, correct = smoothed_cross_entropy(given, TARGETS, epsilon)
+        inputs = tf.constant(logits)
+        tape.watch(inputs)
+        smoothed, unsmoothed, correct = smoothed_cross_entropy(inputs, TARGETS, epsilon)
         loss = tf.reduce_sum(smoothed * real)
-    for found, share in ((smoothed, epsilon), (unsmoothed, 0)):
+    for actual, share in ((smoothed, epsilon), (unsmoothed, 0)):
         expected = cross_entropy(logits, TARGETS, share)
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(correct, logits.argmax(axis=-1) == TARGETS)
     expected = np.exp(log_softmax(logits)) - smoothed_target(TARGETS, 5, epsilon)
-    np.testing.assert_allclose(tape.gradient(loss, given), expected * real[..., None], atol=1e-6)
+    np.testing.assert_allclose(tape.gradient(loss, inputs), expected * real[..., None], atol=1e-6)
 
 
 @EPSILONS
@@ -73,9 +73,11 @@ def test_the_loss_for_compile(logits, epsilon, weight):
     weights = real if weight is None else real * np.reshape(weight, (2, -1))
     expected = (cross_entropy(logits, TARGETS, epsilon) * weights).sum() / weights.sum()
     again = keras.losses.deserialize(keras.losses.serialize(loss))
-    for each in (loss, again):
-        given = None if weight is None else np.float32(weight)
-        np.testing.assert_allclose(each(TARGETS, logits, given), expected, rtol=1e-5)
+    for loss_function in (loss, again):
+        sample_weight = None if weight is None else np.float32(weight)
+        np.testing.assert_allclose(
+            loss_function(TARGETS, logits, sample_weight), expected, rtol=1e-5
+        )
 
 
 @EPSILONS
@@ -140,7 +142,7 @@ def by_keras(optimizer, schedule, gradients, weights):
 
 def by_keras_of_rows(optimizer, schedule, gradients, weights):
     halves = [tf.concat([gradient, gradient], axis=0) / 2 for gradient in gradients]
-    sliced = [tf.IndexedSlices(each, [0, 1, 2] * 2, [3, 4]) for each in halves]
+    sliced = [tf.IndexedSlices(half, [0, 1, 2] * 2, [3, 4]) for half in halves]
     by_keras(optimizer, schedule, sliced, weights)
 
 
@@ -195,8 +197,8 @@ def test_clipping_by_the_norm(clip_norm, factor):
     ],
 )
 def test_the_loss_scale_adapts(before, finite, after):
-    found = adapt_loss_scale(*map(tf.constant, before), tf.constant(finite))
-    assert tuple(each.numpy() for each in found) == after
+    actual = adapt_loss_scale(*map(tf.constant, before), tf.constant(finite))
+    assert tuple(tensor.numpy() for tensor in actual) == after
 
 
 def test_a_seed_for_each_generator():
@@ -224,19 +226,19 @@ def test_other_optimizers_decay_matrices_and_nothing_else(name):
     optimizer = make_optimizer(hyperparameters.hparams("transformer_tiny", changes), weights)
     # The first step has no learning rate, the second the whole.
     for share in (0, 1):
-        optimizer.apply([tf.constant(share * each) for each in gradients], weights)
+        optimizer.apply([tf.constant(share * gradient) for gradient in gradients], weights)
     for weight, gradient, decay in zip(weights, gradients, (0.1, 0, 0, 0), strict=True):
-        found = weight.numpy() - values[weight.name] * (1 - 0.2 * decay)
+        actual = weight.numpy() - values[weight.name] * (1 - 0.2 * decay)
         betas = [optimizer.get_config().get(f"beta_{number}") for number in (1, 2)]
         assert betas == ([None, None] if name == "adafactor" else [0.9, 0.75])
         if name == "adamw":
             root = np.sqrt(0.25) * np.abs(gradient) + 0.5
             expected = -0.2 * np.sqrt(1 - 0.75**2) / (1 - 0.9**2) * 0.1 * gradient / root
-            np.testing.assert_allclose(found, expected, rtol=1e-4)
+            np.testing.assert_allclose(actual, expected, rtol=1e-4)
         elif name == "lion":
-            np.testing.assert_allclose(found, -0.2 * np.sign(gradient), rtol=1e-5)
+            np.testing.assert_allclose(actual, -0.2 * np.sign(gradient), rtol=1e-5)
         else:
-            assert (np.sign(found) == -np.sign(gradient)).all()
+            assert (np.sign(actual) == -np.sign(gradient)).all()
             assert not optimizer.get_config()["relative_step"], "our schedule has the rate"
 
 

@@ -145,8 +145,10 @@ def test_the_learning_rate_and_the_loss(examples):
     targets = np.array([[1, 4, 0], [2, 2, 3]])
     p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     p = np.take_along_axis(p, targets[..., None], -1)[..., 0]
-    found = examples.focal(logits, targets, hparams)
-    np.testing.assert_allclose(keras.ops.convert_to_numpy(found), -((1 - p) ** 2) * np.log(p), 1e-5)
+    actual = examples.focal(logits, targets, hparams)
+    np.testing.assert_allclose(
+        keras.ops.convert_to_numpy(actual), -((1 - p) ** 2) * np.log(p), 1e-5
+    )
 
 
 def test_own_optimizers_need_no_loss_scale():
@@ -226,8 +228,8 @@ def test_what_a_layer_keeps_in_lists_is_saved_and_what_it_does_not_train_stays(
     path = Checkpoints(tmp_path, {"model": step.model}, keep=1).save(1)
     other.model.set_weights([np.zeros(w.shape) for w in other.model.weights])
     load_weights(other.model, path)
-    for found, expected in zip(other.model.weights, step.model.weights, strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for other_weight, expected in zip(other.model.weights, step.model.weights, strict=True):
+        np.testing.assert_array_equal(other_weight, expected)
 
 
 def test_a_metric_stands_beside_bleu():

@@ -173,10 +173,10 @@ def run(make_record, compiled_step, generated, tmp_path):
         step = compiled_step(config)
 
         def update(*arguments):
-            found = TensorFlowStep.update(step, *arguments)
+            actual = TensorFlowStep.update(step, *arguments)
             if sums is not None:
-                sums.append({name: float(value) for name, value in found.items()})
-            return found
+                sums.append({name: float(value) for name, value in actual.items()})
+            return actual
 
         step.update = update
         directory = tmp_path / name
@@ -210,7 +210,9 @@ def test_hooks_are_called_as_by_fit_and_history_survives_a_restart(run, tmp_path
     # The mean over the tokens of the steps of each epoch.
     epochs = (sums[:3], sums[3:4], sums[4:])
     expected["loss"] = [
-        pytest.approx(sum(each["loss"] for each in epoch) / sum(each["tokens"] for each in epoch))
+        pytest.approx(
+            sum(totals["loss"] for totals in epoch) / sum(totals["tokens"] for totals in epoch)
+        )
         for epoch in epochs
     ]
     for name in ("loss", "perplexity", "accuracy"):
@@ -299,11 +301,11 @@ def test_keras_s_early_stopping_and_csv_logger(run, tmp_path, capsys):
 def test_a_callback_may_look_for_an_optimizer(run):
     class Looks(keras.callbacks.Callback):  # As TensorBoard's does.
         def on_test_end(self, logs=None):
-            found.append(self.model.optimizer and self.model.optimizer.iterations)
+            actual.append(self.model.optimizer and self.model.optimizer.iterations)
 
-    found = []
+    actual = []
     run(Looks(), train_steps=4)
-    assert found == [None, None]
+    assert actual == [None, None]
 
 
 def test_a_stop_after_any_step_can_be_continued(run, capsys):
@@ -319,7 +321,7 @@ def test_a_stop_after_any_step_can_be_continued(run, capsys):
     whole, sums = run(name="whole"), []
     stopped = run(stop, sums=sums)
     assert [batch for batch, _ in batches] == begun == [0, 1, 2, 0, 1]
-    expected = [each["loss"] / each["tokens"] for each in sums]
+    expected = [totals["loss"] / totals["tokens"] for totals in sums]
     assert [loss for _, loss in batches] == pytest.approx(expected)
     assert (stopped.step, stopped.history["step"]) == (5, [3, 5])
     assert re.search(rf" step 5\b.* {stopped.checkpoint}", capsys.readouterr().out)

@@ -95,12 +95,12 @@ def test_from_datagen_to_a_continued_run(tmp_path, capsys, monkeypatch, own_regi
     monkeypatch.setattr(experiment, "_MEASURED_SECONDS", 1e-9)
     (tmp_path / "runs" / PROBLEM).mkdir(parents=True)  # Another run is there.
     run = f"runs/{PROBLEM}-2"
-    given = [f"--problem={PROBLEM}", f"--problem_config={SETTINGS}", "--data_dir=my data"]
-    t2t_datagen.run(["t2t-datagen", *given])
-    said = capsys.readouterr().out
-    assert re.search(r" transformer_tiny \D+ 2 steps\D+ 1 min \D+ \d+ cores", said)
-    command = shlex.split(said.splitlines()[-1])
-    assert command == ["t2t-trainer", *given, f"--output_dir={run}", "--hparams_set=auto"]
+    flags = [f"--problem={PROBLEM}", f"--problem_config={SETTINGS}", "--data_dir=my data"]
+    t2t_datagen.run(["t2t-datagen", *flags])
+    output = capsys.readouterr().out
+    assert re.search(r" transformer_tiny \D+ 2 steps\D+ 1 min \D+ \d+ cores", output)
+    command = shlex.split(output.splitlines()[-1])
+    assert command == ["t2t-trainer", *flags, f"--output_dir={run}", "--hparams_set=auto"]
     t2t_trainer.run(command)
     record = json.loads((tmp_path / run / "run.json").read_text())
     assert (record["hparams_set"], record["hparams"]["train_steps"]) == ("transformer_tiny", 2)
@@ -119,10 +119,10 @@ def test_what_cannot_be_recommended_leaves_the_data(tmp_path, capsys, own_regist
         raise UserError("there is none")
 
     registry.HPARAMS_SETS.entries["transformer_tiny"] = fails
-    given = [f"--problem={PROBLEM}", f"--problem_config={SETTINGS}", f"--data_dir={tmp_path}"]
-    t2t_datagen.run(["t2t-datagen", *given])
+    flags = [f"--problem={PROBLEM}", f"--problem_config={SETTINGS}", f"--data_dir={tmp_path}"]
+    t2t_datagen.run(["t2t-datagen", *flags])
     assert "there is none" in capsys.readouterr().out
-    t2t_datagen.run(["t2t-datagen", *given, "--norecommend"])
+    t2t_datagen.run(["t2t-datagen", *flags, "--norecommend"])
     assert "there is none" not in capsys.readouterr().out
 
 
@@ -137,10 +137,10 @@ def test_a_warm_start_needs_a_run_whose_length_does_not_count(tmp_path, make_rec
     own = dict(train_steps=8, dropout=0.3)
     record = make_record(**own, ema_decay=0.5, lora_rank=2, lora_alpha=3.0, trainable=(".*kernel",))
     record.save(tmp_path)
-    found = recommended_hparams(generated, warm_start_from=str(tmp_path / "model.ckpt-8"))
+    actual = recommended_hparams(generated, warm_start_from=str(tmp_path / "model.ckpt-8"))
     # What a training does with the weights is not what the weights need.
     expected = make_record(**own).hparams
-    assert found == dataclasses.replace(expected, train_steps=1000)
+    assert actual == dataclasses.replace(expected, train_steps=1000)
 
 
 def test_a_measured_step_has_fewer_tokens(generated, own_registry, monkeypatch):
@@ -151,11 +151,11 @@ def test_a_measured_step_has_fewer_tokens(generated, own_registry, monkeypatch):
     monkeypatch.setattr(backend, "make_step", lambda *_: step)
     clock = SimpleNamespace(monotonic=itertools.count(0, 2).__next__)
     monkeypatch.setattr(experiment, "time", clock)
-    said = experiment.recommendation(generated, ["--problem=mine"])
+    text = experiment.recommendation(generated, ["--problem=mine"])
     # Two seconds for a tenth of the tokens.
-    assert "for 100 steps, which take about 33 min on" in said
+    assert "for 100 steps, which take about 33 min on" in text
 
 
 def test_durations_are_said_as_people_say_them():
-    said = [duration(seconds) for seconds in (1, 700, 7100, 7200, 170_000, 172_800)]
-    assert said == ["1 min", "12 min", "118 min", "2 hours", "47 hours", "2 days"]
+    texts = [duration(seconds) for seconds in (1, 700, 7100, 7200, 170_000, 172_800)]
+    assert texts == ["1 min", "12 min", "118 min", "2 hours", "47 hours", "2 days"]

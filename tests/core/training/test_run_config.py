@@ -87,19 +87,19 @@ def test_only_the_training_data_is_the_run_s(make_record, generated, split, coun
 
 def test_flags_count_more_than_what_is_recorded(make_record):
     recorded = make_record(dropout=0.3)
-    for given in ({}, dict(problem="", hparams_set="auto", random_seed=None, hparams={})):
-        assert merge_flags(recorded, given).resume_invariants() == recorded.resume_invariants()
-    given = dict(problem_config={"train_size": 7}, hparams={"dropout": 0.5}, random_seed=0)
-    found = merge_flags(recorded, given | dict(train_steps=0, data_dir="here"))
-    assert found.problem.config() == recorded.problem.config() | {"train_size": 7}
-    assert found.hparams == override_hparams(recorded.hparams, "dropout=0.5,train_steps=0")
-    assert (found.random_seed, found.data_dir) == (0, "here")
+    for flags in ({}, dict(problem="", hparams_set="auto", random_seed=None, hparams={})):
+        assert merge_flags(recorded, flags).resume_invariants() == recorded.resume_invariants()
+    flags = dict(problem_config={"train_size": 7}, hparams={"dropout": 0.5}, random_seed=0)
+    actual = merge_flags(recorded, flags | dict(train_steps=0, data_dir="here"))
+    assert actual.problem.config() == recorded.problem.config() | {"train_size": 7}
+    assert actual.hparams == override_hparams(recorded.hparams, "dropout=0.5,train_steps=0")
+    assert (actual.random_seed, actual.data_dir) == (0, "here")
     assert merge_flags(recorded, {"hparams_set": "transformer_big"}).hparams == (
         hyperparameters.hparams("transformer_big")
     )
     auto = dict(problem="parallel_text", hparams_set="auto", hparams="dropout=0.5", data_dir="d")
-    found = merge_flags(None, auto, lambda problem, data_dir: recorded.hparams)
-    assert found.hparams == override_hparams(recorded.hparams, "dropout=0.5")
+    merged = merge_flags(None, auto, lambda problem, data_dir: recorded.hparams)
+    assert merged.hparams == override_hparams(recorded.hparams, "dropout=0.5")
 
 
 @pytest.fixture

@@ -58,11 +58,11 @@ def test_a_part_is_trained_and_checkpoints_hold_all(run, tmp_path, capsys):
     np.testing.assert_array_equal(weights_in(parts.checkpoint), weights_in(whole.checkpoint))
     assert parts.evaluation == whole.evaluation
     average_run(tmp_path / "whole", tmp_path / "mean", ema=True)
-    runs = [tmp_path / each for each in ("first", "whole", "mean")]
-    before, *after = (by_name(load_model(each).model) for each in runs)
+    runs = [tmp_path / name for name in ("first", "whole", "mean")]
+    before, *after = (by_name(load_model(directory).model) for directory in runs)
     trained = 0
     for name, value in before.items():
-        assert {(each[name] == value).all() for each in after} == {"/decoder_0/" not in name}
+        assert {(weights[name] == value).all() for weights in after} == {"/decoder_0/" not in name}
         trained += value.size * ("/decoder_0/" in name)
     assert re.search(rf" {trained:,} \D+ 1 ", capsys.readouterr().out)
 
@@ -99,7 +99,7 @@ def test_adapters_are_merged_wherever_a_run_is_read(run, make_step, generated, t
 
     longer = run("whole", train_steps=4, **settings)
     average_run(tmp_path / "whole", tmp_path / "ema", ema=True)
-    best, ema = (load_model(tmp_path / each).model for each in ("whole/best", "ema"))
+    best, ema = (load_model(tmp_path / name).model for name in ("whole/best", "ema"))
     np.testing.assert_equal(by_name(best), by_name(ema))
     warm = run("warm", "whole/best", train_steps=0, lora_rank=1, trainable=("encoder.*",))
     assert warm.evaluation == pytest.approx(longer.evaluation)

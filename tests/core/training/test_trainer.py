@@ -105,10 +105,10 @@ def test_evaluation_and_the_best_weights(run, tmp_path, capsys):
     assert {"step": 8, **result.evaluation, "train_loss": result.history["loss"][1]} == history[1]
     assert set(result.evaluation) == {"loss", "perplexity", "accuracy", "bleu"}
     best = min(history, key=lambda entry: entry["loss"])["step"]
-    kept, expected = (
+    actual, expected = (
         weights_in(tmp_path / "run" / at / f"model.ckpt-{best}") for at in ("best", "")
     )
-    np.testing.assert_array_equal(kept, expected)
+    np.testing.assert_array_equal(actual, expected)
     (cost,) = read_costs(tmp_path / "run" / "best").values()
     assert cost.target_tokens == sum(tokens[:best])
 
@@ -116,16 +116,19 @@ def test_evaluation_and_the_best_weights(run, tmp_path, capsys):
 @pytest.mark.usefixtures("eagerly")
 def test_what_is_measured_and_best_is_the_moving_average(run, tmp_path):
     def keep(step, number, sums):
-        kept.append(weights_of(step))
+        weights.append(weights_of(step))
 
-    kept, options = [], TrainOptions(local_eval_frequency=1, save_checkpoints_secs=0, eval_secs=0)
+    weights, options = (
+        [],
+        TrainOptions(local_eval_frequency=1, save_checkpoints_secs=0, eval_secs=0),
+    )
     settings = dict(train_steps=3, learning_rate=0.5)
     result = run(options=options, after=keep, ema_decay=0.5, **settings)
-    expected = 0.25 * kept[0] + 0.25 * kept[1] + 0.5 * kept[2]
+    expected = 0.25 * weights[0] + 0.25 * weights[1] + 0.5 * weights[2]
     mean = average_run(tmp_path / "run", tmp_path / "mean", ema=True)
     for path in (mean, tmp_path / "run" / "best" / "model.ckpt-3"):
         np.testing.assert_allclose(weights_in(path), expected, rtol=1e-5, atol=1e-7)
-    np.testing.assert_array_equal(weights_in(result.checkpoint), kept[2])
+    np.testing.assert_array_equal(weights_in(result.checkpoint), weights[2])
     warm = dataclasses.replace(options, warm_start_from=mean)
     assert run("warm", warm, train_steps=0).evaluation == pytest.approx(result.evaluation)
     for averaged in ("mean", "run/best"):
@@ -229,23 +232,23 @@ def test_an_evaluation_that_a_stop_has_prevented_is_made_up_for(run, tmp_path):
     for step in (2, 3, 6):
         assert run("parts", options=options, train_steps=6, after=stop).step == step
     whole, parts = (tmp_path / name / "evaluations.json" for name in ("whole", "parts"))
-    kept = ("step", "loss", "accuracy", "train_loss")
+    names = ("step", "loss", "accuracy", "train_loss")
     steps = [
-        [{name: json.loads(line)[name] for name in kept} for line in path.read_text().splitlines()]
+        [{name: json.loads(line)[name] for name in names} for line in path.read_text().splitlines()]
         for path in (whole, parts)
     ]
-    assert [each["step"] for each in steps[0]] == [2, 4, 6]
+    assert [evaluation["step"] for evaluation in steps[0]] == [2, 4, 6]
     assert steps[0] == steps[1]
 
 
 @pytest.mark.usefixtures("eagerly")
 def test_what_is_evaluated_does_not_depend_on_the_microbatch(run):
     options = TrainOptions(eval_steps=1)
-    found = [
+    evaluations = [
         run(str(tokens), options, train_steps=0, microbatch_tokens=tokens).evaluation
         for tokens in (64, 512)
     ]
-    assert found[0] == pytest.approx(found[1], rel=1e-5)
+    assert evaluations[0] == pytest.approx(evaluations[1], rel=1e-5)
 
 
 def test_an_evaluation_that_is_not_finite_is_not_recorded(run, tmp_path):
@@ -425,19 +428,19 @@ def test_a_system_clock_that_jumps_changes_nothing(run, tmp_path, monkeypatch):
 
 def test_tensorboard_files_hold_the_curves(run, tmp_path):
     run(options=TrainOptions(), train_steps=100)
-    found = {"train": {}, "eval": {}}
-    for kind, values in found.items():
+    actual = {"train": {}, "eval": {}}
+    for kind, values in actual.items():
         (file,) = (tmp_path / "run" / kind).glob("events*")
         for record in tf.data.TFRecordDataset(str(file)):
             event = tf.compat.v1.Event.FromString(record.numpy())
             for value in event.summary.value:
                 assert event.step == 100
                 values[value.tag] = float(tf.make_ndarray(value.tensor))
-    assert set(found["eval"]) == {"loss", "perplexity", "accuracy", "training_seconds"}
+    assert set(actual["eval"]) == {"loss", "perplexity", "accuracy", "training_seconds"}
     more = {"learning_rate", "gradient_norm", "tokens_per_second"}
-    assert set(found["train"]) == set(found["eval"]) | more
-    assert found["train"]["gradient_norm"] > 0
-    assert found["train"]["learning_rate"] == pytest.approx((16 * 100) ** -0.5)
+    assert set(actual["train"]) == set(actual["eval"]) | more
+    assert actual["train"]["gradient_norm"] > 0
+    assert actual["train"]["learning_rate"] == pytest.approx((16 * 100) ** -0.5)
 
 
 def test_defaults_of_the_documents():

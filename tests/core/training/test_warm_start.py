@@ -45,16 +45,16 @@ def spelled(piece):
 def expected(rows):
     """The rows for the second vocabulary, for those of the first."""
     special, ids = ["<pad>", "</s>", "<unk>"], FIRST.vocabulary()
-    found = [[ids[p]] if p in ids else spelled(p) for p in SECOND.pieces(range(295))]
-    found[:3] = [[ids[each]] for each in special]
-    assert {len(each) for each in found} >= {1, 2, 3}
-    return np.stack([np.mean([rows[i] for i in each], axis=0) for each in found])
+    spellings = [[ids[p]] if p in ids else spelled(p) for p in SECOND.pieces(range(295))]
+    spellings[:3] = [[ids[piece]] for piece in special]
+    assert {len(spelling) for spelling in spellings} >= {1, 2, 3}
+    return np.stack([np.mean([rows[i] for i in spelling], axis=0) for spelling in spellings])
 
 
 def test_pieces_by_other_pieces():
-    found, shared = FIRST.spell(SECOND)
+    spellings, shared = FIRST.spell(SECOND)
     pieces = SECOND.vocabulary()
-    texts = {piece: FIRST.pieces(found[i]) for piece, i in pieces.items()}
+    texts = {piece: FIRST.pieces(spellings[i]) for piece, i in pieces.items()}
     assert texts["▁s"] == ["▁s"]
     assert texts["▁slowest"] == ["▁s", "lowe", "st"]
     assert texts["stest"] == ["st", "e", "st"]
@@ -65,8 +65,8 @@ def test_pieces_by_other_pieces():
     assert shared == len(FIRST.vocabulary().keys() & pieces)
     # A vocabulary of characters has no bytes, and a piece may have none of its characters.
     characters = SentencePieceTokenizer.train(["low"], 20, "char")
-    found, _ = characters.spell(SECOND)
-    assert [found[pieces[each]] for each in ("<0xC3>", "é", "▁<2de>")] == [[2], [2], [2]]
+    of_characters, _ = characters.spell(SECOND)
+    assert [of_characters[pieces[piece]] for piece in ("<0xC3>", "é", "▁<2de>")] == [[2], [2], [2]]
 
 
 @pytest.fixture
@@ -105,8 +105,8 @@ def test_rows_kept_made_and_all_else(save_first, tmp_path, capsys, hparams):
         rows = rows.T if path.endswith("reverse_embeddings") else rows
         np.testing.assert_allclose(value, rows, atol=1e-6 * of_vocabulary, rtol=0, err_msg=path)
     assert changed == (4 if hparams else 1)
-    kept = len(FIRST.vocabulary().keys() & SECOND.vocabulary())
-    assert re.search(rf" 295 \D+ {kept} \D+ {295 - kept} ", capsys.readouterr().out)
+    num_shared = len(FIRST.vocabulary().keys() & SECOND.vocabulary())
+    assert re.search(rf" 295 \D+ {num_shared} \D+ {295 - num_shared} ", capsys.readouterr().out)
 
 
 def test_adapters_are_added_to_what_was_adapted(save_first, tmp_path):
@@ -114,8 +114,8 @@ def test_adapters_are_added_to_what_was_adapted(save_first, tmp_path):
     model = run.make_model()
     choose_trained(model, run.hparams)
     warm_start(model, run, str(tmp_path), adapt_vocabulary=True)
-    found = keras.ops.convert_to_numpy(model.embedding.table.embeddings)
-    np.testing.assert_allclose(found, expected(rows), atol=1e-6)
+    actual = keras.ops.convert_to_numpy(model.embedding.table.embeddings)
+    np.testing.assert_allclose(actual, expected(rows), atol=1e-6)
 
 
 def test_what_was_shared_may_be_divided_but_not_the_other_way_round(save_first, tmp_path, capsys):

@@ -146,11 +146,16 @@ def test_each_hyperparameter_acts(observe, name):
 def test_recompute_alone_changes_nothing_but_the_last_bits(observe):
     hparams = hyperparameters.hparams("transformer_base", TINY)
     tried = [changes for kinds in TRIED.values() for changes in kinds.values()]
-    others = {"recompute", "optimizer", "schedule", "loss"}  # Those are tried in test_own_names.py.
-    others |= {"subword_sampling", "subword_nbest"}  # And those below.
-    others |= {"lora_rank", "lora_alpha"}  # Those in test_trained_parts.py.
-    others |= {"weight_decay"}  # And this one in test_optimizer.py.
-    assert set(hparams.config()) == others.union(*tried), "each is tried"
+    own_names = {
+        "recompute",
+        "optimizer",
+        "schedule",
+        "loss",
+    }  # Those are tried in test_own_names.py.
+    own_names |= {"subword_sampling", "subword_nbest"}  # And those below.
+    own_names |= {"lora_rank", "lora_alpha"}  # Those in test_trained_parts.py.
+    own_names |= {"weight_decay"}  # And this one in test_optimizer.py.
+    assert set(hparams.config()) == own_names.union(*tried), "each is tried"
     before, same = observe(hparams), observe(override_hparams(hparams, {"recompute": True}))
     assert first_difference(before, same) in ("moments", "weights", "nothing")
     for part in ("moments", "weights"):
@@ -170,12 +175,12 @@ def test_training_examples_are_drawn_anew_and_the_dev_set_never(observe, words):
         assert first_difference(one, other) == "examples"
     whole, varied = (
         observe(
-            override_hparams(each, {"train_steps": 0}),
+            override_hparams(run_hparams, {"train_steps": 0}),
             data=words,
             augment=augment,
             schedule="train_and_evaluate",
         )["evaluation"]
-        for each, augment in ((hparams, {}), (sampling, {"typos": 1}))
+        for run_hparams, augment in ((hparams, {}), (sampling, {"typos": 1}))
     )
     assert whole["loss"] == varied["loss"] > 0
 

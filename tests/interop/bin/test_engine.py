@@ -31,7 +31,10 @@ def run(random_run, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def expected(run):
-    return [each.text for each in Translator.from_run(run, decode_hparams=FAST).translate(SOURCES)]
+    return [
+        translation.text
+        for translation in Translator.from_run(run, decode_hparams=FAST).translate(SOURCES)
+    ]
 
 
 @pytest.mark.parametrize("export", ["", "ctranslate2"])
@@ -55,18 +58,18 @@ def test_the_dev_set(run, random_run, tmp_path, capsys):
     flags = [f"--output_dir={run}", "--engine=ctranslate2", f"--alignment_file={tmp_path / 'a'}"]
     t2t_decoder.run(["t2t-decoder", *flags, f"--results_file={tmp_path / 'results.jsonl'}"])
     name = "parallel_text.dev.ctranslate2.float32.beam1.alpha0.6.decodes"
-    found = (run / "decodes" / name).read_text().splitlines()
+    actual = (run / "decodes" / name).read_text().splitlines()
     dev = (random_run.parent / "dev.en").read_text().splitlines()
     translations = Translator.from_run(run, decode_hparams=FAST).translate(dev)
-    assert found == [each.text for each in translations]
+    assert actual == [translation.text for translation in translations]
     [result] = read_results(tmp_path / "results.jsonl")
     assert (result.steps, result.decode["engine"]) == (30, "ctranslate2 float32")
     references = (random_run.parent / "dev.de").read_text().splitlines()
     # A random model's BLEU is 0 with any references; their length is beside it.
-    score = sacrebleu.corpus_bleu(found, [references])
+    score = sacrebleu.corpus_bleu(actual, [references])
     assert score.format().removeprefix("BLEU") in capsys.readouterr().out
     assert result.bleu == pytest.approx(score.score, abs=0.001)
-    assert len((tmp_path / "a").read_text().splitlines()) == len(found)
+    assert len((tmp_path / "a").read_text().splitlines()) == len(actual)
 
 
 def test_an_export_of_no_checkpoint(run, tmp_path, monkeypatch):

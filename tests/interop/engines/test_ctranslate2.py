@@ -43,18 +43,18 @@ def load(folder):
 
 
 def texts(translations):
-    return [each.text for each in translations]
+    return [translation.text for translation in translations]
 
 
 def scores(translations):
-    return pytest.approx([each.score for each in translations], abs=1e-4)
+    return pytest.approx([translation.score for translation in translations], abs=1e-4)
 
 
 def test_next_symbols_are_the_likeliest_of_all(expected, load):
     [source] = expected.prepare(LINES[:1])
     ids = source.parts[0].ids
     prefix = np.int32(expected.tokenizer.encode(["the big"])[0][:-1])
-    symbols = [each for each in range(expected.tokenizer.vocab_size) if each > 1]
+    symbols = [number for number in range(expected.tokenizer.vocab_size) if number > 1]
     targets = [np.append(prefix, np.int32([symbol, 1])) for symbol in symbols]
     scored = dict(expected.engine.log_probs([ids] * len(targets), targets))
     log_probs = [scored[row][len(prefix)] for row in range(len(targets))]
@@ -66,21 +66,25 @@ def test_next_symbols_are_the_likeliest_of_all(expected, load):
 
 def test_confidences_are_those_of_keras(expected, load):
     translations = expected.translate(LINES)
-    found, wanted = (confidences(each, LINES, translations) for each in (load(), expected))
-    assert [each.words for each in found] == [
-        pytest.approx(each.words, rel=1e-3) for each in wanted
+    actual, wanted = (
+        confidences(translator, LINES, translations) for translator in (load(), expected)
+    )
+    assert [confidence.words for confidence in actual] == [
+        pytest.approx(confidence.words, rel=1e-3) for confidence in wanted
     ]
-    assert [each.whole for each in found] == pytest.approx([each.whole for each in wanted], 1e-4)
+    assert [confidence.whole for confidence in actual] == pytest.approx(
+        [confidence.whole for confidence in wanted], 1e-4
+    )
 
 
 def test_translations(expected, load):
     lines = [*LINES, LONG]
-    found, wanted = load().translate(lines), expected.translate(lines)
-    assert texts(found) == texts(wanted)
-    assert len(set(texts(found))) > 3
-    assert [each.score for each in found] == scores(wanted)
-    assert [(each.cut, len(each.hypotheses)) for each in found] == [
-        (each.cut, len(each.hypotheses)) for each in wanted
+    translations, wanted = load().translate(lines), expected.translate(lines)
+    assert texts(translations) == texts(wanted)
+    assert len(set(texts(translations))) > 3
+    assert [translation.score for translation in translations] == scores(wanted)
+    assert [(translation.cut, len(translation.hypotheses)) for translation in translations] == [
+        (translation.cut, len(translation.hypotheses)) for translation in wanted
     ]
     together = load(batches_at_once=2, batch_tokens=60, lines_at_once=3)
     assert texts(together.translate(lines)) == texts(wanted)
@@ -92,9 +96,13 @@ def test_prefixes_and_other_lengths(expected, load):
     other = Translator(expected.models, expected.tokenizer, config)
     prefixes = ["cat man", "", "", "the small dog sleeps eats house", ""]
     assert texts(load(**settings).translate(LINES)) == texts(other.translate(LINES))
-    found, wanted = (each.translate(LINES, prefixes) for each in (load(**settings), other))
-    assert texts(found) == texts(wanted)
-    assert [each.prefix_cut for each in found] == [each.prefix_cut for each in wanted]
+    actual, wanted = (
+        translator.translate(LINES, prefixes) for translator in (load(**settings), other)
+    )
+    assert texts(actual) == texts(wanted)
+    assert [translation.prefix_cut for translation in actual] == [
+        translation.prefix_cut for translation in wanted
+    ]
     [source] = expected.tokenizer.encode(LINES[:1])
     short = load(beam_size=1, min_length=20, max_length=4).engine
     [[output]] = short.outputs([source], [source[:0]], [0])
@@ -115,22 +123,22 @@ def test_scores_are_ours(expected, load, settings, prefix):
     [source] = expected.tokenizer.encode(LINES[:1])
     begin = expected.tokenizer.encode([prefix])[0][:-1]
     [outputs] = load(**settings).engine.outputs([source], [begin], [0])
-    targets = [np.int32([*each.ids, 1]) for each in outputs]
-    assert {tuple(each[: len(begin)]) for each in targets} == {tuple(begin)}
+    targets = [np.int32([*output.ids, 1]) for output in outputs]
+    assert {tuple(target[: len(begin)]) for target in targets} == {tuple(begin)}
     assert len(outputs) == 4
     # Two samples may be the same.
     assert "samples" in settings or len(set(map(tuple, targets))) == 4
-    found = [each.score for each in outputs]
+    actual = [output.score for output in outputs]
     for number, log_probs in expected.engine.log_probs([source] * 4, targets):
         penalty = ((5 + len(log_probs)) / 6) ** settings["alpha"]
-        assert found[number] == pytest.approx(log_probs.sum() / penalty, abs=1e-4)
-    assert "samples" in settings or found == sorted(found, reverse=True)
+        assert actual[number] == pytest.approx(log_probs.sum() / penalty, abs=1e-4)
+    assert "samples" in settings or actual == sorted(actual, reverse=True)
 
 
 def test_given_pairs(expected, load):
     pairs = ["a man sees", "the", "dog"], ["red red house", "", "the small dog sleeps"]
-    for found, wanted in zip(load().score(*pairs), expected.score(*pairs), strict=True):
-        np.testing.assert_allclose(found.token_log_probs, wanted.token_log_probs, atol=1e-4)
+    for pair_score, wanted in zip(load().score(*pairs), expected.score(*pairs), strict=True):
+        np.testing.assert_allclose(pair_score.token_log_probs, wanted.token_log_probs, atol=1e-4)
     translations = expected.translate(LINES)
     assert load().align(LINES, translations) == expected.align(LINES, translations)
 
@@ -152,10 +160,10 @@ def test_a_source_without_pieces(expected, load):
     """CTranslate2 gives nothing for it; its score is ours."""
     [source] = expected.tokenizer.encode(LINES[:1])
     end, none = source[-1:], source[:0]
-    [[output, *_], others] = load().engine.outputs([end, source], [none, none], [0, 1])
+    [[output, *_], of_source] = load().engine.outputs([end, source], [none, none], [0, 1])
     [(_, log_probs)] = expected.engine.log_probs([end], [end])
     assert (output.ids, output.score) == ([], pytest.approx(log_probs[0], abs=1e-4))
-    assert others == load().engine.outputs([source], [none], [1])[0]
+    assert of_source == load().engine.outputs([source], [none], [1])[0]
     [(_, weights)] = load().engine.cross_attention([end], [source])
     assert weights.size == 0
 
@@ -171,7 +179,7 @@ def test_what_an_engine_searches_at_once(load):
 
 
 @pytest.mark.parametrize(
-    ("settings", "others", "code", "named"),
+    ("settings", "options", "code", "named"),
     [
         ("coverage_penalty=0.2,xla=true", {}, "not_supported", ["coverage_penalty", "xla"]),
         ("samples=2,seed=3", {}, "not_supported", ["seed"]),
@@ -187,9 +195,9 @@ def test_what_an_engine_searches_at_once(load):
         ("", dict(engine="marian"), "unknown_name", ["engine", "marian"]),
     ],
 )
-def test_what_it_has_not(folder, settings, others, code, named):
+def test_what_it_has_not(folder, settings, options, code, named):
     with refused(code, *named):
-        Translator.from_run(folder, decode_hparams=settings, **dict(engine="ctranslate2") | others)
+        Translator.from_run(folder, decode_hparams=settings, **dict(engine="ctranslate2") | options)
 
 
 def test_attention(load):
@@ -222,7 +230,7 @@ def test_nan(expected, tmp_path):
     model = expected.models[0]
     before = model.get_weights()
     try:
-        model.set_weights([np.full_like(each, np.nan) for each in before])
+        model.set_weights([np.full_like(weight, np.nan) for weight in before])
         folder = write_format("ctranslate2", expected, tmp_path / "out", "float32")
     finally:
         model.set_weights(before)

@@ -102,10 +102,13 @@ def test_outputs_are_the_model_s(make, tokenizer, tmp_path, options):
     for config in (DecodeConfig(beam_size=1), DecodeConfig(beam_size=3, return_beams=True)):
         config = dataclasses.replace(config, **LIMITS)
         outputs = export.load(config).outputs(sources, [[]] * len(LINES), range(9))
-        for source, found in zip(sources, outputs, strict=True):
-            assert len(found) == config.beam_size
+        for source, output in zip(sources, outputs, strict=True):
+            assert len(output) == config.beam_size
             most = config.longest_output(len(source))
-            rows += [(source, [*each.ids, 1], most, config, each.score) for each in found]
+            rows += [
+                (source, [*hypothesis.ids, 1], most, config, hypothesis.score)
+                for hypothesis in output
+            ]
     pairs = {"source": padded([row[0] for row in rows]), "target": padded([row[1] for row in rows])}
     logits = keras.ops.convert_to_numpy(translator.models[0](pairs))
     log_probs = logits - np.logaddexp.reduce(logits, axis=2, keepdims=True)
@@ -123,48 +126,50 @@ def test_lengths_of_its_tables(make, tmp_path):
     settings = DecodeConfig(beam_size=1, max_input_length=30, extra_length=9, min_length=39)
     translator = make(settings=settings)
     write_format("ctranslate2", translator, tmp_path / "out", "float32")
-    found = Translator.from_run(tmp_path / "out", engine="ctranslate2")
-    assert found.config == settings
-    [longest] = found.translate(["the dog " * 30])
+    actual = Translator.from_run(tmp_path / "out", engine="ctranslate2")
+    assert actual.config == settings
+    [longest] = actual.translate(["the dog " * 30])
     assert longest.text == translator.translate(["the dog " * 30])[0].text
     assert longest.cut > 0
     with refused("too_long", tmp_path / "out", "39", "40"):
         Translator.from_run(tmp_path / "out", None, "extra_length=10", engine="ctranslate2")
     # Of an output that needs more pieces than it was made with, only these can be aligned.
     longer = ["the dog"], [dataclasses.replace(longest, parts=("cat man dog " * 20,))]
-    [aligned], [expected] = found.align(*longer), translator.align(*longer)
+    [aligned], [expected] = actual.align(*longer), translator.align(*longer)
     assert aligned == expected[: len(aligned)]
     assert 1 < len(aligned) < len(expected)
     pair = [np.int32([3, 1])], [np.int32([3] * 40)]
-    [(_, attention)] = found.engine.cross_attention(*pair)
+    [(_, attention)] = actual.engine.cross_attention(*pair)
     assert attention.shape == (38, 1)  # Without ends.
     with refused("too_long", "39", "40"):
-        list(found.engine.log_probs([np.int32([3, 1])], [np.int32([3] * 40)]))
+        list(actual.engine.log_probs([np.int32([3, 1])], [np.int32([3] * 40)]))
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8", "int8_float32", "int8_bfloat16"])
 def test_smaller_weights(make, tmp_path, monkeypatch, dtype):
     translator = make(d_model=64, d_ff=64)
     sizes = {}
-    for each in ("float32", dtype):
-        folder = write_format("ctranslate2", translator, tmp_path / each, each)
-        sizes[each] = (folder / "model.bin").stat().st_size
+    for stored_dtype in ("float32", dtype):
+        folder = write_format("ctranslate2", translator, tmp_path / stored_dtype, stored_dtype)
+        sizes[stored_dtype] = (folder / "model.bin").stat().st_size
     assert sizes[dtype] < 0.6 * sizes["float32"]
     computed, kind = [], ctranslate2.Translator
     monkeypatch.setattr(
         ctranslate2,
         "Translator",
-        lambda *given, **options: computed.append(options) or kind(*given, **options),
+        lambda *arguments, **options: computed.append(options) or kind(*arguments, **options),
     )
     settings = "batches_at_once=2"
-    found = Translator.from_run(tmp_path / dtype, None, settings, engine="ctranslate2")
-    assert found.engine.name == f"ctranslate2 {dtype}"
+    actual = Translator.from_run(tmp_path / dtype, None, settings, engine="ctranslate2")
+    assert actual.engine.name == f"ctranslate2 {dtype}"
     threads = dict(inter_threads=2, intra_threads=max(usable_cores() // 2, 1))
     kinds = "int8" if "int8" in dtype else "float32"  # Others would be rounded in each product.
     assert computed == [dict(compute_type=kinds) | threads]
     # Weights are rounded: the same pairs are about as likely.
     pairs = LINES, LINES[::-1]
-    expected, scores = ([each.log_prob for each in t.score(*pairs)] for t in (translator, found))
+    expected, scores = (
+        [pair_score.log_prob for pair_score in t.score(*pairs)] for t in (translator, actual)
+    )
     assert scores == pytest.approx(expected, rel=0.1)
 
 

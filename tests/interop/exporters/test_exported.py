@@ -49,13 +49,13 @@ def test_the_readme_translates(name, translator, tmp_path, capsys, monkeypatch):
     assert (written["dtype"], written["provenance"]) == ("float32", installed_versions())
     readme = (folder / "README.md").read_text("utf-8")
     program = {"litert": "LiteRT", "onnx": "ONNX Runtime"}[name]
-    for said in (f" for {program}\n", "\nWeights: float32.\n", "A row has at most 60 ids."):
-        assert said in readme
+    for line in (f" for {program}\n", "\nWeights: float32.\n", "A row has at most 60 ids."):
+        assert line in readme
 
 
 def test_the_readme_with_subwords(tmp_path, capsys, monkeypatch):
     pieces = ["<pad>_", "<EOS>_", *"\\_u;0123456789Asentc."]
-    tokenizer = SubwordTokenizer("\n".join(f"'{each}'" for each in pieces).encode())
+    tokenizer = SubwordTokenizer("\n".join(f"'{piece}'" for piece in pieces).encode())
     model = Transformer(tokenizer.vocab_size, **greedy_exports.SIZES, start_id=4)
     model.build()
     check_readme(Translator(model, tokenizer), tmp_path, capsys, monkeypatch)
@@ -76,8 +76,8 @@ def check_readme(translator, tmp_path, capsys, monkeypatch):
     """Checks what the README of random weights prints."""
     pytest.importorskip("onnx")
     random = np.random.default_rng(5)
-    for each in translator.models[0].weights:
-        each.assign(random.normal(0, 0.3, each.shape))
+    for weight in translator.models[0].weights:
+        weight.assign(random.normal(0, 0.3, weight.shape))
     config = DecodeConfig(beam_size=1, extra_length=9, min_length=5)
     translator = Translator(translator.models, translator.tokenizer, config)
     folder = write_format("onnx", translator, tmp_path / "onnx", "float32")

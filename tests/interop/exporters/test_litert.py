@@ -25,8 +25,8 @@ def test_ids_are_those_of_greedy_decoding(variant, dtype, tmp_path):
     near = []
     for row in greedy_exports.inputs(translator):
         source = row[None, row > 0]
-        found = decode(ids=source)["translation"]
-        near += [*(found == greedy_exports.greedy_ids(translator, source, found))[0]]
+        translation = decode(ids=source)["translation"]
+        near += [*(translation == greedy_exports.greedy_ids(translator, source, translation))[0]]
     # The weights are random, and symbols nearly alike.
     assert np.mean(near) > {"float32": 0.9999, "float16": 0.9, "int8": 0.25}[dtype]
     for blank in ([[0, 0, 0]], [[1]]):

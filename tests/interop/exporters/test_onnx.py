@@ -19,8 +19,8 @@ _KNOWN = [name for name in greedy_exports.VARIANTS if name != "parameters"]
 
 
 def decoded(folder, ids):
-    [found] = onnxruntime.InferenceSession(folder / "model.onnx").run(None, {"ids": ids})
-    return found
+    [outputs] = onnxruntime.InferenceSession(folder / "model.onnx").run(None, {"ids": ids})
+    return outputs
 
 
 @pytest.mark.parametrize("variant", _KNOWN)
@@ -28,10 +28,10 @@ def test_ids_are_those_of_greedy_decoding(variant, tmp_path):
     translator = greedy_exports.translator(variant)
     source = greedy_exports.inputs(translator)
     folder = write_format("onnx", translator, tmp_path / "onnx", "float32")
-    found = decoded(folder, source)
-    np.testing.assert_array_equal(found, greedy_exports.greedy_ids(translator, source, found))
-    assert found[:, -1].any(), "no step more than the longest output needs"
-    assert len({tuple(row) for row in found}) > 3
+    actual = decoded(folder, source)
+    np.testing.assert_array_equal(actual, greedy_exports.greedy_ids(translator, source, actual))
+    assert actual[:, -1].any(), "no step more than the longest output needs"
+    assert len({tuple(row) for row in actual}) > 3
     for blank in ([[0, 0, 0]], [[1]], [[1, 0]]):
         np.testing.assert_array_equal(decoded(folder, np.array(blank, np.int32)), [[1]])
     assert decoded(folder, np.zeros((0, 3), np.int32)).shape[0] == 0
@@ -52,9 +52,9 @@ def test_no_setting_is_forgotten():
 def test_what_is_computed_in_bfloat16_is_exported_in_float32(tmp_path):
     translator = greedy_exports.translator("paper", "mixed_bfloat16")
     source = greedy_exports.inputs(translator)
-    found = decoded(write_format("onnx", translator, tmp_path / "onnx", "float32"), source)
+    actual = decoded(write_format("onnx", translator, tmp_path / "onnx", "float32"), source)
     exact = greedy_exports.translator("paper")
-    np.testing.assert_array_equal(found, greedy_exports.greedy_ids(exact, source, found))
+    np.testing.assert_array_equal(actual, greedy_exports.greedy_ids(exact, source, actual))
 
 
 def test_int8(tmp_path):
@@ -64,8 +64,8 @@ def test_int8(tmp_path):
         write_format("onnx", translator, tmp_path / dtype, dtype) for dtype in ("float32", "int8")
     )
     assert not logging.root.manager.disable, "others still log"
-    found = decoded(rounded, source)
-    near = found == greedy_exports.greedy_ids(translator, source, found)
+    actual = decoded(rounded, source)
+    near = actual == greedy_exports.greedy_ids(translator, source, actual)
     assert near.mean() > 0.25, "the weights are random: symbols are nearly alike"
     sizes = [(folder / "model.onnx").stat().st_size for folder in (rounded, exact)]
     assert sizes[0] < sizes[1]

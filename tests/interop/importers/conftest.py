@@ -38,8 +38,8 @@ def check_answers():
             read = source if model.config.source_end else source[:-1]
             np.testing.assert_array_equal(read, ours[theirs[f"source_{number}"]])
             greedy = ours[theirs[f"greedy_{number}"]]
-            found = translator.search(source[None]).ids.numpy()[0, 0]
-            np.testing.assert_array_equal(found, greedy)
+            actual = translator.search(source[None]).ids.numpy()[0, 0]
+            np.testing.assert_array_equal(actual, greedy)
             pieces = translator.tokenizer.pieces(greedy[:-1])
             texts.append("".join(pieces).replace("\u2581", " ").strip())
             if f"logits_{number}" in theirs:
@@ -47,6 +47,6 @@ def check_answers():
                 logits = model({"source": source[None], "target": greedy[None]}).numpy()[0]
                 assert np.abs(expected).max() > 1
                 np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-5)
-        assert [each.text for each in translator.translate(lines)] == texts
+        assert [translation.text for translation in translator.translate(lines)] == texts
 
     return check

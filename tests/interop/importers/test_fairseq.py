@@ -76,17 +76,20 @@ def test_files_saved_again_as_the_documentation_says(tmp_path):
     content = read_pytorch(SHARED / "checkpoint.pt")
     expected = read_fairseq(SHARED / "checkpoint.pt", LANGUAGES, SPM)
     # What is no weight, and a copy of weights.
-    others = ("encoder.version", "decoder.embed_positions._float_tensor")
-    others = dict.fromkeys((*others, "encoder.layers.0.in_proj_weight"), np.ones(1))
-    again = {"args": plain(content["cfg"]["model"], "it"), "model": content["model"] | others}
+    unused = ("encoder.version", "decoder.embed_positions._float_tensor")
+    unused_weights = dict.fromkeys((*unused, "encoder.layers.0.in_proj_weight"), np.ones(1))
+    again = {
+        "args": plain(content["cfg"]["model"], "it"),
+        "model": content["model"] | unused_weights,
+    }
     again["optimizer_history"] = [{"num_updates": 5}, {"num_updates": 7}]
     path = save_as_torch(again, tmp_path / "again.pt")
-    found = read_fairseq(path, LANGUAGES, f"{SHARED}, {SPM}")
-    assert found.steps == 7
-    assert found.hparams == expected.hparams
-    assert found.weights.keys() == expected.weights.keys()
+    actual = read_fairseq(path, LANGUAGES, f"{SHARED}, {SPM}")
+    assert actual.steps == 7
+    assert actual.hparams == expected.hparams
+    assert actual.weights.keys() == expected.weights.keys()
     for name, value in expected.weights.items():
-        np.testing.assert_array_equal(found.weights[name], value)
+        np.testing.assert_array_equal(actual.weights[name], value)
 
 
 @pytest.mark.parametrize("output_name", ["decoder.output_projection.weight", "decoder.embed_out"])
@@ -102,14 +105,14 @@ def test_an_output_of_its_own(tmp_path, output_name):
     tables = [random.normal(size=(size, values["encoder_embed_dim"])) for size in sizes]
     weights |= dict(zip(names, tables, strict=True))
     path = save_as_torch({"args": values, "model": weights}, tmp_path / "untied.pt")
-    found = read_fairseq(path, LANGUAGES, f"{FOLDER / 'many'},{SPM}")
-    assert found.hparams["share_embeddings"] == "none"
+    actual = read_fairseq(path, LANGUAGES, f"{FOLDER / 'many'},{SPM}")
+    assert actual.hparams["share_embeddings"] == "none"
     source, target, output = (
         table[[1, 2, 3, 0, *range(4, len(table))]].astype(np.float32) for table in tables
     )
-    np.testing.assert_array_equal(found.weights[ours[0]], source)
-    np.testing.assert_array_equal(found.weights[ours[1]], target)
-    reverse = found.weights["target_embedding/table/reverse_embeddings"]
+    np.testing.assert_array_equal(actual.weights[ours[0]], source)
+    np.testing.assert_array_equal(actual.weights[ours[1]], target)
+    reverse = actual.weights["target_embedding/table/reverse_embeddings"]
     np.testing.assert_array_equal(reverse, output.T)
 
 
@@ -138,11 +141,11 @@ def test_a_shorter_table_of_positions_ends_in_its_last_row(tmp_path):
     weights[name] = shorter = np.asarray(weights[name])[:-3]
     again = {"args": plain(content["cfg"]["model"], "it"), "model": weights}
     path = save_as_torch(again, tmp_path / "shorter.pt")
-    found = read_fairseq(path, LANGUAGES, f"{FOLDER / 'many'},{SPM}")
-    table, longer = (found.weights[f"{side}_positions/table"] for side in ("source", "target"))
+    actual = read_fairseq(path, LANGUAGES, f"{FOLDER / 'many'},{SPM}")
+    table, longer = (actual.weights[f"{side}_positions/table"] for side in ("source", "target"))
     behind = len(longer) - len(shorter)
     assert behind > 0
-    assert found.hparams["max_positions"] == len(longer)
+    assert actual.hparams["max_positions"] == len(longer)
     np.testing.assert_array_equal(table, [*shorter, *[shorter[-1]] * behind])
 
 
@@ -157,7 +160,7 @@ def test_a_file_that_would_run_code_is_refused(old, tmp_path, monkeypatch):
     content = pickle.dumps({"model": Harmful()}, protocol=2)
     if old:
         parts = [0x1950A86A20F9469CFC6C, 1001, {}]
-        Path("it.pt").write_bytes(b"".join(pickle.dumps(each, 2) for each in parts) + content)
+        Path("it.pt").write_bytes(b"".join(pickle.dumps(part, 2) for part in parts) + content)
     else:
         with zipfile.ZipFile("it.pt", "w") as archive:
             archive.writestr("archive/data.pkl", content)
@@ -179,19 +182,19 @@ def test_a_word_that_is_in_a_dictionary_twice(tmp_path):
         lines = (SHARED / f"dict.{code}.txt").read_text(encoding="utf-8").split("\n")
         lines[0] += " #fairseq:overwrite"
         (tmp_path / f"dict.{code}.txt").write_text("\n".join(lines), encoding="utf-8")
-    found, expected = (
+    actual, expected = (
         read_fairseq(SHARED / "checkpoint.pt", LANGUAGES, f"{folder},{SPM}").tokenizer
         for folder in (tmp_path, SHARED)
     )
-    assert found.vocabulary() == expected.vocabulary()
+    assert actual.vocabulary() == expected.vocabulary()
 
 
 def test_another_dictionary_is_named(tmp_path):
     shutil.copy(SHARED / "dict.en.txt", tmp_path)
     lines = (SHARED / "dict.de.txt").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "dict.de.txt").write_text("".join(lines[1:]), encoding="utf-8")
-    found, expected = len(lines) - 1, len(lines)
-    with refused("other_vocabulary", "dict.de.txt", f" {expected} ", f" {found}."):
+    actual, expected = len(lines) - 1, len(lines)
+    with refused("other_vocabulary", "dict.de.txt", f" {expected} ", f" {actual}."):
         read_fairseq(SHARED / "checkpoint.pt", LANGUAGES, f"{tmp_path},{SPM}")
     with refused("not_read", "dict.fr.txt"):
         read_fairseq(SHARED / "checkpoint.pt", ("fr", "de"), SPM)

@@ -18,12 +18,12 @@ FIXTURES = Path(__file__).parent / "fixtures"
 
 @pytest.mark.parametrize("file", ["tensors.pt", "tensors_before_1.6.pt"])
 def test_tensors_of_every_kind(file):
-    found, expected = read_pytorch(FIXTURES / file), np.load(FIXTURES / "tensors.npz")
-    assert list(found["model"]) == expected.files
-    for name, values in found["model"].items():
+    actual, expected = read_pytorch(FIXTURES / file), np.load(FIXTURES / "tensors.npz")
+    assert list(actual["model"]) == expected.files
+    for name, values in actual["model"].items():
         np.testing.assert_array_equal(np.asarray(values, np.float32), expected[name], strict=True)
-    assert (found["model"]["int64"].dtype, found["model"]["bool"].dtype) == (np.int64, np.bool_)
-    assert (found["args"].layers, found["other"]) == (2, [1, None, "text"])
+    assert (actual["model"]["int64"].dtype, actual["model"]["bool"].dtype) == (np.int64, np.bool_)
+    assert (actual["args"].layers, actual["other"]) == (2, [1, None, "text"])
 
 
 def test_bfloat16_of_safetensors(tmp_path):
@@ -33,8 +33,8 @@ def test_bfloat16_of_safetensors(tmp_path):
     header = b'{"x":{"dtype":"BF16","shape":[3],"data_offsets":[0,6]}}'
     data = len(header).to_bytes(8, "little") + header + content
     (tmp_path / "model.safetensors").write_bytes(data)
-    found = read_weights(tmp_path, "model.safetensors")["x"]
-    np.testing.assert_array_equal(found, values, strict=True)
+    actual = read_weights(tmp_path, "model.safetensors")["x"]
+    np.testing.assert_array_equal(actual, values, strict=True)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "model.bin"])
@@ -60,11 +60,11 @@ def test_a_fifo_is_refused(tmp_path, name):
 )
 @pytest.mark.parametrize("packed", [True, False])
 def test_code_is_not_run(tmp_path, call, named, packed):
-    made, path = tmp_path / "made", tmp_path / "model.pt"
+    target, path = tmp_path / "made", tmp_path / "model.pt"
 
     class Calls:
         def __reduce__(self):
-            return call[0], tuple(each.format(made=made) for each in call[1])
+            return call[0], tuple(argument.format(made=target) for argument in call[1])
 
     path.write_bytes(pickle.dumps({"model": Calls()}, protocol=2))
     if packed:
@@ -73,7 +73,7 @@ def test_code_is_not_run(tmp_path, call, named, packed):
             archive.writestr("model/data.pkl", content)
     with refused("might_run_code", "model.pt", named):
         read_pytorch(path)
-    assert not made.exists()
+    assert not target.exists()
 
 
 def test_a_tensor_outside_of_its_storage_is_refused(tmp_path):

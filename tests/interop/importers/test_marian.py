@@ -58,8 +58,8 @@ class Run:
         tokenizer, files = self.translator.tokenizer, ["vocab.json", "target_vocab.json"]
         files = files if home == SEPARATE else files[:1]
         self.source, self.target = (
-            self._table(home / file, each)
-            for file, each in ((files[0], tokenizer.source), (files[-1], tokenizer))
+            self._table(home / file, side)
+            for file, side in ((files[0], tokenizer.source), (files[-1], tokenizer))
         )
 
     @staticmethod
@@ -122,9 +122,9 @@ def test_logits(runs, model):
         getattr(run, side)[run.expected[f"{side}_ids"]] for side in ("source", "target")
     )
     logits = run.translator.models[0]({"source": source, "target": target}).numpy()
-    tokens, others = target != 0, run.target[:-1]
+    tokens, ids = target != 0, run.target[:-1]
     expected = run.computed["logits"][tokens][:, :-1]
-    np.testing.assert_allclose(logits[tokens][:, others], expected, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(logits[tokens][:, ids], expected, rtol=0, atol=1e-4)
     assert tf.nn.softmax(logits)[..., 0].numpy().max() < 1e-30  # Padding is never written.
 
 
@@ -133,9 +133,9 @@ def test_logits(runs, model):
 def test_translations(runs, model, kind, size):
     run = runs[model]
     translator = run.translator if kind == "greedy" else run.with_settings(f"beam_size={size}")
-    found = translator.search(run.source[run.expected["ids"]])
+    outputs = translator.search(run.source[run.expected["ids"]])
     expected = run.target[run.computed[kind]]
-    assert [trimmed(row) for row in found.ids[:, 0].numpy()] == [trimmed(row) for row in expected]
+    assert [trimmed(row) for row in outputs.ids[:, 0].numpy()] == [trimmed(row) for row in expected]
 
 
 @pytest.mark.parametrize("model", [SHARED, SEPARATE])
@@ -146,9 +146,9 @@ def test_exports_translate_alike(runs, tmp_path, model):
     if model == SEPARATE:  # What is saved has two vocabularies; it takes long.
         tf.saved_model.save(module, tmp_path, {"serving_default": signature})
         signature = tf.saved_model.load(tmp_path).signatures["serving_default"]
-    found = signature(text=tf.constant(run.lines))["translation"].numpy()
+    actual = signature(text=tf.constant(run.lines))["translation"].numpy()
     expected = run.translator.translate(run.lines)
-    assert [text.decode() for text in found] == [each.text for each in expected]
+    assert [text.decode() for text in actual] == [translation.text for translation in expected]
 
 
 def test_training_goes_on(runs, tmp_path):
@@ -169,9 +169,9 @@ def test_training_goes_on(runs, tmp_path):
 def test_both_forms_of_the_weights_are_the_same(copied):
     folder = copied(SHARED)
     (folder / "model.safetensors").unlink()
-    found, expected = (read_huggingface(each).weights for each in (folder, SHARED))
-    assert found.keys() == expected.keys()
-    assert all(np.array_equal(found[name], expected[name]) for name in expected)
+    actual, expected = (read_huggingface(directory).weights for directory in (folder, SHARED))
+    assert actual.keys() == expected.keys()
+    assert all(np.array_equal(actual[name], expected[name]) for name in expected)
 
 
 def test_a_vocabulary_of_another_model_is_refused(copied):
@@ -197,24 +197,24 @@ def test_a_folder_has_one_model_beside_the_state_of_its_training(copied):
     (folder / "config.json").unlink()
     shutil.copy(folder / "model.npz", folder / "model.npz.optimizer.npz")
     (folder / "expected.npz").unlink()
-    found = read_model("marian", folder, ("en", "de"), changes={"num_heads": 4})
-    assert (found.hparams["num_heads"], found.hparams["d_model"]) == (4, 16)
+    actual = read_model("marian", folder, ("en", "de"), changes={"num_heads": 4})
+    assert (actual.hparams["num_heads"], actual.hparams["d_model"]) == (4, 16)
     shutil.copy(folder / "model.npz", folder / "other.npz")
     with refused("ambiguous_files", ".npz", " 2."):
         read_model("marian", folder, ("en", "de"))
 
 
 @pytest.mark.parametrize(
-    ("toolkit", "given", "named"),
+    ("toolkit", "options", "named"),
     [
         ("marian", {"target_space": 0}, "target_space"),
         ("marian", {"vocabulary": "a.spm"}, "a.spm"),
         ("huggingface", {"vocabulary": "a.spm"}, "a.spm"),
     ],
 )
-def test_what_a_reader_does_not_take_is_refused(toolkit, given, named):
+def test_what_a_reader_does_not_take_is_refused(toolkit, options, named):
     with refused("bad_flags", named):
-        read_model(toolkit, SHARED, ("en", "de"), **given)
+        read_model(toolkit, SHARED, ("en", "de"), **options)
 
 
 def test_settings_that_are_left_out_are_those_of_transformers(copied):
@@ -270,9 +270,9 @@ def test_options_that_change_nothing_and_names_of_norms_before_sublayers(changed
     # The record of the model's name comes first.
     (path.parent / "decoder.yml").rename(path.parent / "model.npz.decoder.yml")
     (path.parent / "decoder.yml").write_text("vocabs: 5")
-    found = read_marian(path)
-    assert found.hparams == expected.hparams
-    assert found.weights.keys() == expected.weights.keys()
+    actual = read_marian(path)
+    assert actual.hparams == expected.hparams
+    assert actual.weights.keys() == expected.weights.keys()
     other = path.parent / "other.spm"
     shutil.copy(FIXTURES / "fairseq" / "spm.model", other)
     with refused("other_vocabulary", "other.spm"):  # Those beside it are.
@@ -307,12 +307,12 @@ def test_parameters_that_cannot_be_represented_are_refused(changed, added, code,
     ],
 )
 def test_weights_that_are_not_those_of_the_model(changed, tmp_path, kernel, more, names):
-    found = read_marian(changed({}))
-    weights = {**found.weights, "encoder_0/self_attention/query/kernel": kernel, **more}
+    actual = read_marian(changed({}))
+    weights = {**actual.weights, "encoder_0/self_attention/query/kernel": kernel, **more}
     weights = {name: value for name, value in weights.items() if value is not None}
     problem = make_problem("parallel_text", LANGUAGES)
     with refused("other_model", *names):
-        make_run(dataclasses.replace(found, weights=weights), problem, tmp_path / "run", "it")
+        make_run(dataclasses.replace(actual, weights=weights), problem, tmp_path / "run", "it")
     assert not (tmp_path / "run").exists()
 
 
@@ -322,11 +322,11 @@ def test_norms_of_embeddings_and_before_sublayers(changed, tmp_path):
     added |= {name.replace("scale", "bias"): np.full((1, 16), 3.0) for name in added}
     options = {"preprocess": "n", "postprocess": "da", "postprocess-top": "n"}
     options = {f"transformer-{name}": value for name, value in options.items()}
-    found = read_marian(changed(options | {"transformer-postprocess-emb": "nd"}, **added))
-    make_run(found, make_problem("parallel_text", LANGUAGES), tmp_path / "run", "it")
+    actual = read_marian(changed(options | {"transformer-postprocess-emb": "nd"}, **added))
+    make_run(actual, make_problem("parallel_text", LANGUAGES), tmp_path / "run", "it")
     for name in ("encoder_norm", "decoder_norm", "source_norm", "target_norm"):
-        assert found.weights[f"{name}/gamma"].tolist() == [2.0] * 16
-        assert found.weights[f"{name}/beta"].tolist() == [3.0] * 16
+        assert actual.weights[f"{name}/gamma"].tolist() == [2.0] * 16
+        assert actual.weights[f"{name}/beta"].tolist() == [3.0] * 16
 
 
 def test_vocabularies_in_yaml(tmp_path):
@@ -371,10 +371,10 @@ def test_vocabularies_in_yaml(tmp_path):
 def test_tables_that_are_equal_are_shared(target, projection, one_vocabulary, share):
     tables = [np.full((3, 2), number) for number in (1, target, projection)]
     orders = 2 * [IdOrder(["</s>", "<unk>", "a"], 0, 1)]
-    name, found = equal_embeddings(orders, *tables, None, one_vocabulary)
+    name, actual = equal_embeddings(orders, *tables, None, one_vocabulary)
     assert name == share
-    assert ("source_embedding/table/embeddings" in found) == (share in ("target", "none"))
-    assert any("reverse" in each for each in found) == (share in ("input", "none"))
+    assert ("source_embedding/table/embeddings" in actual) == (share in ("target", "none"))
+    assert any("reverse" in name for name in actual) == (share in ("input", "none"))
 
 
 @pytest.mark.parametrize("start", [False, True])
@@ -402,8 +402,8 @@ def test_files_that_are_no_vocabulary(copied, file, read):
         read(path)
 
 
-@pytest.mark.parametrize(("same", "others", "is_refused"), [(3, 1, False), (2, 1, True)])
-def test_a_model_has_three_of_four_pieces_of_its_list(same, others, is_refused):
+@pytest.mark.parametrize(("same", "num_others", "is_refused"), [(3, 1, False), (2, 1, True)])
+def test_a_model_has_three_of_four_pieces_of_its_list(same, num_others, is_refused):
     model = SentencePieceTokenizer.train(["low lower lowest newer newest wider widest"] * 9, 290)
     known = [piece for piece in model.vocabulary() if len(piece) > 1 and piece[0] != "<"]
     pieces = [
@@ -412,10 +412,10 @@ def test_a_model_has_three_of_four_pieces_of_its_list(same, others, is_refused):
         "<unk>",
         "a",
         *known[:same],
-        *(f"of another {i}" for i in range(others)),
+        *(f"of another {i}" for i in range(num_others)),
     ]
     if is_refused:
-        with refused("other_vocabulary", f" {same + others} ", f" {same} are"):
+        with refused("other_vocabulary", f" {same + num_others} ", f" {same} are"):
             joint_pieces(model.model_bytes, pieces, "it")
     else:
         assert joint_pieces(model.model_bytes, pieces, "it").vocab_size == len(pieces)
@@ -425,9 +425,14 @@ def test_words_that_a_model_calls_unknown_or_that_look_like_a_language():
     proto = ModelProto.FromString(SentencePieceTokenizer.train(["low lower"] * 9, 265).model_bytes)
     proto.pieces[2].piece = proto.trainer_spec.unk_piece = "[UNK]"
     pieces = ["<pad>", "</s>", "<unk>", "[UNK]", ">>", ">>fra<<", "</s>"]
-    pieces += [each.piece for each in proto.pieces[3:]]
-    found = joint_pieces(proto.SerializeToString(), pieces, "it").vocabulary()
-    assert (found["[UNK]"], found[">>"], found["\u2581>>fra<<"], found["</s>#6"]) == (3, 4, 5, 6)
+    pieces += [piece.piece for piece in proto.pieces[3:]]
+    actual = joint_pieces(proto.SerializeToString(), pieces, "it").vocabulary()
+    assert (actual["[UNK]"], actual[">>"], actual["\u2581>>fra<<"], actual["</s>#6"]) == (
+        3,
+        4,
+        5,
+        6,
+    )
 
 
 def test_vocabularies_of_sentencepiece():

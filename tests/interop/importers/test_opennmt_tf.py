@@ -63,9 +63,9 @@ INIT = "def __init__(self): super().__init__({})"
 )
 def test_what_a_description_says(described, text, expected):
     # It would fail if it were run: nothing is imported.
-    found = described(text)
+    actual = described(text)
     names = ("num_heads", "dropout", "attention_dropout", "relu_dropout")
-    assert tuple(found[name] for name in names) == expected
+    assert tuple(actual[name] for name in names) == expected
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,9 @@ def test_the_mean_of_a_run_is_described_in_the_run(tmp_path):
     (mean / "model_description.py").rename(run / "model_description.py")
     expected = read_opennmt_tf(SHARED, FOLDER / "shared.yml")
     for model in (mean, mean / "ckpt-300"):
-        found = read_opennmt_tf(model, FOLDER / "shared.yml")
-        assert found.hparams == expected.hparams
-        assert found.steps == expected.steps == 300
+        actual = read_opennmt_tf(model, FOLDER / "shared.yml")
+        assert actual.hparams == expected.hparams
+        assert actual.steps == expected.steps == 300
     (run / "model_description.py").unlink()
     with refused("missing_setting", "num_heads"):
         read_opennmt_tf(mean, FOLDER / "shared.yml")
@@ -110,8 +110,8 @@ def test_a_model_without_positions(monkeypatch):
         return prefix, (weights, {n: names[n] for n in names if "position_encoder" not in n})
 
     monkeypatch.setattr(opennmt_tf, "_read_checkpoint", without_positions)
-    found = read_opennmt_tf(SHARED, FOLDER / "shared.yml").hparams
-    assert override_hparams(HParams(), found).positions == "none"
+    hparams = read_opennmt_tf(SHARED, FOLDER / "shared.yml").hparams
+    assert override_hparams(HParams(), hparams).positions == "none"
 
 
 def test_a_weight_without_counterpart_is_named(monkeypatch):
@@ -209,11 +209,11 @@ def test_ways_to_name_the_sentencepiece_model(tokenization, tmp_path):
     data = yaml.safe_load((FOLDER / "shared.yml").read_text(encoding="utf-8"))["data"]
     data |= dict.fromkeys(("source_tokenization", "target_tokenization"), tokenization)
     (tmp_path / "data.yml").write_text(yaml.safe_dump({"data": data}), encoding="utf-8")
-    found, expected = (
+    actual, expected = (
         read_opennmt_tf(SHARED, path).tokenizer.vocabulary()
         for path in (tmp_path / "data.yml", FOLDER / "shared.yml")
     )
-    assert found == expected
+    assert actual == expected
 
 
 def test_files_of_a_configuration_are_looked_for_here_and_not_elsewhere(tmp_path, monkeypatch):
@@ -229,8 +229,8 @@ def test_files_of_a_configuration_are_looked_for_here_and_not_elsewhere(tmp_path
         shutil.copy(FOLDER / "spm.model", folder)
     monkeypatch.chdir(here)
     expected = read_opennmt_tf(SHARED, FOLDER / "shared.yml")
-    found = read_opennmt_tf(SHARED, config / "data.yml")
-    assert found.tokenizer.vocabulary() == expected.tokenizer.vocabulary()
+    actual = read_opennmt_tf(SHARED, config / "data.yml")
+    assert actual.tokenizer.vocabulary() == expected.tokenizer.vocabulary()
     monkeypatch.chdir(there)
     with refused("not_read", "joint.vocab"):
         read_opennmt_tf(SHARED, config / "data.yml")
@@ -244,8 +244,8 @@ def test_files_of_a_configuration_are_looked_for_here_and_not_elsewhere(tmp_path
     (config / "joint.vocab").write_text("")
     names = dict.fromkeys(names, "joint.vocab")
     (config / "data.yml").write_text(yaml.safe_dump({"data": data | names}), encoding="utf-8")
-    found = read_opennmt_tf(tmp_path / "run", config / "data.yml")
-    assert found.tokenizer.vocabulary() == expected.tokenizer.vocabulary()
+    imported = read_opennmt_tf(tmp_path / "run", config / "data.yml")
+    assert imported.tokenizer.vocabulary() == expected.tokenizer.vocabulary()
 
 
 def test_another_vocabulary_is_named(tmp_path):

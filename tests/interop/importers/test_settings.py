@@ -135,8 +135,8 @@ def test_what_cannot_be_represented_is_refused_by_name(case):
         hyperparameters(Settings(settings() | {name: value}, "it"))
     # One that must be that of the other side may be named by the other.
     sides = {name.replace("encoder", "decoder"), name.replace("decoder", "encoder")}
-    said = str(error.value)
-    assert f"{name}={value!r}" in said or any(f"it: {side}=" in said for side in sides)
+    message = str(error.value)
+    assert f"{name}={value!r}" in message or any(f"it: {side}=" in message for side in sides)
 
 
 @pytest.mark.parametrize("case", COUNTERPARTS.strip().splitlines())
@@ -145,6 +145,6 @@ def test_settings_have_their_counterpart(case):
     theirs, ours = map(yaml.safe_load, settings.split(" => "))
     hyperparameters, settings = TOOLKITS[toolkit]
     as_is = hyperparameters(Settings(settings(), "it"))
-    found = hyperparameters(Settings(settings() | theirs, "it"))
-    assert found.items() >= ours.items()
-    assert found != as_is
+    actual = hyperparameters(Settings(settings() | theirs, "it"))
+    assert actual.items() >= ours.items()
+    assert actual != as_is

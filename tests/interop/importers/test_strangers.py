@@ -82,8 +82,8 @@ def tensor(base=STORAGE, offset=START, shape=SHAPE, strides=STRIDES):
 
 
 def test_a_tensor_is_built_of_a_storage(packed):
-    found = read_pytorch(packed(tensor(), s=FLOATS))
-    np.testing.assert_array_equal(found, FLOATS.reshape(2, 3))
+    actual = read_pytorch(packed(tensor(), s=FLOATS))
+    np.testing.assert_array_equal(actual, FLOATS.reshape(2, 3))
     whole = read_pytorch(packed(tensor(shape=numbers(6), strides=numbers(1)), s=FLOATS))
     np.testing.assert_array_equal(whole, FLOATS)
     ones = [1] * 6
@@ -101,8 +101,8 @@ def test_a_tensor_is_built_of_a_storage(packed):
 def test_small_numbers(packed, kind, dtype):
     values = np.arange(-3, 3).astype(dtype)
     content = tensor(storage(kind=f"ctorch\n{kind}Storage\n".encode()))
-    found = read_pytorch(packed(content, s=values))
-    np.testing.assert_array_equal(found, values.reshape(2, 3), strict=True)
+    actual = read_pytorch(packed(content, s=values))
+    np.testing.assert_array_equal(actual, values.reshape(2, 3), strict=True)
 
 
 @pytest.mark.parametrize(
@@ -221,8 +221,8 @@ def test_numbers_as_names_of_settings():
 
 def test_yaml_with_an_alias():
     shared = "a: &a {x: 1}\nb: *a\nc: {<<: *a, y: 2}\nd: " + 64 * "[" + 64 * "]"
-    found = read_yaml(shared, "it")
-    assert (found["b"], found["c"]) == ({"x": 1}, {"x": 1, "y": 2})
+    actual = read_yaml(shared, "it")
+    assert (actual["b"], actual["c"]) == ({"x": 1}, {"x": 1, "y": 2})
     assert read_yaml("a: yes\nb: 1", "it", texts_only=True) == {"a": "yes", "b": "1"}
 
 

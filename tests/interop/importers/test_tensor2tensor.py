@@ -122,10 +122,10 @@ class Original:
         return self.stack("decoder", self.placed("targets", y), memory) @ self.softmax.T
 
 
-def check(found, original, target_space, source, target, run):
+def check(imported_model, original, target_space, source, target, run):
     """A run of what was found has the logits of tensor2tensor's layers."""
     problem = make_problem("parallel_text", "source_language=en,target_language=de")
-    make_run(found, problem, run, "the model")
+    make_run(imported_model, problem, run, "the model")
     model = load_model(run).model
     logits = model({"source": source[None], "target": target[None]}).numpy()[0]
     expected = original.logits(source, target, target_space)
@@ -134,13 +134,13 @@ def check(found, original, target_space, source, target, run):
 
 
 def test_logits_are_those_of_tensor2tensor_s_layers(folder, tmp_path):
-    found = read_tensor2tensor(folder)
-    source, target = (found.tokenizer.encode([line])[0] for line in PAIR)
-    original = Original(folder / "model.ckpt-1", *2 * [found.tokenizer.vocab_size])
+    actual = read_tensor2tensor(folder)
+    source, target = (actual.tokenizer.encode([line])[0] for line in PAIR)
+    original = Original(folder / "model.ckpt-1", *2 * [actual.tokenizer.vocab_size])
     # The row of which Adam has gradients: tokens of German.
-    check(found, original, 8, source, target, tmp_path / "run")
-    assert found.hparams["pre_norm"]
-    assert (found.hparams["dropout"], found.hparams["learning_rate"]) == (0.1, 2.0)
+    check(actual, original, 8, source, target, tmp_path / "run")
+    assert actual.hparams["pre_norm"]
+    assert (actual.hparams["dropout"], actual.hparams["learning_rate"]) == (0.1, 2.0)
 
 
 # Subwords of source and target.
@@ -157,7 +157,7 @@ def checkpoint(tmp_path):
         lines = ["<pad>", "<EOS>", *"\\_u;0123456789ab"][:size]
         (tmp_path / name).write_text("".join(f"'{line}'\n" for line in lines))
 
-    def made(kinds, changes, spaces=0, trained=()):
+    def run_with(kinds, changes, spaces=0, trained=()):
         values = values_of("transformer_base_v1") | {"hidden_size": 8, "filter_size": 12}
         values |= {"num_heads": 2, "num_hidden_layers": 1} | changes
         (tmp_path / "hparams.json").write_text(json.dumps(values))
@@ -183,7 +183,7 @@ def checkpoint(tmp_path):
         )
         return prefix
 
-    return made
+    return run_with
 
 
 def shapes_of(kinds, values):
@@ -227,11 +227,11 @@ def test_logits_of_each_kind_of_model(checkpoint, tmp_path, capsys, kinds, chang
     files, sizes = [tmp_path / "vocab.en", tmp_path / "vocab.de"], [kinds[0][1], 18]
     vocabulary = ",".join(map(str, files[sizes[0] == 18 :]))
     space = 3 if spaces else None
-    found = read_tensor2tensor(prefix, vocabulary, None if "trained" in spaces else space)
+    actual = read_tensor2tensor(prefix, vocabulary, None if "trained" in spaces else space)
     assert ("target space 3" in capsys.readouterr().out) == ("trained" in spaces)
-    assert found.hparams.get("share_embeddings", "all") == shared
+    assert actual.hparams.get("share_embeddings", "all") == shared
     source, target = np.array([5, 16, 2, 1]), np.array([17, 3, 9, 4, 1])
-    check(found, Original(prefix, *sizes), space, source, target, tmp_path / "run")
+    check(actual, Original(prefix, *sizes), space, source, target, tmp_path / "run")
 
 
 TWO = [("shared", 17), ("shared", 18)]
@@ -286,9 +286,9 @@ def test_spaces_that_a_checkpoint_has(checkpoint, tmp_path):
     (tmp_path / "vocab.en").rename(tmp_path / "vocab.en.subwords")
     (tmp_path / "vocab.de").rename(tmp_path / "vocab.subwords.de")
     for space in (0, 3):
-        found = read_tensor2tensor(prefix, target_space=space)
-        np.testing.assert_array_equal(found.weights["source_bias"], rows[space])
-        assert found.tokenizer.vocab_size == 18
+        actual = read_tensor2tensor(prefix, target_space=space)
+        np.testing.assert_array_equal(actual.weights["source_bias"], rows[space])
+        assert actual.tokenizer.vocab_size == 18
     shutil.copy(tmp_path / "vocab.subwords.de", tmp_path / "other.subwords")
     with refused("no_vocabulary", " 18 ", "--vocabulary"):
         read_tensor2tensor(prefix, target_space=0)
@@ -375,14 +375,14 @@ def test_each_hyperparameter_is_represented_or_refused_or_without_effect():
         values = values_of(name) | {"learning_rate_constant": 3.0}
         as_is = imported(values)
         legacy = values.get("learning_rate_schedule", "legacy") == "legacy"
-        others = OTHERS | {"learning_rate_schedule": "constant" if legacy else "legacy"}
+        settings = OTHERS | {"learning_rate_schedule": "constant" if legacy else "legacy"}
         # Which of the two rates counts, the schedule says.
         ignored = "learning_rate_constant" if legacy else "learning_rate"
         for setting, value in values.items():
             if WITHOUT_EFFECT.fullmatch(setting):
                 continue
             changed = {str: "another", bool: not value, int: 4, float: 0.25, dict: {"x": 1}}
-            other = others.get(setting, changed[type(value)])
+            other = settings.get(setting, changed[type(value)])
             assert other != value, setting
             try:
                 result = imported(values | {setting: other})

@@ -31,7 +31,9 @@ LINES = [
 def content():
     """A small vocabulary: of all that escapes need, and of some words."""
     words = ["the_", "th", "e", "_", " ", ", ", "\\", "u", ";", *"0123456789abdhilnorstwxy,.-<>'"]
-    return "".join(f"'{each}'\n" for each in ["<pad>", "<EOS>", *words, "wo", "word", "é"]).encode()
+    return "".join(
+        f"'{token}'\n" for token in ["<pad>", "<EOS>", *words, "wo", "word", "é"]
+    ).encode()
 
 
 class Original:
@@ -89,12 +91,12 @@ def split(text):
 
 
 def unescape(token):
-    def match(found):
-        if found.group(1) is None:
-            return "_" if found.group(0) == "\\u" else "\\"
+    def match(escape):
+        if escape.group(1) is None:
+            return "_" if escape.group(0) == "\\u" else "\\"
         try:
             # tensor2tensor fails where it writes a half of a pair.
-            return chr(int(found.group(1))).encode().decode()
+            return chr(int(escape.group(1))).encode().decode()
         except (ValueError, OverflowError):
             return "\u3013"
 
@@ -163,7 +165,7 @@ def test_escapes_of_what_is_no_character(content, number):
 def test_two_vocabularies_of_one_size(content, monkeypatch):
     words = [f"{i}x" for i in range(1000)]
     first, other, last = (
-        SubwordTokenizer(content + "".join(f"{quote}{each}{quote}\n" for each in its).encode())
+        SubwordTokenizer(content + "".join(f"{quote}{token}{quote}\n" for token in its).encode())
         for quote, its in (("'", words), ('"', words), ("'", [*words[:-1], "y"]))
     )
     seen, text = [], SubwordTokenizer._text
@@ -200,9 +202,9 @@ def test_other_files_are_refused(content, code, names, tmp_path):
 
 def test_a_piece_of_several_words(model):
     pieces = ["<pad>_", "<EOS>_", "a_", "b_", ". - _", *"ab.- \\_;0123456789u"]
-    tokenizer = SubwordTokenizer("\n".join(f"'{each}'" for each in pieces).encode())
+    tokenizer = SubwordTokenizer("\n".join(f"'{piece}'" for piece in pieces).encode())
     translator = Translator(model, tokenizer, DecodeConfig(beam_size=2, extra_length=6))
     assert len(tokenizer.encode(["a. - b"])[0]) == 4
-    [found] = confidences(translator, ["b"], [Translation("a. - b", 0.0, (), ("a. - b",))])
-    first, second, third = found.words
+    [confidence] = confidences(translator, ["b"], [Translation("a. - b", 0.0, (), ("a. - b",))])
+    first, second, third = confidence.words
     assert first == second != third

@@ -29,7 +29,7 @@ def test_lines_and_ids(tmp_path):
     pieces = ["\u2581a", "\u2581<unk>", "</s>"]
     assert tokenizer.pieces([3, 2, 1]) == pieces
     assert [
-        each.decode() for each in in_graph.pieces(tf.constant([[3, 2, 1]])).numpy()[0]
+        piece.decode() for piece in in_graph.pieces(tf.constant([[3, 2, 1]])).numpy()[0]
     ] == pieces
 
 
@@ -44,7 +44,7 @@ def test_sources_with_a_vocabulary_of_their_own(tmp_path):
         "other_vocabulary", "vocab.words", " 99 ids ", f" {len(WORDS)} with {both.checksum[:12]}"
     ):
         Tokenizer.load_saved(tmp_path, both.record() | {"size": 99})
-    assert len({each.checksum for each in (both, target, source)}) == 3
+    assert len({tokenizer.checksum for tokenizer in (both, target, source)}) == 3
     files = f"vocab_file={tmp_path}/vocab.words", f"source_vocab_file={tmp_path}/vocab.source.words"
     assert same_vocabulary(tmp_path, both) == ",".join([*files, "shared_vocabulary=false"])
     assert same_vocabulary(tmp_path, target) == files[0]

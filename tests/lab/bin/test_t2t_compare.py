@@ -38,22 +38,22 @@ def compared(capsys, *flags):
 def test_files_as_json(folder, capsys):
     (folder / "training").write_text("the cat\n")
     files = ("--reference=ref", "--translations=one,two", "--training_text=training")
-    found = compared(capsys, *files, "--names=a,b", "--metrics=bleu,chrf++", "--seed=3")
-    assert (found["baseline"], found["sentences"]) == ("a", 3)
-    assert found["significance"] == {"test": "bootstrap", "samples": 20, "seed": 3}
-    first, second = (system["metrics"] for system in found["systems"])
+    actual = compared(capsys, *files, "--names=a,b", "--metrics=bleu,chrf++", "--seed=3")
+    assert (actual["baseline"], actual["sentences"]) == ("a", 3)
+    assert actual["significance"] == {"test": "bootstrap", "samples": 20, "seed": 3}
+    first, second = (system["metrics"] for system in actual["systems"])
     assert [*first] == [*second] == ["bleu", "chrf++"]
     assert all(score["p_value"] is None for score in first.values())
     assert all(0 < score["p_value"] <= 1 for score in second.values())
-    assert found["by_frequency"]["counted_in"] == "training"
-    [difference] = found["differences"]
+    assert actual["by_frequency"]["counted_in"] == "training"
+    [difference] = actual["differences"]
     worst = difference["losses"][0]
     assert (worst["line"], worst["translations"], worst["source"]) == (3, ["A dog.", "A"], None)
-    found = compared(capsys, *files, "--source=two", "--tokenize=char", "--metrics=bleu")
-    assert found["tokenize"] == "char"
-    assert "|tok:char|" in found["systems"][0]["metrics"]["bleu"]["signature"]
-    assert [found[side] for side in ("reference", "source")] == ["ref", "two"]
-    assert found["differences"][0]["losses"][0]["source"] == "A"
+    comparison = compared(capsys, *files, "--source=two", "--tokenize=char", "--metrics=bleu")
+    assert comparison["tokenize"] == "char"
+    assert "|tok:char|" in comparison["systems"][0]["metrics"]["bleu"]["signature"]
+    assert [comparison[side] for side in ("reference", "source")] == ["ref", "two"]
+    assert comparison["differences"][0]["losses"][0]["source"] == "A"
 
 
 def test_names_that_are_not_utf_8_stand_in_every_format(folder, capsys):
@@ -63,7 +63,7 @@ def test_names_that_are_not_utf_8_stand_in_every_format(folder, capsys):
         files = ["--reference=ref", "--translations=one,\udcff", f"--format={style}"]
         t2t_compare.run(["t2t-compare", *files, "--samples=2", "--output=out"])
         written = (folder / "out").read_text("utf-8")
-        assert [each in written for each in ("\\udcff", "ß", "漢")] == [True] * 3
+        assert [text in written for text in ("\\udcff", "ß", "漢")] == [True] * 3
     assert json.loads((folder / "out").read_text())["systems"][1]["name"] == "\udcff"
 
 
@@ -170,15 +170,15 @@ def test_runs_translate_what_they_have_not(runs, other_source, capsys, monkeypat
     t2t_decoder.run(["t2t-decoder", "--output_dir=first", beam])
     [stored] = Path("first/decodes").glob("*.decodes")
     capsys.readouterr()
-    found = compared(capsys, runs, beam)
-    first, second = found["systems"]
+    actual = compared(capsys, runs, beam)
+    first, second = actual["systems"]
     assert first["file"] == str(stored)
     assert first["training_seconds"] is None
     assert (second["training_seconds"], second["training_hardware"]) == (12.5, "2 cores")
     assert min(first["decoding_seconds"], second["decoding_seconds"]) > 0
     size = sum(file.stat().st_size for file in Path("second").glob("model.ckpt-20.*"))
     assert second["megabytes"] == size / 1e6
-    assert found["sentences"] == 3
+    assert actual["sentences"] == 3
 
     def translates(run, *flags):
         with monkeypatch.context() as patch:
@@ -190,7 +190,7 @@ def test_runs_translate_what_they_have_not(runs, other_source, capsys, monkeypat
     # What is there is not translated again; with other settings, or of another text, it is.
     with monkeypatch.context() as patch:
         patch.delattr(Translator, "translate_stream")
-        assert compared(capsys, runs, beam) == found
+        assert compared(capsys, runs, beam) == actual
         Path("first").rename("moved")
         moved = compared(capsys, "--runs=moved,second", beam)["systems"][0]["file"]
         assert moved == f"moved/decodes/{stored.name}"
@@ -255,15 +255,15 @@ def test_another_text_is_told_from_those_of_its_name(runs, tmp_path, capsys, mon
         (tmp_path / name).mkdir()
         (tmp_path / name / "news").write_text(f"{text}\n")
         more = f"--source={name}/news", f"--reference={name}/news", "--translations=a/news"
-        found = compared(capsys, runs, *more)
-        assert found["tokenize"] == "char"
-        assert [system["name"] for system in found["systems"]] == ["first", "second", "news"]
+        actual = compared(capsys, runs, *more)
+        assert actual["tokenize"] == "char"
+        assert [system["name"] for system in actual["systems"]] == ["first", "second", "news"]
     sources, outputs = zip(*translated, strict=True)
     assert sources == ("a/news", "a/news", "b/news", "b/news", "c/news", "c/news")
     assert outputs[0] == outputs[4] != outputs[2]
     assert outputs[0].startswith(f"news.{sha256_of(tmp_path / 'a' / 'news')[:8]}.")
-    found = compared(capsys, runs, "--split=test")
-    assert (found["sentences"], translated[-1][1][:19]) == (2, "parallel_text.test.")
+    actual = compared(capsys, runs, "--split=test")
+    assert (actual["sentences"], translated[-1][1][:19]) == (2, "parallel_text.test.")
 
 
 def test_runs_of_different_sets_are_refused(runs, random_run, refused, tmp_path):
@@ -287,12 +287,12 @@ def test_an_export_beside_its_run(runs, capsys):
     record = json.loads(Path("second/ctranslate2/t2t_keras.json").read_text())
     assert record["checkpoint"] == identity("second/model.ckpt-20")
     capsys.readouterr()
-    found = compared(capsys, "--runs=second,second/ctranslate2", FAST, "--names=run,export")
-    run, export = found["systems"]
+    actual = compared(capsys, "--runs=second,second/ctranslate2", FAST, "--names=run,export")
+    run, export = actual["systems"]
     assert export["file"].startswith(
         "second/ctranslate2/decodes/parallel_text.dev.ctranslate2.int8."
     )
     assert export["training_seconds"] == run["training_seconds"] == 12.5
     files = [file for file in Path("second/ctranslate2").iterdir() if file.is_file()]
     assert export["megabytes"] == sum(file.stat().st_size for file in files) / 1e6
-    assert found["differences"][0]["system"] == "export"
+    assert actual["differences"][0]["system"] == "export"

@@ -53,19 +53,19 @@ def test_a_page_and_a_figure_of_a_sentence(insights, translator, tmp_path, capsy
     data = data_of(page)
     (sentence,) = data["sentences"]
     assert sentence["source"] == SENTENCE
-    scores = [each["score"] for each in sentence["hypotheses"]]
-    assert scores == pytest.approx([each.score for each in translation.hypotheses])
+    scores = [hypothesis["score"] for hypothesis in sentence["hypotheses"]]
+    assert scores == pytest.approx([hypothesis.score for hypothesis in translation.hypotheses])
     assert len(scores) == 2, "the whole beam is shown"
     assert sentence["hypotheses"][0]["parts"] == [[translation.text, False]]
     for kind in ("encoder", "decoder", "cross"):
         packed = base64.b64decode(sentence["views"][kind]["weights"])
-        found = np.frombuffer(packed, "<u2") / data["weightSteps"]
-        np.testing.assert_allclose(found, getattr(weights, kind).ravel(), atol=1e-4)
+        actual = np.frombuffer(packed, "<u2") / data["weightSteps"]
+        np.testing.assert_allclose(actual, getattr(weights, kind).ravel(), atol=1e-4)
 
 
 def test_several_sentences(insights, tmp_path, refused, random_run, monkeypatch):
     sentences = ["A dog eats.", "The house, red."]
-    flags = [f"--sentence={each}" for each in sentences]
+    flags = [f"--sentence={sentence}" for sentence in sentences]
     insights(*flags, f"--page={tmp_path / 'page.html'}")
     data = data_of(tmp_path / "page.html")
     assert [sentence["source"] for sentence in data["sentences"]] == sentences
@@ -84,8 +84,8 @@ def test_a_file_of_sentences(insights, tmp_path, capsys, refused, random_run):
     of_blank, of_page = capsys.readouterr().out.splitlines()
     assert of_blank.startswith("1 ")
     assert of_page.startswith(f"{page}: 9 ")
-    found = [sentence["source"] for sentence in data_of(page)["sentences"]]
-    assert found == ["The dog eats.", *["A man"] * 8]
+    actual = [sentence["source"] for sentence in data_of(page)["sentences"]]
+    assert actual == ["The dog eats.", *["A man"] * 8]
     source.write_text(("a " * 512 + "\n") * 65)
     flags = [f"--output_dir={random_run}", "--decode_hparams=beam_size=2,extra_length=2"]
     flags += [f"--sentences_from_file={source}", f"--page={page}"]

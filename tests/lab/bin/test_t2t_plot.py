@@ -50,6 +50,6 @@ def test_without_matplotlib_it_is_text(runs, tmp_path, capsys, monkeypatch):
     with pytest.raises(SystemExit) as stop:
         plot(*runs, f"--plot_file={tmp_path / 'plot.png'}")
     assert (stop.value.code, stop.value.__cause__.code) == (2, "missing_package")
-    said = capsys.readouterr()
-    assert "one  train" in said.out
-    assert "pip install -e '.[plot]'" in said.err
+    printed = capsys.readouterr()
+    assert "one  train" in printed.out
+    assert "pip install -e '.[plot]'" in printed.err

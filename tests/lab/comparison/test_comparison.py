@@ -20,14 +20,14 @@ def small(references, *translations):
 
 
 def test_by_length_scores_the_sentences_of_each_length(text):
-    found = {bucket.label: bucket for bucket in by_length(text, "13a", False)}
+    actual = {bucket.label: bucket for bucket in by_length(text, "13a", False)}
     # 3 to 26 words, and the full stop.
-    counts = {label: bucket.count for label, bucket in found.items()}
+    counts = {label: bucket.count for label, bucket in actual.items()}
     assert counts == {"0-4": 1, "5-9": 5, "10-14": 5, "15-19": 5, "20-29": 8}
     of = slice(1, 6)
     for number, system in enumerate(text.systems):
         lines, references = system.translations[of], [text.references[of]]
-        values = found["5-9"].values
+        values = actual["5-9"].values
         assert values["bleu"][number] == BLEU().corpus_score(lines, references).score
         assert values["chrf"][number] == CHRF().corpus_score(lines, references).score
 
@@ -38,15 +38,15 @@ def test_where_buckets_begin_and_end():
         "60+": 60,
     }  # fmt: skip
     lines = [" ".join("a" * count) for start in starts.values() for count in (start, start + 4)]
-    found = by_length(small(lines, lines, lines), "none", False)
-    assert {bucket.label: bucket.count for bucket in found} == dict.fromkeys(starts, 2)
+    actual = by_length(small(lines, lines, lines), "none", False)
+    assert {bucket.label: bucket.count for bucket in actual} == dict.fromkeys(starts, 2)
     counts = {"0": (0,), "1": (1,), "2-4": (2, 4), "5-9": (5, 9), "10-99": (10, 99)}
     counts |= {"100-999": (100, 999), "1000+": (1000,)}
     words = {f"w{count}": count for some in counts.values() for count in some}
     training = [" ".join([word] * count) for word, count in words.items()]
     line = [" ".join(words)]
-    found = by_frequency(small(line, line, line), "none", False, training)
-    assert {bucket.label: bucket.count for bucket in found} == {
+    buckets = by_frequency(small(line, line, line), "none", False, training)
+    assert {bucket.label: bucket.count for bucket in buckets} == {
         label: len(some) for label, some in counts.items()
     }
 
@@ -83,39 +83,39 @@ def test_differences_are_by_chrf_in_both_directions(text):
         ]
         for system in (text.systems[0], text.systems[2])
     )
-    found = sentence_differences(text, False)[1]
+    actual = sentence_differences(text, False)[1]
     points = [b - a for a, b in zip(first, second, strict=True)]
-    assert found.system == 2
-    assert (found.better, found.equal, found.worse) == (
+    assert actual.system == 2
+    assert (actual.better, actual.equal, actual.worse) == (
         sum(p > 0 for p in points),
         sum(p == 0 for p in points),
         sum(p < 0 for p in points),
     )
     worst = sorted(range(24), key=points.__getitem__)[:10]
-    assert [each.line for each in found.losses] == [at + 1 for at in worst if points[at] < 0]
-    assert [each.line for each in found.gains] == [
+    assert [loss.line for loss in actual.losses] == [at + 1 for at in worst if points[at] < 0]
+    assert [gain.line for gain in actual.gains] == [
         at + 1 for at in sorted(range(24), key=lambda at: -points[at])[:10] if points[at] > 0
     ]
-    assert found.losses[0].chrf == (first[worst[0]], second[worst[0]])
-    assert sum(found.chrf.values()) == 24
-    assert found.chrf["15 to 30 worse"] == sum(-30 <= p < -15 for p in points) > 0
-    assert found.chrf["15 to 30 better"] == sum(15 <= p < 30 for p in points) > 0
-    assert found.chrf["equal"] == found.equal
+    assert actual.losses[0].chrf == (first[worst[0]], second[worst[0]])
+    assert sum(actual.chrf.values()) == 24
+    assert actual.chrf["15 to 30 worse"] == sum(-30 <= p < -15 for p in points) > 0
+    assert actual.chrf["15 to 30 better"] == sum(15 <= p < 30 for p in points) > 0
+    assert actual.chrf["equal"] == actual.equal
 
 
 def test_the_most_different_are_ten_in_either_direction(text):
     turned = dataclasses.replace(text, systems=[text.systems[2], text.systems[0]])
     losses = sentence_differences(text, False)[1].losses
-    [found] = sentence_differences(turned, False)
-    assert len(losses) == len(found.gains) == 10
-    assert [each.line for each in found.gains] == [each.line for each in losses]
+    [actual] = sentence_differences(turned, False)
+    assert len(losses) == len(actual.gains) == 10
+    assert [gain.line for gain in actual.gains] == [loss.line for loss in losses]
 
 
 def test_of_sentences_that_differ_as_much_the_first_come_first():
     lines, worse = ["a b", "a b", "c d e", "a b"], ["a c", "a c", "c d e", "a c"]
     for first, second in ((lines, worse), (worse, lines)):
-        [found] = sentence_differences(small(lines, first, second), False)
-        assert [each.line for each in [*found.gains, *found.losses]] == [1, 2, 4]
+        [actual] = sentence_differences(small(lines, first, second), False)
+        assert [example.line for example in [*actual.gains, *actual.losses]] == [1, 2, 4]
 
 
 def test_case_can_be_ignored_in_all_of_them(text):
@@ -124,11 +124,11 @@ def test_case_can_be_ignored_in_all_of_them(text):
     both = dataclasses.replace(text, systems=[base, loud])
     for lowercase in (False, True):
         few = Significance(samples=2)
-        found = compare(both, ["bleu", "chrf"], lowercase=lowercase, significance=few)
-        assert (found.differences[0].equal == 24) == lowercase
-        for metric in found.metrics:
+        actual = compare(both, ["bleu", "chrf"], lowercase=lowercase, significance=few)
+        assert (actual.differences[0].equal == 24) == lowercase
+        for metric in actual.metrics:
             assert (metric.scores[1].difference == 0) == lowercase
-        for bucket in [*found.lengths, *found.frequencies]:
+        for bucket in [*actual.lengths, *actual.frequencies]:
             for first, second in bucket.values.values():
                 assert (first == second) == (lowercase or not first + second)
 
@@ -141,5 +141,5 @@ def test_equal_systems_do_not_differ(text):
     assert bleu.scores[1].p_value == 1 / 100, "as of sacreBLEU"
     assert not bleu.scores[1].is_significant
     assert shown_score(bleu.scores[1], 2)[2:] == ["+0.00", "equal"]
-    [found] = sentence_differences(same, False)
-    assert (found.gains, found.losses, found.chrf["equal"]) == ([], [], 24)
+    [actual] = sentence_differences(same, False)
+    assert (actual.gains, actual.losses, actual.chrf["equal"]) == ([], [], 24)

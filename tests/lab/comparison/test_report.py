@@ -21,9 +21,12 @@ def hostile(text):
     """A comparison in which a name, a file and a line of each kind would break the page."""
     systems = [
         dataclasses.replace(
-            each, name=f"{each.name} {HOSTILE[:20]}", megabytes=20.5, decoding_hardware="<2 cores>"
+            system,
+            name=f"{system.name} {HOSTILE[:20]}",
+            megabytes=20.5,
+            decoding_hardware="<2 cores>",
         )
-        for each in text.systems
+        for system in text.systems
     ]
     systems[2] = dataclasses.replace(
         systems[2],
@@ -54,14 +57,14 @@ def test_nothing_in_a_text_is_markup(hostile):
     # Of a registered metric nobody knows whether less is better.
     unknown = dataclasses.replace(hostile.metrics[0], higher_is_better=None)
     hostile = dataclasses.replace(hostile, metrics=[unknown, hostile.metrics[1]])
-    found = Elements(comparison_page(hostile))
-    assert not {"script", "img"} & {*found.names}
-    assert found.names.count("main") == 1
-    assert found.text.count(HOSTILE) >= 3, "the file, and the first line and its source"
-    assert re.findall(r"(\w+) \(less is better\)", found.text) == ["TER"]
-    assert "20.5\xa0MB" in found.text
-    assert "90.0\xa0s" in found.text
-    assert [found.text.count(f"<{what}>") for what in ("1 GPU", "2 cores")] == [1, 3]
+    actual = Elements(comparison_page(hostile))
+    assert not {"script", "img"} & {*actual.names}
+    assert actual.names.count("main") == 1
+    assert actual.text.count(HOSTILE) >= 3, "the file, and the first line and its source"
+    assert re.findall(r"(\w+) \(less is better\)", actual.text) == ["TER"]
+    assert "20.5\xa0MB" in actual.text
+    assert "90.0\xa0s" in actual.text
+    assert [actual.text.count(f"<{what}>") for what in ("1 GPU", "2 cores")] == [1, 3]
     report = text_report(hostile)
     assert "\n\n\n" not in report
     metrics = [row[:10].strip() for row in report.split("\n") if "±" in row]
@@ -98,42 +101,42 @@ def page(comparison):
 
 
 def test_page_report_and_json_have_the_same_numbers(comparison, page):
-    found, names, rows = as_json(comparison), ("base", "new", "bad"), []
+    actual, names, rows = as_json(comparison), ("base", "new", "bad"), []
     for metric in ("bleu", "chrf"):
-        for system in found["systems"]:
-            each = system["metrics"][metric]
-            row = f"{system['name']} {each['score']:.2f} ± {each['interval']:.2f}"
+        for system in actual["systems"]:
+            difference = system["metrics"][metric]
+            row = f"{system['name']} {difference['score']:.2f} ± {difference['interval']:.2f}"
             if system["name"] != "base":
-                star = "*" * (each["p_value"] < 0.05)
-                row += f" {each['difference']:+.2f} {each['p_value']:.4f}{star}"
+                star = "*" * (difference["p_value"] < 0.05)
+                row += f" {difference['difference']:+.2f} {difference['p_value']:.4f}{star}"
             rows.append(row)
     rows += ["base 1,234.5 s", "new", "bad"]
     lines = [" ".join(line.split()) for line in text_report(comparison).split("\n")]
     for buckets, what, measures in (
-        (found["by_length"], "sentences", ("bleu", "chrf")),
-        (found["by_frequency"]["buckets"], "words", ("f1", "recall")),
+        (actual["by_length"], "sentences", ("bleu", "chrf")),
+        (actual["by_frequency"]["buckets"], "words", ("f1", "recall")),
     ):
         values = [
-            [" ".join(f"{each[measure][name]:.1f}" for name in names) for each in buckets]
+            [" ".join(f"{bucket[measure][name]:.1f}" for name in names) for bucket in buckets]
             for measure in measures
         ]
-        begins = [f"{each['range']} {each[what]}" for each in buckets]
+        begins = [f"{bucket['range']} {bucket[what]}" for bucket in buckets]
         rows += [
             f"{begin} {value}" for one in values for begin, value in zip(begins, one, strict=True)
         ]
         assert {" ".join(row) for row in zip(begins, *values, strict=True)} <= {*lines}
-    for each in found["differences"]:
-        rows += [f"{label} {count}" for label, count in each["chrf"].items()]
+    for difference in actual["differences"]:
+        rows += [f"{label} {count}" for label, count in difference["chrf"].items()]
     shown = re.findall('(?s)<tr>(<th scope="row">.*?)</tr>', page)
     shown = [" ".join(unescape(re.sub("<[^>]*>", " ", row)).split()) for row in shown]
     assert [row.replace("\N{EN DASH}", "-") for row in shown] == rows
     assert not [row for row in (*rows[:7], *rows[-18:]) if f" {row}" not in " " + " ".join(lines)]
-    gain, loss = (found["differences"][0][side][0]["line"] for side in ("gains", "losses"))
+    gain, loss = (actual["differences"][0][side][0]["line"] for side in ("gains", "losses"))
     for whole, line, end in ((page, "Line", "<"), (text_report(comparison), "line", ",")):
         marks = "new better ", f"{line} {gain}{end}", "new worse ", f"{line} {loss}{end}"
         places = [whole.index(mark) for mark in marks]
         assert places == sorted(places)
-    first = found["differences"][0]["gains"][0]
+    first = actual["differences"][0]["gains"][0]
     both = list(zip(names, first["chrf"], first["translations"], strict=False))
     text = f"source {first['source']} reference {first['reference']} "
     assert text + " ".join(f"{name} {line}" for name, _, line in both) in " ".join(lines)
@@ -162,18 +165,18 @@ def test_each_system_has_an_interval_of_its_colour_by_each_metric(comparison, pa
         (name, *re.findall(r"(?:interval|path class=.)\W*c(\d)", cell)) for name, cell in cells
     ]
     systems = [("base", "0", "0"), ("new", "1", "1"), ("bad", "2", "2")]
-    assert [each for each in marks if each[0] in ("base", "new", "bad")][:6] == systems * 2
+    assert [mark for mark in marks if mark[0] in ("base", "new", "bad")][:6] == systems * 2
     assert [page.count(note) for note in ("* = p &lt; 0.05.", "interval.")] == [1, 1]
     bars = {kind: page.count(f'class="bar {kind}"') for kind in ("worse", "equal", "better")}
     assert bars == {"worse": 8, "equal": 2, "better": 8}
-    for said in (
+    for text in (
         "<title>new, bad beside base</title>",
         f"--c0: light-dark({ON_LIGHT[0]}, {ON_DARK[0]});",
         "(paired bootstrap, 20 samples, seed 12345)",
         "Occurrences in the references.",
         "new is better for 12, equal for 0, worse for 12.",
     ):
-        assert said in " ".join(page.split())
+        assert text in " ".join(page.split())
     # The longest bar of sentences takes the whole width.
     assert len(re.findall('class="bar [^>]* width="100.00%"', page)) >= 2
 

@@ -39,23 +39,23 @@ def test_all_is_as_sacrebleu_prints_it(text, tmp_path, monkeypatch, significance
     environment = os.environ | {"SACREBLEU_SEED": seed, "COLUMNS": "200"}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=True)
     monkeypatch.delenv("SACREBLEU_SEED", raising=False)
-    found = score_systems(text, significance=significance)
+    actual = score_systems(text, significance=significance)
     assert "SACREBLEU_SEED" not in os.environ
     # Row by row, a system's three metrics side by side.
-    ours = [metric.scores[number] for number in range(3) for metric in found]
+    ours = [metric.scores[number] for number in range(3) for metric in actual]
     table = done.stdout.decode()
     p_values = re.findall(r"\(p = ([\d.]+)\)", table)
-    assert [each.p_value for each in ours[:3]] == [None] * 3
-    assert [f"{each.p_value:.4f}" for each in ours[3:]] == p_values
+    assert [score.p_value for score in ours[:3]] == [None] * 3
+    assert [f"{score.p_value:.4f}" for score in ours[3:]] == p_values
     if significance.test == "bootstrap":
         shown = re.findall(r"([\d.]+) \(([\d.]+) ± ([\d.]+)\)", table)
-        assert [(each.score, each.mean, each.interval) for each in ours] == [
+        assert [(our.score, our.mean, our.interval) for our in ours] == [
             pytest.approx([*map(float, values)], abs=1e-4) for values in shown
         ]
-    for metric in found:
+    for metric in actual:
         assert metric.signature in table
         assert metric.scores[1].difference == metric.scores[1].score - metric.scores[0].score
-    assert [metric.higher_is_better for metric in found] == [True, True, False]
+    assert [metric.higher_is_better for metric in actual] == [True, True, False]
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
@@ -63,14 +63,14 @@ def test_case_and_tokens_are_sacrebleu_s(text, lowercase):
     system = System("loud", [line.upper() for line in text.systems[0].translations], "loud.txt")
     shouted = dataclasses.replace(text, systems=[text.systems[0], system])
     names, few = ["bleu", "chrf", "chrf++", "ter"], Significance(samples=9)
-    found = score_systems(shouted, names, "char", lowercase, few)
+    actual = score_systems(shouted, names, "char", lowercase, few)
     metrics = [
         BLEU(tokenize="char", lowercase=lowercase),
         CHRF(lowercase=lowercase),
         CHRF(lowercase=lowercase, word_order=2),
         TER(),
     ]
-    for scores, metric in zip(found, metrics, strict=True):
+    for scores, metric in zip(actual, metrics, strict=True):
         expected = metric.corpus_score(system.translations, [text.references]).score
         assert scores.scores[1].score == pytest.approx(expected)
         ignored = lowercase or scores.name == "ter"
@@ -97,8 +97,10 @@ def test_the_seed_is_sacrebleus_unless_given(text, monkeypatch):
 
 
 def test_what_is_more_than_chance_and_how_it_is_rounded():
-    found = [SystemScore(1, difference=1, p_value=p).is_significant for p in (0.049, 0.05, None)]
-    assert found == [True, False, False]
+    significant = [
+        SystemScore(1, difference=1, p_value=p).is_significant for p in (0.049, 0.05, None)
+    ]
+    assert significant == [True, False, False]
     assert not SystemScore(1, difference=0.0, p_value=0.001).is_significant
     digits = [
         MetricScores("x", "x", "", None, [SystemScore(0.5), SystemScore(most)]).digits
@@ -134,7 +136,7 @@ def test_a_registered_metric_has_no_p_value(text, own_registry):
         sum(map(lambda a, b: len(a) == len(b), system.translations, text.references))
         for system in text.systems[:2]
     )
-    assert [each.score for each in own.scores[:2]] == [first, second]
+    assert [score.score for score in own.scores[:2]] == [first, second]
     assert (own.scores[1].difference, own.scores[1].p_value) == (second - first, None)
     without = dataclasses.replace(text, sources=(), source_file="")
     with refused("missing_flags", "same_length", "--source"):
@@ -176,16 +178,16 @@ def predict(samples, gpus, progress_bar):
 
 @pytest.mark.parametrize("test", ["bootstrap", "randomization"])
 def test_comet_is_tested_as_the_others(text, comet, test, capfd):
-    [found] = score_systems(text, [], significance=Significance(test, 50), comet=comet)
-    for score, system in zip(found.scores, text.systems, strict=True):
+    [actual] = score_systems(text, [], significance=Significance(test, 50), comet=comet)
+    for score, system in zip(actual.scores, text.systems, strict=True):
         shares = [line.count("e") / len(line) for line in system.translations]
         assert score.score == pytest.approx(sum(shares) / len(shares))
     assert capfd.readouterr().out == "", "the report is what standard output is for"
-    p_values = [each.p_value for each in found.scores]
+    p_values = [comparison.p_value for comparison in actual.scores]
     assert p_values[0] is None
     assert all(1 / 51 <= p <= 1 for p in p_values[1:])
     assert re.fullmatch(
-        r"nrefs:1\|(bs|ar):50\|seed:12345\|model:model\|comet:2.2.7\|version:.*", found.signature
+        r"nrefs:1\|(bs|ar):50\|seed:12345\|model:model\|comet:2.2.7\|version:.*", actual.signature
     )
 
 

@@ -43,8 +43,8 @@ def attention():
 def sentences(attention):
     """Two sentences; the second is hostile."""
     words = tuple(f"▁{word}" for word in HOSTILE.split(" "))
-    found = {"zwei spielende hunde": -0.5, "zwei hunde": -0.75, "zwei spielende katzen": -1.25}
-    hypotheses = tuple(Hypothesis(*each) for each in found.items())
+    actual = {"zwei spielende hunde": -0.5, "zwei hunde": -0.75, "zwei spielende katzen": -1.25}
+    hypotheses = tuple(Hypothesis(*text_and_score) for text_and_score in actual.items())
     hostile = attention((*words, "</s>"), (*words, "</s>"))
     return [
         SentenceInsights("two dogs playing .", hypotheses, attention()),

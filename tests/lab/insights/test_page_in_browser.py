@@ -36,9 +36,9 @@ def expected_lines(weights, heads=range(8), query=None, key=None):
 
 
 def word(page, side, number):
-    found = page.one(f"#{side} li:nth-child({number + 1}) .piece")
-    page.run("arguments[0].scrollIntoView({ block: 'center' })", found)
-    return found
+    actual = page.one(f"#{side} li:nth-child({number + 1}) .piece")
+    page.run("arguments[0].scrollIntoView({ block: 'center' })", actual)
+    return actual
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_it_opens_with_the_last_layer_and_all_can_be_chosen(open_page, weights):
     assert [row.get_attribute("class") for row in rows] == ["best", "", ""]
     assert [part.inner_text() for part in page.all("#hypotheses u")] == ["\u2003\u2003", "katzen"]
     assert page.is_shown("#differs")
-    classes = [each.get_attribute("class") for each in page.all("#reads li")]
+    classes = [element.get_attribute("class") for element in page.all("#reads li")]
     assert classes == ["", "", "joined", "", "special"]
     assert lines(page) == expected_lines(weights.cross[2])
 
@@ -104,7 +104,7 @@ def test_heads_are_switched(open_page, weights):
     strokes = page.run("return [1, 9, 17, 33].map(stroke)")
     dashes = [" ".join(map(str, head_dashes(head))) for head in (1, 9, 17, 33)]
     assert strokes == [
-        'stroke="var(--c1)"' + f' stroke-dasharray="{each}"' * bool(each) for each in dashes
+        'stroke="var(--c1)"' + f' stroke-dasharray="{dashe}"' * bool(dashe) for dashe in dashes
     ]
 
 
@@ -118,7 +118,7 @@ def test_a_word_shows_its_own_lines_while_it_is_pointed_at_or_chosen(open_page, 
     assert lines(page) == expected_lines(weights.cross[2], query=1)
     for heads, note in ([*range(8)], " (mean of the heads shown)"), ([1], ""):
         page.run("switchHeads(state.heads.map((_, head) => arguments[0].includes(head)))", heads)
-        numbers = [each.inner_text() for each in page.all("#read .number")]
+        numbers = [element.inner_text() for element in page.all("#read .number")]
         means = weights.cross[2, heads, 1].mean(axis=0)
         assert [float(number or 0) for number in numbers] == pytest.approx(means, abs=0.0051)
         stripes = page.run("return document.querySelector('#read .piece').style.backgroundImage")
@@ -256,7 +256,7 @@ def test_each_head_has_its_color_and_text_can_be_read(open_page, scheme, colors)
     )
     assert strokes == [f"rgb({', '.join(map(str, bytes.fromhex(c[1:])))})" for c in colors]
     page.run("weight = () => 1; document.querySelector('#reads li').focus()")
-    found = text_contrasts(page)
-    assert len(found) > 80
-    for shown, contrast in found:
+    actual = text_contrasts(page)
+    assert len(actual) > 80
+    for shown, contrast in actual:
         assert contrast >= 4.5, shown

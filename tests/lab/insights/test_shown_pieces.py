@@ -36,7 +36,7 @@ def test_words_stand_at_the_ends_of_the_weights(attention, kind, queries, keys):
     ],
 )
 def test_pieces_of_a_word_are_joined(pieces, shown, joined, special):
-    found = shown_pieces(pieces)
-    assert [piece.text for piece in found] == shown.split()
-    assert [number for number, piece in enumerate(found) if piece.joined] == joined
-    assert [number for number, piece in enumerate(found) if piece.special] == special
+    actual = shown_pieces(pieces)
+    assert [piece.text for piece in actual] == shown.split()
+    assert [number for number, piece in enumerate(actual) if piece.joined] == joined
+    assert [number for number, piece in enumerate(actual) if piece.special] == special

@@ -29,12 +29,16 @@ def test_a_glossary(random_run, tmp_path, capsys):
     decode(source, f"--glossary={terms}")
     name = "in.txt.transformer.transformer_tiny.parallel_text.terms.beam2.alpha0.6.decodes"
     translator = Translator.from_run(random_run, decode_hparams=SETTINGS)
-    found = with_terms(translator, Glossary.read(terms)).translate(SOURCES)
+    translations = with_terms(translator, Glossary.read(terms)).translate(SOURCES)
     translated = (tmp_path / name).read_text()
-    assert translated == "".join(f"{one_line(each.text)}\n" for each in found)
+    assert translated == "".join(f"{one_line(translation.text)}\n" for translation in translations)
     printed = capsys.readouterr().out
-    kept = sum(use.kind == "exact" for each in found for use in each.notes.get("terms", ()))
-    assert re.search(rf"^2 .*: {kept} exact", printed, re.M)
+    num_exact = sum(
+        use.kind == "exact"
+        for translation in translations
+        for use in translation.notes.get("terms", ())
+    )
+    assert re.search(rf"^2 .*: {num_exact} exact", printed, re.M)
     for number in (1, 2, 3):
         decode(
             source, f"--glossary={terms}", f"--decode_to_file={tmp_path}/o", f"--shard={number}/3"

@@ -27,7 +27,7 @@ def test_a_file_is_translated(random_run, tmp_path, capsys):
     root = etree.parse(tmp_path / "b.xlf").getroot()
     first, second = root.findall(".//x:target", names)
     assert root.get("trgLang") == "de"
-    assert [each.tag.rpartition("}")[2] for each in first] == ["pc"]
+    assert [element.tag.rpartition("}")[2] for element in first] == ["pc"]
     assert second.text.count("%s") == 1
 
 

@@ -71,7 +71,7 @@ def translated(written, translator):
         output = Path(path.parent / f"new_{name}")
         output.unlink(missing_ok=True)
         document.save(output)
-        found = output.read_bytes()
-        return found if isinstance(content, bytes) else found.decode()
+        actual = output.read_bytes()
+        return actual if isinstance(content, bytes) else actual.decode()
 
     return translated

@@ -44,30 +44,30 @@ def content():
 
 
 def test_paragraphs_tables_and_headers_are_translated(translated, content):
-    found = docx.Document(io.BytesIO(translated("a.docx", content)))
-    assert [each.text for each in found.paragraphs] == [
+    actual = docx.Document(io.BytesIO(translated("a.docx", content)))
+    assert [paragraph.text for paragraph in actual.paragraphs] == [
         "THE TITLE",
         "SOME TEXT WITH BOLD AND ITALIC\nNEXT END.\tTABBED",
         "PAGE 99 pages",
         "SEE A LINK",
         "12 %",
     ]
-    runs = [(each.text, bool(each.bold), bool(each.italic)) for each in found.paragraphs[1].runs]
+    runs = [(run.text, bool(run.bold), bool(run.italic)) for run in actual.paragraphs[1].runs]
     assert [run for run in runs if any(run[1:])] == [
         ("BOLD", True, False),
         ("ITALIC", False, True),
         ("\n", False, True),
         ("NEXT", False, True),
     ]
-    assert found.paragraphs[3].hyperlinks[0].text == "A LINK"
-    assert found.tables[0].cell(0, 0).text == "CELL & <b>"
-    assert found.sections[0].header.paragraphs[0].text == "HEADER"
+    assert actual.paragraphs[3].hyperlinks[0].text == "A LINK"
+    assert actual.tables[0].cell(0, 0).text == "CELL & <b>"
+    assert actual.sections[0].header.paragraphs[0].text == "HEADER"
     assert translated.report.left_out == {"fields, as page numbers": 1}
 
 
 def test_other_parts_stay_byte_for_byte(translated, content):
     old, new = (
-        zipfile.ZipFile(io.BytesIO(each)) for each in (content, translated("a.docx", content))
+        zipfile.ZipFile(io.BytesIO(archive)) for archive in (content, translated("a.docx", content))
     )
     assert old.namelist() == new.namelist()
     changed = [name for name in old.namelist() if old.read(name) != new.read(name)]
@@ -81,9 +81,9 @@ def test_codes_may_change_places_but_not_go(written, content):
         'Some text with <g i="0">bold</g> and <g i="1">italic</g><x i="2"'
     )
     unit.set('<g i="1">K</g><x i="2"/><g i="0">F</g> &amp;<x i="4"/> <g i="3">n</g>')
-    found = docx.Document(io.BytesIO(document.content())).paragraphs[1]
-    assert found.text == "K\nF &\t n"
-    assert [run.text for run in found.runs if run.bold] == ["F"]
+    paragraph = docx.Document(io.BytesIO(document.content())).paragraphs[1]
+    assert paragraph.text == "K\nF &\t n"
+    assert [run.text for run in paragraph.runs if run.bold] == ["F"]
     for wrong, code in (
         ("K", "inline_codes_differ"),
         ("\x0c", "malformed_xml"),
@@ -106,7 +106,7 @@ def runs(*texts):
             inside.append(f'<w:fldChar w:fldCharType="{sign}"/>')
         else:
             inside.append(f"<w:instrText>{sign}</w:instrText>")
-    return "".join(f"<w:r>{each}</w:r>" for each in inside)
+    return "".join(f"<w:r>{run}</w:r>" for run in inside)
 
 
 @pytest.fixture
@@ -122,8 +122,8 @@ def around(written, translator):
         report = translate_document(document, translator)
         document.content()  # It may be asked for twice.
         contents = content.getvalue(), document.content()
-        found = [docx.Document(io.BytesIO(each)) for each in contents]
-        return [each.paragraphs[0]._p for each in found], sum(report.left_out.values())
+        actual = [docx.Document(io.BytesIO(archive)) for archive in contents]
+        return [reread.paragraphs[0]._p for reread in actual], sum(report.left_out.values())
 
     return around
 
@@ -195,14 +195,14 @@ def test_links_and_content_controls_are_around_text_and_other_fields_stay(
     around, inside, text, left_out
 ):
     (old, new), count = around(inside)
-    texts = ["".join(each.text for each in side.iter(qn("w:t"))) for side in (old, new)]
+    texts = ["".join(element.text for element in side.iter(qn("w:t"))) for side in (old, new)]
     assert (texts[1], count) == (text, left_out)
     assert texts[1].lower() == texts[0].lower()
     tags = [
         [
-            (each.tag, dict(each.attrib), each.getparent().tag)
-            for each in side.iter()
-            if each.tag not in RUNS
+            (element.tag, dict(element.attrib), element.getparent().tag)
+            for element in side.iter()
+            if element.tag not in RUNS
         ]
         for side in (old, new)
     ]
@@ -229,14 +229,14 @@ def test_ruby_is_a_text_of_its_own(written):
     assert [unit.source for unit in document.units] == ['The <g i="0">base</g>', "note"]
 
 
-def word(inside, **others):
+def word(inside, **files):
     """Returns the file of a document with a paragraph, and other files."""
     document = docx.Document()
     document.add_paragraph()._p.extend(parse_xml(f"<w:p {nsdecls('w')}>{inside}</w:p>"))
     content = io.BytesIO()
     document.save(content)
     with zipfile.ZipFile(content, "a") as archive:
-        for name, text in others.items():
+        for name, text in files.items():
             archive.writestr(name, text)
     return content.getvalue()
 
@@ -245,7 +245,7 @@ DRAWING = '<w:drawing><a:t xmlns:a="http://schemas.openxmlformats.org/drawingml/
 
 
 @pytest.mark.parametrize(
-    ("inside", "others", "reason", "count"),
+    ("inside", "files", "reason", "count"),
     [
         (
             "",
@@ -259,8 +259,8 @@ DRAWING = '<w:drawing><a:t xmlns:a="http://schemas.openxmlformats.org/drawingml/
         (f"<w:r>{DRAWING.format('a')}{DRAWING.format(1)}</w:r>", {}, "texts of drawings", 1),
     ],
 )
-def test_texts_left_out_are_counted(translated, inside, others, reason, count):
-    content = word(runs("Text") + inside, **others)
+def test_texts_left_out_are_counted(translated, inside, files, reason, count):
+    content = word(runs("Text") + inside, **files)
     translated("a.docx", content)
     assert translated.report.left_out == {reason: count}
 
@@ -357,7 +357,7 @@ def test_resetting_a_text_restores_the_file(written):
 def test_files_are_packed_as_before(written, content):
     document = read_document(written("a.docx", content))
     document.units[0].set("Neu")
-    old, new = (zipfile.ZipFile(io.BytesIO(each)) for each in (content, document.content()))
+    old, new = (zipfile.ZipFile(io.BytesIO(archive)) for archive in (content, document.content()))
     for before, after in zip(old.infolist(), new.infolist(), strict=True):
         assert (before.compress_type, before.date_time) == (after.compress_type, after.date_time)
 
@@ -371,8 +371,8 @@ def test_the_stricter_standard_is_read_and_written(translated):
         archive.writestr(
             "word/document.xml", b'<w:document xmlns:w="%b">%b</w:document>' % (names[1], body)
         )
-    found = zipfile.ZipFile(io.BytesIO(translated("a.docx", content.getvalue())))
-    document = found.read("word/document.xml")
+    actual = zipfile.ZipFile(io.BytesIO(translated("a.docx", content.getvalue())))
+    document = actual.read("word/document.xml")
     assert document.startswith(b"<?xml version='1.0' encoding='UTF-8' standalone='yes'?>")
     assert b'xmlns:w="%b"' % names[1] in document
     assert b">TEXT<" in document
@@ -407,14 +407,14 @@ def test_a_text_box_stays_whatever_is_translated(written):
     content = io.BytesIO()
     document.save(content)
     document = read_document(written("a.docx", content.getvalue()))
-    for number, (source, others) in enumerate(
+    for number, (source, remaining) in enumerate(
         {"Other": {"Text", "Box"}, "Box": {"Text"}, "Text": set()}.items()
     ):
         [unit] = [unit for unit in document.units if unit.source == source]
         unit.set(source.replace(source[:3], f"N{number}"))
         for _ in range(2):
-            found = docx.Document(io.BytesIO(document.content())).element.body
-            texts = {each.text for each in found.iter(qn("w:t"))}
-            assert others <= texts
+            body = docx.Document(io.BytesIO(document.content())).element.body
+            texts = {element.text for element in body.iter(qn("w:t"))}
+            assert remaining <= texts
             assert len(texts) == 3
-            assert len(found.xpath(".//w:b")) == 1 + (number == 2)
+            assert len(body.xpath(".//w:b")) == 1 + (number == 2)

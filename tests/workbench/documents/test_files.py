@@ -42,19 +42,19 @@ def test_a_folder_becomes_a_folder(folder, translator, capsys):
     plan = planned([folder / "in", folder / "out"])
     assert [path.name for path, _ in plan.files] == ["a.txt", "bad.xml", "c.POT", "b.html", "z.xml"]
     assert translate_files(plan, translator) == 2
-    found = {
+    actual = {
         str(path.relative_to(folder / "out")): path.read_text()
         for path in (folder / "out").rglob("*")
         if path.is_file()
     }
-    assert found.keys() == {"a.txt", "deep/b.html", "c.po"}
-    assert found["deep/b.html"] == "<p lang=de>TWO.</p>"
-    said = capsys.readouterr()
-    *translated, left_out = said.out.splitlines()
+    assert actual.keys() == {"a.txt", "deep/b.html", "c.po"}
+    assert actual["deep/b.html"] == "<p lang=de>TWO.</p>"
+    printed = capsys.readouterr()
+    *translated, left_out = printed.out.splitlines()
     counts = dict(line.removeprefix(f"{folder}/out/").split()[:2] for line in translated)
     assert counts.items() >= {"a.txt:": "1", "deep/b.html:": "1"}.items()
     assert left_out.startswith("1 ")
-    assert "bad.xml:1: " in said.err
+    assert "bad.xml:1: " in printed.err
 
 
 def test_one_file_becomes_one_file_or_goes_into_a_folder(folder, translator):

@@ -34,8 +34,8 @@ def test_each_block_is_a_unit_and_nothing_else_changes(translated):
 
 def test_units_have_only_the_tags_within_their_text(written):
     units = read_document(written("a.html", PAGE)).units
-    found = [(each.source, each.format) for each in units]
-    assert found[:5] == [
+    actual = [(unit.source, unit.format) for unit in units]
+    assert actual[:5] == [
         ("My page", "text"),
         ("Big", "text"),
         (
@@ -94,8 +94,8 @@ def test_text_is_escaped_and_encoded_as_the_page_is(written):
 )
 def test_a_page_says_in_which_language_it_is(translated, page, languages, expected):
     expected = expected or '<html xml:lang="zh-Hans" lang="zh-Hans">{}'
-    found = translated("a.html", page.format("<p>text"), languages)
-    assert found == expected.format("<p>TEXT")
+    output = translated("a.html", page.format("<p>text"), languages)
+    assert output == expected.format("<p>TEXT")
 
 
 @pytest.mark.parametrize(
@@ -108,11 +108,11 @@ def test_a_page_says_in_which_language_it_is(translated, page, languages, expect
     ],
 )
 def test_xml_says_in_which_language_it_is(translated, languages, expected):
-    kept = '<b translate="no" xml:lang="en">é three</b>'
-    content = f"<a><b xml:lang='en-GB'>One</b><b xml:lang=\"fr\">two</b>{kept}</a>"
+    unchanged = '<b translate="no" xml:lang="en">é three</b>'
+    content = f"<a><b xml:lang='en-GB'>One</b><b xml:lang=\"fr\">two</b>{unchanged}</a>"
     content, expected = (text.replace("<b ", "<b é='é' ") for text in (content, expected))
     assert translated("a.xml", content, languages) == expected.format(
-        kept.replace("<b ", "<b é='é' ")
+        unchanged.replace("<b ", "<b é='é' ")
     )
 
 
@@ -173,14 +173,14 @@ XML = """<?xml version="1.0"?>
 
 
 def test_the_outermost_elements_with_text_are_units(translated):
-    found = translated("a.xml", XML)
+    output = translated("a.xml", XML)
     expected = XML
     for text in ("The &", '"title"', "Some ", ">text<", "with <", "; and", "the <!", "end. "):
         expected = expected.replace(text, text.upper(), 1)
     expected = expected.replace("&lt;x&gt;", "&lt;x&gt;").replace(
         "<b>One</b> two", "<b>ONE</b> TWO"
     )
-    assert found == expected
+    assert output == expected
     # The translator sees no name and no entity that its reader does not know.
     assert translated.report.translated == 3
 
@@ -219,7 +219,7 @@ def test_text_that_xml_has_signs_for_is_escaped(written):
     for unit in document.units:
         unit.set("< & ]]>")
     root = etree.fromstring(document.content())
-    assert [each.text for each in root] == ["< & ]]>"] * 2
+    assert [element.text for element in root] == ["< & ]]>"] * 2
 
 
 def test_an_encoding_without_the_characters_gets_references(written):

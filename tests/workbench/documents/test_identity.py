@@ -40,8 +40,8 @@ def test_documents_change_letters_only(written, extension, change):
         text = f"<r>{text}</r>" if extension == ".xml" else text
         document = read_document(written(f"a{extension}", text), "en", "en")
         translate_document(document, translator)
-        found = document.content().decode()
-        assert (found, found.upper()) == (found if change is upper_case else text, text.upper())
+        actual = document.content().decode()
+        assert (actual, actual.upper()) == (actual if change is upper_case else text, text.upper())
 
 
 WORDS = (
@@ -89,15 +89,17 @@ def of_version_2(source):
 
 
 def xliff_1(seed):
-    rows = (f"<trans-unit id='u'><source>{each}</source></trans-unit>" for each in sources(seed))
+    rows = (
+        f"<trans-unit id='u'><source>{source}</source></trans-unit>" for source in sources(seed)
+    )
     body = f"<body>{''.join(rows)}</body>"
     return f"<xliff version='1.2'><file source-language='en'>{body}</file></xliff>"
 
 
 def xliff_2(seed):
     rows = (
-        f"<unit id='u'><segment><source>{of_version_2(each)}</source></segment></unit>"
-        for each in sources(seed)
+        f"<unit id='u'><segment><source>{of_version_2(source)}</source></segment></unit>"
+        for source in sources(seed)
     )
     return f"<xliff version='2.0' srcLang='en'><file id='f'>{''.join(rows)}</file></xliff>"
 
@@ -105,15 +107,15 @@ def xliff_2(seed):
 def tmx(seed):
     rows = (
         "<tu><tuv xml:lang='en'><seg>"
-        + re.sub("<(/?)g[^>]*>", r"<\1hi>", each.replace("<x id", "<ph x"))
+        + re.sub("<(/?)g[^>]*>", r"<\1hi>", source.replace("<x id", "<ph x"))
         + "</seg></tuv></tu>"
-        for each in sources(seed)
+        for source in sources(seed)
     )
     return f"<tmx version='1.4'><header srclang='en'/><body>{''.join(rows)}</body></tmx>"
 
 
 def po(seed):
-    rows = ["\n".join([*field_lines("msgid", each), 'msgstr ""', ""]) for each in texts(seed)]
+    rows = ["\n".join([*field_lines("msgid", text), 'msgstr ""', ""]) for text in texts(seed)]
     return "\n".join(rows)
 
 
@@ -122,8 +124,8 @@ def pairs_of(name, content):
     if name == "a.po":
         return [(entry.source, entry.targets[None]) for entry in entries_of(content)][1:]
     if name == "a.tmx":
-        found = re.findall("<seg>(.*?)</seg>", content)
-        return list(zip(found[::2], found[1::2], strict=True))
+        matches = re.findall("<seg>(.*?)</seg>", content)
+        return list(zip(matches[::2], matches[1::2], strict=True))
     etree.fromstring(content)
     return re.findall(r"<source>(.*?)</source>\s*<target[^>]*>(.*?)</target>", content)
 

@@ -38,8 +38,8 @@ def test_without_translations_a_text_stays_as_it_is(text):
 def test_sentences_are_translated_one_by_one():
     text = "Mr. Smith went home.  He e.g. slept!"
     assert sentences_of(text) == [["Mr. Smith went home.", "He e.g. slept!"]]
-    found = laid_out(sentence_groups(text, "en"), {"He e.g. slept!": "Er schlief!"})
-    assert found == "Mr. Smith went home.  Er schlief!"
+    actual = laid_out(sentence_groups(text, "en"), {"He e.g. slept!": "Er schlief!"})
+    assert actual == "Mr. Smith went home.  Er schlief!"
 
 
 def test_sentences_that_chinese_does_not_space_are_apart():
@@ -51,8 +51,8 @@ def test_lines_are_texts_of_their_own_unless_they_were_wrapped():
     assert sentences_of("Open file\nclose file") == [["Open file"], ["close file"]]
     wrapped = "This sentence is longer than the page is wide,\n   therefore it has two lines."
     assert sentences_of(wrapped) == [[wrapped.replace("\n   ", " ")]]
-    found = laid_out(sentence_groups(wrapped, "en"), {wrapped.replace("\n   ", " "): "a b c d"})
-    assert found == "a b\n   c d"
+    actual = laid_out(sentence_groups(wrapped, "en"), {wrapped.replace("\n   ", " "): "a b c d"})
+    assert actual == "a b\n   c d"
 
 
 @pytest.mark.parametrize(
@@ -74,16 +74,16 @@ def test_lines_are_texts_of_their_own_unless_they_were_wrapped():
 def test_which_lines_continue_in_the_next(line, between, following, is_one):
     assert len(sentences_of(f"{line}{between}{following}")) == (1 if is_one else 2)
     markup = f"{line}{between}{following} <b>x</b>"
-    kept = sentence_groups(markup, is_plain=False, keeps_lines=True)[1].line
-    assert (between in kept) != is_one
+    group_line = sentence_groups(markup, is_plain=False, keeps_lines=True)[1].line
+    assert (between in group_line) != is_one
 
 
 def test_lines_of_markup_stay_where_they_count():
     text = "<b>Note</b>\n\tThis line has been wrapped by somebody else\nat its end.\n"
     once = text.replace("\nat", " at")
-    found = sentence_groups(text, "en", is_plain=False, keeps_lines=True)
-    assert laid_out(found, {}) == once
-    assert found[1].line == f'<pre class="t2t-lines" xml:space="preserve">{once.rstrip()}</pre>'
+    actual = sentence_groups(text, "en", is_plain=False, keeps_lines=True)
+    assert laid_out(actual, {}) == once
+    assert actual[1].line == f'<pre class="t2t-lines" xml:space="preserve">{once.rstrip()}</pre>'
     names = ("pre", "code", "kbd", "samp", "tt", "SCRIPT", "style", "textarea", "xmp")
     for tag in ("<img alt='", "<!-- <b> ", *(f"<{name}>" for name in names)):
         own = f"{tag}This line has been wrapped by somebody else\nat its end'> x"

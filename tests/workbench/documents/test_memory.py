@@ -50,11 +50,11 @@ def test_the_most_similar_text_is_found(tmp_path):
     for text in ("open teh file", "closing a window", "now"):
         ratios = {source: Indel.normalized_similarity(text, source) for source in sources}
         best = max(ratios.values())
-        found = memory.fuzzy(text, least=0.7)
+        actual = memory.fuzzy(text, least=0.7)
         if best < 0.7:
-            assert found is None
+            assert actual is None
         else:
-            source, target, ratio = found
+            source, target, ratio = actual
             assert (ratios[source], target) == (best, source.upper())
             assert ratio == pytest.approx(best)
 
@@ -120,8 +120,8 @@ def test_an_empty_context_is_not_the_same_as_none(written, translated):
     memory = TranslationMemory.read(written("m.po", old), "en", "de")
     assert len(memory) == 2
     assert (memory.exact("Open", ""), memory.exact("Open")) == ("Offen", "Öffnen")
-    found = translated("a.po", entries.format("", ""), memory=memory)
-    assert found.endswith(entries.format("Offen", "Öffnen"))
+    output = translated("a.po", entries.format("", ""), memory=memory)
+    assert output.endswith(entries.format("Offen", "Öffnen"))
 
 
 @pytest.mark.parametrize("name", ["m.xlf", "m.xliff"])

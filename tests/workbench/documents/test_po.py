@@ -57,8 +57,8 @@ def msgfmt(tmp_path):
     def msgfmt(content, *flags):
         (tmp_path / "check.po").write_bytes(content)
         command = ["msgfmt", "-c", *flags, "-o", "/dev/null", tmp_path / "check.po"]
-        found = subprocess.run(command, capture_output=True, text=True, check=False)
-        return found.stderr or "failed" if found.returncode else ""
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.stderr or "failed" if done.returncode else ""
 
     return msgfmt
 
@@ -74,17 +74,17 @@ def msgcat():
 
 
 def test_only_what_is_not_translated_changes(translated, msgfmt):
-    found = translated("a.po", HEADER + BODY)
+    output = translated("a.po", HEADER + BODY)
     expected = (HEADER + BODY).replace(
         '#, c-format\nmsgctxt "menu"\nmsgid "Open %s"\nmsgstr ""',
         '#, fuzzy, c-format\nmsgctxt "menu"\nmsgid "Open %s"\nmsgstr "OPEN %s"',
     )
     expected = expected.replace('#| msgid "%d dog"\n', "")
     expected = expected.replace('"%d Hund\\n"', '"%d CAT\\n"')
-    assert found == expected.replace('msgstr[1] ""', 'msgstr[1] "%d CATS\\n"')
+    assert output == expected.replace('msgstr[1] ""', 'msgstr[1] "%d CATS\\n"')
     assert translated.report.left_out == {"names of translators": 1}
     assert (translated.report.translated, translated.report.kept) == (3, 1)
-    assert msgfmt(found.encode(), "-f") == ""
+    assert msgfmt(output.encode(), "-f") == ""
 
 
 def test_final_translations_are_not_fuzzy(translated):
@@ -94,8 +94,8 @@ def test_final_translations_are_not_fuzzy(translated):
 
 
 def test_everything_is_translated_anew_if_asked(translated):
-    found = polib.pofile(translated("a.po", HEADER + BODY, everything=True))
-    assert found.find("kept as\tit is").msgstr == "KEPT AS\tIT IS"
+    actual = polib.pofile(translated("a.po", HEADER + BODY, everything=True))
+    assert actual.find("kept as\tit is").msgstr == "KEPT AS\tIT IS"
 
 
 @pytest.mark.parametrize(
@@ -170,34 +170,34 @@ def test_a_template_becomes_a_catalogue_of_its_language(translated, msgfmt):
     header = HEADER.replace("Language: de", "Language: ").replace("UTF-8", "CHARSET")
     header = re.sub("nplurals=2.*;", "nplurals=INTEGER; plural=EXPRESSION;", header)
     entry = '#, c-format\nmsgid "One thing"\nmsgid_plural "%d things"\nmsgstr[0] ""\nmsgstr[1] ""\n'
-    found = translated("a.pot", f"#, fuzzy\n{header}{entry}", languages=("en", "ru"), final=True)
-    parsed = polib.pofile(found)
+    output = translated("a.pot", f"#, fuzzy\n{header}{entry}", languages=("en", "ru"), final=True)
+    parsed = polib.pofile(output)
     assert parsed.metadata["Language"] == "ru"
     assert parsed.metadata["Content-Type"] == "text/plain; charset=UTF-8"
     assert not parsed.metadata_is_fuzzy
     # The first form is for 21 as well, so it needs the number.
     assert parsed[0].msgstr_plural == dict.fromkeys(range(3), "%d THINGS")
-    assert msgfmt(found.encode()) == ""
+    assert msgfmt(output.encode()) == ""
 
 
 def test_a_file_without_a_header_gets_one(translated, msgfmt):
     entry = 'msgid "%d thing"\nmsgid_plural "%d things"\nmsgstr[0] ""\nmsgstr[1] ""\n'
-    found = translated("a.po", 'msgid "a" msgstr ""')
-    assert found.endswith('"\n\n#, fuzzy\nmsgid "a" msgstr "A"')
-    assert "\r" not in found
+    output = translated("a.po", 'msgid "a" msgstr ""')
+    assert output.endswith('"\n\n#, fuzzy\nmsgid "a" msgstr "A"')
+    assert "\r" not in output
     other = 'msgctxt "no header"\nmsgid ""\nmsgstr "x"\n\n'
-    found = translated("a.po", other + entry, languages=("en", "ja"))
-    assert other in found
-    assert polib.pofile(found)[1].msgstr_plural == {0: "%d THINGS"}
-    assert msgfmt(found.encode(), "-f") == ""
+    actual = translated("a.po", other + entry, languages=("en", "ja"))
+    assert other in actual
+    assert polib.pofile(actual)[1].msgstr_plural == {0: "%d THINGS"}
+    assert msgfmt(actual.encode(), "-f") == ""
 
 
 def test_a_memory_is_taken_or_suggested(translated):
     memory = TranslationMemory([("Open %s", "%s öffnen"), ("%d cattle", "%d Rinder")])
-    found = translated("a.po", HEADER + BODY, memory=memory)
-    assert 'msgid "Open %s"\nmsgstr "%s öffnen"' in found
-    assert '# 75% like “%d cattle”: “%d Rinder”\n#, fuzzy, c-format\nmsgid "%d cat\\n"' in found
-    parsed = polib.pofile(found)
+    output = translated("a.po", HEADER + BODY, memory=memory)
+    assert 'msgid "Open %s"\nmsgstr "%s öffnen"' in output
+    assert '# 75% like “%d cattle”: “%d Rinder”\n#, fuzzy, c-format\nmsgid "%d cat\\n"' in output
+    parsed = polib.pofile(output)
     assert not parsed.find("Open %s").fuzzy
 
 
@@ -206,8 +206,8 @@ def test_each_suggestion_for_an_entry_is_a_comment(written):
     for unit, texts in zip(document.units[1:3], (["a"], ["a", "b"]), strict=True):
         unit.suggestions = [Suggestion(text, "x", 0.8) for text in texts]
         unit.set("%d\n")
-    found = document.content().decode()
-    assert "\n\n# 80% like “a”: “x”\n# 80% like “b”: “x”\n#, fuzzy, c-format\n" in found
+    actual = document.content().decode()
+    assert "\n\n# 80% like “a”: “x”\n# 80% like “b”: “x”\n#, fuzzy, c-format\n" in actual
 
 
 def test_a_charset_without_the_characters_becomes_utf_8(written):
@@ -225,9 +225,9 @@ def test_long_and_several_lines_are_written_as_gettext_does(written):
     document = read_document(written("a.po", HEADER + 'msgid "x"\nmsgstr ""\n'), "en", "de")
     text = 'A "quoted" line\nand ' + "word " * 30 + "\\ end\n"
     document.units[0].set(text)
-    found = document.content().decode()
-    assert max(map(len, found.splitlines())) <= 79
-    assert polib.pofile(found)[0].msgstr == text
+    content = document.content().decode()
+    assert max(map(len, content.splitlines())) <= 79
+    assert polib.pofile(content)[0].msgstr == text
 
 
 def test_lines_are_as_long_as_gettexts(written, msgcat):
@@ -302,11 +302,11 @@ def test_a_form_without_a_plural_is_a_translation(translated):
 
 
 def test_a_domain_belongs_to_no_entry(translated):
-    found = translated("a.po", HEADER + '# one\ndomain "x"\n# two\nmsgid "a"\nmsgstr ""\n')
-    assert found.endswith('# one\ndomain "x"\n# two\n#, fuzzy\nmsgid "a"\nmsgstr "A"\n')
+    output = translated("a.po", HEADER + '# one\ndomain "x"\n# two\nmsgid "a"\nmsgstr ""\n')
+    assert output.endswith('# one\ndomain "x"\n# two\n#, fuzzy\nmsgid "a"\nmsgstr "A"\n')
     first = 'msgid ""\nmsgstr "x: y\\n"\n\ndomain "x"\n'
-    found = translated("a.po", first + HEADER + 'msgid "a"\nmsgstr ""\n')
-    assert found.startswith('msgid ""\nmsgstr ""\n"x: y\\n"\n"Language: de\\n"\n')
+    actual = translated("a.po", first + HEADER + 'msgid "a"\nmsgstr ""\n')
+    assert actual.startswith('msgid ""\nmsgstr ""\n"x: y\\n"\n"Language: de\\n"\n')
 
 
 def test_strings_have_all_of_gettexts_escapes(written):
@@ -325,15 +325,15 @@ def test_strings_have_all_of_gettexts_escapes(written):
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-8"])
 def test_a_byte_order_mark_tells_the_encoding(translated, encoding):
     content = "\ufeff" + HEADER.replace("UTF-8", encoding.upper()) + 'msgid "é"\nmsgstr ""\n'
-    found = translated("a.po", content.encode(encoding), final=True).decode(encoding)
-    assert found == content.replace('é"\nmsgstr ""', 'é"\nmsgstr "É"')
+    output = translated("a.po", content.encode(encoding), final=True).decode(encoding)
+    assert output == content.replace('é"\nmsgstr ""', 'é"\nmsgstr "É"')
 
 
 def test_comments_of_the_memory_stand_before_the_last_block(translated):
     content = '# of the file\n\n# of the entry\nmsgid "Open a file"\nmsgstr ""\n'
     memory = TranslationMemory([("Open a\nfile", "Datei\n öffnen")])
-    found = translated("a.po", content, memory=memory)
-    assert found.endswith(
+    output = translated("a.po", content, memory=memory)
+    assert output.endswith(
         "# of the file\n\n# 91% like “Open a file”: “Datei öffnen”\n# of the entry\n#, fuzzy\n"
         'msgid "Open a file"\nmsgstr "OPEN A FILE"\n'
     )

@@ -65,18 +65,18 @@ def translations(written, translator, entries, header=""):
 )
 def test_prose_is_no_menu(written, translator, translated, source):
     expected = source.replace("&", "&amp;")
-    found, seen = translations(written, translator, {source: "", "Done": ""})
-    assert (found[source], seen) == (source.upper(), [source, "Done"])
+    actual, seen = translations(written, translator, {source: "", "Done": ""})
+    assert (actual[source], seen) == (source.upper(), [source, "Done"])
     content = '<xliff version="1.2"><file source-language="en"><body><trans-unit id="a"><source>'
     content += f"{expected}</source></trans-unit></body></file></xliff>"
-    found = translated("a.xlf", content)
-    assert f">{source.upper().replace('&', '&amp;')}</target>" in found
+    output = translated("a.xlf", content)
+    assert f">{source.upper().replace('&', '&amp;')}</target>" in output
 
 
 def test_labels_have_their_marks_back(written, translator):
     labels = {"_Open...": "", "Save _As": "", "E_xit": "", "R&D": "", "To the _end.": ""}
-    found, seen = translations(written, translator, labels)
-    assert list(found.values()) == ["_OPEN...", "SAVE _AS", "E_XIT", "R&D", "TO THE _END."]
+    actual, seen = translations(written, translator, labels)
+    assert list(actual.values()) == ["_OPEN...", "SAVE _AS", "E_XIT", "R&D", "TO THE _END."]
     assert seen == ["Open...", "Save As", "Exit", "R&D", "To the _end."]
 
 
@@ -94,9 +94,9 @@ def test_labels_have_their_marks_back(written, translator):
 def test_translations_reveal_whether_a_catalogue_uses_accelerators(
     written, translator, entries, is_used
 ):
-    found, seen = translations(written, translator, {**entries, "To &Paste": ""})
+    actual, seen = translations(written, translator, {**entries, "To &Paste": ""})
     assert seen == ["To Paste" if is_used else "To &Paste"]
-    assert found["To &Paste"] == "TO &PASTE"
+    assert actual["To &Paste"] == "TO &PASTE"
 
 
 @pytest.mark.parametrize(
@@ -127,22 +127,22 @@ def test_a_header_names_the_mark(written, translator):
     _, seen = translations(written, translator, {"the _end": "", "&Cut": ""}, header)
     assert seen == ["the end", "&Cut"]
     message = {"&1 {n, plural, other {boats}}": ""}
-    found, _ = translations(written, translator, message, header.replace("_", "&"))
-    assert list(found.values()) == ["&1 {n, plural, other {BOATS}}"]
+    actual, _ = translations(written, translator, message, header.replace("_", "&"))
+    assert list(actual.values()) == ["&1 {n, plural, other {BOATS}}"]
 
 
 def test_a_sign_that_is_not_the_mark_stays(written, translator):
     header = '"X-Accelerator-Marker: &\\n"\n'
-    found, seen = translations(written, translator, {"&Save _as": ""}, header)
-    assert (found, seen) == ({"&Save _as": "&SAVE _AS"}, ["Save _as"])
+    actual, seen = translations(written, translator, {"&Save _as": ""}, header)
+    assert (actual, seen) == ({"&Save _as": "&SAVE _AS"}, ["Save _as"])
 
 
 def test_a_translation_that_has_its_mark_keeps_it(written, translator):
     translator.translate = lambda lines, **options: [
         Translation("Datei ö_ffnen", 0.0) for _ in lines
     ]
-    found, _ = translations(written, translator, {"_Open": ""})
-    assert found["_Open"] == "Datei ö_ffnen"
+    actual, _ = translations(written, translator, {"_Open": ""})
+    assert actual["_Open"] == "Datei ö_ffnen"
 
 
 XLIFF = (
@@ -183,8 +183,8 @@ def written(message, change):
     ],
 )
 def test_branches_are_text(message, texts):
-    found = [piece.text for piece in pieces_of(message) if not isinstance(piece, str)]
-    assert found == texts
+    actual = [piece.text for piece in pieces_of(message) if not isinstance(piece, str)]
+    assert actual == texts
     assert written(message, str) == message
     assert written(message, lambda text: "{") == message, "no program could read it"
 
@@ -246,11 +246,11 @@ def test_arguments_may_change_places():
     ],
 )
 def test_catalogues_have_their_branches_translated(translated, message, expected):
-    found = translated("a.xlf", XLIFF.format(message))
-    assert f">{expected}</target>" in found
+    output = translated("a.xlf", XLIFF.format(message))
+    assert f">{expected}</target>" in output
     if "<x" not in message:
-        found = translated("a.po", f'msgid "{message}"\nmsgstr ""\n')
-        assert f'"{expected}"' in found
+        output = translated("a.po", f'msgid "{message}"\nmsgstr ""\n')
+        assert f'"{expected}"' in output
 
 
 @pytest.mark.parametrize("name", ["a.po", "a.xlf"])

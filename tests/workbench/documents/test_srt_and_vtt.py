@@ -36,8 +36,8 @@ over several subtitles.
 
 @pytest.mark.parametrize("text", [TEXT, "\ufeff" + TEXT.replace("\n", "\r\n")])
 def test_only_what_is_said_changes(translated, text):
-    found = translated("a.srt", text.encode()).decode("utf-8-sig")
-    old, new = (list(srt.parse(each)) for each in (text.lstrip("\ufeff"), found))
+    output = translated("a.srt", text.encode()).decode("utf-8-sig")
+    old, new = (list(srt.parse(content)) for content in (text.lstrip("\ufeff"), output))
     for before, after in zip(old, new, strict=True):
         assert (before.index, before.start, before.end) == (after.index, after.start, after.end)
         content = before.content.upper().replace("\\AN8", "\\an8")
@@ -185,11 +185,13 @@ in another one
 
 
 def test_webvtt(written, translated):
-    said = "hello &amp; <c.loud>bye", "this goes on", "in another one"
+    spoken = "hello &amp; <c.loud>bye", "this goes on", "in another one"
     document = read_document(written("b.vtt", VTT))
-    assert [unit.source for unit in document.units] == [said[0], f"{said[1]} {said[2]}"]
+    assert [unit.source for unit in document.units] == [spoken[0], f"{spoken[1]} {spoken[2]}"]
     expected = VTT
-    for text, new in zip(said, ("HELLO &amp; <c.loud>BYE", *map(str.upper, said[1:])), strict=True):
+    for text, new in zip(
+        spoken, ("HELLO &amp; <c.loud>BYE", *map(str.upper, spoken[1:])), strict=True
+    ):
         expected = expected.replace(text, new)
     assert translated("a.vtt", VTT) == expected
     for ending in ("\r\n", "\n"):

@@ -21,19 +21,20 @@ TMX = """<?xml version="1.0"?>
 
 
 def test_missing_variants_are_added(translated):
-    found = translated("a.tmx", TMX)
-    units = etree.fromstring(found.encode()).findall(".//tu")
+    output = translated("a.tmx", TMX)
+    units = etree.fromstring(output.encode()).findall(".//tu")
     segments = [
-        {each.get(LANGUAGE): "".join(each.itertext()).strip() for each in unit} for unit in units
+        {element.get(LANGUAGE): "".join(element.itertext()).strip() for element in unit}
+        for unit in units
     ]
     assert segments[0] == {"en-GB": "Click <b>mex", "de": "CLICK <b>MEx", "fr": "Clic"}
     assert segments[1] == {"EN": "Kept", "de-AT": "Da"}
     assert segments[2] == {"en": "Empty", "de": "EMPTY"}
     assert translated.report.left_out == {"units without en": 1}
     # All else is as it was.
-    lines = set(found.splitlines()) - set(TMX.splitlines())
+    lines = set(output.splitlines()) - set(TMX.splitlines())
     assert len(lines) == 3
-    assert "<!DOCTYPE" in found
+    assert "<!DOCTYPE" in output
 
 
 def test_codes_of_tmx_are_around_text_or_alone(written):

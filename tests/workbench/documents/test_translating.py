@@ -49,8 +49,8 @@ def test_the_model_reads_nfc_and_unchanged_text_keeps_its_spelling(written, line
 
 def test_a_memory_gives_whole_texts_and_sentences(translated, translator):
     memory = TranslationMemory([("One dog.", "Ein Hund."), ("Two dogs.", "Zwei Hunde.")])
-    found = translated("a.txt", TEXT, memory=memory)
-    assert found == "Ein Hund.\n\nTWO CATS. Ein Hund.\n\n12 %\n"
+    output = translated("a.txt", TEXT, memory=memory)
+    assert output == "Ein Hund.\n\nTWO CATS. Ein Hund.\n\n12 %\n"
     report = translated.report
     assert (report.translated, report.from_memory, report.fuzzy) == (2, 1, 0)
     assert translator.calls[0][0] == ["Two cats."]
@@ -117,7 +117,7 @@ def test_text_of_the_memory_has_full_quality_and_its_white_space(written, transl
     document = read_document(written("a.po", messages), "en", "de")
     memory = TranslationMemory([("Open", "Öffnen"), ("Shut", "Zu")])
     report = translate_document(document, translator, memory=memory, final=final)
-    assert [(each.target, each.quality, each.is_final) for each in document.units] == [
+    assert [(unit.target, unit.quality, unit.is_final) for unit in document.units] == [
         (" Öffnen\n", 1.0, final),
         ("Öffnen\nZu", 1.0, final),
     ]
@@ -127,15 +127,15 @@ def test_text_of_the_memory_has_full_quality_and_its_white_space(written, transl
 
 def test_a_line_of_the_memory_comes_before_its_sentences(translated):
     pairs = ("One. Two.", "Eins, zwei."), ("One.", "Eins.")
-    found = translated("a.txt", "- One. Two.\nOne. Two.\nOne.", memory=TranslationMemory(pairs))
-    assert found == "- ONE. TWO.\nEins, zwei.\nEins."
+    output = translated("a.txt", "- One. Two.\nOne. Two.\nOne.", memory=TranslationMemory(pairs))
+    assert output == "- ONE. TWO.\nEins, zwei.\nEins."
 
 
 def test_a_report_shows_the_counts_that_are_not_zero(written, translator):
     report = translate_document(read_document(written("a.txt", TEXT)), translator)
     assert re.findall(r"\d[\d,]*", str(report)) == ["3"]
-    others = {"from_memory": 5000, "fuzzy": 6, "kept": 2, "broken": 1, "unsafe": 7}
-    report = str(dataclasses.replace(report, **others, left_out={"fields": 4}))
+    counts = {"from_memory": 5000, "fuzzy": 6, "kept": 2, "broken": 1, "unsafe": 7}
+    report = str(dataclasses.replace(report, **counts, left_out={"fields": 4}))
     assert re.findall(r"\d[,\d]*", report) == ["3", "5,000", "6", "2", "1", "7", "4"]
     assert report.endswith("fields")
 

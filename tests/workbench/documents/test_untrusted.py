@@ -61,7 +61,7 @@ def test_declared_entities_are_refused(written, extension, attack):
         ('<!DOCTYPE a [<!ATTLIST a b (c|d) "c">]><a/>', "unsafe_xml", ["'b'"]),
         (f'<a b:c="" xmlns:b="{"b" * 1001}"/>', "too_long", ["1,000"]),
         (
-            f"<a>{''.join(f'<b{each}/>' for each in range(100_001))}</a>",
+            f"<a>{''.join(f'<b{index}/>' for index in range(100_001))}</a>",
             "too_many_values",
             ["100,000"],
         ),
@@ -261,9 +261,9 @@ def test_little_does_not_become_much(written, monkeypatch, extension, content):
     before = _resident()
     with contextlib.suppress(UserError):
         documents.append(read_document(path, "en", "de"))
-    found = max(tracemalloc.get_traced_memory()[1], _resident() - before)
+    actual = max(tracemalloc.get_traced_memory()[1], _resident() - before)
     tracemalloc.stop()
-    assert found < 18_000_000
+    assert actual < 18_000_000
 
 
 def _resident():

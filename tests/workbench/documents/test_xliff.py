@@ -57,7 +57,7 @@ def test_targets_of_version_1_are_put_behind_their_sources(translated):
     }
     assert unit.get("approved") == "no"
     assert text_of(target) == "CLÏCK THE R&D<b>%s</b> code <NOW>"
-    tags = [[(each.tag, dict(each.attrib)) for each in side.iter()][1:] for side in unit]
+    tags = [[(element.tag, dict(element.attrib)) for element in side.iter()][1:] for side in unit]
     assert tags[0] == tags[1]
     assert translated.report.left_out == {"marked as not translatable": 1}
     assert (translated.report.translated, translated.report.kept) == (3, 1)
@@ -70,8 +70,8 @@ def test_segments_of_version_1_keep_their_marks(translated):
     target = root.find(".//x:trans-unit[@id='segments']/x:target", N1)
     assert target.get("state") == "translated"
     assert root.find(".//x:trans-unit[@id='codes']", N1).get("approved") == "yes"
-    found = [(each.get("mid"), each.text, each.tail) for each in target]
-    assert found == [("0", "ONE.", " "), ("1", "TWO.", None)]
+    actual = [(code.get("mid"), code.text, code.tail) for code in target]
+    assert actual == [("0", "ONE.", " "), ("1", "TWO.", None)]
 
 
 SEGMENTS = """<xliff version="1.2"><file source-language="en"><body><trans-unit id="a">
@@ -110,10 +110,10 @@ def test_the_memory_is_shown_beside_the_target(translated):
     memory = TranslationMemory([("Two.", "Zwei."), ("One,", "Eins & so")])
     root = etree.fromstring(translated("a.xlf", FIRST.encode("latin-1"), memory=memory))
     unit = root.find(".//x:trans-unit[@id='segments']", N1)
-    assert [each.text for each in unit.find("x:target", N1)] == ["ONE.", "Zwei."]
+    assert [element.text for element in unit.find("x:target", N1)] == ["ONE.", "Zwei."]
     [alternative] = unit.findall("x:alt-trans", N1)
     assert (alternative.get("match-quality"), alternative.get("mid")) == ("75%", "0")
-    assert [each.text for each in alternative] == ["One,", "Eins & so"]
+    assert [element.text for element in alternative] == ["One,", "Eins & so"]
 
     memory = TranslationMemory([("Fours", "Vieren")])
     root = etree.fromstring(translated("b.xlf", SECOND.encode(), memory=memory))
@@ -139,7 +139,7 @@ def test_suggestions_are_escaped(written, translator, name):
     translate_document(document, translator, memory=memory)
     root = etree.fromstring(document.content())
     [match] = root.findall(".//alt-trans") + root.findall(".//m:match", N2)
-    assert [each.text for each in match] == ["Ropes & <sails>", "Seile & <Segel>"]
+    assert [element.text for element in match] == ["Ropes & <sails>", "Seile & <Segel>"]
     assert match.get("ref", '#"') == '#"'
 
 
@@ -158,23 +158,23 @@ def test_suggestions_are_escaped(written, translator, name):
 def test_the_innermost_element_decides_what_is_translated(
     written, translator, version, outer, inner, unit, is_translated
 ):
-    def said(value):
+    def attribute(value):
         return f' translate="{value}"' if value else ""
 
-    groups = f"<group{said(outer)}><group{said(inner)}>"
+    groups = f"<group{attribute(outer)}><group{attribute(inner)}>"
     if version == 1:
-        content = UNIT.replace("<trans-unit", f"{groups}<trans-unit{said(unit)}", 1)
+        content = UNIT.replace("<trans-unit", f"{groups}<trans-unit{attribute(unit)}", 1)
         content = content.replace("</trans-unit>", "</trans-unit></group></group>").format("One")
         behind = '<trans-unit id="b"><source>Two</source></trans-unit></body>'
         content = content.replace("</body>", behind)
     else:
         segment = "<segment><source>{}</source></segment></unit>"
-        content = f'{SECOND.split("<unit")[0]}{groups}<unit id="a"{said(unit)}>'
+        content = f'{SECOND.split("<unit")[0]}{groups}<unit id="a"{attribute(unit)}>'
         content += segment.format("One") + '</group></group><unit id="b">' + segment.format("Two")
         content += "</file></xliff>"
     document = read_document(written("a.xlf", content), "en", "de")
     report = translate_document(document, translator)
-    assert [found.source for found in document.units] == ["One"] * is_translated + ["Two"]
+    assert [unit.source for unit in document.units] == ["One"] * is_translated + ["Two"]
     assert sum(report.left_out.values()) == (not is_translated)
 
 
@@ -191,8 +191,8 @@ def test_how_sure_the_model_is_stands_beside_the_target(written, translator, con
     translate_document(document, translator)
     document.units[0].quality = 0.875
     root = etree.fromstring(document.content())
-    found = root.find(".//x:alt-trans", N1), root.find(".//m:match", N2)
-    [match] = [each for each in found if each is not None]
+    actual = root.find(".//x:alt-trans", N1), root.find(".//m:match", N2)
+    [match] = [element for element in actual if element is not None]
     assert match.get("match-quality") == "88%" or match.get("matchQuality") == "87.5"
     assert text_of(match[-1]).startswith("CL")
 
@@ -210,10 +210,10 @@ def test_lines_stay_where_the_file_says_so(written):
     source = '<source>One <g id="1">two</g>\nThree<x id="2" ctype="lb"/></source>'
     units = (f"<trans-unit{space}>{source}</trans-unit>" for space in ("", ' xml:space="default"'))
     body = f'<file xml:space="preserve"><body>{"".join(units)}</body></file>'
-    found = read_document(
+    actual = read_document(
         written("a.xlf", f'<xliff version="1.2">{body}</xliff>'), "en", "de"
     ).units
-    assert [each.keeps_lines for each in found] == [True, False]
+    assert [unit.keeps_lines for unit in actual] == [True, False]
     # A message's own HTML is not indented by the file.
     message = UNIT.format("One &lt;b>two&lt;/b>\nthree")
     for content, is_kept in (
@@ -222,7 +222,7 @@ def test_lines_stay_where_the_file_says_so(written):
     ):
         [unit] = read_document(written("b.xlf", content), "en", "de").units
         assert (unit.format, unit.keeps_lines) == ("html", is_kept)
-    assert found[0].source.endswith('<x i="1" ctype="lb"/>')
+    assert actual[0].source.endswith('<x i="1" ctype="lb"/>')
 
 
 UNIT = (
@@ -366,7 +366,7 @@ def test_real_files_change_in_their_targets_only(root, translator, capitals_of):
         for before, after in zip(old.iter(), new.iter(), strict=True):
             if not before.tag.endswith("target"):
                 assert (before.tag, before.text) == (after.tag, after.text)
-        assert capitals_of("Close") in {each.target for each in document.units} | {"CLOSE"}
+        assert capitals_of("Close") in {unit.target for unit in document.units} | {"CLOSE"}
 
 
 ONE_UNIT = UNIT.format("One")
@@ -445,8 +445,8 @@ def test_a_target_keeps_its_other_attributes(written, version, match, qualifier)
 def test_a_target_is_on_its_own_line_like_its_source(translated, content, target):
     indent = "\r\n" + " " * 99 + "\t"
     content = content.replace("<source>", f"{indent}<source>")
-    found = translated("a.xlf", content, final=True)
-    assert f"<source>One</source>{indent}{target}ONE</target>" in found
+    output = translated("a.xlf", content, final=True)
+    assert f"<source>One</source>{indent}{target}ONE</target>" in output
 
 
 def test_headers_stay_and_units_have_their_names(written):
@@ -455,7 +455,7 @@ def test_headers_stay_and_units_have_their_names(written):
     units += unit.format("c", ' resname="menu"'), unit.replace('id="{}"{}', "")
     body = f'<xliff version="1.2"><file source-language="en"><body>{"".join(units)}</body></file>'
     document = read_document(written("a.xlf", f"{body}</xliff>"), "en", "de")
-    assert [found.context for found in document.units] == ["b", "menu", None]
+    assert [unit.context for unit in document.units] == ["b", "menu", None]
     assert document.left_out == {"headers": 1}
     content = ONE_SEGMENT.replace('<unit id="u">', '<unit id="u" name="menu"><segment/>')
     content = content.replace('version="2.0"', 'version="2.2"')
@@ -470,11 +470,11 @@ def test_new_matches_precede_old_ones_and_name_their_segments(translated):
     content += '</segment><ignorable id="t2t1"><source/></ignorable><segment id="t2t0">'
     content += "<source>Fives</source></segment></unit></file></xliff>"
     memory = TranslationMemory([("Four", "Vier"), ("Five", "Fünf")])
-    found = translated("a.xliff", content, memory=memory)
-    [matches] = etree.fromstring(found.encode()).iter(f"{{{MATCHES}}}matches")
-    names = [(each.get("ref"), "".join(each.itertext())) for each in matches]
+    output = translated("a.xliff", content, memory=memory)
+    [matches] = etree.fromstring(output.encode()).iter(f"{{{MATCHES}}}matches")
+    names = [(match.get("ref"), "".join(match.itertext())) for match in matches]
     assert names == [("#t2t2", "FourVier"), ("#t2t0", "FiveFünf"), ("#t2t0", "")]
-    assert '<segment state="translated" subState="t2t:machine" id="t2t2">' in found
+    assert '<segment state="translated" subState="t2t:machine" id="t2t2">' in output
 
 
 @pytest.mark.parametrize("content", [ONE_UNIT, ONE_SEGMENT])
@@ -494,9 +494,9 @@ def test_files_name_their_target_language_also_where_nothing_is_in_them(written)
     document = read_document(written("a.xlf", content), "en", "de")
     assert document.content().decode() == content
     document.units[0].set("Eins")
-    found = document.content().decode()
-    assert '<file source-language="en" target-language="de"><body>' in found
-    assert '<file source-language="en" target-language="de"/></xliff>' in found
+    reread = document.content().decode()
+    assert '<file source-language="en" target-language="de"><body>' in reread
+    assert '<file source-language="en" target-language="de"/></xliff>' in reread
 
 
 def test_a_new_target_is_replaced_by_its_segments(written):
@@ -512,10 +512,12 @@ def test_a_new_target_is_replaced_by_its_segments(written):
     assert dict(target.attrib) == {"state": "translated", "state-qualifier": "exact-match"}
     second.set("Zwei.", quality=0.0)
     root = etree.fromstring(document.content())
-    assert [each.text for each in root.find(".//target")] == ["Eins.", "Zwei."]
+    assert [element.text for element in root.find(".//target")] == ["Eins.", "Zwei."]
     assert root.find(".//target").get("state") == "needs-review-translation"
-    found = [(each.get("mid"), each.get("match-quality")) for each in root.iter("alt-trans")]
-    assert found == [("&", "75%"), ("1", "0%")]
+    actual = [
+        (element.get("mid"), element.get("match-quality")) for element in root.iter("alt-trans")
+    ]
+    assert actual == [("&", "75%"), ("1", "0%")]
     # Without a target there is one behind the segments.
     content = content.replace('<target state="new">One. Two.</target>', "")
     document = read_document(written("a.xlf", content), "en", "de")

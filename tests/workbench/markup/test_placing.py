@@ -71,10 +71,10 @@ def test_no_other_placement_agrees_better(seed):
     for gap, mark in placed:
         runs[mark.element][mark.kind] = gap
     gains = [2 * agreement[:, a:b].sum(axis=1) - 1 for a, b in spans]
-    found = sum(gains[i][run[OPEN] : run[CLOSE]].sum() for i, run in runs.items())
+    actual = sum(gains[i][run[OPEN] : run[CLOSE]].sum() for i, run in runs.items())
     assert all(run[OPEN] < run[CLOSE] for run in runs.values())
     best = best_by_trial(spans, gains, units)
-    assert best - TOLERANCE <= found <= best + 1e-9
+    assert best - TOLERANCE <= actual <= best + 1e-9
 
 
 # Full stop to comma as Chinese has them, and dashes.
@@ -142,9 +142,9 @@ def test_where_tags_come(markup, translation, pairs, expected):
 def test_a_code_without_a_place_comes_once_beside_one_that_has_it():
     many = "".join(f"<i id={number}>x</i> " for number in range(450))
     source = f"<code>f</code> {many}<code>f</code> y"
-    found = translated(source, f"f {'x ' * 450}z y f", [])
-    assert re.findall("<.*?>", found) == re.findall("<.*?>", source)
-    assert (found.count("<code>f</code>"), found.count("f")) == (2, 2)
+    output = translated(source, f"f {'x ' * 450}z y f", [])
+    assert re.findall("<.*?>", output) == re.findall("<.*?>", source)
+    assert (output.count("<code>f</code>"), output.count("f")) == (2, 2)
 
 
 @pytest.mark.parametrize(
@@ -164,10 +164,10 @@ def test_in_xml_no_text_becomes_the_end_of_cdata(source, translation, html, xml)
 @pytest.mark.parametrize("marks", [300, 5000])
 def test_many_tags_are_nested_too(marks):
     for markup in ("<b>" * marks + "x</b> y" + "</b>" * (marks - 1), "<b>x</b> " * marks + "y"):
-        found = translated(markup, "eins zwei drei", [])
-        depth = np.cumsum([1 if tag == "<b>" else -1 for tag in re.findall("</?b>", found)])
+        output = translated(markup, "eins zwei drei", [])
+        depth = np.cumsum([1 if tag == "<b>" else -1 for tag in re.findall("</?b>", output)])
         assert (len(depth), depth.min(), depth[-1]) == (2 * marks, 0, 0)
-        assert re.sub("<[^>]*>", "", found).split() == ["eins", "zwei", "drei"]
+        assert re.sub("<[^>]*>", "", output).split() == ["eins", "zwei", "drei"]
 
 
 @pytest.mark.parametrize(

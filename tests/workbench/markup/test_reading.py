@@ -116,7 +116,7 @@ def test_text_of_xml():
 )
 def test_a_sentence_translated_by_itself_comes_back(markup):
     fragment = read_fragment(markup, "xml")
-    assert fragment.write([_by_itself(each) for each in fragment.segments]) == markup
+    assert fragment.write([_by_itself(segment) for segment in fragment.segments]) == markup
 
 
 def _by_itself(segment):
@@ -135,8 +135,8 @@ def test_an_outline_of_xml():
         "<par>This is <i>the</i> first.</par> <b>So</b> <ph>x</ph><par>Last.</par></content>"
         "</document>"
     )
-    found = segments(markup, "xml", outline=True)
-    assert found == ["A document's title", "This is the first.", "So", "Last."]
+    actual = segments(markup, "xml", outline=True)
+    assert actual == ["A document's title", "This is the first.", "So", "Last."]
     assert segments(markup, "xml", outline=True, inline=["title", "par"]) == [
         "A document's title This is the first.",
         "So",
@@ -144,7 +144,7 @@ def test_an_outline_of_xml():
     ]
     assert segments("Press <b>this</b> <i>now</i>", "xml", outline=True) == ["Press this now"]
     fragment = read_fragment(markup, "xml", outline=True)
-    assert fragment.write([each.text for each in fragment.segments]).count("<par>") == 2
+    assert fragment.write([segment.text for segment in fragment.segments]).count("<par>") == 2
 
 
 def test_fragments_without_letters_stay():
@@ -157,7 +157,7 @@ def test_fragments_without_letters_stay():
 def test_characters_are_spelled_as_they_were():
     spelled = {}
     raw = "&#233;a &lt; b > c & d &quot;&amp;&quot;"
-    text = "".join(each.text for each in read_characters(raw, True, spelled))
+    text = "".join(character.text for character in read_characters(raw, True, spelled))
     assert text == 'éa < b > c & d "&"'
     assert write_characters(text, spelled) == raw.replace("&amp;", "&")
     assert write_characters("&a &copy &#1 <b <", spelled) == "&a &amp;copy &amp;#1 &lt;b &lt;"
@@ -173,17 +173,21 @@ def test_characters_are_spelled_as_they_were():
     read_characters("&copy 1", True, spelled)
     assert write_characters("\u00a91", spelled) == "&copy;1"
     markup = "a &#38; <ruby>b<rt>c &lt; &amp; d</rt></ruby> e"
-    found = [segment.spelled for segment in read_fragment(markup, "html").segments]
-    assert found == [{"&": "&#38;"}, {"<": "&lt;", "&": "&amp;"}]
+    spellings = [segment.spelled for segment in read_fragment(markup, "html").segments]
+    assert spellings == [{"&": "&#38;"}, {"<": "&lt;", "&": "&amp;"}]
 
 
 def test_sentences_have_their_marks():
     [segment] = read_fragment("One <b>two. Three</b> <i>four.</i> <u>Five</u>", "html").segments
     sentences = divide(segment, lambda text: ["One two.", "Three four.", "Five"])
-    shown = [(each.text, "".join(mark.raw for mark in each.marks)) for each in sentences]
+    shown = [
+        (sentence.text, "".join(mark.raw for mark in sentence.marks)) for sentence in sentences
+    ]
     assert shown == [("One two.", "<b>"), ("Three four.", "</b><i></i>"), ("Five", "<u></u>")]
     [segment] = read_fragment("see <code>a. b</code> c", "html").segments
-    assert [each.text for each in divide(segment, lambda text: ["see a.", "b c"])] == ["see a. b c"]
+    assert [
+        translation.text for translation in divide(segment, lambda text: ["see a.", "b c"])
+    ] == ["see a. b c"]
 
 
 def test_what_is_refused():

@@ -43,18 +43,18 @@ def pages(pieces, count):
 @pytest.mark.parametrize(("form", "pieces"), [("html", HTML_PIECES), ("xml", XML_PIECES)])
 def test_identity_returns_markup_byte_for_byte(form, pieces):
     sources = list(pages(pieces, 400))
-    for source, found in zip(sources, translate_markup(echo(), sources, form), strict=True):
-        assert found.text == source
+    for source, translation in zip(sources, translate_markup(echo(), sources, form), strict=True):
+        assert translation.text == source
 
 
 @pytest.mark.parametrize(("form", "pieces"), [("html", HTML_PIECES), ("xml", XML_PIECES)])
 def test_capitals_change_letters_only(form, pieces):
     # Those are of letters, or become parts of placeholders where they stand beside words.
     skipped = re.compile("&#|%s|www|[{]name")
-    sources = [each for each in pages(pieces, 400) if not skipped.search(each)]
+    sources = [page for page in pages(pieces, 400) if not skipped.search(page)]
     translations = translate_markup(echo(upper_case), sources, form)
-    for source, found in zip(sources, translations, strict=True):
-        assert normalized(found.text).upper() == normalized(source).upper()
+    for source, translation in zip(sources, translations, strict=True):
+        assert normalized(translation.text).upper() == normalized(source).upper()
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_capitals_change_letters_only(form, pieces):
 )
 def test_what_a_reader_sees_as_two_reaches_the_model_as_two(form, source, texts):
     translator = echo()
-    [found] = translate_markup(translator, [source], form)
-    assert found.text == source
+    [translation] = translate_markup(translator, [source], form)
+    assert translation.text == source
     assert sorted(translator.engine.seen) == sorted(texts.split("|"))
 
 
@@ -119,8 +119,8 @@ def test_what_a_reader_sees_as_two_reaches_the_model_as_two(form, source, texts)
     ],
 )
 def test_codes_and_parts_of_words_stay_in_place(source, expected):
-    [found] = translate_markup(echo(upper_case), [source], "html")
-    assert found.text == expected
+    [translation] = translate_markup(echo(upper_case), [source], "html")
+    assert translation.text == expected
 
 
 KEPT = {
@@ -133,17 +133,17 @@ KEPT = {
 @pytest.mark.parametrize("form", KEPT)
 def test_what_is_no_text_of_a_language_stays(form):
     sources = [f"one <{name}>b c</{name}> two" for name in KEPT[form].split()]
-    for source, found in zip(
+    for source, translation in zip(
         sources, translate_markup(echo(upper_case), sources, form), strict=True
     ):
-        assert found.text == source.replace("one", "ONE").replace("two", "TWO")
+        assert translation.text == source.replace("one", "ONE").replace("two", "TWO")
 
 
 def test_a_code_without_a_place_comes_once():
     source = "<b>x</b> " * 500 + "see <code>f</code> and <code>g</code>."
-    [found] = translate_markup(echo(), [f"see <code>g</code> {source}"], "html")
-    assert [found.text.count(f"<code>{name}</code>") for name in "fg"] == [1, 2]
-    words = re.sub("<[^>]*>", " ", found.text).replace(".", "").split()
+    [translation] = translate_markup(echo(), [f"see <code>g</code> {source}"], "html")
+    assert [translation.text.count(f"<code>{name}</code>") for name in "fg"] == [1, 2]
+    words = re.sub("<[^>]*>", " ", translation.text).replace(".", "").split()
     assert sorted(words) == sorted(["see", "g", *["x"] * 500, "see", "f", "and", "g"])
 
 
@@ -157,16 +157,16 @@ def test_settings_of_the_translator():
 
     translator.engine.outputs = numbered
     translator.config = dataclasses.replace(translator.config, lines_at_once=2, max_input_length=6)
-    found = translate_markup(translator, ["<p>a<p>b c d e f g<p>c d e f g h", "d"], "html")
-    assert [each.cut for each in found] == [2, 0]
+    translations = translate_markup(translator, ["<p>a<p>b c d e f g<p>c d e f g h", "d"], "html")
+    assert [translation.cut for translation in translations] == [2, 0]
     # Draws are by these numbers, and no two sentences have the same.
     assert seen == {"a": 0, "b c d e f": 1, "c d e f g": 2, "d": 3}
     translator.config = dataclasses.replace(translator.config, split_long=True)
-    kept = "<b>One</b> <code>is it. Now</code> b c"
-    [found] = translate_markup(translator, [kept], "html")
-    assert (found.cut, found.text) == (0, kept)
+    unchanged = "<b>One</b> <code>is it. Now</code> b c"
+    [translation] = translate_markup(translator, [unchanged], "html")
+    assert (translation.cut, translation.text) == (0, unchanged)
     changed = translate_markup(echo(lambda piece: "x"), ["<p>%s a<p>%d b", "c"], "html")
-    assert [each.notes for each in changed] == [{"placeholders": 2}, {}]
+    assert [translation.notes for translation in changed] == [{"placeholders": 2}, {}]
     translator.problem = Problem(source_language="de", target_language="en")
     translate_markup(translator, ["See Abb. 3"], "html")
     assert "See Abb. 3" in seen

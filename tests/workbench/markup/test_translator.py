@@ -67,9 +67,9 @@ def spaceless(text):
 def test_nested_fragments(translators, engine):
     translator, draw = translators[engine], random.Random(5)
     fragments = [nested(draw) for _ in range(40)]
-    found = translate_markup(translator, fragments, "html")
+    translations = translate_markup(translator, fragments, "html")
     plain = translator.translate([text_of(fragment) for fragment in fragments])
-    for fragment, translation, alone in zip(fragments, found, plain, strict=True):
+    for fragment, translation, alone in zip(fragments, translations, plain, strict=True):
         assert tags(translation.text) == tags(fragment)
         tokens = list(html_tokens(translation.text))
         partners, _ = match_html(tokens)
@@ -78,7 +78,7 @@ def test_nested_fragments(translators, engine):
         assert spaceless(text_of(translation.text)) == spaceless(alone.text)
         assert translation.score == pytest.approx(alone.score, abs=1e-4)
         assert (translation.notes, translation.rank) == ({}, 0)
-    assert translate_markup(translator, fragments, "xml")[0].text == found[0].text
+    assert translate_markup(translator, fragments, "xml")[0].text == translations[0].text
     assert translate_markup(translator, [], "html") == []
 
 
@@ -87,60 +87,68 @@ def test_what_is_no_text_stays(translators):
         "<?xml version='1.0'?>\n<!DOCTYPE a [<!ENTITY e 'x'>]><a k='&e;'>the <b/>dog &e; sees"
         "<![CDATA[ <x> ]]> <ph>{</ph> &lt; a man<!-- c --></a>\n"
     )
-    [found] = translate_markup(translators["keras"], [source], "xml")
-    assert tags(found.text, xml_tokens) == tags(source, xml_tokens)
-    assert found.text.count("&e;") == 2
-    xml.parsers.expat.ParserCreate().Parse(found.text.encode(), True)
+    [translation] = translate_markup(translators["keras"], [source], "xml")
+    assert tags(translation.text, xml_tokens) == tags(source, xml_tokens)
+    assert translation.text.count("&e;") == 2
+    xml.parsers.expat.ParserCreate().Parse(translation.text.encode(), True)
     page = "<p>the dog<script>if (a<b) x</script> <pre>\n  a  man\n\tdog</pre> &nbsp; <i>12</i>"
-    [found] = translate_markup(translators["keras"], [page], "html")
-    assert re.sub("[a-z]+", "", re.sub("<.*?>", "", found.text)).count("\n") == 2
-    assert tags(found.text) == tags(page)
-    assert found.text.count("&nbsp;") == 1
+    [actual] = translate_markup(translators["keras"], [page], "html")
+    assert re.sub("[a-z]+", "", re.sub("<.*?>", "", actual.text)).count("\n") == 2
+    assert tags(actual.text) == tags(page)
+    assert actual.text.count("&nbsp;") == 1
 
 
 def test_kept_elements_are_repaired_and_counted(translators):
     source = "a man <code>x --y</code> the dog <span translate='no'>Foo</span>, %s"
-    [found] = translate_markup(translators["keras"], [source], "html")
-    assert (found.notes, len(found.hypotheses)) == ({"placeholders": 3}, 1)
+    [translation] = translate_markup(translators["keras"], [source], "html")
+    assert (translation.notes, len(translation.hypotheses)) == ({"placeholders": 3}, 1)
     for piece in ("<code>x --y</code>", "<span translate='no'>Foo</span>", "%s"):
-        assert found.text.count(piece) == 1
-    assert text_of(found.text).count("Foo") == 1
+        assert translation.text.count(piece) == 1
+    assert text_of(translation.text).count("Foo") == 1
 
 
 def test_sentences_are_translated_one_by_one(translators):
     translator = translators["keras"]
     sentences = ["the dog sees.", "a man."]
-    alone = " ".join(each.text for each in translator.translate(sentences))
-    [found] = translate_markup(translator, ["<b>the dog</b> sees. <i>a man.</i>"], "html")
-    assert spaceless(text_of(found.text)) == spaceless(alone)
+    alone = " ".join(translation.text for translation in translator.translate(sentences))
+    [translation] = translate_markup(translator, ["<b>the dog</b> sees. <i>a man.</i>"], "html")
+    assert spaceless(text_of(translation.text)) == spaceless(alone)
 
 
 def test_all_hypotheses_have_the_tags(tokenizer, translators):
     config = DecodeConfig(**SETTINGS, return_beams=True)
     several = Translator(translators["keras"].models[0], tokenizer, config)
     source, glossary = "<b>the dog</b> sees <i>a man</i>", Glossary.of([("tree", "house")])
-    [found] = translate_markup(with_terms(several, glossary), [source], "html")
-    assert len(found.hypotheses) == len({each.text for each in found.hypotheses}) == 2
-    assert all(tags(each.text) == tags("<b></b><i></i>") for each in found.hypotheses)
-    assert found.text == found.hypotheses[0].text
+    [translation] = translate_markup(with_terms(several, glossary), [source], "html")
+    assert (
+        len(translation.hypotheses)
+        == len({hypothesis.text for hypothesis in translation.hypotheses})
+        == 2
+    )
+    assert all(
+        tags(hypothesis.text) == tags("<b></b><i></i>") for hypothesis in translation.hypotheses
+    )
+    assert translation.text == translation.hypotheses[0].text
 
 
 def test_a_glossary_holds_in_markup(translators):
     glossary = Glossary.of([("small dog", "red house")])
     source = "the <b>small</b> dog sees <i>a man</i>"
-    [found] = translate_markup(with_terms(translators["keras"], glossary), [source], "html")
-    assert [use.kind for use in found.notes["terms"]] == ["exact"]
-    assert [each.text for each in found.hypotheses] == [found.text]
-    assert "red house" in text_of(found.text)
-    assert tags(found.text) == tags(source)
+    [translation] = translate_markup(with_terms(translators["keras"], glossary), [source], "html")
+    assert [use.kind for use in translation.notes["terms"]] == ["exact"]
+    assert [hypothesis.text for hypothesis in translation.hypotheses] == [translation.text]
+    assert "red house" in text_of(translation.text)
+    assert tags(translation.text) == tags(source)
 
 
 def test_blocks_and_kept_names_of_the_caller(translators):
     source = "<a>the dog</a><k>a man</k> sees"
-    [found] = translate_markup(translators["keras"], [source], "xml", blocks=["a"], keep=["k"])
+    [translation] = translate_markup(
+        translators["keras"], [source], "xml", blocks=["a"], keep=["k"]
+    )
     alone = translators["keras"].translate(["the dog"])[0].text
-    assert f"<a>{alone}</a>" in found.text
-    assert "<k>a man</k>" in found.text
+    assert f"<a>{alone}</a>" in translation.text
+    assert "<k>a man</k>" in translation.text
     with refused("malformed_xml"):
         translate_markup(translators["keras"], ["<a>"], "xml")
     with refused("bad_value", "html", "xml", "'markdown'"):
@@ -151,7 +159,9 @@ def test_a_page_is_translated_in_bounded_pieces(tokenizer, translators):
     few = DecodeConfig(**SETTINGS, lines_at_once=2)
     model = translators["keras"].models[0]
     texts = ["<p>the dog<p>a man<p>a tree", "<b>a man</b>", "", "the house"]
-    found = translate_markup(Translator(model, tokenizer, few), texts, "html")
+    translations = translate_markup(Translator(model, tokenizer, few), texts, "html")
     expected = translate_markup(translators["keras"], texts, "html")
-    assert [each.text for each in found] == [each.text for each in expected]
-    assert np.allclose([e.score for e in found], [e.score for e in expected], atol=1e-5)
+    assert [translation.text for translation in translations] == [
+        translation.text for translation in expected
+    ]
+    assert np.allclose([e.score for e in translations], [e.score for e in expected], atol=1e-5)

@@ -35,9 +35,9 @@ from t2t_keras.workbench.placeholders.finding import InWordPiece, piece_at
     ],
 )
 def test_kinds(text, expected):
-    found = find(text)
-    assert "|".join(each.text for each in found) == expected
-    assert all(text[each.start : each.end] == each.text for each in found)
+    places = find(text)
+    assert "|".join(place.text for place in places) == expected
+    assert all(text[place.start : place.end] == place.text for place in places)
 
 
 @pytest.mark.parametrize(
@@ -81,10 +81,12 @@ def test_kinds(text, expected):
     ],
 )
 def test_unknown_syntaxes_are_whole_placeholders(text, expected):
-    assert [each.text for each in find(text)] == expected
+    assert [place.text for place in find(text)] == expected
     # Also without another that a search could notice.
     assert all(
-        [found.text for found in find(each)] == [each] for each in expected if each[1:4] != "lin"
+        [place.text for place in find(placeholder)] == [placeholder]
+        for placeholder in expected
+        if placeholder[1:4] != "lin"
     )
 
 
@@ -96,7 +98,7 @@ def test_names_of_html_elements_are_no_words():
         "qt s script small span strong style sub sup svg table tbody td textarea th thead tr tt "
     )
     for name in (names + "u ul").split():
-        assert [each.text for each in find(f"Put <{name}> and <{name.upper()}")] == [f"<{name}>"]
+        assert [place.text for place in find(f"Put <{name}> and <{name.upper()}")] == [f"<{name}>"]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_names_of_html_elements_are_no_words():
 )
 @pytest.mark.parametrize("end", [*".,;:!?'*_)]}»”", ").", "!!", "...", ""])
 def test_punctuation_after_an_address_is_not_part_of_it(address, end):
-    assert [each.text for each in find(f"See {address}{end} now")] == [address]
+    assert [place.text for place in find(f"See {address}{end} now")] == [address]
 
 
 def test_numbers_have_units():
@@ -117,24 +119,24 @@ def test_numbers_have_units():
     units += "A mA W kW MW mW Wh kWh MWh Ah mAh dB"
     for unit in units.split():
         for text in (f"5 {unit}", f"5{unit}", f"1,000.5\u00a0{unit}"):
-            assert [each.text for each in find(f"At {text}, so")] == [text]
+            assert [place.text for place in find(f"At {text}, so")] == [text]
     for unit in ("Bs", "pixels", "x", "men", "MBs"):
         assert not find(f"At 5 {unit}, so")
 
 
 def test_pieces_that_are_given_are_found_before_others():
-    found = find("Run ls -l %s, not ls.", ["ls", "ls -l %s"])
-    assert [each.text for each in found] == ["ls -l %s", "ls"]
-    assert [each.text for each in find("%s-x %dx", ["", "%s-x", InWordPiece("dx")])] == [
+    places = find("Run ls -l %s, not ls.", ["ls", "ls -l %s"])
+    assert [place.text for place in places] == ["ls -l %s", "ls"]
+    assert [place.text for place in find("%s-x %dx", ["", "%s-x", InWordPiece("dx")])] == [
         "%s-x",
         "%d",
     ]
 
 
 def test_pieces_are_no_parts_of_other_words():
-    found = find("The e-in-e in eine, née, E_in, inは in은 在in", ["in", "e"])
-    assert [each.text for each in found] == ["e", "in", "e", "in", "in", "in", "in"]
-    assert [each.text for each in find("了解了", ["了"])] == ["了", "了"]
+    places = find("The e-in-e in eine, née, E_in, inは in은 在in", ["in", "e"])
+    assert [place.text for place in places] == ["e", "in", "e", "in", "in", "in", "in"]
+    assert [place.text for place in find("了解了", ["了"])] == ["了", "了"]
     parts = [piece_at("ints, int", 0, 3), piece_at("文件", 0, 1)]
     assert len(find("eints", parts)) == len(find("eints", [*parts, "int"])) == 1
 
@@ -182,7 +184,7 @@ def test_conversions_without_numbers_keep_their_order():
     ],
 )
 def test_long_lines_take_time_in_proportion(text):
-    assert sum(len(each.text) for each in find(text)) <= len(text)
+    assert sum(len(place.text) for place in find(text)) <= len(text)
 
 
 def test_many_verbatim_pieces_take_linear_work():
@@ -190,13 +192,13 @@ def test_many_verbatim_pieces_take_linear_work():
     def work(count):
         pieces = [f"f{number}" for number in range(count)]
         text = " ".join(pieces)
-        assert [each.text for each in find(text, pieces)] == pieces
+        assert [place.text for place in find(text, pieces)] == pieces
         return work_of(lambda: find(text, pieces))
 
     assert work(400) < 2.3 * work(200)
 
 
 def test_the_longest_verbatim_piece_is_found_where_several_begin():
-    found = find("get() get %d gets b", ["get", "get()", "b", "b c"])
-    assert [each.text for each in found] == ["get()", "get", "%d", "b"]
-    assert [each.text for each in find("gets %d", [InWordPiece("get")])] == ["get", "%d"]
+    places = find("get() get %d gets b", ["get", "get()", "b", "b c"])
+    assert [place.text for place in places] == ["get()", "get", "%d", "b"]
+    assert [place.text for place in find("gets %d", [InWordPiece("get")])] == ["get", "%d"]

@@ -31,10 +31,10 @@ class Scripted(Engine):
         self.searched = []
 
     def with_all_hypotheses(self):
-        found = Scripted(self._tokenizer, self.config, self._changes)
-        found.config = dataclasses.replace(self.config, return_beams=True)
-        found.searched = self.searched
-        return found
+        actual = Scripted(self._tokenizer, self.config, self._changes)
+        actual.config = dataclasses.replace(self.config, return_beams=True)
+        actual.searched = self.searched
+        return actual
 
     def outputs(self, sources, prefixes, numbers):
         texts = self._tokenizer.decode(sources)
@@ -94,56 +94,84 @@ def test_with_hints_the_hypothesis_with_most_terms_comes_first(tokenizer):
         Problem(transforms=("terms",)),
     )
     hinted = with_terms(translator(tokenizer, *changes, problem=problem), glossary)
-    found = hinted.translate(["open the file now", "open it now %s", "open it"])
-    assert found[0].text == "open the datein jetzt"
+    translations = hinted.translate(["open the file now", "open it now %s", "open it"])
+    assert translations[0].text == "open the datein jetzt"
     # A placeholder counts for more than a term.
-    assert found[1].text == "x open it jetzt %s"
+    assert translations[1].text == "x open it jetzt %s"
     # Without a term it is the best.
-    assert found[2].text == "a"
-    assert [len(each.hypotheses) for each in found] == [1, 1, 1]
+    assert translations[2].text == "a"
+    assert [len(translation.hypotheses) for translation in translations] == [1, 1, 1]
     # Of samples, the others stay in the order of their draws.
     drawn = translator(tokenizer, *changes, problem=problem, samples=3, return_beams=True)
-    [found] = with_terms(drawn, glossary).translate(["open the file now"])
-    assert [each.text for each in found.hypotheses[1:]] == ["a", "datei"]
+    [translation] = with_terms(drawn, glossary).translate(["open the file now"])
+    assert [hypothesis.text for hypothesis in translation.hypotheses[1:]] == ["a", "datei"]
 
 
 def test_the_next_hypothesis_is_taken_where_the_best_is_broken(tokenizer):
     changes = changed("%s", "%d"), changed("{a}", ""), str.upper, str
     ours = translator(tokenizer, *changes)
     lines = ["open %s now", "the {a} file", "no placeholder", "%s {a} b"]
-    found = ours.translate(lines)
-    assert [each.text for each in found] == ["open %s now", "the {a} file", lines[2], lines[3]]
-    assert [(each.rank, each.notes) for each in found] == [(1, {}), (0, {}), (0, {}), (3, {})]
-    assert [each.score for each in found] == [-1, 0, 0, -3]
+    translations = ours.translate(lines)
+    assert [translation.text for translation in translations] == [
+        "open %s now",
+        "the {a} file",
+        lines[2],
+        lines[3],
+    ]
+    assert [(translation.rank, translation.notes) for translation in translations] == [
+        (1, {}),
+        (0, {}),
+        (0, {}),
+        (3, {}),
+    ]
+    assert [translation.score for translation in translations] == [-1, 0, 0, -3]
     expected = sorted([*lines, lines[0], lines[3]])
     assert sorted(ours.engine.searched) == expected, "only broken ones once more"
-    assert all(len(each.hypotheses) == 1 for each in found)
+    assert all(len(translation.hypotheses) == 1 for translation in translations)
 
 
 def test_the_best_is_repaired_where_all_are_broken(tokenizer):
     ours = translator(tokenizer, changed(" %s", ""), str.upper, return_beams=True)
-    [found] = ours.translate(["open %s now"])
-    assert (found.text, found.notes, found.rank) == ("open now %s", {"placeholders": 1}, 0)
-    assert [each.text for each in found.hypotheses] == ["open now %s", "OPEN %s NOW"]
+    [translation] = ours.translate(["open %s now"])
+    assert (translation.text, translation.notes, translation.rank) == (
+        "open now %s",
+        {"placeholders": 1},
+        0,
+    )
+    assert [hypothesis.text for hypothesis in translation.hypotheses] == [
+        "open now %s",
+        "OPEN %s NOW",
+    ]
     unchecked = translator(tokenizer, changed(" %s", ""), check_placeholders=False)
     assert unchecked.translate(["open %s now"])[0].text == "open now"
 
 
 def test_markup_says_what_was_done_to_all_its_sentences(tokenizer):
     page = "<p>open %s now<p>the <i>%s</i> file<p>save it"
-    [found] = translate_markup(translator(tokenizer, changed("%s", "%d"), str), [page], "html")
-    assert (found.text, found.rank, found.notes, found.score) == (page, 1, {}, -2.0)
+    [translation] = translate_markup(
+        translator(tokenizer, changed("%s", "%d"), str), [page], "html"
+    )
+    assert (translation.text, translation.rank, translation.notes, translation.score) == (
+        page,
+        1,
+        {},
+        -2.0,
+    )
     lossy = translator(tokenizer, changed("%s", ""), max_input_length=4)
-    [found] = translate_markup(lossy, [page], "html")
+    [actual] = translate_markup(lossy, [page], "html")
     plain = lossy.translate(["open %s now", "the %s file", "save it"])
-    assert (found.rank, found.notes) == (0, {"placeholders": 2})
-    assert found.cut == sum(each.cut for each in plain) > max(each.cut for each in plain)
+    assert (actual.rank, actual.notes) == (0, {"placeholders": 2})
+    assert (
+        actual.cut
+        == sum(translation.cut for translation in plain)
+        > max(translation.cut for translation in plain)
+    )
 
 
 def test_prose_is_no_menu(tokenizer):
     lines = ["Set Max_size to 5.", "the _test folder", "Smith &Sons sell shoes", "_Open file"]
     ours = translator(tokenizer, str)
-    assert [found.text for found in ours.translate(lines)] == lines
+    assert [translation.text for translation in ours.translate(lines)] == lines
     assert sorted(ours.engine.searched) == sorted(lines)
 
 
@@ -151,21 +179,21 @@ def test_models_of_symbols(with_symbols):
     problem = ParallelText(transforms=("placeholders",))
     ours = translator(with_symbols, lambda text: f"now {text}", problem=problem)
     lines = ["open %s in 5 MB", "_Save {name}.", "the file", " "]
-    found = ours.translate(lines, ["", "now _Save {name}", "", ""])
-    assert [each.text for each in found] == [
+    translations = ours.translate(lines, ["", "now _Save {name}", "", ""])
+    assert [translation.text for translation in translations] == [
         "now open %s in 5 MB",
         "now _Save {name}.",
         "now the file",
         "",
     ]
-    assert found[0].postprocessed == found[0].text
+    assert translations[0].postprocessed == translations[0].text
     seen = ours.engine.searched
     assert not any(piece in text for text in seen for piece in ("%", "{", "MB"))
     # A symbol is one piece, within a word as well.
     ids = with_symbols.encode([seen[1].removeprefix("_Save "), "the"])
-    assert [len(each) for each in ids] == [3, 2]
+    assert [len(spelling) for spelling in ids] == [3, 2]
     # Words are those of lines and translations: a symbol may stand for two.
-    [first, *_] = ours.align(lines, found)
+    [first, *_] = ours.align(lines, translations)
     assert {pair for pair in first if pair[0] > 2} == {(s, t) for s in (3, 4) for t in (4, 5)}
 
 
@@ -176,11 +204,11 @@ def test_a_model_s_lost_symbols_are_repaired(with_symbols):
     ours = translator(
         with_symbols, without_first, problem=ParallelText(transforms=("placeholders",))
     )
-    found = ours.translate(["the %s file {a}", "x@y.de", "50 % of %1 and %2"])
-    for translation, pieces in zip(found, ["%s {a}", "x@y.de", "%1 %2"], strict=True):
+    translations = ours.translate(["the %s file {a}", "x@y.de", "50 % of %1 and %2"])
+    for translation, pieces in zip(translations, ["%s {a}", "x@y.de", "%1 %2"], strict=True):
         assert all(translation.text.count(piece) == 1 for piece in pieces.split())
         assert not any(sign in translation.text for sign in SYMBOLS)
-    assert sum(each.notes.get("placeholders", 0) for each in found) > 2
+    assert sum(translation.notes.get("placeholders", 0) for translation in translations) > 2
 
 
 def test_pairs_are_scored_with_symbols(with_symbols, monkeypatch):
@@ -201,9 +229,9 @@ def test_words_are_those_of_each_side_s_vocabulary(tokenizer, with_symbols):
     both, line = with_symbols.with_source(tokenizer), "the dog sees the cat"
     translator = Translator(Scripted(both, DecodeConfig(), []), both)
     [part] = translator.prepare([line])[0].parts
-    [found] = translator.align_parts([part], [line])
+    [actual] = translator.align_parts([part], [line])
     # The target has more pieces: its words stand beside later ones of the source.
-    assert found == [(0, 0), (1, 1), (3, 2), (4, 3), (4, 4)]
+    assert actual == [(0, 0), (1, 1), (3, 2), (4, 3), (4, 4)]
 
 
 def test_a_file_s_repaired_placeholders_are_counted(tokenizer, tmp_path, capsys):
@@ -288,8 +316,8 @@ def test_work_is_in_proportion_to_the_text(motif, target):
     alignment = [(number, number) for number in range(100)]
 
     def work(count):
-        found = repaired(motif * count, target, alignment, ["word"])
-        assert missing(motif * count, found, ["word"]) == ([], [])
+        actual = repaired(motif * count, target, alignment, ["word"])
+        assert missing(motif * count, actual, ["word"]) == ([], [])
         return work_of(lambda: repaired(motif * count, target, alignment, ["word"]))
 
     assert work(400) < 4.4 * work(100)
@@ -298,9 +326,9 @@ def test_work_is_in_proportion_to_the_text(motif, target):
 @pytest.mark.parametrize("count", [64, 65])
 def test_at_most_64_lost_placeholders_are_placed(count):
     source = "a " + " ".join(f"%x{number}" for number in range(count)) + " b"
-    found = repaired(source, "A B", [(0, 0), (count + 1, 1)])
-    assert found.endswith("B") == (count == 64)
-    assert missing(source, found) == ([], [])
+    actual = repaired(source, "A B", [(0, 0), (count + 1, 1)])
+    assert actual.endswith("B") == (count == 64)
+    assert missing(source, actual) == ([], [])
 
 
 def test_whatever_a_model_writes():
@@ -310,6 +338,6 @@ def test_whatever_a_model_writes():
         target = "".join(draw.choices([*PIECES, *[" "] * 9], k=draw.randint(0, 12)))
         words = len(source.split())
         alignment = [(draw.randrange(words), i) for i in range(len(target.split()))]
-        found = repaired(source, target, alignment)
-        assert missing(source, found) == ([], []), (source, target)
-        assert not is_reordered(source, found)
+        actual = repaired(source, target, alignment)
+        assert missing(source, actual) == ([], []), (source, target)
+        assert not is_reordered(source, actual)

@@ -15,31 +15,31 @@ def test_lines_come_back():
     draw = random.Random(0)
     for _ in range(400):
         line = "".join(draw.choices(PIECES, k=draw.randint(1, 40)))
-        found = shield(line, ["word"], symbols=True)
-        assert found.restore(found.text) == line
-        assert found.restore(found.hide(line)) == line
-        symbols = [sign for sign in found.text if sign in SYMBOLS]
+        actual = shield(line, ["word"], symbols=True)
+        assert actual.restore(actual.text) == line
+        assert actual.restore(actual.hide(line)) == line
+        symbols = [sign for sign in actual.text if sign in SYMBOLS]
         places = find(line, ["word"])
-        expected = [each.text for each in places]
+        expected = [place.text for place in places]
         own = [text for text in expected if text in SYMBOLS]
         different = len(expected) - max(len(own) - 1, 0)
         assert len(set(symbols)) == min(different, len(SYMBOLS))
         # Those beyond the symbols are checked as they are.
-        left = expected.count("word") - list(found.originals.values()).count("word")
-        assert found.verbatim == ("word",) * min(left, 1)
+        left = expected.count("word") - list(actual.originals.values()).count("word")
+        assert actual.verbatim == ("word",) * min(left, 1)
         # Of every place outside of placeholders, the rest of the line is behind it.
         for place in range(len(line) + 1):
-            if all(not each.start < place < each.end for each in places):
-                assert found.restore(found.text[found.offset(place) :]) == line[place:]
+            if all(not span.start < place < span.end for span in places):
+                assert actual.restore(actual.text[actual.offset(place) :]) == line[place:]
 
 
 def test_an_unknown_symbol_of_an_output_is_left_out():
-    found = shield("open %(n)s", symbols=True)
-    assert found.offset(7) == found.offset(10) == 6, "inside of it is its end"
+    actual = shield("open %(n)s", symbols=True)
+    assert actual.offset(7) == actual.offset(10) == 6, "inside of it is its end"
     assert shield("\ud800 %s", symbols=True).text[-1] in SYMBOLS
-    [own] = set(found.text) & set(SYMBOLS)
+    [own] = set(actual.text) & set(SYMBOLS)
     other = next(sign for sign in SYMBOLS if sign != own)
-    assert found.restore(f"öffne {own}{other}") == "öffne %(n)s"
+    assert actual.restore(f"öffne {own}{other}") == "öffne %(n)s"
 
 
 def test_pairs_have_symbols_for_what_both_sides_have():
@@ -49,11 +49,11 @@ def test_pairs_have_symbols_for_what_both_sides_have():
     assert source == "Open {}, {} in 5 MB".format(*symbols)
     assert target == "Öffne {} und {} (%d), 6 MB".format(*symbols)
     for sides in (("%s %s", "%s"), ("%s", "%s %s")):
-        found = shield_pair(*sides)
-        assert [[sign in SYMBOLS for sign in side.split()] for side in found] == [
+        actual = shield_pair(*sides)
+        assert [[sign in SYMBOLS for sign in side.split()] for side in actual] == [
             [True, False][: len(side.split())] for side in sides
         ]
-        assert found[0][0] == found[1][0]
+        assert actual[0][0] == actual[1][0]
     source = "%s " * (len(SYMBOLS) + 1)
     assert [shield_pair(source, source)[side].count("%s") for side in (0, 1)] == [1, 1]
     # As in translating, where only the source is known.
@@ -80,8 +80,8 @@ def test_every_symbol_is_used():
     ],
 )
 def test_accelerators(text, bare, put_back):
-    found, accelerator = without_mark(text)
-    assert found == bare
+    actual, accelerator = without_mark(text)
+    assert actual == bare
     if accelerator.letter != "O":
         assert with_mark("Datei öffnen", accelerator) == put_back
     assert (

@@ -35,8 +35,8 @@ def deepl_client():
 def aligning(monkeypatch):
     """A translator for the page; it knows of a sentence's first two words how sure it is."""
     known = SimpleNamespace(words=(0.5, 0.25), whole=0.3)
-    found = lambda translator, lines, translations: [known for _ in lines]  # noqa: E731
-    monkeypatch.setattr("t2t_keras.workbench.server.page_api.confidences", found)
+    actual = lambda translator, lines, translations: [known for _ in lines]  # noqa: E731
+    monkeypatch.setattr("t2t_keras.workbench.server.page_api.confidences", actual)
     return Aligning()
 
 

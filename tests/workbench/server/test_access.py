@@ -157,12 +157,12 @@ def test_characters_of_another_month_do_not_count(keys, tmp_path, today_later):
     access.save()
     today = time.strptime(today_later, "%Y-%m-%d")
     again = Access(ApiKeys(path), usage_file=usage, calendar=lambda: today)
-    for each in (access, again):
-        assert each.characters(client) == 0
-        each.refund(client.identity, 10)  # For a file of last month.
-        assert each.characters(client) == 0
-        each.charge(client, 10)
-        assert each.characters(client) == 10
+    for counter in (access, again):
+        assert counter.characters(client) == 0
+        counter.refund(client.identity, 10)  # For a file of last month.
+        assert counter.characters(client) == 0
+        counter.charge(client, 10)
+        assert counter.characters(client) == 10
 
 
 def test_counts_are_saved_once_a_minute(tmp_path):
@@ -186,42 +186,42 @@ def test_counts_that_no_server_has_written_are_refused(tmp_path, characters):
 
 
 @pytest.fixture
-def found(keys):
+def api_keys(keys):
     """A file with the key "a", and a clock by which it is looked at."""
     clock = Clock()
-    found = ApiKeys(keys("a\n"), clock)
-    found.clock = clock
-    return found
+    api_keys = ApiKeys(keys("a\n"), clock)
+    api_keys.clock = clock
+    return api_keys
 
 
-def test_a_changed_file_is_read_again_and_a_broken_one_is_not(keys, found, caplog):
+def test_a_changed_file_is_read_again_and_a_broken_one_is_not(keys, api_keys, caplog):
     path = keys("a\n")
     path.unlink()
     for _ in range(2):
-        found.clock.now += 2
-        assert found.find("a")
+        api_keys.clock.now += 2
+        assert api_keys.find("a")
     assert len(caplog.records) == 1
     for text, known in (("b\n", "b"), ("x\ty\tz\n", "b"), ("c\n", "c")):
         keys(text)
         os.utime(path, (0, 0))  # Of equal time, and written long ago.
         for _ in range(2):
-            found.clock.now += 2
-            assert found.find(known)
+            api_keys.clock.now += 2
+            assert api_keys.find(known)
     assert len(caplog.records) == 2
     assert "keys.tsv:1" in caplog.records[1].getMessage()
-    assert found.find("a") is None
+    assert api_keys.find("a") is None
 
 
-def test_a_file_that_is_being_written_is_not_read(keys, found):
+def test_a_file_that_is_being_written_is_not_read(keys, api_keys):
     for text in ("s", "se", "secret", "secret\n"):
         keys(text)
         for _ in range(2):
-            found.clock.now += 1.4
-            assert found.find("a")
-            assert not found.find(text.strip())
-    found.clock.now += 2  # It has not changed for three seconds.
-    assert found.find("secret")
-    assert not found.find("a")
+            api_keys.clock.now += 1.4
+            assert api_keys.find("a")
+            assert not api_keys.find(text.strip())
+    api_keys.clock.now += 2  # It has not changed for three seconds.
+    assert api_keys.find("secret")
+    assert not api_keys.find("a")
 
 
 @pytest.mark.parametrize(

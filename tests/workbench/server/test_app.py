@@ -36,13 +36,13 @@ def test_larger_bodies_are_refused_however_they_come(serving):
     large = b'{"q": "' + b"a" * 3_000_000
     chunks = (large[start : start + 100_000] for start in range(0, len(large), 100_000))
     for content in (large, chunks):
-        found = httpx.post(f"{url}/translate", content=content)
-        assert found.status_code == 413
-        assert "expected at most" in found.json()["error"]
+        response = httpx.post(f"{url}/translate", content=content)
+        assert response.status_code == 413
+        assert "expected at most" in response.json()["error"]
     for size in (2_100, 3_000_000):
         sent = {"file": ("a.txt", b"a" * size)}
-        found = httpx.post(f"{url}/v2/document", data={"target_lang": "DE"}, files=sent)
-        assert (found.status_code, list(found.json())) == (413, ["message"])
+        response = httpx.post(f"{url}/v2/document", data={"target_lang": "DE"}, files=sent)
+        assert (response.status_code, list(response.json())) == (413, ["message"])
 
 
 def test_keys_of_both_apis(serving, deepl_client, tmp_path):
@@ -52,13 +52,13 @@ def test_keys_of_both_apis(serving, deepl_client, tmp_path):
     url = server.url
     assert LibreTranslateAPI(url, "secret").translate("one", "en", "de") == "ONE"
     for header in ("Bearer secret", "DeepL-Auth-Key secret"):
-        found = httpx.post(
+        response = httpx.post(
             f"{url}/translate", json={"q": "a"} | ASKED, headers={"Authorization": header}
         )
-        assert found.json() == {"translatedText": "A"}
+        assert response.json() == {"translatedText": "A"}
     for key, message in (("", "to get an API key"), ("wrong", "Invalid API key")):
-        found = httpx.post(f"{url}/translate", json={"q": "a", "api_key": key} | ASKED)
-        assert (found.status_code, message in found.json()["error"]) == (403, True)
+        response = httpx.post(f"{url}/translate", json={"q": "a", "api_key": key} | ASKED)
+        assert (response.status_code, message in response.json()["error"]) == (403, True)
     with pytest.raises(deepl.AuthorizationException):
         deepl_client(server, "wrong").get_usage()
     client = deepl_client(server, "secret")
@@ -73,12 +73,12 @@ def test_keys_of_both_apis(serving, deepl_client, tmp_path):
 
 def test_too_many_requests_are_told_when_to_come_again(serving):
     url = serving(requests_per_minute=2).url
-    found = [httpx.post(f"{url}/translate", json={"q": "a"} | ASKED) for _ in range(3)]
-    assert [each.status_code for each in found] == [200, 200, 429]
-    assert found[2].json()["error"].startswith("Slowdown: ")
-    assert 1 <= int(found[2].headers["Retry-After"]) <= 30
-    found = httpx.get(f"{url}/v2/usage")
-    assert (found.status_code, found.json()["message"][:8]) == (429, "Too many")
+    responses = [httpx.post(f"{url}/translate", json={"q": "a"} | ASKED) for _ in range(3)]
+    assert [response.status_code for response in responses] == [200, 200, 429]
+    assert responses[2].json()["error"].startswith("Slowdown: ")
+    assert 1 <= int(responses[2].headers["Retry-After"]) <= 30
+    response = httpx.get(f"{url}/v2/usage")
+    assert (response.status_code, response.json()["message"][:8]) == (429, "Too many")
     assert httpx.get(f"{url}/health").status_code == 200
 
 
@@ -88,8 +88,8 @@ def test_only_a_trusted_proxy_says_who_asks(serving, proxy, status):
     url = serving(address=address, requests_per_minute=1).url
     for client, expected in (("8.8.8.8", 200), ("9.9.9.9", status)):
         sent = {"q": "a"} | ASKED
-        found = httpx.post(f"{url}/translate", json=sent, headers={"X-Forwarded-For": client})
-        assert found.status_code == expected
+        response = httpx.post(f"{url}/translate", json=sent, headers={"X-Forwarded-For": client})
+        assert response.status_code == expected
 
 
 def test_an_address_as_a_browser_opens_it():
@@ -112,8 +112,8 @@ def test_a_full_queue_is_told_at_once(serving):
         ask = lambda: httpx.post(f"{url}/translate", json={"q": "a"} | ASKED, timeout=20)  # noqa: E731
         first = pool.submit(ask)
         assert source.translator.begun.wait(10)
-        others = [pool.submit(ask) for _ in range(2)]
-        done, _ = concurrent.futures.wait(others, return_when=concurrent.futures.FIRST_COMPLETED)
+        further = [pool.submit(ask) for _ in range(2)]
+        done, _ = concurrent.futures.wait(further, return_when=concurrent.futures.FIRST_COMPLETED)
         answer = next(iter(done)).result()
         assert (answer.status_code, answer.headers["Retry-After"]) == (429, "1")
         source.translator.gate.set()
@@ -138,9 +138,9 @@ def test_what_is_begun_is_not_refused():
         permits.release()
         await asyncio.sleep(0.1)  # "a" is done; a file's line is begun, the other's waits.
         permits.release(5)
-        found = await waiting
+        actual = await waiting
         await service.close()
-        return [each.text for each in found[0]]
+        return [translation.text for translation in actual[0]]
 
     assert asyncio.run(ask()) == ["A", "B"]
 
@@ -179,9 +179,9 @@ def test_what_takes_too_long_is_ended_and_charged(serving, tmp_path):
         (("/translate", "text"), ("/translate", "html"), ("/page/translate", "")), 1
     ):
         sent = asked | ({"format": kind} if kind else {})
-        found = httpx.post(f"{server.url}{path}", json=sent, timeout=20)
-        assert (found.status_code, "takes too long" in found.json()["error"]) == (503, True)
-        assert "Retry-After" not in found.headers, "it would take as long again"
+        response = httpx.post(f"{server.url}{path}", json=sent, timeout=20)
+        assert (response.status_code, "takes too long" in response.json()["error"]) == (503, True)
+        assert "Retry-After" not in response.headers, "it would take as long again"
         used = httpx.get(f"{server.url}/v2/usage?api_key=secret").json()["character_count"]
         assert used == 3 * number
 
@@ -216,8 +216,8 @@ def test_whoever_hangs_up_pays_for_what_was_begun(serving, tmp_path):
 def test_the_terms_of_a_request_are_bounded(serving, size, is_refused):
     terms = [["a" * 400, "b"]] * 1000 + [["c" * (size - 401_000), ""]]
     asked = {"q": "a", "glossary": terms} | ASKED
-    found = httpx.post(f"{serving().url}/page/translate", json=asked)
-    assert (found.status_code == 413) == is_refused
+    response = httpx.post(f"{serving().url}/page/translate", json=asked)
+    assert (response.status_code == 413) == is_refused
 
 
 @pytest.mark.parametrize("log_text", [False, True])
@@ -228,8 +228,8 @@ def test_the_log_has_text_only_if_asked(serving, aligning, caplog, log_text):
         httpx.post(f"{server.url}{path}", json={"q": "secret words"} | ASKED)
     for word, message in (("explode", "Internal server"), ("refuse", "cannot be translated")):
         asked = {"q": [word, "secret words"]} | ASKED
-        found = httpx.post(f"{server.url}/translate?a=secret+words", json=asked)
-        assert (found.status_code, message in found.json()["error"]) == (500, True)
+        response = httpx.post(f"{server.url}/translate?a=secret+words", json=asked)
+        assert (response.status_code, message in response.json()["error"]) == (500, True)
         sent = {"file": ("a.txt", f"{word}\nsecret words".encode())}
         assert httpx.post(f"{server.url}/translate_file", data=ASKED, files=sent).is_error
     server.stop()
@@ -238,7 +238,7 @@ def test_the_log_has_text_only_if_asked(serving, aligning, caplog, log_text):
     assert re.search(r"POST /translate 200 \d+ ms", caplog.text)
     assert caplog.text.count("'secret words' -> 'SECRET WORDS'") == 2 * log_text
     # The client of this test logs its addresses.
-    own = [each.getMessage() for each in caplog.records if each.name != "httpx"]
+    own = [record.getMessage() for record in caplog.records if record.name != "httpx"]
     assert any("secret" in message for message in own) == log_text
 
 
@@ -284,8 +284,8 @@ def test_tls(serving, tmp_path):
     url = serving(address=Address(port=0, certificate=certificate, key=key)).url
     assert url.startswith("https://")
     trusting = ssl.create_default_context(cafile=certificate)
-    found = httpx.post(f"{url}/translate", json={"q": "a"} | ASKED, verify=trusting)
-    assert found.json() == {"translatedText": "A"}
+    response = httpx.post(f"{url}/translate", json={"q": "a"} | ASKED, verify=trusting)
+    assert response.json() == {"translatedText": "A"}
     with refused("bad_certificate", key):
         serving(address=Address(port=0, certificate=key, key=key))
 
@@ -348,8 +348,8 @@ def test_the_end_waits_for_all_that_was_asked(serving, monkeypatch):
     monkeypatch.setattr(run, "SECONDS_TO_HEAR", 0.5)
     source = Source(translator=Gated())
     server = serving([source])
-    kept = httpx.Client(base_url=server.url, timeout=20)
-    kept.get("/health")  # Its connection stays open.
+    client = httpx.Client(base_url=server.url, timeout=20)
+    client.get("/health")  # Its connection stays open.
     with concurrent.futures.ThreadPoolExecutor() as pool:
         asked = [
             pool.submit(httpx.post, f"{server.url}/translate", json={"q": text} | ASKED, timeout=20)
@@ -359,12 +359,12 @@ def test_the_end_waits_for_all_that_was_asked(serving, monkeypatch):
         while 'route="/translate"' in httpx.get(f"{server.url}/metrics").text:
             pass
         server.server.should_exit = True
-        late = pool.submit(kept.post, "/translate", json={"q": "late"} | ASKED)
+        late = pool.submit(client.post, "/translate", json={"q": "late"} | ASKED)
         source.translator.gate.set()
-        found = [each.result().json()["translatedText"] for each in asked]
-        assert found == ["A", "B", "C"]
+        actual = [request.result().json()["translatedText"] for request in asked]
+        assert actual == ["A", "B", "C"]
         assert late.result().json() == {"translatedText": "LATE"}
-    kept.close()
+    client.close()
     server.stop()
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{server.url}/health")
@@ -392,8 +392,8 @@ def test_the_end_loses_nothing_of_busy_clients(serving, monkeypatch):
         clients = [pool.submit(ask_until_told) for _ in range(8)]
         busy.wait(20)
         server.server.should_exit = True
-        for each in clients:
-            each.result()
+        for client in clients:
+            client.result()
 
 
 def test_the_process_ends_in_time_whatever_is_unfinished(serving, monkeypatch):

@@ -45,10 +45,10 @@ def recorder():
 
 @pytest.fixture
 def batcher(recorder):
-    found = Batcher(recorder, max_wait_ms=0, max_lines=4, max_queued=10)
-    yield found
+    actual = Batcher(recorder, max_wait_ms=0, max_lines=4, max_queued=10)
+    yield actual
     recorder.gate.set()
-    found.close()
+    actual.close()
 
 
 def busy(batcher, recorder):
@@ -241,8 +241,8 @@ def test_two_costly_clients_do_not_keep_a_third_from_an_answer():
     async def cheap(number):
         before = len(engine.searches)
         line = f"cheap {number}"
-        [found] = await service.run(pair, [line], Options(), Budget("cheap"))
-        assert found.text == line.upper()
+        [translation] = await service.run(pair, [line], Options(), Budget("cheap"))
+        assert translation.text == line.upper()
         own = next(i for i in range(before, len(engine.searches)) if line in engine.searches[i])
         waits.append(engine.searches[before:own])
 
@@ -250,17 +250,17 @@ def test_two_costly_clients_do_not_keep_a_third_from_an_answer():
         budgets = [Budget("costly 1"), Budget("costly 2")]
         costly = [
             asyncio.create_task(
-                service.run(pair, [f"{i} {n}" for n in range(50_000)], Options(), each)
+                service.run(pair, [f"{i} {n}" for n in range(50_000)], Options(), budget)
             )
-            for i, each in enumerate(budgets)
+            for i, budget in enumerate(budgets)
         ]
         while len(engine.searches) < 4:
             await asyncio.sleep(0.001)
         for number in range(40):
             await cheap(number)
-        assert not any(each.done() for each in costly)
-        for each in costly:
-            each.cancel()
+        assert not any(job.done() for job in costly)
+        for job in costly:
+            job.cancel()
         await asyncio.gather(*costly, return_exceptions=True)
         await service.close()
 
@@ -348,22 +348,22 @@ def test_a_batch_ends_with_the_last_of_its_jobs(ended):
     batcher = Batcher(translate, max_wait_ms=10_000, max_lines=2, max_queued=10)
     jobs = [batcher.submit(["a"], budget=budget) for budget in budgets]
     batcher.close()
-    found = [error and error.code for error in (job.exception(0) for job in jobs)]
-    assert found == (codes if ended == 2 else [None, None])
+    actual = [error and error.code for error in (job.exception(0) for job in jobs)]
+    assert actual == (codes if ended == 2 else [None, None])
 
 
 @pytest.mark.parametrize(("searches", "most"), [(0, 2), (1, 1), (3, 3)])
 def test_so_many_searches_run_at_a_time(searches, most):
     def translate(lines, options, batch):
         started = [threading.Event() for _ in range(4)]
-        for each in started:
-            threading.Thread(target=search, args=(batch, each)).start()
-        while sum(each.is_set() for each in started) < most:
+        for event in started:
+            threading.Thread(target=search, args=(batch, event)).start()
+        while sum(event.is_set() for event in started) < most:
             time.sleep(0.001)
         time.sleep(0.01)
-        found = sum(each.is_set() for each in started)
+        actual = sum(event.is_set() for event in started)
         end.set()
-        return [found]
+        return [actual]
 
     def search(batch, started):
         with batch.turn(1):
@@ -561,8 +561,8 @@ def test_each_search_of_an_engine_takes_a_turn():
 def test_scoring_eight_pairs_costs_a_search(name, rows, later, pairs, sizes, turns):
     batch = FewRows(rows, later)
     inner = Numbering(batch)
-    found = dict(getattr(EngineInTurns(inner, batch), name)(range(pairs), range(pairs)))
-    assert found == {number: (name, number, number) for number in range(pairs)}
+    actual = dict(getattr(EngineInTurns(inner, batch), name)(range(pairs), range(pairs)))
+    assert actual == {number: (name, number, number) for number in range(pairs)}
     assert (inner.sizes, batch.turns) == (sizes, turns)
 
 

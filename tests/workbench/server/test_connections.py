@@ -219,7 +219,7 @@ def test_when_there_are_too_many_the_one_goes_that_has_waited_longest(connect, m
             waiting.append(connect())
         newest = connect()
         transports = [transport for _, transport in (asking, *waiting, newest)]
-        assert [each.state for each in transports] == ["open", "closed", "open", "open"]
+        assert [transport.state for transport in transports] == ["open", "closed", "open", "open"]
         assert waiting[0][1].written.startswith(b"HTTP/1.1 503")
 
     asyncio.run(test())

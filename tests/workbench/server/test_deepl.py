@@ -32,31 +32,31 @@ def client(server, deepl_client):
 
 
 def test_texts(client):
-    found = client.translate_text("a man sleeps", target_lang="DE", source_lang="EN")
-    assert (found.text, found.detected_source_lang) == ("A MAN SLEEPS", "EN")
-    assert found.billed_characters == len("a man sleeps")
+    result = client.translate_text("a man sleeps", target_lang="DE", source_lang="EN")
+    assert (result.text, result.detected_source_lang) == ("A MAN SLEEPS", "EN")
+    assert result.billed_characters == len("a man sleeps")
     several = client.translate_text(["Guten Tag", "Die Frau schläft."], target_lang="EN-GB")
-    assert [each.text for each in several] == ["GUTEN TAG", "DIE FRAU SCHLÄFT."]
-    assert {each.detected_source_lang for each in several} == {"DE"}
+    assert [translation.text for translation in several] == ["GUTEN TAG", "DIE FRAU SCHLÄFT."]
+    assert {result.detected_source_lang for result in several} == {"DE"}
 
 
 def test_a_text_that_is_in_the_target_language_already_stays(client):
     text = "Die Frau schläft im Haus."
     for target in ("DE", "DE-DE"):
-        found = client.translate_text(text, target_lang=target)
-        assert (found.text, found.detected_source_lang) == (text, "DE")
+        result = client.translate_text(text, target_lang=target)
+        assert (result.text, result.detected_source_lang) == (text, "DE")
 
 
 def test_each_text_has_its_own_language(client):
     texts = ["Die Frau schläft im Haus.", "The woman sleeps in the house, and so does the man."]
     before = client.get_usage().character.count
-    found = client.translate_text(texts, target_lang="EN-GB")
-    assert [each.text for each in found] == [texts[0].upper(), texts[1]]
-    assert [each.detected_source_lang for each in found] == ["DE", "EN"]
+    result = client.translate_text(texts, target_lang="EN-GB")
+    assert [translation.text for translation in result] == [texts[0].upper(), texts[1]]
+    assert [translation.detected_source_lang for translation in result] == ["DE", "EN"]
     assert client.get_usage().character.count == before + len(texts[0])
     # There is no model from German, and most is English.
-    found = client.translate_text([texts[1] * 2, texts[0]], target_lang="PT-BR")
-    assert [each.detected_source_lang for each in found] == ["EN", "EN"]
+    actual = client.translate_text([texts[1] * 2, texts[0]], target_lang="PT-BR")
+    assert [result.detected_source_lang for result in actual] == ["EN", "EN"]
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,13 @@ def test_each_text_has_its_own_language(client):
     ],
 )
 def test_a_short_text_is_likelier_in_another_language_than_the_target(client, text, target, source):
-    found = client.translate_text(text, target_lang=target)
-    assert found.detected_source_lang == source
-    assert (found.text == text) == (source == target[:2])
+    result = client.translate_text(text, target_lang=target)
+    assert result.detected_source_lang == source
+    assert (result.text == text) == (source == target[:2])
 
 
 def test_every_option_that_does_not_ask_for_another_model(client):
-    found = client.translate_text(
+    result = client.translate_text(
         "one. two.",
         source_lang="EN",
         target_lang="PT-BR",
@@ -94,7 +94,7 @@ def test_every_option_that_does_not_ask_for_another_model(client):
         non_splitting_tags=["a", "b,c"],
         extra_body_parameters={"enable_beta": True},
     )
-    assert (found.text, found.model_type_used) == ("ONE. TWO.", "quality_optimized")
+    assert (result.text, result.model_type_used) == ("ONE. TWO.", "quality_optimized")
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_sentences_are_split_as_asked(serving, deepl_client, how, calls):
 def test_markup(client, asked_of_markup):
     asked = dict(target_lang="DE", source_lang="EN")
     for kind in ("html", "xml"):
-        found = client.translate_text("so <b>big</b>.", tag_handling=kind, **asked)
-        assert found.text == "SO <b>BIG</b>."
+        result = client.translate_text("so <b>big</b>.", tag_handling=kind, **asked)
+        assert result.text == "SO <b>BIG</b>."
     with pytest.raises(deepl.DeepLException, match="line 1") as raised:
         client.translate_text("so <b", tag_handling="xml", **asked)
     assert raised.value.http_status_code == 400
@@ -154,18 +154,24 @@ def test_each_value_of_an_option(client_of):
             answer = client.post("/v2/translate", json=asked | {name: value})
             assert answer.status_code == (200 if value in good else 400), (name, value)
             if name == "model_type" and value in good:
-                [found] = answer.json()["translations"]
-                assert found["model_type_used"] == value.removeprefix("prefer_")
+                [translation] = answer.json()["translations"]
+                assert translation["model_type_used"] == value.removeprefix("prefer_")
     for path in ("/v2/usage", "/v2/languages"):
         assert client.post(path).json() == client.get(path).json()
 
 
 def test_targets_have_the_variants_that_clients_know(client_of):
     client = client_of(Source("de", "en"), Source("de", "pt"), Source("de", "es"))
-    found = client.get("/v2/languages", params={"type": "target"}).json()
-    assert [each["language"] for each in found] == ["EN-GB", "EN-US", "ES", "PT-BR", "PT-PT"]
-    for each in found:
-        asked = {"text": ["a"], "source_lang": "DE", "target_lang": each["language"]}
+    answer = client.get("/v2/languages", params={"type": "target"}).json()
+    assert [language["language"] for language in answer] == [
+        "EN-GB",
+        "EN-US",
+        "ES",
+        "PT-BR",
+        "PT-PT",
+    ]
+    for language in answer:
+        asked = {"text": ["a"], "source_lang": "DE", "target_lang": language["language"]}
         assert client.post("/v2/translate", json=asked).status_code == 200
 
 
@@ -191,9 +197,12 @@ def test_what_is_not_supported_is_an_error_that_names_it(client, options, messag
 
 def test_languages(client):
     sources, targets = client.get_source_languages(), client.get_target_languages()
-    assert [(each.code, each.name) for each in sources] == [("DE", "German"), ("EN", "English")]
-    assert [each.code for each in targets] == ["DE", "EN-GB", "EN-US", "PT-BR"]
-    assert not any(each.supports_formality for each in targets)
+    assert [(source.code, source.name) for source in sources] == [
+        ("DE", "German"),
+        ("EN", "English"),
+    ]
+    assert [target.code for target in targets] == ["DE", "EN-GB", "EN-US", "PT-BR"]
+    assert not any(target.supports_formality for target in targets)
 
 
 def test_usage_counts_characters(client):
@@ -219,10 +228,10 @@ def test_what_this_server_has_not(client):
 
 def test_forms_as_older_clients_send_them(server):
     sent = {"text": ["one", "two"], "target_lang": "de", "source_lang": "en", "auth_key": "key"}
-    found = httpx.post(f"{server.url}/v2/translate", data=sent).json()
-    assert [each["text"] for each in found["translations"]] == ["ONE", "TWO"]
-    found = httpx.post(f"{server.url}/v2/translate", data={"target_lang": "DE"})
-    assert (found.status_code, found.json()) == (
+    answer = httpx.post(f"{server.url}/v2/translate", data=sent).json()
+    assert [translation["text"] for translation in answer["translations"]] == ["ONE", "TWO"]
+    response = httpx.post(f"{server.url}/v2/translate", data={"target_lang": "DE"})
+    assert (response.status_code, response.json()) == (
         400,
         {"message": "Parameter 'text' not specified."},
     )

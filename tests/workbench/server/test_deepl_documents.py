@@ -45,8 +45,8 @@ def test_the_field_filename_names_the_file(server):
     sent = {"target_lang": "DE", "source_lang": "EN", "filename": "a.txt"}
     address, files = f"{server.url}/v2/document", {"file": ("file", b"A dog.")}
     assert httpx.post(address, data=sent, files=files).status_code == 200
-    found = httpx.post(address, data=sent | {"filename": ""}, files=files)
-    assert (found.status_code, "Invalid file" in found.json()["message"]) == (400, True)
+    response = httpx.post(address, data=sent | {"filename": ""}, files=files)
+    assert (response.status_code, "Invalid file" in response.json()["message"]) == (400, True)
 
 
 @pytest.mark.usefixtures("quick")

@@ -37,46 +37,48 @@ def text_of(client, glossary):
 def test_of_one_pair(client):
     pairs = {(pair.source_lang, pair.target_lang) for pair in client.get_glossary_languages()}
     assert pairs == {("en", "de"), ("de", "en")}
-    made = client.create_glossary("mine", "EN", "DE", TERMS)
-    assert (made.name, made.ready, made.entry_count) == ("mine", True, 2)
-    assert text_of(client, made) == "THE Hütte"
-    assert client.translate_text_with_glossary("house", made).text == "Hütte"
-    assert vars(client.get_glossary(made.glossary_id)) == vars(made)
-    assert client.get_glossary_entries(made) == TERMS
+    glossary = client.create_glossary("mine", "EN", "DE", TERMS)
+    assert (glossary.name, glossary.ready, glossary.entry_count) == ("mine", True, 2)
+    assert text_of(client, glossary) == "THE Hütte"
+    assert client.translate_text_with_glossary("house", glossary).text == "Hütte"
+    assert vars(client.get_glossary(glossary.glossary_id)) == vars(glossary)
+    assert client.get_glossary_entries(glossary) == TERMS
     csv = 'house,"Haus, groß",en,de\nHaus,house,de,en\n'
     other = client.create_glossary_from_csv("csv", "en", "de", csv)
     assert client.get_glossary_entries(other) == {"house": "Haus, groß"}
-    assert [each.name for each in client.list_glossaries()] == ["mine", "csv"]
-    client.delete_glossary(made)
+    assert [glossary.name for glossary in client.list_glossaries()] == ["mine", "csv"]
+    client.delete_glossary(glossary)
     with pytest.raises(deepl.GlossaryNotFoundException):
-        client.get_glossary(made.glossary_id)
+        client.get_glossary(glossary.glossary_id)
     with pytest.raises(deepl.DeepLException, match="Glossary not found"):
-        text_of(client, made.glossary_id)
+        text_of(client, glossary.glossary_id)
 
 
 def test_of_several_pairs(client):
     entries = [Entries("EN", "DE", TERMS), Entries("DE", "EN", {"Haus": "hut"})]
-    made = client.create_multilingual_glossary("both", entries)
-    assert [(each.source_lang, each.entry_count) for each in made.dictionaries] == [
+    glossary = client.create_multilingual_glossary("both", entries)
+    assert [
+        (dictionary.source_lang, dictionary.entry_count) for dictionary in glossary.dictionaries
+    ] == [
         ("EN", 2),
         ("DE", 1),
     ]
-    assert text_of(client, made) == "THE Hütte"
+    assert text_of(client, glossary) == "THE Hütte"
     assert client.list_glossaries() == []  # v2 knows one pair only.
     with pytest.raises(deepl.GlossaryNotFoundException):
-        client.get_glossary(made.glossary_id)
-    client.update_multilingual_glossary_name(made, "renamed")
-    client.update_multilingual_glossary_dictionary(made, Entries("EN", "DE", {"house": "Bau"}))
-    [found] = client.get_multilingual_glossary_entries(made, "EN", "DE").dictionaries
-    assert found.entries == "house\tBau\ndog\tDackel"
-    replaced = client.replace_multilingual_glossary_dictionary_from_csv(made, "EN", "DE", "a,b")
+        client.get_glossary(glossary.glossary_id)
+    client.update_multilingual_glossary_name(glossary, "renamed")
+    client.update_multilingual_glossary_dictionary(glossary, Entries("EN", "DE", {"house": "Bau"}))
+    [dictionary] = client.get_multilingual_glossary_entries(glossary, "EN", "DE").dictionaries
+    assert dictionary.entries == "house\tBau\ndog\tDackel"
+    replaced = client.replace_multilingual_glossary_dictionary_from_csv(glossary, "EN", "DE", "a,b")
     assert replaced.entry_count == 1
-    client.delete_multilingual_glossary_dictionary(made, source_lang="DE", target_lang="EN")
+    client.delete_multilingual_glossary_dictionary(glossary, source_lang="DE", target_lang="EN")
     [only] = client.list_multilingual_glossaries()
     assert (only.name, len(only.dictionaries)) == ("renamed", 1)
     with pytest.raises(deepl.GlossaryNotFoundException, match="Dictionary not found"):
-        client.get_multilingual_glossary_entries(made, "DE", "EN")
-    client.delete_multilingual_glossary(made)
+        client.get_multilingual_glossary_entries(glossary, "DE", "EN")
+    client.delete_multilingual_glossary(glossary)
     assert client.list_multilingual_glossaries() == []
 
 
@@ -91,45 +93,47 @@ def test_of_several_pairs(client):
 )
 def test_what_is_added_counts_with_what_is_there(client, monkeypatch, limit, most, message):
     monkeypatch.setattr(f"t2t_keras.workbench.server.glossaries.{limit}", most)
-    made = client.create_multilingual_glossary("mine", [Entries("EN", "DE", {"house": "Bau"})])
-    client.update_multilingual_glossary_dictionary(made, Entries("EN", "DE", {"a": "b"}))
+    glossary = client.create_multilingual_glossary("mine", [Entries("EN", "DE", {"house": "Bau"})])
+    client.update_multilingual_glossary_dictionary(glossary, Entries("EN", "DE", {"a": "b"}))
     with pytest.raises(deepl.DeepLException, match=message):
-        client.update_multilingual_glossary_dictionary(made, Entries("EN", "DE", {"dog": "Hund"}))
-    [found] = client.get_multilingual_glossary_entries(made, "EN", "DE").dictionaries
-    assert found.entries == "house\tBau\na\tb"  # 13 bytes.
+        client.update_multilingual_glossary_dictionary(
+            glossary, Entries("EN", "DE", {"dog": "Hund"})
+        )
+    [dictionary] = client.get_multilingual_glossary_entries(glossary, "EN", "DE").dictionaries
+    assert dictionary.entries == "house\tBau\na\tb"  # 13 bytes.
 
 
 def test_the_first_of_several_glossaries_wins(client):
-    made = [
+    glossaries = [
         client.create_glossary(target, "EN", "DE", {source: target, target: "x"})
         for source, target in (("house", "Bau"), ("house", "Heim"), ("House", "Hof"))
     ]
-    for some in (made, made[:2], made[::2]):
+    for some in (glossaries, glossaries[:2], glossaries[::2]):
         asked = dict(source_lang="EN", target_lang="DE", glossary_ids=some)
         assert client.translate_text("house", **asked).text == "Bau"
 
 
 def test_terms_that_differ_in_capitals_and_long_ones(client):
     terms = {"House": "Bau", "house": "Heim", "a" * 1_000: "b"}
-    made = client.create_glossary("mine", "EN", "DE", terms)
-    assert client.get_glossary_entries(made) == terms
-    assert text_of(client, made) == "THE Bau"
+    glossary = client.create_glossary("mine", "EN", "DE", terms)
+    assert client.get_glossary_entries(glossary) == terms
+    assert text_of(client, glossary) == "THE Bau"
 
 
 def test_each_key_has_its_own(server, client, deepl_client):
-    made = client.create_glossary("mine", "EN", "DE", TERMS)
+    glossary = client.create_glossary("mine", "EN", "DE", TERMS)
     other = deepl_client(server, "another key")
     assert other.list_glossaries() == []
     with pytest.raises(deepl.GlossaryNotFoundException):
-        other.delete_glossary(made)
+        other.delete_glossary(glossary)
 
 
 def test_they_outlive_the_server(serving, client, server, deepl_client, tmp_path):
-    made = client.create_glossary("mine", "EN", "DE", TERMS)
+    glossary = client.create_glossary("mine", "EN", "DE", TERMS)
     server.stop()
     again = deepl_client(serving(storage=tmp_path), "my key")
-    assert vars(again.get_glossary(made.glossary_id)) == vars(made)
-    assert text_of(again, made.glossary_id) == "THE Hütte"
+    assert vars(again.get_glossary(glossary.glossary_id)) == vars(glossary)
+    assert text_of(again, glossary.glossary_id) == "THE Hütte"
 
 
 @pytest.mark.parametrize(
@@ -168,40 +172,42 @@ def test_wrong_ones_are_refused(client):
 
 def test_the_files_of_glossaries(tmp_path):
     store, pair = Glossaries(tmp_path), ("en", "de")
-    made = [store.create("anna", str(number), {pair: {"a": "b"}}) for number in range(5)]
-    store.remove(made.pop(2))
-    found = Glossaries(tmp_path).of("anna")
-    assert found == made  # In the order in which they were made.
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", made[0].created)
+    glossaries = [store.create("anna", str(number), {pair: {"a": "b"}}) for number in range(5)]
+    store.remove(glossaries.pop(2))
+    actual = Glossaries(tmp_path).of("anna")
+    assert actual == glossaries  # In the order in which they were made.
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", glossaries[0].created)
     assert len(list(tmp_path.iterdir())) == 4
-    store.change(made[0], "0", {("de", "en"): {"b": "a"}})
-    store.remove(made[0], pair)
+    store.change(glossaries[0], "0", {("de", "en"): {"b": "a"}})
+    store.remove(glossaries[0], pair)
     assert Glossaries(tmp_path).of("anna")[0].dictionaries == {("de", "en"): {"b": "a"}}
-    store.change(made[0], "0", {pair: {"a": "b"}})
-    assert store.find(made[0].glossary_id.upper(), "anna") is made[0]
-    assert store.terms(made[:1], pair) is store.terms(made[:1], pair), "they may share batches"
+    store.change(glossaries[0], "0", {pair: {"a": "b"}})
+    assert store.find(glossaries[0].glossary_id.upper(), "anna") is glossaries[0]
+    assert store.terms(glossaries[:1], pair) is store.terms(glossaries[:1], pair), (
+        "they may share batches"
+    )
 
 
 @pytest.mark.parametrize("is_read_again", [False, True])
 def test_what_a_glossary_had_before_makes_room(tmp_path, monkeypatch, is_read_again):
     store, pair = Glossaries(tmp_path), ("en", "de")
     monkeypatch.setattr("t2t_keras.workbench.server.glossaries._MAX_BYTES_OF_ALL", 12)
-    made = store.create("anna", "mine", {pair: {"house": "Bau"}})
+    glossary = store.create("anna", "mine", {pair: {"house": "Bau"}})
     if is_read_again:
-        [made] = (store := Glossaries(tmp_path)).of("anna")
+        [glossary] = (store := Glossaries(tmp_path)).of("anna")
     with pytest.raises(ApiError):
         store.create("bert", "his", {pair: {"a": "bc"}})
-    store.change(made, "mine", {pair: {"house": "Anwes"}})  # 11 bytes.
-    store.change(made, "mine", {pair: {"house": "Anwese"}})  # 12 bytes.
+    store.change(glossary, "mine", {pair: {"house": "Anwes"}})  # 11 bytes.
+    store.change(glossary, "mine", {pair: {"house": "Anwese"}})  # 12 bytes.
     with pytest.raises(ApiError):
-        store.change(made, "mine", {pair: {"house": "Anwesen"}})
+        store.change(glossary, "mine", {pair: {"house": "Anwesen"}})
     with pytest.raises(ApiError):  # Bytes count, not characters.
-        store.change(made, "mine", {pair: {"house": "Anw\u00e4se"}})
+        store.change(glossary, "mine", {pair: {"house": "Anw\u00e4se"}})
     with pytest.raises(ApiError):
         store.create("bert", "his", {pair: {"a": ""}})
     monkeypatch.setattr("t2t_keras.workbench.server.glossaries._MAX_BYTES_OF_ALL", 5)
-    store.change(made, "mine", {pair: {"house": "Haus"}})  # Smaller than before.
-    store.remove(made)
+    store.change(glossary, "mine", {pair: {"house": "Haus"}})  # Smaller than before.
+    store.remove(glossary)
     assert store.create("bert", "mine", {pair: {"dog": "a"}}).dictionaries
 
 
@@ -237,18 +243,18 @@ def test_line_breaks_within_a_term_are_refused(sign):
             read_entries(f"hot{sign}dog\tWurst", "tsv", ("en", "de"))
 
 
-def glossary_of(client, name="mine", entries="a\tb", **others):
+def glossary_of(client, name="mine", entries="a\tb", **fields):
     asked = {"name": name, "entries": entries, "entries_format": "tsv"} | ASKED_BY_GLOSSARIES
-    return client.post("/v2/glossaries", json=asked | others)
+    return client.post("/v2/glossaries", json=asked | fields)
 
 
 def test_the_terms_of_a_request_replace_those_of_the_server(client_of):
     client = client_of(glossaries={None: Glossary.of([("house", "Bude"), ("dog", "Hund")])})
     asked = {"text": ["house, dog"]} | DEEPL
-    made = glossary_of(client, entries="house\tBau").json()["glossary_id"]
-    for more, text in (({}, "Bude, Hund"), ({"glossary_id": made}, "Bau, DOG")):
-        found = client.post("/v2/translate", json=asked | more).json()["translations"]
-        assert [each["text"] for each in found] == [text]
+    glossary_id = glossary_of(client, entries="house\tBau").json()["glossary_id"]
+    for more, text in (({}, "Bude, Hund"), ({"glossary_id": glossary_id}, "Bau, DOG")):
+        translations = client.post("/v2/translate", json=asked | more).json()["translations"]
+        assert [translation["text"] for translation in translations] == [text]
 
 
 @pytest.mark.parametrize(("length", "status"), [(0, 400), (1, 201), (1024, 201), (1025, 400)])
@@ -279,8 +285,8 @@ def test_what_a_glossary_needs(client_of):
 
 def test_the_statuses_of_glossaries(client_of):
     client = client_of()
-    made = glossary_of(client).json()["glossary_id"]
-    path = f"/v2/glossaries/{made}"
+    glossary_id = glossary_of(client).json()["glossary_id"]
+    path = f"/v2/glossaries/{glossary_id}"
     for accept, status in ((TSV, 200), ("text/*", 200), ("text/csv", 415)):
         answer = client.get(f"{path}/entries", headers={"Accept": accept})
         assert answer.status_code == status
@@ -293,11 +299,11 @@ def test_the_statuses_of_glossaries(client_of):
     # A patch adds to a dictionary, and what is put replaces it.
     client.patch(other, json={"dictionaries": [both | {"entries": "e\tf"}]})
     asked = ASKED_BY_GLOSSARIES
-    found = client.get(f"{other}/entries", params=asked).json()["dictionaries"]
-    assert found[0]["entries"] == "c\td\ne\tf"
+    dictionaries = client.get(f"{other}/entries", params=asked).json()["dictionaries"]
+    assert dictionaries[0]["entries"] == "c\td\ne\tf"
     assert client.put(f"{other}/dictionaries", json=both).json()["entry_count"] == 1
-    for each in (f"{other}/dictionaries", path, other):
-        assert [client.delete(each, params=asked).status_code for _ in range(2)] == [204, 404]
+    for address in (f"{other}/dictionaries", path, other):
+        assert [client.delete(address, params=asked).status_code for _ in range(2)] == [204, 404]
     assert client.get("/v2/glossaries/no-id").status_code == 400
 
 
@@ -325,23 +331,25 @@ def test_the_most_dictionaries_of_a_glossary(client_of, monkeypatch, count, stat
 def test_a_glossary_is_for_all_variants_of_its_languages(client_of):
     client = client_of(Source("en", "pt-BR"))
     for code in ("pt", "PT-BR", "pt_PT"):
-        made = glossary_of(client, entries="house\tcasa", target_lang=code).json()
-        assert made["target_lang"] == "pt"
+        answer = glossary_of(client, entries="house\tcasa", target_lang=code).json()
+        assert answer["target_lang"] == "pt"
         asked = {"text": ["house"], "source_lang": "EN-GB", "target_lang": "PT-BR"}
-        asked["glossary_ids"] = f"{made['glossary_id']},"
-        [found] = client.post("/v2/translate", json=asked).json()["translations"]
-        assert found["text"] == "Casa"
+        asked["glossary_ids"] = f"{answer['glossary_id']},"
+        [translation] = client.post("/v2/translate", json=asked).json()["translations"]
+        assert translation["text"] == "Casa"
 
 
 @pytest.mark.parametrize(("count", "status"), [(5, 200), (6, 400)])
 def test_the_most_glossaries_of_a_request(client_of, count, status):
     client = client_of()
-    made = [glossary_of(client, entries=f"{i}a\tb").json()["glossary_id"] for i in range(count)]
-    asked = {"text": ["a"], "glossary_ids": made} | DEEPL
+    glossary_ids = [
+        glossary_of(client, entries=f"{i}a\tb").json()["glossary_id"] for i in range(count)
+    ]
+    asked = {"text": ["a"], "glossary_ids": glossary_ids} | DEEPL
     assert client.post("/v2/translate", json=asked).status_code == status
     del asked["source_lang"]
     assert client.post("/v2/translate", json=asked).status_code == 400
-    asked |= {"glossary_id": made[0], "source_lang": "EN"}
+    asked |= {"glossary_id": glossary_ids[0], "source_lang": "EN"}
     assert client.post("/v2/translate", json=asked).status_code == 400
 
 
@@ -349,5 +357,5 @@ def test_the_most_glossaries_of_a_request(client_of, count, status):
 def test_the_most_glossaries_of_a_key(client_of, monkeypatch, most, status):
     monkeypatch.setattr(f"t2t_keras.workbench.server.glossaries.{most}", 2)
     client = client_of()
-    found = [glossary_of(client, api_key=key).status_code for key in ("a", "a", "a", "b")]
-    assert found == [201, 201, 456, status]
+    status_codes = [glossary_of(client, api_key=key).status_code for key in ("a", "a", "a", "b")]
+    assert status_codes == [201, 201, 456, status]

@@ -31,8 +31,8 @@ def sent_to(client, path, texts):
 @pytest.mark.parametrize("path", ["/translate", "/v2/translate", "/detect"])
 def test_the_most_texts_of_a_request(client_of, path):
     client = client_of(max_texts=3)
-    found = [sent_to(client, path, ["a"] * count).status_code for count in (3, 4)]
-    assert found == [200, 413]
+    status_codes = [sent_to(client, path, ["a"] * count).status_code for count in (3, 4)]
+    assert status_codes == [200, 413]
 
 
 @pytest.mark.parametrize("path", ["/translate", "/v2/translate", "/detect", "/page/alternatives"])
@@ -43,8 +43,8 @@ def test_the_most_characters_of_a_request(client_of, path):
         assert client.post(path, json=asked).status_code == 413
         return
     # They are characters, not bytes.
-    found = [sent_to(client, path, ["\u00e9\u00e9", "a" * count]) for count in (2, 3)]
-    assert [each.status_code for each in found] == [200, 413]
+    responses = [sent_to(client, path, ["\u00e9\u00e9", "a" * count]) for count in (2, 3)]
+    assert [response.status_code for response in responses] == [200, 413]
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_what_is_billed_and_counted_is_the_source(client_of):
     client = client_of(Source(translator=UpperCase(engine=Longer())))
     before = client.get("/v2/usage").json()
     asked = {"text": ["one", "four"], "show_billed_characters": True} | DEEPL
-    found = client.post("/v2/translate", json=asked).json()["translations"]
-    assert [each["text"] for each in found] == ["ONE ONE", "FOUR FOUR"]
-    assert [each["billed_characters"] for each in found] == [3, 4]
+    translations = client.post("/v2/translate", json=asked).json()["translations"]
+    assert [translation["text"] for translation in translations] == ["ONE ONE", "FOUR FOUR"]
+    assert [translation["billed_characters"] for translation in translations] == [3, 4]
     del asked["show_billed_characters"]
     assert "billed_characters" not in client.post("/v2/translate", json=asked).text
     sent_to(client, "/translate", ["seven"])
@@ -97,9 +97,9 @@ def test_the_last_character_of_a_month_can_be_used(client_of, tmp_path, caplog):
     (tmp_path / "keys").write_text("secret\tmine\t\t5\n")
     client = client_of(api_keys_file=tmp_path / "keys")
     client.headers["Authorization"] = "DeepL-Auth-Key secret"
-    found = [sent_to(client, "/v2/translate", [text]) for text in ("abcd", "e", "f")]
-    assert [each.status_code for each in found] == [200, 200, 456]
-    assert list(found[2].json()) == ["message"]
+    responses = [sent_to(client, "/v2/translate", [text]) for text in ("abcd", "e", "f")]
+    assert [response.status_code for response in responses] == [200, 200, 456]
+    assert list(responses[2].json()) == ["message"]
     usage = {"character_count": 5, "character_limit": 5}
     assert client.get("/v2/usage").json() == usage
     assert sent_to(client, "/translate", ["g"]).status_code == 456
@@ -121,7 +121,7 @@ def test_every_answer_says_how_browsers_must_take_it(client_of):
         sent_to(client, "/translate", ["a" * 11]),
         sent_to(client, "/translate", ["explode"]),
     ]
-    assert [each.status_code for each in answers] == [200, 200, 404, 404, 405, 413, 500]
+    assert [answer.status_code for answer in answers] == [200, 200, 404, 404, 405, 413, 500]
     for answer in answers:
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["referrer-policy"] == "no-referrer"
@@ -129,7 +129,7 @@ def test_every_answer_says_how_browsers_must_take_it(client_of):
             "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
             "script-src 'self'; style-src 'self'; connect-src 'self'; frame-ancestors 'self'"
         )
-    assert [list(each.json()) for each in answers[2:4]] == [["error"], ["message"]]
+    assert [list(answer.json()) for answer in answers[2:4]] == [["error"], ["message"]]
 
 
 def test_the_page_comes_with_all_its_files(client_of):
@@ -144,18 +144,18 @@ def test_the_page_comes_with_all_its_files(client_of):
 
 
 def test_confidence_is_in_percent(client_of):
-    [found] = client_of().post("/detect", json={"q": "a house"}).json()
-    assert found == {"language": "en", "confidence": 100.0}
+    [answer] = client_of().post("/detect", json={"q": "a house"}).json()
+    assert answer == {"language": "en", "confidence": 100.0}
     asked = {"q": "a house", "source": "auto", "target": "de"}
-    found = client_of().post("/translate", json=asked).json()["detectedLanguage"]
-    assert found == {"language": "en", "confidence": 100.0}
+    detected_language = client_of().post("/translate", json=asked).json()["detectedLanguage"]
+    assert detected_language == {"language": "en", "confidence": 100.0}
 
 
 def test_a_detected_language_is_named_without_its_variant(client_of):
     client = client_of(Source("pt-BR", "de"))
     asked = {"text": ["Bom dia"], "target_lang": "DE"}
-    [found] = client.post("/v2/translate", json=asked).json()["translations"]
-    assert found["detected_source_language"] == "PT"
+    [translation] = client.post("/v2/translate", json=asked).json()["translations"]
+    assert translation["detected_source_language"] == "PT"
     assert client.get("/v2/languages").json() == [{"language": "PT", "name": "Portuguese"}]
 
 
@@ -179,10 +179,10 @@ def test_characters_of_every_script_and_blank_texts_come_back(client_of, alignin
     assert sent_to(client, "/translate", texts).json() == {
         "translatedText": [*map(str.upper, texts)]
     }
-    found = sent_to(client, "/v2/translate", texts).json()["translations"]
-    assert [each["text"] for each in found] == [*map(str.upper, texts)]
-    found = sent_to(client, "/page/translate", texts).json()["lines"]
-    assert [(each["source"], each["text"]) for each in found] == [(a, a.upper()) for a in texts]
+    translations = sent_to(client, "/v2/translate", texts).json()["translations"]
+    assert [translation["text"] for translation in translations] == [*map(str.upper, texts)]
+    lines = sent_to(client, "/page/translate", texts).json()["lines"]
+    assert [(line["source"], line["text"]) for line in lines] == [(a, a.upper()) for a in texts]
 
 
 @pytest.mark.parametrize(("address", "status"), [("127.0.0.1", 403), ("8.8.8.8", 200)])
@@ -203,12 +203,12 @@ def test_sentences_are_kept_together_if_the_server_is_told_so(client_of, path, s
 
 def test_parameters_may_stand_in_the_address(client_of):
     client = client_of()
-    found = client.post("/translate", params={"q": "a"} | ASKED).json()
-    assert found == {"translatedText": "A"}
+    answer = client.post("/translate", params={"q": "a"} | ASKED).json()
+    assert answer == {"translatedText": "A"}
     parts = {"q": (None, "a")}  # As multipart.
-    assert client.post("/translate", params=ASKED, files=parts).json() == found
-    found = client.post("/v2/translate", params={"text": "a"} | DEEPL).json()
-    assert found["translations"][0]["text"] == "A"
+    assert client.post("/translate", params=ASKED, files=parts).json() == answer
+    actual = client.post("/v2/translate", params={"text": "a"} | DEEPL).json()
+    assert actual["translations"][0]["text"] == "A"
     assert client.get("/v2/languages", params={"type": "other"}).status_code == 400
 
 
@@ -231,12 +231,12 @@ def test_markup_decides_no_language_in_either_api(client_of, kind):
     text = f"{image} Die Frau {image} schl\u00e4ft im Haus {image}"
     asked = {"text": [text], "target_lang": "EN-GB", "tag_handling": kind}
     asked["outline_detection"] = False
-    [found] = client.post("/v2/translate", json=asked).json()["translations"]
-    assert found["detected_source_language"] == "DE"
+    [actual] = client.post("/v2/translate", json=asked).json()["translations"]
+    assert actual["detected_source_language"] == "DE"
     if kind == "html":
         asked = {"q": text, "source": "auto", "target": "en", "format": "html"}
-        found = client.post("/translate", json=asked).json()
-        assert found["detectedLanguage"]["language"] == "de"
+        actual = client.post("/translate", json=asked).json()
+        assert actual["detectedLanguage"]["language"] == "de"
     file = {"file": ("a.html", f"<p>{text}</p>".encode())}
     for target in ("fr", "en"):
         asked = {"source": "auto", "target": target}
@@ -260,8 +260,8 @@ def test_what_has_no_letters_comes_back(client_of, text):
     source = Source(translator=UpperCase(engine=Longer()))
     client = client_of(source)
     assert sent_to(client, "/translate", [text]).json() == {"translatedText": [text]}
-    found = sent_to(client, "/v2/translate", [text]).json()["translations"]
-    assert [each["text"] for each in found] == [text]
+    translations = sent_to(client, "/v2/translate", [text]).json()["translations"]
+    assert [translation["text"] for translation in translations] == [text]
     assert sum(map(len, source.translator.calls)) == 0
 
 
@@ -301,11 +301,11 @@ def test_other_pages_may_use_it_only_if_asked(client_of):
     ):
         client = client_of(cors=cors)
         headers = dict(zip(asked, values, strict=True))
-        found = client.options("/translate", headers=headers)
-        assert found.headers.get("access-control-allow-origin") == allowed
-        assert found.is_success == bool(allowed)
-        found = client.post("/translate", json={"q": "a"} | ASKED, headers={"Origin": values[0]})
-        assert found.status_code == (200 if allowed else 403)
+        response = client.options("/translate", headers=headers)
+        assert response.headers.get("access-control-allow-origin") == allowed
+        assert response.is_success == bool(allowed)
+        response = client.post("/translate", json={"q": "a"} | ASKED, headers={"Origin": values[0]})
+        assert response.status_code == (200 if allowed else 403)
     client, headers["Access-Control-Request-Method"] = client_of(cors=("*",)), "DELETE"
     assert client.options("/translate", headers=headers).status_code == 400
 
@@ -313,30 +313,30 @@ def test_other_pages_may_use_it_only_if_asked(client_of):
 def test_settings_for_a_page_are_those_of_the_server(client_of, tmp_path):
     assert client_of(max_characters=7).get("/frontend/settings").json()["charLimit"] == 7
     (tmp_path / "keys").write_text("secret\n")
-    found = client_of(api_keys_file=tmp_path / "keys").get("/frontend/settings").json()
-    assert (found["keyRequired"], found["apiKeys"], found["suggestions"]) == (True, True, False)
+    answer = client_of(api_keys_file=tmp_path / "keys").get("/frontend/settings").json()
+    assert (answer["keyRequired"], answer["apiKeys"], answer["suggestions"]) == (True, True, False)
 
 
 def test_a_file_that_fails_has_its_error_by_both_names(client_of):
     client = client_of()
-    made = sent_to(client, "/v2/document", ["refuse"]).json()
-    path = f"/v2/document/{made['document_id']}"
+    answer = sent_to(client, "/v2/document", ["refuse"]).json()
+    path = f"/v2/document/{answer['document_id']}"
     for _ in range(1000):
-        found = client.post(path, json={"document_key": made["document_key"]}).json()
-        if found["status"] == "error":
+        actual = client.post(path, json={"document_key": answer["document_key"]}).json()
+        if actual["status"] == "error":
             break
-    assert found["error_message"] == found["message"] != ""
+    assert actual["error_message"] == actual["message"] != ""
     assert client.post(path, json={"document_key": "0" * 64}).status_code == 404
     assert (
-        client.post(f"{path}/result", json={"document_key": made["document_key"]}).status_code
+        client.post(f"{path}/result", json={"document_key": answer["document_key"]}).status_code
         == 503
     )
 
 
 def test_lists_of_forms_may_be_named_as_php_names_them(client_of):
     sent = {"text[]": ["one", "two"], **DEEPL}
-    found = client_of().post("/v2/translate", data=sent).json()["translations"]
-    assert [each["text"] for each in found] == ["ONE", "TWO"]
+    translations = client_of().post("/v2/translate", data=sent).json()["translations"]
+    assert [translation["text"] for translation in translations] == ["ONE", "TWO"]
 
 
 @pytest.mark.parametrize("name", ["q", "prefix"])

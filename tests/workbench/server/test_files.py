@@ -76,10 +76,10 @@ def test_with_storage_the_end_does_not_wait_for_files_that_are_not_begun(tmp_pat
         await closing
         return [file.status for file in sent]
 
-    found = using(translator, send, storage=tmp_path if stored else None)
-    assert found == ["done", "done", "queued" if stored else "done"]
+    actual = using(translator, send, storage=tmp_path if stored else None)
+    assert actual == ["done", "done", "queued" if stored else "done"]
     records = [json.loads(path.read_text()) for path in tmp_path.glob("files/*/record.json")]
-    assert [each["status"] for each in records].count("queued") == stored
+    assert [record["status"] for record in records].count("queued") == stored
 
 
 @pytest.mark.parametrize(("clients", "most"), [(1, 2), (8, 8)])
@@ -269,8 +269,8 @@ def test_a_file_that_was_begun_too_often_is_given_up(tmp_path, before, attempts,
         return file.status
 
     translator, refunds = UpperCase(), []
-    found = using(translator, look, lambda owner, count: refunds.append(count), storage=tmp_path)
-    assert (found, refunds) == (status, [1] * (status == "error"))
+    actual = using(translator, look, lambda owner, count: refunds.append(count), storage=tmp_path)
+    assert (actual, refunds) == (status, [1] * (status == "error"))
     counted = attempts + (status == "done") - (before == "queued")
     assert json.loads(path.read_text())["attempts"] == counted
     assert len(translator.calls) == (status == "done")
@@ -389,8 +389,8 @@ def test_no_file_is_worked_on_without_end(tmp_path, settings, status):
         return file.status, file.attempts
 
     settings = {"storage": tmp_path, "max_characters": 100_000_000} | settings
-    found = using(Endless(), send, lambda owner, count: refunds.append(count), **settings)
-    assert found == (status, 1)
+    actual = using(Endless(), send, lambda owner, count: refunds.append(count), **settings)
+    assert actual == (status, 1)
     assert refunds == []
     [path] = tmp_path.glob("files/*/record.json")
     assert json.loads(path.read_text())["status"] == status

@@ -179,8 +179,10 @@ def test_the_largest_text_may_come_in_escapes():
 )
 def test_characters_of_a_form(app, body, text):
     answer = Asked(app, "/translate", FORM, b"source=en&target=de&format=&" + body)
-    found = json.loads(answer.content)["translatedText"]
-    assert (found if isinstance(found, str) else found[0]) == text.upper()
+    translated_text = json.loads(answer.content)["translatedText"]
+    assert (
+        translated_text if isinstance(translated_text, str) else translated_text[0]
+    ) == text.upper()
 
 
 @pytest.mark.parametrize("path", ["/detect", "/v2/usage", "/v2/languages"])
@@ -244,8 +246,8 @@ def refuse(*arguments, **options):
 
 @pytest.mark.parametrize("path", ["/translate", "/v2/translate", "/page/translate"])
 def test_whoever_leaves_during_a_body_is_no_failure_of_the_server(app, keyed, path):
-    for each in (app, keyed):
-        assert Asked(each, path, JSON, b'{"api_key": "secret", "q": ', leaves=True).status == 499
+    for front in (app, keyed):
+        assert Asked(front, path, JSON, b'{"api_key": "secret", "q": ', leaves=True).status == 499
 
 
 @pytest.mark.parametrize("headers", [{}, {"authorization": "DeepL-Auth-Key wrong"}])

@@ -14,7 +14,7 @@ from t2t_keras.workbench.server.languages import (
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("code", "expected"),
     [
         ("DE", "de"),
         ("PT_br", "pt-BR"),
@@ -32,8 +32,8 @@ from t2t_keras.workbench.server.languages import (
         ("fil", "tl"),
     ],
 )
-def test_codes_are_written_alike(given, expected):
-    assert canonical(given) == expected
+def test_codes_are_written_alike(code, expected):
+    assert canonical(code) == expected
 
 
 def test_pairs():
@@ -52,8 +52,8 @@ def test_variants_stand_for_their_language_and_it_for_them():
     assert nearest_pair("en", "pt-PT", served) is None
     assert nearest_pair("de", "pt", served) is None
     served = dict.fromkeys([("en-GB", "de"), ("en", "fr"), ("en-US", "es")])
-    found = [nearest_pair(*pair, served) for pair in (("en", "de"), ("en-GB", "fr"), ("en", "es"))]
-    assert found == [("en-GB", "de"), ("en", "fr"), ("en-US", "es")]
+    actual = [nearest_pair(*pair, served) for pair in (("en", "de"), ("en-GB", "fr"), ("en", "es"))]
+    assert actual == [("en-GB", "de"), ("en", "fr"), ("en-US", "es")]
 
 
 @pytest.mark.parametrize(
@@ -130,5 +130,5 @@ def test_markup_does_not_decide_the_language(kind):
     assert detect([image * 100 + text], ["en", "de"], kind)[0].language == "de"
     assert detect(["Die Katze schl\u00e4ft <b"], ["en", "de"], kind)[0].language == "de"
     script = "<script>Die Katze schl\u00e4ft auf dem Sofa.</script>"  # No text in HTML.
-    found = detect([script], ["en", "de"], kind)[0]
-    assert (found.language, found.confidence > 0) == (("en", 0) if kind == "html" else ("de", 1))
+    actual = detect([script], ["en", "de"], kind)[0]
+    assert (actual.language, actual.confidence > 0) == (("en", 0) if kind == "html" else ("de", 1))

@@ -44,20 +44,20 @@ def test_one_text_and_several_with_alternatives_and_detection(server, sent):
 
     asked = {"source": "en", "target": "de"}
     assert translated(q="one", **asked) == {"translatedText": "ONE"}
-    found = translated(q=["one", "two", ""], alternatives=1, **asked)
-    assert found == {
+    response = translated(q=["one", "two", ""], alternatives=1, **asked)
+    assert response == {
         "translatedText": ["ONE", "TWO", ""],
         "alternatives": [["ONE!"], ["TWO!"], []],
     }
     assert translated(q=["", ""], **asked) == {"translatedText": ["", ""]}
-    found = translated(q="the woman sees a house", source="auto", target="en")
-    assert found["translatedText"] == "the woman sees a house"
+    actual = translated(q="the woman sees a house", source="auto", target="en")
+    assert actual["translatedText"] == "the woman sees a house"
     assert translated(q="hi", source="auto", target="de")["translatedText"] == "HI"
-    found = translated(q="the woman sees a house", source="auto", target="pb")
-    assert found["translatedText"] == "THE WOMAN SEES A HOUSE"
-    assert found["detectedLanguage"]["language"] == "en"
-    found = translated(q=["the woman", "sees a house"], source="auto", target="de")
-    assert [each["language"] for each in found["detectedLanguage"]] == ["en", "en"]
+    brazilian = translated(q="the woman sees a house", source="auto", target="pb")
+    assert brazilian["translatedText"] == "THE WOMAN SEES A HOUSE"
+    assert brazilian["detectedLanguage"]["language"] == "en"
+    several = translated(q=["the woman", "sees a house"], source="auto", target="de")
+    assert [detected["language"] for detected in several["detectedLanguage"]] == ["en", "en"]
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_what_is_wrong_has_its_status_and_says_so(serving, sent, status, message
         max_characters=100,
         max_texts=4,
     )
-    found = httpx.post(f"{server.url}/translate", content=json.dumps(sent))
-    assert found.status_code == status
-    assert message in found.json()["error"]
+    response = httpx.post(f"{server.url}/translate", content=json.dumps(sent))
+    assert response.status_code == status
+    assert message in response.json()["error"]
     # And it still answers.
     assert LibreTranslateAPI(server.url).translate("b", "en", "de") == "B"
 
@@ -105,8 +105,8 @@ def test_the_terms_of_the_server_are_for_requests_without_any(serving):
     assert client.translate("the house", "de", "en") == "THE HOUSE"
     with_its_own = Options(glossary=Glossary.of([("the", "das")]))
     service = server.app.state.context.service
-    [found] = service.translate_now(("en", "de"), ["the house"], with_its_own)
-    assert found.text == "Das HOUSE"
+    [actual] = service.translate_now(("en", "de"), ["the house"], with_its_own)
+    assert actual.text == "Das HOUSE"
     terms[None] = Glossary.of([("house", "hutte")])
     client = LibreTranslateAPI(serving(sources, glossaries=terms).url)
     assert client.translate("the house", "en", "fr") == "THE hutte"
@@ -126,9 +126,9 @@ def test_there_are_as_many_alternatives_as_every_model_gives(alternatives, statu
 
 
 def test_suggestions_are_refused_as_by_servers_without_them(server):
-    found = httpx.post(f"{server.url}/suggest", json={"q": "a", "s": "b"})
-    assert found.status_code == 403
-    assert found.json() == {"error": "Suggestions are disabled on this server."}
+    response = httpx.post(f"{server.url}/suggest", json={"q": "a", "s": "b"})
+    assert response.status_code == 403
+    assert response.json() == {"error": "Suggestions are disabled on this server."}
 
 
 def test_a_text_without_letters_takes_any_source_with_a_model(serving):
@@ -138,14 +138,14 @@ def test_a_text_without_letters_takes_any_source_with_a_model(serving):
 
 def test_html(server):
     asked = {"q": "a <b>dog</b>", "source": "en", "target": "de", "format": "html"}
-    found = httpx.post(f"{server.url}/translate", json=asked).json()
-    assert found == {"translatedText": "A <b>DOG</b>"}
+    answer = httpx.post(f"{server.url}/translate", json=asked).json()
+    assert answer == {"translatedText": "A <b>DOG</b>"}
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"\xff", b"[" * 100_000, b'"q"'])
 def test_a_body_that_is_no_json_object_is_refused(server, body):
-    found = httpx.post(f"{server.url}/translate", content=body)
-    assert (found.status_code, list(found.json())) == (400, ["error"])
+    response = httpx.post(f"{server.url}/translate", content=body)
+    assert (response.status_code, list(response.json())) == (400, ["error"])
 
 
 def test_a_form_that_cannot_be_read_is_refused(server):
@@ -155,8 +155,8 @@ def test_a_form_that_cannot_be_read_is_refused(server):
         b"--c",
         b"--b\r\n\xff",
     ):
-        found = httpx.post(f"{server.url}/translate", content=body, headers=kind)
-        assert (found.status_code, list(found.json())) == (400, ["error"])
+        response = httpx.post(f"{server.url}/translate", content=body, headers=kind)
+        assert (response.status_code, list(response.json())) == (400, ["error"])
 
 
 def test_files_are_translated_and_fetched(server):
@@ -165,8 +165,8 @@ def test_files_are_translated_and_fetched(server):
     before = used()
     for source in ("en", "auto"):
         asked = {"source": source, "target": "de"}
-        found = httpx.post(f"{server.url}/translate_file", data=asked, files=sent).json()
-        fetched = httpx.get(found["translatedFileUrl"])
+        answer = httpx.post(f"{server.url}/translate_file", data=asked, files=sent).json()
+        fetched = httpx.get(answer["translatedFileUrl"])
         assert fetched.content == b"A MAN SLEEPS.\nTHE END.\n"
         assert "my%20text%2350%2520%3F.de.txt" in fetched.headers["content-disposition"]
     assert used() - before == 2 * len("A man sleeps.\nThe end.")
@@ -178,17 +178,17 @@ def test_a_file_in_the_target_language_comes_back_unchanged_and_free(server, sou
     used = lambda: httpx.get(f"{server.url}/v2/usage").json()["character_count"]  # noqa: E731
     before, sent = used(), {"file": ("a.txt", content)}
     asked = {"source": source, "target": "EN"}
-    found = httpx.post(f"{server.url}/translate_file", data=asked, files=sent).json()
-    assert found["translatedFileUrl"].endswith("/a.en.txt")
-    assert httpx.get(found["translatedFileUrl"]).content == content
+    answer = httpx.post(f"{server.url}/translate_file", data=asked, files=sent).json()
+    assert answer["translatedFileUrl"].endswith("/a.en.txt")
+    assert httpx.get(answer["translatedFileUrl"]).content == content
     assert used() == before
 
 
 def test_the_translation_of_a_template_is_none(server):
     sent = {"file": ("a.pot", b'msgid ""\nmsgstr ""\n\nmsgid "A man"\nmsgstr ""\n')}
     asked = {"source": "en", "target": "de"}
-    found = httpx.post(f"{server.url}/translate_file", data=asked, files=sent).json()
-    assert found["translatedFileUrl"].endswith("/a.de.po")
+    answer = httpx.post(f"{server.url}/translate_file", data=asked, files=sent).json()
+    assert answer["translatedFileUrl"].endswith("/a.de.po")
 
 
 def test_files_that_cannot_be_translated_are_refused(server, monkeypatch):
@@ -200,17 +200,17 @@ def test_files_that_cannot_be_translated_are_refused(server, monkeypatch):
     ):
         asked = {"source": "en", "target": "de"}
         sent = {"file": (name, content)}
-        found = httpx.post(f"{server.url}/translate_file", data=asked, files=sent)
-        assert (found.status_code, message in found.json()["error"]) == (400, True)
-        assert "/tmp" not in found.text
-    found = httpx.post(f"{server.url}/translate_file", data=asked)
-    assert (found.status_code, "missing file" in found.json()["error"]) == (400, True)
+        response = httpx.post(f"{server.url}/translate_file", data=asked, files=sent)
+        assert (response.status_code, message in response.json()["error"]) == (400, True)
+        assert "/tmp" not in response.text
+    response = httpx.post(f"{server.url}/translate_file", data=asked)
+    assert (response.status_code, "missing file" in response.json()["error"]) == (400, True)
 
 
 def test_the_settings_of_a_frontend(server):
-    found = httpx.get(f"{server.url}/frontend/settings").json()
-    assert found["charLimit"] == 200_000
-    assert (found["filesTranslation"], found["frontendTimeout"]) == (True, 500)
-    formats = found["supportedFilesFormat"]
+    answer = httpx.get(f"{server.url}/frontend/settings").json()
+    assert answer["charLimit"] == 200_000
+    assert (answer["filesTranslation"], answer["frontendTimeout"]) == (True, 500)
+    formats = answer["supportedFilesFormat"]
     assert (".txt" in formats, formats) == (True, sorted(formats))
-    assert found["language"]["target"] == {"code": "de", "name": "German"}
+    assert answer["language"]["target"] == {"code": "de", "name": "German"}

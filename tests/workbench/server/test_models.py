@@ -38,9 +38,9 @@ FEW = "extra_length=5,beam_size=2"
 
 @pytest.fixture
 def run(tmp_path):
-    found = TinyRun(tmp_path)
-    found.save(10)
-    return found
+    actual = TinyRun(tmp_path)
+    actual.save(10)
+    return actual
 
 
 @pytest.fixture
@@ -69,11 +69,11 @@ def test_what_is_served_is_what_the_translator_gives(run, sources, serving, engi
     settings = expected.config
     assert (settings.return_beams, settings.check_placeholders) == (True, True)
     assert (settings.xla_for_one, settings.beam_size) == (engine == "keras", 2)
-    texts = [each.text for each in expected.translate(LINES)]
+    texts = [translation.text for translation in expected.translate(LINES)]
     url = serving([source]).url
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda line: translated(url, [line]), LINES * 4))
-    assert found == [[text] for text in texts * 4]
+        actual = list(pool.map(lambda line: translated(url, [line]), LINES * 4))
+    assert actual == [[text] for text in texts * 4]
     [checked] = translated(url, ["A man sees %s."])  # The model itself does not keep it.
     assert checked.count("%s") == 1
     assert len(set(texts)) > 1
@@ -95,20 +95,22 @@ def test_what_is_served_is_what_the_translator_gives(run, sources, serving, engi
     assert line["alternatives"][0] == translation.hypotheses[1].text
     assert (blank["text"], blank["words"], blank["confidence"]) == ("", [], 1.0)
     termed_request = sent | {"glossary": glossary}
-    found = httpx.post(f"{url}/page/translate", json=termed_request, timeout=60).json()["lines"]
+    actual = httpx.post(f"{url}/page/translate", json=termed_request, timeout=60).json()["lines"]
     [termed] = with_terms(expected, Glossary.of(glossary)).translate(LINES[:1])
-    assert found[0]["text"] == termed.text != translation.text
+    assert actual[0]["text"] == termed.text != translation.text
 
     prefix = translation.text.split()[0]
     sent = {"q": f"{LINES[0]} {LINES[1]}", "prefix": prefix, **asked}
-    found = httpx.post(f"{url}/page/alternatives", json=sent, timeout=60).json()["alternatives"]
-    assert len(found) > 1
-    assert len({each["word"] for each in found}) == len(found)
-    assert all(each["text"].split()[:2] == [prefix, each["word"]] for each in found)
-    assert all(each["text"].endswith(texts[1]) for each in found)
+    actual = httpx.post(f"{url}/page/alternatives", json=sent, timeout=60).json()["alternatives"]
+    assert len(actual) > 1
+    assert len({alternative["word"] for alternative in actual}) == len(actual)
+    assert all(
+        alternative["text"].split()[:2] == [prefix, alternative["word"]] for alternative in actual
+    )
+    assert all(translation["text"].endswith(texts[1]) for translation in actual)
     sent = {"q": LINES[0], "prefix": "A. A", **asked}  # More sentences than the text has.
-    found = httpx.post(f"{url}/page/alternatives", json=sent, timeout=60).json()["alternatives"]
-    assert all(each["text"].startswith("A. A ") for each in found)
+    actual = httpx.post(f"{url}/page/alternatives", json=sent, timeout=60).json()["alternatives"]
+    assert all(translation["text"].startswith("A. A ") for translation in actual)
 
     tokenizer, config = expected.tokenizer, expected.config
     most = config.longest_output(len(tokenizer.source.encode(LINES[:1])[0]))
@@ -129,20 +131,20 @@ def test_what_is_served_is_what_the_translator_gives(run, sources, serving, engi
 @pytest.mark.parametrize("engine", ["keras", "ctranslate2"])
 def test_a_newer_version_replaces_the_old_one_while_it_serves(run, sources, serving, engine):
     source = sources(engine)
-    old = [each.text for each in source.load().translate(LINES)]
+    old = [translation.text for translation in source.load().translate(LINES)]
     server = serving([source], reload_seconds=0.05)
     model = server.app.state.context.service.models["en", "de"]
     run.save(20)
     if engine == "ctranslate2":
         assert translated(server.url, LINES) == old
         write_format("ctranslate2", Translator.from_run(run.path), source.path / "2", "float32")
-    new = [each.text for each in source.load().translate(LINES)]
+    new = [translation.text for translation in source.load().translate(LINES)]
     assert new != old
     until, seen = time.monotonic() + 60, []
-    while (found := translated(server.url, LINES)) != new:
-        seen.append(found)
+    while (response := translated(server.url, LINES)) != new:
+        seen.append(response)
         assert time.monotonic() < until
-    assert all(each == old for each in seen)
+    assert all(texts == old for texts in seen)
     assert model.version.endswith("2" if engine == "ctranslate2" else "model.ckpt-20.safetensors")
     metrics = httpx.get(f"{server.url}/metrics").text
     assert 't2t_serve_reloads_total{model="en-de",outcome="ok"} 1.0' in metrics
@@ -236,7 +238,7 @@ def test_weights_of_another_model_are_not_taken(tmp_path, monkeypatch, name):
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("settings", "expected"),
     [
         ("", (True, True, True)),
         ("xla_for_one=false", (False, True, True)),
@@ -245,7 +247,7 @@ def test_weights_of_another_model_are_not_taken(tmp_path, monkeypatch, name):
     ],
 )
 def test_settings_of_a_server_do_not_replace_those_that_are_given(
-    tmp_path, monkeypatch, given, expected
+    tmp_path, monkeypatch, settings, expected
 ):
     (tmp_path / "run.json").touch()
     (tmp_path / "model.ckpt-9.safetensors").touch()
@@ -253,7 +255,7 @@ def test_settings_of_a_server_do_not_replace_those_that_are_given(
     monkeypatch.setattr(Translator, "from_stored", load)
     monkeypatch.setattr(RunConfig, "load", lambda path: SimpleNamespace(problem=Problem()))
     with pytest.raises(UserError):
-        ModelSource("en", "de", tmp_path, "", given).load()
+        ModelSource("en", "de", tmp_path, "", settings).load()
     config = load.call_args[0][1]
     assert (config.xla_for_one, config.return_beams, config.check_placeholders) == expected
 
@@ -360,8 +362,8 @@ def test_a_model_of_several_languages_serves_each_of_its_pairs(tmp_path, monkeyp
             return translator
 
         monkeypatch.setattr(Translator, "from_stored", from_stored)
-        found = ModelSource("en", "fr", tmp_path, decode_hparams="alpha=1.0").load()
-        assert found.problem.target_language == target
+        actual = ModelSource("en", "fr", tmp_path, decode_hparams="alpha=1.0").load()
+        assert actual.problem.target_language == target
         settings = DecodeConfig(alpha=1.0, return_beams=True, check_placeholders=True)
         [(stored, config)] = asked
         assert (stored.version, stored.name, config) == (tmp_path, "ctranslate2 int8", settings)

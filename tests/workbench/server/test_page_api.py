@@ -36,15 +36,17 @@ def translator(model, tokenizer):
 def test_each_is_the_best_translation_behind_its_word(translator):
     line = "the small dog sleeps"
     for prefix in ("", "the big cat"):
-        found = continuations(translator, line, prefix, 3)
-        assert len({each.word for each in found}) == len(found) == 3
+        actual = continuations(translator, line, prefix, 3)
+        assert len({alternative.word for alternative in actual}) == len(actual) == 3
         words = prefix.split()
-        for each in found:
-            assert each.text.split()[: len(words) + 1] == [*words, each.word]
+        for alternative in actual:
+            assert alternative.text.split()[: len(words) + 1] == [*words, alternative.word]
         # Those that are a piece, by the translator's own prefixes.
-        firsts = [f"{prefix} {each.word}".strip() for each in found]
+        firsts = [f"{prefix} {alternative.word}".strip() for alternative in actual]
         again = translator.translate([line] * len(firsts), firsts)
-        assert [each.text for each in again] == [each.text for each in found]
+        assert [translation.text for translation in again] == [
+            translation.text for translation in actual
+        ]
 
 
 def test_the_likeliest_word_is_that_of_the_best_translation_of_a_greedy_search(model, tokenizer):
@@ -55,9 +57,11 @@ def test_the_likeliest_word_is_that_of_the_best_translation_of_a_greedy_search(m
 
 
 def test_a_beginning_is_read_in_nfc(translator):
-    found = [continuations(translator, "a dog", begin, 2) for begin in ("cafe\u0301", "caf\u00e9")]
-    assert found[0]
-    assert [each.text for each in found[0]] == [each.text for each in found[1]]
+    actual = [continuations(translator, "a dog", begin, 2) for begin in ("cafe\u0301", "caf\u00e9")]
+    assert actual[0]
+    assert [translation.text for translation in actual[0]] == [
+        translation.text for translation in actual[1]
+    ]
 
 
 def test_what_changes_the_beginning_is_left_out(translator, tokenizer, monkeypatch):
@@ -72,8 +76,8 @@ def test_what_changes_the_beginning_is_left_out(translator, tokenizer, monkeypat
         return [Translation(text, 0.0, postprocessed=text) for text in texts]
 
     monkeypatch.setattr(translator, "translate", translate)
-    found = continuations(translator, "a dog", "red", 2)
-    assert [each.word for each in found] == firsts[2:]
+    actual = continuations(translator, "a dog", "red", 2)
+    assert [alternative.word for alternative in actual] == firsts[2:]
 
 
 def test_a_blank_line_has_none(translator):

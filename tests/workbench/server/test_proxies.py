@@ -12,8 +12,8 @@ _PROXIES = Path(__file__).parents[3] / "docker" / "proxies"
 @pytest.mark.skipif(not shutil.which("nginx"), reason="nginx is not installed")
 def test_nginx(tmp_path):
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
-    made = f"openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {certificate} -days 1"
-    subprocess.run([*made.split(), "-subj", "/CN=localhost"], check=True, capture_output=True)
+    openssl = f"openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {certificate} -days 1"
+    subprocess.run([*openssl.split(), "-subj", "/CN=localhost"], check=True, capture_output=True)
     text = (_PROXIES / "nginx.conf").read_text()
     for name, path in (
         ("certs/ssl-cert-snakeoil.pem", certificate),

@@ -34,13 +34,17 @@ from t2t_keras.workbench.server.requests import Parameters
 
 def test_the_specification_has_the_routes_that_are_there(client_of):
     client = client_of()
-    found = client.get("/spec").json()
-    assert (found["swagger"], found) == ("2.0", specification())
-    for path, operations in found["paths"].items():
+    actual = client.get("/spec").json()
+    assert (actual["swagger"], actual) == ("2.0", specification())
+    for path, operations in actual["paths"].items():
         for method, operation in operations.items():
             assert client.request(method, path).status_code not in (404, 405)
-            parameters = {each["name"]: each["type"] for each in operation["parameters"]}
-            names = {each["name"] for each in operation["parameters"] if each["required"]}
+            parameters = {
+                parameter["name"]: parameter["type"] for parameter in operation["parameters"]
+            }
+            names = {
+                parameter["name"] for parameter in operation["parameters"] if parameter["required"]
+            }
             kinds = ["application/x-www-form-urlencoded", "multipart/form-data"]
             is_file = parameters.get("file") == "file"
             assert operation.get("consumes", []) == (kinds if parameters else [])[is_file:]
@@ -100,8 +104,8 @@ def test_two_batches_are_translated_at_a_time(client_of):
     client = client_of(Source(translator=Meeting()))
     with concurrent.futures.ThreadPoolExecutor() as pool:
         asked = [{"q": "a", "format": kind} | ASKED for kind in ("text", "html")]
-        answers = pool.map(lambda each: client.post("/translate", json=each), asked)
-        assert [each.status_code for each in answers] == [200, 200]
+        answers = pool.map(lambda body: client.post("/translate", json=body), asked)
+        assert [answer.status_code for answer in answers] == [200, 200]
 
 
 def test_whose_share_a_request_uses(client_of, tmp_path):
@@ -127,7 +131,7 @@ def test_whose_share_a_request_uses(client_of, tmp_path):
         languages = {"source_lang": "EN", "target_lang": "DE"} | ASKED
         client.post(path, data=languages, files={"file": ("a.txt", b"a")})
     files = client.app.state.context.files
-    assert [each.client for each in files._files.values()] == ["127.0.0.1"] * 2
+    assert [file.client for file in files._files.values()] == ["127.0.0.1"] * 2
 
 
 def test_the_time_to_stop_begins_with_the_signal():

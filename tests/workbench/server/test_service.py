@@ -31,10 +31,10 @@ TEXTS = [
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("split", [None, sentence_splitter("en")])
 def test_its_own_sentences_give_the_text_back(text, split):
-    found = read_passages(text, split=split)
-    assert found.joined(found.sentences) == text
-    assert all(each == each.strip() != "" for each in found.sentences)
-    assert not any(set("\r\n") & set(each) for each in found.sentences)
+    passages = read_passages(text, split=split)
+    assert passages.joined(passages.sentences) == text
+    assert all(sentence == sentence.strip() != "" for sentence in passages.sentences)
+    assert not any(set("\r\n") & set(sentence) for sentence in passages.sentences)
 
 
 def test_lines_and_sentences():
@@ -51,15 +51,15 @@ def test_lines_and_sentences():
     "line", ["42", "\u2014", "12:30 % \u20ac", "\u200b", "\ufeff", "\U0001f600"]
 )
 def test_what_has_no_letters_stays(line):
-    found = read_passages(f"One.\n{line}\nTwo", split=sentence_splitter("en"))
-    assert found.sentences == ["One.", "Two"]
-    assert found.joined(["Eins.", "Zwei"]) == f"Eins.\n{line}\nZwei"
+    passages = read_passages(f"One.\n{line}\nTwo", split=sentence_splitter("en"))
+    assert passages.sentences == ["One.", "Two"]
+    assert passages.joined(["Eins.", "Zwei"]) == f"Eins.\n{line}\nZwei"
 
 
 def test_sentences_that_chinese_does_not_space_are_apart():
-    found = read_passages("你好。再见。 是。\n", split=sentence_splitter("zh"))
-    assert found.joined(["Hello.", "Bye.", "Yes."]) == "Hello. Bye. Yes.\n"
-    assert found.joined(["今日は。", "またね。", "はい。"]) == "今日は。またね。 はい。\n"
+    passages = read_passages("你好。再见。 是。\n", split=sentence_splitter("zh"))
+    assert passages.joined(["Hello.", "Bye.", "Yes."]) == "Hello. Bye. Yes.\n"
+    assert passages.joined(["今日は。", "またね。", "はい。"]) == "今日は。またね。 はい。\n"
 
 
 def test_alternatives_are_joined_rank_by_rank_each_text_once():
@@ -70,10 +70,10 @@ def test_alternatives_are_joined_rank_by_rank_each_text_once():
     passages = read_passages("a\n b ")
     best = ranked("A", "A", "X\nY", "A", postprocessed="(A)")
     assert ranked_texts(passages, [best, ranked("B")]) == ["(A)\n B ", "A\n B ", "X Y\n B "]
-    found = ranked_texts(passages, [ranked("A", "C"), ranked("B", "D", "E")])
-    assert found == ["A\n B ", "C\n D ", "C\n E "]
-    found = ranked_texts(read_passages("a"), [ranked("A", "C", postprocessed="(A)")])
-    assert found == ["(A)", "C"]
+    actual = ranked_texts(passages, [ranked("A", "C"), ranked("B", "D", "E")])
+    assert actual == ["A\n B ", "C\n D ", "C\n E "]
+    of_one = ranked_texts(read_passages("a"), [ranked("A", "C", postprocessed="(A)")])
+    assert of_one == ["(A)", "C"]
     same = Passages(["a", "b"], ["", " ", ""])
     assert ranked_texts(same, [ranked("A B", "A"), ranked("C", "B C")]) == ["A B C"]
     assert ranked_texts(read_passages(" 42 "), []) == [" 42 "]
@@ -96,8 +96,11 @@ class Repairing(UpperCase):
     """Repairs two placeholders of each line."""
 
     def translate(self, lines):
-        found = super().translate(lines)
-        return [dataclasses.replace(each, notes={"placeholders": 2}) for each in found]
+        translations = super().translate(lines)
+        return [
+            dataclasses.replace(translation, notes={"placeholders": 2})
+            for translation in translations
+        ]
 
 
 def test_metrics_count_and_tell_no_text(serving, caplog):

@@ -184,10 +184,10 @@ def expected_answers(translator, lines):
     marked = translate_markup(translator, list(map(as_html, lines)), "html")
     with_glossary = with_terms(translator, Glossary.of(terms)).translate(lines)
     return {
-        "plain": [one_line(each.postprocessed) for each in translations],
-        "alternatives": [hypothesis_texts(each)[:2] for each in translations],
-        "html": [each.text for each in marked],
-        "with_terms": [each.text for each in with_glossary],
+        "plain": [one_line(translation.postprocessed) for translation in translations],
+        "alternatives": [hypothesis_texts(translation)[:2] for translation in translations],
+        "html": [translation.text for translation in marked],
+        "with_terms": [translation.text for translation in with_glossary],
         "terms": terms,
     }
 

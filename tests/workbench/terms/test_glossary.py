@@ -60,8 +60,8 @@ GLOSSARY = Glossary.of(
     ],
 )
 def test_terms_in_a_text(text, expected):
-    found = [text[match.start : match.end] for match in GLOSSARY.matches(text)]
-    assert found == [] if not expected else " ".join(found) == expected
+    actual = [text[match.start : match.end] for match in GLOSSARY.matches(text)]
+    assert actual == [] if not expected else " ".join(actual) == expected
 
 
 def test_matches_name_their_terms():
@@ -71,8 +71,8 @@ def test_matches_name_their_terms():
 
 def test_of_two_cases_the_exact_one():
     glossary = Glossary.of([("us", "uns"), ("US", "USA")])
-    found = [match.term.target for match in glossary.matches("US, us, Us")]
-    assert found == ["USA", "uns", "uns"]
+    targets = [match.term.target for match in glossary.matches("US, us, Us")]
+    assert targets == ["USA", "uns", "uns"]
 
 
 def test_of_several_targets_the_first_counts_where_it_is_asked_for():

@@ -41,10 +41,10 @@ def test_terms_are_chosen_left_out_and_counted(experiment, chosen, capsys):
     references = (test / "reference.txt").read_text()
     (folder / "other.txt").write_text(references.replace(*list(terms.values())[::-1]))
     experiment["count"](test, [test / "reference.txt", folder / "other.txt"])
-    found = capsys.readouterr().out.splitlines()
-    assert re.findall(r"\d+", found[0])[:3] == ["10", "2", "2"]
-    assert "(100.0%), inflected 0 (0.0%), missing 0" in found[1]
-    assert "missing 0" not in found[2]
+    actual = capsys.readouterr().out.splitlines()
+    assert re.findall(r"\d+", actual[0])[:3] == ["10", "2", "2"]
+    assert "(100.0%), inflected 0 (0.0%), missing 0" in actual[1]
+    assert "missing 0" not in actual[2]
 
 
 def test_an_interruption_leaves_no_test_set(experiment, chosen):

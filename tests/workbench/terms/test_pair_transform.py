@@ -38,19 +38,19 @@ def reference(pairs, direction, iterations=5, tension=4.0, of_none=0.08):
     for _ in range(iterations):
         counts, totals = collections.Counter(), collections.Counter()
         for source, target in pairs:
-            for j, made in enumerate(target):
+            for j, word in enumerate(target):
                 near = [
                     math.exp(-tension * abs((i + 0.5) / len(source) - (j + 0.5) / len(target)))
                     for i in range(len(source))
                 ]
-                likely = {None: of_none * table[None, made]}
+                likely = {None: of_none * table[None, word]}
                 for i, maker in enumerate(source):
                     prior = (1 - of_none) * near[i] / sum(near)
-                    likely[i] = prior * table[maker, made]
-                for i, each in likely.items():
+                    likely[i] = prior * table[maker, word]
+                for i, weight in likely.items():
                     maker = None if i is None else source[i]
-                    counts[maker, made] += each / sum(likely.values())
-                    totals[maker] += each / sum(likely.values())
+                    counts[maker, word] += weight / sum(likely.values())
+                    totals[maker] += weight / sum(likely.values())
         table = collections.defaultdict(float)
         table.update({key: count / totals[key[0]] for key, count in counts.items()})
     return table
@@ -59,15 +59,15 @@ def reference(pairs, direction, iterations=5, tension=4.0, of_none=0.08):
 @pytest.fixture(scope="module")
 def pairs():
     """Lines of words, translated one by one; adjectives go behind their nouns."""
-    generator, found = random.Random(1), []
+    generator, actual = random.Random(1), []
     for _ in range(300):
         source = generator.choices(list(WORDS), k=generator.randint(2, 6))
         target = [WORDS[word] for word in source]
         for i in range(len(target) - 1):
             if source[i] in ("red", "big"):
                 target[i : i + 2] = target[i : i + 2][::-1]
-        found.append((" ".join(source), " ".join(target).capitalize()))
-    return found
+        actual.append((" ".join(source), " ".join(target).capitalize()))
+    return actual
 
 
 def test_probabilities_are_those_of_the_model(pairs, monkeypatch):
@@ -82,9 +82,9 @@ def test_probabilities_are_those_of_the_model(pairs, monkeypatch):
             for other in WORDS.values()
             if min(forward[word, other], backward[other, word]) >= 0.01
         }
-        found = lexicon.translations(word)
-        assert found == pytest.approx(expected, abs=1e-5)
-        assert list(found.values()) == sorted(found.values(), reverse=True)
+        translations = lexicon.translations(word)
+        assert translations == pytest.approx(expected, abs=1e-5)
+        assert list(translations.values()) == sorted(translations.values(), reverse=True)
         assert lexicon.count(word.title()) == sum(source.count(word) for source, _ in words)
     assert lexicon.count("never read") == 0
 
@@ -159,16 +159,16 @@ def drawer():
 
 
 def drawn(drawer, pair, count=300):
-    found = [drawer(*pair, random.Random(seed)) for seed in range(count)]
-    assert {without_hints(source) for source, _ in found} == {pair[0]}
-    assert {target for _, target in found} == {pair[1]}
-    return [re.findall("⟪ [^⟪⟫]*?(\\w+) ⟪ ([^⟪⟫]+) ⟫", source) for source, _ in found]
+    actual = [drawer(*pair, random.Random(seed)) for seed in range(count)]
+    assert {without_hints(source) for source, _ in actual} == {pair[0]}
+    assert {target for _, target in actual} == {pair[1]}
+    return [re.findall("⟪ [^⟪⟫]*?(\\w+) ⟪ ([^⟪⟫]+) ⟫", source) for source, _ in actual]
 
 
 def test_hints_are_the_references_words_behind_those_they_translate(drawer):
-    found = drawn(drawer, ("The red dog eats.", "Der rote Hund frisst."))
-    assert {len(hints) for hints in found} == {1, 2, 3, 4}
-    every = {hint for hints in found for hint in hints}
+    actual = drawn(drawer, ("The red dog eats.", "Der rote Hund frisst."))
+    assert {len(hints) for hints in actual} == {1, 2, 3, 4}
+    every = {hint for hints in actual for hint in hints}
     assert {("dog", "Hund"), ("eats", "frisst"), ("The", "Der")} <= every
     # Another form of the corpus; a phrase; and the first word as a glossary would have it.
     assert {("red", "rote"), ("red", "roten"), ("dog", "Hundes"), ("The", "der")} <= every
@@ -227,9 +227,9 @@ def test_a_training_reads_hints(generated, sampling):
         augment={"terms": 0.4},
         transform_changes=generated.augmentations,
     )
-    found = vary.examples(store, numbers, 3)
-    sources = generated.tokenizer.decode(found.padded(np.arange(120), "source"))
-    targets = generated.tokenizer.decode(found.padded(np.arange(120), "target"))
+    actual = vary.examples(store, numbers, 3)
+    sources = generated.tokenizer.decode(actual.padded(np.arange(120), "source"))
+    targets = generated.tokenizer.decode(actual.padded(np.arange(120), "target"))
     assert list(zip(map(without_hints, sources), targets, strict=True)) == PAIRS * 20
     share = sum(source != without_hints(source) for source in sources) / 120
     assert share == pytest.approx(0.4, abs=0.12)

@@ -63,18 +63,18 @@ def kinds(translation):
 def test_missing_terms_are_forced(translators, engine):
     translator = translators[engine]
     free = translator.translate(LINES)
-    found = with_terms(translator, GLOSSARY).translate(LINES)
-    assert [len(kinds(each)) for each in found] == [2, 0, 0, 4, 1, 1]
-    for before, translation in zip(free, found, strict=True):
+    translations = with_terms(translator, GLOSSARY).translate(LINES)
+    assert [len(kinds(translation)) for translation in translations] == [2, 0, 0, 4, 1, 1]
+    for before, translation in zip(free, translations, strict=True):
         assert set(kinds(translation)) <= {"exact", "inflected"}
         for use in translation.notes.get("terms", ()):
             assert use.kind != "exact" or use.match.term.target in translation.text.lower()
         if not translation.notes:
             assert translation == before
         assert translation.text == translation.postprocessed
-    assert found[3].text.count("tree") >= 2, "each occurrence has its own"
+    assert translations[3].text.count("tree") >= 2, "each occurrence has its own"
     # The score is what the model says of the text.
-    whole = found[0]
+    whole = translations[0]
     [score] = translator.score(LINES[:1], [whole.text])
     penalty = ((5 + len(score.token_log_probs)) / 6) ** translator.config.alpha
     assert whole.score == whole.hypotheses[0].score
@@ -83,20 +83,22 @@ def test_missing_terms_are_forced(translators, engine):
 
 def test_prefixes_stay(plain):
     prefixes = ["red house", "", "", "dog", "tree house", "the tree"]
-    found = with_terms(plain, GLOSSARY).translate(LINES, prefixes)
-    assert all(each.text.startswith(prefixes[i]) for i, each in enumerate(found))
-    assert "missing" not in [kind for each in found for kind in kinds(each)]
+    translations = with_terms(plain, GLOSSARY).translate(LINES, prefixes)
+    assert all(
+        translation.text.startswith(prefixes[i]) for i, translation in enumerate(translations)
+    )
+    assert "missing" not in [kind for translation in translations for kind in kinds(translation)]
 
 
 def test_sentences_of_a_long_line(model, tokenizer):
     config = DecodeConfig(max_input_length=12, split_long=True, extra_length=30, beam_size=2)
     translator = Translator(model, tokenizer, config)
     line = "The dog sleeps. A man sees the tree. The dog eats a house."
-    [found] = with_terms(translator, GLOSSARY).translate([line], ["a tree"])
-    assert [part.startswith("a tree") for part in found.parts] == [True, False, False]
-    assert " ".join(found.parts) == found.text
-    assert all(part.split().count("tree") for part in found.parts[::2])
-    assert kinds(found)[0] == "exact"
+    [translation] = with_terms(translator, GLOSSARY).translate([line], ["a tree"])
+    assert [part.startswith("a tree") for part in translation.parts] == [True, False, False]
+    assert " ".join(translation.parts) == translation.text
+    assert all(part.split().count("tree") for part in translation.parts[::2])
+    assert kinds(translation)[0] == "exact"
 
 
 def hinted_problem():
@@ -117,24 +119,28 @@ def test_hints(model, tokenizer):
         "the ⟪ dog ⟪ tree ⟫.",
         "⟪ dog ⟪ tree ⟫",
     ]
-    found = soft.translate(LINES)
+    translations = soft.translate(LINES)
     expected = Translator(model, tokenizer, config).translate(hinted)
-    assert [each.text for each in found] == [each.text for each in expected]
+    assert [translation.text for translation in translations] == [
+        translation.text for translation in expected
+    ]
     assert [line.text for line in soft.prepare(LINES)] == hinted
-    for line, pairs, translation in zip(LINES, soft.align(LINES, found), found, strict=True):
+    for line, pairs, translation in zip(
+        LINES, soft.align(LINES, translations), translations, strict=True
+    ):
         assert {target for _, target in pairs} == set(range(count_words(translation.text)))
         assert all(source < count_words(line) for source, _ in pairs)
-    assert "missing" in [kind for each in found for kind in kinds(each)]
+    assert "missing" in [kind for translation in translations for kind in kinds(translation)]
     # Hints that a user writes are not written twice.
-    assert soft.translate(hinted[4:5])[0].text == found[4].text
+    assert soft.translate(hinted[4:5])[0].text == translations[4].text
 
 
 def test_hints_and_force(model, tokenizer):
     config = DecodeConfig(beam_size=2, extra_length=30, max_input_length=30, terms="hard")
     both = with_terms(Translator(model, tokenizer, config, problem=hinted_problem()), GLOSSARY)
-    found = both.translate(LINES)
+    translations = both.translate(LINES)
     assert both.prepare(LINES)[4].text == "the ⟪ dog ⟪ tree ⟫."
-    assert "missing" not in [kind for each in found for kind in kinds(each)]
+    assert "missing" not in [kind for translation in translations for kind in kinds(translation)]
 
 
 def test_hints_need_a_model_that_takes_them(model, tokenizer):
@@ -178,11 +184,11 @@ class Scripted(Engine):
         assert not any(end in ids for ids in prefixes), "what begins a translation has no end"
         self.searches.append(len(sources))
         texts = [self.written(begin) for begin in self.tokenizer.decode(prefixes)]
-        scores = [next((s for each, s in self._scores.items() if each in t), -9.0) for t in texts]
-        found = [
+        scores = [next((s for words, s in self._scores.items() if words in t), -9.0) for t in texts]
+        actual = [
             (text, s) if text else (self.text, -0.1) for text, s in zip(texts, scores, strict=True)
         ]
-        return [[Output(self.tokenizer.encode([text])[0], score)] for text, score in found]
+        return [[Output(self.tokenizer.encode([text])[0], score)] for text, score in actual]
 
     def check_attention(self):
         raise NotImplementedError
@@ -192,8 +198,8 @@ class Scripted(Engine):
 
 def forced(engine, line, glossary=GLOSSARY, problem=None):
     translator = Translator(engine, engine.tokenizer, engine.config, problem=problem or Aligned())
-    [found] = with_terms(translator, glossary).translate([line])
-    return found
+    [translation] = with_terms(translator, glossary).translate([line])
+    return translation
 
 
 @pytest.mark.parametrize(
@@ -205,8 +211,8 @@ def forced(engine, line, glossary=GLOSSARY, problem=None):
     ],
 )
 def test_the_likeliest_that_breaks_no_placeholder(tokenizer, scores, expected):
-    found = forced(Scripted(tokenizer, "ein Katze %s", scores), "a red dog %s")
-    assert (found.text, kinds(found)) == (expected, ["exact"])
+    actual = forced(Scripted(tokenizer, "ein Katze %s", scores), "a red dog %s")
+    assert (actual.text, kinds(actual)) == (expected, ["exact"])
 
 
 @pytest.mark.parametrize(
@@ -214,17 +220,17 @@ def test_the_likeliest_that_breaks_no_placeholder(tokenizer, scores, expected):
     [("ein trees hier", "ein trees hier", "inflected"), ("ein so trees", "ein tree", "exact")],
 )
 def test_another_form_counts_where_the_source_is_aligned(tokenizer, text, expected, kind):
-    found = forced(Scripted(tokenizer, text, {}), "a red dog")
-    assert (found.text, kinds(found)) == (expected, [kind])
+    actual = forced(Scripted(tokenizer, text, {}), "a red dog")
+    assert (actual.text, kinds(actual)) == (expected, [kind])
 
 
 @pytest.mark.parametrize(("room", "is_scored"), [(0, True), (-1, False)])
 def test_a_whole_translation_is_scored_where_it_is_not_too_long(tokenizer, room, is_scored):
     length = len(tokenizer.encode(["ein tree %s"])[0])
     config = DecodeConfig(max_length=length + room)
-    found = forced(Scripted(tokenizer, "ein Katze %s", {}, -0.1, config), "a red dog %s")
+    actual = forced(Scripted(tokenizer, "ein Katze %s", {}, -0.1, config), "a red dog %s")
     score = -0.1 * length / ((5 + length) / 6) ** 0.6
-    assert (found.text, found.score) == ("ein tree %s", pytest.approx(score if is_scored else -9))
+    assert (actual.text, actual.score) == ("ein tree %s", pytest.approx(score if is_scored else -9))
 
 
 def test_a_term_is_tried_again_after_another(tokenizer):
@@ -244,9 +250,9 @@ def test_a_term_is_tried_again_after_another(tokenizer):
 @pytest.mark.parametrize("count", [1, 12, 13, 40])
 def test_a_line_has_a_bounded_number_of_searches(tokenizer, count):
     engine = Scripted(tokenizer, "ein", {}, config=DecodeConfig(beam_size=1, extra_length=200))
-    found = forced(engine, " ".join(["dog"] * count), Glossary.of([("dog", "tree")]))
-    assert len(engine.searches) - 1 == kinds(found).count("exact") == min(count, 12)
-    assert kinds(found).count("missing") == count - len(engine.searches) + 1
+    actual = forced(engine, " ".join(["dog"] * count), Glossary.of([("dog", "tree")]))
+    assert len(engine.searches) - 1 == kinds(actual).count("exact") == min(count, 12)
+    assert kinds(actual).count("missing") == count - len(engine.searches) + 1
 
 
 @pytest.mark.parametrize(

@@ -204,14 +204,14 @@ def test_a_missing_term_is_put_in(target, alignment, beginnings, wholes):
 def test_a_term_follows_the_translation_of_the_nearest_word_in_front():
     source = "see the big dog"
     [match] = GLOSSARY.matches(source)
-    found = put_term(match, source, "sehe den großen da", [(0, 0), (2, 2)])
-    assert found.wholes == ["sehe den großen Hund da"]
+    actual = put_term(match, source, "sehe den großen da", [(0, 0), (2, 2)])
+    assert actual.wholes == ["sehe den großen Hund da"]
 
 
 def test_a_capital_at_the_beginning():
     [match] = Glossary.of([("big", "grOß")]).matches("big dogs")
-    found = put_term(match, "big dogs", "Kleine Hunde", [(0, 0), (1, 1)])
-    assert found.wholes == ["GrOß Hunde", "Kleine grOß Hunde"]
+    actual = put_term(match, "big dogs", "Kleine Hunde", [(0, 0), (1, 1)])
+    assert actual.wholes == ["GrOß Hunde", "Kleine grOß Hunde"]
     assert put_term(match, "big dogs", "kleine Hunde", [(0, 0)]).wholes[0] == "grOß Hunde"
 
 

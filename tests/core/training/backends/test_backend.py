@@ -108,9 +108,9 @@ def test_of_frozen_weights_no_moments_are_expected(make_record, monkeypatch):
     monkeypatch.setattr(base, "free_memory", lambda: weights)
     make_step(record, plan_devices())
     two = Devices(["/cpu:0", "/cpu:1"], [], 2, False)
-    for each, planned in ((make_record(), plan_devices()), (record, two)):
+    for config, planned in ((make_record(), plan_devices()), (record, two)):
         with refused("out_of_memory", "d_model"):
-            make_step(each, planned)
+            make_step(config, planned)
 
 
 @pytest.mark.skipif(usable_cores() < 2, reason="one core cannot be divided")
@@ -121,6 +121,6 @@ def test_replicas_on_a_divided_cpu_train_as_one(
     process = start_trainer(tmp_path / "two", record, "--cpu_replicas=2")
     step = TensorFlowStep(record.make_model, record.hparams, make_strategy(), 1)
     one = train(record, generated, tmp_path / "one", step, TrainOptions(schedule="train"))
-    assert "on 2 replica(s)" in process.said()
+    assert "on 2 replica(s)" in process.wait_for_output()
     two = numbers_in(tmp_path / "two" / "model.ckpt-4")
     np.testing.assert_allclose(two, numbers_in(one.checkpoint), atol=1e-5)

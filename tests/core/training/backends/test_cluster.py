@@ -18,15 +18,15 @@ def tf_config(jobs, kind="worker", index=0):
 
 
 def test_workers_of_tf_config():
-    found = cluster_from_environment(tf_config({"worker": ["a:2222", "b:2222"]}, index=1))
-    assert found == Cluster(("a:2222", "b:2222"), 1)
-    assert found.local_workers == 1
+    actual = cluster_from_environment(tf_config({"worker": ["a:2222", "b:2222"]}, index=1))
+    assert actual == Cluster(("a:2222", "b:2222"), 1)
+    assert actual.local_workers == 1
     assert Cluster(("b:2222", "a:2222", "b:2223"), 2).local_workers == 2
     # A chief is worker 0.
     jobs = {"worker": ["b:1", "c:1"], "chief": ["a:65000"]}
     for kind, index in (("chief", 0), ("worker", 1)):
-        found = cluster_from_environment(tf_config(jobs, kind, 0))
-        assert found == Cluster(("a:65000", "b:1", "c:1"), index)
+        actual = cluster_from_environment(tf_config(jobs, kind, 0))
+        assert actual == Cluster(("a:65000", "b:1", "c:1"), index)
 
 
 @pytest.mark.parametrize("environment", [{}, {"TF_CONFIG": ""}, {"TF_CONFIG": "{}"}])

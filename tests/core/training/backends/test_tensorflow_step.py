@@ -39,7 +39,7 @@ def batches(generated, replicas, microbatch_tokens=512, fixed=0):
     chosen = np.flatnonzero(store.lengths.max(axis=1) <= 12)
     for number, indices in enumerate([chosen[:40], chosen[40:43], chosen[43:80]]):
         split = split_batch(store.lengths, indices, microbatch_tokens, replicas, bool(fixed))
-        yield number, [[make_batch(store, part, fixed) for part in each] for each in split]
+        yield number, [[make_batch(store, part, fixed) for part in parts] for parts in split]
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +64,11 @@ def test_an_update_does_not_depend_on_how_a_step_is_split(
     counts = [part.target_tokens for part in steps[1][1][0]]
     assert (0 in counts) == (replicas == 4), "with 4 replicas one holds nothing"
     if xla:
-        shapes = {part.source.shape for _, parts in steps for each in parts for part in each}
+        shapes = {part.source.shape for _, parts in steps for split in parts for part in split}
         assert shapes == {(160 // length, length) for length in (8, 12)}
     # What XLA compiles also computes the layers again for their gradients.
-    found = trained(make_step(replicas, xla, dropout=0.0, recompute=xla), steps)
-    assert_same(found, one_replica[:2])
+    actual = trained(make_step(replicas, xla, dropout=0.0, recompute=xla), steps)
+    assert_same(actual, one_replica[:2])
 
 
 def test_one_graph_serves_all_shapes(one_replica):
@@ -93,8 +93,8 @@ def test_clipping_is_by_the_norm_of_the_summed_gradient(make_step, generated):
     for replicas in (1, 2):
         step = make_step(replicas, dropout=0.0, clip_norm=0.01, adam_epsilon=10.0)
         before = weights_of(step)
-        after, said = trained(step, list(batches(generated, replicas))[:1])
-        norms.append(said[0]["gradient_norm"])
+        after, sums = trained(step, list(batches(generated, replicas))[:1])
+        norms.append(sums[0]["gradient_norm"])
         # With an epsilon this large Adam's update is proportional to the clipped gradient, whose
         # norm is clip_norm: lr · m_hat / epsilon, and m_hat is the gradient at the first step.
         expected = float(step.schedule(0)) * 0.01 / 10.0

@@ -18,8 +18,8 @@ def until(condition, message="it did not come about"):
     """Waits until a condition holds, and returns what it found."""
     end = time.monotonic() + 10
     while time.monotonic() < end:
-        if found := condition():
-            return found
+        if actual := condition():
+            return actual
         time.sleep(0.02)
     raise AssertionError(message)
 
@@ -64,7 +64,7 @@ class Page(Tab):
 
     def forgive_refusals(self):
         """Browsers log answers that are errors; this test wants them, and nothing else."""
-        assert all(each.startswith("Failed to load resource") for each in self.messages)
+        assert all(message.startswith("Failed to load resource") for message in self.messages)
         self.messages.clear()
 
     def until_ready(self):

@@ -38,9 +38,9 @@ def test_all_text_can_be_read(full_page, scheme, wait):
     page = full_page(scheme=scheme)
     page.word("liest").click()
     wait(lambda: page.all("#menu [role=menuitem]"))
-    found = text_contrasts(page, "main *, #menu, #menu *, #drop *")
-    assert len(found) > 40
-    for text, ratio in found:
+    actual = text_contrasts(page, "main *, #menu, #menu *, #drop *")
+    assert len(actual) > 40
+    for text, ratio in actual:
         assert ratio >= 4.5, text
     css = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
 
@@ -94,10 +94,10 @@ def test_all_parts_have_a_role_and_a_name(open_page):
     }
     for role, several in names.items():
         for name in several.split("|"):
-            found = page.tab.get_by_role(role, name=name, exact=True, include_hidden=True)
-            assert found.count() == 1, name
-    found = page.run("return [document.title, document.documentElement.lang]")
-    assert found == ["Translate", "en"]
+            actual = page.tab.get_by_role(role, name=name, exact=True, include_hidden=True)
+            assert actual.count() == 1, name
+    actual = page.run("return [document.title, document.documentElement.lang]")
+    assert actual == ["Translate", "en"]
 
 
 def test_panes_stand_beside_each_other_or_on_a_phone_below(open_page):

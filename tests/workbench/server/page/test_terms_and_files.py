@@ -81,7 +81,9 @@ def test_rows_that_are_not_used_are_named(page, server):
         "Duplicates (only the first is used): “Red”."
     )
     invalid = page.all("#terms [aria-invalid=true]")
-    assert [(each.get_attribute("aria-label"), each.input_value()) for each in invalid] == [
+    assert [
+        (element.get_attribute("aria-label"), element.input_value()) for element in invalid
+    ] == [
         ("Translation", ""),
         ("Term", " Red "),
         ("Term", ""),

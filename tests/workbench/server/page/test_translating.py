@@ -30,7 +30,7 @@ def test_text_is_translated_while_it_is_typed(open_page, server):
         "target": "de",
         "glossary": [],
     }
-    languages = [page.one(each).get_attribute("lang") for each in ("#source", "#target")]
+    languages = [page.one(selector).get_attribute("lang") for selector in ("#source", "#target")]
     assert languages == ["en", "de"]
     assert server.asked("/detect") == []
     announced = page.one("#announcement")

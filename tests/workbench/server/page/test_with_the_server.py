@@ -63,23 +63,25 @@ def test_of_an_alternative_is_known_what_is_known_of_a_translation(real):
     [best] = post(real, "/page/translate", q=line)["lines"]
     for place in (1, 2):
         prefix = " ".join(best["text"].split()[:place])
-        found = post(real, "/page/alternatives", q=line, prefix=prefix)["alternatives"]
-        assert len({each["word"] for each in found}) == len(found) > 1
-        sure = [each["words"][place]["confidence"] for each in found]
+        alternatives = post(real, "/page/alternatives", q=line, prefix=prefix)["alternatives"]
+        assert len({alternative["word"] for alternative in alternatives}) == len(alternatives) > 1
+        sure = [alternative["words"][place]["confidence"] for alternative in alternatives]
         assert sure == sorted(sure, reverse=True), "the likeliest first"
-        for each in found:
-            assert [word["text"] for word in each["words"]] == each["text"].split()
-            assert each["words"][place]["text"] == each["word"]
-            assert each["words"][:place] == rounded(best["words"][:place])
-        [again] = [each for each in found if each["text"] == best["text"]]
+        for alternative in alternatives:
+            assert [word["text"] for word in alternative["words"]] == alternative["text"].split()
+            assert alternative["words"][place]["text"] == alternative["word"]
+            assert alternative["words"][:place] == rounded(best["words"][:place])
+        [again] = [
+            alternative for alternative in alternatives if alternative["text"] == best["text"]
+        ]
         assert again["words"] == rounded(best["words"])
         assert again["alignment"] == best["alignment"]
 
 
 def test_the_beginning_is_divided_as_its_own_language_is(translator, monkeypatch):
     asked = []
-    found = lambda *arguments: asked.append(arguments[1:]) or []  # noqa: E731
-    monkeypatch.setattr("t2t_keras.workbench.server.page_api.continuations", found)
+    actual = lambda *arguments: asked.append(arguments[1:]) or []  # noqa: E731
+    monkeypatch.setattr("t2t_keras.workbench.server.page_api.continuations", actual)
     source, target = map(sentence_splitter, ("en", "de"))
     OtherWords("bzw. Haus", 3, source, target)(translator, ["A big dog sleeps. A man."])
     assert asked == [("A big dog sleeps.", "bzw. Haus", 3)]
@@ -96,25 +98,25 @@ def test_the_longest_beginning(translator):
 
 def test_the_other_sentences_of_a_line_stay_as_they_are(real):
     lines = post(real, "/page/translate", q="The dog sleeps.\nA man sees the red house.")["lines"]
-    line = " ".join(each["source"] for each in lines)
-    found = post(real, "/page/alternatives", q=line, prefix="")["alternatives"]
+    line = " ".join(line["source"] for line in lines)
+    alternatives = post(real, "/page/alternatives", q=line, prefix="")["alternatives"]
     sources = len(lines[0]["source_words"])
-    assert len(found) > 1
-    for each in found:
-        targets = len(each["words"]) - len(lines[1]["words"])
-        assert each["words"][targets:] == rounded(lines[1]["words"])
-        behind = [pair for pair in each["alignment"] if pair[1] >= targets]
+    assert len(alternatives) > 1
+    for alternative in alternatives:
+        targets = len(alternative["words"]) - len(lines[1]["words"])
+        assert alternative["words"][targets:] == rounded(lines[1]["words"])
+        behind = [pair for pair in alternative["alignment"] if pair[1] >= targets]
         expected = [[sources + one, targets + other] for one, other in lines[1]["alignment"]]
         assert behind == expected
     # Terms are for all sentences.
     asked = {"q": lines[1]["source"], "glossary": [["man", "tree"]]}
     [rest] = post(real, "/page/translate", **asked)["lines"]
     assert rest["text"] != lines[1]["text"]
-    found = post(real, "/page/alternatives", **asked | {"q": line}, prefix="")["alternatives"]
-    assert all(each["text"].endswith(rest["text"]) for each in found)
+    actual = post(real, "/page/alternatives", **asked | {"q": line}, prefix="")["alternatives"]
+    assert all(translation["text"].endswith(rest["text"]) for translation in actual)
     # In a later sentence too, the likeliest comes first.
-    found = post(real, "/page/alternatives", q=line, prefix="Dog. Man")["alternatives"]
-    sure = [each["words"][2]["confidence"] for each in found]
+    continuations = post(real, "/page/alternatives", q=line, prefix="Dog. Man")["alternatives"]
+    sure = [continuation["words"][2]["confidence"] for continuation in continuations]
     assert sure == sorted(sure, reverse=True)
     assert len(set(sure)) > 1
 

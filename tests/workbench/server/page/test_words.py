@@ -96,8 +96,8 @@ def test_the_limits_of_doubt_and_what_is_written_from_right_to_left(open_page, s
     server.refusals["/page/translate"] = (200, {"lines": [line | {"alternatives": []}]}, {})
     page = open_page()
     page.type("x", line["text"])
-    found = [word.get_attribute("data-doubt") for word in page.all("#target .word")]
-    assert found == [None, "1", "1", "2", "2", "3", None]
+    actual = [word.get_attribute("data-doubt") for word in page.all("#target .word")]
+    assert actual == [None, "1", "1", "2", "2", "3", None]
     page.press("Tab", "Tab", "ArrowLeft", "ArrowLeft")
     assert page.focused == "ג"
     page.press("ArrowRight")
@@ -162,7 +162,7 @@ def test_a_choice_lasts_and_can_be_taken_back(page, server, open_menu):
 
 
 def test_the_server_may_say_more_of_an_alternative(page, server, open_menu):
-    found = [
+    actual = [
         {
             "word": "ein",
             "text": f"ein Haus{'!' * number}",
@@ -171,7 +171,7 @@ def test_the_server_may_say_more_of_an_alternative(page, server, open_menu):
         }
         for number, sure in enumerate((0.5, 0.019, 0.0099, None))
     ]
-    server.refusals["/page/alternatives"] = (200, {"alternatives": found}, {})
+    server.refusals["/page/alternatives"] = (200, {"alternatives": actual}, {})
     open_menu("das")
     assert page.texts("#menu small") == ["50 %", "1 %", "< 1 %"]
     page.all("#menu [role=menuitem]")[0].click()
