@@ -99,8 +99,8 @@ class _Wmt14(Problem):
             name = "newstest2014" + (f", {self.newstest2014} edition" if self.newstest2014 else "")
             # The test set for translation into English was never filtered.
             expected = 2737 if self.newstest2014 == "filtered" and not self.reverse else 3003
-        stated = "" if lines == expected else f"; as published it has {expected:,}"
-        return f"{name} ({lines:,} lines{stated})"
+        published = "" if lines == expected else f"; as published it has {expected:,}"
+        return f"{name} ({lines:,} lines{published})"
 
     def _dev(self, archive: SourceFile = _DEV) -> ParallelFiles:
         endings = (".{}", "-src.{}.sgm", "-ref.{}.sgm")

@@ -39,15 +39,15 @@ def prepare_tensorflow() -> None:
 def held_stderr() -> Iterator[None]:
     """Holds back output to standard error's file descriptor; shows it after an error."""
     sys.stderr.flush()
-    with tempfile.TemporaryFile() as held:
+    with tempfile.TemporaryFile() as buffer:
         terminal = os.dup(2)
-        os.dup2(held.fileno(), 2)
+        os.dup2(buffer.fileno(), 2)
         try:
             yield
         except BaseException:
             sys.stderr.flush()
-            held.seek(0)
-            os.write(terminal, held.read())
+            buffer.seek(0)
+            os.write(terminal, buffer.read())
             raise
         finally:
             sys.stderr.flush()

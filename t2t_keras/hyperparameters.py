@@ -378,7 +378,7 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
         type, a value out of range, or values that do not fit together.
     """
     names = TENSOR2TENSOR_NAMES
-    changed = settings.override(hparams, changes, what="hyperparameter", renamed=names)
+    changed = settings.override(hparams, changes, noun="hyperparameter", renamed=names)
     for name, (chooser, ignoring, using) in _USED_BY.items():
         differs = getattr(changed, name) != getattr(hparams, name)
         if differs and (chosen := getattr(changed, chooser)) in ignoring:

@@ -170,7 +170,7 @@ def override(
     settings: Settings,
     changes: str | Mapping[str, Any],
     *,
-    what: str = "setting",
+    noun: str = "setting",
     renamed: Mapping[str, str] | None = None,
 ) -> Settings:
     """Returns a copy of `settings` with some fields changed and every field checked.
@@ -178,7 +178,7 @@ def override(
     Args:
       settings: the settings.
       changes: "name=value,..." or a mapping from names to values; strings are converted.
-      what: what errors call a field.
+      noun: what errors call a field.
       renamed: tensor2tensor's names, each with the name used here and, after a comma, how its
         values differ.
 
@@ -193,21 +193,21 @@ def override(
         if renamed and name in renamed:
             new_name, comma, difference = renamed[name].partition(",")
             raise UserError(
-                f"The {what} '{name}' is called '{new_name}' here{comma}{difference}.",
+                f"The {noun} '{name}' is called '{new_name}' here{comma}{difference}.",
                 code="unknown_name",
             )
         if name not in fields:
             raise UserError(
-                f"There is no {what} '{name}'.{nearest(name, fields)} "
+                f"There is no {noun} '{name}'.{nearest(name, fields)} "
                 f"Choose from {', '.join(sorted(fields))}.",
                 code="unknown_name",
             )
         if isinstance(value, str):
             value = fields[name].metadata["words"].get(value.strip().lower(), value)
             value = expanded(value) if fields[name].metadata["is_path"] else value
-        values[name] = convert(value, types[name], f"The {what} '{name}'")
+        values[name] = convert(value, types[name], f"The {noun} '{name}'")
     changed = dataclasses.replace(settings, **values)
-    check(changed, what)
+    check(changed, noun)
     return changed
 
 
@@ -222,19 +222,19 @@ def plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def check(settings: Settings, what: str = "setting") -> None:
+def check(settings: Settings, noun: str = "setting") -> None:
     """Raises `UserError` for a field that is out of its range or not one of its choices."""
     for name, field in setting_fields(settings).items():
         # Defaults are valid; checking a registered name would import its module.
         if (value := getattr(settings, name)) != field.default:
-            _check_range(value, field.metadata, f"The {what} '{name}'")
+            _check_range(value, field.metadata, f"The {noun} '{name}'")
 
 
-def typed(kind: type, values: Mapping[str, Any], what: str) -> dict[str, Any]:
+def typed(kind: type, values: Mapping[str, Any], noun: str) -> dict[str, Any]:
     """Converts recorded values of a settings class; raises `UserError` for a wrong type."""
     types = typing.get_type_hints(kind)
     return {
-        name: convert(value, types[name], f"The {what} '{name}'") for name, value in values.items()
+        name: convert(value, types[name], f"The {noun} '{name}'") for name, value in values.items()
     }
 
 

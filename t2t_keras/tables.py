@@ -425,13 +425,13 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> T
     find = functools.partial(newest_result, split="dev", problem="translate_ende", averaged=1)
     for variation in (*TABLE_3, *PARAMETER_ATTENTION):
         name, hparams = variation.hparams_set, hyperparameters.hparams(variation.hparams_set)
-        scored, alike = find(results, name), results
+        scored, same_problem = find(results, name), results
         if scored:  # A row is of one checkpoint.
             checkpoint = scored.steps, scored.checkpoint
-            alike = [
+            same_problem = [
                 result for result in results if (result.steps, result.checkpoint) == checkpoint
             ]
-        measured = find(alike, name, score="perplexity")
+        measured = find(same_problem, name, score="perplexity")
         newest = scored or measured
         row = {
             "set": name,
@@ -503,8 +503,8 @@ def parsing_table(results: Sequence[Result] = ()) -> Table:
         if parser == _TRANSFORMER:
             name, problems, vocab_size = _TABLE_4_OURS[training]
             hparams = hyperparameters.hparams(name)
-            alike = [result for result in shown if result.problem in problems]
-            newest = newest_result(alike, name, "test", score="f1")
+            same_problem = [result for result in shown if result.problem in problems]
+            newest = newest_result(same_problem, name, "test", score="f1")
             row |= {
                 "set": name,
                 "our_f1": newest and newest.f1,

@@ -136,8 +136,8 @@ class Grammar:
 
     def _clause_without_object(self, past: bool, pronoun: Phrase, question: bool = False) -> Clause:
         """Draws a clause whose object is a pronoun in front: "whom does she listen to"."""
-        fitting = [verb for verb in _TRANSITIVE if verb.complements[0].classes & pronoun.classes]
-        verb = self._verb(fitting, past)
+        candidates = [verb for verb in _TRANSITIVE if verb.complements[0].classes & pronoun.classes]
+        verb = self._verb(candidates, past)
         clause = Clause(self._phrase(verb.subjects), verb, past, question=question)
         [complement] = verb.complements
         clause.fill("front", (pronoun.object, pronoun.german[complement.case]))

@@ -189,8 +189,8 @@ class Plan:
     @property
     def teaching_flags(self) -> list[str]:
         """Flags of `t2t-decoder`: the teachers, as an ensemble if there are several."""
-        first, *further = self.teaching
-        more = f"--ensemble={','.join(further)}" if further else "--engine=ctranslate2"
+        first, *more_teachers = self.teaching
+        more = f"--ensemble={','.join(more_teachers)}" if more_teachers else "--engine=ctranslate2"
         return [f"--output_dir={first}", more]
 
     @property
@@ -379,14 +379,14 @@ def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
     except WorkflowError as error:
         lines = str(error).split("\n")
         message = next((line for line in lines if "ValidationError: " in line), lines[0])
-        where = next((line for line in lines if line.startswith("On instance[")), "")
-        where = where.removeprefix("On instance").rstrip(":")
+        instance = next((line for line in lines if line.startswith("On instance[")), "")
+        instance = instance.removeprefix("On instance").rstrip(":")
         message = message.partition(": ")[2] or message
         if len(message) > _MAX_SHOWN:
             message = f"{message[: _MAX_SHOWN // 2]} ... {message[-_MAX_SHOWN // 2 :]}"
         # YAML's no is not Norwegian.
         advice = " Put it into quotes." * message.endswith("is not of type 'string'")
         raise UserError(
-            f"The configuration{where}: {message}.{advice}", code="bad_configuration"
+            f"The configuration{instance}: {message}.{advice}", code="bad_configuration"
         ) from error
     return checked

@@ -255,10 +255,10 @@ def split_text(flags: Flags, record: "RunConfig") -> tuple[str, Path, Path]:
     return split, *generated.text_paths(split)
 
 
-def define_following(flags: Flags, what: str) -> None:
-    """Adds --min_steps and --wait_minutes; `what` is a noun in the plural."""
-    flags.integer("min_steps", f"Skip {what} with fewer training steps", 0)
-    flags.number("wait_minutes", f"Minutes to wait for more {what}; 0 = do not wait", 0)
+def define_following(flags: Flags, noun: str) -> None:
+    """Adds --min_steps and --wait_minutes; `noun` is in the plural."""
+    flags.integer("min_steps", f"Skip {noun} with fewer training steps", 0)
+    flags.number("wait_minutes", f"Minutes to wait for more {noun}; 0 = do not wait", 0)
 
 
 def poll_policy(flags: Flags) -> "PollPolicy":

@@ -267,8 +267,8 @@ def typos(source: str, target: str, random: random.Random) -> Pair:
 
 def _typo(word: str, random: random.Random) -> str:
     # People seldom mistype the first letter.
-    at = random.randrange(1, len(word))
-    before, letter, after = word[:at], word[at], word[at + 1 :]
+    cut = random.randrange(1, len(word))
+    before, letter, after = word[:cut], word[cut], word[cut + 1 :]
     other = random.choice(word.lower())
     kinds = [
         f"{before[:-1]}{letter}{before[-1]}{after}"

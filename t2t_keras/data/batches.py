@@ -100,9 +100,9 @@ class TokenBatchSampler:
     def step_group(self, step: int, size: int) -> range:
         """Returns the group of a step; an epoch has groups of `size` steps, and a smaller last."""
         epoch = self._epoch_of(step)
-        first, following = self._first_steps[epoch : epoch + 2]
+        first, next_first = self._first_steps[epoch : epoch + 2]
         start = step - (step - first) % size
-        return range(start, min(start + size, following))
+        return range(start, min(start + size, next_first))
 
     def _epoch_of(self, step: int) -> int:
         while step >= self._first_steps[-1]:

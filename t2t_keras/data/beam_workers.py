@@ -128,12 +128,12 @@ def _run_pipeline(runner: str, options: Sequence[str], calls: Path, count: int) 
     numbers = pipeline | apache_beam.Create(range(count)) | apache_beam.Reshuffle()
     _ = numbers | "Call" >> apache_beam.Map(functools.partial(_do_call, calls))
     try:
-        running = pipeline.run()
+        result = pipeline.run()
         try:
-            state = running.wait_until_finish()
+            state = result.wait_until_finish()
         except KeyboardInterrupt:
             with contextlib.suppress(NotImplementedError):
-                running.cancel()
+                result.cancel()
             raise
     except Exception as error:
         # Beam has printed the worker's traceback.

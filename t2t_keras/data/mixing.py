@@ -146,9 +146,9 @@ class Mixture:
 
     def _plan(self) -> Iterator[dict[str, tuple[int, int]]]:
         """Yields the spans that each round reads, by corpus, counted over its epochs."""
-        at = dict.fromkeys(self._corpora, 0)
+        num_drawn = dict.fromkeys(self._corpora, 0)
         for stage in self._stages:
-            begin = dict(at)
+            begin = dict(num_drawn)
             pairs_read: float = 0
             size = min(sum(len(self._corpora[name]) for name in stage.shares), _MAX_PAIRS_IN_ROUND)
             while pairs_read < stage.pairs:
@@ -161,8 +161,8 @@ class Mixture:
                 if not any(ends[name] > begin[name] for name in ends):
                     # A stage shorter than a pair of each corpus reads at least one pair.
                     ends[max(stage.shares, key=stage.shares.__getitem__)] += 1
-                yield {name: (at[name], end) for name, end in ends.items()}
-                at |= ends
+                yield {name: (num_drawn[name], end) for name, end in ends.items()}
+                num_drawn |= ends
 
     def _read(self, name: str, start: int, end: int) -> np.ndarray:
         pairs, corpus = self._corpora[name], self._order.index(name)

@@ -380,4 +380,4 @@ def make_problem(name: str, config: str | Mapping[str, Any] = "") -> Problem:
     reverse = name.endswith("_rev") and name not in PROBLEMS
     problem_class = PROBLEMS[name.removesuffix("_rev") if reverse else name]
     unchanged = problem_class(name=name, reverse=reverse)
-    return override(unchanged, config, what=f"setting of problem {name}")
+    return override(unchanged, config, noun=f"setting of problem {name}")

@@ -131,12 +131,12 @@ def _write_or_compare(path: Path, provenance: dict[str, Any], has_translations: 
     write_json(path, provenance)
 
 
-def _report(output: Path, skipped: Iterable[int], which: str) -> None:
+def _report(output: Path, skipped: Iterable[int], description: str) -> None:
     """Prints the complete and incomplete translations; raises `UserError` if none is complete."""
     complete = files_by_name_and_step(output.parent).get(output.name, {})
     if not complete:
         raise UserError(
-            f"There is no checkpoint {which} that could be loaded. Wait for one with "
+            f"There is no checkpoint {description} that could be loaded. Wait for one with "
             f"--wait_minutes.",
             code="no_checkpoint",
         )

@@ -271,8 +271,8 @@ def _quantile(probabilities: tf.Tensor, share: tf.Tensor) -> tf.Tensor:
     Its probability is above 0.
     """
     possible = probabilities > 0
-    up_to = tf.cumsum(probabilities, axis=2)
-    passed = possible & (up_to > share * up_to[:, :, -1:])
+    cumulative = tf.cumsum(probabilities, axis=2)
+    passed = possible & (cumulative > share * cumulative[:, :, -1:])
     indices = tf.range(probabilities.shape[-1])
     first = tf.reduce_min(tf.where(passed, indices, indices[-1]), axis=2)
     # Rounding may lead past the last possible index.
@@ -357,14 +357,14 @@ def _spellings(text: str, pieces: dict[str, int]) -> list[tuple[int, ...]]:
     spellings: dict[int, list[tuple[int, ...]]] = {len(text): [()]}
     for start in reversed(range(len(text))):
         ends = range(start + 1, min(start + longest, len(text)) + 1)
-        nexts = {end: [text[start:end]] for end in ends if text[start:end] in pieces}
+        piece_texts = {end: [text[start:end]] for end in ends if text[start:end] in pieces}
         # Characters that are not pieces are spelled in bytes.
         in_bytes = [f"<0x{byte:02X}>" for byte in text[start].encode("utf-8")]
-        if start + 1 not in nexts and pieces.keys() >= set(in_bytes):
-            nexts[start + 1] = in_bytes
+        if start + 1 not in piece_texts and pieces.keys() >= set(in_bytes):
+            piece_texts[start + 1] = in_bytes
         spelled = (
             (*(pieces[piece] for piece in first), *rest)
-            for end, first in nexts.items()
+            for end, first in piece_texts.items()
             for rest in spellings[end]
         )
         spellings[start] = heapq.nsmallest(_MAX_SPELLINGS, spelled, key=len)

@@ -167,7 +167,7 @@ def decode_config(
     if isinstance(changes, DecodeConfig):
         return changes
     usual = dataclasses.replace(DecodeConfig(), **defaults or {})
-    config = settings.override(usual, changes, what="decoding setting", renamed=_RENAMED)
+    config = settings.override(usual, changes, noun="decoding setting", renamed=_RENAMED)
     ignored = [
         name
         for name in (_OF_BEAM_SEARCH if config.samples else OF_SAMPLING)

@@ -225,7 +225,9 @@ def score_file(
     def score(
         lines: Sequence[str], number: int, progress: Callable[[int], object]
     ) -> tuple[dict[str, Iterable[str]], Counter[str]]:
-        names = [f"{pairs}:{at}" for at in range(number + 1, number + len(lines) + 1)]
+        names = [
+            f"{pairs}:{line_number}" for line_number in range(number + 1, number + len(lines) + 1)
+        ]
         for name, line in zip(names, lines, strict=True):
             if line.count("\t") != 1:
                 raise UserError(
@@ -286,12 +288,12 @@ def translate_interactively(
         for line in lines:
             source, _, prefix = line.partition("\t")
             [translation] = translator.translate([source], [prefix])
-            for what, cut in (
+            for name, cut in (
                 ("line is too long", translation.cut),
                 ("prefix exceeds the longest output", translation.prefix_cut),
             ):
                 if cut:
-                    write_line(f"(The {what}: its last {cut:,} tokens are cut.)")
+                    write_line(f"(The {name}: its last {cut:,} tokens are cut.)")
             if config.return_beams or config.write_beam_scores:
                 for hypothesis in translation.hypotheses:
                     write_line(f"{hypothesis.score:.4f}\t{printable(hypothesis.text)}")

@@ -401,14 +401,14 @@ class Ensemble:
         cache: Cache,
     ) -> Scored:
         """Scores the next symbol; see `search.Step`."""
-        logits, recents, attention = [], [], []
+        logits, recent_caches, attention = [], [], []
         for model, sentence, past, recent, projection in zip(self.models, *cache, strict=True):
             parts = {**sentence, "past": past, "recent": recent, "projection": projection}
             model_logits, extended, *weights = model.decode_step(
                 previous, index, parts, position, valid_slots, self._with_coverage
             )
             logits.append(model_logits)
-            recents.append(extended["recent"])
+            recent_caches.append(extended["recent"])
             attention += tf.nest.flatten(weights)
         if self._with_coverage:
             # The mean over models, layers and heads, [B, K, S].
@@ -416,7 +416,7 @@ class Ensemble:
             mean = tf.add_n(means) / len(means)
         else:
             mean = tf.zeros([*tf.unstack(tf.shape(previous)), 0])
-        return Scored(self._mean(logits), recents, mean)
+        return Scored(self._mean(logits), recent_caches, mean)
 
     def log_probs(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns the log-probability of each target symbol given the previous, float32 [B, T].

@@ -134,7 +134,7 @@ def run_line_job(
             while chunk := list(itertools.islice(lines, lines_at_once)):
                 number = first + job.lines_done
                 numbered = enumerate(chunk, number + 1)
-                texts = [decoded(line, source, at) for at, line in numbered]
+                texts = [decoded(line, source, line_number) for line_number, line in numbered]
                 job.append(chunk, *work(texts, number, progress.update))
                 # Corrects the progress: `work` does not count blank lines, and counts sentences.
                 progress.update(job.lines_done - progress.n)

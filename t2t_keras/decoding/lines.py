@@ -391,11 +391,11 @@ def check_several(lines: Iterable[str]) -> None:
         )
 
 
-def check_one_each(lines: Sequence[str], values: Sequence, what: str) -> None:
+def check_one_each(lines: Sequence[str], values: Sequence, noun: str) -> None:
     """Raises `UserError` unless there are as many values as lines."""
     if len(lines) != len(values):
         raise UserError(
-            f"Expected a {what} for each of {len(lines)} lines, got {len(values)}.",
+            f"Expected a {noun} for each of {len(lines)} lines, got {len(values)}.",
             code="unequal_counts",
         )
 
@@ -522,19 +522,19 @@ class StageContext:
         """Returns new drafts with one output each, scored as in a search; None = too long."""
         targets = self._encoded(drafts, outputs)
         longest = self._translator.config.longest_output
-        fitting = [
+        matching = [
             number
             for number, draft in enumerate(drafts)
             if len(targets[number]) <= longest(len(draft.part.ids))
         ]
-        sources = [drafts[number].part.ids for number in fitting]
-        scores = self._translator.engine.scores(sources, [targets[number] for number in fitting])
+        sources = [drafts[number].part.ids for number in matching]
+        scores = self._translator.engine.scores(sources, [targets[number] for number in matching])
         scored: list[Draft | None] = [None] * len(drafts)
-        for row, score in scores if fitting else ():
-            draft, output = drafts[fitting[row]], outputs[fitting[row]]
+        for row, score in scores if matching else ():
+            draft, output = drafts[matching[row]], outputs[matching[row]]
             other = draft.continued(draft.part.prefix)
             other.part.hypotheses.append(Hypothesis(draft.hide(output), score))
-            scored[fitting[row]] = other
+            scored[matching[row]] = other
         return scored
 
     def _encoded(self, drafts: Sequence[Draft], outputs: Sequence[str]) -> list[np.ndarray]:

@@ -279,18 +279,18 @@ class SearchLoop:
             return (position < self.block_size) & tf.reduce_any(state.live_log_probs > IMPOSSIBLE)
 
         def extend(position: tf.Tensor, state: State, recent: Any) -> tuple[tf.Tensor, State, Any]:
-            now = index + position
+            absolute_position = index + position
             all_slots = tf.shape(positions)[2]
             new_slots = all_slots - slots + position * beam_size
             own = tf.range(all_slots) == new_slots + tf.range(beam_size)[:, None]
             state = state._replace(valid_slots=state.valid_slots | own)
             seen = state.valid_slots
             if self.attention_window:
-                seen &= positions >= now - self.attention_window
+                seen &= positions >= absolute_position - self.attention_window
             cache = Cache(sentences.fixed, sentences.past, recent, shared)
-            scored = self.step(state.previous_ids, now, position, seen, cache)
+            scored = self.step(state.previous_ids, absolute_position, position, seen, cache)
             state = state._replace(coverage=state.coverage + scored.attention)
-            state = self.rule.extend(state, scored.logits, now, sentences.limits)
+            state = self.rule.extend(state, scored.logits, absolute_position, sentences.limits)
             return position + 1, state, scored.recent
 
         state = sentences.state._replace(valid_slots=valid_slots)
@@ -306,8 +306,8 @@ class SearchLoop:
         count = tf.math.count_nonzero(live, dtype=tf.int32)
         size = tf.size(sentences.rows)
         if self.xla:
-            few = size // _XLA_SHRINKS
-            count = tf.where(count > few, size, tf.minimum(count, 1) * few)
+            shrunk_size = size // _XLA_SHRINKS
+            count = tf.where(count > shrunk_size, size, tf.minimum(count, 1) * shrunk_size)
 
         def drop() -> _Sentences:
             rows = tf.argsort(tf.where(live, 0, 1), stable=True)[:count]

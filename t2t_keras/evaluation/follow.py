@@ -57,13 +57,15 @@ def model_scorer(
     decoding = decode_config(decode_hparams, config.problem.decoding_defaults)
     translator = Translator(model, config.vocabulary, decoding, problem=config.problem)
     sources, references = generated.text(split)
-    short = [at for at, text in enumerate(sources) if 0 < len(text.split()) <= _SAMPLE_WORDS]
+    short = [index for index, text in enumerate(sources) if 0 < len(text.split()) <= _SAMPLE_WORDS]
     # Evenly spread, as neighbours may come from the same text.
-    shown = sorted({short[len(short) * odd // 6] for odd in (1, 3, 5)} if short else ())
+    shown = sorted({short[len(short) * sixth // 6] for sixth in (1, 3, 5)} if short else ())
 
     def score() -> tuple[Score, list[tuple[str, str, str]]]:
         score_of_split, lines = translated_score(translator, sources, references)
-        return score_of_split, [(sources[at], lines[at], references[at]) for at in shown]
+        return score_of_split, [
+            (sources[index], lines[index], references[index]) for index in shown
+        ]
 
     return score
 
@@ -185,7 +187,7 @@ def score_all(
     watcher = CheckpointWatcher(
         lambda: files_by_name_and_step(translations_dir).get(name, {}),
         policy,
-        what="translation",
+        noun="translation",
         min_steps=min_steps,
         done=earlier_steps,
     )
@@ -259,7 +261,7 @@ def _scored_before(files: Sequence[Path], template: Result) -> set[int]:
 
 
 def _add_scores(
-    files: Sequence[Path], earlier_steps: set[int], scored: Iterable[_Scored], what: str
+    files: Sequence[Path], earlier_steps: set[int], scored: Iterable[_Scored], noun: str
 ) -> list[int]:
     """Adds scores to files and curves and prints them, as they come; returns the steps."""
     directory, curves = files[0].parent, None
@@ -279,7 +281,7 @@ def _add_scores(
             curves.close()
     if not steps and not earlier_steps:
         raise UserError(
-            f"There is no {what} that could be scored. Wait for one with --wait_minutes.",
+            f"There is no {noun} that could be scored. Wait for one with --wait_minutes.",
             code="nothing_to_score",
         )
     print(f"{files[-1]}: {len(steps) + len(earlier_steps):,} scored.", flush=True)

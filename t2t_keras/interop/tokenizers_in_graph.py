@@ -183,8 +183,8 @@ def _with_end(ids: tf.RaggedTensor) -> tf.RaggedTensor:
 
 def _is_text(ids: tf.Tensor) -> tf.Tensor:
     """Returns whether ids [B, L] are text: before the first EOS of the row, and not padding."""
-    ended = tf.cumsum(tf.cast(ids == EOS_ID, tf.int32), axis=1) > 0
-    return ~ended & (ids != PADDING_ID)
+    after_end = tf.cumsum(tf.cast(ids == EOS_ID, tf.int32), axis=1) > 0
+    return ~after_end & (ids != PADDING_ID)
 
 
 def _positions(rows: tf.RaggedTensor) -> tf.Tensor:

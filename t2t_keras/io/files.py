@@ -257,11 +257,11 @@ _LOCK_FILE = ".lock"
 
 
 @contextlib.contextmanager
-def locked_directory(directory: str | Path, what: str) -> Iterator[BinaryIO]:
+def locked_directory(directory: str | Path, command: str) -> Iterator[BinaryIO]:
     """Locks a directory against other writers, after making it if missing; yields the lock's file.
 
     Readers are not locked out. The system frees the lock when the process ends, even if killed. On
-    a file system without locks nobody is locked out. `what` names this command in the `UserError`
+    a file system without locks nobody is locked out. `command` is named in the `UserError`
     that other processes raise.
     """
     path = Path(directory) / _LOCK_FILE
@@ -283,7 +283,7 @@ def locked_directory(directory: str | Path, what: str) -> Iterator[BinaryIO]:
             )
         with contextlib.suppress(OSError):  # As on a full disk; it only informs.
             file.truncate(0)
-            file.write(f"{what}, process {os.getpid()} on {socket.gethostname()}\n".encode())
+            file.write(f"{command}, process {os.getpid()} on {socket.gethostname()}\n".encode())
         yield file
 
 
@@ -419,11 +419,11 @@ def check_outputs(
       writes: files to replace, or streams.
       appends: files of results to append to.
     """
-    taken: dict[object, tuple[str, str]] = {}
+    output_owners: dict[object, tuple[str, str]] = {}
     for path in map(Path, reads):
         for file in _own_files(path) if path.is_dir() else [path]:
             if str(file) != STANDARD_STREAM:
-                taken[_identity(file)] = "output_is_input", f"it is also an input ({file})"
+                output_owners[_identity(file)] = "output_is_input", f"it is also an input ({file})"
     for paths, results in ((writes, (_RESULTS,)), (appends, ())):
         for path in map(Path, paths):
             if path.is_dir():
@@ -441,11 +441,11 @@ def check_outputs(
                 )
             identity = _identity(path)
             if owner := _owner(path, results):
-                taken[identity] = "output_belongs_to_other", owner
-            if identity in taken:
-                code, reason = taken[identity]
+                output_owners[identity] = "output_belongs_to_other", owner
+            if identity in output_owners:
+                code, reason = output_owners[identity]
                 raise UserError(f"Cannot write to {path}: {reason}. Give another name.", code=code)
-            taken[identity] = "output_twice", "it is another output"
+            output_owners[identity] = "output_twice", "it is another output"
 
 
 def _own_files(folder: Path) -> list[Path]:

@@ -252,17 +252,17 @@ def caught_signals() -> Iterator[list[int]]:
 
     The first signal only adds its number; a second one has its usual effect.
     """
-    caught, handlers = [0], dict[int, Any]()
+    last_signal, handlers = [0], dict[int, Any]()
 
     def catch(number: int, _frame: object) -> None:
-        caught.append(number)
+        last_signal.append(number)
         signal.signal(number, handlers[number])
 
     with contextlib.suppress(ValueError):  # Only the main thread may take signals.
         for caught_signal in (signal.SIGTERM, signal.SIGINT):
             handlers[caught_signal] = signal.signal(caught_signal, catch)
     try:
-        yield caught
+        yield last_signal
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)

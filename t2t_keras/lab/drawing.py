@@ -87,18 +87,18 @@ def save_figure(path: str | Path, draw: Callable[[], "Figure"], **page: Any) -> 
     date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
     with (
         matplotlib.rc_context({"svg.hashsalt": "t2t_keras"}),
-        warnings.catch_warnings(record=True) as caught,
+        warnings.catch_warnings(record=True) as raised_warnings,
     ):
         warnings.simplefilter("always")
         draw().savefig(content, format=kind, metadata=date, **page)
     write_atomically(Path(path), content.getvalue())
-    return _missing_characters(caught)
+    return _missing_characters(raised_warnings)
 
 
-def _missing_characters(caught: Sequence[warnings.WarningMessage]) -> str:
+def _missing_characters(raised_warnings: Sequence[warnings.WarningMessage]) -> str:
     """Returns the missing characters in matplotlib's warnings; shows all other warnings."""
     missing = {}
-    for warning in caught:
+    for warning in raised_warnings:
         if match := _MISSING_GLYPH.match(str(warning.message)):
             missing[chr(int(match[1]))] = True
         else:

@@ -240,8 +240,8 @@ def _drawing(view: AttentionView, layer: int, heads: Sequence[int]) -> "Figure":
     figure = Figure(figsize=(width / 72, _BETWEEN_ROWS / 72))
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(0, _BETWEEN_ROWS))
     axes.set_axis_off()
-    _draw_words(axes, view.queries, _BETWEEN_ROWS, upwards=1)
-    _draw_words(axes, view.keys, 0.0, upwards=-1)
+    _draw_words(axes, view.queries, _BETWEEN_ROWS, direction=1)
+    _draw_words(axes, view.keys, 0.0, direction=-1)
     for number, head in enumerate(heads):
         apart = min(2.0, _HEADS_SPREAD / max(1, len(heads) - 1))
         shift = (number - (len(heads) - 1) / 2) * apart
@@ -250,17 +250,17 @@ def _drawing(view: AttentionView, layer: int, heads: Sequence[int]) -> "Figure":
 
 
 def _draw_words(
-    axes: "matplotlib.axes.Axes", pieces: Sequence[ShownPiece], y: float, upwards: int
+    axes: "matplotlib.axes.Axes", pieces: Sequence[ShownPiece], y: float, direction: int
 ) -> None:
     for number, piece in enumerate(pieces):
         x = _WORD_WIDTH * (number + 0.5)
         axes.text(
             x,
-            y + upwards * 5,
+            y + direction * 5,
             piece.text,
             rotation=90,
             rotation_mode="anchor",
-            horizontalalignment="left" if upwards > 0 else "right",
+            horizontalalignment="left" if direction > 0 else "right",
             verticalalignment="center",
             fontsize=_FONT_SIZE,
             color=_GRAY if piece.special else "black",
@@ -270,7 +270,7 @@ def _draw_words(
         if piece.joined:
             # Join the pieces of one word by a line.
             ends = x - _WORD_WIDTH, x
-            axes.hlines(y + upwards * 2.5, *ends, color=_GRAY, linewidth=0.8, clip_on=False)
+            axes.hlines(y + direction * 2.5, *ends, color=_GRAY, linewidth=0.8, clip_on=False)
 
 
 def _draw_head(axes: "matplotlib.axes.Axes", weights: np.ndarray, head: int, shift: float) -> None:

@@ -363,7 +363,7 @@ class Transformer(keras.Model):
             x = ops.where(ops.equal(index, 0), ops.zeros_like(x), x)
         x = self._positioned_target(x, index)
         x = ops.reshape(x, (-1, self.config.d_model))
-        layout, recents, weights = DenseLayout(-1, hypotheses), [], []
+        layout, recent_caches, weights = DenseLayout(-1, hypotheses), [], []
         masks = written[:, None], valid_slots[:, None]
         for layer, past, recent, memory in zip(
             self.decoder, cache["past"], cache["recent"], cache["memory"], strict=True
@@ -371,10 +371,10 @@ class Transformer(keras.Model):
             x, recent, cross = layer.step(
                 x, index, past, recent, *masks, memory, cache["memory_mask"], layout
             )
-            recents.append(recent)
+            recent_caches.append(recent)
             weights.append(cross)
         x = self.decoder_norm(x) if self.config.pre_norm else x
-        return layout.unpack(x), {**cache, "recent": recents}, weights
+        return layout.unpack(x), {**cache, "recent": recent_caches}, weights
 
     def dense_layers(self):
         """Returns all `keras.layers.Dense` in the model: projections and feed-forward layers."""

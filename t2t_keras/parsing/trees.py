@@ -290,14 +290,16 @@ def tree_texts(path: Path, offset: int = 0, line: int = 1) -> Iterator[TreeText]
 
     Raises `UserError` if the file cannot be read, or brackets do not match.
     """
-    held, depth, first, begin = b"", 0, line, offset
+    pending, depth, first, begin = b"", 0, line, offset
     with reading(path) as file:
         file.seek(offset)
         read = functools.partial(file.readline, MAX_TREE_BYTES + 1)
         for number, text in enumerate(iter(read, b""), line):
-            begin, first = (begin, first) if held else (offset, number)
+            begin, first = (begin, first) if pending else (offset, number)
             offset += len(text)
-            held += text.removeprefix(codecs.BOM_UTF8) if begin == 0 and number == first else text
+            pending += (
+                text.removeprefix(codecs.BOM_UTF8) if begin == 0 and number == first else text
+            )
             depth += text.count(b"(") - text.count(b")")
             if depth < 0:
                 raise UserError(
@@ -305,12 +307,12 @@ def tree_texts(path: Path, offset: int = 0, line: int = 1) -> Iterator[TreeText]
                     code="bad_tree",
                 )
             if not depth and len(text) <= MAX_TREE_BYTES:
-                if held.strip():
-                    yield TreeText(first, begin, held)
-                held = b""
-            elif len(held) > MAX_TREE_BYTES:
+                if pending.strip():
+                    yield TreeText(first, begin, pending)
+                pending = b""
+            elif len(pending) > MAX_TREE_BYTES:
                 break
-    if held:
+    if pending:
         raise UserError(
             f"{path}:{first}: expected the end of the tree that begins here within "
             f"{MAX_TREE_BYTES:,} bytes, got {depth} open brackets in line {number}.",
@@ -364,8 +366,8 @@ def parsed(text: str, labelled: bool = False) -> list[Tree]:
             if labelled and tree.children and not tree.label and builder.open_labels:
                 raise TreeError("a bracket inside a tree has no label", match.start())
         else:
-            where = "has no tag of its own" if builder.open_labels else "is outside a tree"
-            raise TreeError(f"the word '{match[0]}' {where}", match.start())
+            complaint = "has no tag of its own" if builder.open_labels else "is outside a tree"
+            raise TreeError(f"the word '{match[0]}' {complaint}", match.start())
     if builder.open_labels:
         raise TreeError(f"{len(builder.open_labels)} brackets are not closed", len(text))
     return builder.roots

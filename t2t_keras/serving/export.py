@@ -271,16 +271,18 @@ def recorded_scores(run: RunConfig, checkpoint: str | Path, path: str | Path) ->
     which has the step of its newest source. They are left out, and their number is printed.
     """
     requested = run.problem.name, run.hparams_set, step_of(checkpoint)
-    alike = [
+    same_model = [
         result
         for result in read_results(path)
         if (result.problem, result.set, result.steps) == requested and _main_scores(result)
     ]
     checksum = checkpoint_checksum(checkpoint)
     scores = [
-        result for result in alike if result.checkpoint == checksum and result.is_of_the_model_alone
+        result
+        for result in same_model
+        if result.checkpoint == checksum and result.is_of_the_model_alone
     ]
-    if left_out := len(alike) - len(scores):
+    if left_out := len(same_model) - len(scores):
         print(
             f"{path}: left out {left_out:,} scores of the same set and step: they are of other or "
             f"unknown weights, or with another engine, an ensemble, forbidden words, a glossary or "

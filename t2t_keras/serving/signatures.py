@@ -217,8 +217,8 @@ class TranslationModule(tf.Module):
 
     def _checked_lengths(self, ids: tf.Tensor, name: str) -> tf.Tensor:
         length, max_tokens = tf.shape(ids)[1], self._translator.config.max_input_length
-        what = f"{name} must have at most {max_tokens} tokens with its end, got"
-        return _checked(ids, length <= max_tokens, what, length)
+        message = f"{name} must have at most {max_tokens} tokens with its end, got"
+        return _checked(ids, length <= max_tokens, message, length)
 
     def _stored_weights(self) -> contextlib.AbstractContextManager:
         """Returns a context in which the models read the stored weights."""
@@ -233,9 +233,9 @@ def _in_place(values: tf.Tensor, rows: tf.Tensor, text: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(scattered, [None, *values.shape[1:]])
 
 
-def _checked(tensor: tf.Tensor, condition: tf.Tensor, what: str, value: tf.Tensor) -> tf.Tensor:
+def _checked(tensor: tf.Tensor, condition: tf.Tensor, message: str, value: tf.Tensor) -> tf.Tensor:
     """Returns the tensor; fails the request, before the tensor is used, unless `condition`."""
-    with tf.control_dependencies([tf.debugging.Assert(condition, [what, value], summarize=8)]):
+    with tf.control_dependencies([tf.debugging.Assert(condition, [message, value], summarize=8)]):
         return tf.identity(tensor)
 
 
@@ -254,14 +254,14 @@ def _checked_alpha(alpha: tf.Tensor) -> tf.Tensor:
 def _checked_ids(ids: tf.Tensor, vocab_size: int) -> tf.Tensor:
     """Returns int32 [B, S]: ids of the vocabulary, then one end of sentence, then padding."""
     wrong = tf.boolean_mask(ids, (ids < 0) | (ids >= vocab_size))
-    what = f"ids must be in the vocabulary, 0 to {vocab_size - 1}, got"
-    ids = _checked(ids, tf.size(wrong) == 0, what, wrong)
+    message = f"ids must be in the vocabulary, 0 to {vocab_size - 1}, got"
+    ids = _checked(ids, tf.size(wrong) == 0, message, wrong)
     is_end = tf.cast(ids == EOS_ID, tf.int32)
     after_end = tf.math.cumsum(is_end, axis=1, exclusive=True) > 0
     in_order = tf.reduce_all(after_end == (ids == PADDING_ID), axis=1)
     wrong = tf.where(~in_order | (tf.reduce_sum(is_end, axis=1) != 1))[:, 0]
-    what = f"expected rows of ids, then one {EOS_ID}, then {PADDING_ID}s; wrong rows (from 0):"
-    return _checked(ids, tf.size(wrong) == 0, what, wrong)
+    message = f"expected rows of ids, then one {EOS_ID}, then {PADDING_ID}s; wrong rows (from 0):"
+    return _checked(ids, tf.size(wrong) == 0, message, wrong)
 
 
 class StoredWeight(tf.Module):

@@ -122,8 +122,8 @@ def _segmented(segment: Callable[[str], list[str]], text: str) -> list[str]:
 def _apart(line: str, ends: Iterable[int]) -> list[str]:
     """Divides a line at those ends that have white space or a full-width stop, unlike README.Md."""
     signs = ((end, line[end - 1 : end]) for end in ends)
-    divides = (end for end, sign in signs if sign.isspace() or sign in _DIVIDING)
-    places = sorted({0, *divides, len(line)})
+    dividing_ends = (end for end, sign in signs if sign.isspace() or sign in _DIVIDING)
+    places = sorted({0, *dividing_ends, len(line)})
     apart = []
     for start, end in itertools.pairwise(places):
         if match := _IN_BRACKETS.match(line, start, end):

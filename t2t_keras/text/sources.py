@@ -292,8 +292,8 @@ def fetch(files: Iterable[SourceFile], tmp_dir: Path) -> None:
     by_name = {file.name: file for file in files}
     missing = [file for name, file in by_name.items() if not (tmp_dir / name).exists()]
     if any(not file.url for file in missing):
-        why = "they cannot be downloaded" if tmp_dir.is_dir() else "there is no such folder"
-        raise _missing_error(missing, tmp_dir, why)
+        reason = "they cannot be downloaded" if tmp_dir.is_dir() else "there is no such folder"
+        raise _missing_error(missing, tmp_dir, reason)
     for number, file in enumerate(missing):
         try:
             tmp_dir.mkdir(parents=True, exist_ok=True)

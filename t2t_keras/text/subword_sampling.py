@@ -143,20 +143,20 @@ class SubwordSampler:
         parts, tried, divided = list(word), 0, {}
         scores = [known(one + other, none) for one, other in itertools.pairwise(parts)]
         while scores and (best := max(scores)) > none:
-            at = scores.index(best)
+            place = scores.index(best)
             if tried in left_out:
                 # This pair is tried again only after one side has changed.
-                scores[at] = none
+                scores[place] = none
             else:
-                merged = parts[at] + parts[at + 1]
+                merged = parts[place] + parts[place + 1]
                 if merged in self._unused:
-                    divided[merged] = parts[at : at + 2]
-                parts[at : at + 2] = [merged]
-                del scores[at]
-                if at:
-                    scores[at - 1] = known(parts[at - 1] + merged, none)
-                if at < len(scores):
-                    scores[at] = known(merged + parts[at + 1], none)
+                    divided[merged] = parts[place : place + 2]
+                parts[place : place + 2] = [merged]
+                del scores[place]
+                if place:
+                    scores[place - 1] = known(parts[place - 1] + merged, none)
+                if place < len(scores):
+                    scores[place] = known(merged + parts[place + 1], none)
             tried += 1
         while not divided.keys().isdisjoint(parts):
             parts = [piece for part in parts for piece in divided.get(part, [part])]

@@ -98,8 +98,8 @@ def average_run(
     config, newest = dataclasses.replace(config, averaged=averaged), mean.paths[-1]
     step = known_step_of(newest)
     path = write_run(AVERAGING, config, output_dir, mean.weights, step, mean.head, overwrite)
-    what = "moving average" if ema else "mean"
-    print(f"{path} is the {what} of {', '.join(Path(path).name for path in mean.paths)}.")
+    noun = "moving average" if ema else "mean"
+    print(f"{path} is the {noun} of {', '.join(Path(path).name for path in mean.paths)}.")
     return path
 
 
@@ -137,13 +137,16 @@ def without_near_duplicate(paths: Sequence[str]) -> list[str]:
 def _of_last_tenth(paths: Sequence[str]) -> list[str]:
     """Returns the checkpoints of the last tenth of the training."""
     newest = known_step_of(paths[-1])
-    late = [path for path in paths if known_step_of(path) >= 0.9 * newest]
-    print(f"The run's dev set is missing: averaging the {len(late)} checkpoints of the last tenth.")
-    return late
+    last_paths = [path for path in paths if known_step_of(path) >= 0.9 * newest]
+    print(
+        f"The run's dev set is missing: averaging the {len(last_paths)} checkpoints "
+        "of the last tenth."
+    )
+    return last_paths
 
 
 def _warn_of_early_ones(chosen: Sequence[str]) -> None:
-    first, newest = (known_step_of(chosen[at]) for at in (0, -1))
+    first, newest = (known_step_of(chosen[index]) for index in (0, -1))
     if first < _EARLY * newest:
         print(
             f"The mean reaches back to step {first:,} of {newest:,}, and may be worse than "

@@ -235,10 +235,10 @@ def newest_checkpoint(directory: str | Path) -> str:
     paths = checkpoint_paths(directory)
     if not paths:
         run = (Path(directory) / "run.json").exists()
-        why = "The training has not saved one yet." if run else not_a_run(directory)
+        advice = "The training has not saved one yet." if run else not_a_run(directory)
         if run and checkpoint_paths(best := Path(directory) / BEST):
-            why = f"The best one is in {best}: give that folder."
-        raise UserError(f"There is no checkpoint in {directory}. {why}", code="no_checkpoint")
+            advice = f"The best one is in {best}: give that folder."
+        raise UserError(f"There is no checkpoint in {directory}. {advice}", code="no_checkpoint")
     return paths[-1]
 
 
@@ -335,12 +335,12 @@ class PollPolicy:
     poll_seconds: float = 5.0
     sleep: Callable[[float], object] = time.sleep
 
-    def looks(self, what: str) -> Iterator[None]:
-        """Yields whenever it is time to look for `what`: at once, then after each pause."""
+    def looks(self, noun: str) -> Iterator[None]:
+        """Yields whenever it is time to look for `noun`: at once, then after each pause."""
         yield
         left = 60 * self.wait_minutes
         if left:
-            print(f"Waiting for the {what}, at most {self.wait_minutes:g} minutes.", flush=True)
+            print(f"Waiting for the {noun}, at most {self.wait_minutes:g} minutes.", flush=True)
         while left > 0:
             pause = min(self.poll_seconds, left)
             left -= pause
@@ -351,9 +351,9 @@ class PollPolicy:
 NO_WAIT = PollPolicy()
 
 
-def first_found(find: Callable[[], Result], policy: PollPolicy, what: str) -> Result:
+def first_found(find: Callable[[], Result], policy: PollPolicy, noun: str) -> Result:
     """Returns the first true result of `find`, or its last result when the wait is over."""
-    for _ in policy.looks(f"first {what}"):
+    for _ in policy.looks(f"first {noun}"):
         if result := find():
             break
     return result
@@ -374,12 +374,12 @@ class CheckpointWatcher:
         files: Callable[[], Mapping[int, str]],
         policy: PollPolicy = NO_WAIT,
         *,
-        what: str = "checkpoint",
+        noun: str = "checkpoint",
         min_steps: int = 0,
         done: Iterable[int] = (),
         last_step: Callable[[], int | None] = lambda: None,
     ):
-        self._files, self._policy, self._what = files, policy, what
+        self._files, self._policy, self._noun = files, policy, noun
         self._min_steps, self._done, self._last_step = min_steps, set(done), last_step
         self.skipped: dict[int, str] = {}
 
@@ -387,7 +387,7 @@ class CheckpointWatcher:
         """Yields step and path, the earliest first, until the last step or the end of the wait."""
         done, new = self._done, dict[int, str]()
         while True:
-            for _ in self._policy.looks(f"next {self._what}"):
+            for _ in self._policy.looks(f"next {self._noun}"):
                 existing, previous = self._files(), new
                 new = {
                     step: path
@@ -403,7 +403,7 @@ class CheckpointWatcher:
                     return
             if not new:
                 if minutes := self._policy.wait_minutes:
-                    print(f"No further {self._what} in {minutes:g} minutes.", flush=True)
+                    print(f"No further {self._noun} in {minutes:g} minutes.", flush=True)
                 return
             step = min(new)
             done.add(step)
@@ -422,7 +422,7 @@ class CheckpointWatcher:
                 yield step, path
 
     def _load_error(self, load: Callable[[str], object], step: int, path: str) -> str:
-        for again in (True, False):
+        for may_retry in (True, False):
             try:
                 load(path)
                 return ""
@@ -430,7 +430,7 @@ class CheckpointWatcher:
                 reason = str(error)
             if step not in self._files():
                 return f"{path} was deleted while it was read."
-            if again:
+            if may_retry:
                 self._policy.sleep(self._policy.poll_seconds)
         return reason
 

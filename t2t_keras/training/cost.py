@@ -74,7 +74,9 @@ class RunClock:
         """Prints the total seconds and the share of each part."""
         seconds = self.seconds()
         total = max(sum(seconds.values()), 1e-9)
-        shares = ", ".join(f"{part} {spent / total:.1%}" for part, spent in seconds.items())
+        shares = ", ".join(
+            f"{part} {part_seconds / total:.1%}" for part, part_seconds in seconds.items()
+        )
         print(f"Of {total:,.1f} s: {shares}.", flush=True)
 
     def _begin(self, part: str) -> None:

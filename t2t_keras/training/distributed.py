@@ -198,11 +198,11 @@ def workers_of_run(options: TrainOptions, worker_gpu: int | None = None) -> Iter
         # The chief's server must end last.
         workers.gather("")
     except BaseException as error:
-        ended = end_of_worker(error, cluster, options)
+        worker_end = end_of_worker(error, cluster, options)
         if workers:
-            _report(f"{str(ended)[:_MAX_REPORT]} [exit status {ended.exit_status}]")
+            _report(f"{str(worker_end)[:_MAX_REPORT]} [exit status {worker_end.exit_status}]")
         if type(error).__name__ in _LOST:
-            raise ended from error
+            raise worker_end from error
         raise
 
 
@@ -252,27 +252,29 @@ def end_of_worker(error: BaseException, cluster: Cluster, options: TrainOptions)
     text, kind = str(error), type(error).__name__
     if kind not in _LOST:
         if isinstance(error, UserError):
-            why, status, code = text, error.exit_status, error.code
+            reason, status, code = text, error.exit_status, error.code
         else:
-            why, status, code = f"{kind}: {text}", TRY_AGAIN, "worker_failed"
+            reason, status, code = f"{kind}: {text}", TRY_AGAIN, "worker_failed"
         return UserError(
-            f"{cluster.name(cluster.index)} ended with an error: {why}", status, code=code
+            f"{cluster.name(cluster.index)} ended with an error: {reason}", status, code=code
         )
     if reported := re.search(r"(Worker \d+ \(.*?) \[exit status (\d+)\]", text, re.DOTALL):
         return UserError(reported[1], int(reported[2]), code="worker_failed")
-    if joining := re.search(r"/task:(\d+)/device:\S+ is joining a group with size", text):
-        name = cluster.name(int(joining[1]))
+    if joining_task := re.search(r"/task:(\d+)/device:\S+ is joining a group with size", text):
+        name = cluster.name(int(joining_task[1]))
         return UserError(
             f"{name} has a different number of GPUs: expected the same number on all workers.",
             code="different_workers",
         )
-    for pattern, what in _CAUSES.items():
+    for pattern, template in _CAUSES.items():
         if cause := re.search(pattern, text):
             tasks = re.findall(r"task:(\d+)", cause[0]) or ["0"]
             names = " and ".join(cluster.name(int(task)) for task in dict.fromkeys(tasks))
-            why = what.format(start=options.worker_start_secs, timeout=options.worker_timeout_secs)
+            reason = template.format(
+                start=options.worker_start_secs, timeout=options.worker_timeout_secs
+            )
             return UserError(
-                f"{names} {why}: killed, crashed, stopped or cut off from the network; see its "
+                f"{names} {reason}: killed, crashed, stopped or cut off from the network; see its "
                 f"log. The same command on every machine continues from the newest checkpoint.",
                 TRY_AGAIN,
                 code="worker_ended",

@@ -143,12 +143,12 @@ class Evaluator:
 
     def _criterion(self) -> dict[int, float]:
         """Returns the criterion, higher is better, of the evaluations that have it, by step."""
-        by, sign = self._best_by, -1 if self._best_by == "loss" else 1
+        criterion, sign = self._best_by, -1 if self._best_by == "loss" else 1
         # Evaluations of an earlier start of the run may lack it.
         return {
-            evaluation["step"]: sign * evaluation[by]
+            evaluation["step"]: sign * evaluation[criterion]
             for evaluation in self.history
-            if evaluation.get(by) is not None
+            if evaluation.get(criterion) is not None
         }
 
     def _record(self, step: int, head: Mapping[str, Any] | None) -> None:

@@ -124,12 +124,12 @@ def microbatch_of_run(
     batches, minimum = _batches(generated.store("train").lengths, hparams), hparams.max_length
     expansion = config.augmentation(generated).token_expansion(generated.store("train"))
     whole = round(expansion * batches.max_padded_tokens(step.num_replicas, step.fixed_shapes))
-    tokens, how = max(whole, minimum), f"a whole step on {hardware_name(gpus)}"
+    tokens, basis = max(whole, minimum), f"a whole step on {hardware_name(gpus)}"
     if not gpus:
-        tokens, how = _fitting_on_a_cpu(step, config, batches, tokens, cluster)
+        tokens, basis = _fitting_on_a_cpu(step, config, batches, tokens, cluster)
     microbatch.remember(workers.all_reduce_min(tokens))
     note = ", the minimum over all workers" if cluster else ""
-    print(f"microbatch_tokens=auto: {microbatch.tokens:,}, {how}{note}.", flush=True)
+    print(f"microbatch_tokens=auto: {microbatch.tokens:,}, {basis}{note}.", flush=True)
     return microbatch
 
 
@@ -162,8 +162,8 @@ def _fitting_on_a_cpu(
 
     while tokens > minimum and 2 * needed(tokens) > free:
         tokens = max(tokens // 2, minimum)
-    how = f"for {free / 1e9:,.1f} GB of free memory, with sentences of {batches.longest} tokens"
-    return tokens if needed(tokens) <= free else 0, how
+    basis = f"for {free / 1e9:,.1f} GB of free memory, with sentences of {batches.longest} tokens"
+    return tokens if needed(tokens) <= free else 0, basis
 
 
 def dry_run(

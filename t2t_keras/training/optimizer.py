@@ -52,9 +52,9 @@ def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
             # One argument an output on TensorFlow, a tuple of them on JAX.
             share = keras.tree.flatten(upstream)[0]
             smoothing = label_smoothing / vocab_size
-            elsewhere = (probabilities - smoothing) * share[:, None]
+            off_target = (probabilities - smoothing) * share[:, None]
             at_target = share * (ops.exp(-unsmoothed) - smoothing - (1 - label_smoothing))
-            return ops.scatter_update(elsewhere, positions, at_target)
+            return ops.scatter_update(off_target, positions, at_target)
 
         return (smoothed, unsmoothed, correct), gradient
 
@@ -331,8 +331,8 @@ _STEPS_TO_DOUBLE = 2000
 def adapt_loss_scale(scale, good_steps, finite):
     """Returns the next loss scale (float32) and number of steps since it changed (int32)."""
     good_steps = ops.where(finite, good_steps + 1, 0)
-    grown = ops.where(good_steps >= _STEPS_TO_DOUBLE, scale * 2.0, scale)
-    scale = ops.where(finite, grown, ops.maximum(scale / 2.0, 1.0))
+    grown_scale = ops.where(good_steps >= _STEPS_TO_DOUBLE, scale * 2.0, scale)
+    scale = ops.where(finite, grown_scale, ops.maximum(scale / 2.0, 1.0))
     return scale, good_steps % _STEPS_TO_DOUBLE
 
 

@@ -127,7 +127,7 @@ def train_options(changes: Mapping[str, Any]) -> TrainOptions:
     Raises:
       UserError: no such option, a wrong type, a value out of range, or values that do not fit.
     """
-    return override(TrainOptions(), changes, what="option")
+    return override(TrainOptions(), changes, noun="option")
 
 
 @dataclasses.dataclass(frozen=True)

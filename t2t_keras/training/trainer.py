@@ -191,13 +191,13 @@ class _Trainer:
         self._progress = Progress(curves, self._first, self._last)
         self._callbacks.train_begin()
         self._clock.begin_training()
-        with caught_signals() as caught:
+        with caught_signals() as last_signal:
             try:
                 self._run_missed_evaluation()
                 # Repeating the command does not continue a run that has stopped early.
-                stopped = 0 if self._has_converged() else self._do_steps(caught)
-                self._require_sound_data(wait=not stopped)
-                if not stopped and self._evaluator and self._evaluated != self._done:
+                signal_number = 0 if self._has_converged() else self._do_steps(last_signal)
+                self._require_sound_data(wait=not signal_number)
+                if not signal_number and self._evaluator and self._evaluated != self._done:
                     self._evaluate(is_last=True)
                 self._save()
             except Exception:
@@ -208,19 +208,19 @@ class _Trainer:
                 self._profiler.close()
                 self._progress.close()
                 self._clock.show()
-        if stopped:
+        if signal_number:
             print(
-                f"Stopped by {signal.Signals(stopped).name} after step {self._done}; saved "
+                f"Stopped by {signal.Signals(signal_number).name} after step {self._done}; saved "
                 f"{self._saved_path}. The same command continues from there."
             )
         elif self._step.model.stop_training and self._done < self._last:
             print(f"Stopped by a callback after step {self._done}; saved {self._saved_path}.")
-        self._callbacks.train_end(self._done, stopped)
-        return self._result(stopped)
+        self._callbacks.train_end(self._done, signal_number)
+        return self._result(signal_number)
 
-    def _result(self, stopped: int = 0) -> TrainResult:
+    def _result(self, signal_number: int = 0) -> TrainResult:
         path, history, model = self._saved_path, self._callbacks.history(), self._step.model
-        return TrainResult(self._done, path, self._evaluation, stopped, history, model)
+        return TrainResult(self._done, path, self._evaluation, signal_number, history, model)
 
     def _describe(self, sampler: TokenBatchSampler) -> None:
         """Prints a summary of the training, and warns about a likely misconfiguration."""
@@ -262,7 +262,7 @@ class _Trainer:
             if count:
                 print(f"{count:,} {split} pairs are left out: longer than {limit}.", flush=True)
 
-    def _do_steps(self, caught: list[int]) -> int:
+    def _do_steps(self, last_signal: list[int]) -> int:
         """Does the steps until the last one or an early stop; returns the signal, or 0."""
         pending, actions = None, Actions()
         numbers = range(self._first, self._last)
@@ -274,7 +274,7 @@ class _Trainer:
             self._finish(pending)
             pending = number, {**sums, "learning_rate": self._step.schedule(number)}
             # Read the clock only once, so that no further action becomes due within this step.
-            due = self._due_by_time(caught[-1])
+            due = self._due_by_time(last_signal[-1])
             actions = self._workers.exchange_requests(self._step, number, due)
             evaluates = actions.evaluate or self._evaluation_is_due(number + 1)
             is_traced = number + 1 == self._profiler.last_step
@@ -394,9 +394,11 @@ class _Trainer:
                     )
             except FloatingPointError as error:
                 raise self._diverged(str(error)) from error
-            newest, by = self._evaluator.history[-1], self._options.best_by
-            if by != "loss":  # Only the chief translates.
-                newest[by] = json.loads(self._workers.gather(json.dumps(newest.get(by)))[0])
+            newest, criterion = self._evaluator.history[-1], self._options.best_by
+            if criterion != "loss":  # Only the chief translates.
+                newest[criterion] = json.loads(
+                    self._workers.gather(json.dumps(newest.get(criterion)))[0]
+                )
             self._callbacks.test_end(self._evaluation, newest)
         return report
 
@@ -453,8 +455,8 @@ class Prefetcher:
         prepared: collections.deque[Future[tuple[int, Microbatches]]] = collections.deque()
         with self._thread:
             for number in numbers:
-                for following in itertools.islice(left, _STEPS_AHEAD + 1 - len(prepared)):
-                    prepared.append(self._thread.submit(self._read, following))
+                for later_number in itertools.islice(left, _STEPS_AHEAD + 1 - len(prepared)):
+                    prepared.append(self._thread.submit(self._read, later_number))
                 with waiting():
                     tokens, parts = prepared.popleft().result()
                     if tokens != self._microbatch.tokens:  # Halved since.

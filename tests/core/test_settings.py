@@ -190,4 +190,4 @@ def test_override_refuses_a_value(name, allowed, values):
 )
 def test_override_refuses_an_unknown_name(name, hints):
     with refused("unknown_name", f"knob '{name}'", *hints):
-        override(Oven(), {name: 200}, what="knob", renamed={"heat": "degrees"})
+        override(Oven(), {name: 200}, noun="knob", renamed={"heat": "degrees"})

@@ -193,10 +193,10 @@ class CTranslate2Engine(Engine):
                     continue
                 log_prob = score * len(tokens) ** self._penalty
                 # A source without pieces has an output without tokens, even without EOS.
-                ended = bool(tokens) and tokens[-1] == self._names[EOS_ID]
-                whole = ended and not (begins[row] or suppressed or shortest > 1)
+                has_end = bool(tokens) and tokens[-1] == self._names[EOS_ID]
+                whole = has_end and not (begins[row] or suppressed or shortest > 1)
                 hypotheses[row].append(
-                    _Hypothesis(tokens[:-1] if ended else tokens, log_prob, whole)
+                    _Hypothesis(tokens[:-1] if has_end else tokens, log_prob, whole)
                 )
         return hypotheses
 

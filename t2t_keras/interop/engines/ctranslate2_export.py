@@ -33,8 +33,10 @@ class CTranslate2Export(StoredModel):
         path, folder = Path(path), self.find(Path(path))
         if not folder:
             of_run = RunConfig.exists(path)
-            why = f"Make one:{command_for_ctranslate2(path)}" if of_run else not_a_run(path)
-            raise UserError(f"There is no model for CTranslate2 in {path}. {why}", code="no_export")
+            advice = f"Make one:{command_for_ctranslate2(path)}" if of_run else not_a_run(path)
+            raise UserError(
+                f"There is no model for CTranslate2 in {path}. {advice}", code="no_export"
+            )
         self.version, self._file = folder, folder / RECORD_FILE
         if RunConfig.exists(path):
             self._check_newest(path)

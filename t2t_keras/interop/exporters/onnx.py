@@ -339,21 +339,21 @@ class _Layers:
         x = self("Reshape", x, [0, 0, layer.num_heads, width])
         if not rotary:
             return x
-        waves = keras.ops.convert_to_numpy(sinusoids(np.arange(self._longest), width))
-        sines, cosines = (np.repeat(waves[:, i::2], 2, axis=1)[:, None] for i in (0, 1))
+        sine_table = keras.ops.convert_to_numpy(sinusoids(np.arange(self._longest), width))
+        sines, cosines = (np.repeat(sine_table[:, i::2], 2, axis=1)[:, None] for i in (0, 1))
         quarter = np.kron(np.eye(width // 2), [[0, 1], [-1, 0]])  # Makes pairs (a, b) (-b, a).
-        along = self("Mul", x, self._rows(cosines, x))
-        across = self("Mul", self("MatMul", x, quarter), self._rows(sines, x))
-        return self("Add", along, across)
+        cosine_part = self("Mul", x, self._rows(cosines, x))
+        sine_part = self("Mul", self("MatMul", x, quarter), self._rows(sines, x))
+        return self("Add", cosine_part, sine_part)
 
     def logits(self, embedding: Any, x: str, min_length: int) -> str:
         """Projects x [B, 1, d_model] to logits [B, V], -inf for excluded symbols."""
         bias = np.zeros(embedding.vocab_size) if embedding.bias is None else embedding.bias.numpy()
         bias[PADDING_ID] = -np.inf
         if min_length > 1:
-            early = bias.copy()
-            early[EOS_ID] = -np.inf
-            bias = self("Where", self("Less", "index", min_length - 1), early, bias)
+            early_bias = bias.copy()
+            early_bias[EOS_ID] = -np.inf
+            bias = self("Where", self("Less", "index", min_length - 1), early_bias, bias)
         table = embedding.table
         matrix = table.embeddings if embedding.tied else table.reverse_embeddings
         return self("Gemm", self("Squeeze", x, [1]), matrix, bias, transB=int(embedding.tied))

@@ -78,9 +78,9 @@ def read_fairseq(
     models, dictionaries = named_files(vocabulary)
     files = _dictionary_files(dictionaries or [path.parent], languages)
     pieces = [_pieces(file) for file in files]
-    absent = np.zeros((0, 0), np.float32)
+    empty = np.zeros((0, 0), np.float32)
     source, target = (
-        weights.pop(f"{side}.embed_tokens.weight", absent) for side in ("encoder", "decoder")
+        weights.pop(f"{side}.embed_tokens.weight", empty) for side in ("encoder", "decoder")
     )
     check_size(len(source), pieces[0], files[0], path, _FIRST)
     check_size(len(target), pieces[1], files[1], path, _FIRST)

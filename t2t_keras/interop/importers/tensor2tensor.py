@@ -245,22 +245,22 @@ def _vocabulary(
     return target if same else target.with_source(_fitting(files, source_size, f"in {folder}"))
 
 
-def _fitting(files: Sequence[Path], size: int, where: str = "") -> Tokenizer:
+def _fitting(files: Sequence[Path], size: int, place: str = "") -> Tokenizer:
     """Returns the only vocabulary with as many subwords as the model."""
-    fitting, sizes = [], []
+    candidates, sizes = [], []
     for file in files:
         tokenizer = _load(file)
         sizes.append(f"{file.name} has {tokenizer.vocab_size:,}")
         if tokenizer.vocab_size == size:
-            fitting.append(tokenizer)
-    if len(fitting) != 1:
+            candidates.append(tokenizer)
+    if len(candidates) != 1:
         raise UserError(
             f"Expected one vocabulary of {size:,} subwords, as the model has: "
-            f"{', '.join(sizes) or f'there is no .subwords file {where}'}. Name it with "
+            f"{', '.join(sizes) or f'there is no .subwords file {place}'}. Name it with "
             f"--vocabulary; separate those of source and target by a comma.",
             code="no_vocabulary",
         )
-    return fitting[0]
+    return candidates[0]
 
 
 def _load(file: Path) -> Tokenizer:

@@ -183,7 +183,7 @@ def comparison_page(comparison: Comparison) -> str:
         comparison=comparison,
         text=text,
         names=names,
-        series=[marker(at) + " " + escape(printable(name)) for at, name in enumerate(names)],
+        series=[marker(index) + " " + escape(printable(name)) for index, name in enumerate(names)],
         has_intervals=any(
             score.interval for metric in comparison.metrics for score in metric.scores
         ),
@@ -214,7 +214,7 @@ class Scale(NamedTuple):
         power = 10 ** math.floor(math.log10(least))
         step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least)
         first, last = math.floor(low / step), math.ceil(high / step)
-        return cls([round(at * step, 9) for at in range(first, max(last, first + 2) + 1)])
+        return cls([round(tick * step, 9) for tick in range(first, max(last, first + 2) + 1)])
 
     def at(self, value: float) -> str:
         """Returns the position of a value, such as "50%"."""

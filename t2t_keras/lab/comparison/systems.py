@@ -331,11 +331,11 @@ def _system(name: str, run: _Run, text: str, source: Path) -> System:
 def _stored(run: _Run, text: str, source: Path, output: Path) -> Path | None:
     """Returns the file of the newest checkpoint's translations with these settings, or None."""
     stages = stage_settings(line_stages(run.config, run.record.problem))
-    wanted = as_json(dataclasses.asdict(run.config) | {"stages": stages, "prefixes": ""})
-    wanted |= {"ensemble": [], "forbidden": [], "source": sha256_of(source)}
+    expected = as_json(dataclasses.asdict(run.config) | {"stages": stages, "prefixes": ""})
+    expected |= {"ensemble": [], "forbidden": [], "source": sha256_of(source)}
     manifest = read_manifest(output)
     is_newest = _made_by(manifest, run) and output.stat().st_mtime >= run.modified
-    if is_newest and manifest.items() >= wanted.items():
+    if is_newest and manifest.items() >= expected.items():
         return output
     step = step_of((run.stored.checkpoint or {}).get("checkpoint", ""))
     folder = run.path / "translations"
@@ -343,7 +343,7 @@ def _stored(run: _Run, text: str, source: Path, output: Path) -> Path | None:
     if run.engine or not (settings.is_file() and translations.is_file()):
         return None
     is_newest = translations.stat().st_mtime >= run.modified
-    is_alike = is_newest and read_json(settings, _ADVICE).items() >= wanted.items()
+    is_alike = is_newest and read_json(settings, _ADVICE).items() >= expected.items()
     return translations if is_alike else None
 
 

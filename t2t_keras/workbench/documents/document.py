@@ -209,11 +209,11 @@ def checked_languages(
     Raises:
       UserError: they differ; "en-GB" equals "en".
     """
-    for side, named, wanted in zip(("source", "target"), declared, expected, strict=True):
-        if named and wanted and main_language(named) != main_language(wanted):
+    for side, language, other in zip(("source", "target"), declared, expected, strict=True):
+        if language and other and main_language(language) != main_language(other):
             raise UserError(
-                f"{path}: expected {wanted} as its {side} language, got {named}. Use a model for "
-                f"this language, or correct the file.",
+                f"{path}: expected {other} as its {side} language, got {language}. Use a model "
+                f"for this language, or correct the file.",
                 code="other_language",
             )
     return declared[0] or expected[0], declared[1] or expected[1]

@@ -258,25 +258,25 @@ class Paragraph:
 
     def _built(self, root: etree._Element, form: etree._Element | None) -> list[etree._Element]:
         """Returns runs and other elements for the text and the codes in an element."""
-        built = list(self._runs(root.text, form))
+        elements = list(self._runs(root.text, form))
         for tag in root:
             code = self._codes[int(tag.get("i"))]
             if tag.tag == "x":
-                built += self._elements([code])
+                elements += self._elements([code])
             elif code.is_text:
-                built += self._built(tag, code.format)
+                elements += self._built(tag, code.format)
             else:
                 first = next((piece.format for piece in code.inner or () if piece.is_text), form)
                 inner = self._built(tag, first)
                 if code.field:
                     start, end = code.field
-                    built += [*code.elements[:start], *inner, *code.elements[end:]]
+                    elements += [*code.elements[:start], *inner, *code.elements[end:]]
                 else:
-                    [around] = code.elements
-                    _fill(_inside(around), inner)
-                    built += self._elements([code])
-            built += self._runs(tag.tail, form)
-        return built
+                    [wrapper] = code.elements
+                    _fill(_inside(wrapper), inner)
+                    elements += self._elements([code])
+            elements += self._runs(tag.tail, form)
+        return elements
 
     def _elements(self, pieces: Iterable[_Piece]) -> Iterator[etree._Element]:
         """Yields the elements of unchanged pieces."""
@@ -334,10 +334,10 @@ def _fill(element: etree._Element, children: Iterable[etree._Element]) -> None:
     element.extend(children)
 
 
-def _inside(around: etree._Element) -> etree._Element:
+def _inside(wrapper: etree._Element) -> etree._Element:
     """Returns the element that contains the runs: a child, for example in a content control."""
-    inside = around.find(_INSIDE[around.tag]) if around.tag in _INSIDE else None
-    return around if inside is None else inside
+    inside = wrapper.find(_INSIDE[wrapper.tag]) if wrapper.tag in _INSIDE else None
+    return wrapper if inside is None else inside
 
 
 def _field_signs(element: etree._Element) -> list[str | None]:
@@ -363,9 +363,11 @@ def _link_bounds(field: Sequence[etree._Element]) -> tuple[int, int] | None:
             start = number
             break
         depth -= kinds.count("end")
-    around = [*field[:start], field[-1]]
-    code = "".join(text.text or "" for element in around for text in element.iter(_FIELD_CODE))
-    has_text = any(element.find(f".//{_TEXT}") is not None for element in around)
+    field_elements = [*field[:start], field[-1]]
+    code = "".join(
+        text.text or "" for element in field_elements for text in element.iter(_FIELD_CODE)
+    )
+    has_text = any(element.find(f".//{_TEXT}") is not None for element in field_elements)
     if not start or has_text or not _is_link(code) or _field_signs(field[-1]) != ["end"]:
         return None
     return start, len(field) - 1

@@ -107,7 +107,7 @@ class XmlDocument(SpanDocument):
         place = _XML_LANGUAGE.search(element.tag)
         names_source = place and source and main_language(place[2]) == source
         if place and names_source and target not in ("", source) and not is_silent:
-            start, end = (element.start + at for at in place.span(2))
+            start, end = (element.start + offset for offset in place.span(2))
             self.add_changes([(start, end, self.languages[1])])
 
     def _text(self, text: str) -> None:

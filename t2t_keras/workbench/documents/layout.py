@@ -131,13 +131,13 @@ def _lines(text: str) -> tuple[list[str], list[str]]:
     return [*lines, text[position:]], breaks
 
 
-def _is_wrapped(line: str, following: str, between: str) -> bool:
+def _is_wrapped(line: str, next_line: str, between: str) -> bool:
     """Returns whether a sentence continues from a line to the following one."""
     return (
         len(line) >= _LEAST_WRAPPED
         and between.count("\n") + between.replace("\r\n", "").count("\r") == 1
         and not ends_line(line)
-        and following[0].islower()
+        and next_line[0].islower()
     )
 
 

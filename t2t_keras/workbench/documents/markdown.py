@@ -82,17 +82,17 @@ class Block:
         self, context: Context, content: str, places: Sequence[tuple[int, int]], kind: str
     ):
         self._context, self._content, self._kind = context, content, kind
-        self._places, self._firsts = places, [at for at, _ in places]
+        self._places, self._firsts = places, [start for start, _ in places]
         self._inline = inline_of(context.markdown, content, context.references)
         self._openings = {last: first for first, last in self._inline.codes if last}
         self._cache: tuple[str, str | None] | None = None
         self.unit = Unit(self._inline.text, format=self._inline.format, is_safe=self._can_write)
         self.start, self.end = self._place(0), self._place(len(content))
 
-    def _place(self, at: int) -> int:
+    def _place(self, position: int) -> int:
         """Returns the place in the file of a character of the content."""
-        line = max(bisect.bisect_right(self._firsts, at) - 1, 0)
-        return self._places[line][1] + max(at - self._firsts[line], 0)
+        line = max(bisect.bisect_right(self._firsts, position) - 1, 0)
+        return self._places[line][1] + max(position - self._firsts[line], 0)
 
     def _in_content(self, mark: SyntaxMark) -> str:
         return self._content[mark.start : mark.end]
@@ -238,13 +238,13 @@ class Block:
         context = self._context
         content = _joined(pieces, self._in_content)
         inline = inline_of(context.markdown, content, context.references)
-        wanted = "".join(
+        expected = "".join(
             f"{_CODE}{_joined([piece], self._in_content)}{_CODE}"
             if mark_of(character, self._inline.codes)
             else character
             for character, piece in zip(text, pieces, strict=True)
         )
-        if _flat(inline, content) != " ".join(wanted.split()):
+        if _flat(inline, content) != " ".join(expected.split()):
             return False
         frame, source = FRAMES[self._kind], self._content
         if self._kind == "cell":
@@ -370,7 +370,7 @@ class _Reader:
 
         Returns None if the lines of the file do not contain the text that the parser returned.
         """
-        places, at = [], 0
+        places, position = [], 0
         for number, line in enumerate(token.content.split("\n"), (token.map or [0])[0]):
             raw = self.context.text[self.starts[number] : self.starts[number + 1]].rstrip()
             stripped = line.strip()
@@ -378,14 +378,14 @@ class _Reader:
             place = raw.find(shown, self.cursor) if is_cell else raw.rfind(shown)
             if place < 0:
                 return None
-            first = at + len(line) - len(line.lstrip()), self.starts[number] + place
+            first = position + len(line) - len(line.lstrip()), self.starts[number] + place
             places.append(first)
             if is_cell:
                 self.cursor = place + len(shown)
                 # Each bar in a cell has one more backslash in the file.
                 bars = [bar.end() for bar in re.finditer(r"\|", stripped)]
                 places += [(first[0] + end, first[1] + end + n) for n, end in enumerate(bars, 1)]
-            at += len(line) + 1
+            position += len(line) + 1
         return places
 
 
@@ -393,6 +393,6 @@ def _within(places: Sequence[tuple[int, int]], start: int, end: int) -> list[tup
     """Returns the places of the lines from `start` to `end` of a content, relative to `start`."""
     number = max(bisect.bisect_right(places, (start, math.inf)) - 1, 0)
     last = bisect.bisect_left(places, (end, -1))
-    at, in_file = places[number]
+    position, in_file = places[number]
     later = [(line - start, place) for line, place in places[number + 1 : last]]
-    return [(0, in_file + max(start - at, 0)), *later]
+    return [(0, in_file + max(start - position, 0)), *later]

@@ -373,8 +373,8 @@ def _marks(markdown: MarkdownIt, content: str, references: References) -> list[S
     for token in tokens[0].children or []:
         if token.type in _AROUND and "at" in token.meta:
             first, last = _AROUND[token.type]
-            at, kind = token.meta["at"], token.type.rpartition("_")[2]
-            marks.append(SyntaxMark(at + first, at + last, kind))
+            position, kind = token.meta["at"], token.type.rpartition("_")[2]
+            marks.append(SyntaxMark(position + first, position + last, kind))
     marks = _without_text(content, _with_elements(content, sorted(marks)))
     if not _STAND_IN.search(content):
         return marks

@@ -430,10 +430,10 @@ class PoDocument(SpanDocument):
         header = self.headers[0] if self.headers else None
         old = header.targets.get(None, "") if header else _CONTENT_TYPE
         text = old.replace("charset=CHARSET", "charset=UTF-8")
-        wanted = {"Language": self.languages[1]}
+        header_fields = {"Language": self.languages[1]}
         if not self.forms or self.plural_header:
-            wanted["Plural-Forms"] = self.plural_header
-        for name, value in wanted.items():
+            header_fields["Plural-Forms"] = self.plural_header
+        for name, value in header_fields.items():
             has_value = re.search(rf"^{name}: *\S", text, re.MULTILINE)
             if value and (name == "Plural-Forms" or not has_value):
                 line = f"{name}: {value}\n"

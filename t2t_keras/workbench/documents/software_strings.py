@@ -136,10 +136,10 @@ def _after_argument(text: str, start: int) -> int:
 def _branch(text: str, is_counted: bool) -> Piece:
     """Returns the piece of a branch, in which # stands for the number where it `is_counted`."""
     open_tags: list[str] = []
-    for closes, name, is_empty in _TAG.findall(text):
-        if closes and (not open_tags or open_tags.pop() != name):
+    for is_closing, name, is_empty in _TAG.findall(text):
+        if is_closing and (not open_tags or open_tags.pop() != name):
             raise _UnreadableError
-        if not closes and not is_empty:
+        if not is_closing and not is_empty:
             open_tags.append(name)
     if open_tags:
         raise _UnreadableError
@@ -244,14 +244,14 @@ def markup_of_message(text: str) -> str:
     # An unclosed script or title contains everything that follows.
     swallowing = {token.name for token in tokens if token.kind not in _TAGS}
     empty = {token.name for token in tokens if token.kind == EMPTY}
-    befores = ["", *(token.raw[-20:] for token in tokens)]
+    texts_before = ["", *(token.raw[-20:] for token in tokens)]
     matches = [
         partner is not None
         or end > 0  # HTML ends the element without a tag.
         or (token.kind == CLOSE and token.name in empty)
         or (token.kind == OPEN and token.name in _LEFT_OPEN and _BEFORE_BLOCK.search(before))
         or (_is_empty(token) and token.name not in swallowing)
-        for before, token, partner, end in zip(befores, tokens, partners, ends, strict=False)
+        for before, token, partner, end in zip(texts_before, tokens, partners, ends, strict=False)
         if token.kind in _TAGS
     ]
     return "html" if matches and all(matches) else "text"

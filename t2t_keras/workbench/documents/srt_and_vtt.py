@@ -117,8 +117,8 @@ def _spans(
         yield from _spans(text, label.end(), end, passes - 1)
         return
     between = [match.span() for match in _BETWEEN.finditer(text, start, end)]
-    firsts, lasts = [start, *(last for _, last in between)], [*(first for first, _ in between), end]
-    for first, last in zip(firsts, lasts, strict=True):
+    starts, ends = [start, *(last for _, last in between)], [*(first for first, _ in between), end]
+    for first, last in zip(starts, ends, strict=True):
         for begin, stop in Reader(text[first:last]).spans():
             begin, stop = first + begin, first + stop
             if (begin, stop) == (start, end):

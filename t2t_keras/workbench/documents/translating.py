@@ -417,13 +417,13 @@ def planned(paths: Sequence[str | Path], reads: Sequence[str | Path] = ()) -> Pl
         raise UserError(
             f"Expected files with one of {', '.join(EXTENSIONS)}, got none.", code="no_documents"
         )
-    files = [(path, translated_name(to)) for path, to in files]
-    for path, to in files:
+    files = [(path, translated_name(output)) for path, output in files]
+    for path, output in files:
         if path.suffix.lower() not in EXTENSIONS or not path.is_file():
             read_document(path)  # Raises an error before the model is loaded.
-        check_parent(to)
+        check_parent(output)
     reads = [path for path in reads if path]
-    check_outputs([*reads, *(path for path, _ in files)], [to for _, to in files])
+    check_outputs([*reads, *(path for path, _ in files)], [output for _, output in files])
     return Plan(files, num_skipped)
 
 

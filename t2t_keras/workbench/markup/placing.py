@@ -162,8 +162,8 @@ class Placer:
         gains = np.where(self._agreement.sum(axis=1) > 0, 2 * share - 1, _OUTSIDE)
         if node.is_kept:
             name = key(self._kept_texts[id(node.mark)])
-            alike = np.array([key(text) == name for text in self._texts], bool)
-            return np.where(alike, gains + 4, _NEVER)
+            has_name = np.array([key(text) == name for text in self._texts], bool)
+            return np.where(has_name, gains + 4, _NEVER)
         return gains
 
     def _bonus(self, node: Node, mark: Mark) -> np.ndarray:
@@ -209,23 +209,23 @@ class Placer:
         begin: _State = tuple((number, 0, number == 0) for number in self._began)
         steps_of: _States = {}
         # Waves of states with the same number of placed marks are in order.
-        waves: dict[int, dict[_State, None]] = {0: {begin: None}}
+        frontiers: dict[int, dict[_State, None]] = {0: {begin: None}}
         pending = 0
-        while pending in waves:
-            wave = list(waves[pending])
-            for state in wave:
+        while pending in frontiers:
+            frontier = list(frontiers[pending])
+            for state in frontier:
                 steps = self._steps(state, any_order, must_have_words)
                 with_word = self._with_word(state)
                 steps_of[state] = steps, with_word
                 if (
                     with_word is not None
                     and with_word not in steps_of
-                    and with_word not in waves[pending]
+                    and with_word not in frontiers[pending]
                 ):
-                    waves[pending][with_word] = None
-                    wave.append(with_word)
-                for following, _, _ in steps:
-                    waves.setdefault(pending + 1, {})[following] = None
+                    frontiers[pending][with_word] = None
+                    frontier.append(with_word)
+                for next_state, _, _ in steps:
+                    frontiers.setdefault(pending + 1, {})[next_state] = None
                 if len(steps_of) > _MAX_STATES:
                     return None
             pending += 1
@@ -277,15 +277,15 @@ class Placer:
         for gap in range(self._count + 1):
             by_mark: dict[int, tuple[int, int, bool]] = {}
             for state, (steps, _) in states.items():
-                so_far = scores[numbers[state]]
-                if so_far == -np.inf:
+                score_so_far = scores[numbers[state]]
+                if score_so_far == -np.inf:
                     continue
-                for following, node, closes in steps:
-                    score = so_far + self._of_step(state, node, closes, gap)
-                    target = numbers[following]
+                for next_state, node, is_closing in steps:
+                    score = score_so_far + self._of_step(state, node, is_closing, gap)
+                    target = numbers[next_state]
                     if score > scores[target]:
                         scores[target] = score
-                        by_mark[target] = numbers[state], node, closes
+                        by_mark[target] = numbers[state], node, is_closing
             came_by_mark.append(by_mark)
             if gap == self._count:
                 break
@@ -297,8 +297,8 @@ class Placer:
                     continue
                 # Punctuation alone does not count as a word, except in a kept piece.
                 counts = self._is_word[1][gap] or self._nodes[state[-1][0]].is_kept
-                following = with_word if counts else state
-                score, target = scores[number] + gains[number, gap], numbers[following]
+                next_state = with_word if counts else state
+                score, target = scores[number] + gains[number, gap], numbers[next_state]
                 if score > following_scores[target]:
                     following_scores[target] = score
                     by_word[target] = number
@@ -310,8 +310,8 @@ class Placer:
             return None
         return self._traced(best, came_by_mark, came_by_word)
 
-    def _of_step(self, state: _State, node: int, closes: bool, gap: int) -> float:
-        if closes:
+    def _of_step(self, state: _State, node: int, is_closing: bool, gap: int) -> float:
+        if is_closing:
             return 0.0
         _, finished, _ = state[-1]
         place = self._places[node]
@@ -326,8 +326,8 @@ class Placer:
         for level, (number, finished, has_word) in enumerate(state):
             node, children = self._nodes[number], self._children[number]
             left = [child for i, child in enumerate(children) if not finished >> i & 1]
-            following = [state[level + 1][0]] if level + 1 < len(state) else []
-            if left != following or (level and not node.continues):
+            next_children = [state[level + 1][0]] if level + 1 < len(state) else []
+            if left != next_children or (level and not node.continues):
                 return False
             if must_have_words and level and not has_word and self._has_word(node):
                 return False
@@ -344,9 +344,9 @@ class Placer:
         gap = self._count
         while gap > 0 or state in came_by_mark[0]:
             if state in came_by_mark[gap]:
-                state, number, closes = came_by_mark[gap][state]
+                state, number, is_closing = came_by_mark[gap][state]
                 node = self._nodes[number]
-                mark = node.close if closes else node.mark
+                mark = node.close if is_closing else node.mark
                 if mark is not None:
                     placed.append((gap, mark))
             else:

@@ -201,7 +201,9 @@ class Reader:
         """Yields the segments and the markup between them."""
         # For each token, the number of earlier tokens that are text or divide the text.
         pairs = zip(self.tokens, self._dividing, strict=True)
-        filled = (divides or (token.kind == TEXT and token.raw.strip()) for token, divides in pairs)
+        filled = (
+            is_divider or (token.kind == TEXT and token.raw.strip()) for token, is_divider in pairs
+        )
         self._filled = [0, *itertools.accumulate(map(bool, filled))]
         yield from self._read(0, len(self.tokens))
 

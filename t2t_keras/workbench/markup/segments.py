@@ -204,10 +204,10 @@ def _with_formulas(atoms: Sequence[Atom]) -> list[Atom]:
     for number, run in enumerate(runs):
         before, after = merged[-1:], runs[number + 1 : number + 2]
         continues = any(
-            atom.is_index and not following.is_index for atom, following in itertools.pairwise(run)
+            atom.is_index and not next_atom.is_index for atom, next_atom in itertools.pairwise(run)
         )
         continues |= run[-1].is_index and any(
-            _HYPHENED.match(following[0].text) for following in after
+            _HYPHENED.match(next_run[0].text) for next_run in after
         )
         begins = not run[0].mark and all(_BEFORE_WORD.search(atom.text) for atom in before)
         if _is_in_word(run[0]) and continues and begins:

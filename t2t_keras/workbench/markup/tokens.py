@@ -376,8 +376,8 @@ def check_xml(text: str) -> None:
         parser.Parse("</t>", True)
     except expat.ExpatError as error:
         place = parser.ErrorByteIndex
-        near = data[max(place - 10, 0) : place + 30].decode("utf-8", "ignore")
-        reason = f"{expat.ErrorString(error.code)} near {near!a}"
+        excerpt = data[max(place - 10, 0) : place + 30].decode("utf-8", "ignore")
+        reason = f"{expat.ErrorString(error.code)} near {excerpt!a}"
         raise _malformed(error.lineno, reason) from error
 
 

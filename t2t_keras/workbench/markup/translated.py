@@ -78,14 +78,15 @@ def agreement(
     for column in np.flatnonzero(signs[0] != ""):
         columns.setdefault(signs[0][column], []).append(int(column))
     for row in np.flatnonzero(signs[1] != ""):
-        if alike := columns.get(signs[1][row]):
+        if same_sign := columns.get(signs[1][row]):
             place = _expected_place(int(row), shares, len(source_units))
-            number = bisect.bisect_left(alike, place)
+            number = bisect.bisect_left(same_sign, place)
             if number and (
-                number == len(alike) or place - alike[number - 1] <= alike[number] - place
+                number == len(same_sign)
+                or place - same_sign[number - 1] <= same_sign[number] - place
             ):
                 number -= 1
-            shares[row, alike.pop(number)] = 1.0
+            shares[row, same_sign.pop(number)] = 1.0
     return shares
 
 
@@ -180,19 +181,19 @@ class TranslatedSentence:
         }
         if not any(cuts.values()):
             return dict(same)
-        firsts: dict[int, int] = {}  # The first part of each unit of the source.
+        first_parts: dict[int, int] = {}  # The first part of each unit of the source.
         sources: list[Span] = []
         targets: list[Span] = []
         matched = set(same.values())
         for number, span in enumerate(self.source_units):
-            firsts[number] = len(sources)
+            first_parts[number] = len(sources)
             sources += _divided(span, cuts[number] if number in matched else [])
         parts: dict[int, int] = {}
         for number, span in enumerate(self.target_units):
             source = same.get(number)
             divided = _divided(span, cuts[source] if source is not None else [])
             if source is not None:
-                parts |= {len(targets) + i: firsts[source] + i for i in range(len(divided))}
+                parts |= {len(targets) + i: first_parts[source] + i for i in range(len(divided))}
             targets += divided
         self.source_units, self.target_units = sources, targets
         return parts
@@ -298,9 +299,9 @@ class TranslatedSentence:
         if is_same:
             raws, place = [], first
             while place < last:
-                following, raw = self._raws.get(place, (place + 1, self.text[place]))
+                next_place, raw = self._raws.get(place, (place + 1, self.text[place]))
                 raws.append(raw)
-                place = following
+                place = next_place
             if place == last and "".join(raws) != text:
                 is_html = self._segment.is_html
                 return "".join([*raws[:-1], write_again(raws[-1], after, is_html)])
@@ -370,9 +371,9 @@ def _is_of_word(character: str) -> bool:
     return character.isalnum() or ord(character) >= 0x10FF00
 
 
-def _gap(spans: Sequence[Span], place: int, opens: bool) -> int:
+def _gap(spans: Sequence[Span], place: int, is_opening: bool) -> int:
     """Returns the number of units before a place; counts a unit around it unless a mark `opens`."""
-    if opens:
+    if is_opening:
         return bisect.bisect_right(spans, place, key=lambda span: span[1])
     return bisect.bisect_left(spans, place, key=lambda span: span[0])
 
@@ -381,11 +382,11 @@ def _spaced(marks: Sequence[Mark], space: str, at_begin: bool, at_end: bool) -> 
     """Returns marks with the white space between them: after closing, before opening tags."""
     if not marks:
         return [space]
-    befores = ["", *(mark.kind for mark in marks)]
+    kinds_before = ["", *(mark.kind for mark in marks)]
     # A mark may replace white space; an opening tag does so only after a closing tag.
     if any(
         mark.is_space and (mark.kind == LONE or before == CLOSE)
-        for before, mark in zip(befores, marks, strict=False)
+        for before, mark in zip(kinds_before, marks, strict=False)
     ):
         raws = [mark.raw + " " * (mark.space_after and mark is not marks[-1]) for mark in marks]
         before = " " * (marks[0].space_before and not at_begin)

@@ -94,8 +94,8 @@ def _insertions(
             edits.append((start, end, placeholder.text))
         else:
             edits.append(_insertion(source, target, placeholder, alignment))
-    if further := " ".join(placeholder.text for placeholder in lost[_MAX_PLACED:]):
-        edits.append((len(target), len(target), f" {further}"))
+    if appended := " ".join(placeholder.text for placeholder in lost[_MAX_PLACED:]):
+        edits.append((len(target), len(target), f" {appended}"))
     return edits
 
 

@@ -215,15 +215,15 @@ class Access:
         self._count(identity if self._keys is not None else address, allowed)
         return Client(identity, allowed.name, allowed)
 
-    def _count(self, who: str, key: ApiKey) -> None:
+    def _count(self, owner: str, key: ApiKey) -> None:
         limit = key.requests_per_minute or self._per_minute
         if not limit:
             return
         now = self._clock()
-        left, since = self._buckets.pop(who, (float(limit), now))
+        left, since = self._buckets.pop(owner, (float(limit), now))
         left = min(left + (now - since) * limit / 60, limit)
         # Reinserted at the end: the first buckets are the least recently used.
-        self._buckets[who] = (left - 1 if left >= 1 else left, now)
+        self._buckets[owner] = (left - 1 if left >= 1 else left, now)
         while len(self._buckets) > _MAX_BUCKETS:
             del self._buckets[next(iter(self._buckets))]
         if left < 1:

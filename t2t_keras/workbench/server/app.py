@@ -232,12 +232,12 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, begun, status = time.perf_counter(), False, 500
+        began, has_started, status = time.perf_counter(), False, 500
 
         async def observed(message: Message) -> None:
-            nonlocal begun, status
+            nonlocal has_started, status
             if message["type"] == "http.response.start":
-                begun, status = True, message["status"]
+                has_started, status = True, message["status"]
                 message["headers"] = [
                     *message["headers"],
                     (b"content-security-policy", page.SECURITY_POLICY.encode()),
@@ -258,7 +258,7 @@ class Gate:
         except Exception as error:
             # uvicorn would log the message, which may contain a client's text.
             _LOG.error("%s\n%s", route_of(scope), where(error))
-            if not begun:
+            if not has_started:
                 failed = error_response(Request(scope), 500, "Internal server error")
                 await failed(scope, receive, observed)
         finally:

@@ -175,11 +175,11 @@ class Batch:
         total = sum(job.size for job in jobs)
         self._of_jobs = [job.size / max(total, 1) for job in jobs]
         self.of_clients: dict[str, float] = collections.defaultdict(float)
-        bulks: dict[str, float] = collections.defaultdict(float)
+        bulk_by_client: dict[str, float] = collections.defaultdict(float)
         for job, share in zip(jobs, self._of_jobs, strict=True):
             self.of_clients[job.client] += share
-            bulks[job.client] += job.bulk
-        self._is_large = max(bulks.values()) > 1
+            bulk_by_client[job.client] += job.bulk
+        self._is_large = max(bulk_by_client.values()) > 1
         self._searches = self._waiting = self._searching = 0
         self._since: float | None = None
 
@@ -416,7 +416,7 @@ class Batcher:
     def _with_more(self, first: _Job) -> list[_Job]:
         """Removes a job from the queue, with others that fit into a batch with it."""
         jobs, room = [first], 0 if first.is_alone else self._max_lines - len(first.lines)
-        bulks = collections.defaultdict(float, {first.client: first.bulk})
+        bulk_by_client = collections.defaultdict(float, {first.client: first.bulk})
         for client in sorted(self._jobs, key=lambda name: self._shares.rank([name])):
             left: collections.deque[_Job] = collections.deque()
             may_follow = True
@@ -425,10 +425,10 @@ class Batcher:
                     continue
                 if job.options != first.options:
                     left.append(job)
-                elif may_follow and len(job.lines) <= room and _may_join(bulks, job):
+                elif may_follow and len(job.lines) <= room and _may_join(bulk_by_client, job):
                     jobs.append(job)
                     room -= len(job.lines)
-                    bulks[job.client] += job.bulk
+                    bulk_by_client[job.client] += job.bulk
                 else:
                     left.append(job)
                     may_follow = False  # Later jobs of the client must not overtake it.
@@ -469,18 +469,18 @@ class Batcher:
         return []
 
 
-def _may_join(bulks: Mapping[str, float], job: _Job) -> bool:
+def _may_join(bulk_by_client: Mapping[str, float], job: _Job) -> bool:
     """Returns whether a job may join a batch: if it stays of one client, or small for each client.
 
     Args:
-      bulks: total `_Job.bulk` of each client in the batch.
+      bulk_by_client: total `_Job.bulk` of each client in the batch.
       job: a job with the same options.
     """
     if job.is_alone:
         return False
-    if bulks.keys() == {job.client}:
+    if bulk_by_client.keys() == {job.client}:
         return True
-    return max(bulks.values()) <= 1 and bulks.get(job.client, 0.0) + job.bulk <= 1
+    return max(bulk_by_client.values()) <= 1 and bulk_by_client.get(job.client, 0.0) + job.bulk <= 1
 
 
 def _may_begin(job: _Job) -> bool:

@@ -234,8 +234,8 @@ def _check_format(parameters: Parameters, name: str, known: Sequence[str]) -> No
     ending = PurePosixPath(name).suffix.lower()
     if ending not in known:
         raise ApiError(400, f"Invalid file: the file extension '{ending}' is not supported.")
-    wanted = parameters.text("output_format").lower()
-    if wanted and translated_name(name).suffix.lower() != f".{wanted}":
+    output_format = parameters.text("output_format").lower()
+    if output_format and translated_name(name).suffix.lower() != f".{output_format}":
         raise ApiError(400, "output_format not supported.")
 
 

@@ -102,23 +102,26 @@ def nearest_code(requested: str, known: Iterable[str]) -> str:
 
 def _near_codes(requested: str, known: Iterable[str]) -> list[str]:
     distances = {code: _distance(canonical(requested), canonical(code)) for code in known}
-    near = [(distance, code) for code, distance in distances.items() if distance is not None]
-    return [code for _, code in sorted(near)]
+    candidates = [(distance, code) for code, distance in distances.items() if distance is not None]
+    return [code for _, code in sorted(candidates)]
 
 
 def _distance(requested: str, code: str) -> int | None:
     """Returns the distance of a code from a requested one; None = another language."""
     if code == requested:
         return 0
-    wanted, served = _subtags(requested), _subtags(code)
-    if served.language != wanted.language:
+    requested_subtags, served = _subtags(requested), _subtags(code)
+    if served.language != requested_subtags.language:
         return None
     if base_language(code) == code:
         return 2
-    if served.script == wanted.script:
-        if not (served.region and wanted.region) or served.region == wanted.region:
+    if served.script == requested_subtags.script:
+        if (
+            not (served.region and requested_subtags.region)
+            or served.region == requested_subtags.region
+        ):
             return 1
-        if wanted.script:
+        if requested_subtags.script:
             return 3  # The region matters only through its script.
     return 4 if base_language(requested) == requested else None
 
@@ -143,8 +146,8 @@ def nearest_pair(
 ) -> tuple[str, str] | None:
     """Returns the served pair that matches best; None = no pair matches."""
     for code in _near_codes(source, {pair[0] for pair in served}):
-        if near := nearest_code(target, {pair[1] for pair in served if pair[0] == code}):
-            return code, near
+        if nearest := nearest_code(target, {pair[1] for pair in served if pair[0] == code}):
+            return code, nearest
     return None
 
 

@@ -145,8 +145,8 @@ def _analysed(
     confidence = confidences(translator, sentences, translations)
     rows = zip(sentences, translations, alignments, confidence, strict=True)
     return [
-        _Sentence(source, translation, alignment, sure.words, sure.whole)
-        for source, translation, alignment, sure in rows
+        _Sentence(source, translation, alignment, confidence.words, confidence.whole)
+        for source, translation, alignment, confidence in rows
     ]
 
 
@@ -223,12 +223,12 @@ class OtherWords(Work):
         sentence = passages.sentences[number]
         options = continuations(translator, sentence, current, self.count)
         begin, end = passages.sentences[:number], passages.sentences[number + 1 :]
-        around = [*map(_as_translation, translator.prepare(begin), complete), *rest]
+        surrounding = [*map(_as_translation, translator.prepare(begin), complete), *rest]
         sources = [*begin, *end, *[sentence] * len(options)]
-        translations = [*around, *(option.translation for option in options)]
+        translations = [*surrounding, *(option.translation for option in options)]
         analysed = _analysed(translator, sources, translations)
-        first, last = analysed[:number], analysed[number : len(around)]
-        new = analysed[len(around) :]
+        first, last = analysed[:number], analysed[number : len(surrounding)]
+        new = analysed[len(surrounding) :]
         place = len(split_words(current))
         pairs = sorted(
             zip(options, new, strict=True), key=lambda pair: -_confidence(pair[1], place)
@@ -286,8 +286,8 @@ async def translate(call: Call) -> Response:
     glossary = await _glossary(call, budget)
     with call.charged([text], budget):
         work = WordByWord(context.service.splitter(pair[0]), glossary=glossary)
-        running = context.service.run(pair, lines, work, budget)
-        translations = await unless_disconnected(call.request, running, budget)
+        translating = context.service.run(pair, lines, work, budget)
+        translations = await unless_disconnected(call.request, translating, budget)
     context.log_texts(lines, [translation["text"] for translation in translations])
     return await json_response({"lines": translations})
 
@@ -307,9 +307,9 @@ async def alternatives(call: Call) -> Response:
     glossary = await _glossary(call, budget)
     with call.charged([line, prefix], budget):
         work = OtherWords(prefix, _MAX_ALTERNATIVES, split, split_target, glossary=glossary)
-        running = context.service.run(pair, [line], work, budget)
+        translating = context.service.run(pair, [line], work, budget)
         try:
-            [continuations] = await unless_disconnected(call.request, running, budget)
+            [continuations] = await unless_disconnected(call.request, translating, budget)
         except UserError as error:
             if error.code != PREFIX_TOO_LONG:
                 raise

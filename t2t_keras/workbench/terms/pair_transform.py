@@ -92,12 +92,12 @@ class Lexicon:
 
     def without(self, sources: Iterable[str], targets: Iterable[str] = ()) -> "Lexicon":
         """Returns a lexicon without the entries of some words."""
-        remain = np.ones(len(self), bool)
+        mask = np.ones(len(self), bool)
         for numbers, words, side in zip(
             self._numbers, (sources, targets), (self._keys >> _BITS, self._keys & _LOW), strict=True
         ):
-            remain &= ~np.isin(side, [numbers.get(folded(word), -1) for word in words])
-        arrays = self._keys[remain], self._scores[remain], self._counts
+            mask &= ~np.isin(side, [numbers.get(folded(word), -1) for word in words])
+        arrays = self._keys[mask], self._scores[mask], self._counts
         return Lexicon(self.sources, self.targets, *arrays)
 
     def count(self, source: str) -> int:
@@ -244,16 +244,16 @@ def _blocks(rows: Sequence[Sequence[np.ndarray]]) -> Iterator[_Block]:
         end, cells = list(first), 0
         while number < len(rows) and cells < _CELLS_AT_ONCE:
             source, target = rows[number]
-            near = _closeness(len(source), len(target))
+            closeness = _closeness(len(source), len(target))
             keys.append(((source[:, None] << _BITS) | target).ravel())
-            for side, indices in enumerate(np.indices(near.shape, np.int32)):
+            for side, indices in enumerate(np.indices(closeness.shape, np.int32)):
                 tokens[side].append((indices + np.int32(end[side] - first[side])).ravel())
-                priors[side].append((near / near.sum(axis=side, keepdims=True)).ravel())
-                end[side] += near.shape[side]
-            cells, number = cells + near.size, number + 1
-        following = end[0], end[1]
-        yield _Block(np.concatenate(keys), _joined(tokens), _joined(priors), first, following)
-        first = following
+                priors[side].append((closeness / closeness.sum(axis=side, keepdims=True)).ravel())
+                end[side] += closeness.shape[side]
+            cells, number = cells + closeness.size, number + 1
+        next_pair = end[0], end[1]
+        yield _Block(np.concatenate(keys), _joined(tokens), _joined(priors), first, next_pair)
+        first = next_pair
 
 
 def _joined(sides: tuple[list[np.ndarray], list[np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
@@ -348,8 +348,8 @@ class HintDrawer:
             if link[0] <= end:
                 continue  # It is part of the previous hint.
             last = link
-            while (following := (last[0] + 1, last[1] + 1)) in known and random.random() < _LONGER:
-                last = following
+            while (next_pair := (last[0] + 1, last[1] + 1)) in known and random.random() < _LONGER:
+                last = next_pair
             spans.append((link, last))
             end = last[0]
         return spans
@@ -373,8 +373,8 @@ class HintDrawer:
 
 def _is_word(text: str, token: WordToken) -> bool:
     """Returns whether a token is a word of the language, not part of markup or a placeholder."""
-    around = f" {text} "[token.start], f" {text} "[token.end + 1]
+    neighbours = f" {text} "[token.start], f" {text} "[token.end + 1]
     return token.text[0].isalpha() and all(
         sign.isspace() or (unicodedata.category(sign)[0] == "P" and sign not in _OF_PROGRAMS)
-        for sign in around
+        for sign in neighbours
     )

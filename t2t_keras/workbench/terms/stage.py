@@ -50,7 +50,7 @@ class Forced(NamedTuple):
     """
 
     beginnings: list[str]
-    wholes: list[str]
+    full_texts: list[str]
 
 
 def put_term(match: Match, source: str, target: str, alignment: Alignment) -> Forced:
@@ -70,8 +70,10 @@ def put_term(match: Match, source: str, target: str, alignment: Alignment) -> Fo
         for place in _places(match, source, len(words), alignment)
     ]
     beginnings = [begin for free, closed, _ in versions for begin in (free, closed)]
-    wholes = [whole for _, _, whole in versions]
-    return Forced(*(list(dict.fromkeys(map(" ".join, texts))) for texts in (beginnings, wholes)))
+    full_texts = [whole for _, _, whole in versions]
+    return Forced(
+        *(list(dict.fromkeys(map(" ".join, texts))) for texts in (beginnings, full_texts))
+    )
 
 
 def _places(
@@ -87,7 +89,9 @@ def _places(
     after = aligned[-1] + 1 if aligned else 0
     for word in reversed(range(min(words_of(source, match), default=0))):
         if not after:
-            after = max((to + 1 for number, to in alignment if number == word), default=0)
+            after = max(
+                (target_word + 1 for number, target_word in alignment if number == word), default=0
+            )
     yield min(after, count), min(after, count)
 
 
@@ -326,7 +330,7 @@ def _force(sentences: Sequence[_Sentence], model: StageContext) -> None:
         incomplete = [sentence for sentence in sentences if sentence.next_missing() >= 0]
         if not incomplete:
             break
-        begun: list[tuple[_Sentence, str]] = []
+        extended: list[tuple[_Sentence, str]] = []
         whole: list[tuple[_Sentence, str]] = []
         for sentence, alignment in zip(incomplete, _alignments(incomplete, model), strict=True):
             number = sentence.next_missing()
@@ -335,13 +339,15 @@ def _force(sentences: Sequence[_Sentence], model: StageContext) -> None:
                 sentence.uses[number].match, sentence.text, sentence.output, alignment
             )
             prefix = model.prefix(sentence.draft)
-            begun += [(sentence, text) for text in forced.beginnings if text.startswith(prefix)]
-            whole += [(sentence, text) for text in forced.wholes if text.startswith(prefix)]
+            extended += [(sentence, text) for text in forced.beginnings if text.startswith(prefix)]
+            whole += [(sentence, text) for text in forced.full_texts if text.startswith(prefix)]
         drafts = [
-            *model.search([sentence.draft for sentence, _ in begun], [text for _, text in begun]),
+            *model.search(
+                [sentence.draft for sentence, _ in extended], [text for _, text in extended]
+            ),
             *model.score([sentence.draft for sentence, _ in whole], [text for _, text in whole]),
         ]
-        owners = [sentence for sentence, _ in (*begun, *whole)]
+        owners = [sentence for sentence, _ in (*extended, *whole)]
         pairs = [
             (owner, _Sentence(draft)) for owner, draft in zip(owners, drafts, strict=True) if draft
         ]

@@ -98,12 +98,12 @@ def find_uses(
         for number in order:
             if kinds[number] == MISSING:
                 match = matches[number]
-                near = places.of(match)
+                nearby = places.of(match)
                 is_found = (
-                    words.take_exact(match.term.target, near)
+                    words.take_exact(match.term.target, nearby)
                     if kind == EXACT
                     else words.take_form(
-                        match.term.target, source[match.start : match.end], near, anywhere
+                        match.term.target, source[match.start : match.end], nearby, anywhere
                     )
                 )
                 kinds[number] = kind if is_found else MISSING
@@ -124,12 +124,12 @@ class _Words:
             trie.add([folded(token.text) for token in tokens], term)
         for start, end, terms in trie.find([folded(token.text) for token in self.tokens]):
             for term in terms:
-                wanted = [token.text for token in self._terms[term]]
+                words = [token.text for token in self._terms[term]]
                 actual = [token.text for token in self.tokens[start:end]]
-                if not has_capitals(term) or wanted == actual:
+                if not has_capitals(term) or words == actual:
                     self._starts[term].append(start)
 
-    def take_exact(self, term: str, near: Sequence[int]) -> bool:
+    def take_exact(self, term: str, nearby: Sequence[int]) -> bool:
         """Takes an occurrence of a term, preferably near the alignment; returns whether it did."""
         starts, length = self._starts[term], len(self._terms[term])
         while self._next[term] < len(starts) and not self._is_free(
@@ -137,14 +137,14 @@ class _Words:
         ):
             self._next[term] += 1
         rest = starts[self._next[term] : self._next[term] + 1]
-        for place in near if rest else ():
+        for place in nearby if rest else ():
             first = bisect.bisect_right(starts, place - length)
             for start in starts[first : first + _MAX_NEAR]:
                 if start <= place and self._is_free(start, length):
                     return self._take(start, length)
         return bool(rest) and self._take(rest[0], length)
 
-    def take_form(self, term: str, source: str, near: Sequence[int], anywhere: bool) -> bool:
+    def take_form(self, term: str, source: str, nearby: Sequence[int], anywhere: bool) -> bool:
         """Takes an inflected form of a term near the alignment; returns whether there is one."""
         words = [token.text for token in self._terms[term]]
         if not words or len(words) > _MAX_FORM_WORDS:
@@ -152,7 +152,7 @@ class _Words:
         if anywhere:
             candidates: Iterable[int] = self._by_stem.get(_bare(words[0])[:_MIN_LETTERS], ())
         else:
-            starts = (range(place - len(words) + 1, place + 1) for place in near)
+            starts = (range(place - len(words) + 1, place + 1) for place in nearby)
             candidates = sorted(set(itertools.chain.from_iterable(starts)))
         untranslated = [token.text for token in tokens_of(source)][:_MAX_FORM_WORDS]
         for start in itertools.islice(candidates, _MAX_TRIED):
@@ -204,8 +204,8 @@ class _Places:
         first = bisect.bisect_right(self._ends, match.start)
         last = bisect.bisect_left(self._starts, match.end)
         if (first, last) not in self._known:
-            near = (self._of_word.get(word, ()) for word in range(first - 1, last + 1))
-            numbers = sorted(set(itertools.chain.from_iterable(near)))
+            neighbour_uses = (self._of_word.get(word, ()) for word in range(first - 1, last + 1))
+            numbers = sorted(set(itertools.chain.from_iterable(neighbour_uses)))
             self._known[first, last] = numbers[:_MAX_NEAR]
         return self._known[first, last]
 
