@@ -46,7 +46,7 @@ class Forced(NamedTuple):
     Attributes:
       beginnings: prefixes that end with the term, or with the word after it, so that the search
         does not extend the term's last word.
-      wholes: whole translations, changed only by the term.
+      full_texts: whole translations, changed only by the term.
     """
 
     beginnings: list[str]

@@ -161,14 +161,16 @@ class Aligned(Problem):
 class Scripted(Engine):
     """Translates to a text, and ends every beginning as it stands, scored by what it has."""
 
-    def __init__(self, tokenizer, text, scores, of_wholes=-9.0, config=None):
+    def __init__(self, tokenizer, text, scores, of_full_texts=-9.0, config=None):
         self.tokenizer, self.text = tokenizer, text
         self.config, self._scores = config or DecodeConfig(beam_size=1), scores
-        self._of_wholes, self.searches = of_wholes, []
+        self._of_full_texts, self.searches = of_full_texts, []
 
     def log_probs(self, sources, targets):
         """Whole translations are hardly likely, unless it is said of each of their pieces."""
-        return [(number, np.full(len(ids), self._of_wholes)) for number, ids in enumerate(targets)]
+        return [
+            (number, np.full(len(ids), self._of_full_texts)) for number, ids in enumerate(targets)
+        ]
 
     def cross_attention(self, sources, targets):
         return [

@@ -137,7 +137,7 @@ def test_work_is_in_proportion_to_the_texts(terms, source, target):
 
 
 @pytest.mark.parametrize(
-    ("target", "alignment", "beginnings", "wholes"),
+    ("target", "alignment", "beginnings", "full_texts"),
     [
         # In the place of what is aligned; signs around it stay.
         (
@@ -195,24 +195,24 @@ def test_work_is_in_proportion_to_the_texts(terms, source, target):
         ("", [], ["Hund"], ["Hund"]),
     ],
 )
-def test_a_missing_term_is_put_in(target, alignment, beginnings, wholes):
+def test_a_missing_term_is_put_in(target, alignment, beginnings, full_texts):
     source = "The dog sleeps"
     [match] = GLOSSARY.matches(source)
-    assert put_term(match, source, target, alignment) == (beginnings, wholes)
+    assert put_term(match, source, target, alignment) == (beginnings, full_texts)
 
 
 def test_a_term_follows_the_translation_of_the_nearest_word_in_front():
     source = "see the big dog"
     [match] = GLOSSARY.matches(source)
     actual = put_term(match, source, "sehe den großen da", [(0, 0), (2, 2)])
-    assert actual.wholes == ["sehe den großen Hund da"]
+    assert actual.full_texts == ["sehe den großen Hund da"]
 
 
 def test_a_capital_at_the_beginning():
     [match] = Glossary.of([("big", "grOß")]).matches("big dogs")
     actual = put_term(match, "big dogs", "Kleine Hunde", [(0, 0), (1, 1)])
-    assert actual.wholes == ["GrOß Hunde", "Kleine grOß Hunde"]
-    assert put_term(match, "big dogs", "kleine Hunde", [(0, 0)]).wholes[0] == "grOß Hunde"
+    assert actual.full_texts == ["GrOß Hunde", "Kleine grOß Hunde"]
+    assert put_term(match, "big dogs", "kleine Hunde", [(0, 0)]).full_texts[0] == "grOß Hunde"
 
 
 def test_words_are_divided_by_ascii_white_space():
