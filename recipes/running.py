@@ -30,7 +30,7 @@ def run_recipe(
     """Runs a recipe, or continues one: replaces this process by Snakemake.
 
     Args:
-      name: name of the recipe, a folder beside this file.
+      name: name of the recipe, a folder next to this file.
       config: its configuration, in YAML.
       cores: number of cores to use; None = all, or the number in the profile.
       profile: a profile of Snakemake, or the name of one in the recipe's folder, unless a file or

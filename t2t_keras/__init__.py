@@ -76,7 +76,7 @@ _HOMES = {
     "UserError": ("t2t_keras.errors", "UserError"),
 }
 
-# What type checkers and editors see of `_HOMES`.
+# The names in `_HOMES`, for type checkers and editors.
 if TYPE_CHECKING:
     from t2t_keras.data.generate import generate as generate_data
     from t2t_keras.data.problem import Problem
@@ -118,7 +118,7 @@ else:
             from t2t_keras.errors import nearest
 
             text = f"module '{__name__}' has no attribute '{name}'.{nearest(name, __all__)}"
-            # Without an object Python adds no suggestion of its own in a traceback.
+            # With obj=None, Python's traceback adds no second suggestion.
             raise AttributeError(text, name=name, obj=None)
         prepare_tensorflow()
         module, attribute = _HOMES[name]

@@ -1,3 +1,3 @@
-"""The version, apart from what imports everything."""
+"""The version, in a module without imports."""
 
 __version__ = "0.1.0"

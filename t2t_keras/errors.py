@@ -19,7 +19,7 @@ class UserError(ValueError):
       code: the kind of the error, for programs and tests; independent of the wording.
     """
 
-    # Keras raises a copy with a layer's arguments in its text, and without the code, of all others.
+    # Tells Keras not to replace the error by a copy that has a layer's arguments but no code.
     _keras_call_info_injected = True
 
     def __init__(self, text: str, exit_status: int = 2, *, code: str = "bad_input"):

@@ -357,8 +357,8 @@ class HParams(ModelConfig):
         return {name: plain(value) for name, value in vars(self).items() if name != "set_name"}
 
 
-# Hyperparameters that need a value of another one: (the other one, values that ignore this one,
-# a value that uses it).
+# For each hyperparameter that depends on another one: the other one, its values that ignore this
+# one, and a value that uses it.
 _USED_BY = {
     "parameter_attention_heads": ("feed_forward", ("feed_forward",), "parameter_attention"),
     "max_positions": ("positions", ("sinusoidal", "rotary", "none"), "learned"),

@@ -36,7 +36,7 @@ _HYPHEN_IN_WORD = re.compile(r"(\S)-(\S)")
 class ConventionScore(NamedTuple):
     """BLEU under one convention."""
 
-    bleu: float  # Of the corpus, 0 .. 100.
+    bleu: float  # BLEU of the corpus, 0 .. 100.
     signature: str  # sacreBLEU's description of the computation.
 
 

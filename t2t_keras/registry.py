@@ -159,7 +159,7 @@ LINE_STAGES = Registry("line stage", title="Stages of a line before and after th
 ENGINES = Registry(
     "engine", "t2t_keras.decoding.stored_model", title="Engines, which load and search"
 )
-EXPORT_FORMATS = Registry("export format", title="Export formats, beside saved_model")
+EXPORT_FORMATS = Registry("export format", title="Export formats, in addition to saved_model")
 LINE_STAGE_FILES = Registry(
     "line stage file", title="Files that configure stages, each by a flag of t2t-decoder"
 )

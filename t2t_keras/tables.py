@@ -1,4 +1,4 @@
-"""The paper's Tables 1 to 4 beside what this project counts and measures.
+"""The paper's Tables 1 to 4 next to this project's own counts and measurements.
 
 The paper estimates the cost of a training as seconds x GPUs x a GPU's sustained FLOP/s
 (section 6.2).
@@ -47,7 +47,7 @@ _RESULT_COLUMNS = {
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """One of the paper's tables, with our figures beside it."""
+    """One of the paper's tables, with our figures next to it."""
 
     title: str
     columns: Mapping[str, str]  # Headings by name of a value; other values are in JSON only.
@@ -129,7 +129,7 @@ def _short(value: Any) -> str:
 _LINES = {"dev": 3000, "test": 3003}
 # Settings that change how something is computed, or where it comes from, but not the result.
 _FREE_HPARAMS = {"microbatch_tokens", "recompute", "compute_dtype"}
-_FREE_SETTINGS = {  # of a problem and of decoding
+_FREE_SETTINGS = {  # settings of problems and of decoding
     *("text_source", "batch_tokens", "batches_at_once", "lines_at_once"),
     *("xla", "xla_for_one", "return_beams", "write_beam_scores"),
 }
@@ -201,7 +201,7 @@ MultiHeadAttention computes with for one sentence: the multiplications of scalar
 weights·V, so twice n²·d; the four projections are not included (in JSON: our_projections).
 
 Restricted self-attention computes blocks of max(radius, 16) positions, or of n if that is less,
-against themselves and the blocks beside them, r = 2·radius + 1, and masks positions beyond the
+against themselves and the adjacent blocks, r = 2·radius + 1, and masks positions beyond the
 radius: more than r positions, but a number that does not grow with n.
 
 Sequential: 1, as nothing loops over positions. Path: layers until every output depends on every
@@ -494,7 +494,7 @@ sentences in which they differ.
 
 
 def parsing_table(results: Sequence[Result] = ()) -> Table:
-    """Returns Table 4 with all results that have an F1; comparable ones are beside the paper's."""
+    """Returns Table 4 with all results that have an F1; comparable ones are next to the paper's."""
     shown = [result for result in results if result.f1 is not None]
 
     rows = []

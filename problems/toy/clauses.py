@@ -18,12 +18,12 @@ _JOINED = {"in dem": "im", "in das": "ins", "zu dem": "zum", "zu der": "zur", "v
 class Phrase:
     """A noun phrase in both languages, with its properties for agreement."""
 
-    english: str  # as a subject
-    object: str  # in English
+    english: str  # form of a subject
+    object: str  # English form of an object
     german: dict[str, str]  # by case
     agrees: str  # the forms of its verbs: "first", "third" or "plural"
     classes: frozenset[str]  # such as person; verbs select their nouns by classes
-    gender: str = ""  # of relative pronouns, which may be "plural"; "" = a pronoun
+    gender: str = ""  # gender of its relative pronouns, or "plural"; "" = a pronoun
 
 
 PRONOUNS = {

@@ -98,7 +98,7 @@ def noun_form(noun: Entry, case: str, plural: bool) -> str:
 def agree(forms: str, agrees: str) -> str:
     """Picks the form that agrees with "first", "third" (person of the singular) or "plural".
 
-    Of two forms, "do/does", the first is also the plural; a single form agrees with all.
+    With two forms, as in "do/does", the first is also the plural. A single form agrees with all.
     """
     first, *other_forms = forms.split("/")
     third, plural = [*other_forms, first][:2] if other_forms else (first, first)

@@ -16,8 +16,8 @@ from t2t_keras.settings import as_assignments, as_text
 PROBLEM = "parallel_text"
 # European languages have about four letters per subword.
 _TOKENS_PER_BYTE = 0.25
-# A training step computes three products per weight and token, and more. With transformer_small, of
-# 2 to 4 layers, on a CPU, it takes as long as 4.2 to 4.7 products.
+# A training step computes at least three products per weight and token. On a CPU, with
+# transformer_small and 2 to 4 layers, it takes as long as 4.2 to 4.7 products.
 _PRODUCTS_OF_TRAINING = 4.5
 _MAX_SHOWN = 500
 _SCHEMA = Path(__file__).with_name("schema.yaml")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from t2t_keras.training.checkpoint_files import PollPolicy
     from t2t_keras.training.run_config import RunConfig
 
-SIGPIPE_STATUS = 141  # As a shell reports a process that SIGPIPE ended.
+SIGPIPE_STATUS = 141  # Shells report this for a process that SIGPIPE ended.
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -66,7 +66,7 @@ def run_command(
             lost = f"standard output: {output.error.strerror}. The report is lost, not the work."
             status, message = status or 2, f"{message} {lost}".lstrip()
         if message:
-            line = printable(f"{program}: {message}")  # It may quote a file or a server.
+            line = printable(f"{program}: {message}")  # Quotes may have control characters.
             print(line, file=sys.stderr, flush=True)
             if errors.error and not output.is_product:
                 print(line, flush=True)
@@ -82,7 +82,7 @@ def _outcome(
     """Runs a command; returns its exit status and the error or its message, "" without an error."""
     flags = Flags()
     try:
-        define_flags(flags)  # May load packages of others.
+        define_flags(flags)  # May load third-party packages.
         _define_shared(flags)
         flags.settings(_SETTINGS)
         flags.parse(argv)
@@ -97,7 +97,7 @@ def _outcome(
             return 0, ""
         return main(flags) or 0, ""
     except BrokenPipeError:
-        # The reader of the product has exited, as `head` does.
+        # The program that reads the output has exited, as `head` does.
         abandon(sys.stdout)
         return SIGPIPE_STATUS, ""
     except OSError as error:

@@ -34,7 +34,7 @@ def run(flags: Flags) -> None:
     required(flags, "model_dir", "output_dir")
     from t2t_keras.training.run_config import RunConfig
 
-    RunConfig.load(flags.model_dir)  # Fails, without a run, before TensorFlow's import.
+    RunConfig.load(flags.model_dir)  # Without a run, fails before the slow import of TensorFlow.
     from t2t_keras.training.averaging import average_run
 
     average_run(

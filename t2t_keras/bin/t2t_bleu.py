@@ -99,12 +99,12 @@ def run(flags: Flags) -> None:
 
 def _take_arguments(flags: Flags, files: Sequence[str]) -> None:
     """Sets --translation and --reference from arguments, which exclude these flags."""
-    flags_beside = [f"--{name}" for name in _OF_ONE_FILE if getattr(flags, name)]
-    if flags_beside or len(files) < 2:
-        beside = f" and {' and '.join(flags_beside)}" if flags_beside else ""
+    conflicting = [f"--{name}" for name in _OF_ONE_FILE if getattr(flags, name)]
+    if conflicting or len(files) < 2:
+        conflict = f" and {' and '.join(conflicting)}" if conflicting else ""
         raise UserError(
             f"Expected a file of translations and at least one file of references, or else the "
-            f"flags; got {' '.join(files)}{beside}.",
+            f"flags; got {' '.join(files)}{conflict}.",
             code="bad_arguments",
         )
     flags["translation"].value, flags["reference"].value = files[:2]

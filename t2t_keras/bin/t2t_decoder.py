@@ -53,7 +53,7 @@ def define_flags(flags: Flags) -> None:
     flags.path("decode_from_file", "Source, one sentence per line; - = standard input")
     flags.path(
         "decode_to_file",
-        "File for translations or scores; default: beside the source; - = standard output",
+        "File for translations or scores; default: next to the source; - = standard output",
     )
     flags.path("decode_reference", "References of --decode_from_file, to print BLEU or F1")
     flags.string(
@@ -157,7 +157,7 @@ def _check_combination(flags: Flags) -> None:
                 code="conflicting_settings",
             )
     for kind in flags.disturb or ():
-        AUGMENTATIONS[kind]  # Raises `UserError` if there is none.
+        AUGMENTATIONS[kind]  # Raises `UserError` for an unknown name.
     own_text = flags.decode_from_file or flags.score_file or flags.decode_interactive
     if flags.decode_reference or not own_text:
         for file in (flags.decode_from_file, flags.decode_reference, flags.decode_to_file):
@@ -188,7 +188,7 @@ class _Text(NamedTuple):
 
     source: str
     reference: str  # "" = none
-    name: str  # of the output, without a suffix
+    name: str  # the output's name, without a suffix
     split: str  # dev, test, or the name of a file
 
 
@@ -200,7 +200,7 @@ def _text(flags: Flags, record: "RunConfig") -> _Text:
         decodes = Path(flags.output_dir) / "decodes" / f"{record.problem.name}.{split}"
         return _Text(str(paths[0]), str(paths[1]), str(decodes), split)
     if reference:
-        # Counted before the work, so that it is not in vain.
+        # Check this first: translating takes long.
         counts = [len(read_text(Path(path))) for path in (source, reference)]
         if counts[0] != counts[1]:
             raise UserError(

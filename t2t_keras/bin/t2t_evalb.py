@@ -19,7 +19,7 @@ def define_flags(flags: Flags) -> None:
     flags.path("test", "File of parses, one per line")
     flags.choice("param", "Parameter file of evalb", list(PARAMETERS), "COLLINS")
     flags.integer(
-        "max_errors", "Allowed errors; like evalb, stops at the second error beyond", MAX_ERRORS
+        "max_errors", "Maximum number of errors; like evalb, stops two errors later", MAX_ERRORS
     )
 
 

@@ -1,4 +1,4 @@
-"""Print the paper's Tables 1 to 4 beside what this project counts and measures.
+"""Print the paper's Tables 1 to 4 next to this project's own counts and measurements.
 
 t2t-tables --table=3 --format=markdown
 t2t-tables --table=1 --n=64 --d=512 --k=3 --r=9

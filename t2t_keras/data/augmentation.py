@@ -77,7 +77,7 @@ class OnlineAugmentation:
     ):
         self._tokenizers, self._seed = (tokenizer.source, tokenizer), seed
         augment, own = augment or {}, transform_changes or {}
-        names = sorted(augment)  # So that the order of the shares does not change the draws.
+        names = sorted(augment)  # Sorted: the order of the shares must not change the draws.
         ends = itertools.accumulate(augment[name] for name in names)
         self._changes = [
             (end, own.get(name) or AUGMENTATIONS[name])
@@ -160,7 +160,7 @@ class AugmentedSteps:
     ):
         self._store, self._sampler, self._seed = store, sampler, seed
         self._augmentation = augmentation
-        self._drawn: dict[int, ExampleStore] = {}  # By planned step.
+        self._drawn: dict[int, ExampleStore] = {}  # Drawn examples by planned step.
         self._steps, self._group = range(0), ExampleStore([], [])
         self._batches: list[np.ndarray] = []
 

@@ -29,7 +29,7 @@ _PREFIX = "beam-calls."
 _FUNCTION, _ARGUMENTS, _RESULT, _FAILURE = "function", "arguments", "result", "failure.json"
 # Workers need the same versions of these packages; others do not matter.
 _PACKAGES = ("t2t_keras", "sentencepiece", "py3langid")
-_INTERRUPTED = 130  # As a shell reports SIGINT.
+_INTERRUPTED = 130  # Shells report this for SIGINT.
 _loading = threading.Lock()
 
 

@@ -19,8 +19,8 @@ class FileChunk(CorpusInfo):
 
     paths: tuple[Path, Path]
     offsets: tuple[int, int]  # Byte positions of the first line.
-    first_line: int  # Its number, from 1.
-    count: int  # Of pairs.
+    first_line: int  # Number of the first line, from 1.
+    count: int  # Number of pairs.
 
     def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
         """See `Chunk`; raises `UserError` if there are fewer lines than when they were counted."""

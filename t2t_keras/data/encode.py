@@ -190,7 +190,7 @@ class _Pairs:
 
     def __init__(self, chunk: Chunk):
         self._chunk = chunk
-        self._numbers: list[int] = []  # Of each pair in the chunk.
+        self._numbers: list[int] = []  # The number of each pair in the chunk.
         self.texts: list[Pair] = []
         self.left_out: dict[str, Any] = {}
         for number, (source, target) in enumerate(chunk.pairs()):
@@ -279,7 +279,7 @@ def _filter_lengths(
     reason = f"longer than max_pair_length={limit} tokens"
     rest = pairs.leave_out(reason, lengths.max(axis=0) > limit, lengths[0] <= limit)
     if "length_ratio" in problem.filters:
-        lengths = lengths[:, rest] - 1  # Without EOS.
+        lengths = lengths[:, rest] - 1  # EOS does not count.
         shortest, longest = np.sort(lengths, axis=0)
         reason = f"with a side over {problem.max_length_ratio:g} times as long as the other"
         uneven = longest > problem.max_length_ratio * shortest

@@ -171,7 +171,7 @@ def duplicate_mask(hashes: np.ndarray) -> np.ndarray:
     """Returns for each hash whether it repeats an earlier one: uint64 [pairs] -> bool [pairs]."""
     mask = np.zeros(len(hashes), bool)
     for part in range(16):
-        # In parts, by the first four bits: sorting takes several times the memory of its input.
+        # Divide by the first four bits: sorting takes several times the memory of its input.
         low, high = np.uint64(part << 60), np.uint64((part + 1 << 60) - 1)
         rows = np.flatnonzero((hashes >= low) & (hashes <= high))
         rows = rows[np.argsort(hashes[rows], kind="stable")]

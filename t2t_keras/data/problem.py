@@ -33,7 +33,7 @@ class Chunk(Protocol):
 
     @property
     def languages(self) -> tuple[str, str] | None:
-        """Of source and target; None = the problem's."""
+        """Codes of source and target; None = the problem's."""
 
     @property
     def symbols(self) -> frozenset[str]:

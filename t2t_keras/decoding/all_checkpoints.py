@@ -96,7 +96,7 @@ def translate_all(
     loaded: dict[str, str] = {}
 
     def load(path: str) -> None:
-        # The identity first: the checkpoint may be replaced after it is read.
+        # Take the identity first: the checkpoint may be replaced after it is read.
         loaded.update(identity(path), checkpoint=Path(path).name)
         load_weights(translator.models[0], path)
 

@@ -161,7 +161,7 @@ def top_symbols(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     lead = tf.shape(logits)[:-1]
     rows = tf.reshape(logits, [-1, vocab_size // group, group])
     _, groups = tf.math.top_k(tf.reduce_max(rows, axis=-1), count)
-    groups = tf.sort(groups)  # By id, so that the smaller id wins ties.
+    groups = tf.sort(groups)  # Sorted by id, so that the smaller id wins ties.
     members = tf.reshape(tf.gather(rows, groups, batch_dims=1), [-1, count * group])
     best, chosen = tf.math.top_k(members, count)
     ids = tf.gather(groups, chosen // group, batch_dims=1) * group + chosen % group
@@ -238,7 +238,7 @@ class Sampling:
         allowed = tf.where(excluded, IMPOSSIBLE, allowed)
         share = self._uniform(limits.line_ids, index)[:, :, None]
         if not self.top_k and self.top_p == 1:
-            # In the order of ids, as sorting the vocabulary would take most of the time.
+            # Keep the order of ids: sorting the vocabulary would take most of the time.
             drawn = _quantile(tf.nn.softmax(allowed / self.temperature), share)
         else:
             best, ids = top_symbols(allowed, min(self.top_k or vocab_size, vocab_size))
@@ -281,7 +281,7 @@ def _quantile(probabilities: tf.Tensor, share: tf.Tensor) -> tf.Tensor:
 
 # A long word has very many spellings; a search never chooses those of many pieces.
 _MAX_SPELLINGS = 1000
-_MAX_CHARACTERS = 100  # of a phrase
+_MAX_CHARACTERS = 100  # limit for a phrase
 _MAX_SEQUENCES = 100_000  # Each is compared with every hypothesis at every position.
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 

@@ -21,7 +21,7 @@ from t2t_keras.text.files import read_text
 class TranslatedFiles(NamedTuple):
     """A translated text."""
 
-    kind: str  # of its disturbance; "" = none
+    kind: str  # kind of its disturbance; "" = none
     source: str
     reference: str
     output: str

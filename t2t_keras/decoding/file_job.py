@@ -48,7 +48,7 @@ def translate_file(
 
     The output has one line per source line: the translation; with `return_beams` all hypotheses,
     separated by tabs; with `write_beam_scores` a tab and a score after each. If the translator's
-    problem postprocesses translations, files beside `output` get the postprocessed translations and
+    problem postprocesses translations, files next to `output` get postprocessed translations and
     references. Prints the numbers of lines, of blank lines and of cut lines, the time, and the
     reports of the translator's stages.
 
@@ -93,7 +93,7 @@ def translate_file(
     at_once = translator.config.lines_at_once
     summary = run_line_job(source, outputs, settings, work, at_once, shard, manifest)
     _report(output, translator, summary, provenance.get("checkpoint", ""))
-    # For a file, unequal numbers of prefixes and lines are an error before.
+    # `_read_prefixes` has checked a regular file.
     if is_stream(source) and (surplus := len(prefix_lines or ()) - summary.lines) > 0:
         _say(output, f"{prefixes} has {surplus:,} lines more than {source}: they were not used.")
     if postprocessed_references:

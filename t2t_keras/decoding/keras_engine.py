@@ -290,7 +290,7 @@ class Search:
         rule: Rule = BeamSearch(config.beam_size, beta=config.coverage_penalty, **scoring)
         if config.samples:
             rule = Sampling(**scoring, **{name: getattr(config, name) for name in OF_SAMPLING})
-        window = self._ensemble.models[0].config.self_attention_radius  # All have the same.
+        window = self._ensemble.models[0].config.self_attention_radius  # The same in all models.
         loop = SearchLoop(self._ensemble.step, rule, BLOCK_SIZE, window, config.xla)
         cache = self._ensemble.start(source, BLOCK_SIZE, rule.beam_size)
         return loop.run(cache, Limits(max_lengths, prefixes, numbers, coverage))

@@ -77,7 +77,7 @@ class JobSummary(NamedTuple):
     counts: Counter[str]  # sums over all lines, including those before an interruption
     lines: int
     new_lines: int  # without those before an interruption
-    seconds: float  # of the new lines
+    seconds: float  # time for the new lines
 
 
 def run_line_job(
@@ -91,10 +91,9 @@ def run_line_job(
 ) -> JobSummary:
     """Works through a source, or through the rest of it after an interrupted job.
 
-    Output files, from `resolve_outputs`, grow under the names `<output>.partial`. A record beside
-    the first one, `<output>.progress.json`, has the number of finished lines, the checksum of the
-    lines read, and the provenance: everything that the result depends on besides the source, as
-    JSON can hold it.
+    Output files, from `resolve_outputs`, grow under the names `<output>.partial`. A record next
+    to the first one, `<output>.progress.json`, has the number of finished lines, the checksum of
+    the lines read, and the provenance: everything else that the result depends on, as JSON.
 
     Args:
       source: the file; "-" (standard input), a device or a pipe is read once.
@@ -103,7 +102,7 @@ def run_line_job(
       work: the work on some lines.
       lines_at_once: number of lines that `work` gets.
       shard: the part of a file to read; its lines keep their numbers in the file.
-      manifest: written beside the first output, for `read_manifest`, together with the provenance
+      manifest: written next to the first output, for `read_manifest`, together with the provenance
         and, unless the job was interrupted, its seconds.
 
     Raises:
@@ -163,7 +162,7 @@ def resolve_outputs(
 ) -> dict[str, Path]:
     """Checks the files of a job; returns the files to write, the targets of links.
 
-    No output may replace a file of a folder that is read. The record is beside the first output.
+    No output may replace a file of a folder that is read. The record is next to the first output.
 
     Raises:
       UserError: an input cannot be read, an output must not be written (see `check_outputs`), or

@@ -24,7 +24,7 @@ from t2t_keras.training.run_config import RunConfig
 
 # Settings that let more than the model contribute to a score.
 _MORE_THAN_THE_MODEL = ("engine", "ensemble", "forbidden", "glossary", "prefixes")
-_MAX_LEVELS = 4  # of lists and objects in a field
+_MAX_LEVELS = 4  # nested lists and objects in a field
 
 
 @dataclasses.dataclass(frozen=True)

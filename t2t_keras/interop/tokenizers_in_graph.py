@@ -52,7 +52,7 @@ class GraphSubwords(GraphTokenizer):
     def __init__(self, subwords: Sequence[str], alphabet: Sequence[str], spelled: Sequence[str]):
         super().__init__()
         self._subwords = list(subwords)
-        # Of equal subwords, the last counts, as in Python.
+        # The last of equal subwords counts, as in Python.
         usable = {subword: i for i, subword in enumerate(subwords) if i > EOS_ID and subword}
         # WordPiece takes the longest subword at each place. It distinguishes the start of a token,
         # so every subword is there twice.

@@ -281,7 +281,7 @@ def locked_directory(directory: str | Path, command: str) -> Iterator[BinaryIO]:
                 f"{directory} is in use by {owner}. Wait until it ends, or give another directory.",
                 code="in_use",
             )
-        with contextlib.suppress(OSError):  # As on a full disk; it only informs.
+        with contextlib.suppress(OSError):  # The disk may be full; the text only informs.
             file.truncate(0)
             file.write(f"{command}, process {os.getpid()} on {socket.gethostname()}\n".encode())
         yield file
@@ -310,7 +310,7 @@ _KINDS = {
 # Advice for when such a folder is given where a run is expected.
 _ADVICE = {
     "t2t_keras.json": "an export for CTranslate2: t2t-decoder, t2t-translate-file and t2t-filter "
-    "read it with --engine=ctranslate2, and t2t-serve reads it as it is",
+    "read it with --engine=ctranslate2, and t2t-serve reads it without flags",
     "task.json": "an export for KerasHub. Commands read the run that it was exported from",
     "model.onnx": "an export for ONNX Runtime. Commands read the run that it was exported from",
     "model.tflite": "an export for LiteRT. Commands read the run that it was exported from",

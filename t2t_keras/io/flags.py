@@ -29,9 +29,9 @@ class Flags(absl_flags.FlagValues):
     """
 
     groups: dict[str, list[str]]  # Names of flags by the title of their group.
-    _notes: dict[str, str]  # By flag.
-    _arguments: dict[str, str]  # Meanings by name.
-    _setting_names: dict[str, Callable[[], Iterable[str]]]  # By flag.
+    _notes: dict[str, str]  # Notes by flag.
+    _arguments: dict[str, str]  # Meanings by name of the argument.
+    _setting_names: dict[str, Callable[[], Iterable[str]]]  # Names of settings by flag.
 
     def __init__(self) -> None:
         super().__init__()
@@ -272,7 +272,7 @@ def _for_flag(flag: absl_flags.Flag, value: Any, subject: str) -> Any:
 
 
 def _entry(name: str, meaning: str) -> str:
-    """Returns a line feed and a name with its meaning beside it."""
+    """Returns a line feed and a name with its meaning next to it."""
     indent = " " * _COLUMN
     head = f"  {name}  ".ljust(_COLUMN)
     if len(head) > _COLUMN:

@@ -36,7 +36,7 @@ END = "</s>"
 class ShownPiece:
     """A piece as readers see it."""
 
-    text: str  # Without the mark of the space before it.
+    text: str  # The piece without the mark of the space before it.
     joined: bool  # Whether it continues the word of the previous piece.
     special: bool  # Whether it is the start or the end of sentence, not text.
 

@@ -36,7 +36,7 @@ _USUAL = {
 _SECONDS = "training_seconds"
 _LOGARITHMIC = ("perplexity", "gradient_norm")
 _FROM_ZERO = ("learning_rate", "tokens_per_second")
-# By the folder in a run: name in the legend, and style.
+# Name in the legend, and style, by the folder in a run.
 _KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "train": ("training (its loss with label smoothing)", dict(alpha=0.6)),
     "eval": ("dev set, while training", dict(marker="o")),

@@ -67,7 +67,7 @@ class _Parse:
     """The scored parts of a sentence's trees; `restored` leaves count although deleted."""
 
     def __init__(self, trees: Sequence[Tree], parameters: Parameters, restored: Counter = _NONE):
-        self.length = 0  # In words, including deleted ones, without empty elements.
+        self.length = 0  # Number of words, with deleted ones, without empty elements.
         self.words: list[str] = []  # The counted words.
         # (label, first word, word after the last) of the counted constituents.
         self.brackets: list[tuple[str, int, int]] = []
@@ -120,7 +120,7 @@ def _misread_quotes(gold: _Parse, test: _Parse) -> tuple[Counter, Counter]:
 class Score:
     """The score of one parse, or the sums over several, against gold trees."""
 
-    words: int = 0  # Of the gold trees, including punctuation.
+    words: int = 0  # Words of the gold trees, including punctuation.
     sentences: int = 0
     errors: int = 0  # Sentences whose words differ, which no other sum includes.
     skipped: int = 0  # Sentences without counted words, which no other sum includes.
@@ -264,8 +264,10 @@ _ROWS = {"1-10": 10, "11-20": 20, "21-30": 30, "31-40": 40, "41 and more": math.
 class ParsingScore:
     """The scores of parses against references; `str()` returns a report."""
 
-    brackets: Score  # Of all sentences.
-    by_length: dict[str, Score]  # By the number of words in the sentence: "1-10", "11-20", ...
+    brackets: Score  # The score of all sentences.
+    by_length: dict[
+        str, Score
+    ]  # Scores by the number of words in the sentence: "1-10", "11-20", ...
     repairs: Counter  # Number of repairs of each kind.
     repaired: int  # Number of outputs that were not trees over the words.
     right_tags: int  # Number of words with the reference's tag.

@@ -33,7 +33,7 @@ ROOT = "TOP"
 class Tree(NamedTuple):
     """A constituent, or a word with its tag."""
 
-    label: str  # Of the constituent, e.g. "NP"; or the tag of the word, e.g. "NN".
+    label: str  # The constituent's label, e.g. "NP"; or the word's tag, e.g. "NN".
     children: tuple["Tree", ...] = ()  # From left to right; none below a word.
     word: str = ""  # "" for a constituent.
 
@@ -99,7 +99,7 @@ class TreeBuilder:
 
     def __init__(self) -> None:
         self.roots: list[Tree] = []  # The complete trees.
-        self.open_labels: list[str] = []  # Of the open constituents, the innermost last.
+        self.open_labels: list[str] = []  # Labels of the open constituents, the innermost last.
         # A stack: the complete trees, then the children of each open constituent.
         self._children: list[list[Tree]] = [self.roots]
 
@@ -280,8 +280,8 @@ _ROOT_LABELS = {"", ROOT, "ROOT", "S1"}
 class TreeText(NamedTuple):
     """Some lines of a file with complete trees, nearly always one tree."""
 
-    line: int  # From 1.
-    offset: int  # In bytes.
+    line: int  # Number of the first line, from 1.
+    offset: int  # Its position in bytes.
     text: bytes
 
 

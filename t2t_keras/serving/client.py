@@ -187,7 +187,7 @@ class Client(abc.ABC):
     def _error(self, status: str, details: str) -> UserError:
         """Returns the error for a gRPC status, or its equivalent in HTTP, with details."""
         if status == "INVALID_ARGUMENT" and re.search("signature (key|name)", details, re.I):
-            status = "FAILED_PRECONDITION"  # as over gRPC
+            status = "FAILED_PRECONDITION"  # the same as over gRPC
         if status == "DEADLINE_EXCEEDED":
             details = f"no complete reply within {self.timeout:g} s"
         advice = _ADVICE.get(status, "")

@@ -169,7 +169,7 @@ class _Units:
         self.complete: list[dict[str, str]] = []
         self._texts: dict[str, str] = {}
         self._language = ""
-        self._parts: list[str] | None = None  # Of the open segment.
+        self._parts: list[str] | None = None  # Text of the open segment.
         self._code = 0  # Depth in inline tags that hold code.
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -254,7 +254,7 @@ def translation_units(
             f"{name} declares entities, which are rejected for security ({error}). Remove them.",
             code="unsafe_xml",
         ) from error
-    except (ValueError, LookupError) as error:  # Of the parser: an encoding it does not know.
+    except (ValueError, LookupError) as error:  # The parser does not know the encoding.
         raise UserError(
             f"{name} cannot be read: {error}. Convert it to UTF-8 and change its first line.",
             code="unknown_encoding",

@@ -25,7 +25,7 @@ _NEED_NO_SPACE = frozenset("\u3002\uff01\uff1f\uff0e\uff61\u300d\u300f\uff09\u20
 _DIVIDING = _NEED_NO_SPACE | frozenset("\u06d4\u0964\u0965\u1362\u104b\u17d4")
 # Stops that sentencex does not know, replaced by ones that it knows.
 _LATIN = r"[\dA-Za-z\uff10-\uff5a]"
-_POINT = re.compile(rf"(?<={_LATIN})\uff0e(?={_LATIN})")  # As in 3.5, of full width.
+_POINT = re.compile(rf"(?<={_LATIN})\uff0e(?={_LATIN})")  # A full-width point, as in 3.5.
 _KNOWN_STOPS = str.maketrans(
     {"\u2026": ".", "\uff0e": "\u3002", "\uff61": "\u3002", "\u17d4": "\u104b"}
 )

@@ -42,15 +42,15 @@ from t2t_keras.text.formats import (
 class SourceFile:
     """A file in --tmp_dir: text in a format of `t2t_keras.text.formats`, or an archive."""
 
-    name: str  # Its file name there.
+    name: str  # Its file name in --tmp_dir.
     # Where to download it, "" if it must be put there by hand. The content of a URL that ends in
     # ".gz" is decompressed, unless the name ends in ".gz" too.
     url: str = ""
     size: int | None = None  # Bytes of the file as it stands in --tmp_dir, None if unknown.
-    sha256: str = ""  # In hex, "" if unknown.
-    md5: str = ""  # Likewise, where nothing better was published.
-    # For a tar archive, the possible file names of the text in it, without folders; the first
-    # that the archive has is read. Two texts of an archive share no names.
+    sha256: str = ""  # Checksum in hex, "" if unknown.
+    md5: str = ""  # Checksum, if no SHA-256 was published.
+    # For a tar archive, the possible file names of the text, without folders; the first existing
+    # one is read. Two texts of an archive share no names.
     members: tuple[str, ...] = ()
 
     @property
@@ -98,7 +98,7 @@ class CorpusInfo:
 
     corpus: str = "train"  # Its name in `mix`.
     prefix: str = ""  # Words before each source, which are pieces of the vocabulary.
-    languages: tuple[str, str] | None = None  # Of source and target; None = the problem's.
+    languages: tuple[str, str] | None = None  # Codes of source and target; None = the problem's.
 
     @property
     def symbols(self) -> frozenset[str]:
@@ -110,11 +110,11 @@ class CorpusInfo:
 class PreparedText:
     """A split of a translation data set of tensorflow-datasets."""
 
-    dataset: str  # Its name there, e.g. "wmt14_translate/de-en".
+    dataset: str  # Its name in tensorflow-datasets, e.g. "wmt14_translate/de-en".
     split: str  # "train", "validation" or "test".
     languages: tuple[str, str]  # Codes of source and target.
-    data_dir: Path  # Of tensorflow-datasets.
-    archives: tuple[SourceFile, ...] = ()  # What it prepares the data set from.
+    data_dir: Path  # The directory of tensorflow-datasets.
+    archives: tuple[SourceFile, ...] = ()  # The files that it prepares the data set from.
     has_entities: bool = False  # Whether its text has SGML's "&amp;" for "&".
 
     @property
@@ -151,7 +151,7 @@ def plain_text(
     fetch(files, tmp_dir)
     try:
         for archive in dict.fromkeys(file.name for file in files if file.members):
-            # All texts of an archive at once, so that it is read once.
+            # Read all texts of an archive in one pass.
             _unpack([file for file in files if file.name == archive], tmp_dir)
         return [_plain_pair(corpus, tmp_dir) for corpus in corpora]
     except OSError as error:
@@ -221,7 +221,7 @@ def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
         _replaced(plain.values(), path, files[0].size) as outputs,
         path.open("rb") as file,
         show_reading(file, path.stat().st_size, path.name) as shown,
-        # As a stream: going back in a compressed archive means decompressing it again.
+        # Read as a stream: going back would decompress the archive again.
         tarfile.open(fileobj=shown, mode="r|*") as archive,
     ):
         for member in archive:

@@ -25,7 +25,7 @@ from t2t_keras.text.subword_sampling import SubwordSampler
 if TYPE_CHECKING:
     from t2t_keras.text.in_graph import GraphTokenizer
 
-# By the suffix of their files.
+# Classes of vocabularies by the suffix of their files.
 TOKENIZERS = Registry("tokenizer", "t2t_keras.text.tokenizer")
 VOCABULARY_KINDS = ("bpe", "unigram", "char")
 # Size of the cache of words' ids, some 50 MB; a full cache is emptied.

@@ -186,7 +186,7 @@ def _best_mean(
       measure: returns the loss of weights; the mean of up to `count` checkpoints with the lowest
         loss is returned. None = the mean of `count` checkpoints.
     """
-    # In float64, so that the mean does not depend on the order.
+    # float64: the mean must not depend on the order.
     sums: dict[str, np.ndarray] = {}
     averaged, newest, lowest = list[str](), dict[str, Any](), math.inf
     best = _Mean({}, [], {})

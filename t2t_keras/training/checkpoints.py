@@ -137,7 +137,7 @@ class Checkpoints:
     def save(self, step: int, head: Mapping[str, Any] | None = None) -> str:
         """Writes the state as the checkpoint of a step, and deletes the oldest; returns its path.
 
-        `head` is saved beside the arrays as JSON.
+        `head` is saved with the arrays, as JSON.
 
         Raises:
           UserError: it cannot be written, as on a full disk; earlier checkpoints stay.

@@ -117,7 +117,7 @@ def _json_points(folder: Path) -> Iterator[tuple[int, str, float]]:
 
 
 def _tensorboard_points(folder: Path) -> Iterator[tuple[int, str, float]]:
-    # In order of time, with which the names begin.
+    # The names begin with the time.
     for path in sorted(folder.glob("events.out.tfevents.*")):
         import tensorflow as tf
 

@@ -30,7 +30,7 @@ _HISTORY = "evaluations.json"
 _USUAL_TOKENS = 4096
 # Limits shown translations: a model that has learned little may repeat itself for long.
 _SHOWN_CHARACTERS = 300
-# Below this accuracy BLEU is 0, and searches go on to the longest translation.
+# Below this accuracy BLEU is 0, and searches continue to the longest translation.
 _MIN_ACCURACY = 0.2
 
 
@@ -101,7 +101,7 @@ class Evaluator:
         """Measures the model after a step, and records the result with numbers of the training.
 
         The model is scored if its accuracy allows a score above 0, or if the evaluation `is_last`.
-        `head` is saved beside the best weights, see `Checkpoints.save`.
+        `head` is saved with the best weights, see `Checkpoints.save`.
 
         Returns:
           The result of `SplitLoss.measure`, with the main score if there is one, such as "bleu";

@@ -51,7 +51,7 @@ def step_memory(
         layers = (encoders + decoders) * hparams.d_model * size
         work += decoder
     embedded = 2 * hparams.d_model * (size + bool(hparams.dropout))
-    # In half precision also the logits before their conversion to float32. The projection reads
+    # In half precision, add the logits before their conversion to float32. The projection reads
     # a transposed copy of the embedding matrix.
     logits = vocab_sizes[0] * ((2 * FLOAT32 + casts) * tokens + size * hparams.d_model)
     if trained is None:

@@ -1,4 +1,4 @@
-"""What a training step computes beside the model (sections 5.3 and 5.4), on TensorFlow and JAX."""
+"""Loss, schedules and optimizers (sections 5.3 and 5.4), on TensorFlow and JAX."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -103,13 +103,13 @@ def token_sums(logits, targets, label_smoothing=0.0, loss=None):
 class SmoothedCrossEntropy(keras.losses.Loss):
     """The loss of a training step for `compile`: `smoothed_cross_entropy`, padding left out.
 
-    With several replicas, Keras's `fit` takes the mean of their means: tokens of a replica that has
-    fewer of them weigh more. `t2t_keras.train` weighs all tokens of a step alike.
+    With several replicas, Keras's `fit` averages the replicas' means, so tokens weigh more in a
+    replica with few tokens. In `t2t_keras.train` all tokens of a step have the same weight.
 
     Args:
       label_smoothing: epsilon.
       reduction: as in every Keras loss; by default the mean over the tokens that are not padding.
-      **kwargs: what every Keras loss takes.
+      **kwargs: arguments of every Keras loss.
 
     Call arguments:
       y_true: integers [batch, length]; 0 is padding.
@@ -276,7 +276,7 @@ def lion(hparams: HParams, schedule: LearningRateSchedule) -> Optimizer:
 def adafactor(hparams: HParams, schedule: LearningRateSchedule) -> Optimizer:
     """Adafactor (Shazeer and Stern, 2018): sums of moments by row and column.
 
-    Keras's class also keeps what it makes of them, as large as the weights.
+    Keras's class also stores the full moments, which are as large as the weights.
     """
     return _with_decay(keras.optimizers.Adafactor, hparams, schedule, relative_step=False)
 

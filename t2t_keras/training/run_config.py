@@ -154,7 +154,7 @@ class TrainResult:
 
 
 _FILE = "run.json"
-_MIN_BYTES_PER_WEIGHT = 2  # in bfloat16
+_MIN_BYTES_PER_WEIGHT = 2  # the size in bfloat16
 # Types of the values in run.json.
 _KINDS = {
     **dict.fromkeys(("problem", "model", "hparams_set", "data_dir", "data"), str),
@@ -317,7 +317,7 @@ class RunConfig:
 
     @classmethod
     def read(cls, path: Path, advice: str, checked: bool = True) -> "RunConfig":
-        """Reads a file with (at least) the `content` of run.json, beside the vocabulary.
+        """Reads a file with (at least) the `content` of run.json, next to the vocabulary.
 
         Args:
           path: the file.

@@ -17,7 +17,7 @@ def define_flags(flags: Flags) -> None:
     flags.group("Model")
     flags.choice("from", "Toolkit that trained the model", [*IMPORTERS], None)
     flags.path("model", "Folder or checkpoint of the model")
-    flags.paths("vocabulary", "Vocabulary, unless it is beside the model; commas between files")
+    flags.paths("vocabulary", "Vocabulary, with commas between files; default: next to the model")
     flags.integer("target_space", "tensor2tensor's SpaceID of the target; default: the trained one")
     flags.group("Run")
     define_common(flags, "output_dir", "problem", "problem_config", "t2t_usr_dir")

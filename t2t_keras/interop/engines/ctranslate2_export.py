@@ -14,7 +14,7 @@ from t2t_keras.training.checkpoint_files import checkpoint_paths, read_head
 from t2t_keras.training.run_config import RunConfig
 
 RECORD_FILE = "t2t_keras.json"
-_FOLDER = "ctranslate2"  # in a run
+_FOLDER = "ctranslate2"  # folder in a run
 _ADVICE = "Make it again with t2t-exporter."
 
 
@@ -114,7 +114,7 @@ class CTranslate2Export(StoredModel):
             exported = Path(known["checkpoint"]).name if known else "another model"
             raise UserError(
                 f"{self.version} is an export of {exported}, not of {newest[-1]}, the run's newest "
-                f"checkpoint. Use it as it is by --output_dir={self.version}, or remove it and "
+                f"checkpoint. Translate with it by --output_dir={self.version}, or remove it and "
                 f"export again:{command_for_ctranslate2(run)}",
                 code="outdated_export",
             )

@@ -1,1 +1,1 @@
-"""Exports for other programs than TensorFlow Serving."""
+"""Exports for programs other than TensorFlow Serving."""

@@ -1,4 +1,4 @@
-"""Shared by the exporters: checks of a model, and the files written beside it."""
+"""Checks of a model, and the files next to it, for all exporters."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -120,7 +120,7 @@ def write_files_beside(
     translate: str,
     batch: str,
 ) -> None:
-    """Writes the vocabulary, README.md and config.json beside a model.
+    """Writes the vocabulary, README.md and config.json next to a model.
 
     Args:
       translator: has the model.

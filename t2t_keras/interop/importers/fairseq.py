@@ -57,7 +57,7 @@ def read_fairseq(
       model: the `.pt` file.
       languages: codes of source and target.
       vocabulary: comma-separated paths: the folder of `dict.<language>.txt`, or one or two such
-        files; default: beside the model. For unsegmented text, also the SentencePiece `.model`,
+        files; default: next to the model. For unsegmented text, also the SentencePiece `.model`,
         or those of source and target.
 
     Raises:

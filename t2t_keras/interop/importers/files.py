@@ -59,7 +59,7 @@ def read_text(path: Path, advice: str = "") -> str:
 
 
 def named_beside(name: object, *folders: Path) -> Path:
-    """Returns the file in one of these folders that a record, perhaps of another machine, names.
+    """Finds, in these folders, the file that a record names; it may be another machine's record.
 
     If the recorded path leads out of a folder, only its last part counts.
 

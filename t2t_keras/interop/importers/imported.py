@@ -51,7 +51,7 @@ def read_model(
       toolkit: name of a registered importer, such as "tensor2tensor".
       model: its folder or checkpoint.
       languages: codes of source and target.
-      vocabulary: comma-separated files, see the importer; "" = beside the model.
+      vocabulary: comma-separated files, see the importer; "" = next to the model.
       target_space: see `read_tensor2tensor`.
       changes: hyperparameters that override or complete those in the files.
 

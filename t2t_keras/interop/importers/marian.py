@@ -80,10 +80,10 @@ def read_marian(model: str | Path, vocabulary: str | Path = "") -> Imported:
 
     Args:
       model: the `.npz` file, or a folder with one or with the files of `read_huggingface`.
-      vocabulary: comma-separated files, one, or those of source and target: `.spm`, `.yml`, or one
-        piece a line; "" = the files that `decoder.yml` or a similar file beside the model names.
-        Given with other files, `.spm` files only divide text into the pieces of those; default:
-        source.spm and target.spm beside the model, as in OPUS-MT. Without them, spaces divide text.
+      vocabulary: one file, or comma-separated those of source and target: `.spm`, `.yml`, or text
+        with a piece per line; "" = the files named by `decoder.yml` or a similar file next to the
+        model. With other files, `.spm` files only divide text into those files' pieces; by default
+        source.spm and target.spm next to the model, as in OPUS-MT. Without any, spaces divide text.
 
     Raises:
       UserError: a file is missing or damaged, or the model has a part that cannot be represented.
@@ -210,14 +210,14 @@ def _vocabularies(
         )
     source = read_vocabulary(files[0], sizes[0])
     target = read_vocabulary(files[-1], sizes[1])
-    beside = [path.parent / f"{side}.spm" for side in ("source", "target")]
-    if not models and all(file.exists() for file in beside):
-        models = beside
+    spm_files = [path.parent / f"{side}.spm" for side in ("source", "target")]
+    if not models and all(file.exists() for file in spm_files):
+        models = spm_files
     return (source, target), listed_pieces(source.our_pieces, target.our_pieces, models, files[-1])
 
 
 def _files_beside(path: Path) -> list[Path]:
-    """Returns the vocabularies in the model's folder, as listed by a file beside the model."""
+    """Returns the vocabularies in the model's folder, as listed by a file next to the model."""
     names = f"{path.name}.decoder.yml", "decoder.yml", f"{path.name}.yml"
     for file in (path.parent / name for name in names):
         if file.exists():
@@ -229,7 +229,7 @@ def _files_beside(path: Path) -> list[Path]:
                 )
             return [named_beside(name, path.parent) for name in listed]
     raise UserError(
-        f"{path}: expected {names[0]} or {names[1]} beside it, or --vocabulary.",
+        f"{path}: expected {names[0]} or {names[1]} next to it, or --vocabulary.",
         code="no_vocabulary",
     )
 

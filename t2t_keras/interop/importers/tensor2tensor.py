@@ -35,7 +35,7 @@ _POSITIONS = re.compile(r"(inputs|targets)_positional_embedding(?:/.*)?")
 _SHARDS = re.compile(
     r"(symbol_modality_\d+_\d+(?:_\d+)?)/(shared|input_emb|target_emb|softmax)/weights_(\d+)"
 )
-_KINDS = ("input_emb", "target_emb")  # of tables that are not shared: source, target
+_KINDS = ("input_emb", "target_emb")  # tables that are not shared: source, target
 _SPACES = "target_space_embedding/kernel"
 
 
@@ -175,7 +175,7 @@ _HPARAMS = {
     "optimizer_adam_epsilon": "adam_epsilon",
     "max_length": "max_length",
 }
-# By (layer_preprocess_sequence, layer_postprocess_sequence).
+# The keys are (layer_preprocess_sequence, layer_postprocess_sequence).
 _PRE_NORM = {("none", "dan"): False, ("n", "da"): True}
 
 

@@ -1,7 +1,7 @@
 """Shows a comparison as plain tables of text, or as one HTML page.
 
 The page's plots are SVG that fills cells of tables; its text keeps its size. Screen readers skip
-the plots and read the numbers in the cells beside them.
+the plots and read the numbers in the adjacent cells.
 """
 
 import itertools
@@ -139,7 +139,7 @@ def _differences(comparison: Comparison, differences: Differences) -> Iterator[s
     systems = comparison.text.systems
     name, first = systems[differences.system].name, systems[0].name
     yield (
-        f"{name} beside {first}, by chrF2 of sentences: {differences.better:,} better, "
+        f"{name} compared with {first}, by chrF2 of sentences: {differences.better:,} better, "
         f"{differences.equal:,} equal, {differences.worse:,} worse"
     )
     yield _table(
@@ -179,7 +179,7 @@ def comparison_page(comparison: Comparison) -> str:
     names = [system.name for system in text.systems]
     return render(
         "comparison.html",
-        title=f"{', '.join(names[1:])} beside {names[0]}",
+        title=f"{', '.join(names[1:])} compared with {names[0]}",
         comparison=comparison,
         text=text,
         names=names,

@@ -226,7 +226,7 @@ class Paragraph:
                 name = "sup" if is_index else "g"
                 parts.append(f'<{name} i="{number}">{escape(piece.text)}</{name}>')
             elif piece.inner:
-                # Its first format is that of its text.
+                # The first format of the link is the format of its text.
                 inner_key = next((inner.key for inner in piece.inner if inner.is_text), "")
                 parts.append(f'<g i="{number}">{self._masked(piece.inner, inner_key)}</g>')
             else:

@@ -281,7 +281,7 @@ class Inline(NamedTuple):
 
 @dataclasses.dataclass
 class _Opened:
-    number: int  # of its mark
+    number: int  # number of its mark
     has_text: bool = False
     has_codes: bool = False
 

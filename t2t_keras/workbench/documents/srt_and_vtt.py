@@ -47,7 +47,7 @@ class _Text(NamedTuple):
 
     start: int
     end: int
-    text: str  # in one line
+    text: str  # its text in one line
     written: Callable[[str], str]  # lays out its translation in the same number of lines
     begins: float  # seconds; inf = it cannot continue another subtitle
     ends: float  # seconds; -inf = no subtitle can continue it

@@ -222,7 +222,7 @@ class _Translation(NamedTuple):
     is_broken: bool
 
 
-# By format and text.
+# Translations by format and text.
 _Translations = dict[tuple[str, str], _Translation]
 
 

@@ -84,7 +84,7 @@ class BilingualDocument(SpanDocument):
         self.segments: list[tuple[Element, list[BilingualSegment]]] = []
 
     def add_segments(self, element: Element, segments: list[BilingualSegment]) -> None:
-        """Adds the segments of an element that have text."""
+        """Adds an element's segments, except those without text."""
         segments = [segment for segment in segments if segment.source.text().strip()]
         if segments:
             self.segments.append((element, segments))

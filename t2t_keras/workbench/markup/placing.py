@@ -17,7 +17,7 @@ from t2t_keras.workbench.placeholders.finding import key
 # With more siblings or states, siblings keep the order of their aligned words. If there are still
 # too many states or steps, tags are placed in proportion to their places in the source.
 _MAX_SIBLINGS, _MAX_STATES, _MAX_STEPS = 8, 400, 40_000
-# Gain of a sign that the source lacks: it had better stay outside of elements.
+# Gain of a sign that the source lacks: it should stay outside of elements.
 _OUTSIDE = -0.05
 # Tie-breakers: for the order of the source, and for the side on which a tag adjoins a word.
 _OUT_OF_ORDER, _ADJOINS, _APART = -0.02, 1.5, 0.75
@@ -208,7 +208,7 @@ class Placer:
         """Returns the reachable states, each after its predecessors; None = too many."""
         begin: _State = tuple((number, 0, number == 0) for number in self._began)
         steps_of: _States = {}
-        # Waves of states with the same number of placed marks are in order.
+        # Frontiers have states with the same number of placed marks.
         frontiers: dict[int, dict[_State, None]] = {0: {begin: None}}
         pending = 0
         while pending in frontiers:

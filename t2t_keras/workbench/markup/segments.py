@@ -160,7 +160,7 @@ def _with_kept_placeholders(
     if not marks:
         return marks
     merged: list[Mark] = []
-    number = 0  # of the next mark
+    number = 0  # number of the next mark
     for start, end, _ in find(text):
         while number < len(marks) and marks[number].end <= start:
             merged.append(marks[number])

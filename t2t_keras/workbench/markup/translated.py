@@ -372,7 +372,7 @@ def _is_of_word(character: str) -> bool:
 
 
 def _gap(spans: Sequence[Span], place: int, is_opening: bool) -> int:
-    """Returns the number of units before a place; counts a unit around it unless a mark `opens`."""
+    """Returns the number of units before a place; counts a unit around it unless `is_opening`."""
     if is_opening:
         return bisect.bisect_right(spans, place, key=lambda span: span[1])
     return bisect.bisect_left(spans, place, key=lambda span: span[0])

@@ -149,7 +149,7 @@ def _removal(target: str, added: Placeholder) -> _Edit:
 
 
 def _insertion(source: str, target: str, lost: Placeholder, alignment: Alignment) -> _Edit:
-    """Returns the edit that inserts a placeholder beside the words aligned with its neighbours."""
+    """Returns the edit that inserts a placeholder next to the words aligned with its neighbours."""
     word = count_words(source[: lost.start + 1]) - 1
     spans = [match.span() for match in re.finditer(r"[^ \t-\r]+", target)]
     pairs = [(s, t) for s, t in alignment if t < len(spans)]

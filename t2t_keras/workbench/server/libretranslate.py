@@ -23,7 +23,7 @@ _FORMAT = ("format", "string", "text or html", False)
 _ALTERNATIVES = ("alternatives", "integer", "Number of further translations", False)
 _FILE = ("file", "file", "File to translate", True)
 
-# By route and method: summary, parameters (name, type, description, required), error statuses.
+# Summary, parameters (name, type, description, required) and error statuses by route and method.
 _OPERATIONS: dict[tuple[str, str], tuple[str, tuple, tuple[int, ...]]] = {
     ("/translate", "post"): (
         "Translate text",

@@ -261,7 +261,7 @@ def _check_lengths(
 
 
 def _as_translation(source: Line, text: str) -> Translation:
-    """Returns a text as a translation without a search; the first part has the whole text."""
+    """Wraps a text in a `Translation` without searching; its first part gets the whole text."""
     parts = (text, *[""] * (len(source.parts) - 1))
     return Translation(text, 0.0, (Hypothesis(text, 0.0),), parts)
 

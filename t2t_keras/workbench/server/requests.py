@@ -31,7 +31,7 @@ from t2t_keras.workbench.server.config import MEBIBYTE
 
 _KEY_SCHEMES = ("deepl-auth-key", "bearer")
 MAX_FIELDS = 2_000
-_MAX_BYTES = 16 * MEBIBYTE  # of a field; the size of the body is limited elsewhere
+_MAX_BYTES = 16 * MEBIBYTE  # limit of a field; the size of the body is limited elsewhere
 # Lists and objects in a body; more would take long to build.
 _MAX_CONTAINERS = 100_000
 _SHORT = 65_536

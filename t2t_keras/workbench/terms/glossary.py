@@ -108,8 +108,8 @@ def of_words_without_hints(alignment: Alignment, hinted: str) -> list[tuple[int,
 
 # White space between words and lines; a no-break space is part of a term.
 _SPACES = re.compile(r"[ \t-\r\x1c-\x1f\x85\u2028\u2029]+")
-_MAX_CHARACTERS = 1_024  # in a side of a term
-_MAX_TOKENS = 200  # in a source
+_MAX_CHARACTERS = 1_024  # limit of a side of a term
+_MAX_TOKENS = 200  # limit of a source
 
 
 class Trie:

@@ -29,7 +29,7 @@ from t2t_keras.workbench.terms.uses import same_stem
 
 # Pairs of a source and a target word, of 20 bytes: in total, and processed at a time.
 _MAX_CELLS, _CELLS_AT_ONCE = 20_000_000, 1_000_000
-_MAX_TOKENS = 100  # in a side; longer lines are little evidence.
+_MAX_TOKENS = 100  # limit of a side; longer lines are little evidence.
 _ITERATIONS = 5
 # Dyer et al. (2013): preference for the diagonal, and probability of the null word.
 _TENSION, _NULL = 4.0, 0.08

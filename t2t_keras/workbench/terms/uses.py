@@ -20,7 +20,7 @@ from t2t_keras.workbench.terms.glossary import (
 
 EXACT, INFLECTED, MISSING = KINDS = ("exact", "inflected", "missing")
 
-# Minimum common prefix of two forms of a word: share of the longer one, and number of letters.
+# Minimum common prefix of two forms of a word: share of the longer form, and number of letters.
 _MIN_SHARED, _MIN_LETTERS = 0.6, 3
 # Maxima: words of a term with inflected forms; positions to compare, in all and near the alignment.
 _MAX_FORM_WORDS, _MAX_TRIED, _MAX_NEAR = 16, 64, 16
