@@ -47,16 +47,16 @@ class _Multi30k(Problem):
         """Chooses the text form by the present files; raw ones can be downloaded."""
         if self.text_form != "auto":
             return self
-        present = [
+        present_forms = [
             form for form in _MIDDLES if any((tmp_dir / n).exists() for n in self._names(form))
         ]
-        if len(present) > 1:
+        if len(present_forms) > 1:
             raise UserError(
                 f"{tmp_dir} has Multi30k both raw (train.en) and tokenised (train.lc.norm.tok.en). "
                 f"Choose --problem_config=text_form=raw or --problem_config=text_form=tok.",
                 code="ambiguous_files",
             )
-        return dataclasses.replace(self, text_form=present[0] if present else "raw")
+        return dataclasses.replace(self, text_form=present_forms[0] if present_forms else "raw")
 
     @property
     def tokenize(self) -> str:

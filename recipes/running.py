@@ -45,9 +45,9 @@ def run_recipe(
         # On a cluster, --cores would limit the threads of its jobs.
         flags += ["--cores", str(cores or "all")]
     if profile:
-        own = _FOLDER / name / profile
-        is_own = own.is_dir() and Path(profile).name == profile and not Path(profile).exists()
-        flags += ["--profile", str(own if is_own else profile)]
+        built_in = _FOLDER / name / profile
+        is_own = built_in.is_dir() and Path(profile).name == profile and not Path(profile).exists()
+        flags += ["--profile", str(built_in if is_own else profile)]
     # Finds this Python's commands even if its environment is not activated.
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
     with locked_directory(Path(config).parent / plan.work, "t2t-recipe") as lock:

@@ -67,13 +67,13 @@ _UNUSED = {
 @contextlib.contextmanager
 def _missing(package: str) -> Iterator[None]:
     """Hides a package, as if it were not installed, unless it is imported already."""
-    hidden = package not in sys.modules
-    if hidden:
+    is_hidden = package not in sys.modules
+    if is_hidden:
         sys.modules[package] = None  # type: ignore[assignment]
     try:
         yield
     finally:
-        if hidden:
+        if is_hidden:
             del sys.modules[package]
 
 
@@ -165,10 +165,10 @@ def compiled_folder() -> Path | None:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         folder = home / "t2t_keras" / f"compiled-{_machine()}"
         # The first one to write makes the folder.
-        present = next(path for path in (folder, *folder.parents) if path.exists())
+        ancestor = next(path for path in (folder, *folder.parents) if path.exists())
     except (OSError, RuntimeError):  # There is no home directory, or it cannot be read.
         return None
-    return folder if os.access(present, os.W_OK) else None
+    return folder if os.access(ancestor, os.W_OK) else None
 
 
 def keep_compiled() -> None:
@@ -246,7 +246,7 @@ def free_memory(root: str | Path = "/") -> int | None:
     """
     root = Path(root)
     available = _number_in(r"^MemAvailable:\s*(\d+) kB", root / "proc/meminfo")
-    left = [] if available is None else [1024 * available]
+    limits = [] if available is None else [1024 * available]
     # Lines such as 0::/user.slice/session.scope; in a container the path may be the host's.
     lines = filter(None, _text(root / "proc/self/cgroup").split("\n"))
     groups = {line.split(":", 2)[2] for line in lines}
@@ -254,13 +254,17 @@ def free_memory(root: str | Path = "/") -> int | None:
         (root / "sys/fs/cgroup", _CGROUP_2),
         (root / "sys/fs/cgroup/memory", _CGROUP_1),
     ):
-        own = [top / group.lstrip("/") for group in groups]
-        for directory in {top, *own, *(parent for group in own for parent in group.parents)}:
-            allowed, used = (_number_in(r"^(\d+)$", directory / name) for name in (limit, use))
-            if directory.is_relative_to(top) and allowed is not None and used is not None:
+        own_groups = [top / group.lstrip("/") for group in groups]
+        for directory in {
+            top,
+            *own_groups,
+            *(parent for group in own_groups for parent in group.parents),
+        }:
+            allowed, in_use = (_number_in(r"^(\d+)$", directory / name) for name in (limit, use))
+            if directory.is_relative_to(top) and allowed is not None and in_use is not None:
                 cached = _number_in(rf"^{files} (\d+)$", directory / "memory.stat") or 0
-                left.append(allowed - used + cached)
-    return max(min(left), 0) if left else None
+                limits.append(allowed - in_use + cached)
+    return max(min(limits), 0) if limits else None
 
 
 def _number_in(pattern: str, path: Path) -> int | None:

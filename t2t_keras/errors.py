@@ -57,10 +57,10 @@ def brief(value: object, max_length: int = 300) -> str:
     if isinstance(value, BaseException):
         text = " ".join(str(value)[: 4 * max_length].split()) or type(value).__name__
     else:
-        shown = reprlib.Repr()
-        shown.maxstring = shown.maxother = max_length
+        shortener = reprlib.Repr()
+        shortener.maxstring = shortener.maxother = max_length
         try:
-            text = shown.repr(value)
+            text = shortener.repr(value)
         except ValueError:  # Python does not write integers of more than 4,300 digits.
             text = "a number of thousands of digits"
     return text if len(text) <= max_length else f"{text[:max_length]} ..."

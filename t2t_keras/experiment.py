@@ -121,8 +121,10 @@ def train(
     # Also checks values that did not come from `override_hparams`.
     changes = {} if train_steps is None else {"train_steps": train_steps}
     hparams = override_hparams(hparams, changes)
-    requested = RunConfig(problem, hparams, model, random_seed, str(data_dir))
-    config, result = train_run(requested, output_dir, worker_gpu, train_options(options), callbacks)
+    requested_run = RunConfig(problem, hparams, model, random_seed, str(data_dir))
+    config, result = train_run(
+        requested_run, output_dir, worker_gpu, train_options(options), callbacks
+    )
     # The trained weights belong to the replicas: Keras would not compile their model.
     trained_model = config.make_model()
     trained_model.set_weights(merged_weights(result.model, hparams))
@@ -290,7 +292,7 @@ def _seconds_per_step(generated: Generated, hparams: HParams, devices: backend.D
     float(step.update(0, parts)["loss"])  # Compiles it.
     seconds: list[float] = []
     while sum(seconds) < _MEASURED_SECONDS:
-        began = time.monotonic()
+        start = time.monotonic()
         float(step.update(0, parts)["loss"])
-        seconds.append(time.monotonic() - began)
+        seconds.append(time.monotonic() - start)
     return statistics.median(seconds) * hparams.batch_tokens / tokens

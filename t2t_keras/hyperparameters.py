@@ -378,46 +378,46 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
         type, a value out of range, or values that do not fit together.
     """
     names = TENSOR2TENSOR_NAMES
-    changed = settings.override(hparams, changes, noun="hyperparameter", renamed=names)
+    new = settings.override(hparams, changes, noun="hyperparameter", renamed=names)
     for name, (chooser, ignoring, using) in _USED_BY.items():
-        differs = getattr(changed, name) != getattr(hparams, name)
-        if differs and (chosen := getattr(changed, chooser)) in ignoring:
+        differs = getattr(new, name) != getattr(hparams, name)
+        if differs and (choice := getattr(new, chooser)) in ignoring:
             raise UserError(
-                f"{name} has no effect with {chooser}={chosen}: set {chooser}={using}.",
+                f"{name} has no effect with {chooser}={choice}: set {chooser}={using}.",
                 code="conflicting_settings",
             )
-    if changed.d_model % 2:
+    if new.d_model % 2:
         raise UserError(
-            f"d_model must be even, got {changed.d_model}: sines and cosines come in pairs "
+            f"d_model must be even, got {new.d_model}: sines and cosines come in pairs "
             f"(section 3.5).",
             code="bad_value",
         )
-    if changed.positions == "learned" and changed.first_position >= changed.max_positions:
+    if new.positions == "learned" and new.first_position >= new.max_positions:
         raise UserError(
-            f"first_position={changed.first_position} must be below max_positions="
-            f"{changed.max_positions}, the number of rows of positions=learned.",
+            f"first_position={new.first_position} must be below max_positions="
+            f"{new.max_positions}, the number of rows of positions=learned.",
             code="conflicting_settings",
         )
-    d_k, _ = changed.head_widths(changed.d_model)
-    if changed.positions == "rotary" and d_k % 2:
+    d_k, _ = new.head_widths(new.d_model)
+    if new.positions == "rotary" and d_k % 2:
         raise UserError(
             f"positions=rotary rotates pairs of units: d_k must be even, got {d_k}.",
             code="bad_value",
         )
-    if changed.compute_dtype == "float16" and changed.optimizer != "adam":
+    if new.compute_dtype == "float16" and new.optimizer != "adam":
         raise UserError(
-            f"compute_dtype=float16 needs optimizer=adam, got optimizer={changed.optimizer}. Set "
+            f"compute_dtype=float16 needs optimizer=adam, got optimizer={new.optimizer}. Set "
             f"compute_dtype=bfloat16.",
             code="conflicting_settings",
         )
-    is_peak = changed.schedule in ("cosine", "inverse_square_root")
-    if is_peak and changed.learning_rate >= 1 and changed.optimizer in ("adam", "adamw", "lion"):
+    is_peak = new.schedule in ("cosine", "inverse_square_root")
+    if is_peak and new.learning_rate >= 1 and new.optimizer in ("adam", "adamw", "lion"):
         raise UserError(
-            f"learning_rate is the peak of schedule={changed.schedule}: expected less than "
-            f"1, such as 0.001, got {changed.learning_rate}.",
+            f"learning_rate is the peak of schedule={new.schedule}: expected less than "
+            f"1, such as 0.001, got {new.learning_rate}.",
             code="conflicting_settings",
         )
-    for pattern in changed.trainable:
+    for pattern in new.trainable:
         try:
             re.compile(pattern)
         except re.error as error:
@@ -426,15 +426,15 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
                 f"({error}).",
                 code="bad_value",
             ) from error
-    at_once = changed.microbatch_tokens or changed.batch_tokens
-    if changed.max_length > min(at_once, changed.batch_tokens):
+    at_once = new.microbatch_tokens or new.batch_tokens
+    if new.max_length > min(at_once, new.batch_tokens):
         raise UserError(
-            f"max_length={changed.max_length} must be at most microbatch_tokens="
-            f"{changed.microbatch_tokens} and batch_tokens={changed.batch_tokens}, so that one "
+            f"max_length={new.max_length} must be at most microbatch_tokens="
+            f"{new.microbatch_tokens} and batch_tokens={new.batch_tokens}, so that one "
             f"sentence fits. Lower max_length or raise the others.",
             code="conflicting_settings",
         )
-    return changed
+    return new
 
 
 def hparams(name: str, overrides: str | Mapping[str, Any] = "", **changes: Any) -> HParams:
@@ -443,8 +443,8 @@ def hparams(name: str, overrides: str | Mapping[str, Any] = "", **changes: Any) 
     Raises:
       UserError: no such set, no such hyperparameter, a wrong type or a value out of range.
     """
-    chosen = override_hparams(override_hparams(HPARAMS_SETS[name](), overrides), changes)
-    return dataclasses.replace(chosen, set_name=name)
+    hparams_set = override_hparams(override_hparams(HPARAMS_SETS[name](), overrides), changes)
+    return dataclasses.replace(hparams_set, set_name=name)
 
 
 def changed_hparams(hparams: HParams, hparams_set: str = "transformer_base") -> dict[str, Any]:
@@ -477,14 +477,14 @@ def take_config(
                 f"The model needs the class {name}. Import its module first.", code="not_registered"
             )
         config = _CLASSES[name]()
-    chosen: Any = config or config_class()  # A user's own class extends `config_class`.
-    if type(chosen).__module__ == __name__:
+    result: Any = config or config_class()  # A user's own class extends `config_class`.
+    if type(result).__module__ == __name__:
         names = [field.name for field in dataclasses.fields(config_class)]
-        chosen = config_class(**{name: getattr(chosen, name) for name in names})
-    names = [field.name for field in dataclasses.fields(chosen) if field.name in arguments]
-    chosen = dataclasses.replace(chosen, **{name: arguments.pop(name) for name in names})
-    settings.check(chosen, "argument")
-    return chosen
+        result = config_class(**{name: getattr(result, name) for name in names})
+    names = [field.name for field in dataclasses.fields(result) if field.name in arguments]
+    result = dataclasses.replace(result, **{name: arguments.pop(name) for name in names})
+    settings.check(result, "argument")
+    return result
 
 
 def config_arguments(config: LayerConfig) -> dict[str, Any]:

@@ -69,10 +69,10 @@ class Registry(Mapping[str, Any]):
           UserError: the name is taken.
         """
         name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", entry.__name__).lower()
-        earlier = self.entries.get(name)
-        if earlier and not earlier.__module__ == entry.__module__ == "__main__":
+        existing = self.entries.get(name)
+        if existing and not existing.__module__ == entry.__module__ == "__main__":
             raise UserError(
-                f"The {self.kind} '{name}' is registered twice: in {earlier.__module__} and in "
+                f"The {self.kind} '{name}' is registered twice: in {existing.__module__} and in "
                 f"{entry.__module__}. Rename one of them.",
                 code="name_taken",
             )
@@ -90,10 +90,10 @@ class Registry(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         """Returns the entry called `name`; raises `UserError` if there is none."""
-        own = self._own()
-        if name not in own and (point := self._entry_points().get(name)):
+        own_entries = self._own()
+        if name not in own_entries and (point := self._entry_points().get(name)):
             try:
-                own.setdefault(name, point.load())  # A decorator may have added it.
+                own_entries.setdefault(name, point.load())  # A decorator may have added it.
             except (AttributeError, ImportError) as error:
                 package = f" of the package {point.dist.name}" if point.dist else ""
                 raise UserError(
@@ -101,14 +101,14 @@ class Registry(Mapping[str, Any]):
                     f"or remove it.",
                     code="import_failed",
                 ) from error
-        if name not in own:
+        if name not in own_entries:
             raise UserError(
                 f"There is no {self.kind} '{name}'. If it is your own, give the --t2t_usr_dir that "
                 f"registers it, or install the package that provides it."
                 f"{nearest(name, [*self])} --registry_help lists all of them.",
                 code="unknown_name",
             )
-        return own[name]
+        return own_entries[name]
 
     def _own(self) -> dict[str, Any]:
         """Returns the entries that the core and modules of users have registered."""
@@ -121,10 +121,10 @@ class Registry(Mapping[str, Any]):
     def _entry_points(self) -> dict[str, importlib.metadata.EntryPoint]:
         points: dict[str, importlib.metadata.EntryPoint] = {}
         for point in _installed(self.group, tuple(sys.path)):
-            earlier = points.setdefault(point.name, point)
-            if earlier.value != point.value:
+            existing = points.setdefault(point.name, point)
+            if existing.value != point.value:
                 raise UserError(
-                    f"The {self.kind} '{point.name}' is registered twice: by {earlier.value} and "
+                    f"The {self.kind} '{point.name}' is registered twice: by {existing.value} and "
                     f"by {point.value}. Remove one of the packages.",
                     code="name_taken",
                 )

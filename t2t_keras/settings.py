@@ -206,9 +206,9 @@ def override(
             value = fields[name].metadata["words"].get(value.strip().lower(), value)
             value = expanded(value) if fields[name].metadata["is_path"] else value
         values[name] = convert(value, types[name], f"The {noun} '{name}'")
-    changed = dataclasses.replace(settings, **values)
-    check(changed, noun)
-    return changed
+    new_settings = dataclasses.replace(settings, **values)
+    check(new_settings, noun)
+    return new_settings
 
 
 def setting_fields(settings: Any) -> dict[str, dataclasses.Field[Any]]:

@@ -90,8 +90,10 @@ def _grid(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], markdow
     # Imported here, as a machine that trains need not have it.
     from tabulate import tabulate
 
-    filled = {name for row in rows for name in columns if row.get(name) not in (None, "", {})}
-    columns = {name: heading for name, heading in columns.items() if name in filled}
+    filled_columns = {
+        name for row in rows for name in columns if row.get(name) not in (None, "", {})
+    }
+    columns = {name: heading for name, heading in columns.items() if name in filled_columns}
     numeric = {name for row in rows for name in columns if isinstance(row.get(name), int | float)}
     cells = [[_cell(row.get(name), markdown) for name in columns] for row in rows]
     return tabulate(
@@ -359,12 +361,12 @@ def cost_table(results: Sequence[Result] = (), requested: dict[str, Any] | None 
     rows = [_paper_row(model, results) for model in _TABLE_2_PAPER]
     for name, (hours, step_seconds) in _TRAININGS.items():
         rows += [cost_row(name, hours=hours), cost_row(name, step_seconds=step_seconds)]
-    shown = [
+    shown_results = [
         result for result in results if result.undisturbed_split != "dev" and not result.is_parsing
     ]
-    rows += [row for row in (*map(_measured, shown), requested) if row]
+    rows += [row for row in (*map(_measured, shown_results), requested) if row]
     title = "Table 2: BLEU on newstest2014 and training cost in floating point operations"
-    return Table(title, _TABLE_2_COLUMNS, rows, _TABLE_2_NOTES, shown)
+    return Table(title, _TABLE_2_COLUMNS, rows, _TABLE_2_NOTES, shown_results)
 
 
 def _paper_row(model: str, results: Sequence[Result]) -> dict[str, Any]:
@@ -449,10 +451,12 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> T
         }
         rows.append(row)
     title = "Table 3: variations of the base model, EN-DE newstest2013, without averaging"
-    shown = [
+    shown_results = [
         result for result in results if result.undisturbed_split == "dev" and not result.is_parsing
     ]
-    return Table(title, _TABLE_3_COLUMNS, rows, _TABLE_3_NOTES.format(vocab_size=vocab_size), shown)
+    return Table(
+        title, _TABLE_3_COLUMNS, rows, _TABLE_3_NOTES.format(vocab_size=vocab_size), shown_results
+    )
 
 
 _TRANSFORMER = "Transformer (4 layers)"
@@ -495,7 +499,7 @@ sentences in which they differ.
 
 def parsing_table(results: Sequence[Result] = ()) -> Table:
     """Returns Table 4 with all results that have an F1; comparable ones are next to the paper's."""
-    shown = [result for result in results if result.f1 is not None]
+    shown_results = [result for result in results if result.f1 is not None]
 
     rows = []
     for parser, training, f1 in _TABLE_4_PAPER:
@@ -503,7 +507,7 @@ def parsing_table(results: Sequence[Result] = ()) -> Table:
         if parser == _TRANSFORMER:
             name, problems, vocab_size = _TABLE_4_OURS[training]
             hparams = hyperparameters.hparams(name)
-            same_problem = [result for result in shown if result.problem in problems]
+            same_problem = [result for result in shown_results if result.problem in problems]
             newest = newest_result(same_problem, name, "test", score="f1")
             row |= {
                 "set": name,
@@ -514,4 +518,4 @@ def parsing_table(results: Sequence[Result] = ()) -> Table:
             }
         rows.append(row)
     title = "Table 4: F1 of parsers on section 23 of the Wall Street Journal"
-    return Table(title, _TABLE_4_COLUMNS, rows, _TABLE_4_NOTES, shown)
+    return Table(title, _TABLE_4_COLUMNS, rows, _TABLE_4_NOTES, shown_results)

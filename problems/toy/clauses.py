@@ -110,9 +110,9 @@ class Clause:
         """Puts a noun phrase into the case and the slot of its complement."""
         german = phrase.german[complement.case]
         if complement.german_preposition:
-            article, _, rest = german.partition(" ")
-            joined = f"{complement.german_preposition} {article}"
-            german = spaced(_JOINED.get(joined, joined), rest)
+            article, _, remainder = german.partition(" ")
+            contraction = f"{complement.german_preposition} {article}"
+            german = spaced(_JOINED.get(contraction, contraction), remainder)
         elif not phrase.gender:
             slot = "pronoun"
         else:

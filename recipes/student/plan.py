@@ -190,8 +190,10 @@ class Plan:
     def teaching_flags(self) -> list[str]:
         """Flags of `t2t-decoder`: the teachers, as an ensemble if there are several."""
         first, *more_teachers = self.teaching
-        more = f"--ensemble={','.join(more_teachers)}" if more_teachers else "--engine=ctranslate2"
-        return [f"--output_dir={first}", more]
+        engine_flag = (
+            f"--ensemble={','.join(more_teachers)}" if more_teachers else "--engine=ctranslate2"
+        )
+        return [f"--output_dir={first}", engine_flag]
 
     @property
     def judge(self) -> str:

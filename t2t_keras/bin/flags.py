@@ -63,8 +63,8 @@ def run_command(
         if isinstance(output.error, BrokenPipeError):
             status = status or SIGPIPE_STATUS
         elif output.error:
-            lost = f"standard output: {output.error.strerror}. The report is lost, not the work."
-            status, message = status or 2, f"{message} {lost}".lstrip()
+            notice = f"standard output: {output.error.strerror}. The report is lost, not the work."
+            status, message = status or 2, f"{message} {notice}".lstrip()
         if message:
             line = printable(f"{program}: {message}")  # Quotes may have control characters.
             print(line, file=sys.stderr, flush=True)
@@ -306,6 +306,6 @@ def recorded_run(
 
         first_found(lambda: RunConfig.exists(directory), policy, "run")
     recorded = (load or RunConfig.load)(directory)
-    requested = merge_flags(recorded, given_flags(flags, *ABOUT_THE_RUN))
-    recorded.check_unchanged(requested, directory)
-    return dataclasses.replace(recorded, problem=requested.problem)
+    run = merge_flags(recorded, given_flags(flags, *ABOUT_THE_RUN))
+    recorded.check_unchanged(run, directory)
+    return dataclasses.replace(recorded, problem=run.problem)

@@ -60,7 +60,7 @@ def run(flags: Flags) -> None:
     files = getattr(flags, "FILE REF ...")
     if files:
         _take_arguments(flags, files)
-    more = [read_text(Path(path)) for path in files[2:]]
+    more_references = [read_text(Path(path)) for path in files[2:]]
     required(flags, *([] if flags.translations_dir else ["translation"]), "reference")
     refuse_together(flags, {"translation": ["translations_dir"]})
     refuse_alone(flags, dict.fromkeys(_OF_A_DIRECTORY, "translations_dir"))
@@ -76,7 +76,7 @@ def run(flags: Flags) -> None:
         lowercase=flags.lowercase,
         conventions=conventions,
         language=flags.language,
-        more_references=more,
+        more_references=more_references,
     )
     if not flags.translations_dir:
         print(score(read_text(flags.translation), read_text(flags.reference)))

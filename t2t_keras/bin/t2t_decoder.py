@@ -138,14 +138,14 @@ def run(flags: Flags) -> None:
 def _check_combination(flags: Flags) -> None:
     """Raises `UserError` if a flag would silently be ignored because of another one."""
     of_a_file = ("decode_from_file", "eval_use_test_set", "decode_reference", "results_file")
-    more = ("prefix_file", "alignment_file", "attention_file")
+    outputs = ("prefix_file", "alignment_file", "attention_file")
     refuse_together(
         flags,
         {
-            "decode_interactive": (*of_a_file, *more, "decode_to_file", "score_file"),
-            "score_file": (*of_a_file, *more, "forbidden_file", *LINE_STAGE_FILES),
+            "decode_interactive": (*of_a_file, *outputs, "decode_to_file", "score_file"),
+            "score_file": (*of_a_file, *outputs, "forbidden_file", *LINE_STAGE_FILES),
             "eval_use_test_set": ("decode_from_file",),
-            "disturb": ("decode_interactive", "score_file", *LINE_STAGE_FILES, *more),
+            "disturb": ("decode_interactive", "score_file", *LINE_STAGE_FILES, *outputs),
             "shard": ("decode_reference", "disturb", "results_file"),
         },
     )
@@ -245,8 +245,8 @@ def _translate(
     if problem.postprocess_by_alignment and reference:
         alignments = alignments or f"{output}.alignments"
     if flags.decode_from_file and not flags.decode_to_file and not is_stream(output):
-        shown = "" if reference else " Give --decode_to_file=- to see them here."
-        print(f"The translations go to {output}.{shown}", flush=True)
+        hint = "" if reference else " Give --decode_to_file=- to see them here."
+        print(f"The translations go to {output}.{hint}", flush=True)
     kinds = list(dict.fromkeys(flags.disturb or ()))
     appends = [flags.results_file] * bool(flags.results_file)
     if appends:

@@ -76,11 +76,11 @@ class OnlineAugmentation:
         transform_changes: Mapping[str, Change] | None = None,
     ):
         self._tokenizers, self._seed = (tokenizer.source, tokenizer), seed
-        augment, own = augment or {}, transform_changes or {}
+        augment, transform_changes_by_name = augment or {}, transform_changes or {}
         names = sorted(augment)  # Sorted: the order of the shares must not change the draws.
         ends = itertools.accumulate(augment[name] for name in names)
         self._changes = [
-            (end, own.get(name) or AUGMENTATIONS[name])
+            (end, transform_changes_by_name.get(name) or AUGMENTATIONS[name])
             for end, name in zip(ends, names, strict=True)
         ]
         self._samplers = [side.sampler(sampling, nbest) for side in self._tokenizers if sampling]
@@ -133,8 +133,8 @@ class OnlineAugmentation:
         if not self:
             return 1.0
         numbers = np.linspace(0, len(store) - 1, min(1000, len(store))).astype(np.int64)
-        drawn = self.examples(store, numbers, 0).lengths.sum(axis=0)
-        return max(1.0, float((drawn / store.lengths[numbers].sum(axis=0)).max()))
+        drawn_tokens = self.examples(store, numbers, 0).lengths.sum(axis=0)
+        return max(1.0, float((drawn_tokens / store.lengths[numbers].sum(axis=0)).max()))
 
 
 class AugmentedSteps:
@@ -214,8 +214,8 @@ def apply_change(change: Change, source: str, target: str, random: random.Random
     """Returns a changed pair; control tokens in front of the source stay."""
     tokens = _CONTROL_TOKENS.match(source)
     start = tokens.end() if tokens else 0
-    changed, target = change(source[start:], target, random)
-    return source[:start] + changed, target
+    changed_source, target = change(source[start:], target, random)
+    return source[:start] + changed_source, target
 
 
 def disturbed(
@@ -269,14 +269,14 @@ def _typo(word: str, random: random.Random) -> str:
     # People seldom mistype the first letter.
     cut = random.randrange(1, len(word))
     before, letter, after = word[:cut], word[cut], word[cut + 1 :]
-    other = random.choice(word.lower())
+    other_letter = random.choice(word.lower())
     kinds = [
         f"{before[:-1]}{letter}{before[-1]}{after}"
         if before[1:]
         else f"{before}{letter}{letter}{after}",
         f"{before}{letter}{letter}{after}",
         f"{before}{after}",
-        f"{before}{other}{letter}{after}",
+        f"{before}{other_letter}{letter}{after}",
     ]
     return random.choice(kinds)
 

@@ -199,8 +199,8 @@ def _function(calls: Path) -> Callable:
 def _load_function(calls: Path) -> Callable:
     """Returns the function to call; raises `UserError` if versions differ here."""
     directories, versions, function = pickle.loads((calls / _FUNCTION).read_bytes())
-    if different := differences(versions, _versions()):
-        text = "; ".join(different).replace("requested", "a worker has")
+    if mismatches := differences(versions, _versions()):
+        text = "; ".join(mismatches).replace("requested", "a worker has")
         raise UserError(
             f"Workers need the same versions as this machine ({text}). Install them.",
             code="other_versions",

@@ -145,13 +145,13 @@ def _spread(chunks: Sequence[Chunk], limit: int) -> Iterator[tuple[bytes, bytes]
 def _file_chunks(
     paths: tuple[Path, Path], chunk_pairs: int, shared: CorpusInfo
 ) -> Iterator[FileChunk]:
-    (count, source_offsets), (other, target_offsets) = (
+    (count, source_offsets), (target_count, target_offsets) = (
         line_offsets(path, chunk_pairs) for path in paths
     )
-    if count != other:
+    if count != target_count:
         raise UserError(
             f"Line N of one file must be the translation of line N of the other, but {paths[0]} "
-            f"has {count:,} lines and {paths[1]} has {other:,}. Repair the files.",
+            f"has {count:,} lines and {paths[1]} has {target_count:,}. Repair the files.",
             code="unequal_counts",
         )
     if not count:

@@ -272,10 +272,10 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
             requested |= {name: recorded[name] for name in names}
     # `Problem.resolved` decided these.
     decided = {name: recorded[name] for name, value in requested.items() if value == "auto"}
-    different = differences({name: recorded[name] for name in requested}, requested | decided)
-    if different:
+    mismatches = differences({name: recorded[name] for name in requested}, requested | decided)
+    if mismatches:
         raise UserError(
-            f"The data in {directory} was made with different settings ({'; '.join(different)}). "
+            f"The data in {directory} was made with different settings ({'; '.join(mismatches)}). "
             f"Give the same --problem_config, or another --data_dir and run t2t-datagen.",
             code="other_settings",
         )
@@ -288,12 +288,12 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
 def datagen_command(problem: Problem, data_dir: str | Path, tmp_dir: str | Path = "text") -> str:
     """Returns the command that makes the data of a problem, in the form of `command_line`."""
     defaults = type(problem)().config()
-    changed = {name: value for name, value in problem.config().items() if value != defaults[name]}
+    changes = {name: value for name, value in problem.config().items() if value != defaults[name]}
     needs_text = type(problem).examples is Problem.examples
     return command_line(
         "t2t-datagen",
         problem=problem.name,
-        problem_config=as_assignments(changed),
+        problem_config=as_assignments(changes),
         data_dir=data_dir,
         tmp_dir=tmp_dir if needs_text else "",
         t2t_usr_dir=next(iter(user_directories), ""),
@@ -346,9 +346,9 @@ def describe(manifest: dict[str, Any]) -> str:
         if len(corpora := split.get("corpora", {})) > 1:
             lines.append(f"    {', '.join(f'{corpus} {n:,}' for corpus, n in corpora.items())}")
         for reason, entry in split["left_out"].items():
-            more = ", ..." if entry["count"] > len(entry["first"]) else ""
+            ellipsis = ", ..." if entry["count"] > len(entry["first"]) else ""
             first = ", ".join(entry["first"])
-            lines.append(f"    left out: {entry['count']:,} {reason} ({first}{more})")
+            lines.append(f"    left out: {entry['count']:,} {reason} ({first}{ellipsis})")
         if not split["left_out"]:
             lines.append("    left out: none")
     return "\n".join(lines)

@@ -224,16 +224,16 @@ class _Pairs:
         """
         mask = np.asarray(faulty, bool).reshape(-1)
         sides = np.zeros(len(mask), bool) if at_target is None else np.asarray(at_target)
-        rows, rest = np.flatnonzero(mask), np.flatnonzero(~mask)
+        rows, remaining = np.flatnonzero(mask), np.flatnonzero(~mask)
         if len(rows):
             first = [
                 self._chunk.location(self._numbers[row], int(sides[row]))
                 for row in rows[:_LOCATIONS]
             ]
             add_left_out(self.left_out, reason, len(rows), first)
-            self._numbers = [self._numbers[row] for row in rest]
-            self.texts = [self.texts[row] for row in rest]
-        return rest
+            self._numbers = [self._numbers[row] for row in remaining]
+            self.texts = [self.texts[row] for row in remaining]
+        return remaining
 
 
 def _fault(pair: Pair) -> tuple[str, int] | None:
@@ -277,11 +277,11 @@ def _filter_lengths(
     limit = problem.max_pair_length
     lengths = np.array([list(map(len, side)) for side in (sources, targets)], np.int64)
     reason = f"longer than max_pair_length={limit} tokens"
-    rest = pairs.leave_out(reason, lengths.max(axis=0) > limit, lengths[0] <= limit)
+    remaining = pairs.leave_out(reason, lengths.max(axis=0) > limit, lengths[0] <= limit)
     if "length_ratio" in problem.filters:
-        lengths = lengths[:, rest] - 1  # EOS does not count.
+        lengths = lengths[:, remaining] - 1  # EOS does not count.
         shortest, longest = np.sort(lengths, axis=0)
         reason = f"with a side over {problem.max_length_ratio:g} times as long as the other"
         uneven = longest > problem.max_length_ratio * shortest
-        rest = rest[pairs.leave_out(reason, uneven, lengths[1] > lengths[0])]
-    return [sources[row] for row in rest], [targets[row] for row in rest]
+        remaining = remaining[pairs.leave_out(reason, uneven, lengths[1] > lengths[0])]
+    return [sources[row] for row in remaining], [targets[row] for row in remaining]

@@ -122,8 +122,10 @@ def generate(
         locked_directory(directory, "t2t-datagen"),
         _workers(plan, directory, num_workers, beam_runner, beam_pipeline_options) as call,
     ):
-        tokenizer, finished = _prepare(problem, plan["train"], vocabulary, directory, made_from)
-        splits, files = _write_splits(call, problem, plan, tokenizer, directory, finished)
+        tokenizer, finished_shards = _prepare(
+            problem, plan["train"], vocabulary, directory, made_from
+        )
+        splits, files = _write_splits(call, problem, plan, tokenizer, directory, finished_shards)
         manifest = {
             "problem": problem.name,
             "config": problem.config(),
@@ -245,13 +247,13 @@ def _complete(
         return None
     try:
         generated = open_generated(problem, directory.parent)
-        different = manifest.get("made_from") not in (None, digest_of(made_from))
+        is_different = manifest.get("made_from") not in (None, digest_of(made_from))
         reason = f"The data in {directory} was made from other text or by other versions."
     except UserError as error:
         if error.code != "other_settings":
             raise
-        different, reason = True, str(error)
-    if different:
+        is_different, reason = True, str(error)
+    if is_different:
         raise UserError(
             f"{reason} Give another --data_dir; or --overwrite to replace it, but then runs on it "
             f"cannot be continued or evaluated.",
@@ -280,27 +282,34 @@ def _prepare(
     Returns:
       The vocabulary, and the records of finished training shards by stem.
     """
-    earlier = _read_or_empty(directory / _UNFINISHED_FILE)
-    same = made_from and earlier.get("made_from") == as_json(made_from)
-    vocabulary = earlier.get("vocabulary") if same else None
+    interrupted = _read_or_empty(directory / _UNFINISHED_FILE)
+    is_same = made_from and interrupted.get("made_from") == as_json(made_from)
+    vocabulary = interrupted.get("vocabulary") if is_same else None
     tokenizer = existing
     if not existing and vocabulary:
         with contextlib.suppress(UserError):
             tokenizer = Tokenizer.load_saved(directory, vocabulary)
     tokenizer = tokenizer or _learned_vocabulary(problem, chunks)
-    finished = {}
+    finished_shards = {}
     if tokenizer.record() == vocabulary:
         for stem in _stems("train", chunks):
             record = _read_or_empty(directory / f"{stem}.json")
             if record and not damaged_files(directory, record["files"]):
-                finished[stem] = record
-        print(f"Continuing: {len(finished)} of {len(chunks)} training shards exist.", flush=True)
-    keep = {name for stem, shard in finished.items() for name in (f"{stem}.json", *shard["files"])}
+                finished_shards[stem] = record
+        print(
+            f"Continuing: {len(finished_shards)} of {len(chunks)} training shards exist.",
+            flush=True,
+        )
+    keep = {
+        name
+        for stem, shard in finished_shards.items()
+        for name in (f"{stem}.json", *shard["files"])
+    }
     _remove(directory, MANIFEST_FILE)
     _remove(directory, _own_files(), keep)
     unfinished = {"made_from": made_from, "vocabulary": tokenizer.record()}
     write_json(directory / _UNFINISHED_FILE, unfinished)
-    return tokenizer, finished
+    return tokenizer, finished_shards
 
 
 def _learned_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer:
@@ -353,9 +362,9 @@ def _duplicates(call: Call, chunks: Sequence[Chunk]) -> list[bytes]:
     hashed = call(pair_hashes, ((chunk,) for chunk in chunks))
     hashes = list(ProgressBar(hashed, total=len(chunks), desc="duplicates", unit=" chunks"))
     ends = np.cumsum([len(chunk_hashes) for chunk_hashes in hashes])[:-1]
-    joined = np.concatenate([np.zeros(0, np.uint64), *hashes])
+    all_hashes = np.concatenate([np.zeros(0, np.uint64), *hashes])
     hashes.clear()  # Frees half of the memory.
-    return [np.packbits(part).tobytes() for part in np.split(duplicate_mask(joined), ends)]
+    return [np.packbits(part).tobytes() for part in np.split(duplicate_mask(all_hashes), ends)]
 
 
 def _tasks(

@@ -98,8 +98,10 @@ def _shares(weights: Mapping[str, float], sizes: Mapping[str, int]) -> dict[str,
                 code="unknown_name",
             )
     # In the order of the corpora, so that the order of the shares does not matter.
-    ordered = {name: weights[name] for name in sizes if name in weights}
-    return {name: weight / sum(ordered.values()) for name, weight in ordered.items()}
+    ordered_weights = {name: weights[name] for name in sizes if name in weights}
+    return {
+        name: weight / sum(ordered_weights.values()) for name, weight in ordered_weights.items()
+    }
 
 
 def _check_positive(numbers: Mapping[str, float]) -> None:

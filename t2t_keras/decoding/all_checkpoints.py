@@ -89,10 +89,10 @@ def translate_all(
     }
     has_translations = any(output.parent.glob(f"{glob.escape(output.name)}-[0-9]*"))
     _write_or_compare(settings_file, provenance, has_translations)
-    finished = files_by_name_and_step(output.parent).get(output.name, {})
-    watcher = follow_run(output_dir, policy, min_steps, done=finished)
-    if finished:
-        print(f"{output}-*: {len(finished):,} already translated", flush=True)
+    finished_files = files_by_name_and_step(output.parent).get(output.name, {})
+    watcher = follow_run(output_dir, policy, min_steps, done=finished_files)
+    if finished_files:
+        print(f"{output}-*: {len(finished_files):,} already translated", flush=True)
     loaded: dict[str, str] = {}
 
     def load(path: str) -> None:
@@ -122,9 +122,9 @@ def _write_or_compare(path: Path, provenance: dict[str, Any], has_translations: 
     """Writes the settings; raises `UserError` if there are translations with others."""
     if has_translations and path.exists():
         recorded = read_json(path, "Give another --translations_dir.")
-        if different := differences(recorded, as_json(provenance)):
+        if mismatches := differences(recorded, as_json(provenance)):
             raise UserError(
-                f"{path} records different settings: {'; '.join(different)}. Give the same, or "
+                f"{path} records different settings: {'; '.join(mismatches)}. Give the same, or "
                 f"another --translations_dir.",
                 code="other_settings",
             )

@@ -60,12 +60,10 @@ class BeamSearch:
         finished_ids, finished_scores = self._finished(state, end_log_probs, parents, index)
 
         # At most K of the 2K candidates are ends, so K stay live.
-        live_log_probs, chosen = tf.math.top_k(
-            tf.where(ends, IMPOSSIBLE, log_probs), self.beam_size
-        )
+        live_log_probs, ranks = tf.math.top_k(tf.where(ends, IMPOSSIBLE, log_probs), self.beam_size)
         parents, ids = (
-            tf.gather(parents, chosen, batch_dims=1),
-            tf.gather(ids, chosen, batch_dims=1),
+            tf.gather(parents, ranks, batch_dims=1),
+            tf.gather(ids, ranks, batch_dims=1),
         )
         done = self._is_done(live_log_probs, finished_scores, limits.max_lengths)
         return State(
@@ -94,8 +92,8 @@ class BeamSearch:
         log_probs = tf.where(excluded, IMPOSSIBLE, best_logits - normaliser)
 
         forced = self.constraints.forced_ids(index, limits)[:, None]  # [B, 1]
-        chosen = tf.tile(tf.maximum(forced, 0), [1, beam_size])[:, :, None]
-        forced_log_probs = tf.gather(logits, chosen, batch_dims=2) - normaliser  # [B, K, 1]
+        forced_ids = tf.tile(tf.maximum(forced, 0), [1, beam_size])[:, :, None]
+        forced_log_probs = tf.gather(logits, forced_ids, batch_dims=2) - normaliser  # [B, K, 1]
         forced = forced[:, :, None]
         first = tf.range(width) == 0
         log_probs = tf.where(forced >= 0, tf.where(first, forced_log_probs, IMPOSSIBLE), log_probs)
@@ -103,8 +101,8 @@ class BeamSearch:
 
         log_probs += state.live_log_probs[:, :, None]
         flat = [-1, beam_size * width]
-        log_probs, chosen = tf.math.top_k(tf.reshape(log_probs, flat), 2 * beam_size)
-        return log_probs, chosen // width, tf.gather(tf.reshape(ids, flat), chosen, batch_dims=1)
+        log_probs, places = tf.math.top_k(tf.reshape(log_probs, flat), 2 * beam_size)
+        return log_probs, places // width, tf.gather(tf.reshape(ids, flat), places, batch_dims=1)
 
     def _finished(
         self, state: State, end_log_probs: tf.Tensor, parents: tf.Tensor, index: tf.Tensor
@@ -119,11 +117,11 @@ class BeamSearch:
         new_ids = tf.gather(state.live_ids, parents, batch_dims=1)
         new_ids = written(new_ids, index, tf.fill(tf.shape(parents), EOS_ID))
         # Earlier hypotheses come first, so that they win ties.
-        scores, chosen = tf.math.top_k(
+        scores, ranks = tf.math.top_k(
             tf.concat([state.finished_scores, new_scores], axis=1), self.num_hypotheses
         )
         ids = tf.concat([state.finished_ids, new_ids], axis=1)
-        return tf.gather(ids, chosen, batch_dims=1), scores
+        return tf.gather(ids, ranks, batch_dims=1), scores
 
     def _is_done(
         self, live_log_probs: tf.Tensor, finished_scores: tf.Tensor, max_lengths: tf.Tensor
@@ -163,8 +161,8 @@ def top_symbols(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     _, groups = tf.math.top_k(tf.reduce_max(rows, axis=-1), count)
     groups = tf.sort(groups)  # Sorted by id, so that the smaller id wins ties.
     members = tf.reshape(tf.gather(rows, groups, batch_dims=1), [-1, count * group])
-    best, chosen = tf.math.top_k(members, count)
-    ids = tf.gather(groups, chosen // group, batch_dims=1) * group + chosen % group
+    best, places = tf.math.top_k(members, count)
+    ids = tf.gather(groups, places // group, batch_dims=1) * group + places % group
     shape = tf.concat([lead, [count]], axis=0)
     return tf.reshape(best, shape), tf.reshape(ids, shape)
 
@@ -239,15 +237,15 @@ class Sampling:
         share = self._uniform(limits.line_ids, index)[:, :, None]
         if not self.top_k and self.top_p == 1:
             # Keep the order of ids: sorting the vocabulary would take most of the time.
-            drawn = _quantile(tf.nn.softmax(allowed / self.temperature), share)
+            rank_drawn = _quantile(tf.nn.softmax(allowed / self.temperature), share)
         else:
             best, ids = top_symbols(allowed, min(self.top_k or vocab_size, vocab_size))
             probabilities = tf.nn.softmax(best / self.temperature)
             before = tf.cumsum(probabilities, axis=2, exclusive=True)
             rank = _quantile(tf.where(before < self.top_p, probabilities, 0.0), share)
-            drawn = tf.gather(ids, rank, batch_dims=2)
+            rank_drawn = tf.gather(ids, rank, batch_dims=2)
         forced = self.constraints.forced_ids(index, limits)[:, None]
-        return tf.where(forced >= 0, forced, drawn)
+        return tf.where(forced >= 0, forced, rank_drawn)
 
     def _uniform(self, line_ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
         """Returns a number in [0, 1) for each hypothesis of each sentence, float32 [B, K]."""
@@ -363,9 +361,9 @@ def _spellings(text: str, pieces: dict[str, int]) -> list[tuple[int, ...]]:
         if start + 1 not in piece_texts and pieces.keys() >= set(in_bytes):
             piece_texts[start + 1] = in_bytes
         spelled = (
-            (*(pieces[piece] for piece in first), *rest)
+            (*(pieces[piece] for piece in first), *ending)
             for end, first in piece_texts.items()
-            for rest in spellings[end]
+            for ending in spellings[end]
         )
         spellings[start] = heapq.nsmallest(_MAX_SPELLINGS, spelled, key=len)
         spellings.pop(start + longest, None)  # Out of reach of the remaining pieces.

@@ -56,25 +56,25 @@ def confidences(
     _, ids, texts = zip(*parts, strict=True)
     targets = encode_text(texts, translator.tokenizer)
     scored = dict(translator.engine.log_probs(ids, targets))
-    words: list[list[float]] = [[] for _ in lines]
+    probabilities: list[list[float]] = [[] for _ in lines]
     tokens: list[list[float]] = [[] for _ in lines]
     for index, (number, _, _) in enumerate(parts):
         log_probs = scored[index].astype(np.float64)
         by_word = _word_probabilities(translator.tokenizer.pieces(targets[index][:-1]), log_probs)
         # A placeholder's symbol may stand for several words, or for none.
-        restored = restored_words(texts[index], prepared[number].restore)
+        restored_numbers = restored_words(texts[index], prepared[number].restore)
         probability = 1.0
-        for word, numbers in enumerate(restored):
+        for word, numbers in enumerate(restored_numbers):
             # A piece of tensor2tensor's may span words; its later words get its probability.
             probability = by_word.get(word, probability)
-            words[number] += [probability] * len(numbers)
+            probabilities[number] += [probability] * len(numbers)
         tokens[number] += log_probs.tolist()
     return [
         Confidence(
             tuple(word_probabilities),
             math.exp(min(math.fsum(log_probs) / max(len(log_probs), 1), 0)),
         )
-        for word_probabilities, log_probs in zip(words, tokens, strict=True)
+        for word_probabilities, log_probs in zip(probabilities, tokens, strict=True)
     ]
 
 

@@ -68,8 +68,8 @@ def translate_disturbed(
     check_outputs([source, reference, *reads], [*written, record], appends)
     files = {"source": sha256_of(Path(source)), "reference": sha256_of(Path(reference))}
     made_from = as_json({**files, **provenance, **translation_settings(translator)})
-    earlier = read_json(record, "Delete it.", ("made_from", "done")) if record.exists() else {}
-    done_before = earlier["done"] if earlier.get("made_from") == made_from else ()
+    recorded = read_json(record, "Delete it.", ("made_from", "done")) if record.exists() else {}
+    done_before = recorded["done"] if recorded.get("made_from") == made_from else ()
     lines, done = (read_text(Path(source)), read_text(Path(reference))), []
     for kind, paths in texts.items():
         if kind:

@@ -154,7 +154,11 @@ def _writers(
         return [_output_line(translation, config) for translation in translations]
 
     def aligned(lines: Sequence[str], translations: Sequence[Translation]) -> Iterable[str]:
-        known = [one.alignment for one in translations if one.alignment is not None]
+        known = [
+            translation.alignment
+            for translation in translations
+            if translation.alignment is not None
+        ]
         if len(known) < len(translations):
             return map(pharaoh, translator.align(lines, translations))
         return map(pharaoh, known)
@@ -344,7 +348,9 @@ def _counts(
         tokens_cut=sum(translation.cut for translation in translations),
         prefixes_cut=sum(translation.prefix_cut > 0 for translation in translations),
         others_taken=sum(translation.rank > 0 for translation in translations),
-        breaks=sum(one_line(text) != text for text in (one.text for one in translations)),
+        breaks=sum(
+            one_line(text) != text for text in (translation.text for translation in translations)
+        ),
     )
     for stage in translator.stages:
         all_notes = (translation.notes for translation in translations)
@@ -360,7 +366,7 @@ def _report(
     lines = f"{output}: {summary.lines:,} lines, {counts['blank']:,} of them blank"
     made_by = f", by {checkpoint}" if checkpoint else ""
     _say(output, f"{lines}, in {summary.seconds:.1f} s ({speed:.1f} lines/s){made_by}")
-    for name, changed in {
+    for name, num_changed in {
         "cut": f"lines had more than max_input_length={translator.config.max_input_length} tokens; "
         f"{counts['tokens_cut']:,} tokens were cut off. --decode_hparams=split_long=true "
         f"translates such lines by sentences.",
@@ -370,7 +376,7 @@ def _report(
         "breaks": "translations had line breaks or tabs, which became spaces.",
     }.items():
         if counts[name]:
-            _say(output, f"{counts[name]:,} {changed}")
+            _say(output, f"{counts[name]:,} {num_changed}")
     for stage in translator.stages:
         for text in stage.report(counts):
             _say(output, text)

@@ -109,9 +109,9 @@ class KerasEngine(Engine):
             return self
         with self._with_all_lock:
             if self._with_all is None:
-                other = copy.copy(self)
-                other._set_config(dataclasses.replace(self.config, return_beams=True))
-                self._with_all = other
+                engine = copy.copy(self)
+                engine._set_config(dataclasses.replace(self.config, return_beams=True))
+                self._with_all = engine
             return self._with_all
 
     def outputs(self, sources: Ids, prefixes: Ids, numbers: Sequence[int]) -> list[list[Output]]:
@@ -430,11 +430,11 @@ class Ensemble:
 
     def initial_coverage(self, source: tf.Tensor) -> tf.Tensor:
         """Returns float32 [B, S]: 1 at positions that the decoder cannot attend to, else 0."""
-        hidden = source == PADDING_ID
+        is_masked = source == PADDING_ID
         if not any(model.config.source_end for model in self.models):
             # `Transformer.encode` hides the end of sentence.
-            hidden |= tf.pad(source[:, 1:] == EOS_ID, [[0, 0], [1, 0]])
-        return tf.cast(hidden, tf.float32)
+            is_masked |= tf.pad(source[:, 1:] == EOS_ID, [[0, 0], [1, 0]])
+        return tf.cast(is_masked, tf.float32)
 
     def coverage_penalties(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns the `coverage_penalty` of targets, float32 [B], as a search computes it."""

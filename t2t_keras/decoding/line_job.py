@@ -230,21 +230,21 @@ class _Outputs:
     def _restore(self) -> None:
         """Restores the state of the record; starts over if a file was lost."""
         path, sizes = _record(self._main), dict[str, int]()
-        filled = [self._paths[name] for name, file in self._files.items() if _size(file)]
-        if filled and not path.exists():
+        nonempty = [self._paths[name] for name, file in self._files.items() if _size(file)]
+        if nonempty and not path.exists():
             raise UserError(
-                f"{_partial(filled[0])} exists without its record {path}, so its origin is "
+                f"{_partial(nonempty[0])} exists without its record {path}, so its origin is "
                 f"unknown. Delete or rename it, or give another name for the output.",
                 code="output_exists",
             )
-        if self._main in filled:
+        if self._main in nonempty:
             record = _read_record(path, f"Delete {_partial(self._main)} to start over.")
-            different = differences(record["files"], self._settings["files"])
-            different += differences(record["provenance"], self._settings["provenance"])
-            if different:
+            mismatches = differences(record["files"], self._settings["files"])
+            mismatches += differences(record["provenance"], self._settings["provenance"])
+            if mismatches:
                 raise UserError(
                     f"{_partial(self._main)} has {record['lines']:,} lines made with different "
-                    f"settings ({'; '.join(different)}). Give the recorded settings, delete the "
+                    f"settings ({'; '.join(mismatches)}). Give the recorded settings, delete the "
                     f"file to start over, or give another name for the output.",
                     code="other_settings",
                 )
@@ -252,8 +252,8 @@ class _Outputs:
                 sizes, self.counts = record["bytes"], Counter(record["counts"])
                 self.lines_done, self._hash_before = record["lines"], record["read"]
             else:
-                lost = f"{_partial(self._main)}, or another output of the job, has lost lines"
-                print(printable(f"{lost}: starting over."), file=sys.stderr, flush=True)
+                complaint = f"{_partial(self._main)}, or another output of the job, has lost lines"
+                print(printable(f"{complaint}: starting over."), file=sys.stderr, flush=True)
         for name, file in self._files.items():
             # Lines written after the record are written again.
             file.truncate(sizes.get(name, 0))

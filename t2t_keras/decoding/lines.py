@@ -134,11 +134,11 @@ def stage_settings(stages: Iterable[LineStage]) -> dict[str, dict[str, Any]]:
 
 def merged_notes(stages: Iterable[LineStage], notes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Merges the notes of several texts, which are by the names of stages."""
-    merged = {}
+    merged_by_stage = {}
     for stage in stages:
         if stage_notes := [by_name[stage.name] for by_name in notes if stage.name in by_name]:
-            merged[stage.name] = stage.note(stage_notes)
-    return merged
+            merged_by_stage[stage.name] = stage.note(stage_notes)
+    return merged_by_stage
 
 
 @dataclasses.dataclass(eq=False)
@@ -243,15 +243,15 @@ class Part:
         """Converts an alignment from the words of `ids` to the words of `line.text`."""
         front = self.words_in_front
         return [
-            (self.first_word + word - front if word >= front else word, other)
-            for word, other in pairs
+            (self.first_word + word - front if word >= front else word, output_word)
+            for word, output_word in pairs
             if word >= front or word < self.own_front
         ]
 
     def words_of_source(self, pairs: Alignment) -> list[tuple[int, int]]:
         """Converts an alignment from the words of `ids` to the words of `source`."""
         front = self.words_in_front
-        return [(word - front, other) for word, other in pairs if word >= front]
+        return [(word - front, output_word) for word, output_word in pairs if word >= front]
 
 
 def prepare_line(line: str, stages: Iterable[LineStage]) -> Line:
@@ -282,17 +282,17 @@ def encode_lines(
     tokenizer, config, problem = translator.tokenizer, translator.config, translator.problem
     longest, language = config.max_input_length, problem.languages()[0]
     texts = [problem.preprocess(line.text) for line in lines]
-    filled = [number for number, line in enumerate(lines) if not is_blank(line.text)]
-    encoded = encode_text([texts[number] for number in filled], tokenizer.source)
-    for number, ids in zip(filled, encoded, strict=True):
+    not_blank = [number for number, line in enumerate(lines) if not is_blank(line.text)]
+    encoded = encode_text([texts[number] for number in not_blank], tokenizer.source)
+    for number, ids in zip(not_blank, encoded, strict=True):
         line, text = lines[number], texts[number]
         front = problem.words_in_front(text)
-        rest, words_in_front = text.removeprefix(front), count_words(front) if front else 0
-        sources, part_ids, first_words = [rest], [ids], [0]
+        own_text, words_in_front = text.removeprefix(front), count_words(front) if front else 0
+        sources, part_ids, first_words = [own_text], [ids], [0]
         if config.split_long and len(ids) > longest:
-            sources = sentences(rest, language)
+            sources = sentences(own_text, language)
             part_ids = tokenizer.source.encode([front + source for source in sources])
-            first_words = _first_words(rest, sources)
+            first_words = _first_words(own_text, sources)
         # The words in front are the line's own, or the problem has added them.
         own_front = words_in_front if line.text.startswith(front) else 0
         line.parts = [
@@ -311,8 +311,8 @@ def encode_lines(
         ]
         line.cut = sum(max(len(ids) - longest, 0) for ids in part_ids)
     if prefixes:
-        hidden = [line.hide(prefix) for line, prefix in zip(lines, prefixes, strict=True)]
-        for line, ids in zip(lines, encode_text(hidden, tokenizer), strict=True):
+        model_prefixes = [line.hide(prefix) for line, prefix in zip(lines, prefixes, strict=True)]
+        for line, ids in zip(lines, encode_text(model_prefixes, tokenizer), strict=True):
             if line.parts:  # A line's prefix belongs to its first part.
                 first = line.parts[0]
                 first.prefix = ids[:-1]
@@ -532,9 +532,9 @@ class StageContext:
         scored: list[Draft | None] = [None] * len(drafts)
         for row, score in scores if matching else ():
             draft, output = drafts[matching[row]], outputs[matching[row]]
-            other = draft.continued(draft.part.prefix)
-            other.part.hypotheses.append(Hypothesis(draft.hide(output), score))
-            scored[matching[row]] = other
+            scored_draft = draft.continued(draft.part.prefix)
+            scored_draft.part.hypotheses.append(Hypothesis(draft.hide(output), score))
+            scored[matching[row]] = scored_draft
         return scored
 
     def _encoded(self, drafts: Sequence[Draft], outputs: Sequence[str]) -> list[np.ndarray]:

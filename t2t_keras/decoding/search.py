@@ -282,8 +282,8 @@ class SearchLoop:
             absolute_position = index + position
             all_slots = tf.shape(positions)[2]
             new_slots = all_slots - slots + position * beam_size
-            own = tf.range(all_slots) == new_slots + tf.range(beam_size)[:, None]
-            state = state._replace(valid_slots=state.valid_slots | own)
+            own_slots = tf.range(all_slots) == new_slots + tf.range(beam_size)[:, None]
+            state = state._replace(valid_slots=state.valid_slots | own_slots)
             seen = state.valid_slots
             if self.attention_window:
                 seen &= positions >= absolute_position - self.attention_window
@@ -318,16 +318,16 @@ class SearchLoop:
     def _drop_slots(self, index: tf.Tensor, sentences: _Sentences) -> _Sentences:
         """Drops the slots that no live hypothesis needs at `index` or later."""
         state = sentences.state
-        used = state.valid_slots & (state.live_log_probs > IMPOSSIBLE)[:, :, None]
-        used = tf.reduce_any(used, axis=1)
+        is_used = state.valid_slots & (state.live_log_probs > IMPOSSIBLE)[:, :, None]
+        is_used = tf.reduce_any(is_used, axis=1)
         if self.attention_window:
-            used &= sentences.positions[:, 0] >= index - self.attention_window
-        count = tf.reduce_max(tf.math.count_nonzero(used, axis=1, dtype=tf.int32))
+            is_used &= sentences.positions[:, 0] >= index - self.attention_window
+        count = tf.reduce_max(tf.math.count_nonzero(is_used, axis=1, dtype=tf.int32))
         # Used slots first; the sort is stable.
-        slots = tf.argsort(tf.where(used, 0, 1), stable=True)
+        slots = tf.argsort(tf.where(is_used, 0, 1), stable=True)
         if self.xla:
             count = _next_size(count, _XLA_SLOTS)
-            missing = tf.maximum(count - tf.shape(used)[1], 0)
+            missing = tf.maximum(count - tf.shape(is_used)[1], 0)
         slots = slots[:, :count]
 
         def keep(x: tf.Tensor) -> tf.Tensor:

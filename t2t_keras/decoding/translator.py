@@ -169,9 +169,9 @@ class Translator:
 
     def with_stages(self, *stages: LineStage) -> "Translator":
         """Returns a translator with the same engine and these stages instead of its own."""
-        other = copy.copy(self)
-        other.stages = check_stages(stages)
-        return other
+        translator = copy.copy(self)
+        translator.stages = check_stages(stages)
+        return translator
 
     def translate(
         self, lines: Sequence[str], prefixes: Sequence[str] | None = None

@@ -59,12 +59,12 @@ def model_scorer(
     sources, references = generated.text(split)
     short = [index for index, text in enumerate(sources) if 0 < len(text.split()) <= _SAMPLE_WORDS]
     # Evenly spread, as neighbours may come from the same text.
-    shown = sorted({short[len(short) * sixth // 6] for sixth in (1, 3, 5)} if short else ())
+    sample = sorted({short[len(short) * sixth // 6] for sixth in (1, 3, 5)} if short else ())
 
     def score() -> tuple[Score, list[tuple[str, str, str]]]:
         score_of_split, lines = translated_score(translator, sources, references)
         return score_of_split, [
-            (sources[index], lines[index], references[index]) for index in shown
+            (sources[index], lines[index], references[index]) for index in sample
         ]
 
     return score
@@ -294,5 +294,5 @@ def _kind(result: Result) -> tuple:
     hparams = {
         name: value for name, value in result.hparams.items() if name not in CHANGEABLE_ON_RESUME
     }
-    same = ("set", "problem", "split", "text", "random_seed", "decode")
-    return hparams, *(getattr(result, name) for name in same)
+    names = ("set", "problem", "split", "text", "random_seed", "decode")
+    return hparams, *(getattr(result, name) for name in names)

@@ -345,9 +345,11 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         """Returns the states [batch, 1, d_model] that predict the id at `index`, and the cache."""
         previous = ops.take(prompt, index - 1, axis=1)[:, None]
         past = tree.map_structure(lambda x: x[:, :, :0], cache["recent"])
-        whole = {**cache, "past": past}
-        states, whole, _ = self.backbone.transformer.step_states(previous, index - 1, whole)
-        return states, {**cache, "recent": whole["recent"]}
+        whole_cache = {**cache, "past": past}
+        states, new_cache, _ = self.backbone.transformer.step_states(
+            previous, index - 1, whole_cache
+        )
+        return states, {**cache, "recent": new_cache["recent"]}
 
     def _prefill(self, ids: Any, cache: Tensors, first: Any) -> tuple[Tensors, Any]:
         """Fills the cache from the ids before `first`, the length of the shortest prompt.

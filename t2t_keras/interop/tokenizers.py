@@ -160,14 +160,14 @@ class SubwordTokenizer(Tokenizer):
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """See `Tokenizer`; the last piece of an escape shows its character."""
-        ids, pieces, shown = self._checked(ids), [], 0
-        whole = self._text([i for i in ids if i > EOS_ID])
+        ids, pieces, num_shown = self._checked(ids), [], 0
+        text = self._text([i for i in ids if i > EOS_ID])
         for number, i in enumerate(ids, 1):
             prefix = self._text([i for i in ids[:number] if i > EOS_ID])
-            differs = (i for i, c in enumerate(prefix) if whole[i : i + 1] != c)
-            end = max(shown, next(differs, len(prefix)))
-            pieces.append(whole[shown:end].replace(" ", SPACE) if i > EOS_ID else _SPECIAL[i])
-            shown = end
+            differs = (i for i, c in enumerate(prefix) if text[i : i + 1] != c)
+            end = max(num_shown, next(differs, len(prefix)))
+            pieces.append(text[num_shown:end].replace(" ", SPACE) if i > EOS_ID else _SPECIAL[i])
+            num_shown = end
         return pieces
 
     def _text(self, ids: Sequence[int]) -> str:

@@ -81,9 +81,9 @@ class GraphSubwords(GraphTokenizer):
         tokens = tf.ragged.boolean_mask(runs, (runs != " ") | at_end)
         escaped = self._escaped(tokens.values, self._alphabet)
         if self._spelled is not None:
-            divided = self._ids.tokenize(escaped) != len(self._subwords)
+            is_divided = self._ids.tokenize(escaped) != len(self._subwords)
             spelled = self._escaped(tokens.values, self._spelled)
-            escaped = tf.where(tf.reduce_all(divided, axis=1), escaped, spelled)
+            escaped = tf.where(tf.reduce_all(is_divided, axis=1), escaped, spelled)
         ids = self._ids.tokenize(tokens.with_values(escaped)).merge_dims(1, 2)
         return _with_end(ids)
 

@@ -123,12 +123,12 @@ def replaced_atomically(path: Path) -> Iterator[BinaryIO]:
 
 def _remove_abandoned(path: Path) -> None:
     """Removes temporary files of killed processes; files of a running process are locked."""
-    for other in path.parent.glob(f"{glob.escape(path.name)}.{'?' * 8}{TEMPORARY_SUFFIX}"):
-        with contextlib.suppress(OSError), other.open("rb") as file:
+    for temporary in path.parent.glob(f"{glob.escape(path.name)}.{'?' * 8}{TEMPORARY_SUFFIX}"):
+        with contextlib.suppress(OSError), temporary.open("rb") as file:
             # A new one may not have its lock yet.
-            old = time.time() - other.stat().st_mtime > _SECONDS_TO_LOCK
+            old = time.time() - temporary.stat().st_mtime > _SECONDS_TO_LOCK
             if old and lock(file):
-                other.unlink()
+                temporary.unlink()
 
 
 def lock(file: BinaryIO) -> bool | None:
@@ -348,8 +348,8 @@ def not_a_run(path: str | Path) -> str:
         if advice := _ADVICE.get(_marker(folder)):
             return f"{path} is {advice}."
     if runs := _runs_in(path):
-        shown = ", ".join(str(path / name) for name in runs[:5])
-        return f"{path} is not a run, but contains runs: give one of them, such as {shown}."
+        run_paths = ", ".join(str(path / name) for name in runs[:5])
+        return f"{path} is not a run, but contains runs: give one of them, such as {run_paths}."
     return f"{path} is not a run: it has no run.json. {expected}"
 
 
@@ -359,9 +359,9 @@ def _runs_in(folder: Path) -> list[str]:
 
 def check_folder(folder: str | Path, kind: str) -> None:
     """Raises `UserError` if a folder for one kind of `_KINDS` holds another kind."""
-    if (present := _KINDS.get(_marker(Path(folder)), kind)) != kind:
+    if (present_kind := _KINDS.get(_marker(Path(folder)), kind)) != kind:
         raise UserError(
-            f"{folder} contains {present}: expected a folder of its own for {kind}.",
+            f"{folder} contains {present_kind}: expected a folder of its own for {kind}.",
             code="output_belongs_to_other",
         )
 

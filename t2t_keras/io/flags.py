@@ -136,7 +136,7 @@ class Flags(absl_flags.FlagValues):
     def texts(self, name: str, meaning: str) -> None:
         """Defines a flag that takes text and may be given several times."""
         absl_flags.DEFINE_multi_string(name, None, meaning, flag_values=self)
-        self[name].help = meaning  # absl has added to it.
+        self[name].help = meaning  # Removes what absl has added.
 
     def arguments(self, name: str, meaning: str) -> None:
         """Defines the arguments besides flags; parsing sets a list of them as an attribute."""
@@ -156,7 +156,7 @@ class Flags(absl_flags.FlagValues):
           UserError: there is no such flag, or its value is wrong.
         """
         try:
-            rest = self(list(map(self._named, argv)), known_only)
+            arguments = self(list(map(self._named, argv)), known_only)
             if "config" in self and self.config:
                 self._read_config(self.config)
                 self.validate_all_flags()
@@ -170,10 +170,11 @@ class Flags(absl_flags.FlagValues):
                 raise error.__context__ from None
             raise UserError(str(error), code="bad_value") from None
         for name in self._arguments:
-            self.__dict__[name], rest = rest[1:], []
-        if rest[1:] and not known_only:
+            self.__dict__[name], arguments = arguments[1:], []
+        if arguments[1:] and not known_only:
             raise UserError(
-                f"Expected flags of the form --name=value, got '{rest[1]}'.", code="bad_arguments"
+                f"Expected flags of the form --name=value, got '{arguments[1]}'.",
+                code="bad_arguments",
             )
 
     def _read_config(self, path: str) -> None:
@@ -212,10 +213,12 @@ class Flags(absl_flags.FlagValues):
             typed = next((text for text in argv if text.partition("=")[0] == f"--{wrong}"), "")
             value = typed.partition("=")[2]
             before = [text for text in argv[1:] if text.startswith(f"--{flag}=")]
-            rest = [text for text in argv[1:] if text != typed and text not in before]
+            other_arguments = [text for text in argv[1:] if text != typed and text not in before]
             settings = parse_assignments(",".join(text.partition("=")[2] for text in before))
             text = as_assignments(settings | parse_assignments(f"{name}={value}"))
-            command = command_line(Path(argv[0]).stem.replace("_", "-"), *rest, f"--{flag}={text}")
+            command = command_line(
+                Path(argv[0]).stem.replace("_", "-"), *other_arguments, f"--{flag}={text}"
+            )
             return f" {name} is a setting of --{flag}" + (f":{command}" if value else ".")
         return ""
 
@@ -317,14 +320,14 @@ class _Joined(absl_flags.Flag):
     """Takes parts separated by commas; giving the flag again adds parts."""
 
     def parse(self, argument: Any) -> None:
-        earlier: Any = self.value if self.present else None
+        earlier_value: Any = self.value if self.present else None
         super().parse(argument)
         parsed: Any = self.value
-        if isinstance(earlier, dict):
-            if twice := earlier.keys() & parsed.keys():
+        if isinstance(earlier_value, dict):
+            if twice := earlier_value.keys() & parsed.keys():
                 raise UserError(
                     f"--{self.name}: '{min(twice)}' is given twice.", code="given_twice"
                 )
-            self.value = earlier | parsed
-        elif earlier:
-            self.value = earlier + parsed
+            self.value = earlier_value | parsed
+        elif earlier_value:
+            self.value = earlier_value + parsed

@@ -237,12 +237,12 @@ class LineProgress(ProgressBar):
             return
         self._printed = now
         speed = (self.n - self._before) / (now - self._start)
-        of_total = left = ""
+        of_total = time_left = ""
         if self.total is not None:
             of_total = f" of {self.total:,}"
-            rest = max(self.total - self.n, 0)
-            left = f", {self.format_interval(rest / speed)} left" if speed else ""
-        line = f"{self.n:,}{of_total} lines are done, {speed:.1f} a second{left}."
+            remaining = max(self.total - self.n, 0)
+            time_left = f", {self.format_interval(remaining / speed)} left" if speed else ""
+        line = f"{self.n:,}{of_total} lines are done, {speed:.1f} a second{time_left}."
         print(line, file=sys.stderr, flush=True)
 
 

@@ -46,16 +46,16 @@ def shown_pieces(pieces: Sequence[str]) -> list[ShownPiece]:
 
     START as the first piece is the decoder's start; END as the last piece is EOS.
     """
-    shown: list[ShownPiece] = []
+    result: list[ShownPiece] = []
     for number, piece in enumerate(pieces):
         # Elsewhere, END is ordinary text.
         if (number, piece) in ((0, START), (len(pieces) - 1, END)):
-            shown.append(ShownPiece(piece or "start", joined=False, special=True))
+            result.append(ShownPiece(piece or "start", joined=False, special=True))
             continue
-        begins_word = piece.startswith(SPACE) or not shown or shown[-1].special
+        begins_word = piece.startswith(SPACE) or not result or result[-1].special
         text = piece.removeprefix(SPACE) if piece != SPACE else piece
-        shown.append(ShownPiece(text.replace(SPACE, _SHOWN_SPACE), not begins_word, special=False))
-    return shown
+        result.append(ShownPiece(text.replace(SPACE, _SHOWN_SPACE), not begins_word, special=False))
+    return result
 
 
 # Lengths of dashes and gaps. Heads take all colours with one style, then with the next.
@@ -209,9 +209,9 @@ def check_figure(path: str | Path, shape: Sequence[int], layer: int, heads: Sequ
     if not 0 <= layer < layers:
         raise UserError(f"The layer must be 0 to {layers - 1}, got {layer}.", code="bad_value")
     if not heads or len(set(heads)) < len(heads) or not set(heads) <= set(range(all_heads)):
-        requested = ",".join(map(str, heads)) or "none"
+        head_list = ",".join(map(str, heads)) or "none"
         raise UserError(
-            f"Heads must be 0 to {all_heads - 1}, each at most once; got {requested}.",
+            f"Heads must be 0 to {all_heads - 1}, each at most once; got {head_list}.",
             code="bad_value",
         )
 

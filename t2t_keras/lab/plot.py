@@ -104,8 +104,8 @@ def run_curves(
                 f"The curves are {', '.join(known)}.",
                 code="unknown_name",
             )
-    shown = names or [name for name in _USUAL if name in curves] or curves
-    return {name: curves[name] for name in shown}
+    shown_names = names or [name for name in _USUAL if name in curves] or curves
+    return {name: curves[name] for name in shown_names}
 
 
 def _read_kinds(run: str) -> dict[str, dict[str, dict[int, float]]]:
@@ -144,10 +144,10 @@ def _hours(
 
 def text_plot(curves: Mapping[str, Sequence[Curve]], over: str) -> str:
     """Returns a line of blocks for each curve; curves of one name share their axes."""
-    shown = []
+    text_lines = []
     for name, lines in curves.items():
         x, y = (np.concatenate([getattr(line, axis) for line in lines]) for axis in "xy")
-        shown.append(f"{name}, {x.min():,.6g} to {x.max():,.6g} {AXES[over]}")
+        text_lines.append(f"{name}, {x.min():,.6g} to {x.max():,.6g} {AXES[over]}")
         titles = [printable(f"{line.run}  {line.kind}") for line in lines]
         width = max(map(len, titles))
         columns = min(max(shutil.get_terminal_size((80, 24)).columns - width - 27, 10), 60)
@@ -157,9 +157,11 @@ def text_plot(curves: Mapping[str, Sequence[Curve]], over: str) -> str:
             counts = np.bincount(bins, minlength=columns)
             means = np.bincount(bins, scale(line.y), minlength=columns) / np.maximum(counts, 1)
             levels = _bins(means, scale(y), len(_BLOCKS))
-            drawn = "".join(np.where(counts > 0, np.array(list(_BLOCKS))[levels], " "))
-            shown.append(f"  {title:<{width}}  {drawn}  {line.y[0]:,.5g} to {line.y[-1]:,.5g}")
-    return "\n".join(shown)
+            blocks = "".join(np.where(counts > 0, np.array(list(_BLOCKS))[levels], " "))
+            text_lines.append(
+                f"  {title:<{width}}  {blocks}  {line.y[0]:,.5g} to {line.y[-1]:,.5g}"
+            )
+    return "\n".join(text_lines)
 
 
 def _logarithm(values: np.ndarray) -> np.ndarray:

@@ -208,8 +208,8 @@ class Transformer(keras.Model):
         options = dict(layout=layout, return_attention_scores=return_attention_scores)
         weights = []
         for layer in self.encoder:
-            x, *more = self._run(layer, x, padding_mask=mask, training=training, **options)
-            weights += more
+            x, *scores = self._run(layer, x, padding_mask=mask, training=training, **options)
+            weights += scores
         x = self.encoder_norm(x) if self.config.pre_norm else x
         return (x, mask, weights) if return_attention_scores else (x, mask)
 
@@ -246,8 +246,8 @@ class Transformer(keras.Model):
         options |= dict(return_attention_scores=return_attention_scores, training=training)
         weights = []
         for layer in self.decoder:
-            x, *more = self._run(layer, x, memory, **options)
-            weights += more
+            x, *scores = self._run(layer, x, memory, **options)
+            weights += scores
         x = self.decoder_norm(x) if self.config.pre_norm else x
         return (x, weights[::2], weights[1::2]) if return_attention_scores else x
 
@@ -353,8 +353,8 @@ class Transformer(keras.Model):
         if valid_slots is None:
             ahead, radius = slots // hypotheses - index, self.config.self_attention_radius
             seen = ops.logical_and(ahead <= 0, ahead >= -radius if radius else True)
-            own = ops.arange(hypotheses)[:, None] == slots % hypotheses
-            valid_slots = ops.logical_and(seen, own)[None]
+            own_slots = ops.arange(hypotheses)[:, None] == slots % hypotheses
+            valid_slots = ops.logical_and(seen, own_slots)[None]
         previous = ops.reshape(previous, (-1, 1))
         if self.config.start_id:
             x = self.embedding(ops.where(ops.equal(index, 0), self.config.start_id, previous))

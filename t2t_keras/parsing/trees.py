@@ -50,16 +50,16 @@ def walk(tree: Tree) -> Iterator[tuple[Step, Tree]]:
     """Yields the nodes in the order of the text: OPEN and CLOSE of constituents, and WORDs."""
     open_step, word_step, close_step = Step
     stack: list[Tree | None] = [tree]
-    opened: list[Tree] = []
+    open_trees: list[Tree] = []
     while stack:
         node = stack.pop()
         if node is None:
-            yield close_step, opened.pop()
+            yield close_step, open_trees.pop()
         elif node.word:
             yield word_step, node
         else:
             yield open_step, node
-            opened.append(node)
+            open_trees.append(node)
             stack.append(None)
             stack.extend(node.children[::-1])
 
@@ -532,8 +532,8 @@ def tree_chunks(paths: Iterable[Path], chunk_trees: int) -> list[TreeChunk]:
     while chunk := list(itertools.islice(texts, chunk_trees)):
         spans = []
         for path, group in itertools.groupby(chunk, key=operator.itemgetter(0)):
-            (_, first), *rest = group
-            spans.append(Span(path, first.offset, first.line, 1 + len(rest)))
+            (_, first), *more_spans = group
+            spans.append(Span(path, first.offset, first.line, 1 + len(more_spans)))
         written_in = symbols_in(b"".join(text.text for _, text in chunk))
         chunks.append(TreeChunk(tuple(spans), written_in))
     return chunks

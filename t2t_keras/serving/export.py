@@ -270,11 +270,11 @@ def recorded_scores(run: RunConfig, checkpoint: str | Path, path: str | Path) ->
     Other weights may have scores of the same problem, set and step: another run's, or an average's,
     which has the step of its newest source. They are left out, and their number is printed.
     """
-    requested = run.problem.name, run.hparams_set, step_of(checkpoint)
+    exported = run.problem.name, run.hparams_set, step_of(checkpoint)
     same_model = [
         result
         for result in read_results(path)
-        if (result.problem, result.set, result.steps) == requested and _main_scores(result)
+        if (result.problem, result.set, result.steps) == exported and _main_scores(result)
     ]
     checksum = checkpoint_checksum(checkpoint)
     scores = [

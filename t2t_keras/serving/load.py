@@ -140,9 +140,9 @@ def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
         directory = max(versions, key=lambda version: int(version.name))
     if not directory.is_dir():
         siblings = ", ".join(map(str, _versions(directory.parent)))
-        present = f"There are {siblings}" if siblings else f"There is none in {directory.parent}"
+        advice = f"There are {siblings}" if siblings else f"There is none in {directory.parent}"
         raise UserError(
-            f"There is no export {directory}. {present}. Give the --export_dir of t2t-exporter, to "
+            f"There is no export {directory}. {advice}. Give the --export_dir of t2t-exporter, to "
             f"load its newest version, or a version in it.",
             code="no_export",
         )

@@ -168,9 +168,15 @@ class TranslationModule(tf.Module):
 
     def _search_graph(self, return_beams: bool) -> Callable[..., Hypotheses]:
         """Returns a graph function: ids [B, S], numbers [B], alpha [] -> `Hypotheses`."""
-        own = self._translator
-        config = dataclasses.replace(own.config, return_beams=return_beams)
-        translator = Translator(own.models, own.tokenizer, config, own.forbidden, own.problem)
+        exported_translator = self._translator
+        config = dataclasses.replace(exported_translator.config, return_beams=return_beams)
+        translator = Translator(
+            exported_translator.models,
+            exported_translator.tokenizer,
+            config,
+            exported_translator.forbidden,
+            exported_translator.problem,
+        )
 
         def search(source: tf.Tensor, numbers: tf.Tensor, alpha: tf.Tensor) -> Hypotheses:
             with self._stored_weights():

@@ -78,17 +78,17 @@ def _divided(segment: Callable[[str], list[str]], line: str) -> list[str]:
     plain = _POINT.sub(",", _SPACES.sub(" ", line)).translate(_KNOWN_STOPS)
     notes = [match.span() for match in _NOTES.finditer(line)]
     plain = _without(plain, notes)
-    divided, rest = [], ""
+    parts, remainder = [], ""
     for first in range(0, len(plain), _AT_ONCE):
-        part = rest + plain[first : first + _AT_ONCE]
+        part = remainder + plain[first : first + _AT_ONCE]
         # The last sentence may continue in the next part.
-        *finished, rest = _segmented(segment, part) or [part]
-        divided += finished
-        if len(rest) > _AT_ONCE:
-            end = rest.rfind(" ") + 1 or len(rest)
-            divided.append(rest[:end])
-            rest = rest[end:]
-    ends = itertools.accumulate(map(len, [*divided, rest]))
+        *complete, remainder = _segmented(segment, part) or [part]
+        parts += complete
+        if len(remainder) > _AT_ONCE:
+            end = remainder.rfind(" ") + 1 or len(remainder)
+            parts.append(remainder[:end])
+            remainder = remainder[end:]
+    ends = itertools.accumulate(map(len, [*parts, remainder]))
     return _apart(line, _with(ends, notes))
 
 

@@ -220,9 +220,9 @@ def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
     with (
         _replaced(plain.values(), path, files[0].size) as outputs,
         path.open("rb") as file,
-        show_reading(file, path.stat().st_size, path.name) as shown,
+        show_reading(file, path.stat().st_size, path.name) as progress_stream,
         # Read as a stream: going back would decompress the archive again.
-        tarfile.open(fileobj=shown, mode="r|*") as archive,
+        tarfile.open(fileobj=progress_stream, mode="r|*") as archive,
     ):
         for member in archive:
             name = PurePosixPath(member.name).name
@@ -256,9 +256,9 @@ def _folder(name: str, path: Path, tmp_dir: Path) -> Path:
     fingerprint = hashlib.sha256(identity.encode()).hexdigest()[:12]
     folder = Path(tmp_dir) / FOLDER / f"{name}.{fingerprint}"
     folder.mkdir(parents=True, exist_ok=True)
-    for other in folder.parent.iterdir():
-        if other != folder and re.fullmatch(rf"{re.escape(name)}\.[0-9a-f]{{12}}", other.name):
-            shutil.rmtree(other)
+    for sibling in folder.parent.iterdir():
+        if sibling != folder and re.fullmatch(rf"{re.escape(name)}\.[0-9a-f]{{12}}", sibling.name):
+            shutil.rmtree(sibling)
     return folder
 
 
@@ -327,21 +327,23 @@ def _download(file: SourceFile, path: Path) -> None:
     ):
         length = response.headers.get("Content-Length")
         total = int(length) if length else None
-        with show_reading(response, total, file.name) as shown:
-            content = gzip.GzipFile(fileobj=shown) if file.is_unpacked else shown
+        with show_reading(response, total, file.name) as progress_stream:
+            content = (
+                gzip.GzipFile(fileobj=progress_stream) if file.is_unpacked else progress_stream
+            )
             shutil.copyfileobj(content, output, _BLOCK_BYTES)
         # A broken connection looks like the end of the file; gzip notices by itself.
         if not file.is_unpacked and total not in (None, output.tell()):
             raise EOFError(f"expected {total:,} bytes, got {output.tell():,}")
         output.flush()
         for name, expected in file.facts().items():
-            received = f"{output.tell():,}"
+            actual = f"{output.tell():,}"
             if name != "bytes":
                 with Path(output.name).open("rb") as written:
-                    received = hashlib.file_digest(written, name).hexdigest()
-            if received != expected:
+                    actual = hashlib.file_digest(written, name).hexdigest()
+            if actual != expected:
                 raise UserError(
-                    f"{file.url}: expected {name} {expected}, got {received}. If the new file is "
+                    f"{file.url}: expected {name} {expected}, got {actual}. If the new file is "
                     f"right, put it into --tmp_dir as {file.name}: existing files are not checked.",
                     code="other_checksum",
                 )

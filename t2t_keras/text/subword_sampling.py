@@ -100,15 +100,15 @@ class SubwordSampler:
             symbols = np.add.reduceat(self._is_symbol[pieces], starts)
             weights = np.exp(self._sampling * (scores - scores.max())) * (symbols == symbols[0])
             totals = np.cumsum(weights).tolist()
-            chosen = bisect.bisect(totals, draw() * totals[-1], 0, len(totals) - 1)
-            for number in divisions[chosen]:
+            index = bisect.bisect(totals, draw() * totals[-1], 0, len(totals) - 1)
+            for number in divisions[index]:
                 ids += self._piece(self._processor.id_to_piece(number))
         return ids
 
     def _piece(self, piece: str) -> array.array:
         """Returns the id of a piece, or those of its bytes."""
-        if (own := self._ids.get(piece)) is not None:
-            return array.array("i", [own])
+        if (piece_id := self._ids.get(piece)) is not None:
+            return array.array("i", [piece_id])
         named = (f"<0x{byte:02X}>" for byte in piece.encode())
         spelled = [self._ids.get(name, UNKNOWN_ID) for name in named]
         return array.array("i", [UNKNOWN_ID] if UNKNOWN_ID in spelled else spelled)
@@ -120,7 +120,7 @@ class SubwordSampler:
             """Draws the number of merges before the next one to skip."""
             return int(math.log(1 - draw()) / self._log_kept)
 
-        before = tries()
+        skip_after = tries()
         for word in words:
             if len(word) > _LONG_WORD:
                 ids += self._merge(
@@ -129,41 +129,44 @@ class SubwordSampler:
                 continue
             left_out: tuple[int, ...] = ()
             done = 0
-            divided, tried = self._merged(word, left_out)
-            while before < tried - done:
-                left_out += (done + before,)
-                divided, tried = self._merged(word, left_out)
-                done, before = left_out[-1] + 1, tries()
-            before -= tried - done
-            ids += divided
+            word_ids, num_tries = self._merged(word, left_out)
+            while skip_after < num_tries - done:
+                left_out += (done + skip_after,)
+                word_ids, num_tries = self._merged(word, left_out)
+                done, skip_after = left_out[-1] + 1, tries()
+            skip_after -= num_tries - done
+            ids += word_ids
 
     def _merge(self, word: str, left_out: Collection[int]) -> tuple[array.array, int]:
         """Merges, except the tries in `left_out`; returns the ids and the number of tries."""
         none, known = -math.inf, self._scores.get
-        parts, tried, divided = list(word), 0, {}
-        scores = [known(one + other, none) for one, other in itertools.pairwise(parts)]
+        parts, num_tries, divisions = list(word), 0, {}
+        scores = [
+            known(left_piece + right_piece, none)
+            for left_piece, right_piece in itertools.pairwise(parts)
+        ]
         while scores and (best := max(scores)) > none:
             place = scores.index(best)
-            if tried in left_out:
+            if num_tries in left_out:
                 # This pair is tried again only after one side has changed.
                 scores[place] = none
             else:
                 merged = parts[place] + parts[place + 1]
                 if merged in self._unused:
-                    divided[merged] = parts[place : place + 2]
+                    divisions[merged] = parts[place : place + 2]
                 parts[place : place + 2] = [merged]
                 del scores[place]
                 if place:
                     scores[place - 1] = known(parts[place - 1] + merged, none)
                 if place < len(scores):
                     scores[place] = known(merged + parts[place + 1], none)
-            tried += 1
-        while not divided.keys().isdisjoint(parts):
-            parts = [piece for part in parts for piece in divided.get(part, [part])]
+            num_tries += 1
+        while not divisions.keys().isdisjoint(parts):
+            parts = [piece for part in parts for piece in divisions.get(part, [part])]
         ids = array.array("i")
         for part in parts:
             ids += self._piece(part)
-        return ids, tried
+        return ids, num_tries
 
     def _draw_paths(self, words: Sequence[str], draw: Draw, ids: array.array) -> None:
         """Adds ids by subword regularisation (Kudo, 2018): likelihoods to the power alpha."""
@@ -172,9 +175,9 @@ class SubwordSampler:
             paths, end, reversed_ids = find(word), len(word), []
             while end:
                 totals, starts, pieces = paths[end]
-                chosen = bisect.bisect(totals, draw() * totals[-1], 0, len(totals) - 1)
-                reversed_ids.append(pieces[chosen])
-                end = starts[chosen]
+                index = bisect.bisect(totals, draw() * totals[-1], 0, len(totals) - 1)
+                reversed_ids.append(pieces[index])
+                end = starts[index]
             for piece in reversed(reversed_ids):
                 ids += piece
 

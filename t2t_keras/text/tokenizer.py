@@ -166,10 +166,10 @@ class Tokenizer(abc.ABC):
             return None
         size, source_size = self.vocab_size, self.source.vocab_size
         # One id at a time: the text of a long sequence of subwords takes quadratic time.
-        same = size == source_size and all(
+        is_same = size == source_size and all(
             self.pieces([i]) == self.source.pieces([i]) for i in range(size)
         )
-        return None if same else source_size
+        return None if is_same else source_size
 
     @property
     def checksum(self) -> str:

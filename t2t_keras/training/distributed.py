@@ -121,16 +121,16 @@ class Workers:
             **{f"--{name}": value for name, value in dataclasses.asdict(options).items()},
         }
         chief, *followers = map(json.loads, self.gather(json.dumps(settings, default=str)))
-        different = [
+        mismatches = [
             f"{name}: {chief.get(name)} on {self.cluster.name(0)}, {follower.get(name)} on "
             f"{self.cluster.name(index)}"
             for index, follower in enumerate(followers, start=1)
             for name in {**chief, **follower}
             if follower.get(name) != chief.get(name)
         ]
-        if different:
+        if mismatches:
             raise UserError(
-                "The workers have different settings:\n  " + "\n  ".join(different),
+                "The workers have different settings:\n  " + "\n  ".join(mismatches),
                 code="different_workers",
             )
 

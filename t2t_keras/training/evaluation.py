@@ -128,10 +128,13 @@ class Evaluator:
         if score:
             entry |= {"score": lines, "sample": sample}
         # A completed run may be evaluated again, without training.
-        same_step = (past for past in self.history if past["step"] == step)
+        same_step = (evaluation for evaluation in self.history if evaluation["step"] == step)
         entry = {**next(same_step, {}), **entry}
         # A run that continues from an earlier checkpoint repeats later evaluations.
-        self.history = [*(past for past in self.history if past["step"] < step), entry]
+        self.history = [
+            *(evaluation for evaluation in self.history if evaluation["step"] < step),
+            entry,
+        ]
         if self._writes:
             self._record(step, head)
         return scalars, "\n".join([heading, *lines, *_shown(sample)])
@@ -155,7 +158,9 @@ class Evaluator:
         """Writes the history, and the weights of this step if they are the best."""
         is_best = self.best_step() == step
         # Weights that an interrupted start saved without a record have an unknown rank.
-        if not is_best and any(past["step"] == self.best_saved_step for past in self.history):
+        if not is_best and any(
+            evaluation["step"] == self.best_saved_step for evaluation in self.history
+        ):
             criterion = self._criterion()
             saved = criterion.get(self.best_saved_step or 0, -math.inf)
             is_best = criterion.get(step, -math.inf) > saved

@@ -73,13 +73,13 @@ def step_memory(
 
 def _layer_bytes(hparams: HParams, length: int) -> tuple[int, int]:
     """Returns the bytes per token that an encoder layer and a decoder layer keep."""
-    size, (d_k, d_v) = _BYTES[hparams.compute_dtype], hparams.head_widths(hparams.d_model)
+    value_bytes, (d_k, d_v) = _BYTES[hparams.compute_dtype], hparams.head_widths(hparams.d_model)
 
     def attention(keys: int, copies: int = 1) -> int:
         # Scaled queries, keys, values and joined heads; for each head and key the weight twice: the
         # float32 softmax, and its masked copy in the type of the values.
-        weight = FLOAT32 + size + bool(hparams.attention_dropout)
-        return hparams.num_heads * (size * (1 + copies) * (d_k + d_v) + weight * keys)
+        weight = FLOAT32 + value_bytes + bool(hparams.attention_dropout)
+        return hparams.num_heads * (value_bytes * (1 + copies) * (d_k + d_v) + weight * keys)
 
     def self_attention(blocks: int) -> int:
         # With a radius, each block of queries has its own keys and values, of several blocks.
@@ -87,12 +87,12 @@ def _layer_bytes(hparams: HParams, length: int) -> tuple[int, int]:
         return attention(blocks * block_length(radius, length), blocks) if radius else cross
 
     cross = attention(length)
-    after_dropout = (size + 1) * bool(hparams.relu_dropout)
-    inner = hparams.d_ff * (size + after_dropout)
+    after_dropout = (value_bytes + 1) * bool(hparams.relu_dropout)
+    inner = hparams.d_ff * (value_bytes + after_dropout)
     if heads := hparams.parameter_heads():
-        softmax = FLOAT32 + (size if size < FLOAT32 else 0)
-        inner = heads * (hparams.d_ff * (softmax + after_dropout) + size * (d_k + d_v))
+        softmax = FLOAT32 + (value_bytes if value_bytes < FLOAT32 else 0)
+        inner = heads * (hparams.d_ff * (softmax + after_dropout) + value_bytes * (d_k + d_v))
     # The normalised float32 sum, the result, and the mask of dropped units.
-    residual = hparams.d_model * (FLOAT32 + size + bool(hparams.dropout))
+    residual = hparams.d_model * (FLOAT32 + value_bytes + bool(hparams.dropout))
     encoder = self_attention(3) + inner + 2 * residual
     return encoder, self_attention(2) + cross + inner + 3 * residual

@@ -123,8 +123,8 @@ def microbatch_of_run(
         return microbatch
     batches, minimum = _batches(generated.store("train").lengths, hparams), hparams.max_length
     expansion = config.augmentation(generated).token_expansion(generated.store("train"))
-    whole = round(expansion * batches.max_padded_tokens(step.num_replicas, step.fixed_shapes))
-    tokens, basis = max(whole, minimum), f"a whole step on {hardware_name(gpus)}"
+    step_tokens = round(expansion * batches.max_padded_tokens(step.num_replicas, step.fixed_shapes))
+    tokens, basis = max(step_tokens, minimum), f"a whole step on {hardware_name(gpus)}"
     if not gpus:
         tokens, basis = _fitting_on_a_cpu(step, config, batches, tokens, cluster)
     microbatch.remember(workers.all_reduce_min(tokens))
@@ -189,11 +189,11 @@ def dry_run(
         sizes = problem.vocab_size, None if problem.shared_vocabulary else problem.vocab_size
     batches = _batches(lengths, hparams)
     known = Microbatch(output_dir, hparams, devices.gpus, devices.replicas, cluster).tokens
-    whole = round(expansion * batches.max_padded_tokens(devices.replicas, fixed))
+    step_tokens = round(expansion * batches.max_padded_tokens(devices.replicas, fixed))
     # Fixed shapes are padded up to the microbatch, even for few examples.
-    tokens = known if known and fixed else min(known or whole, whole)
+    tokens = known if known and fixed else min(known or step_tokens, step_tokens)
     rows, length = worst_case_batch(tokens, batches.longest, fixed).source.shape
-    accumulates = devices.accumulates or 0 < known < whole
+    accumulates = devices.accumulates or 0 < known < step_tokens
     memory = step_memory(hparams, sizes, rows * length, length, accumulates)
     weights = FLOAT32 * hparams.count_weights(*sizes)
     checkpoint = weights + memory["optimizer"]

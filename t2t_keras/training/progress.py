@@ -75,8 +75,8 @@ class Progress:
         if self._done % LOG_STEPS:
             return
         if self._bar.disable:
-            left = (self._last - self._done) * seconds / (self._done - self._before)
-            eta = self._bar.format_interval(left)
+            seconds_left = (self._last - self._done) * seconds / (self._done - self._before)
+            eta = self._bar.format_interval(seconds_left)
             print_beside_bar(f"step {self._done}/{self._last}  {text}eta {eta}")
         if self._curves:
             points = {**scalars, **averages(self._sums), "tokens_per_second": speed}

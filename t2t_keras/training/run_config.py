@@ -373,8 +373,8 @@ class RunConfig:
 
     def check_unchanged(self, requested: "RunConfig", output_dir: str | Path) -> None:
         """Raises `UserError` with all differences if `requested` would change the steps."""
-        different = differences(self.resume_invariants(), requested.resume_invariants())
-        if lines := "\n  ".join(different):
+        mismatches = differences(self.resume_invariants(), requested.resume_invariants())
+        if lines := "\n  ".join(mismatches):
             raise UserError(
                 f"--output_dir={output_dir} contains a run with different settings:\n  {lines}\n"
                 f"To use that run, leave the flags of these settings out. To start a new run from "
@@ -386,8 +386,8 @@ class RunConfig:
 
 def _hparams(hparams_set: str, values: Mapping[str, Any], checked: bool) -> HParams:
     """Returns recorded hyperparameters, in the class of their set, which may have own fields."""
-    sets, own = registry.HPARAMS_SETS, set(values) - set(HParams().config())
-    kind = type(sets[hparams_set]()) if own or hparams_set in sets else HParams
+    sets, own_fields = registry.HPARAMS_SETS, set(values) - set(HParams().config())
+    kind = type(sets[hparams_set]()) if own_fields or hparams_set in sets else HParams
     if unknown := set(values) - {field.name for field in dataclasses.fields(kind)}:
         raise UserError(
             f"The run has unknown hyperparameters: {', '.join(sorted(unknown))}. Use the version "

@@ -30,9 +30,9 @@ def choose_trained(model: keras.Model, hparams: HParams) -> None:
     """
     weights = {name_in(model, weight): weight for weight in model.trainable_weights}
     if not hparams.lora_rank:
-        chosen = _matching(weights, hparams.trainable)
+        chosen_names = _matching(weights, hparams.trainable)
         for name, weight in weights.items():
-            weight.trainable = name in chosen
+            weight.trainable = name in chosen_names
         return
     layers = {}
     for layer in model._flatten_layers():

@@ -225,8 +225,8 @@ class _Trainer:
     def _describe(self, sampler: TokenBatchSampler) -> None:
         """Prints a summary of the training, and warns about a likely misconfiguration."""
         hparams, model = self._config.hparams, self._step.model
-        left = self._last - self._first
-        if left and hparams.schedule in _WARMING_UP and hparams.warmup_steps >= self._last:
+        steps_left = self._last - self._first
+        if steps_left and hparams.schedule in _WARMING_UP and hparams.warmup_steps >= self._last:
             # A cosine schedule must keep its last step.
             is_fixed = hparams.schedule == "cosine"
             advice = "Start" if is_fixed else "Give more --train_steps, or start"
@@ -236,7 +236,7 @@ class _Trainer:
                 f"--hparams=warmup_steps={max(self._last // 10, 1)}.",
                 flush=True,
             )
-        if self._first and not left:
+        if self._first and not steps_left:
             print(
                 f"Nothing to train: the run has done {self._first:,} steps, and --train_steps="
                 f"{hparams.train_steps}. Give more --train_steps to train it further.",
@@ -354,7 +354,11 @@ class _Trainer:
         if not self._first:  # Training may make a warm start worse; `best/` then keeps it.
             is_due = bool(self._options.warm_start_from)
         history = self._evaluator.history if self._evaluator else []
-        if self._evaluator and is_due and all(past["step"] != self._first for past in history):
+        if (
+            self._evaluator
+            and is_due
+            and all(evaluation["step"] != self._first for evaluation in history)
+        ):
             self._evaluate()
 
     def _has_converged(self) -> bool:
@@ -451,11 +455,11 @@ class Prefetcher:
 
         Waits for the arrays within the context that `waiting` returns.
         """
-        left = iter(numbers)
+        unprepared = iter(numbers)
         prepared: collections.deque[Future[tuple[int, Microbatches]]] = collections.deque()
         with self._thread:
             for number in numbers:
-                for later_number in itertools.islice(left, _STEPS_AHEAD + 1 - len(prepared)):
+                for later_number in itertools.islice(unprepared, _STEPS_AHEAD + 1 - len(prepared)):
                     prepared.append(self._thread.submit(self._read, later_number))
                 with waiting():
                     tokens, parts = prepared.popleft().result()

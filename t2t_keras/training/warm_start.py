@@ -25,7 +25,7 @@ _MEANINGS = (
 _IN_LAYER = re.compile(r"(encoder|decoder)_(\d+)/(.*)")
 _SOURCE, _TARGET = "source embeddings", "target embeddings"
 _SOFTMAX, _BIAS = "softmax matrix", "softmax bias"
-# Names in a `Transformer`, whose sides share one matrix or have their own.
+# Prefixes of weight names in a `Transformer`, if each side has its own matrix.
 _SIDE = re.compile("(source|target)_(?=embedding/)")
 _KINDS = {
     "embedding/table/embeddings": _TARGET,
@@ -57,21 +57,21 @@ def warm_start(
     directory = Path(path).parent
     new_vocabulary = False
     if RunConfig.exists(directory):
-        other = RunConfig.load(directory)
-        new_checksum, old_checksum = config.vocabulary.checksum, other.vocabulary.checksum
+        other_run = RunConfig.load(directory)
+        new_checksum, old_checksum = config.vocabulary.checksum, other_run.vocabulary.checksum
         new_vocabulary = adapt_vocabulary and old_checksum != new_checksum
         if old_checksum != new_checksum and not new_vocabulary:
             raise UserError(
                 f"--warm_start_from={source}: expected this data's vocabulary {new_checksum[:12]}, "
                 f"got {old_checksum[:12]}. Make the data with "
-                f"--problem_config={same_vocabulary(directory, other.vocabulary)}; or give "
+                f"--problem_config={same_vocabulary(directory, other_run.vocabulary)}; or give "
                 f"--adapt_vocabulary, so that new pieces start as means of old ones.",
                 code="other_vocabulary",
             )
-        if different := incompatible_hparams(config.hparams, other.hparams, new_vocabulary):
-            requested, needed = different
+        if mismatch := incompatible_hparams(config.hparams, other_run.hparams, new_vocabulary):
+            new_settings, needed = mismatch
             raise UserError(
-                f"--warm_start_from={source}: its weights do not suit {requested}. Give "
+                f"--warm_start_from={source}: its weights do not suit {new_settings}. Give "
                 f"--hparams={needed}.",
                 code="other_model",
             )
@@ -85,9 +85,9 @@ def warm_start(
     with named_alternative(path):
         weights = read_weights(path)
     if new_vocabulary:
-        weights = transfer_vocabulary(weights, model, config, other, path)
+        weights = transfer_vocabulary(weights, model, config, other_run, path)
     elif drop_layers:
-        weights = drop_layers_of(weights, config, other, path)
+        weights = drop_layers_of(weights, config, other_run, path)
     assign_weights(model, weights, path)
     print(f"Starting from the weights of {path}.")
 
@@ -151,10 +151,10 @@ def drop_layers_of(
     remaining = {}
     for name, array in weights.items():
         if in_layer := _IN_LAYER.fullmatch(name):
-            stack, number, rest = in_layer.groups()
+            stack, number, weight_name = in_layer.groups()
             if int(number) not in layers[stack]:
                 continue
-            name = f"{stack}_{layers[stack].index(int(number))}/{rest}"
+            name = f"{stack}_{layers[stack].index(int(number))}/{weight_name}"
         remaining[name] = array
     return remaining
 
@@ -188,12 +188,12 @@ def transfer_vocabulary(
     _check_start(config, other)
     new_names = _rows(model)
     kinds = {name: kind for kind, name in new_names.items()}
-    values, rest = dict[str, np.ndarray](), dict[str, np.ndarray]()
+    values, unchanged = dict[str, np.ndarray](), dict[str, np.ndarray]()
     for name, array in weights.items():
         kind = kinds.get(name) or _KINDS.get(_SIDE.sub("", name, count=1))
         if kind == _TARGET and name.startswith("source_"):
             kind = _SOURCE
-        (values if kind else rest)[kind or name] = array
+        (values if kind else unchanged)[kind or name] = array
     if separate := values.keys() - new_names.keys():
         names = " and ".join(sorted(separate))
         raise other_hyperparameters(path, f"it has separate weights for {names}")
@@ -210,13 +210,13 @@ def transfer_vocabulary(
         sides = [("Source", source, shared_source), ("Target", target, shared)]
     for kind, name in new_names.items():
         spelled, value = source if kind == _SOURCE else target, values[kind]
-        rest[name] = _means(value.T, spelled).T if kind == _SOFTMAX else _means(value, spelled)
+        unchanged[name] = _means(value.T, spelled).T if kind == _SOFTMAX else _means(value, spelled)
     for side, spelled, num_shared in sides:
         print(
             f"{side}: of {len(spelled):,} pieces, {num_shared:,} keep their rows, and "
             f"{len(spelled) - num_shared:,} start as means of the old pieces that spell them."
         )
-    return rest
+    return unchanged
 
 
 def _sentencepiece(config: RunConfig) -> list[SentencePieceTokenizer]:

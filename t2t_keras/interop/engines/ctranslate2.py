@@ -194,9 +194,9 @@ class CTranslate2Engine(Engine):
                 log_prob = score * len(tokens) ** self._penalty
                 # A source without pieces has an output without tokens, even without EOS.
                 has_end = bool(tokens) and tokens[-1] == self._names[EOS_ID]
-                whole = has_end and not (begins[row] or suppressed or shortest > 1)
+                is_whole = has_end and not (begins[row] or suppressed or shortest > 1)
                 hypotheses[row].append(
-                    _Hypothesis(tokens[:-1] if has_end else tokens, log_prob, whole)
+                    _Hypothesis(tokens[:-1] if has_end else tokens, log_prob, is_whole)
                 )
         return hypotheses
 

@@ -100,8 +100,8 @@ class CTranslate2Export(StoredModel):
         forbidden: Sequence[str] = (),
     ) -> Engine:
         """See `StoredModel`."""
-        requested = dict(ensemble=ensemble, forbidden=forbidden)
-        if names := [name for name, value in requested.items() if value]:
+        options = dict(ensemble=ensemble, forbidden=forbidden)
+        if names := [name for name, value in options.items() if value]:
             raise _unsupported(*names)
         from t2t_keras.interop.engines.ctranslate2 import CTranslate2Engine
 

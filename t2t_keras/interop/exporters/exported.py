@@ -32,11 +32,11 @@ def supported_model(
             f"--format={name}: expected one Transformer, got {names}.", code="not_supported"
         )
     settings, default = vars(translator.config), vars(DecodeConfig())
-    changed = [f"{n}={settings[n]}" for n in refused_settings if settings[n] != default[n]]
-    changed += [f"forbidden={', '.join(translator.forbidden)}"] * bool(translator.forbidden)
-    if changed:
+    changes = [f"{n}={settings[n]}" for n in refused_settings if settings[n] != default[n]]
+    changes += [f"forbidden={', '.join(translator.forbidden)}"] * bool(translator.forbidden)
+    if changes:
         raise UserError(
-            f"--format={name} does not support {' and '.join(changed)}: leave it out.",
+            f"--format={name} does not support {' and '.join(changes)}: leave it out.",
             code="not_supported",
         )
     return translator.models[0]
@@ -103,10 +103,10 @@ def greedy_model(translator: Translator, name: str) -> Transformer:
     export_settings(translator, "float32")
     if model.compute_dtype == "float32":
         return model
-    same = Transformer.from_config(model.get_config() | {"dtype": "float32"})
-    same.build()
-    same.set_weights(model.get_weights())
-    return same
+    float32_model = Transformer.from_config(model.get_config() | {"dtype": "float32"})
+    float32_model.build()
+    float32_model.set_weights(model.get_weights())
+    return float32_model
 
 
 def write_files_beside(

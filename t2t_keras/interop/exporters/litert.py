@@ -110,8 +110,8 @@ def _graph(translator: Translator) -> tf.types.experimental.PolymorphicFunction:
             if config.min_length > 1:
                 excluded |= (symbols == EOS_ID) & (index < config.min_length - 1)
             best = tf.argmax(tf.where(excluded, -1e9, logits[0, 0]), output_type=tf.int32)
-            chosen = tf.where(index >= last, EOS_ID, best)
-            return index + 1, tf.concat([outputs, chosen[None, None]], axis=1), new["recent"]
+            next_ids = tf.where(index >= last, EOS_ID, best)
+            return index + 1, tf.concat([outputs, next_ids[None, None]], axis=1), new["recent"]
 
         recent = cache.pop("recent")
         start = tf.constant(0), tf.constant([[PADDING_ID]]), recent

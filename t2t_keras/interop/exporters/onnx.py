@@ -124,14 +124,14 @@ def _step(
     x, caches, written = _decode(g, memories, mask)
     best = g("ArgMax", g.logits(g.model.embedding, x, min_length), axis=1)
     best = g("Where", g("GreaterOrEqual", "index", last), EOS_ID, best)
-    chosen = g("Where", "live", best, PADDING_ID)
-    live = g("And", "live", g("Not", g("Equal", chosen, EOS_ID)))
+    symbols = g("Where", "live", best, PADDING_ID)
+    live = g("And", "live", g("Not", g("Equal", symbols, EOS_ID)))
     any_live = g("ReduceMax", g("Cast", live, to=TensorProto.INT32), keepdims=0)
     any_live = g("Cast", any_live, to=_BOOL)
-    embedded = g.embedded(g.model.embedding, chosen)
+    embedded = g.embedded(g.model.embedding, symbols)
     kinds = [_BOOL, TensorProto.FLOAT, _BOOL, *[TensorProto.FLOAT] * len(caches)]
     names = zip(["going_on", "embedded", "live", *caches], kinds, strict=True)
-    results = zip([any_live, embedded, live, *written, chosen], [*kinds, _INT], strict=True)
+    results = zip([any_live, embedded, live, *written, symbols], [*kinds, _INT], strict=True)
     value = functools.partial(helper.make_tensor_value_info, shape=None)
     return helper.make_graph(
         g.nodes,
@@ -331,8 +331,8 @@ class _Layers:
         scores = self("MatMul", self("Transpose", queries, perm=[0, 2, 1, 3]), keys)
         weights = self("Softmax", self("Add", scores, mask) if mask else scores)
         heads = self("Transpose", self("MatMul", weights, values), perm=[0, 2, 1, 3])
-        joined = self("Reshape", heads, [0, 0, layer.num_heads * layer.value_dim])
-        return self._dense(layer.output_projection, joined)
+        joined_heads = self("Reshape", heads, [0, 0, layer.num_heads * layer.value_dim])
+        return self._dense(layer.output_projection, joined_heads)
 
     def _heads(self, layer: MultiHeadAttention, x: str, width: int, rotary: bool = False) -> str:
         """Returns heads [B, n, h, width]; `rotary` rotates them by their positions."""

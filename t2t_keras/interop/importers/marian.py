@@ -134,8 +134,8 @@ def _find_model(model: Path) -> Path:
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     try:
-        with open_regular(path) as opened, np.load(opened) as file:
-            check_compression(file.zip, opened)
+        with open_regular(path) as stream, np.load(stream) as file:
+            check_compression(file.zip, stream)
             arrays = {name: file[name] for name in file.files}
         options = arrays.pop(_OPTIONS)
     except UserError as error:
@@ -221,13 +221,13 @@ def _files_beside(path: Path) -> list[Path]:
     names = f"{path.name}.decoder.yml", "decoder.yml", f"{path.name}.yml"
     for file in (path.parent / name for name in names):
         if file.exists():
-            listed = read_yaml(read_file(file), str(file)).get("vocabs")
-            if not isinstance(listed, list):
+            listed_files = read_yaml(read_file(file), str(file)).get("vocabs")
+            if not isinstance(listed_files, list):
                 raise UserError(
-                    f"{file}: expected a list of files as vocabs, got {brief(listed)}.",
+                    f"{file}: expected a list of files as vocabs, got {brief(listed_files)}.",
                     code="bad_configuration",
                 )
-            return [named_beside(name, path.parent) for name in listed]
+            return [named_beside(name, path.parent) for name in listed_files]
     raise UserError(
         f"{path}: expected {names[0]} or {names[1]} next to it, or --vocabulary.",
         code="no_vocabulary",

@@ -355,8 +355,8 @@ def _embeddings(
         ) from error
     for name in set(stored):
         del weights[name]
-    for file, table, listed in zip(files, (source, target), pieces, strict=True):
-        check_size(len(table), listed, file, "the checkpoint", 1)
+    for file, table, words in zip(files, (source, target), pieces, strict=True):
+        check_size(len(table), words, file, "the checkpoint", 1)
     bias = weights.pop(_BIAS, None)
     hparams |= {"d_model": source.shape[1], "softmax_bias": bias is not None}
     tied = stored[1] == stored[2]

@@ -241,8 +241,12 @@ def _vocabulary(
         return target if source.model_bytes == target.model_bytes else target.with_source(source)
     files = files or sorted(folder.glob(f"*{SubwordTokenizer.suffix}*"))
     target = _fitting(files, target_size, f"in {folder}")
-    same = source_size == target_size
-    return target if same else target.with_source(_fitting(files, source_size, f"in {folder}"))
+    shares_vocabulary = source_size == target_size
+    return (
+        target
+        if shares_vocabulary
+        else target.with_source(_fitting(files, source_size, f"in {folder}"))
+    )
 
 
 def _fitting(files: Sequence[Path], size: int, place: str = "") -> Tokenizer:

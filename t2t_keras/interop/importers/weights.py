@@ -294,8 +294,8 @@ def listed_pieces(
 
     first, last = (models[0], models[-1]) if models else (None, None)
     tokenizer = load(target, last)
-    same = list(source) == list(target) and first == last
-    return tokenizer if same else tokenizer.with_source(load(source, first))
+    is_shared = list(source) == list(target) and first == last
+    return tokenizer if is_shared else tokenizer.with_source(load(source, first))
 
 
 def joint_pieces(
@@ -327,11 +327,11 @@ def joint_pieces(
     lowest = min((piece.score for piece in model.pieces), default=0.0)
     del model.pieces[:]
     special = {PADDING_ID: kinds.CONTROL, EOS_ID: kinds.CONTROL, UNKNOWN_ID: kinds.UNKNOWN}
-    used = set()
+    used_ids = set()
     for i, text in enumerate(pieces):
         # A special piece such as "<unk>" may also be a piece of text.
-        text = f"{text}#{i}" if text in used else text
-        used.add(text)
+        text = f"{text}#{i}" if text in used_ids else text
+        used_ids.add(text)
         known_piece = known.pop(text, None)
         if i in special:
             model.pieces.add(piece=text, score=0.0, type=special[i])
@@ -360,8 +360,8 @@ def _check_pieces(model_pieces: Iterable[str], listed: Iterable[str], origin: st
     """Raises `UserError` if the listed pieces come from another model.
 
     A joint list also has another model's pieces; the list of one language has only some pieces of
-    a joint model. So most of the smaller set must be in the larger one: with 8,000 pieces of
-    Europarl, all of them are, but at most 58% between models of other lines or kinds. Single
+    a joint model. So most of the smaller set must be in the larger one. With 8,000 pieces of
+    Europarl, that share is 100%, and at most 58% for models of other lines or kinds. Single
     characters do not count, since most models have them.
     """
     if not model_pieces:

@@ -68,8 +68,8 @@ def run(flags: Flags) -> None:
         layer, heads = figure
         view = attention_view(first.attention, flags.figure_kind)
         missing = write_figure(flags.figure, view, layer, heads)
-        shown = ", ".join(map(str, heads))
-        print(f"{flags.figure}: {flags.figure_kind}, layer {layer}, heads {shown}")
+        head_list = ", ".join(map(str, heads))
+        print(f"{flags.figure}: {flags.figure_kind}, layer {layer}, heads {head_list}")
         if missing:
             print(f"The figure's font lacks {' '.join(missing)}, shown as boxes.")
 

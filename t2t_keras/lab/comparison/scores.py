@@ -259,9 +259,11 @@ def _tested(
         signatures, scores = test()
     tested = {}
     for name, label in zip(metrics, test.metrics, strict=True):
-        baseline, *rest = (result for result in scores[label] if isinstance(result, Result))
+        baseline, *others_results = (
+            result for result in scores[label] if isinstance(result, Result)
+        )
         system_scores = [_system_score(baseline)]
-        system_scores += [_system_score(result, baseline) for result in rest]
+        system_scores += [_system_score(result, baseline) for result in others_results]
         tested[name] = MetricScores(
             name, label, signatures[label].format(), name not in _LOWER_IS_BETTER, system_scores
         )
@@ -281,23 +283,23 @@ def _system_score(result: Result, baseline: Result | None = None) -> SystemScore
 @contextlib.contextmanager
 def _seeded(seed: int | None) -> Iterator[None]:
     """Sets sacreBLEU's seed, which it reads only from the environment."""
-    earlier = os.environ.get(_SEED)
+    earlier_seed = os.environ.get(_SEED)
     os.environ[_SEED] = str(seed).lower()
     try:
         yield
     finally:
         del os.environ[_SEED]
-        if earlier is not None:
-            os.environ[_SEED] = earlier
+        if earlier_seed is not None:
+            os.environ[_SEED] = earlier_seed
 
 
 def _registered(name: str, text: TranslatedText) -> MetricScores:
-    baseline, *rest = (
+    baseline, *compared = (
         float(METRICS[name](system.translations, text.references, text.sources))
         for system in text.systems
     )
     scores = [SystemScore(baseline)]
-    scores += [SystemScore(value, difference=value - baseline) for value in rest]
+    scores += [SystemScore(value, difference=value - baseline) for value in compared]
     return MetricScores(name, name, "", None, scores)
 
 

@@ -208,11 +208,11 @@ def read_runs(
     """
     _check_arguments([*runs, *translations], [source, reference])
     names = system_names([*runs, *translations], names)
-    opened = [_opened(Path(path), problem_config, decode_hparams) for path in runs]
+    opened_runs = [_opened(Path(path), problem_config, decode_hparams) for path in runs]
     text_files = [(Path(source), Path(reference))] * len(runs)
     if not source:
-        text_files = [_set_files(run.record, split, data_dir) for run in opened]
-    references = _shared_references(opened, [file for _, file in text_files], split)
+        text_files = [_set_files(run.record, split, data_dir) for run in opened_runs]
+    references = _shared_references(opened_runs, [file for _, file in text_files], split)
     # Check everything before a run translates, with the references in place of its translations.
     lines = [references] * len(runs) + [read_text(Path(path)) for path in translations]
     systems = list(map(System, names, lines, map(str, (*runs, *translations))))
@@ -223,9 +223,9 @@ def read_runs(
         str(reference_file),
         read_text(source_file),
         str(source_file),
-        opened[0].record.problem.tokenize,
+        opened_runs[0].record.problem.tokenize,
     )
-    for number, (run, (run_source, _)) in enumerate(zip(opened, text_files, strict=True)):
+    for number, (run, (run_source, _)) in enumerate(zip(opened_runs, text_files, strict=True)):
         text_name = _text_name(run.record, split, source)
         systems[number] = _system(names[number], run, text_name, run_source)
     return dataclasses.replace(text, systems=systems)
@@ -296,9 +296,9 @@ def _with_test_set(
     record: RunConfig, problem_config: Mapping[str, Any] | None, path: Path
 ) -> RunConfig:
     if problem_config:
-        requested = merge_flags(record, {"problem_config": problem_config})
-        record.check_unchanged(requested, path)
-        record = dataclasses.replace(record, problem=requested.problem)
+        config = merge_flags(record, {"problem_config": problem_config})
+        record.check_unchanged(config, path)
+        record = dataclasses.replace(record, problem=config.problem)
     if record.problem.postprocessed_suffix:
         raise UserError(
             f"{path} is a run of {record.problem.name}: expected translation. Score trees with "

@@ -140,10 +140,10 @@ class Paragraph:
         depth = 0
         for element in elements:
             kinds = _field_signs(element)
-            opened = kinds.count("begin") - kinds.count("end")
+            num_open = kinds.count("begin") - kinds.count("end")
             # A link in a table of contents contains the whole field of its page number.
-            if depth or ("begin" in kinds and (opened or element.tag in (_RUN, _FIELD))):
-                depth += opened
+            if depth or ("begin" in kinds and (num_open or element.tag in (_RUN, _FIELD))):
+                depth += num_open
                 field.append(element)
                 if depth <= 0:
                     pieces.append(self._of_field(field, in_link))
@@ -392,13 +392,18 @@ def _clean(form: etree._Element) -> bytes:
 
 def _merged(pieces: Iterable[_Piece]) -> list[_Piece]:
     """Joins neighbouring pieces of the same format."""
-    merged: list[_Piece] = []
+    merged_pieces: list[_Piece] = []
     for piece in pieces:
-        if piece.is_text and merged and merged[-1].is_text and merged[-1].key == piece.key:
-            merged[-1] = merged[-1]._replace(text=merged[-1].text + piece.text)
+        if (
+            piece.is_text
+            and merged_pieces
+            and merged_pieces[-1].is_text
+            and merged_pieces[-1].key == piece.key
+        ):
+            merged_pieces[-1] = merged_pieces[-1]._replace(text=merged_pieces[-1].text + piece.text)
         elif not piece.is_text or piece.text:
-            merged.append(piece)
-    return merged
+            merged_pieces.append(piece)
+    return merged_pieces
 
 
 def _has_text(pieces: Sequence[_Piece]) -> bool:
@@ -542,18 +547,18 @@ class WordDocument(Document):
             if paragraph.has_text:
                 paragraphs.append(paragraph)
                 self.add_units([paragraph.unit])
-        if drawn := sum(has_letters(text.text or "") for text in tree.iter(_DRAWN)):
-            self.left_out["texts of drawings"] += drawn
+        if num_drawn := sum(has_letters(text.text or "") for text in tree.iter(_DRAWN)):
+            self.left_out["texts of drawings"] += num_drawn
         return _Part(tree, paragraphs, is_strict)
 
     def content(self) -> bytes:
         """See `Document`."""
-        changed = {
+        changed_parts = {
             name: part
             for name, part in self._parts.items()
             if sum(paragraph.write() for paragraph in part.paragraphs)
         }
-        if not changed:
+        if not changed_parts:
             return self._content
         written = io.BytesIO()
         with (
@@ -561,7 +566,7 @@ class WordDocument(Document):
             zipfile.ZipFile(written, "w") as new,
         ):
             for member in archive.infolist():
-                part = changed.get(member.filename)
+                part = changed_parts.get(member.filename)
                 content = part.written() if part else archive.read(member)
                 new.writestr(copy.copy(member), content)
         return written.getvalue()

@@ -115,10 +115,10 @@ class XmlDocument(SpanDocument):
             self._open[-1].has_text |= has_letters(text)
 
     def _closed(self, element: Element) -> None:
-        closed = self._open.pop()
-        if closed.has_text:
+        closed_element = self._open.pop()
+        if closed_element.has_text:
             # Everything inside it is inline.
-            del self._texts[closed.first :]
+            del self._texts[closed_element.first :]
             self._texts.append((element.inner_start, element.inner_end))
 
     def _add_text(self, start: int, end: int) -> None:

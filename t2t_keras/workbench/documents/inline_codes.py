@@ -88,10 +88,10 @@ class Codes(NamedTuple):
                 return self.tags[number][0]
             return "".join(self.tags[number])
 
-        restored = MASK.sub(tag, self._with_same_places(text))
+        markup = MASK.sub(tag, self._with_same_places(text))
         if sorted(numbers) != list(range(len(self.tags))) or open_codes:
             raise codes_differ(len(self.tags), text, name)
-        return restored
+        return markup
 
     def _with_same_places(self, text: str) -> str:
         """Puts tags at the source's places if the translation differs from it only in case."""
@@ -164,9 +164,9 @@ def codes_in(raw: str) -> Codes:
     writer = _CodesWriter()
     for token in xml_tokens(raw):
         if token.kind == TEXT:
-            text, *rest = _ENTITY.split(token.raw)
+            text, *entities = _ENTITY.split(token.raw)
             writer.parts.append(text)
-            for entity, text in zip(rest[::2], rest[1::2], strict=True):
+            for entity, text in zip(entities[::2], entities[1::2], strict=True):
                 writer.lone(entity, False)
                 writer.parts.append(text)
         elif token.kind == CLOSE:
@@ -249,28 +249,28 @@ def _with_signs(pieces: Sequence[_Piece]) -> list[_Piece]:
 
     A translation could separate them and change %<x/>% to %%<x/>.
     """
-    merged: list[_Piece] = []
+    merged_pieces: list[_Piece] = []
     is_glued = False
     for piece in pieces:
-        before = merged[-1] if merged else None
+        before = merged_pieces[-1] if merged_pieces else None
         if piece.kind == "text" and before and before.kind == "code":
             if signs := _RIGHT.match(piece.raw[:_MAX_BESIDE]):
-                merged[-1] = before._replace(raw=before.raw + escape(signs[0]))
+                merged_pieces[-1] = before._replace(raw=before.raw + escape(signs[0]))
                 piece = piece._replace(raw=piece.raw[signs.end() :])
                 is_glued = not piece.raw
                 if is_glued:
                     continue
         elif piece.kind == "code" and before and before.kind == "text":
             if signs := _LEFT.search(before.raw[-_MAX_BESIDE:]):
-                merged[-1] = before._replace(raw=before.raw.removesuffix(signs[0]))
+                merged_pieces[-1] = before._replace(raw=before.raw.removesuffix(signs[0]))
                 piece = piece._replace(raw=escape(signs[0]) + piece.raw)
         elif piece.kind == "code" and before and is_glued:
-            merged[-1] = before._replace(raw=before.raw + piece.raw)
+            merged_pieces[-1] = before._replace(raw=before.raw + piece.raw)
             is_glued = True
             continue
         is_glued = False
-        merged.append(piece)
-    return merged
+        merged_pieces.append(piece)
+    return merged_pieces
 
 
 def _paired(pieces: list[_Piece]) -> list[_Piece]:

@@ -151,13 +151,13 @@ class Block:
         pieces = _PIECES.findall(source)
         source_words = [piece for piece in pieces if not piece.isspace()]
         if list(map(_kind, words)) == list(map(_kind, source_words)):
-            rest = iter(words)
-            return "".join(piece if piece.isspace() else next(rest) for piece in pieces)
+            remaining = iter(words)
+            return "".join(piece if piece.isspace() else next(remaining) for piece in pieces)
         source_letters, letters = (_SPACE_AND_TAGS.sub("", side) for side in (source, text))
         if len(source_letters) == len(letters) and source_letters.casefold() == letters.casefold():
             # Only the case of the text has changed, and maybe the tags inside its words.
-            rest = iter(letters)
-            return _LETTERS.sub(lambda match: next(rest), source)
+            remaining = iter(letters)
+            return _LETTERS.sub(lambda match: next(remaining), source)
         lines = source.split("\n")
         text = re.sub(r"\s*\n\s*", " ", text)
         return wrapped(text, ["\n"] * (len(lines) - 1), list(map(len, lines)))
@@ -374,14 +374,14 @@ class _Reader:
         for number, line in enumerate(token.content.split("\n"), (token.map or [0])[0]):
             raw = self.context.text[self.starts[number] : self.starts[number + 1]].rstrip()
             stripped = line.strip()
-            shown = stripped.replace("|", r"\|") if is_cell else stripped
-            place = raw.find(shown, self.cursor) if is_cell else raw.rfind(shown)
+            parsed_line = stripped.replace("|", r"\|") if is_cell else stripped
+            place = raw.find(parsed_line, self.cursor) if is_cell else raw.rfind(parsed_line)
             if place < 0:
                 return None
             first = position + len(line) - len(line.lstrip()), self.starts[number] + place
             places.append(first)
             if is_cell:
-                self.cursor = place + len(shown)
+                self.cursor = place + len(parsed_line)
                 # Each bar in a cell has one more backslash in the file.
                 bars = [bar.end() for bar in re.finditer(r"\|", stripped)]
                 places += [(first[0] + end, first[1] + end + n) for n, end in enumerate(bars, 1)]

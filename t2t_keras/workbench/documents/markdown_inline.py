@@ -390,7 +390,7 @@ def _with_elements(content: str, marks: list[SyntaxMark]) -> list[SyntaxMark]:
     # Open elements inside each open mark of Markdown: name, place in `paired`, is untranslated.
     levels: list[tuple[list[tuple[str, int, bool]], Counter]] = [([], Counter())]
     for mark in marks:
-        opened, names = levels[-1]
+        open_elements, names = levels[-1]
         raw = content[mark.start : mark.end]
         token = next(html_tokens(raw), None) if mark.kind == "code" and raw[0] == "<" else None
         if mark.kind == "open":
@@ -400,9 +400,9 @@ def _with_elements(content: str, marks: list[SyntaxMark]) -> list[SyntaxMark]:
         elif token and token.kind == CLOSE and names[token.name]:
             name = ""
             while name != token.name:
-                name, number, whole = opened.pop()
+                name, number, is_untranslated = open_elements.pop()
                 names[name] -= 1
-            if whole:
+            if is_untranslated:
                 del paired[number + 1 :]
                 paired[number] = paired[number]._replace(end=mark.end)
                 continue
@@ -410,7 +410,7 @@ def _with_elements(content: str, marks: list[SyntaxMark]) -> list[SyntaxMark]:
         elif token and token.name in HTML_BLOCKS and not is_kept(token, HTML_KEPT):
             mark = mark._replace(kind="division")
         elif token and token.kind == OPEN:
-            opened.append((token.name, len(paired), is_kept(token, HTML_KEPT)))
+            open_elements.append((token.name, len(paired), is_kept(token, HTML_KEPT)))
             names[token.name] += 1
         paired.append(mark)
     return paired
@@ -421,45 +421,45 @@ def _without_text(content: str, marks: Sequence[SyntaxMark]) -> list[SyntaxMark]
 
     Such an element contains only codes, or a number directly after a word.
     """
-    merged: list[SyntaxMark] = []
-    opened: list[_Opened] = []
+    merged_marks: list[SyntaxMark] = []
+    open_elements: list[_Opened] = []
     position = 0
     for mark in marks:
         has_text = has_letters(content[position : mark.start]) or mark.kind in ("hard", "division")
         position = mark.end
         if mark.kind == "character":
             has_text = has_text or has_letters(_seen(content[mark.start : mark.end]))
-        if opened:
-            opened[-1].has_text |= has_text
-            opened[-1].has_codes |= mark.kind == "code"
+        if open_elements:
+            open_elements[-1].has_text |= has_text
+            open_elements[-1].has_codes |= mark.kind == "code"
         if mark.kind == "open":
-            opened.append(_Opened(len(merged)))
-        elif mark.kind in ("close", "name") and opened:
-            inner = opened.pop()
-            start = merged[inner.number].start
+            open_elements.append(_Opened(len(merged_marks)))
+        elif mark.kind in ("close", "name") and open_elements:
+            inner = open_elements.pop()
+            start = merged_marks[inner.number].start
             is_glued = start > 0 and not content[start - 1].isspace()
             is_code = not inner.has_text and (is_glued or inner.has_codes)
-            if opened:
-                opened[-1].has_text |= inner.has_text
-                opened[-1].has_codes |= inner.has_codes or is_code
+            if open_elements:
+                open_elements[-1].has_text |= inner.has_text
+                open_elements[-1].has_codes |= inner.has_codes or is_code
             if is_code:
-                del merged[inner.number + 1 :]
-                merged[inner.number] = SyntaxMark(start, mark.end, "code")
+                del merged_marks[inner.number + 1 :]
+                merged_marks[inner.number] = SyntaxMark(start, mark.end, "code")
                 continue
-        merged.append(mark)
-    return merged
+        merged_marks.append(mark)
+    return merged_marks
 
 
 def _with_private(content: str, marks: Sequence[SyntaxMark]) -> list[SyntaxMark]:
     """Adds codes for characters of the text that would stand for tags."""
-    more: list[SyntaxMark] = []
+    added_marks: list[SyntaxMark] = []
     position = 0
     for mark in (*marks, SyntaxMark(len(content), len(content), "")):
         for match in _STAND_IN.finditer(content, position, max(mark.start, position)):
-            more.append(SyntaxMark(match.start(), match.end(), "code"))
-        more.append(mark)
+            added_marks.append(SyntaxMark(match.start(), match.end(), "code"))
+        added_marks.append(mark)
         position = mark.end
-    return more[:-1]
+    return added_marks[:-1]
 
 
 def tags_replaced(text: str) -> str:

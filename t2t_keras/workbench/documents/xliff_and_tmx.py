@@ -338,7 +338,7 @@ def _changes_of_2(element: Element, segments: list[BilingualSegment]) -> list[Ch
     """Returns the changes for the translations of a unit."""
     changes: list[Change] = []
     matches: list[str] = []
-    prefix, existing = _existing_matches(element)
+    prefix, file_matches = _existing_matches(element)
     ids = {part.attributes.get("id") for part in element.children("segment", "ignorable")}
     for number, segment in enumerate(segments):
         if not segment.unit.match:
@@ -354,8 +354,8 @@ def _changes_of_2(element: Element, segments: list[BilingualSegment]) -> list[Ch
             attributes["id"] = identity
         matches += _matches_of_2(segment, prefix, quoteattr(f"#{identity}"))
         changes += [tag_change(segment.owner, **attributes), _target_change(segment)]
-    if matches and existing:
-        changes.append((existing.inner_start, existing.inner_start, "".join(matches)))
+    if matches and file_matches:
+        changes.append((file_matches.inner_start, file_matches.inner_start, "".join(matches)))
     elif matches:
         space = space_before(element.children("segment")[0])
         text = (

@@ -86,7 +86,7 @@ def tree_of(
         node = Node(None, None, 0, units)
         path[-1].children.append(node)
         path.append(node)
-    began = path[1:]
+    open_nodes = path[1:]
     for mark, (first, last) in zip(marks, gaps, strict=True):
         if mark.kind == CLOSE:
             path[-1].close, path[-1].last = mark, first
@@ -97,7 +97,7 @@ def tree_of(
         if mark.kind == OPEN:
             node.last = units
             path.append(node)
-    return root, began
+    return root, open_nodes
 
 
 class Placer:
@@ -178,9 +178,9 @@ class Placer:
             after[:-1] = self._agreement[:, node.first]
         else:
             after[-1] = 1
-        left = _APART if mark.space_before and not mark.space_after else _ADJOINS
-        right = _APART if mark.space_after and not mark.space_before else _ADJOINS
-        return left * before + right * after
+        left_gain = _APART if mark.space_before and not mark.space_after else _ADJOINS
+        right_gain = _APART if mark.space_after and not mark.space_before else _ADJOINS
+        return left_gain * before + right_gain * after
 
     def _mean_place(self, number: int) -> float:
         node = self._nodes[number]
@@ -325,9 +325,9 @@ class Placer:
     def _is_end(self, state: _State, must_have_words: bool) -> bool:
         for level, (number, finished, has_word) in enumerate(state):
             node, children = self._nodes[number], self._children[number]
-            left = [child for i, child in enumerate(children) if not finished >> i & 1]
+            unplaced = [child for i, child in enumerate(children) if not finished >> i & 1]
             next_children = [state[level + 1][0]] if level + 1 < len(state) else []
-            if left != next_children or (level and not node.continues):
+            if unplaced != next_children or (level and not node.continues):
                 return False
             if must_have_words and level and not has_word and self._has_word(node):
                 return False
@@ -340,7 +340,7 @@ class Placer:
         came_by_word: Sequence[dict[int, int]],
     ) -> Placement:
         """Returns the placement that leads to a state; both sequences have an item for each gap."""
-        placed: Placement = []
+        placement: Placement = []
         gap = self._count
         while gap > 0 or state in came_by_mark[0]:
             if state in came_by_mark[gap]:
@@ -348,24 +348,24 @@ class Placer:
                 node = self._nodes[number]
                 mark = node.close if is_closing else node.mark
                 if mark is not None:
-                    placed.append((gap, mark))
+                    placement.append((gap, mark))
             else:
                 gap -= 1
                 state = came_by_word[gap][state]
-        return placed[::-1]
+        return placement[::-1]
 
     def _in_proportion(self) -> Placement:
-        placed: Placement = []
+        placement: Placement = []
         scale = self._count / max(self._agreement.shape[1], 1)
         pending: list[Node | tuple[int, Mark]] = [self._nodes[0]]
         while pending:
             node = pending.pop()
             if isinstance(node, tuple):
-                placed.append(node)
+                placement.append(node)
                 continue
             if node.mark is not None:
-                placed.append((round(node.first * scale), node.mark))
+                placement.append((round(node.first * scale), node.mark))
             if node.close is not None:
                 pending.append((round(node.last * scale), node.close))
             pending += node.children[::-1]
-        return placed
+        return placement

@@ -175,7 +175,7 @@ class Reader:
 
     def divide_by_outline(self, inline: Collection[str]) -> None:
         """Divides XML at the outermost elements that have their own text, except `inline` ones."""
-        opened, own = [-1], set()
+        open_tokens, own = [-1], set()
         number = 0
         while number < len(self.tokens):
             token, end = self.tokens[number], self.ends[number]
@@ -183,11 +183,11 @@ class Reader:
                 number = end
                 continue
             if token.kind == OPENING:
-                opened.append(number)
+                open_tokens.append(number)
             elif token.kind == CLOSING:
-                opened.pop()
+                open_tokens.pop()
             elif token.kind == TEXT and token.raw.strip():
-                own.add(opened[-1])
+                own.add(open_tokens[-1])
             number += 1
         # Text outside of all elements makes everything inline.
         after = len(self.tokens) if -1 in own else 0
@@ -201,10 +201,10 @@ class Reader:
         """Yields the segments and the markup between them."""
         # For each token, the number of earlier tokens that are text or divide the text.
         pairs = zip(self.tokens, self._dividing, strict=True)
-        filled = (
+        is_filled = (
             is_divider or (token.kind == TEXT and token.raw.strip()) for token, is_divider in pairs
         )
-        self._filled = [0, *itertools.accumulate(map(bool, filled))]
+        self._filled = [0, *itertools.accumulate(map(bool, is_filled))]
         yield from self._read(0, len(self.tokens))
 
     def spans(self) -> Iterator[tuple[int, int]]:

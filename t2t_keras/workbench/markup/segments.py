@@ -159,11 +159,11 @@ def _with_kept_placeholders(
     """Replaces the marks in placeholders, as in 5&nbsp;km, by kept pieces; removes their raws."""
     if not marks:
         return marks
-    merged: list[Mark] = []
+    merged_marks: list[Mark] = []
     number = 0  # number of the next mark
     for start, end, _ in find(text):
         while number < len(marks) and marks[number].end <= start:
-            merged.append(marks[number])
+            merged_marks.append(marks[number])
             number += 1
         first = number
         while number < len(marks) and marks[number].start < end:
@@ -172,17 +172,17 @@ def _with_kept_placeholders(
         is_whole = inside and (inside[0].start, inside[0].end) == (start, end)
         fits = all(start <= mark.start and mark.end <= end for mark in inside)
         if not inside or is_whole or not fits or any(mark.element >= 0 for mark in inside):
-            merged += inside
+            merged_marks += inside
             continue
         parts, position = [], start
         for mark in inside:
             parts += [raw_between(text, position, mark.start, raws), mark.lead, mark.raw]
             position = mark.end
         raw = "".join([*parts, raw_between(text, position, end, raws)])
-        merged.append(Mark(KEPT, raw, start=start, end=end))
+        merged_marks.append(Mark(KEPT, raw, start=start, end=end))
         for place in range(start, end):
             raws.pop(place, None)
-    return merged + marks[number:]
+    return merged_marks + marks[number:]
 
 
 def raw_between(text: str, start: int, end: int, raws: Mapping[int, tuple[int, str]]) -> str:
@@ -198,11 +198,11 @@ def _with_formulas(atoms: Sequence[Atom]) -> list[Atom]:
     """Makes each word that continues after an index, such as H₂O, a kept piece."""
     if not any(atom.is_index for atom in atoms):
         return list(atoms)
-    divided = itertools.chain.from_iterable(map(_words, atoms))
-    runs = [list(run) for _, run in itertools.groupby(divided, _is_in_word)]
-    merged: list[Atom] = []
+    divided_atoms = itertools.chain.from_iterable(map(_words, atoms))
+    runs = [list(run) for _, run in itertools.groupby(divided_atoms, _is_in_word)]
+    merged_atoms: list[Atom] = []
     for number, run in enumerate(runs):
-        before, after = merged[-1:], runs[number + 1 : number + 2]
+        before, after = merged_atoms[-1:], runs[number + 1 : number + 2]
         continues = any(
             atom.is_index and not next_atom.is_index for atom, next_atom in itertools.pairwise(run)
         )
@@ -213,8 +213,8 @@ def _with_formulas(atoms: Sequence[Atom]) -> list[Atom]:
         if _is_in_word(run[0]) and continues and begins:
             raw, text = "".join(atom.raw for atom in run), "".join(atom.text for atom in run)
             run = [Atom(raw, text, Mark(KEPT, raw))]
-        merged += run
-    return merged
+        merged_atoms += run
+    return merged_atoms
 
 
 def _is_in_word(atom: Atom) -> bool:
@@ -346,12 +346,16 @@ def divide(segment: Segment, split: Callable[[str], Sequence[str]]) -> list[Sent
         first, last = (min(max(place, start), end) - start for place in (mark.start, mark.end))
         sentences[number].append(dataclasses.replace(mark, start=first, end=last))
     raws = _raws_of_sentences(segment, spans)
-    divided: list[Sentence] = []
+    all_sentences: list[Sentence] = []
     for number, ((start, end), marks) in enumerate(zip(spans, sentences, strict=True)):
         space, is_apart = "", False
         if number:
             space = raw_between(segment.text, spans[number - 1][1], start, segment.raws)
-            between = [mark for mark in divided[-1].marks if mark.start == len(divided[-1].text)]
+            between = [
+                mark
+                for mark in all_sentences[-1].marks
+                if mark.start == len(all_sentences[-1].text)
+            ]
             between += [mark for mark in marks if not mark.end]
             is_apart = bool(space or any(mark.lead for mark in between))
             if marks and marks[0].end == 0:
@@ -359,8 +363,8 @@ def divide(segment: Segment, split: Callable[[str], Sequence[str]]) -> list[Sent
                 space = marks[0].lead
                 marks[0] = dataclasses.replace(marks[0], lead="")
         text = segment.text[start:end]
-        divided.append(Sentence(text, tuple(marks), space, raws[number], is_apart))
-    return divided
+        all_sentences.append(Sentence(text, tuple(marks), space, raws[number], is_apart))
+    return all_sentences
 
 
 def _raws_of_sentences(segment: Segment, spans: Sequence[Span]) -> list[dict[int, tuple[int, str]]]:

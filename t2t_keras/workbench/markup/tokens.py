@@ -221,13 +221,13 @@ def write_characters(text: str, spelled: Mapping[str, str], after: str = "") -> 
     text = NOT_XML.sub(lambda sign: sign[0] if sign[0] in spelled else "\ufffd", text)
     if not spelled and not _MARKUP.search(text):
         return text
-    whole, parts = text + after, []
+    markup, parts = text + after, []
     for position, sign in enumerate(text):
         raw = spelled.get(sign, sign)
         if (
             raw == sign
             and sign in "&<>"
-            and not (sign in spelled and _is_bare(whole, position, spelled))
+            and not (sign in spelled and _is_bare(markup, position, spelled))
         ):
             raw = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}[sign]
         parts.append(raw)
@@ -402,11 +402,11 @@ def match_html(
     """
     partners: list[int | None] = [None] * len(tokens)
     ends = [0] * len(tokens)
-    opened: list[int] = []
+    open_tags: list[int] = []
     names: Counter = Counter()
 
     def close_innermost(end: int) -> int:
-        number = opened.pop()
+        number = open_tags.pop()
         names[tokens[number].name] -= 1
         if tokens[number].name in ended_by:
             ends[number] = end
@@ -414,17 +414,17 @@ def match_html(
 
     for number, token in enumerate(tokens):
         if token.kind == OPEN or (token.kind == EMPTY and token.name == "hr"):
-            while opened and token.name in ended_by.get(tokens[opened[-1]].name, ()):
+            while open_tags and token.name in ended_by.get(tokens[open_tags[-1]].name, ()):
                 close_innermost(number)
         if token.kind == OPEN:
-            opened.append(number)
+            open_tags.append(number)
             names[token.name] += 1
         elif token.kind == CLOSE and names[token.name]:
-            while tokens[opened[-1]].name != token.name:
+            while tokens[open_tags[-1]].name != token.name:
                 close_innermost(number)
             partner = close_innermost(number)
             partners[number], partners[partner], ends[partner] = partner, number, number + 1
-    while opened and to_end:
+    while open_tags and to_end:
         close_innermost(len(tokens))
     return partners, ends
 

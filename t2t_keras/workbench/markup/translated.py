@@ -163,13 +163,13 @@ class TranslatedSentence:
         for number, (start, end) in enumerate(self.source_units):
             word = self.text[start:end].casefold()
             unmatched.setdefault(word, collections.deque()).append(number)
-        same = {}
+        equal_units = {}
         for number, (start, end) in enumerate(self.target_units):
             if candidates := unmatched.get(self.translation[start:end].casefold()):
                 first, last = self.source_units[candidates[0]]
                 if last - first == end - start:
-                    same[number] = candidates.popleft()
-        return same
+                    equal_units[number] = candidates.popleft()
+        return equal_units
 
     def _with_words_divided(self, same: Mapping[int, int]) -> dict[int, int]:
         """Divides units at marks inside a word that is the same in the translation."""
@@ -184,17 +184,17 @@ class TranslatedSentence:
         first_parts: dict[int, int] = {}  # The first part of each unit of the source.
         sources: list[Span] = []
         targets: list[Span] = []
-        matched = set(same.values())
+        matched_units = set(same.values())
         for number, span in enumerate(self.source_units):
             first_parts[number] = len(sources)
-            sources += _divided(span, cuts[number] if number in matched else [])
+            sources += _divided(span, cuts[number] if number in matched_units else [])
         parts: dict[int, int] = {}
         for number, span in enumerate(self.target_units):
             source = same.get(number)
-            divided = _divided(span, cuts[source] if source is not None else [])
+            unit_parts = _divided(span, cuts[source] if source is not None else [])
             if source is not None:
-                parts |= {len(targets) + i: first_parts[source] + i for i in range(len(divided))}
-            targets += divided
+                parts |= {len(targets) + i: first_parts[source] + i for i in range(len(unit_parts))}
+            targets += unit_parts
         self.source_units, self.target_units = sources, targets
         return parts
 
@@ -204,7 +204,7 @@ class TranslatedSentence:
             (_gap(spans, mark.start, mark.kind in (OPEN, KEPT)), _gap(spans, mark.end, False))
             for mark in self._marks
         ]
-        root, began = tree_of(self._marks, gaps, len(spans))
+        root, open_nodes = tree_of(self._marks, gaps, len(spans))
         shape = len(self.target_units), len(spans)
         if weights is None:
             agreements = np.lib.stride_tricks.as_strided(np.zeros(1), shape, (0, 0))
@@ -219,7 +219,7 @@ class TranslatedSentence:
             for text, units in self.texts_with_units()
         )
         is_word = source_words, target_words
-        return Placer(root, began, agreements, is_word, texts, self._kept_texts).place()
+        return Placer(root, open_nodes, agreements, is_word, texts, self._kept_texts).place()
 
     def _parts_of_words(self) -> Iterator[tuple[int, int]]:
         """Yields pairs of units that are parts of the same word."""

@@ -139,9 +139,10 @@ class _MarkupJob:
 
     def written(self, sentences: Iterable[str]) -> str:
         """Returns its markup with other sentences, which are markup."""
-        rest = iter(sentences)
+        remaining = iter(sentences)
         texts = (
-            join_markup(divided, itertools.islice(rest, len(divided))) for divided in self.divided
+            join_markup(segment_sentences, itertools.islice(remaining, len(segment_sentences)))
+            for segment_sentences in self.divided
         )
         return self.fragment.write(list(texts))
 
@@ -172,8 +173,8 @@ def _translated(
     items: list[_Item] = []
     for sentence, segment in (pair for job in jobs for pair in job.sentences):
         shielded = placeholders.prepare(normalized(sentence.text), sentence.kept_texts)
-        rest = prepare_line(shielded.text, translator.stages[1:])
-        line = Line(sentence.text, [shielded, *rest.steps])
+        prepared = prepare_line(shielded.text, translator.stages[1:])
+        line = Line(sentence.text, [shielded, *prepared.steps])
         shield = shielded.shield
         items.append(_Item(_with_symbols(sentence, shield), segment, shield, line))
     lines = [item.line for item in items]
@@ -212,9 +213,9 @@ def _of_rank(
     aligned: list[int] = []  # The sentences whose marks are placed by attention.
     for number, (item, drafts) in enumerate(zip(items, hypotheses, strict=True)):
         output = " ".join(draft.text for draft in drafts)
-        restored = item.line.restore(output, after=0)
+        restored_output = item.line.restore(output, after=0)
         # A blank sentence has no parts and is copied.
-        text = restored if drafts or restored else item.shield.text
+        text = restored_output if drafts or restored_output else item.shield.text
         new = TranslatedSentence(item.sentence, item.segment, text, item.shield.restore)
         translated.append(new)
         parts = item.line.parts
@@ -223,7 +224,7 @@ def _of_rank(
             and len(parts) == 1
             # The texts are aligned only if other stages changed no more than hints.
             and without_hints(parts[0].source) == item.shield.text
-            and restored == output
+            and restored_output == output
             and len(new.source_units) * len(new.target_units) <= _MAX_WEIGHTS
         ):
             aligned.append(number)

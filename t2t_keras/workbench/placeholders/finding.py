@@ -155,8 +155,10 @@ def find(text: str, verbatim: Sequence[str] = ()) -> list[Placeholder]:
       verbatim: additional pieces that are placeholders wherever they occur; inside words only if
         they are an `InWordPiece`.
     """
-    closed = set(_CLOSING_TAG.findall(text)) if "</" in text else ()
-    pieces = _verbatim_places(text, [*verbatim, *(InWordPiece(f"<{name}>") for name in closed)])
+    closed_names = set(_CLOSING_TAG.findall(text)) if "</" in text else ()
+    pieces = _verbatim_places(
+        text, [*verbatim, *(InWordPiece(f"<{name}>") for name in closed_names)]
+    )
     if not pieces and not SIGNS.search(text):
         return []
     placed, position = [], 0

@@ -164,9 +164,9 @@ def _insertion(source: str, target: str, lost: Placeholder, alignment: Alignment
         # Before the full stop of "file %s.", but after the colon of "file: %s".
         begins = source[: lost.start].rstrip()[-1:] in ("", *_PUNCTUATION)
         place = place if begins else len(target[:place].rstrip(_PUNCTUATION))
-    left = "" if target[place - 1 : place] in ("", " ") or not place else " "
-    right = "" if target[place : place + 1] in ("", " ", *_PUNCTUATION) else " "
-    return place, place, f"{left}{lost.text}{right}"
+    space_before = "" if target[place - 1 : place] in ("", " ") or not place else " "
+    space_after = "" if target[place : place + 1] in ("", " ", *_PUNCTUATION) else " "
+    return place, place, f"{space_before}{lost.text}{space_after}"
 
 
 def _edited(text: str, edits: Iterable[_Edit]) -> str:

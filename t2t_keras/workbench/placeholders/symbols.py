@@ -137,13 +137,13 @@ class Shield:
 
     def offset(self, position: int) -> int:
         """Converts a position in the line to one in `text`; inside a placeholder, to its end."""
-        moved = position
+        new_position = position
         for start, end, length in self.places:
             if end <= position:
-                moved += length - (end - start)
+                new_position += length - (end - start)
             elif start < position:
-                return moved - (position - start) + length
-        return moved
+                return new_position - (position - start) + length
+        return new_position
 
 
 def shield(line: str, verbatim: Sequence[str] = (), symbols: bool = False) -> Shield:

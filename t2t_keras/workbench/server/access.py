@@ -220,14 +220,14 @@ class Access:
         if not limit:
             return
         now = self._clock()
-        left, since = self._buckets.pop(owner, (float(limit), now))
-        left = min(left + (now - since) * limit / 60, limit)
+        tokens_left, since = self._buckets.pop(owner, (float(limit), now))
+        refilled = min(tokens_left + (now - since) * limit / 60, limit)
         # Reinserted at the end: the first buckets are the least recently used.
-        self._buckets[owner] = (left - 1 if left >= 1 else left, now)
+        self._buckets[owner] = (refilled - 1 if refilled >= 1 else refilled, now)
         while len(self._buckets) > _MAX_BUCKETS:
             del self._buckets[next(iter(self._buckets))]
-        if left < 1:
-            wait = math.ceil((1 - left) * 60 / limit)
+        if refilled < 1:
+            wait = math.ceil((1 - refilled) * 60 / limit)
             raise ApiError(429, f"Too many requests: more than {limit} in a minute", wait)
 
     def characters(self, client: Client) -> int:
@@ -246,10 +246,10 @@ class Access:
         Raises:
           ApiError: 456, they exceed the key's monthly quota.
         """
-        used = self.characters(client) + characters
-        if 0 < client.key.characters_per_month < used:
+        characters_used = self.characters(client) + characters
+        if 0 < client.key.characters_per_month < characters_used:
             raise ApiError(456, "Quota for this billing period has been exceeded.")
-        self._used[self._account(client.identity)] = used
+        self._used[self._account(client.identity)] = characters_used
         if self._clock() - self._saved > _SECONDS_BETWEEN_SAVES:
             self.save()
 

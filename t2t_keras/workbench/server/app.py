@@ -154,17 +154,17 @@ class Body:
     async def _first_bytes(self) -> bytes:
         """Returns the body, or the start of a file, to search for a key; replays it later."""
         limit = _MAX_BEFORE_KEY if self._scope["path"] in _FILE_ROUTES else self._limit
-        body, more = bytearray(), True
-        while more and len(body) < limit:
+        body, has_more = bytearray(), True
+        while has_more and len(body) < limit:
             message = await self._next()
             if message["type"] != "http.request":
                 self._replayed.append(message)
                 return bytes(body)
             body += message.get("body", b"")
-            more = message.get("more_body", False)
-        whole = bytes(body)
-        self._replayed.append({"type": "http.request", "body": whole, "more_body": more})
-        return whole
+            has_more = message.get("more_body", False)
+        content = bytes(body)
+        self._replayed.append({"type": "http.request", "body": content, "more_body": has_more})
+        return content
 
 
 def _pattern(kind: str) -> re.Pattern[bytes]:
@@ -232,7 +232,7 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, has_started, status = time.perf_counter(), False, 500
+        start, has_started, status = time.perf_counter(), False, 500
 
         async def observed(message: Message) -> None:
             nonlocal has_started, status
@@ -266,7 +266,7 @@ class Gate:
             self._metrics.in_flight.dec()
             if form := scope.get("state", {}).get("form"):
                 await form.close()
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - start
             route = route_of(scope)
             self._metrics.requests.labels(scope["method"], route, status).inc()
             self._metrics.seconds.labels(route).observe(seconds)

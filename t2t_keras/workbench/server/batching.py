@@ -62,9 +62,9 @@ class Shares:
             # Remember only absent clients that have used more than all present ones.
             highest = max((self._used[name] for name in self._jobs), default=0.0)
             self._used = {
-                name: used
-                for name, used in self._used.items()
-                if name in self._jobs or used > highest > 0
+                name: use
+                for name, use in self._used.items()
+                if name in self._jobs or use > highest > 0
             }
 
     def add(self, shares: Mapping[str, float], cost: float) -> None:
@@ -84,7 +84,7 @@ class Shares:
 
 @dataclasses.dataclass(eq=False)
 class _Waiting:
-    """A waiter for a turn."""
+    """A thread that waits for a turn."""
 
     clients: list[str]
     has_turn: bool = False
@@ -374,11 +374,11 @@ class Batcher:
 
     def _work(self) -> None:
         while batch := self._next_batch():
-            began = time.perf_counter()
+            start = time.perf_counter()
             failed = self._run(batch)
             if not failed:
                 lines = sum(len(job.lines) for job in batch.jobs)
-                self._observe(lines, time.perf_counter() - began)
+                self._observe(lines, time.perf_counter() - start)
             with self._changed:
                 for job in reversed(failed):
                     job.is_alone = True
@@ -418,21 +418,21 @@ class Batcher:
         jobs, room = [first], 0 if first.is_alone else self._max_lines - len(first.lines)
         bulk_by_client = collections.defaultdict(float, {first.client: first.bulk})
         for client in sorted(self._jobs, key=lambda name: self._shares.rank([name])):
-            left: collections.deque[_Job] = collections.deque()
+            skipped_jobs: collections.deque[_Job] = collections.deque()
             may_follow = True
             for job in self._jobs[client]:
                 if job is first:
                     continue
                 if job.options != first.options:
-                    left.append(job)
+                    skipped_jobs.append(job)
                 elif may_follow and len(job.lines) <= room and _may_join(bulk_by_client, job):
                     jobs.append(job)
                     room -= len(job.lines)
                     bulk_by_client[job.client] += job.bulk
                 else:
-                    left.append(job)
+                    skipped_jobs.append(job)
                     may_follow = False  # Later jobs of the client must not overtake it.
-            self._jobs[client] = left
+            self._jobs[client] = skipped_jobs
         self._jobs = {client: waiting for client, waiting in self._jobs.items() if waiting}
         return jobs
 
@@ -442,10 +442,10 @@ class Batcher:
         while self._open and (first := self._first_job()):
             jobs = itertools.chain(*self._jobs.values())
             lines = sum(len(job.lines) for job in jobs if job.options == first.options)
-            left = until - time.monotonic()
-            if lines >= self._max_lines or left <= 0:
+            seconds_left = until - time.monotonic()
+            if lines >= self._max_lines or seconds_left <= 0:
                 break
-            self._changed.wait(left)
+            self._changed.wait(seconds_left)
 
     def _run(self, batch: Batch) -> Sequence[_Job]:
         """Sets the results or errors of jobs; returns the jobs that must run again, alone."""

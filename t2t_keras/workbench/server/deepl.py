@@ -320,10 +320,12 @@ async def entries(call: Call) -> Response:
 async def change_glossary(call: Call) -> dict[str, Any]:
     """Renames a glossary, and adds terms to its dictionaries."""
     stored, added = _find_glossary(call), await _dictionaries(call)
-    merged = {pair: stored.dictionaries.get(pair, {}) | terms for pair, terms in added.items()}
+    dictionaries = {
+        pair: stored.dictionaries.get(pair, {}) | terms for pair, terms in added.items()
+    }
     name = call.parameters.text("name", stored.name)
     return _described(
-        call, await call.in_thread(call.context.glossaries.change, stored, name, merged)
+        call, await call.in_thread(call.context.glossaries.change, stored, name, dictionaries)
     )
 
 

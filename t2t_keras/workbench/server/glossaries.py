@@ -83,8 +83,8 @@ class Glossaries:
     def of(self, owner: str) -> list[StoredGlossary]:
         """Returns a client's glossaries, oldest first."""
         with self._lock:
-            own = [stored for stored in self._stored.values() if stored.owner == owner]
-        return sorted(own, key=lambda stored: stored.created)
+            glossaries = [stored for stored in self._stored.values() if stored.owner == owner]
+        return sorted(glossaries, key=lambda stored: stored.created)
 
     def find(self, glossary_id: str, owner: str) -> StoredGlossary:
         """Returns a client's glossary; raises `ApiError` if it does not exist."""
@@ -141,7 +141,9 @@ class Glossaries:
         """Raises `ApiError` if the glossaries, of the owner or of all, would be too large."""
         with self._lock:
             growth = size - self._bytes.get(stored.glossary_id, 0)
-            owner_bytes = sum(self._bytes[own.glossary_id] for own in self.of(stored.owner))
+            owner_bytes = sum(
+                self._bytes[glossary.glossary_id] for glossary in self.of(stored.owner)
+            )
             all_bytes = sum(self._bytes.values())
         is_full = owner_bytes + growth > _MAX_BYTES_PER_OWNER
         is_full |= all_bytes + growth > _MAX_BYTES_OF_ALL

@@ -180,10 +180,12 @@ def _check_languages(translator: Translator, origin: ModelSource) -> None:
     if not problem.source_language and problem.target_language:
         translator.problem = dataclasses.replace(problem, target_language=origin.target)
         return
-    own = problem.languages()
-    if all(own) and tuple(map(base_language, own)) != tuple(map(base_language, origin.pair)):
+    languages = problem.languages()
+    if all(languages) and tuple(map(base_language, languages)) != tuple(
+        map(base_language, origin.pair)
+    ):
         raise UserError(
-            f"{origin.path} translates from {own[0]} to {own[1]}: expected a model for "
+            f"{origin.path} translates from {languages[0]} to {languages[1]}: expected a model for "
             f"{origin.source}-{origin.target}.",
             code="other_language",
         )

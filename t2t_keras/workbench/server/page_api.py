@@ -156,7 +156,7 @@ def _line(line: str, passages: Passages, sentences: Sequence[_Sentence]) -> dict
     alignment: list[list[int]] = []
     source_words: list[str] = []
     tokens = sum(len(sentence.words) for sentence in sentences)
-    whole = 1.0
+    line_confidence = 1.0
     for sentence in sentences:
         # Words beyond the model's maximum length have no confidence.
         known = [round(confidence, 4) for confidence in sentence.confidences]
@@ -169,7 +169,7 @@ def _line(line: str, passages: Passages, sentences: Sequence[_Sentence]) -> dict
             for number, word in enumerate(sentence.words)
         ]
         source_words += split_words(sentence.source)
-        whole *= sentence.whole ** (len(sentence.words) / max(tokens, 1))
+        line_confidence *= sentence.whole ** (len(sentence.words) / max(tokens, 1))
     return {
         "source": line,
         "text": best,
@@ -177,7 +177,7 @@ def _line(line: str, passages: Passages, sentences: Sequence[_Sentence]) -> dict
         "words": words,
         "alignment": alignment,
         "alternatives": alternatives,
-        "confidence": round(whole, 4),
+        "confidence": round(line_confidence, 4),
     }
 
 
@@ -215,15 +215,15 @@ class OtherWords(Work):
         if not passages.sentences:
             return []
         prefixes = read_passages(self.prefix, split=self.split_target).sentences
-        finished = [prefix for prefix in prefixes if ends_sentence(prefix)]
-        number = min(len(finished), len(passages.sentences) - 1)
+        complete_sentences = [prefix for prefix in prefixes if ends_sentence(prefix)]
+        number = min(len(complete_sentences), len(passages.sentences) - 1)
         complete, current = prefixes[:number], " ".join(prefixes[number:])
         _check_lengths(translator, passages.sentences, [*complete, current])
-        rest = translator.translate(passages.sentences[number + 1 :])
+        following = translator.translate(passages.sentences[number + 1 :])
         sentence = passages.sentences[number]
         options = continuations(translator, sentence, current, self.count)
         begin, end = passages.sentences[:number], passages.sentences[number + 1 :]
-        surrounding = [*map(_as_translation, translator.prepare(begin), complete), *rest]
+        surrounding = [*map(_as_translation, translator.prepare(begin), complete), *following]
         sources = [*begin, *end, *[sentence] * len(options)]
         translations = [*surrounding, *(option.translation for option in options)]
         analysed = _analysed(translator, sources, translations)
@@ -236,8 +236,8 @@ class OtherWords(Work):
         names = "text", "words", "alignment"
         answers = []
         for continuation, translated in pairs:
-            shown = _line(line, passages, [*first, translated, *last])
-            answers.append({"word": continuation.word, **{name: shown[name] for name in names}})
+            line_data = _line(line, passages, [*first, translated, *last])
+            answers.append({"word": continuation.word, **{name: line_data[name] for name in names}})
         return answers
 
 

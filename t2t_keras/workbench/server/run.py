@@ -194,8 +194,8 @@ class Server(uvicorn.Server):
         # From now on, answers tell clients to close the connection.
         state.stopping = True
         await asyncio.sleep(min(SECONDS_TO_HEAR, _HEARING * seconds))
-        left = until - time.monotonic()
-        ending = asyncio.get_running_loop().call_later(_ANSWERING * left, self._end_work)
+        seconds_left = until - time.monotonic()
+        ending = asyncio.get_running_loop().call_later(_ANSWERING * seconds_left, self._end_work)
         await super().shutdown(sockets)
         ending.cancel()
 

@@ -127,8 +127,8 @@ def read_passages(
 def hypothesis_texts(translation: Translation) -> list[str]:
     """Returns the distinct hypotheses of a translation, best first."""
     best = one_line(translation.postprocessed or translation.text)
-    rest = [one_line(hypothesis.text) for hypothesis in translation.hypotheses[1:]]
-    return list(dict.fromkeys([best, *rest]))
+    alternatives = [one_line(hypothesis.text) for hypothesis in translation.hypotheses[1:]]
+    return list(dict.fromkeys([best, *alternatives]))
 
 
 def ranked_texts(passages: Passages, translations: Sequence[Translation]) -> list[str]:
@@ -345,8 +345,10 @@ class TranslationService:
         translations = await self.run(pair, sentences, options, budget)
 
         def write() -> list[Translated]:
-            rest = iter(translations)
-            texts = (ranked_texts(text, [next(rest) for _ in text.sentences]) for text in passages)
+            remaining = iter(translations)
+            texts = (
+                ranked_texts(text, [next(remaining) for _ in text.sentences]) for text in passages
+            )
             return [Translated(best, alternatives) for best, *alternatives in texts]
 
         return write() if is_short else await asyncio.to_thread(write)

@@ -75,8 +75,8 @@ def original_words(hinted: str) -> list[int]:
     plain = without_hints(hinted)
     starts = [start for start, _ in word_spans(plain)]
     numbers = [bisect.bisect(starts, place) - 1 for place in range(len(plain))]
-    own = [place for _, place, _ in _places(hinted)]
-    return [max(numbers[own[start]], 0) for start, _ in word_spans(hinted)]
+    places = [place for _, place, _ in _places(hinted)]
+    return [max(numbers[places[start]], 0) for start, _ in word_spans(hinted)]
 
 
 def _places(hinted: str) -> Iterator[tuple[int, int, bool]]:
@@ -92,11 +92,11 @@ def _places(hinted: str) -> Iterator[tuple[int, int, bool]]:
             break
         place += start - begin
         first, last = hint.span(1)
-        yield from ((own, place, False) for own in range(start, first))
+        yield from ((hinted_place, place, False) for hinted_place in range(start, first))
         yield from zip(range(first, last), itertools.count(place), itertools.repeat(True))
         place += last - first
         begin = hint.end()
-        yield from ((own, max(place - 1, 0), False) for own in range(last, begin))
+        yield from ((hinted_place, max(place - 1, 0), False) for hinted_place in range(last, begin))
 
 
 def of_words_without_hints(alignment: Alignment, hinted: str) -> list[tuple[int, int]]:
@@ -242,12 +242,12 @@ class Glossary:
         candidates.sort(
             key=lambda match: (match.start - match.end, not has_capitals(match.term.source))
         )
-        chosen = []
+        chosen_matches = []
         for match in candidates:
             if not any(is_used[match.start : match.end]):
                 is_used[match.start : match.end] = b"\1" * (match.end - match.start)
-                chosen.append(match)
-        return sorted(chosen, key=lambda match: match.start)
+                chosen_matches.append(match)
+        return sorted(chosen_matches, key=lambda match: match.start)
 
 
 def _terms(rows: Iterable[tuple[str, Sequence[str]]], first_counts: bool = False) -> list[Term]:
@@ -263,11 +263,11 @@ def _terms(rows: Iterable[tuple[str, Sequence[str]]], first_counts: bool = False
                 code="too_long",
             )
         key = tuple(_keys(tokens)), _exact(term, tokens)
-        earlier, first = by_key.setdefault(key, (name, term))
+        earlier_name, first = by_key.setdefault(key, (name, term))
         if first.target != term.target and not first_counts:
             raise UserError(
                 f"{name}: '{term.source}' has the target '{term.target}', but '{first.target}' "
-                f"in {earlier}. Leave one of them out.",
+                f"in {earlier_name}. Leave one of them out.",
                 code="terms_conflict",
             )
     return [term for _, term in by_key.values()]
@@ -318,10 +318,10 @@ def _token() -> re.Pattern:
     """Returns a pattern of words and signs; accents and vowel signs belong to their letter."""
     codes = range(0x20000)
     accents = [chr(i) for i in codes if unicodedata.category(chr(i)) in ("Mn", "Mc", "Me")]
-    joined = "".join(map(re.escape, accents)) + "\u200c\u200d"
+    joiners = "".join(map(re.escape, accents)) + "\u200c\u200d"
     letter = rf"[^\W{UNSPACED}{KATAKANA}]"
     return re.compile(
-        rf"[{UNSPACED}][{joined}]*|[{KATAKANA}]+|{letter}(?:{letter}|[{joined}])*|[^\w\s]"
+        rf"[{UNSPACED}][{joiners}]*|[{KATAKANA}]+|{letter}(?:{letter}|[{joiners}])*|[^\w\s]"
     )
 
 

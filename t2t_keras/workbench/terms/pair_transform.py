@@ -342,9 +342,9 @@ class HintDrawer:
             link: random.random() ** ((1 + self._lexicon.count(sources[link[0]].text)) ** 0.5)
             for link in links
         }
-        chosen = set(sorted(links, key=keys.__getitem__, reverse=True)[:number])
+        chosen_links = set(sorted(links, key=keys.__getitem__, reverse=True)[:number])
         known, spans, end = set(links), [], -1
-        for link in sorted(chosen):
+        for link in sorted(chosen_links):
             if link[0] <= end:
                 continue  # It is part of the previous hint.
             last = link

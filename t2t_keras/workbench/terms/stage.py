@@ -70,7 +70,7 @@ def put_term(match: Match, source: str, target: str, alignment: Alignment) -> Fo
         for place in _places(match, source, len(words), alignment)
     ]
     beginnings = [begin for free, closed, _ in versions for begin in (free, closed)]
-    full_texts = [whole for _, _, whole in versions]
+    full_texts = [text for _, _, text in versions]
     return Forced(
         *(list(dict.fromkeys(map(" ".join, texts))) for texts in (beginnings, full_texts))
     )
@@ -109,8 +109,8 @@ def _inserted(words: Sequence[str], first: int, end: int, term: str) -> tuple[li
     if first == 0 and words and words[0][:1].isupper():
         term = term[:1].upper() + term[1:]
     free = [*before, leading + term]
-    closed = [*before, leading + term + trailing]
-    return free, closed + after[:1], closed + after
+    closed_text = [*before, leading + term + trailing]
+    return free, closed_text + after[:1], closed_text + after
 
 
 def _signs(pattern: re.Pattern[str], word: str) -> str:
@@ -331,7 +331,7 @@ def _force(sentences: Sequence[_Sentence], model: StageContext) -> None:
         if not incomplete:
             break
         extended: list[tuple[_Sentence, str]] = []
-        whole: list[tuple[_Sentence, str]] = []
+        inserted: list[tuple[_Sentence, str]] = []
         for sentence, alignment in zip(incomplete, _alignments(incomplete, model), strict=True):
             number = sentence.next_missing()
             sentence.tried.add(number)
@@ -340,14 +340,16 @@ def _force(sentences: Sequence[_Sentence], model: StageContext) -> None:
             )
             prefix = model.prefix(sentence.draft)
             extended += [(sentence, text) for text in forced.beginnings if text.startswith(prefix)]
-            whole += [(sentence, text) for text in forced.full_texts if text.startswith(prefix)]
+            inserted += [(sentence, text) for text in forced.full_texts if text.startswith(prefix)]
         drafts = [
             *model.search(
                 [sentence.draft for sentence, _ in extended], [text for _, text in extended]
             ),
-            *model.score([sentence.draft for sentence, _ in whole], [text for _, text in whole]),
+            *model.score(
+                [sentence.draft for sentence, _ in inserted], [text for _, text in inserted]
+            ),
         ]
-        owners = [sentence for sentence, _ in (*extended, *whole)]
+        owners = [sentence for sentence, _ in (*extended, *inserted)]
         pairs = [
             (owner, _Sentence(draft)) for owner, draft in zip(owners, drafts, strict=True) if draft
         ]

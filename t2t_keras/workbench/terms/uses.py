@@ -136,13 +136,13 @@ class _Words:
             starts[self._next[term]], length
         ):
             self._next[term] += 1
-        rest = starts[self._next[term] : self._next[term] + 1]
-        for place in nearby if rest else ():
+        remaining = starts[self._next[term] : self._next[term] + 1]
+        for place in nearby if remaining else ():
             first = bisect.bisect_right(starts, place - length)
             for start in starts[first : first + _MAX_NEAR]:
                 if start <= place and self._is_free(start, length):
                     return self._take(start, length)
-        return bool(rest) and self._take(rest[0], length)
+        return bool(remaining) and self._take(remaining[0], length)
 
     def take_form(self, term: str, source: str, nearby: Sequence[int], anywhere: bool) -> bool:
         """Takes an inflected form of a term near the alignment; returns whether there is one."""
