@@ -31,7 +31,7 @@ def _weighted(table: str, column: str) -> tuple:
 
 
 @functools.cache
-def _of_classes(table: str, classes: frozenset[str]) -> tuple:
+def _entries_of_classes(table: str, classes: frozenset[str]) -> tuple:
     return tuple(entry for entry in TABLES[table] if entry.classes & classes)
 
 
@@ -51,7 +51,7 @@ class Grammar:
     def sentence(self) -> Pair:
         """Returns the next English sentence and its German translation.
 
-        The words in capitals of a pattern in words.tsv are its clauses, and name their orders.
+        In the patterns of words.tsv, words in capitals stand for clauses and name their word order.
         """
         pattern = self._pick(_weighted("sentences", "weight"))
         past = pattern.tense == "past" or (not pattern.tense and self._chance(0.4))
@@ -118,7 +118,7 @@ class Grammar:
     def _add(self, clause: Clause, complement: Complement, slot: str = "complement") -> None:
         """Adds a complement of the verb, or a place or a companion."""
         if complement.case == "adjective":
-            adjective = self._pick(_of_classes("adjectives", clause.subject.classes))
+            adjective = self._pick(_entries_of_classes("adjectives", clause.subject.classes))
             clause.fill(slot, (adjective.english, adjective.german))
         else:
             case = "" if complement.german_preposition else complement.case
@@ -164,7 +164,7 @@ class Grammar:
         """
         if "person" in classes and self._chance(0.25):
             return self._pick(_SUBJECTS if case is None else _OBJECTS)
-        noun = self._pick(_of_classes("nouns", classes))
+        noun = self._pick(_entries_of_classes("nouns", classes))
         if "proper" in noun.classes:
             return clauses.noun_phrase(noun)
         plural = bool(noun.plural) and self._chance(0.3)
@@ -175,7 +175,7 @@ class Grammar:
         # In "hilft Frauen" nothing shows the dative.
         elif (negative and name in _QUANTIFIERS) or (case == "dative" and name == "bare"):
             name = "the"
-        adjective = self._pick(_of_classes("adjectives", noun.classes))
+        adjective = self._pick(_entries_of_classes("adjectives", noun.classes))
         adjective = adjective if self._chance(0.3) else None
         return clauses.noun_phrase(noun, name, adjective, plural)
 

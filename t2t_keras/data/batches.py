@@ -131,15 +131,17 @@ class TokenBatchSampler:
 
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
         totals = np.cumsum(self._lengths[order], axis=0, dtype=np.int64)
-        start, before, batches = 0, np.zeros(2, np.int64), []
+        start, tokens_before, batches = 0, np.zeros(2, np.int64), []
         while start < len(order):
             ends = [
-                np.searchsorted(totals[:, side], before[side] + self._batch_tokens, side="right")
+                np.searchsorted(
+                    totals[:, side], tokens_before[side] + self._batch_tokens, side="right"
+                )
                 for side in (0, 1)
             ]
             end = int(min(ends))
             batches.append(order[start:end])
-            start, before = end, totals[end - 1]
+            start, tokens_before = end, totals[end - 1]
         return batches
 
 

@@ -35,23 +35,23 @@ _loading = threading.Lock()
 
 @contextlib.contextmanager
 def beam_workers(
-    runner: str, options: Sequence[str], shared: Path, reads: Iterable[Path]
+    runner: str, options: Sequence[str], shared_dir: Path, reads: Iterable[Path]
 ) -> Iterator[Call]:
     """Yields a `Call` that runs its calls in pipelines; a first pipeline checks a worker.
 
     Args:
       runner: name of a runner, such as "FlinkRunner".
       options: pipeline options, each "name=value" or "name".
-      shared: absolute path of a folder that all machines share, for the files of calls.
+      shared_dir: absolute path of a folder that all machines share, for the files of calls.
       reads: absolute paths of the files that calls read.
 
     Raises:
       UserError: as `check_beam`; or a pipeline fails, a worker has other versions or does not see
         the folder or a file, or a call raises a `UserError`.
     """
-    for old in shared.glob(f"{_PREFIX}*"):  # A killed process left them.
+    for old in shared_dir.glob(f"{_PREFIX}*"):  # A killed process left them.
         shutil.rmtree(old, ignore_errors=True)
-    folder = shared / f"{_PREFIX}{secrets.token_hex(4)}"
+    folder = shared_dir / f"{_PREFIX}{secrets.token_hex(4)}"
     numbers = itertools.count()
 
     def call(function: Callable, arguments: Iterable[tuple]) -> Iterator:
@@ -66,7 +66,7 @@ def beam_workers(
 
     try:
         files = {str(path): path.stat().st_size for path in reads}
-        print(f"Asking a worker of {runner} whether it sees {shared} ...", flush=True)
+        print(f"Asking a worker of {runner} whether it sees {shared_dir} ...", flush=True)
         list(call(_check_files, [(files,)]))
         yield call
     finally:

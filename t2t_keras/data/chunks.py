@@ -108,7 +108,7 @@ def evenly_spread(
     sides: Collection[int] = (0, 1),
     prepare: Callable[[str, str], tuple[str, str]] | None = None,
 ) -> Iterator[str]:
-    """Yields the usable lines of at most `limit` pairs, evenly spread over the chunks.
+    """Yields the lines of at most `limit` pairs, evenly spread over the chunks, if usable.
 
     Args:
       chunks: the chunks of the training set.
@@ -128,7 +128,7 @@ def evenly_spread(
 
 
 def spread_pairs(chunks: Sequence[Chunk], limit: int) -> Iterator[tuple[str, str]]:
-    """Yields the usable of at most `limit` pairs, evenly spread over the chunks."""
+    """Yields at most `limit` pairs, evenly spread over the chunks, without unusable ones."""
     for source, target in _spread(chunks, limit):
         with contextlib.suppress(UnicodeDecodeError):
             yield normalized(source.decode("utf-8")), normalized(target.decode("utf-8"))

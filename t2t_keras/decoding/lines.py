@@ -457,8 +457,8 @@ class Draft:
 
     def replace(self, rank: int, output: str) -> None:
         """Replaces an output, but keeps its score."""
-        before = self.part.hypotheses[rank]
-        self.part.hypotheses[rank] = dataclasses.replace(before, text=self.hide(output))
+        old_hypothesis = self.part.hypotheses[rank]
+        self.part.hypotheses[rank] = dataclasses.replace(old_hypothesis, text=self.hide(output))
 
     def take(self, other: "Draft") -> None:
         """Takes over the hypotheses of another draft of this part, with their rank and notes."""

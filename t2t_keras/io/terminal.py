@@ -146,8 +146,8 @@ def guarded_streams(is_process: bool) -> Iterator[tuple[Report, Report]]:
                 os.fstat(descriptor)
                 continue
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
-    before = {name: getattr(sys, name) for name in _NAMES}
-    streams = {name: stream or _Closed(_NAMES[name]) for name, stream in before.items()}
+    saved_streams = {name: getattr(sys, name) for name in _NAMES}
+    streams = {name: stream or _Closed(_NAMES[name]) for name, stream in saved_streams.items()}
     # Bars on standard error move the cursor.
     output, errors = Report(streams["stdout"], is_escaped=True), Report(streams["stderr"])
     for name, stream in (streams | {"stdout": output, "stderr": errors}).items():
@@ -161,7 +161,7 @@ def guarded_streams(is_process: bool) -> Iterator[tuple[Report, Report]]:
         output.flush()
         errors.flush()
         if not is_process:
-            for name, stream in before.items():
+            for name, stream in saved_streams.items():
                 setattr(sys, name, stream)
 
 

@@ -410,10 +410,12 @@ class SentencePieceTokenizer(Tokenizer):
         dividing = sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
         other_processor, spelled, shared = other._processor, [], 0
         for i, piece in enumerate(other.pieces(range(other.vocab_size))):
-            own = i if i <= UNKNOWN_ID else known.get(piece)
-            shared += own is not None
-            ids = [UNKNOWN_ID] if own is None else [own]
-            if own is None and not (other_processor.is_byte(i) or other_processor.is_control(i)):
+            piece_id = i if i <= UNKNOWN_ID else known.get(piece)
+            shared += piece_id is not None
+            ids = [UNKNOWN_ID] if piece_id is None else [piece_id]
+            if piece_id is None and not (
+                other_processor.is_byte(i) or other_processor.is_control(i)
+            ):
                 parts = dividing.encode(piece.replace(SPACE, " "), out_type=str)
                 ids = [known.get(part, UNKNOWN_ID) for part in parts] or ids
             spelled.append(ids)

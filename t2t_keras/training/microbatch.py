@@ -70,12 +70,12 @@ class Microbatch:
           UserError: the limit is one sentence already; or there are other workers, which have begun
             the step and must be restarted.
         """
-        before, minimum = self.tokens, self._hparams.max_length
-        self.remember(max(before // 2, minimum) if before > minimum else 0)
+        old_tokens, minimum = self.tokens, self._hparams.max_length
+        self.remember(max(old_tokens // 2, minimum) if old_tokens > minimum else 0)
         if self._cluster:
             raise UserError(
-                f"Out of memory with microbatch_tokens={before:,}. All workers must split a step "
-                f"in the same way. Start them again: they continue with {self.tokens:,}.",
+                f"Out of memory with microbatch_tokens={old_tokens:,}. All workers must split a "
+                f"step in the same way. Start them again: they continue with {self.tokens:,}.",
                 TRY_AGAIN,
                 code="out_of_memory",
             )

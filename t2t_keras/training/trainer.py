@@ -292,7 +292,7 @@ class _Trainer:
                 self._evaluate()
                 if self._has_converged():
                     break
-            # Other workers learn of a callback's stop only when all pause.
+            # A callback's stop reaches the other workers only when all pause.
             can_stop = pauses or self._workers.count == 1
             if can_stop and self._workers.stop_together(self._step.model.stop_training):
                 break
@@ -306,10 +306,10 @@ class _Trainer:
                 with self._profiler.step(number + 1), self._clock.spent_on(STEP):
                     return self._step.update(number, parts, measure_gradient)
             except OutOfMemoryError:
-                before = self._microbatch.tokens
+                old_tokens = self._microbatch.tokens
                 self._microbatch.halve()
                 print_beside_bar(
-                    f"Out of memory at step {number + 1} with microbatch_tokens={before:,}: "
+                    f"Out of memory at step {number + 1} with microbatch_tokens={old_tokens:,}: "
                     f"continuing with {self._microbatch.tokens:,} and the same batch_tokens."
                 )
                 with self._clock.spent_on(INPUT):

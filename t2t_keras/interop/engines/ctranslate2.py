@@ -49,7 +49,7 @@ class _Hypothesis(NamedTuple):
 
 
 class CTranslate2Engine(Engine):
-    """Searches with an export.
+    """An engine that searches with an export.
 
     Ranks and scores outputs like Keras's engine, though CTranslate2's own length penalty is
     length^alpha. A search ends when the number of finished outputs reaches 1.5 times the beam size;

@@ -161,7 +161,7 @@ def _differences(comparison: Comparison, differences: Differences) -> Iterator[s
 
 _HEIGHT = 30
 _BETWEEN_SERIES = 5
-_MARGIN = 7  # Per cent of the width on either side.
+_MARGIN = 7  # Margin on either side, in percent of the width.
 # Shapes of the series around 0, which distinguish them without colours.
 _SHAPES = (
     "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0",

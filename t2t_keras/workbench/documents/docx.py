@@ -20,7 +20,8 @@ from t2t_keras.text.files import has_letters
 from t2t_keras.workbench.documents.document import Document, Unit, check_counts
 from t2t_keras.workbench.documents.inline_codes import codes_differ, lone_code
 
-WORDS = _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+# The namespace with the prefix w, as in w:p.
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 # Elements whose runs are a separate text: paragraphs, and ruby text above a word.
 PARAGRAPHS = f"{_W}p", f"{_W}rt"
@@ -527,7 +528,7 @@ class WordDocument(Document):
                 f"it again with a word processor.",
                 code="unsafe_xml",
             )
-        if not tree.getroot().tag.startswith(WORDS):
+        if not tree.getroot().tag.startswith(_W):
             raise UserError(
                 f"{self.path}: expected {name} to be a part of a Word document, got "
                 f"<{etree.QName(tree.getroot()).localname}>. Save it again with a word processor.",

@@ -252,20 +252,20 @@ def _with_signs(pieces: Sequence[_Piece]) -> list[_Piece]:
     merged_pieces: list[_Piece] = []
     is_glued = False
     for piece in pieces:
-        before = merged_pieces[-1] if merged_pieces else None
-        if piece.kind == "text" and before and before.kind == "code":
+        previous = merged_pieces[-1] if merged_pieces else None
+        if piece.kind == "text" and previous and previous.kind == "code":
             if signs := _RIGHT.match(piece.raw[:_MAX_BESIDE]):
-                merged_pieces[-1] = before._replace(raw=before.raw + escape(signs[0]))
+                merged_pieces[-1] = previous._replace(raw=previous.raw + escape(signs[0]))
                 piece = piece._replace(raw=piece.raw[signs.end() :])
                 is_glued = not piece.raw
                 if is_glued:
                     continue
-        elif piece.kind == "code" and before and before.kind == "text":
-            if signs := _LEFT.search(before.raw[-_MAX_BESIDE:]):
-                merged_pieces[-1] = before._replace(raw=before.raw.removesuffix(signs[0]))
+        elif piece.kind == "code" and previous and previous.kind == "text":
+            if signs := _LEFT.search(previous.raw[-_MAX_BESIDE:]):
+                merged_pieces[-1] = previous._replace(raw=previous.raw.removesuffix(signs[0]))
                 piece = piece._replace(raw=escape(signs[0]) + piece.raw)
-        elif piece.kind == "code" and before and is_glued:
-            merged_pieces[-1] = before._replace(raw=before.raw + piece.raw)
+        elif piece.kind == "code" and previous and is_glued:
+            merged_pieces[-1] = previous._replace(raw=previous.raw + piece.raw)
             is_glued = True
             continue
         is_glued = False

@@ -215,17 +215,17 @@ class Block:
         parts: list[str] = []
         for piece in _PIECES.findall(text):
             mark = mark_of(piece[0], self._inline.codes)
-            before = mark_of(parts[-1][0], self._inline.codes) if parts else None
+            previous_mark = mark_of(parts[-1][0], self._inline.codes) if parts else None
             if self._is_delimiter(mark) and mark.kind == "open":
-                if parts and not parts[-1].isspace() and not self._is_opening(before):
+                if parts and not parts[-1].isspace() and not self._is_opening(previous_mark):
                     parts.append(" ")
             elif self._is_delimiter(mark):
                 if parts and parts[-1].isspace():
                     parts.pop()
-            elif self._is_opening(before):
+            elif self._is_opening(previous_mark):
                 if piece.isspace():
                     continue
-            elif self._is_delimiter(before) and piece[0].isalnum():
+            elif self._is_delimiter(previous_mark) and piece[0].isalnum():
                 parts.append(" ")
             parts.append(piece)
         return "".join(parts)
@@ -295,8 +295,8 @@ def read_markdown(path: Path, languages: tuple[str, str], content: bytes) -> Spa
     tokens = blocks.parse(text[begin:], environment)
     context = Context(text, parser(), blocks, environment.get("references", {}))
     reader = _Reader(document, context, starts)
-    for before, token in itertools.pairwise([Token("", "", 0), *tokens]):
-        reader.add(token, before)
+    for previous, token in itertools.pairwise([Token("", "", 0), *tokens]):
+        reader.add(token, previous)
     return document
 
 
@@ -308,7 +308,7 @@ class _Reader:
         self.cursor: int = 0  # place in the line of a table's row, after the last cell
         self.quotes = 0  # number of open quotations
 
-    def add(self, token: Token, before: Token) -> None:
+    def add(self, token: Token, previous: Token) -> None:
         """Adds the units of a token; `before` is the previous one."""
         left_out = self.document.left_out
         self.quotes += token.nesting * token.type.startswith("blockquote")
@@ -319,12 +319,14 @@ class _Reader:
         elif token.type in ("mark", "indented_open") and has_letters(token.content):
             left_out["lines of extensions"] += 1
         elif (
-            token.nesting < 0 < before.nesting
-            and before.level + 1 >= self.context.blocks.options.maxNesting
+            token.nesting < 0 < previous.nesting
+            and previous.level + 1 >= self.context.blocks.options.maxNesting
         ):
             left_out["blocks in over 20 others"] += 1
         elif token.type == "inline" and has_letters(token.content):
-            kind = "#" if before.markup.startswith("#") else _KINDS.get(before.type, "paragraph")
+            kind = (
+                "#" if previous.markup.startswith("#") else _KINDS.get(previous.type, "paragraph")
+            )
             self._add_text(token, kind)
 
     def _add_page(self, token: Token) -> None:

@@ -165,10 +165,10 @@ class _Reader:
         """Returns whether a comment belongs to the next entry."""
         if comment.start() >= self.inner_comments_end:
             comments = _COMMENTS.match(self.text, comment.end())
-            after = comments.end() if comments else comment.end()
-            if not self.text.startswith(('"', "msgstr"), after):
+            end = comments.end() if comments else comment.end()
+            if not self.text.startswith(('"', "msgstr"), end):
                 return True
-            self.inner_comments_end = after
+            self.inner_comments_end = end
         return False
 
     def _finished(self, position: int) -> Entry:
@@ -206,10 +206,10 @@ class _Reader:
             self.entry.lines.append((token.start(), end.end() if end else len(self.text)))
 
     def _keyword(self, token: re.Match) -> None:
-        name, before = token[0], _BEFORE.get(token[0])
-        if before is None:
+        name, allowed_before = token[0], _BEFORE.get(token[0])
+        if allowed_before is None:
             raise MalformedError(f"'{name[:40]}' is not a keyword", token.start())
-        if self.keyword and (self.keyword not in before or not self.num_strings):
+        if self.keyword and (self.keyword not in allowed_before or not self.num_strings):
             raise MalformedError(f"{name} after {self.keyword}", token.start())
         if not self.keyword:
             if name in ("msgid_plural", "msgstr"):

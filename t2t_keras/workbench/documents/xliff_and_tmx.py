@@ -133,8 +133,8 @@ def with_prefix(element: Element, name: str) -> str:
 
 def space_before(element: Element) -> str:
     """Returns the line break and indentation before an element; "" = not at the start of a line."""
-    before = element.file[max(element.start - 200, 0) : element.start]
-    space = re.search(r"\r?\n[ \t]*$", before)
+    text_before = element.file[max(element.start - 200, 0) : element.start]
+    space = re.search(r"\r?\n[ \t]*$", text_before)
     return space[0] if space else ""
 
 
@@ -273,8 +273,8 @@ def _changes_of_1(
     if target:
         changes = [(target.start, target.end, text)]
     else:
-        before = element.child("seg-source") or source
-        changes = [(before.end, before.end, space + text)]
+        sibling = element.child("seg-source") or source
+        changes = [(sibling.end, sibling.end, space + text)]
     if needs_review and element.attributes.get("approved") == "yes":
         changes.append(tag_change(element, approved="no"))
     return changes

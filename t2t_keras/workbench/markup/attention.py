@@ -46,10 +46,10 @@ def _shares(pieces: Sequence[str], text: str, spans: Sequence[tuple[int, int]]) 
     begin = spelled_text.rfind(text.encode("utf-8")) if len(spelled_text) >= len(text) else -1
     if begin < 0:
         words = pieces_of_words(pieces)
-        before = max(max(words, default=0) + 1 - count_words(text), 0)
+        num_before = max(max(words, default=0) + 1 - count_words(text), 0)
         word_starts = [start for start, _ in word_spans(text)]
         for column, (start, _) in enumerate(spans):
-            word = before + bisect.bisect_right(word_starts, start) - 1
+            word = num_before + bisect.bisect_right(word_starts, start) - 1
             shares[words.get(word, []), column] = 1.0
         return shares
     sizes = np.array([len(piece) for piece in spelled], np.float64)

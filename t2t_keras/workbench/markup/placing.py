@@ -315,9 +315,9 @@ class Placer:
             return 0.0
         _, finished, _ = state[-1]
         place = self._places[node]
-        before = place - (finished & ((1 << place) - 1)).bit_count()
+        num_before = place - (finished & ((1 << place) - 1)).bit_count()
         bonus = self._bonuses[node][gap] if node in self._bonuses else 0.0
-        return bonus + _OUT_OF_ORDER * before
+        return bonus + _OUT_OF_ORDER * num_before
 
     def _has_word(self, node: Node) -> bool:
         return any(self._is_word[0][node.first : node.last])

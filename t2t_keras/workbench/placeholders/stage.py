@@ -153,14 +153,14 @@ def _insertion(source: str, target: str, lost: Placeholder, alignment: Alignment
     word = count_words(source[: lost.start + 1]) - 1
     spans = [match.span() for match in re.finditer(r"[^ \t-\r]+", target)]
     pairs = [(s, t) for s, t in alignment if t < len(spans)]
-    place, before = len(target), False
+    place, is_before = len(target), False
     if pairs:
         nearest, aligned = min(
             pairs, key=lambda pair: (abs(pair[0] - word), pair[0] > word, -pair[1])
         )
-        before = nearest > word
-        place = spans[aligned][0] if before else spans[aligned][1]
-    if not before:
+        is_before = nearest > word
+        place = spans[aligned][0] if is_before else spans[aligned][1]
+    if not is_before:
         # Before the full stop of "file %s.", but after the colon of "file: %s".
         begins = source[: lost.start].rstrip()[-1:] in ("", *_PUNCTUATION)
         place = place if begins else len(target[:place].rstrip(_PUNCTUATION))

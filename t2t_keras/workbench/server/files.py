@@ -430,7 +430,7 @@ class TranslatedFiles:
 
     def remove_old(self, now: float) -> None:
         """Removes the files that have expired; `now` is in seconds since 1970."""
-        before = now - 60 * self._config.keep_files_minutes
+        expiry = now - 60 * self._config.keep_files_minutes
         for file in list(self._files.values()):
-            if file.is_finished and file.changed < before:
+            if file.is_finished and file.changed < expiry:
                 self.remove(file)

@@ -137,12 +137,12 @@ class ModelSource:
             return None
         from t2t_keras.training.checkpoints import load_weights
 
-        record, before = stored.record, translator.record
-        if before is None or any(
-            getattr(record, name) != getattr(before, name) for name in _OF_A_MODEL
+        record, old_record = stored.record, translator.record
+        if old_record is None or any(
+            getattr(record, name) != getattr(old_record, name) for name in _OF_A_MODEL
         ):
             return None
-        if _vocabularies(record) != _vocabularies(before):
+        if _vocabularies(record) != _vocabularies(old_record):
             return None
         model = record.make_model(translator.config.weights_dtype, loaded=True)
         load_weights(model, str(stored.version))

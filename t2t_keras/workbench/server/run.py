@@ -170,11 +170,11 @@ class Server(uvicorn.Server):
             yield
             return
         kinds = signal.SIGINT, signal.SIGTERM
-        before = {kind: signal.signal(kind, self.handle_exit) for kind in kinds}
+        old_handlers = {kind: signal.signal(kind, self.handle_exit) for kind in kinds}
         try:
             yield
         finally:
-            for kind, handler in before.items():
+            for kind, handler in old_handlers.items():
                 signal.signal(kind, handler)
 
     async def on_tick(self, counter: int) -> bool:

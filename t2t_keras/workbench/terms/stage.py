@@ -86,13 +86,13 @@ def _places(
     for span in sorted(spans, key=len, reverse=True)[:2]:
         yield span[0], span[-1] + 1
     # After the aligned words, or after the translation of the nearest preceding word.
-    after = aligned[-1] + 1 if aligned else 0
+    end = aligned[-1] + 1 if aligned else 0
     for word in reversed(range(min(words_of(source, match), default=0))):
-        if not after:
-            after = max(
+        if not end:
+            end = max(
                 (target_word + 1 for number, target_word in alignment if number == word), default=0
             )
-    yield min(after, count), min(after, count)
+    yield min(end, count), min(end, count)
 
 
 def _inserted(words: Sequence[str], first: int, end: int, term: str) -> tuple[list[str], ...]:
