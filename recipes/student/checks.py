@@ -74,10 +74,10 @@ def _check_models(plan: Plan) -> None:
 
 def _check_trainable(hparams: HParams) -> None:
     """Raises `UserError` if a pattern matches no weight; names do not depend on widths."""
-    small = dataclasses.replace(
+    narrow = dataclasses.replace(
         hparams, d_model=2, num_heads=1, d_k=0, d_v=0, d_ff=1, max_positions=1, start_id=0
     )
-    choose_trained(registry.MODELS["transformer"].from_hparams(small, vocab_size=4), small)
+    choose_trained(registry.MODELS["transformer"].from_hparams(narrow, vocab_size=4), narrow)
 
 
 def _check_warm_start(student: HParams, teacher: HParams) -> None:

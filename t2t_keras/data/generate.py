@@ -116,7 +116,7 @@ def generate(
     directory = Path(data_dir) / problem.name
     check_folder(directory, "generated data")
     made_from = made_from_of(problem, plan, chunk_pairs)
-    if not overwrite and (complete := _complete(problem, directory, made_from)):
+    if not overwrite and (complete := _complete_manifest(problem, directory, made_from)):
         return complete
     with (
         locked_directory(directory, "t2t-datagen"),
@@ -135,16 +135,21 @@ def generate(
             "splits": splits,
             "files": files,
         }
-        if damaged := damaged_files(directory, files):
-            raise UserError(
-                f"Files changed while they were written: {', '.join(damaged)}. Run the same "
-                f"command again.",
-                code="file_changed",
-            )
-        write_json(directory / MANIFEST_FILE, manifest, indent=1)
-        _remove(directory, _STATE_FILES)
+        _complete_data(directory, manifest)
     print(describe(manifest), flush=True)
     return manifest
+
+
+def _complete_data(directory: Path, manifest: dict[str, Any]) -> None:
+    """Writes the manifest; raises `UserError` if a file has changed since it was written."""
+    if damaged := damaged_files(directory, manifest["files"]):
+        raise UserError(
+            f"Files changed while they were written: {', '.join(damaged)}. Run the same command "
+            f"again.",
+            code="file_changed",
+        )
+    write_json(directory / MANIFEST_FILE, manifest, indent=1)
+    _remove(directory, _STATE_FILES)
 
 
 def _write_splits(
@@ -232,7 +237,7 @@ def _existing_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer
     return tokenizer
 
 
-def _complete(
+def _complete_manifest(
     problem: Problem, directory: Path, made_from: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """Returns the manifest of intact data, None if there is none; other data is an error."""

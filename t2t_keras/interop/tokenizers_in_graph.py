@@ -11,7 +11,7 @@ from t2t_keras.text.in_graph import GraphSentencePieces, GraphTokenizer, graph_p
 
 # Prefix of subwords that continue a token, in the table; text does not contain it.
 _CONTINUES = "\x00"
-# Replaces a token that cannot be divided; text does not contain it either.
+# Stands for a token that cannot be divided; text does not contain it.
 _UNDIVIDED = "\x00\x00"
 # Replaces NUL temporarily; not a character.
 _NUL = "\ufdd0"

@@ -309,7 +309,7 @@ def averaged_weights(optimizer: Optimizer) -> list[tuple[keras.Variable, keras.V
 
 
 def exchange_averages(optimizer: Optimizer) -> None:
-    """Puts the moving averages in the place of the weights, and the weights in theirs."""
+    """Swaps the weights and their moving averages."""
     for weight, average in averaged_weights(optimizer):
         value = ops.copy(weight)
         weight.assign(average)

@@ -175,7 +175,7 @@ class Reader:
 
     def divide_by_outline(self, inline: Collection[str]) -> None:
         """Divides XML at the outermost elements that have their own text, except `inline` ones."""
-        open_tokens, own = [-1], set()
+        open_tokens, with_text = [-1], set()
         number = 0
         while number < len(self.tokens):
             token, end = self.tokens[number], self.ends[number]
@@ -187,11 +187,11 @@ class Reader:
             elif token.kind == CLOSING:
                 open_tokens.pop()
             elif token.kind == TEXT and token.raw.strip():
-                own.add(open_tokens[-1])
+                with_text.add(open_tokens[-1])
             number += 1
         # Text outside of all elements makes everything inline.
-        after = len(self.tokens) if -1 in own else 0
-        for number in sorted(own):
+        after = len(self.tokens) if -1 in with_text else 0
+        for number in sorted(with_text):
             if number >= after:
                 after = self.ends[number]
                 if self.tokens[number].name not in inline:

@@ -222,7 +222,7 @@ def _of_rank(
         if (
             new.has_marks
             and len(parts) == 1
-            # The texts are aligned only if other stages changed no more than hints.
+            # Both texts must be the model's, except for hints: only those are aligned.
             and without_hints(parts[0].source) == item.shield.text
             and restored_output == output
             and len(new.source_units) * len(new.target_units) <= _MAX_WEIGHTS

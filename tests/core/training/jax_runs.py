@@ -51,8 +51,7 @@ def arrays_in(run, step):
 
 def check_runs(folder, flags):
     """Trains, continues, evaluates, averages; writes the numbers of each step."""
-    from t2t_keras.bin import t2t_avg_all, t2t_eval, t2t_trainer
-    from t2t_keras.evaluation.results import read_results
+    from t2t_keras.bin import t2t_avg_all, t2t_trainer
     from t2t_keras.training import progress, trainer
     from t2t_keras.training.backends.jax import JaxStep
     from t2t_keras.training.cost import read_costs
@@ -93,20 +92,8 @@ def check_runs(folder, flags):
         for name in ("step", "loss", "negative_log_likelihood", "tokens", "gradient_norm"):
             np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-5, err_msg=name)
 
-    # Curves without TensorBoard.
-    lines = (plain / "train" / "scalars.jsonl").read_text().splitlines()
-    points = [json.loads(line) for line in lines]
-    assert [point["step"] for point in points] == [10, 20]
-    assert {"loss", "gradient_norm", "tokens_per_second"} < set(points[0])
-    np.testing.assert_allclose(points[1]["learning_rate"], 16**-0.5 * 20**-0.5, rtol=1e-6)
-
-    # t2t-eval measures what the training did.
-    run(t2t_eval, f"--output_dir={plain}", "--noeval_bleu", "--min_steps=25")
-    [trained] = map(json.loads, (plain / "evaluations.json").read_text().splitlines())
-    [scored] = read_results(plain / "eval_dev" / "results.jsonl")
-    assert (trained["step"], scored.steps, scored.bleu) == (25, 25, None)
-    for name in ("loss", "perplexity", "accuracy"):
-        np.testing.assert_allclose(getattr(scored, name), trained[name], atol=2e-6)
+    check_curves(plain)
+    check_evaluation(plain)
 
     for name, steps in (("whole", 5), ("parts", 3), ("parts", 5)):
         train(name, steps, NOISY, "--schedule=train")
@@ -126,6 +113,28 @@ def check_runs(folder, flags):
     assert "JAX sees no GPU" in train("plain", 25, "", "--worker_gpu=1", status=2)
     assert "The loss is nan" in train("nan", 9, f"{NOISY},learning_rate=1e38", status=2)
     assert "--warm_start_from" in train("mean", 30, status=2)
+
+
+def check_curves(plain):
+    """Curves without TensorBoard."""
+    lines = (plain / "train" / "scalars.jsonl").read_text().splitlines()
+    points = [json.loads(line) for line in lines]
+    assert [point["step"] for point in points] == [10, 20]
+    assert {"loss", "gradient_norm", "tokens_per_second"} < set(points[0])
+    np.testing.assert_allclose(points[1]["learning_rate"], 16**-0.5 * 20**-0.5, rtol=1e-6)
+
+
+def check_evaluation(plain):
+    """t2t-eval measures the same loss as the training."""
+    from t2t_keras.bin import t2t_eval
+    from t2t_keras.evaluation.results import read_results
+
+    run(t2t_eval, f"--output_dir={plain}", "--noeval_bleu", "--min_steps=25")
+    [trained] = map(json.loads, (plain / "evaluations.json").read_text().splitlines())
+    [scored] = read_results(plain / "eval_dev" / "results.jsonl")
+    assert (trained["step"], scored.steps, scored.bleu) == (25, 25, None)
+    for name in ("loss", "perplexity", "accuracy"):
+        np.testing.assert_allclose(getattr(scored, name), trained[name], atol=2e-6)
 
 
 def check_positions(batch):
@@ -153,7 +162,6 @@ def check_positions(batch):
 
 def check_steps(folder):
     """Microbatches, half precision, missing memory, compilation, on folder/batch.npz."""
-    import jax
     from step_checks import (
         assert_same,
         check_average,
@@ -161,12 +169,10 @@ def check_steps(folder):
         check_half_precision,
         check_trained_parts,
         trained,
-        weights_of,
     )
 
     import t2t_keras as t2t
     from t2t_keras.data.batches import Batch
-    from t2t_keras.errors import OutOfMemoryError
     from t2t_keras.models.transformer import Transformer
     from t2t_keras.training.backends.jax import JaxStep
     from t2t_keras.training.run_config import RunConfig
@@ -179,6 +185,48 @@ def check_steps(folder):
     )
     whole = [[Batch(**batch)]]
     halves = [[Batch(**{name: batch[name][rows::2] for name in batch})] for rows in (0, 1)]
+
+    def steps(parts):
+        return [(number, parts) for number in range(3)]
+
+    def make(model=Transformer, **changes):
+        hparams = dataclasses.replace(config.hparams, **changes)
+        vocab_size = config.tokenizer.vocab_size
+        return JaxStep(lambda: model.from_hparams(hparams, vocab_size), hparams, seed=1)
+
+    # Adam's own epsilon would make updates of gradients that are nothing but rounding.
+    expected = trained(make(adam_epsilon=1e-5), steps(whole))
+    step = check_missing_memory(make, halves)
+    assert_same(trained(step, steps(halves)), expected)
+    check_half_precision(make, steps(whole), expected[1])
+    check_dropout(make, whole[0][0])
+    check_average(make, steps(halves))
+    check_trained_parts(make, halves)
+    check_compilations(make(schedule="cosine"), halves)
+
+    # With an epsilon this large Adam's update is proportional to the gradient. The gradient is
+    # compiled already, for check_dropout.
+    noisy = dict(dropout=0.5, adam_epsilon=10.0, learning_rate=1000.0)
+    actual = [
+        trained(make(**noisy, recompute=recompute), steps(whole)[:1]) for recompute in (False, True)
+    ]
+    assert_same(*actual)
+
+    model, _ = t2t.load_model(folder / "mean")
+    np.save(folder / "logits.npy", model.predict_on_batch(batch))
+    model.compile(t2t.Adam(0.001), t2t.SmoothedCrossEntropy(0.1))
+    losses = model.fit(batch, batch["target"], epochs=5, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+
+
+def check_missing_memory(make, halves):
+    """Without memory, a step changes no weight; returns a step that has memory again."""
+    import jax
+    from step_checks import weights_of
+
+    from t2t_keras.errors import OutOfMemoryError
+    from t2t_keras.models.transformer import Transformer
+
     # Whether memory is missing at the next uses; after these, never.
     missing = []
 
@@ -194,16 +242,6 @@ def check_steps(folder):
             used = jax.pure_callback(use_memory, jax.ShapeDtypeStruct((), np.float32))
             return super().call(inputs, training=training) + used
 
-    def steps(parts):
-        return [(number, parts) for number in range(3)]
-
-    def make(model=Transformer, **changes):
-        hparams = dataclasses.replace(config.hparams, **changes)
-        vocab_size = config.tokenizer.vocab_size
-        return JaxStep(lambda: model.from_hparams(hparams, vocab_size), hparams, seed=1)
-
-    # Adam's own epsilon would make updates of gradients that are nothing but rounding.
-    expected = trained(make(adam_epsilon=1e-5), steps(whole))
     step = make(Model, adam_epsilon=1e-5)
     before = weights_of(step)
     for missing[:], action in (
@@ -215,13 +253,14 @@ def check_steps(folder):
             action()
             raise AssertionError("there was memory")
         np.testing.assert_array_equal(weights_of(step), before)
-    assert_same(trained(step, steps(halves)), expected)
-    check_half_precision(make, steps(whole), expected[1])
-    check_dropout(make, whole[0][0])
-    check_average(make, steps(halves))
-    check_trained_parts(make, halves)
+    return step
 
-    step, compiled = make(schedule="cosine"), []
+
+def check_compilations(step, halves):
+    """Only the first step compiles."""
+    import jax
+
+    compiled = []
     jax.monitoring.register_event_duration_secs_listener(
         lambda event, *_, **__: compiled.append(event) if "backend_compile" in event else None
     )
@@ -230,20 +269,6 @@ def check_steps(folder):
         float(step.schedule(number))
         assert bool(compiled) == (number == 0), f"{len(compiled)} compilations in step {number}"
         compiled.clear()
-
-    # With an epsilon this large Adam's update is proportional to the gradient. The gradient is
-    # compiled already, for check_dropout.
-    noisy = dict(dropout=0.5, adam_epsilon=10.0, learning_rate=1000.0)
-    actual = [
-        trained(make(**noisy, recompute=recompute), steps(whole)[:1]) for recompute in (False, True)
-    ]
-    assert_same(*actual)
-
-    model, _ = t2t.load_model(folder / "mean")
-    np.save(folder / "logits.npy", model.predict_on_batch(batch))
-    model.compile(t2t.Adam(0.001), t2t.SmoothedCrossEntropy(0.1))
-    losses = model.fit(batch, batch["target"], epochs=5, verbose=0).history["loss"]
-    assert losses[-1] < losses[0]
 
 
 if __name__ == "__main__":
