@@ -60,13 +60,10 @@ def test_positions_are_those_of_the_axis_before_the_last(layer, shape):
     ],
 )
 def test_other_shapes_are_refused(layer, inputs, options):
-    with pytest.raises(UserError) as refusal:
+    with refused("bad_shape") as refusal:
         layer(*(zeros(*shape) for shape in inputs), **options)
     shapes = [*inputs, *(mask.shape for mask in options.values())]
-    # Keras makes a new error of it, without the code.
-    original = refusal.value
-    assert original.code == "bad_shape"
-    assert any(str([*shape]) in str(original) for shape in shapes)
+    assert any(str([*shape]) in str(refusal.value) for shape in shapes)
 
 
 @pytest.mark.parametrize("name", ["query_mask", "value_mask", "key_mask", "attention_mask"])
