@@ -151,7 +151,7 @@ class Transformer(keras.Model):
         # "We used the Adam optimizer with β_1 = 0.9, β_2 = 0.98 and ε = 10^-9" (section 5.3).
         self.compile(keras.optimizers.Adam(0.0, 0.9, 0.98, 1e-9), jit_compile=ON_JAX)
 
-    def call(self, pair):
+    def call(self, pair, training=None):  # Keras hands `training` on to dropout only if it is here.
         """Turns ids (source, target) into logits [batch, target length, vocabulary]."""
         return self.decode(pair[1], *self.encode(pair[0]))
 

@@ -469,7 +469,8 @@ def take_config(
         `config_class`, the name of a user's class from `config_arguments`.
 
     Raises:
-      UserError: the class of that name has not been imported.
+      UserError: the class of that name has not been imported, or a value is of another type or
+        out of its range.
     """
     if name := arguments.pop("config_class", None):
         if name not in _CLASSES:
@@ -482,7 +483,8 @@ def take_config(
         names = [field.name for field in dataclasses.fields(config_class)]
         result = config_class(**{name: getattr(result, name) for name in names})
     names = [field.name for field in dataclasses.fields(result) if field.name in arguments]
-    result = dataclasses.replace(result, **{name: arguments.pop(name) for name in names})
+    values = {name: arguments.pop(name) for name in names}
+    result = dataclasses.replace(result, **settings.typed(type(result), values, "argument"))
     settings.check(result, "argument")
     return result
 

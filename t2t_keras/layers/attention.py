@@ -103,10 +103,11 @@ def _length(part):
 class MultiHeadAttention(ShapePreservingLayer):
     """Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
-    Section 3.2.2. Called like `keras.layers.MultiHeadAttention`. Numbers differ in three ways:
+    Section 3.2.2. Called like `keras.layers.MultiHeadAttention`. Numbers differ in four ways:
     there are no biases by default; W^Q, W^K and W^V side by side are initialised as one Glorot
-    uniform matrix, as in tensor2tensor's first versions; and a query that sees no key attends to
-    nothing: its heads are zeros. num_heads · key_dim need not equal d_model.
+    uniform matrix, as in tensor2tensor's first versions; a query that sees no key attends to
+    nothing: its heads are zeros; and scores are returned after dropout. num_heads · key_dim need
+    not equal d_model.
 
     Args:
       num_heads: h.
@@ -135,10 +136,9 @@ class MultiHeadAttention(ShapePreservingLayer):
       return_attention_scores: whether the attention weights are returned as well.
       training: whether dropout acts.
       use_causal_mask: whether position i may attend to positions up to i only (section 3.2.3).
-        In a layout of rows, a query has the length of the value.
-      layout: the `Layout` of the query, which every other layer of a model computes in. In a
-        `RaggedLayout` self-attention needs a `value_mask`, unless `use_causal_mask` already hides
-        all padding.
+        In another layout, query and value must have the same length.
+      layout: the `Layout` of the query. In a `RaggedLayout` self-attention needs a `value_mask`,
+        unless `use_causal_mask` already hides all padding.
 
     Returns:
       [batch, query length, d_model], in the layout of the query; and the weights after softmax and
@@ -232,6 +232,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         layout=AS_IS,
     ):
         """See the class."""
+        check_shape(self, "query", query, layout.axes)
         # What is in rows does not tell its length: it is taken to be that of the keys.
         length = None if value is None or layout is not AS_IS else ops.shape(query)[1]
         value, value_layout = (query, layout) if value is None else (value, AS_IS)
@@ -299,25 +300,30 @@ class MultiHeadAttention(ShapePreservingLayer):
         Returns:
           Boolean, broadcastable to [batch, heads, query length, key length], or None.
         """
-        masks = {"query_mask": query_mask, "value_mask": value_mask, "key_mask": key_mask}
-        check_no_floats(self, **masks, attention_mask=attention_mask)
+        masks = dict(query_mask=query_mask, value_mask=value_mask, key_mask=key_mask)
+        masks = {name: mask for name, mask in masks.items() if mask is not None}
         keys, visible = part["key"].shape[2] or "keys", []
         for name, mask in masks.items():
-            if mask is not None:
-                queries = name == "query_mask"
-                check_shape(self, name, mask, ("batch", "queries" if queries else keys))
-                axes = (1, 3) if queries else (1, 2)
-                visible.append(ops.expand_dims(ops.cast(mask, "bool"), axis=axes))
+            is_of_queries = name == "query_mask"
+            shape = "batch", "queries" if is_of_queries else keys
+            boolean = self._boolean(name, mask, shape)
+            visible.append(ops.expand_dims(boolean, axis=(1, 3) if is_of_queries else (1, 2)))
         if causal_positions is not None:
             visible.append(_ahead(part, causal_positions) <= 0)
         if attention_mask is not None:
-            scores = "queries", "keys"
-            shapes = scores, ("batch", *scores), ("batch", "heads", *scores)
-            check_shape(self, "attention_mask", attention_mask, *shapes)
-            by_rank = ops.cast(attention_mask, "bool")
-            rank = len(by_rank.shape)
-            visible.append(ops.expand_dims(by_rank, axis=1) if rank == 3 else by_rank)
+            scores = "queries", keys
+            shapes = scores, ("batch", *scores), ("batch", self.num_heads, *scores)
+            boolean = self._boolean("attention_mask", attention_mask, *shapes)
+            rank = len(boolean.shape)
+            visible.append(ops.expand_dims(boolean, axis=1) if rank == 3 else boolean)
         return functools.reduce(ops.logical_and, visible) if visible else None
+
+    def _boolean(self, name, mask, *shapes):
+        """Returns a mask of booleans, integers or lists of them as a tensor of booleans."""
+        mask = ops.convert_to_tensor(mask)
+        check_no_floats(self, **{name: mask})
+        check_shape(self, name, mask, *shapes)
+        return ops.cast(mask, "bool")
 
     def attend(
         self,
@@ -347,7 +353,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         """
         queries = self._queries(query, layout, position)
         # A search starts with a part without keys.
-        parts = [part for part in parts if part["key"].shape[-2] != 0]
+        parts = [part for part in parts if part["key"].shape[-2] != 0] or parts[:1]
         if len(parts) == 1:
             options = dict(dropout=self.attention_dropout, training=training)
             heads, weights = scaled_dot_product_attention(queries, **parts[0], mask=mask, **options)

@@ -1,5 +1,6 @@
 """What layers share: layouts of batches, dropout, and checks of arguments."""
 
+import numbers
 from typing import Any, Self
 
 import keras
@@ -169,12 +170,14 @@ def check_no_floats(layer, **masks):
 
 
 def check_sizes(layer, **minimums):
-    """Raises `UserError` for an attribute of a layer below its minimum."""
+    """Raises `UserError` for an attribute of a layer below its minimum, or of another type."""
     for name, minimum in minimums.items():
-        if getattr(layer, name) < minimum:
+        value = getattr(layer, name)
+        kind = numbers.Integral if isinstance(minimum, int) else numbers.Real
+        if not isinstance(value, kind) or not value >= minimum:
+            noun = "an integer" if kind is numbers.Integral else "a number"
             raise UserError(
-                f"{type(layer).__name__}: expected {name} >= {minimum}, got "
-                f"{getattr(layer, name)}.",
+                f"{type(layer).__name__}: expected {name}, {noun} >= {minimum}, got {value!r}.",
                 code="bad_size",
             )
 

@@ -127,6 +127,8 @@ class SharedEmbedding(keras.layers.Layer):
           x: states of the decoder.
           projection: a result of `projection()` to reuse.
         """
+        if isinstance(x, keras.KerasTensor):
+            return self(x, reverse=True)  # Keras could not load a model that calls the table alone.
         if projection is None:
             logits = ops.cast(self.table(x, reverse=True), "float32")
         else:
@@ -155,15 +157,15 @@ _LAYOUTS = ("interleaved", "concatenated", "tensor2tensor")
 def sinusoids(positions, d_model, layout="interleaved", table_length=0):
     """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same), interleaved.
 
-    Computed in float64: at position 1,000 a float32 angle is already off by 3e-5.
+    Computed in float64, but for tensors on JAX: at position 1,000 a float32 angle is off by 3e-5.
 
     Args:
       positions: integers [length], a NumPy array or a tensor.
       d_model: width, even.
       layout: "interleaved"; "concatenated" = all sines before all cosines; "tensor2tensor" = so,
         and the exponents i / (d_model/2 - 1), with which the last is 1.
-      table_length: positions that only a graph knows are looked up in constants for all below it;
-        0 = computed, in float64, which few programs but TensorFlow compute with.
+      table_length: waves of positions in a tensor are looked up in a table of this length, which
+        programs without float64 need; 0 = they are computed.
 
     Returns:
       float32 [length, d_model].

@@ -45,7 +45,7 @@ class FeedForward(ShapePreservingLayer):
       d_ff: inner width.
       dropout: share of the inner units dropped after the activation (0 in the paper).
       activation: another function than max(0, x): the name of one of Keras's or of a registered
-        one, or a function of each unit alone or over the last axis.
+        one, or a function. It must treat each position alone.
       seed: seed of the dropout.
       **kwargs: `kernel_initializer`, `bias_initializer`, `kernel_regularizer`, `bias_regularizer`,
         `kernel_constraint` and `bias_constraint` of both matrices, and what every Keras layer

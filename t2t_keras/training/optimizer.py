@@ -139,9 +139,11 @@ class SmoothedCrossEntropy(keras.losses.Loss):
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         """Returns the loss, a float32 scalar; per token, [batch, length], without a reduction."""
+        y_true = _without_last_axis(ops.convert_to_tensor(y_true), y_pred)
         weight = ops.cast(ops.not_equal(y_true, PADDING_ID), "float32")
         if sample_weight is not None:
             sample_weight = ops.cast(ops.convert_to_tensor(sample_weight), "float32")
+            sample_weight = _without_last_axis(sample_weight, y_pred)
             by_sentence = len(sample_weight.shape) == 1
             weight *= sample_weight[:, None] if by_sentence else sample_weight
         return super().__call__(y_true, y_pred, weight)
@@ -154,6 +156,19 @@ class SmoothedCrossEntropy(keras.losses.Loss):
     def get_config(self):
         """Returns the constructor's arguments."""
         return {**super().get_config(), "label_smoothing": self.label_smoothing}
+
+
+def _without_last_axis(x, logits):
+    """Returns [batch, length, 1] as [batch, length], which Keras's losses take for the same."""
+    if len(x.shape) < len(logits.shape):
+        return x
+    if x.shape[-1] == 1:
+        return x[..., 0]
+    raise UserError(
+        f"SmoothedCrossEntropy: expected targets (ids, not one-hot) and weights of one axis less "
+        f"than the logits, got the shapes {tuple(x.shape)} and {tuple(logits.shape)}.",
+        code="bad_shape",
+    )
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")

@@ -1,5 +1,6 @@
 """examples/transformer.py, the paper on one page, computes what the library computes."""
 
+import dataclasses
 import importlib.util
 import itertools
 
@@ -136,6 +137,16 @@ def test_losses_and_updates_are_the_library_s(page, settings, model, library, ba
                 np.testing.assert_allclose(weight, expected, rtol=0, atol=1e-5)
         updates = zip(model.get_weights(), before, strict=True)
         assert min(np.abs(after - weight).max() for after, weight in updates) > 1e-3
+
+
+def test_dropout_acts_in_training_alone(page, settings, batches):
+    model = page.Transformer(dataclasses.replace(settings, dropout=0.5))
+    batch = next(iter(batches))
+    # The learning rate is 0: only dropout makes a difference.
+    training, evaluation = model.train_on_batch, model.test_on_batch
+    first, second = (training(batch, batch[1]) for _ in range(2))
+    assert first != second
+    assert evaluation(batch, batch[1]) == evaluation(batch, batch[1])
 
 
 def test_the_schedule_is_the_library_s_after_its_warm_up(page, settings):

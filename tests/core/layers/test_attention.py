@@ -233,6 +233,22 @@ def test_causal_attention_to_a_value_of_another_length_is_as_in_keras(layer, inp
     np.testing.assert_allclose(model([query, value]), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("keys", [0, 3])
+def test_no_positions_at_all(keys):
+    layer, query = MultiHeadAttention(2, 4), np.zeros((2, 0, 8), np.float32)
+    assert layer(query).shape == (2, 0, 8)
+    assert layer(query, np.zeros((2, keys, 8), np.float32)).shape == (2, 0, 8)
+    assert (layer(np.ones((2, 3, 8), np.float32), query).numpy() == 0).all()
+
+
+def test_masks_may_be_lists(layer, inputs):
+    mask = [[True, True, False] + [True] * (KEYS - 3)] * BATCH
+    expected = layer(*inputs, value_mask=np.array(mask))
+    np.testing.assert_array_equal(layer(*inputs, value_mask=mask), expected)
+    by_query = [[row] * QUERIES for row in mask]
+    np.testing.assert_allclose(layer(*inputs, attention_mask=by_query), expected, atol=1e-6)
+
+
 def test_a_key_of_its_own(layer, inputs, random):
     query, value = (x.astype(np.float32) for x in inputs)
     key = random.normal(size=value.shape).astype(np.float32)

@@ -110,5 +110,15 @@ def test_another_padding_id():
     assert SharedEmbedding(5, 8)(wide)._keras_mask.shape == (2, 3, 8)
     logits = SharedEmbedding(5, 8)(np.ones((2, 8), np.float32), reverse=True)
     assert getattr(logits, "_keras_mask", None) is None
+
+
+def test_logits_in_a_functional_model_are_saved_and_loaded(randomised, tmp_path):
+    layer, ids = SharedEmbedding(9, 8), keras.Input((None,), dtype="int32")
+    model = randomised(keras.Model(ids, layer.logits(layer(ids))))
+    model.save(tmp_path / "model.keras")
+    loaded, x = keras.models.load_model(tmp_path / "model.keras"), np.array([[3, 1, 0]])
+    np.testing.assert_array_equal(loaded(x), model(x))
+    expected = 8**0.5 * layer.table.embeddings.numpy()[x] @ layer.table.embeddings.numpy().T
+    np.testing.assert_allclose(model(x), expected, rtol=1e-4, atol=1e-4)
     embedded = SharedEmbedding(5, 8, padding_id=None)(IDS)
     assert getattr(embedded, "_keras_mask", None) is None

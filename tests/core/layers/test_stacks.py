@@ -14,6 +14,7 @@ from refusals import refused
 from t2t_keras.errors import UserError
 from t2t_keras.layers import (
     DenseLayout,
+    FeedForward,
     LayerNormalization,
     MultiHeadAttention,
     ParameterAttention,
@@ -392,3 +393,28 @@ def test_a_cache_takes_the_next_position_in_rows(random):
     np.testing.assert_allclose(outputs[0], expected[0][:, 0], atol=1e-6)
     for output, other in zip(outputs[1:], expected[1:], strict=True):
         np.testing.assert_allclose(output, other, atol=1e-6)
+
+
+def test_a_residual_in_a_functional_model_is_saved_and_loaded(random, randomised, tmp_path):
+    x = random.normal(size=(2, 3, 8)).astype(np.float32)
+    symbols = keras.Input((None, 8))
+    residual = Residual(0.1, pre_norm=True)
+    model = randomised(keras.Model(symbols, residual.apply(FeedForward(12), symbols)))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(x), model(x))
+    feed_forward = model.get_layer(index=2)
+    expected = x + feed_forward(residual.norm(x)).numpy()
+    np.testing.assert_allclose(model(x), expected, atol=1e-5)
+
+
+def test_a_place_without_a_cache_is_refused():
+    with refused("bad_value", "self_attention_cache"):
+        decoder = TransformerDecoder(12, 2)
+        decoder(np.zeros((1, 1, 8), np.float32), self_attention_cache_update_index=0)
+
+
+@pytest.mark.parametrize("wrong", [dict(intermediate_dim=16.5), dict(num_heads="two")])
+def test_sizes_are_integers(wrong):
+    with refused("bad_value"):
+        TransformerEncoder(**wrong)

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from refusals import refused
 
 from t2t_keras import hyperparameters
 from t2t_keras.models.transformer import Transformer
@@ -285,6 +286,13 @@ def test_weights_of_samples_in_any_type(logits, dtype):
     np.testing.assert_allclose(loss(TARGETS, logits, weight.astype(dtype)), expected)
     np.testing.assert_allclose(loss(TARGETS, logits, [1, 3]), expected)
     np.testing.assert_allclose(loss(TARGETS, logits, 2), loss(TARGETS, logits), rtol=1e-6)
+    columns = np.ones((*TARGETS.shape, 1)) * weight[:, None, None]
+    np.testing.assert_allclose(loss(TARGETS[..., None], logits, columns), expected)
+
+
+def test_targets_are_ids(logits):
+    with refused("bad_shape"):
+        SmoothedCrossEntropy()(np.eye(logits.shape[-1])[TARGETS], logits)
 
 
 @pytest.fixture(params=[5, 1], ids=["as many tokens", "fewer tokens"])
