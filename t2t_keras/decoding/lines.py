@@ -491,7 +491,7 @@ class StageContext:
         self._translator, self._stage = translator, stage
 
     def drafts(self, parts: Iterable[Part]) -> list[Draft]:
-        """Returns parts in the stage's form."""
+        """Returns a draft of each part, in the stage's form."""
         name = self._translator.stages[self._stage].name
         return [Draft(part, self._stage, name) for part in parts]
 

@@ -65,8 +65,8 @@ class Checkpoints:
 
     Args:
       directory: their folder.
-      state: their content: the "model", or its weights by name; Keras's "optimizer"; by other names
-        variables and arrays, or mappings of them.
+      state: their content: the "model", or its weights by name; Keras's "optimizer"; under other
+        names, variables, arrays or mappings of them.
       keep: number of checkpoints to keep.
 
     Attributes:

@@ -100,12 +100,12 @@ def onnx_model(translator: Translator) -> onnx.ModelProto:
     translations = g("Transpose", g("Squeeze", "steps", [2]), perm=[1, 0])
     translations = g("Slice", translations, [0], g("Shape", "ids", end=1), [0])
     g("Cast", translations, output="translation", to=TensorProto.INT32)
-    value = functools.partial(helper.make_tensor_value_info, elem_type=TensorProto.INT32)
+    value_info = functools.partial(helper.make_tensor_value_info, elem_type=TensorProto.INT32)
     graph = helper.make_graph(
         g.nodes,
         "greedy_decoding",
-        [value("ids", shape=["sentences", "source_length"])],
-        [value("translation", shape=["sentences", "target_length"])],
+        [value_info("ids", shape=["sentences", "source_length"])],
+        [value_info("translation", shape=["sentences", "target_length"])],
         list(g.constants.values()),
     )
     opset = helper.make_opsetid("", _OPSET)
@@ -132,7 +132,7 @@ def _step(
     kinds = [_BOOL, TensorProto.FLOAT, _BOOL, *[TensorProto.FLOAT] * len(caches)]
     names = zip(["going_on", "embedded", "live", *caches], kinds, strict=True)
     results = zip([any_live, embedded, live, *written, symbols], [*kinds, _INT], strict=True)
-    value = functools.partial(helper.make_tensor_value_info, shape=None)
+    value_info = functools.partial(helper.make_tensor_value_info, shape=None)
     return helper.make_graph(
         g.nodes,
         "step",

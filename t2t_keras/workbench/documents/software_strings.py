@@ -182,15 +182,15 @@ def _arguments(text: str) -> list[str] | None:
 
 def with_branches(document: Document, units: Iterable[Unit]) -> list[Unit]:
     """Divides ICU messages with branches into pieces; skips and counts unreadable messages."""
-    readable = []
+    readable_units = []
     for unit in units:
         pieces = pieces_of(unit.source)
         if pieces == []:
             document.left_out[_STAYS] += 1
         else:
             unit.pieces = pieces or ()
-            readable.append(unit)
-    return readable
+            readable_units.append(unit)
+    return readable_units
 
 
 def find_accelerators(units: Sequence[Unit], named: str = "") -> None:
