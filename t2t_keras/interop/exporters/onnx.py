@@ -136,8 +136,8 @@ def _step(
     return helper.make_graph(
         g.nodes,
         "step",
-        [helper.make_tensor_value_info("index", _INT, []), *itertools.starmap(value, names)],
-        [*itertools.starmap(value, results)],
+        [helper.make_tensor_value_info("index", _INT, []), *itertools.starmap(value_info, names)],
+        [*itertools.starmap(value_info, results)],
     )
 
 
