@@ -29,24 +29,24 @@ class Filtered(NamedTuple):
     Attributes:
       files: the written files: source, target.
       pairs: number of pairs of the text.
-      kept: number of written pairs.
-      left_out: numbers of pairs without a score, by reason; they are never kept.
+      num_kept: number of written pairs.
+      left_out: numbers of pairs without a score, by reason; never written.
       lowest: lowest score of the written pairs.
     """
 
     files: tuple[Path, Path]
     pairs: int
-    kept: int
+    num_kept: int
     left_out: Mapping[str, int]
     lowest: float
 
     def __str__(self) -> str:
-        unlikely = self.pairs - self.kept - sum(self.left_out.values())
+        unlikely = self.pairs - self.num_kept - sum(self.left_out.values())
         reasons = {"less likely": unlikely, **self.left_out}
         dropped = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
         return (
-            f"{self.files[0]}, {self.files[1]}: {self.kept:,} of {self.pairs:,} pairs, with scores "
-            f"of {self.lowest:.4f} and more; dropped: {dropped or 'none'}."
+            f"{self.files[0]}, {self.files[1]}: {self.num_kept:,} of {self.pairs:,} pairs, with "
+            f"scores of {self.lowest:.4f} and more; dropped: {dropped or 'none'}."
         )
 
 
@@ -90,7 +90,7 @@ def filter_pairs(
     Raises:
       UserError: there is no model, or a model has no single pair of languages; the languages of
         the models, the names of the files and the text disagree; the files are empty, differ in
-        length, or cannot be read or written; or no pair would be kept.
+        length, or cannot be read or written; or no pair would remain.
     """
     both = {"forward": forward, "backward": backward}
     models = {name: model for name, model in both.items() if model}

@@ -97,7 +97,7 @@ def test_scores_are_used_again(text, models, tmp_path):
     assert models["forward"].scored == 3 + 2 + 2  # The interrupted chunk is scored again.
     actual = filter_pairs(source, target, output, forward=models["forward"], keep=0.25)
     assert models["forward"].scored == 7
-    assert actual.kept == 1
+    assert actual.num_kept == 1
     target.write_text(target.read_text().replace("A:-2", "A:-0.1"))
     report = filter_pairs(source, target, output, forward=models["forward"], keep=0.25)
     assert models["forward"].scored == 12

@@ -188,7 +188,7 @@ class Report:
       translated: translated by the model.
       from_memory: taken from the translation memory.
       fuzzy: translated by the model, with a similar text in the memory.
-      kept: translated before.
+      existing: translated before.
       broken: translated by the model with wrong placeholders, which were repaired.
       unsafe: with a translation that could break the program, and is marked for review; or that
         the format cannot hold, so that the source stays.
@@ -198,7 +198,7 @@ class Report:
     translated: int = 0
     from_memory: int = 0
     fuzzy: int = 0
-    kept: int = 0
+    existing: int = 0
     broken: int = 0
     unsafe: int = 0
     left_out: dict[str, int] = dataclasses.field(default_factory=dict)
@@ -207,7 +207,7 @@ class Report:
         counts = [f"{self.translated:,} translated"]
         counts += [f"{self.from_memory:,} from the memory"] * bool(self.from_memory)
         counts += [f"{self.fuzzy:,} similar to texts in the memory"] * bool(self.fuzzy)
-        counts += [f"{self.kept:,} kept"] * bool(self.kept)
+        counts += [f"{self.existing:,} kept"] * bool(self.existing)
         counts += [f"{self.broken:,} with repaired placeholders"] * bool(self.broken)
         counts += [f"{self.unsafe:,} unsafe for the program or the file"] * bool(self.unsafe)
         counts += [f"{count:,} skipped: {reason}" for reason, count in self.left_out.items()]

@@ -83,7 +83,7 @@ def test_only_what_is_not_translated_changes(translated, msgfmt):
     expected = expected.replace('"%d Hund\\n"', '"%d CAT\\n"')
     assert output == expected.replace('msgstr[1] ""', 'msgstr[1] "%d CATS\\n"')
     assert translated.report.left_out == {"names of translators": 1}
-    assert (translated.report.translated, translated.report.kept) == (3, 1)
+    assert (translated.report.translated, translated.report.existing) == (3, 1)
     assert msgfmt(output.encode(), "-f") == ""
 
 

@@ -134,7 +134,7 @@ def test_a_line_of_the_memory_comes_before_its_sentences(translated):
 def test_a_report_shows_the_counts_that_are_not_zero(written, translator):
     report = translate_document(read_document(written("a.txt", TEXT)), translator)
     assert re.findall(r"\d[\d,]*", str(report)) == ["3"]
-    counts = {"from_memory": 5000, "fuzzy": 6, "kept": 2, "broken": 1, "unsafe": 7}
+    counts = {"from_memory": 5000, "fuzzy": 6, "existing": 2, "broken": 1, "unsafe": 7}
     report = str(dataclasses.replace(report, **counts, left_out={"fields": 4}))
     assert re.findall(r"\d[,\d]*", report) == ["3", "5,000", "6", "2", "1", "7", "4"]
     assert report.endswith("fields")

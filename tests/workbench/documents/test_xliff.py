@@ -60,7 +60,7 @@ def test_targets_of_version_1_are_put_behind_their_sources(translated):
     tags = [[(element.tag, dict(element.attrib)) for element in side.iter()][1:] for side in unit]
     assert tags[0] == tags[1]
     assert translated.report.left_out == {"marked as not translatable": 1}
-    assert (translated.report.translated, translated.report.kept) == (3, 1)
+    assert (translated.report.translated, translated.report.existing) == (3, 1)
     target = root.find(".//x:trans-unit[@id='kept']/x:target", N1)
     assert (target.text, target.get("state")) == ("Da", "final")
 
