@@ -74,9 +74,9 @@ def test_text_and_html_into_files(folder, capsys):
         t2t_compare.run(["t2t-compare", *files, f"--format={style}", f"--output=out.{style}"])
     assert capsys.readouterr().out == "out.text: one, two\nout.html: one, two\n"
     report = (folder / "out.text").read_text()
-    [beside] = re.findall("^two beside one.*$", report, re.M)
+    [comparison] = re.findall("^two compared with one.*$", report, re.M)
     # Of the sentences: better, equal and worse.
-    assert re.findall(r"\b\d+", beside) == ["0", "0", "3"]
+    assert re.findall(r"\b\d+", comparison) == ["0", "0", "3"]
     assert "  one        The cat is on a mat.\n  two        The cat.\n" in report
     assert "\nBy how often a word occurs in one\n" in report
     page = (folder / "out.html").read_text()

@@ -170,7 +170,7 @@ def test_each_system_has_an_interval_of_its_colour_by_each_metric(comparison, pa
     bars = {kind: page.count(f'class="bar {kind}"') for kind in ("worse", "equal", "better")}
     assert bars == {"worse": 8, "equal": 2, "better": 8}
     for text in (
-        "<title>new, bad beside base</title>",
+        "<title>new, bad compared with base</title>",
         f"--c0: light-dark({ON_LIGHT[0]}, {ON_DARK[0]});",
         "(paired bootstrap, 20 samples, seed 12345)",
         "Occurrences in the references.",
