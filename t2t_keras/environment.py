@@ -22,7 +22,7 @@ from t2t_keras.errors import UserError
 _SETTINGS = {
     # oneDNN's matrix multiplication is off by default on CPUs without AVX-512. On one with AVX2
     # the projection to the vocabulary took half the time with it, a whole training step three
-    # quarters (benchmarks/peer_speed.py --config=tiny).
+    # quarters (benchmarks/peers/run.py --size=tiny).
     "TF_ENABLE_ONEDNN_OPTS": "1",
     # TensorFlow's log would bury the output of a command; errors are raised as well.
     "TF_CPP_MIN_LOG_LEVEL": "3",

@@ -14,7 +14,7 @@ from absl import app, flags
 from t2t_keras.data.problem import make_problem
 
 _WORK_DIR = flags.DEFINE_string("work_dir", "/tmp/fairseq_door", "Folder for all that is made.")
-_PEERS = flags.DEFINE_string("peers", "~/.cache/nmt-peers", "Folder of fairseq's environment.")
+_PEERS = flags.DEFINE_string("peers", "build/peers", "Folder of fairseq's environment.")
 _MINUTES = flags.DEFINE_float("minutes", 5, "Most minutes that the first model is trained.")
 _FIRST = flags.DEFINE_integer("first_steps", 10_000, "Most steps of the first model.")
 _STEPS = flags.DEFINE_integer("steps", 20, "Steps of the others.")

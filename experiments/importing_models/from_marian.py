@@ -6,8 +6,8 @@
 Makes models of several shapes with experiments/importing_models/make_marian.py, trained for so
 many steps that translations differ and end, and prints a row of a table for each: of the folder,
 and of Marian's own .npz, for which transformers gets Marian's positions and epsilon, and
-CTranslate2 its positions. Needs torch and transformers in $PEERS_HOME/torch, default
-~/.cache/nmt-peers/torch, and CTranslate2 here.
+CTranslate2 its positions. Needs CTranslate2 here, and the environment of
+transformers that benchmarks/peers/run.py makes.
 
 Greedy translations, and beam search with 4 hypotheses as both do it: length penalty 0 (here alpha),
 at most 24 tokens, the last of them the end with its own probability, and none for padding.
@@ -16,7 +16,6 @@ at most 24 tokens, the last of them the end with its own probability, and none f
 import contextlib
 import json
 import operator
-import os
 import re
 import subprocess
 import sys
@@ -39,7 +38,7 @@ _FOLDER = flags.DEFINE_string("folder", "", "Where the models are kept; default:
 _SHAPES = flags.DEFINE_list("shapes", [], "Names of shapes; default: all.")
 
 _MAKE = Path(__file__).with_name("make_marian.py")
-_PEERS = Path(os.environ.get("PEERS_HOME", "~/.cache/nmt-peers")).expanduser()
+_PEERS = Path(__file__).resolve().parents[2] / "build" / "peers"
 _TRAINED_ON = 5000
 _OPTIONS = "special:model.yml"
 SHAPES = {

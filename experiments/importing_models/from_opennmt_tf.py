@@ -16,7 +16,7 @@ from absl import app, flags
 from t2t_keras.data.problem import make_problem
 
 _WORK_DIR = flags.DEFINE_string("work_dir", "/tmp/opennmt_tf_door", "Folder for all that is made.")
-_PEERS = flags.DEFINE_string("peers", "~/.cache/nmt-peers", "Folder of OpenNMT-tf's environment.")
+_PEERS = flags.DEFINE_string("peers", "build/peers", "Folder of OpenNMT-tf's environment.")
 _FIRST = flags.DEFINE_integer("first_steps", 1000, "Steps of the first model.")
 _STEPS = flags.DEFINE_integer("steps", 20, "Steps of the others.")
 
@@ -61,7 +61,9 @@ def main(_) -> None:
 
 def _opennmt_tf(*arguments: str | Path) -> str:
     log = Path(_WORK_DIR.value) / "log.txt"
-    return comparing.run_toolkit(_PEERS.value, "onmt_tf", "with_opennmt_tf.py", *arguments, log=log)
+    return comparing.run_toolkit(
+        _PEERS.value, "opennmt_tf", "with_opennmt_tf.py", *arguments, log=log
+    )
 
 
 def _prepare(work: Path) -> None:

@@ -2,8 +2,8 @@
 
     python experiments/importing_models/train_with_toolkits.py
 
-from the top of the checkout, with the toolkits in ~/.cache/nmt-peers. With each model stands what
-the toolkit answers, `answers.npz` (see comparing.py).
+from the top of the checkout, with the toolkits that benchmarks/peers/run.py has installed. Each
+model comes with the toolkit's answers, `answers.npz` (see comparing.py).
 """
 
 import argparse
@@ -21,7 +21,7 @@ import yaml
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 FIXTURES = ROOT / "tests" / "interop" / "importers" / "fixtures"
-PEERS = Path("~/.cache/nmt-peers").expanduser()
+PEERS = ROOT / "build" / "peers"
 SAVE_AGAIN = """import sys
 import opennmt
 from opennmt.utils.checkpoint import Checkpoint
@@ -89,7 +89,7 @@ def copy_opennmt_tf() -> None:
     to = FIXTURES / "opennmt_tf"
     for kind, number in (("shared", 0), ("many", 3)):
         made = Path("opennmt_tf") / f"model_{number}"
-        python = PEERS / "onmt_tf" / "bin" / "python"
+        python = PEERS / "opennmt_tf" / "bin" / "python"
         subprocess.run([python, "-c", SAVE_AGAIN, made / "data.yml", to / kind], check=True)
         shutil.copy(made / "trained" / "model_description.py", to / kind)
         shutil.copy(made / "answers.npz", to / kind)

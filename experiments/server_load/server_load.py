@@ -1,8 +1,9 @@
 """Many clients at once against servers: how many requests a second, how fast, how much memory?
 
-    python benchmarks/server_load.py --model=RUN_OR_EXPORT --text=news.en [--clients=64]
-        [--requests=2000] [--rounds=3] [--libretranslate=lt/bin/python] [--saved_model=EXPORT]
-    python benchmarks/server_load.py --model=RUN_OR_EXPORT --text=news.en --fair
+    python experiments/server_load/server_load.py --model=RUN_OR_EXPORT --text=news.en
+        [--clients=64] [--requests=2000] [--rounds=3] [--libretranslate=lt/bin/python]
+        [--saved_model=EXPORT]
+    python experiments/server_load/server_load.py --model=RUN_OR_EXPORT --text=news.en --fair
 
 t2t-serve, LibreTranslate's own server (of `pip install libretranslate` in an environment of its
 own; --model must be an export for CTranslate2) and a SavedModel, in the tests' stand-in for
@@ -199,7 +200,7 @@ def _saved_model() -> Iterator[tuple[subprocess.Popen, _Ask]]:
 
     command = [sys.executable, "-c", _START_STAND_IN, str(Path(_SAVED_MODEL.value).resolve())]
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    pipes["cwd"] = Path(__file__).resolve().parents[1] / "tests" / "support"
+    pipes["cwd"] = Path(__file__).resolve().parents[2] / "tests" / "support"
     with subprocess.Popen([*command, str(_CLIENTS.value)], **pipes) as process:
         port = int(process.stdout.readline())
         client = GrpcClient(address=f"127.0.0.1:{port}", name="translate", timeout=120)

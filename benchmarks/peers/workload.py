@@ -1,0 +1,114 @@
+"""The work that every toolkit does, and how it is timed. It needs NumPy alone.
+
+All toolkits get the same batches, drawn with a fixed seed, as long as captions of Multi30k.
+"""
+
+import argparse
+import json
+import os
+import random
+import statistics
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+THREADS = int(os.environ.get("OMP_NUM_THREADS", "2"))
+PADDING, EOS, UNKNOWN, BOS = range(4)
+# After embeddings and sub-layers, as in the paper; none inside attention and feed-forward networks.
+DROPOUT, LABEL_SMOOTHING = 0.1, 0.1
+LEARNING_RATE, BETA_1, BETA_2, EPSILON = 1e-4, 0.9, 0.98, 1e-9
+# Outputs have the same length whatever the random weights are.
+BEAM_SIZE, ALPHA, OUTPUT_LENGTH = 4, 0.6, 50
+# Batches are padded to these lengths, in training on both sides: a compiler sees four shapes.
+_LENGTHS = (12, 16, 20, 28)
+
+
+class Size(NamedTuple):
+    """The paper's model, with one matrix for embeddings and softmax."""
+
+    num_layers: int
+    d_model: int
+    d_ff: int
+    num_heads: int
+    vocab_size: int
+    batch_tokens: int  # of each side in training, including padding
+
+
+SIZES = {
+    "tiny": Size(4, 128, 256, 4, 10_000, batch_tokens=4096),
+    "base": Size(6, 512, 2048, 8, 32_000, batch_tokens=1024),
+}
+
+
+def arguments(*options: str) -> argparse.Namespace:
+    """Returns size, mode and options of a script; an option is an integer, 0 if it is not set."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("size", type=SIZES.__getitem__)
+    parser.add_argument("mode", choices=("train", "decode32", "decode1"))
+    for option in options:
+        parser.add_argument(f"--{option}", type=int, nargs="?", const=1, default=0)
+    return parser.parse_args()
+
+
+def time_training(size: Size, step: Callable[[np.ndarray, np.ndarray, np.ndarray], float]) -> None:
+    """Times a step, which takes source, decoder input and target and returns the mean loss."""
+    draw, batches, seconds = random.Random(0), [], []
+    for length in _LENGTHS:
+        source, target = (_draw(draw, size, size.batch_tokens // length, length) for _ in "st")
+        target_input = np.insert(np.where(target == EOS, PADDING, target)[:, :-1], 0, BOS, 1)
+        batches.append((source, target_input, target))
+    for _ in range(5):
+        start = time.perf_counter()
+        losses = [step(*batch) for batch in batches]
+        seconds.append(time.perf_counter() - start)
+    median = statistics.median(seconds[1:])
+    tokens = sum(np.count_nonzero(target) for _, _, target in batches)
+    gflop = sum(_gflop(size, source, target) for source, _, target in batches)
+    _print_result(tokens / median, seconds[0], gflops=gflop / median, losses=losses)
+
+
+def time_decoding(
+    args: argparse.Namespace, translate: Callable[[np.ndarray], list[list[int]]], warm_all=False
+) -> None:
+    """Times `translate`, which takes source ids and returns the best output of each sentence.
+
+    With `warm_all` each batch is translated once before, otherwise the first one.
+    """
+    draw, rows = random.Random(0), int(args.mode.removeprefix("decode"))
+    batches = [_draw(draw, args.size, rows, length) for length in _LENGTHS]
+    start = time.perf_counter()
+    for source in batches if warm_all else batches[:1]:
+        translate(source)
+    timed_from = time.perf_counter()
+    # A single sentence is translated more often.
+    outputs = [ids for source in batches * (1 if rows > 1 else 4) for ids in translate(source)]
+    seconds = time.perf_counter() - timed_from
+    if any(len(ids) != OUTPUT_LENGTH for ids in outputs):
+        raise ValueError(f"Expected {OUTPUT_LENGTH} ids per sentence, got {outputs}.")
+    _print_result(OUTPUT_LENGTH * len(outputs) / seconds, timed_from - start)
+
+
+def _draw(draw: random.Random, size: Size, rows: int, length: int) -> np.ndarray:
+    """Returns random sentences, int32 [rows, length]; the shortest fill two thirds of it."""
+    batch = np.full((rows, length), PADDING, np.int32)
+    for row in batch:
+        end = draw.randint(2 * length // 3, length) - 1 if rows > 1 else length - 1
+        row[:end] = draw.choices(range(BOS + 1, size.vocab_size), k=end)
+        row[end] = EOS
+    return batch
+
+
+def _gflop(size: Size, source: np.ndarray, target: np.ndarray) -> float:
+    """Returns 10^9 operations of a step's matrix products, without those on padding."""
+    sources, targets = np.count_nonzero(source, 1), np.count_nonzero(target, 1)
+    # Self-attention has four matrices, cross-attention two for each side.
+    tokens = (sources + targets).sum() * (6 * size.d_model**2 + 2 * size.d_model * size.d_ff)
+    attention = 2 * size.d_model * (sources @ sources + targets @ (sources + targets))
+    softmax = size.d_model * size.vocab_size * targets.sum()
+    return 3 * 2 * float(size.num_layers * (tokens + attention) + softmax) / 1e9
+
+
+def _print_result(tokens_per_s: float, warm_up_s: float, **facts) -> None:
+    print(json.dumps(dict(tokens_per_s=tokens_per_s, warm_up_s=warm_up_s) | facts))
