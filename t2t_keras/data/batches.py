@@ -263,8 +263,8 @@ def make_batch(store: ExampleStore, indices: np.ndarray, fixed_tokens: int = 0) 
 def worst_case_batch(tokens: int, longest: int, fixed_shapes: bool = False) -> Batch:
     """Returns a synthetic batch that takes as much memory as the largest microbatch.
 
-    It has `tokens` a side. All sentences are as long as the longest, since the memory of attention
-    grows with the square of the length.
+    It has `tokens` tokens per side. All sentences are as long as the longest, since the memory of
+    attention grows with the square of the length.
     """
     length = int(_padded_lengths(np.array(longest), fixed_shapes))
     ids = np.ones((-(-tokens // length), length), np.int32)

@@ -259,7 +259,7 @@ class _Outputs:
             file.truncate(sizes.get(name, 0))
             file.seek(0, os.SEEK_END)
         if not sizes:
-            # Before the first line: a file without a record would not be recognised.
+            # Write a record before the first line: a file without one would not be recognised.
             self._write_record()
 
     def check_source(self, lines: Iterable[bytes]) -> None:

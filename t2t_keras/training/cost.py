@@ -51,7 +51,7 @@ class RunClock:
             self._begin(self._otherwise)
 
     def end_start(self) -> None:
-        """Ends the start if it has not ended yet, since a step is finished."""
+        """Ends the start, after the first finished step; later calls change nothing."""
         self._otherwise = OTHER
         self._begin(OTHER)
 

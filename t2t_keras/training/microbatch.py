@@ -188,12 +188,12 @@ def dry_run(
         lengths = np.full((rows, 2), hparams.max_length, np.int32)
         sizes = problem.vocab_size, None if problem.shared_vocabulary else problem.vocab_size
     batches = _batches(lengths, hparams)
-    known = Microbatch(output_dir, hparams, devices.gpus, devices.replicas, cluster).tokens
+    limit = Microbatch(output_dir, hparams, devices.gpus, devices.replicas, cluster).tokens
     step_tokens = round(expansion * batches.max_padded_tokens(devices.replicas, fixed))
     # Fixed shapes are padded up to the microbatch, even for few examples.
-    tokens = known if known and fixed else min(known or step_tokens, step_tokens)
+    tokens = limit if limit and fixed else min(limit or step_tokens, step_tokens)
     rows, length = worst_case_batch(tokens, batches.longest, fixed).source.shape
-    accumulates = devices.accumulates or 0 < known < step_tokens
+    accumulates = devices.accumulates or 0 < limit < step_tokens
     memory = step_memory(hparams, sizes, rows * length, length, accumulates)
     weights = FLOAT32 * hparams.count_weights(*sizes)
     checkpoint = weights + memory["optimizer"]
@@ -202,7 +202,7 @@ def dry_run(
     frozen = " Frozen weights are counted as trained." if hparams.trainable else ""
     return (
         f"Each of {devices.replicas} replica(s) with microbatch_tokens="
-        f"{f'{known:,}' if known else 'auto'}, at most {rows:,} pairs of {length:,} tokens a side "
+        f"{f'{limit:,}' if limit else 'auto'}, at most {rows:,} pairs of {length:,} tokens a side "
         f"at once, compute_dtype={hparams.compute_dtype}, "
         f"recompute={str(hparams.recompute).lower()}:\n" + "\n".join(lines) + "\n"
         "At most: weights, optimizer, accumulators, and the larger of gradients and activations "

@@ -98,11 +98,14 @@ class Codes(NamedTuple):
         plain, source = (MASK.sub("", side) for side in (text, self.text))
         if len(plain) != len(source) or plain.casefold() != source.casefold():
             return text
-        parts, position, written = [], 0, 0
+        parts, position, plain_position = [], 0, 0
         for match in [*MASK.finditer(self.text), None]:
             start, end = match.span() if match else (len(self.text), len(self.text))
-            parts += [plain[written : written + start - position], self.text[start:end]]
-            written, position = written + start - position, end
+            parts += [
+                plain[plain_position : plain_position + start - position],
+                self.text[start:end],
+            ]
+            plain_position, position = plain_position + start - position, end
         return "".join(parts)
 
 

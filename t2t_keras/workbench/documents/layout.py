@@ -88,10 +88,10 @@ def _with_kept_lines(markup: str) -> str:
     in_tags = [tag.span() for tag in _TAG.finditer(markup) if "\n" in tag[0] or "\r" in tag[0]]
     keeps_all = bool(_OWN_LINES.search(markup))
     parts, position = [lines[0]], len(lines[0])
-    for before, line, between in zip(lines, lines[1:], breaks, strict=False):
+    for previous_line, line, between in zip(lines, lines[1:], breaks, strict=False):
         number = bisect.bisect(in_tags, (position,)) - 1
         is_in_tag = number >= 0 and position < in_tags[number][1]
-        is_wrapped = not keeps_all and not is_in_tag and _is_wrapped(before, line, between)
+        is_wrapped = not keeps_all and not is_in_tag and _is_wrapped(previous_line, line, between)
         parts += [" " if is_wrapped else between, line]
         position += len(between) + len(line)
     return _KEPT_LINES[0] + "".join(parts) + _KEPT_LINES[1]

@@ -388,10 +388,10 @@ def _matches_of_2(segment: BilingualSegment, prefix: str, reference: str) -> lis
     """Returns a match for each suggestion of the memory, and for the model's confidence."""
     source, target = map(segment.tag_name, ("source", "target"))
     matches = [
-        f'<{prefix}:match ref={reference} type="tm" similarity="{100 * similar.ratio:.1f}">'
-        f"<{source}>{escape(similar.source)}</{source}>"
-        f"<{target}>{escape(similar.target)}</{target}></{prefix}:match>"
-        for similar in segment.unit.suggestions
+        f'<{prefix}:match ref={reference} type="tm" similarity="{100 * suggestion.ratio:.1f}">'
+        f"<{source}>{escape(suggestion.source)}</{source}>"
+        f"<{target}>{escape(suggestion.target)}</{target}></{prefix}:match>"
+        for suggestion in segment.unit.suggestions
     ]
     if (quality := segment.machine_quality) is not None:
         matches.append(

@@ -233,7 +233,11 @@ class Reader:
                 yield from self._kept(number, end)
                 number = end
                 continue
-            if end and not self._dividing[number] and (atom := self._whole(number, end, in_note)):
+            if (
+                end
+                and not self._dividing[number]
+                and (atom := self._single_atom(number, end, in_note))
+            ):
                 self._append(atom)
                 number = end
                 continue
@@ -252,7 +256,7 @@ class Reader:
             number += 1
         yield from self._flush()
 
-    def _whole(self, number: int, end: int, in_note: bool) -> Atom | None:
+    def _single_atom(self, number: int, end: int, in_note: bool) -> Atom | None:
         """Returns an index, a note or an empty element as a single atom; else None."""
         token = self.tokens[number]
         if token.name in _INDICES and self._is_index(number, end):

@@ -274,7 +274,7 @@ class TranslatedFiles:
             await in_own_thread(write)
 
     def use_as_translation(self, file: TranslatedFile, pair: Pair) -> None:
-        """Makes a file, which is already in the target language, its own translation."""
+        """Uses a file that is already in the target language as its own translation."""
         file.pair = pair
         self._path(file, _SOURCE).replace(self.path(file))
         self._set(file, "done")

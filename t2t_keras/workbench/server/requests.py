@@ -251,8 +251,8 @@ class Places:
     @contextlib.asynccontextmanager
     async def place(self, client: str) -> AsyncIterator[None]:
         """Waits for a place, and holds it."""
-        of_client = self._clients.setdefault(client, asyncio.Semaphore(self._of_client))
-        async with of_client, self._all:
+        client_places = self._clients.setdefault(client, asyncio.Semaphore(self._of_client))
+        async with client_places, self._all:
             yield
 
 
