@@ -25,9 +25,9 @@ class _Algorithmic(Problem):
     source_vocab_file: str = ""
     train_length: int = setting(40, "longest training input, in digits", minimum=3, maximum=10**5)
     dev_length: int = setting(400, "longest dev input, in digits", minimum=3, maximum=10**5)
-    train_size: int = setting(100_000, "training pairs", minimum=1, maximum=10**8)
-    dev_size: int = setting(10_000, "dev pairs", minimum=1, maximum=10**8)
-    seed: int = setting(0, "seed of the pairs", minimum=0)
+    train_size: int = setting(100_000, "number of training pairs", minimum=1, maximum=10**8)
+    dev_size: int = setting(10_000, "number of dev pairs", minimum=1, maximum=10**8)
+    seed: int = setting(0, "seed of the random pairs", minimum=0)
 
     splits: ClassVar[tuple[str, ...]] = ("train", "dev")
     is_plain_text: ClassVar[bool] = False

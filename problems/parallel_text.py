@@ -25,11 +25,15 @@ class ParallelText(Problem):
     train.de.sgm, or train-src.en.sgm with train-ref.de.sgm. Any file may be compressed, as .gz.
     """
 
-    train: tuple[str, ...] = setting(("train",), "training files without their endings")
-    dev: tuple[str, ...] = setting(("dev",), "dev files without endings, e.g. newstest2013")
+    train: tuple[str, ...] = setting(
+        ("train",), "training files without their language endings: train = train.en and train.de"
+    )
+    dev: tuple[str, ...] = setting(
+        ("dev",), "dev files without their language endings, e.g. newstest2013"
+    )
     test: tuple[str, ...] = setting(
         ("test",),
-        "test files without endings, e.g. newstest2014-deen; may be missing",
+        "test files without their language endings, e.g. newstest2014-deen; may be missing",
         of_test_set=True,
     )
     source_tokens: Mapping[str, str] = setting(

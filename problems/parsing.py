@@ -43,11 +43,13 @@ class _Parsing(Problem):
     vocab_size: int = setting(16_000, "ids that words and symbols share (section 6.3)", minimum=4)
     vocab_lines: int = setting(
         1_000_000,
-        "most training trees, evenly spread, that the vocabulary is learned from",
+        "maximum training trees, evenly spread, to learn the vocabulary from",
         minimum=1,
     )
     # "char" is impossible: pieces of symbols begin with a space.
-    vocab_kind: str = setting("bpe", "how the vocabulary is learned", choices=("bpe", "unigram"))
+    vocab_kind: str = setting(
+        "bpe", "units of the vocabulary: bpe or unigram", choices=("bpe", "unigram")
+    )
     # F1 is the only score of trees.
     metrics: tuple[str, ...] = ()
     # The symbols of the vocabulary, see `with_vocabulary`.

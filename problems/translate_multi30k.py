@@ -26,12 +26,12 @@ class _Multi30k(Problem):
 
     source_language: str = "en"
     vocab_size: int = setting(
-        10_000, "ids of the shared vocabulary, as in Wu et al. (2021)", minimum=4
+        10_000, "size of the shared vocabulary, as in Wu et al. (2021)", minimum=4
     )
     text_form: str = setting(
         "auto",
-        "form of the text: raw, tok (lower-cased and tokenised, as most papers report BLEU), or "
-        "auto = the form whose files are in --tmp_dir",
+        "text to use: raw; tok = lower-cased and tokenised, as most papers report BLEU; auto = "
+        "the form whose files are in --tmp_dir",
         choices=("auto", "raw", "tok"),
     )
 

@@ -43,14 +43,14 @@ class _Wmt14(Problem):
     source_language: str = "en"
     vocab_lines: int = setting(
         1_000_000,
-        "most training lines per side, evenly spread, that the vocabulary is learned from; memory "
+        "maximum training lines per side, evenly spread, to learn the vocabulary from; memory "
         "grows with it",
         minimum=1,
     )
     text_source: str = setting(
         "auto",
-        "archives in --tmp_dir, tfds (tensorflow-datasets), or auto: archives if one is there, "
-        "else tfds if it has the text",
+        "where the text comes from: archives in --tmp_dir; tfds = tensorflow-datasets; auto = "
+        "archives if one is there, else tfds if it has the text",
         choices=("auto", "archives", "tfds"),
     )
 

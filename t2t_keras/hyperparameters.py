@@ -39,66 +39,70 @@ class LayerConfig:
     def __init_subclass__(cls) -> None:
         _CLASSES[f"{cls.__module__}.{cls.__qualname__}"] = cls
 
-    num_heads: int = setting(8, "h, parallel attention heads (section 3.2.2)", minimum=1)
+    num_heads: int = setting(8, "h, number of attention heads (section 3.2.2)", minimum=1)
     d_k: int = setting(
-        0, "width of a head's queries and keys; 0 = d_model / num_heads (section 3.2.2)", minimum=0
+        0,
+        "width of the queries and keys of one head; 0 = d_model / num_heads (section 3.2.2)",
+        minimum=0,
     )
     d_v: int = setting(
-        0, "width of a head's values; 0 = d_model / num_heads (section 3.2.2)", minimum=0
+        0, "width of the values of one head; 0 = d_model / num_heads (section 3.2.2)", minimum=0
     )
     d_ff: int = setting(
         2048,
-        "inner width of the feed-forward sub-layer (section 3.3); for attention over parameters, "
-        "n_p, the key-value pairs of a head",
+        "inner width of the feed-forward sub-layer (section 3.3); with "
+        "feed_forward=parameter_attention, n_p, the number of key-value pairs per head",
         minimum=1,
     )
     dropout: float = _dropout(
         0.1,
-        "P_drop, share of units dropped from each sub-layer's output and from the embedding sums "
+        "P_drop, dropout rate of sub-layer outputs and of the sums of embeddings and positions "
         "(section 5.4)",
     )
-    attention_dropout: float = _dropout(0.0, "share of attention weights dropped after the softmax")
+    attention_dropout: float = _dropout(0.0, "dropout rate of attention weights, after the softmax")
     relu_dropout: float = _dropout(
         0.0,
-        "share of the feed-forward sub-layer's inner units dropped after the activation; in "
-        "attention over parameters, share of its weights dropped after the softmax",
+        "dropout rate inside the feed-forward sub-layer, after the activation; with "
+        "feed_forward=parameter_attention, of its attention weights",
     )
     activation: str = setting(
         "relu",
-        "function of the feed-forward sub-layer's inner units (section 3.3: relu)",
+        "activation of the feed-forward sub-layer (section 3.3; all: --registry_help)",
         choices=ACTIVATIONS,
     )
     feed_forward: str = setting(
         "feed_forward",
-        "layer that is the second sub-layer; parameter_attention = attention over parameters",
+        "sub-layer after attention: feed_forward, or parameter_attention = attention over "
+        "parameters",
         choices=FEED_FORWARDS,
     )
     self_attention_radius: int = setting(
         0,
-        "distance in positions that self-attention reaches: the neighbourhood r of section 4 is "
-        "2 * radius + 1; 0 = unlimited",
+        "maximum distance in positions over which self-attention attends (r of section 4 is 2 *"
+        " radius + 1); 0 = unlimited",
         minimum=0,
     )
     parameter_attention_heads: int = setting(
         8,
-        "h_p, heads of an attention over parameters (feed_forward=parameter_attention)",
+        "h_p, number of heads of feed_forward=parameter_attention",
         minimum=1,
     )
     attention_bias: bool = setting(
-        False, "biases in the projections of attention, as other toolkits have; none in the paper"
+        False, "add biases to the projections of attention, as other toolkits do; not in the paper"
     )
     pre_norm: bool = setting(
         False,
-        "normalise the input of each sub-layer and the output of each stack, as tensor2tensor's "
-        "later models do; false = normalise the residual sums (section 3.1)",
+        "normalise the input of each sub-layer and the output of each stack, as tensor2tensor's"
+        " later models do; false = normalise the residual sums (section 3.1)",
     )
     norm_epsilon: float = setting(
-        1e-6, "added to the variance in layer normalisation", minimum=1e-12, maximum=1e-2
+        1e-6, "epsilon of layer normalisation, added to the variance", minimum=1e-12, maximum=1e-2
     )
     positions: str = setting(
         "sinusoidal",
-        "position encoding (section 3.5): sinusoidal; learned = a table for the source and one for "
-        "the target (Table 3, row E); rotary = rotated queries and keys in self-attention; none",
+        "position encoding (section 3.5): sinusoidal; learned = one table for the source and "
+        "one for the target (Table 3, row E); rotary = rotate queries and keys of "
+        "self-attention (RoPE); none",
         choices=POSITION_ENCODINGS,
     )
 
@@ -122,55 +126,63 @@ class ModelConfig(LayerConfig):
     """The settings of a Transformer, except its vocabulary; the defaults are the base model."""
 
     num_layers: int = setting(
-        6, "N, layers of the encoder and of the decoder (section 3.1)", minimum=1, maximum=1000
+        6,
+        "N, number of layers of the encoder, and of the decoder (section 3.1)",
+        minimum=1,
+        maximum=1000,
     )
     num_encoder_layers: int = setting(
-        0, "layers of the encoder; 0 = num_layers", minimum=0, maximum=1000
+        0, "number of encoder layers; 0 = num_layers", minimum=0, maximum=1000
     )
     num_decoder_layers: int = setting(
-        0, "layers of the decoder; 0 = num_layers", minimum=0, maximum=1000
+        0, "number of decoder layers; 0 = num_layers", minimum=0, maximum=1000
     )
-    d_model: int = setting(512, "width of embeddings and sub-layers (section 3.1)", minimum=2)
+    d_model: int = setting(
+        512, "width of embeddings and sub-layer outputs (section 3.1)", minimum=2
+    )
     share_embeddings: str = setting(
         "all",
-        "embeddings with a common matrix (section 3.4): all = source, target and softmax; target = "
-        "target and softmax; input = source and target; none",
+        "which embedding matrices are one (section 3.4): all = source, target and softmax; "
+        "target = target and softmax; input = source and target; none",
         choices=("all", "target", "input", "none"),
     )
     scale_embedding: bool = setting(
         True, "multiply embeddings by the square root of d_model (section 3.4)"
     )
     embedding_norm: bool = setting(
-        False, "layer normalisation of the sums of embeddings and positions; none in the paper"
+        False, "apply layer normalisation to the sums of embeddings and positions; not in the paper"
     )
     source_bias: bool = setting(
         False,
-        "a learned vector added to each source embedding, as tensor2tensor's target-space "
-        "embedding; none in the paper",
+        "add one learned vector to all source embeddings, like tensor2tensor's target-space "
+        "embedding; not in the paper",
     )
     source_end: bool = setting(
-        True, "let the encoder read the source's end of sentence; OpenNMT-tf's models do not"
+        True, "let the encoder read the EOS of the source; OpenNMT-tf's models do not"
     )
-    softmax_bias: bool = setting(False, "a bias for each logit; none in the paper")
+    softmax_bias: bool = setting(False, "add a bias to each logit; not in the paper")
     start_id: int = setting(
-        0, "id whose embedding is the decoder's first input; 0 = a zero vector", minimum=0
+        0, "token id whose embedding is the decoder's first input; 0 = a zero vector", minimum=0
     )
     sinusoids: str = setting(
         "interleaved",
-        "order of sinusoidal positions (section 3.5): sines and cosines interleaved, or "
-        "concatenated; tensor2tensor = concatenated, with wavelengths up to 10000 · 2 pi itself",
+        "layout of sinusoidal positions (section 3.5): interleaved = sine and cosine alternate;"
+        " concatenated = first all sines, then all cosines; tensor2tensor = concatenated, and "
+        "the longest wavelength is exactly 10000 · 2 pi",
         choices=("interleaved", "concatenated", "tensor2tensor"),
     )
     first_position: int = setting(
-        0, "number of a sentence's first position", minimum=0, maximum=65_535
+        0, "position number of the first token", minimum=0, maximum=65_535
     )
     max_positions: int = setting(
-        256, "rows of learned position tables; later positions share the last row", minimum=1
+        256,
+        "number of rows of the tables of positions=learned; later positions share the last row",
+        minimum=1,
     )
     recompute: bool = setting(
         False,
-        "keep only the input of each layer, and recompute the layer for its gradient: less memory, "
-        "more time, the same update",
+        "gradient checkpointing: keep only the input of each layer and recompute the rest in "
+        "the backward pass; less memory, more time, the same update",
     )
 
     def shares_input(self, source_vocab_size: int | None) -> bool:
@@ -258,96 +270,120 @@ class HParams(ModelConfig):
     `set_name`, the registered set that the values started from, is not a hyperparameter.
     """
 
-    loss: str = setting("cross_entropy", "training loss (section 5.4)", choices=LOSSES)
+    loss: str = setting(
+        "cross_entropy", "training loss (section 5.4; all: --registry_help)", choices=LOSSES
+    )
     label_smoothing: float = setting(
-        0.1, "epsilon_ls, spread over the whole vocabulary (section 5.4)", minimum=0.0, maximum=0.99
+        0.1,
+        "epsilon_ls, probability spread over the whole vocabulary (section 5.4)",
+        minimum=0.0,
+        maximum=0.99,
     )
     schedule: str = setting(
-        "transformer", "learning rate over the steps (section 5.3)", choices=SCHEDULES
+        "transformer",
+        "learning rate schedule (section 5.3): transformer, inverse_square_root, cosine, or a "
+        "registered one",
+        choices=SCHEDULES,
     )
     learning_rate: float = setting(
         1.0,
-        "multiplier of the paper's schedule (section 5.3); with schedule=cosine or "
-        "inverse_square_root the peak learning rate, such as 0.001",
+        "factor of schedule=transformer (section 5.3); with inverse_square_root or cosine, the "
+        "peak learning rate, such as 0.001",
         minimum=0.0,
     )
-    warmup_steps: int = setting(
-        4000, "steps of linear increase of the learning rate (section 5.3)", minimum=1
+    warmup_steps: int = setting(4000, "number of steps of linear warm-up (section 5.3)", minimum=1)
+    optimizer: str = setting(
+        "adam",
+        "optimizer (section 5.3): adam, adamw, lion, adafactor, or a registered one",
+        choices=OPTIMIZERS,
     )
-    optimizer: str = setting("adam", "optimizer (section 5.3)", choices=OPTIMIZERS)
     adam_beta1: float = setting(
-        0.9, "decay of the gradient's mean (section 5.3)", minimum=0.0, maximum=0.999999
+        0.9,
+        "beta_1, decay rate of the mean of gradients (section 5.3)",
+        minimum=0.0,
+        maximum=0.999999,
     )
     adam_beta2: float = setting(
-        0.98, "decay of the squared gradient's mean (section 5.3)", minimum=0.0, maximum=0.999999
+        0.98,
+        "beta_2, decay rate of the mean of squared gradients (section 5.3)",
+        minimum=0.0,
+        maximum=0.999999,
     )
     adam_epsilon: float = setting(1e-9, "Adam's epsilon (section 5.3)", minimum=0.0)
     weight_decay: float = setting(
-        0.0, "decay of weights, except biases and scales, at learning rate 1", minimum=0.0
+        0.0,
+        "decoupled weight decay per step, multiplied by the learning rate; not for biases and "
+        "scales, nor with optimizer=adam",
+        minimum=0.0,
     )
     clip_norm: float = setting(
-        0.0, "largest norm of the gradient; 0 = no clipping, as in the paper", minimum=0.0
+        0.0, "maximum global norm of the gradient; 0 = no clipping, as in the paper", minimum=0.0
     )
     ema_decay: float = setting(
         0.0,
-        "decay per step of an exponential moving average of the weights, which is evaluated and "
-        "saved in best/ instead of the weights; 0 = none",
+        "decay per step of a moving average of the weights, such as 0.999; evaluations and "
+        "best/ use the average; 0 = none",
         minimum=0.0,
         maximum=0.999999,
     )
     trainable: tuple[str, ...] = setting(
         (),
-        "weights to train: regular expressions that match full names, as [encoder.*]; others are "
-        "frozen; with lora_rank, the matrices to adapt; [] = all",
+        "weights to train: regular expressions that match full names, as [encoder.*]; others "
+        "are frozen; with lora_rank, the matrices to adapt; [] = all",
     )
     lora_rank: int = setting(
         0,
-        "rank of the products A · B that are trained and added to the frozen matrices of the "
-        "initial run (LoRA; Hu et al., 2021); 0 = none",
+        "rank of LoRA adapters (Hu et al., 2021), trained instead of the matrices of "
+        "--warm_start_from; 0 = none",
         minimum=0,
     )
     lora_alpha: float = setting(
-        0.0, "the products are multiplied by lora_alpha / lora_rank; 0 = by 1", minimum=0.0
+        0.0,
+        "scale of LoRA adapters: their output is multiplied by lora_alpha / lora_rank; 0 = by 1",
+        minimum=0.0,
     )
-    train_steps: int = setting(100_000, "optimizer steps (section 5.2)", minimum=0)
+    train_steps: int = setting(100_000, "number of optimizer steps (section 5.2)", minimum=0)
     batch_tokens: int = setting(
         25_000,
-        "most source tokens, and most target tokens, of an optimizer step over all replicas "
-        "together, without padding (section 5.1)",
+        "maximum source tokens, and maximum target tokens, of one optimizer step over all "
+        "replicas together, without padding (section 5.1)",
         minimum=1,
     )
     microbatch_tokens: int = setting(
         4096,
-        "most tokens per side, padding included, that one replica holds at once; larger steps are "
-        "accumulated, with the same update; auto (or 0) = a whole step, halved until it fits",
+        "maximum tokens per side, padding included, that one replica processes at once; larger "
+        "steps accumulate gradients, with the same update; auto (or 0) = a whole step, halved "
+        "until it fits in memory",
         minimum=0,
         words={"auto": 0},
     )
     max_length: int = setting(
         256,
-        "longest training sentence, in tokens per side; longer pairs are left out and counted",
+        "maximum tokens per side of a training pair; longer pairs are left out and counted",
         minimum=2,
         maximum=65_535,
     )
     subword_sampling: float = setting(
         0.0,
-        "sampling of subwords in training text: with a bpe vocabulary, the share of merges left "
-        "out (BPE-dropout's p, 0.1); with a unigram one, the preference for likely divisions "
-        "(subword regularisation's alpha, 0.1 to 0.5: the lower, the more varied); 0 = off",
+        "subword regularisation of training text; 0 = off; with a bpe vocabulary, BPE-dropout's"
+        " p (0.1); with a unigram vocabulary, alpha (0.1 to 0.5; lower = more varied)",
         minimum=0.0,
         maximum=1.0,
     )
     subword_nbest: int = setting(
-        0, "number of likeliest divisions to sample from, with unigram; 0 = all", minimum=0
+        0,
+        "number of best segmentations to sample from, with a unigram vocabulary; 0 = all",
+        minimum=0,
     )
     compute_dtype: str = setting(
         "float32",
-        "type of matrix products; weights, softmax, layer normalisation and loss stay float32",
+        "dtype of matrix products, bfloat16 or float16 for mixed precision; weights, softmax, "
+        "layer normalisation and loss stay float32",
         choices=("float32", "bfloat16", "float16"),
     )
     reduction_dtype: str = setting(
         "float32",
-        "type in which replicas exchange gradients; bfloat16 halves the traffic, and rounds",
+        "dtype in which replicas exchange gradients; bfloat16 halves the traffic and rounds",
         choices=("float32", "bfloat16"),
     )
     set_name: str = dataclasses.field(default="", compare=False, repr=False)

@@ -150,7 +150,9 @@ POSITION_ENCODINGS = Registry("position encoding", "t2t_keras.layers")
 OPTIMIZERS = Registry("optimizer", "t2t_keras.training.optimizer")
 SCHEDULES = Registry("learning rate schedule", "t2t_keras.training.optimizer")
 LOSSES = Registry("loss", "t2t_keras.training.optimizer")
-FILTERS = Registry("filter", "t2t_keras.data.filters", title="Filters of training pairs")
+FILTERS = Registry(
+    "filter", "t2t_keras.data.filters", title="Filters of training pairs, besides the built-in ones"
+)
 AUGMENTATIONS = Registry(
     "augmentation", "t2t_keras.data.augmentation", title="Augmentations of training text"
 )

@@ -128,7 +128,9 @@ def _define_shared(flags: Flags) -> None:
     if "t2t_usr_dir" not in flags:
         define_common(flags, "t2t_usr_dir")
     flags.path("config", "YAML file of flags and their values; the command line overrides it")
-    flags.switch("registry_help", "List the names that settings can have, problems first, and exit")
+    flags.switch(
+        "registry_help", "List all problems, hyperparameter sets, optimizers, ... and exit"
+    )
     flags.switch("help", "Show the flags of this command and exit")
     flags.switch("helpfull", "Show all flags and exit")
     flags.switch("version", "Print the version of t2t_keras and exit")
@@ -136,6 +138,8 @@ def _define_shared(flags: Flags) -> None:
 
 def _about(flags: Flags, main: Callable[[Flags], int | None]) -> str:
     """Returns what --help, --helpfull or --version prints; "" without them."""
+    if flags.helpfull and flags.t2t_usr_dir:
+        registry.import_user_directory(flags.t2t_usr_dir)
     if flags.help or flags.helpfull:
         return flags.help_text(sys.modules[main.__module__].__doc__ or "", flags.helpfull)
     return f"t2t_keras {t2t_keras.__version__}" if flags.version else ""
@@ -179,29 +183,55 @@ def _is_given(flags: Flags, name: str) -> bool:
     return bool(flags[name].present) and value is not False and value not in (None, "", [])
 
 
-def define_common(flags: Flags, *names: str) -> None:
-    """Adds flags of `_COMMON`, which have the same meaning in every command."""
-    for name in names:
+def define_common(flags: Flags, *names: str, **meanings: str) -> None:
+    """Adds flags of `_COMMON`; `meanings` has those that mean something else in this command."""
+    for name, meaning in ({name: _COMMON[name] for name in names} | meanings).items():
         if name in _SETTINGS:
-            flags.assignments(name, _COMMON[name])
+            flags.assignments(name, meaning, "" if name in meanings else _NOTES[name])
         elif name in _COMMON_PATHS:
-            flags.path(name, _COMMON[name])
+            flags.path(name, meaning)
         else:
-            flags.string(name, _COMMON[name], "transformer" if name == "model" else "")
+            flags.string(name, meaning, "transformer" if name == "model" else "")
 
 
+def _decoding_note(flags: Flags) -> str:
+    return "\n".join(describe(DecodeConfig()))
+
+
+def _hparams_note(flags: Flags) -> str:
+    name = "transformer_base" if flags.hparams_set in ("", "auto") else flags.hparams_set
+    title = f'Values of {name}; sections and tables are those of "Attention Is All You Need":'
+    return "\n".join([title, *describe(registry.HPARAMS_SETS[name]())])
+
+
+def _problem_note(flags: Flags) -> str:
+    from t2t_keras.data.problem import Problem, make_problem
+
+    if not flags.problem:
+        title = "All problems have these; --problem=NAME --helpfull also lists the problem's own:"
+        return "\n".join([title, *describe(Problem())])
+    return "\n".join(describe(make_problem(flags.problem)))
+
+
+# What --helpfull shows below flags that take settings.
+_NOTES = {
+    "decode_hparams": _decoding_note,
+    "hparams": _hparams_note,
+    "problem_config": _problem_note,
+}
 _COMMON_PATHS = {"output_dir", "checkpoint_path", "data_dir", "tmp_dir", "t2t_usr_dir"}
 _COMMON = {
-    "output_dir": "Directory of the run",
-    "checkpoint_path": "Checkpoint; default: the newest of --output_dir",
-    "data_dir": "Directory of the generated data",
-    "tmp_dir": "Directory for downloads and source text",
-    "problem": "Name of the problem; --registry_help lists all",
-    "problem_config": 'Settings of the problem, "name=value,..."',
-    "model": "Name of the model",
-    "hparams_set": "Name of the hyperparameter set; auto = one that suits the data",
-    "hparams": 'Hyperparameters to change in the set, "name=value,..."',
-    "t2t_usr_dir": "Directory of Python files that register your own components",
+    "output_dir": "Directory of the run, with its checkpoints",
+    "checkpoint_path": "Checkpoint, as RUN/model.ckpt-5000; default: the newest of the run",
+    "data_dir": "--data_dir of t2t-datagen; default: the one of the training",
+    "tmp_dir": "Directory of raw text: downloads, or your own files",
+    "problem": "Data and task; parallel_text = your files; --registry_help lists all",
+    "problem_config": 'Settings of the problem, "name=value,..."; --helpfull lists them',
+    "model": "Architecture, by its registered name",
+    "decode_hparams": 'Decoding settings, "beam_size=4,alpha=0.6,..."; --helpfull lists them',
+    "hparams_set": "Hyperparameter set; --registry_help lists all; auto = one for the data",
+    "hparams": 'Hyperparameters to change, "d_model=256,..."; --helpfull lists them',
+    "t2t_usr_dir": "Directory of Python files that register your own problems, models, ...",
 }
 
 
@@ -221,16 +251,15 @@ _SETTINGS = {
 
 def define_decode_hparams(flags: Flags) -> None:
     """Adds --decode_hparams."""
-    note = "\n".join(describe(DecodeConfig()))
-    flags.assignments("decode_hparams", 'Decoding settings, "name=value,..."', note=note)
+    define_common(flags, "decode_hparams")
 
 
 def define_decoding(flags: Flags) -> None:
     """Adds --decode_hparams, --prefix_file, --forbidden_file and --ensemble."""
     define_decode_hparams(flags)
-    flags.path("prefix_file", "Beginnings of the translations, one per source line")
-    flags.path("forbidden_file", "Phrases that translations must not contain, one per line")
-    flags.paths("ensemble", "Additional ensemble members: runs or checkpoints")
+    flags.path("prefix_file", "File of required beginnings, one per input line; blank = none")
+    flags.path("forbidden_file", "File of phrases that translations must not contain, one per line")
+    flags.paths("ensemble", "Runs or checkpoints to average probabilities with, as RUN2,RUN3")
 
 
 def forbidden(flags: Flags) -> list[str]:
@@ -241,7 +270,7 @@ def forbidden(flags: Flags) -> list[str]:
 def define_engine(flags: Flags) -> None:
     """Adds --engine."""
     meaning = (
-        "Program that runs the model; ctranslate2 reads exports of t2t-exporter, without TensorFlow"
+        "Software that runs the model; ctranslate2 needs an export of t2t-exporter, not TensorFlow"
     )
     flags.named("engine", meaning, registry.ENGINES, "keras")
 
@@ -279,7 +308,10 @@ def given_flags(flags: Flags, *names: str) -> dict[str, object]:
 def define_run(flags: Flags) -> None:
     """Adds the missing flags of `ABOUT_THE_RUN`, which only --helpfull shows."""
     flags.group(HIDDEN)
-    define_common(flags, *(name for name in ABOUT_THE_RUN if name not in flags))
+    for name in ABOUT_THE_RUN:
+        if name not in flags:
+            allowed = ", except for its test set" if name == "problem_config" else ""
+            define_common(flags, **{name: f"--{name} of the run; may not differ{allowed}"})
 
 
 def recorded_run(

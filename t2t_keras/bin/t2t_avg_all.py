@@ -3,7 +3,8 @@
 t2t-avg-all --model_dir=runs/base --output_dir=runs/averaged
 t2t-avg-all --model_dir=runs/base --output_dir=runs/averaged --n=5 --seconds_apart=600
 
-Without --n, it averages the number of checkpoints with the lowest loss on the run's dev set.
+Without --n, the loss on the run's dev set decides how many of the last 20 checkpoints to average.
+Without that data, the last tenth of the training is averaged.
 """
 
 from t2t_keras.bin.flags import command, define_common, required
@@ -13,19 +14,19 @@ from t2t_keras.io.flags import Flags
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Checkpoints")
-    flags.path("model_dir", "Directory of the run")
-    define_common(flags, "output_dir")
+    flags.path("model_dir", "Directory of the run to average")
+    define_common(flags, output_dir="Directory to write the average to, as a run of its own")
     flags.integer(
         "n",
-        "Number of checkpoints (the paper: 5 for base, 20 for big); default: the dev loss decides",
+        "Number of last checkpoints (paper: 5 for base, 20 for big)",
         None,
         1,
     )
     flags.number(
-        "seconds_apart", "Minimum seconds of training between two checkpoints (the paper: 600)", 0
+        "seconds_apart", "Minimum seconds of training between two of them (paper: 600); 0 = all", 0
     )
-    flags.switch("ema", "Write the newest checkpoint's moving average (ema_decay) instead")
-    flags.switch("overwrite", "Replace an earlier mean in --output_dir")
+    flags.switch("ema", "Write the newest moving average instead, of a run with ema_decay")
+    flags.switch("overwrite", "Replace an earlier average in --output_dir")
 
 
 @command(define_flags)

@@ -18,15 +18,21 @@ from t2t_keras.settings import as_assignments
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Data")
-    define_common(flags, "problem", "problem_config", "tmp_dir", "data_dir", "t2t_usr_dir")
+    define_common(flags, "problem", "problem_config", "tmp_dir")
+    define_common(flags, data_dir="Directory to write to; the data goes into a folder per problem")
+    define_common(flags, "t2t_usr_dir")
     cores = usable_cores()
-    flags.integer("num_workers", "Encoding processes; any number gives the same data", cores, 1)
-    flags.switch("overwrite", "Replace existing data, even data of other text or settings")
-    flags.switch("recommend", "Time a few training steps and recommend hyperparameters", True)
-    flags.group("Apache Beam, to encode on many machines that share both directories")
-    runners = "Beam runner: DirectRunner, FlinkRunner, SparkRunner, DataflowRunner or another"
+    flags.integer("num_workers", "Number of processes; the data does not depend on it", cores, 1)
+    flags.switch("overwrite", "Replace complete data, even of other text or settings")
+    flags.switch(
+        "recommend", "Time a few training steps, and print a command for t2t-trainer", True
+    )
+    flags.group("Apache Beam, to encode on many machines that share --tmp_dir and --data_dir")
+    runners = "DirectRunner, FlinkRunner, SparkRunner, DataflowRunner or another; default: no Beam"
     flags.string("beam_runner", runners)
-    flags.strings("beam_pipeline_options", "Options for Beam, as flink_master=host:8081,...")
+    flags.strings(
+        "beam_pipeline_options", "Pipeline options of the runner, as flink_master=host:8081,..."
+    )
 
 
 @command(define_flags)

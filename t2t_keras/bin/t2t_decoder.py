@@ -3,14 +3,13 @@
 t2t-decoder --output_dir=runs/averaged --decode_from_file=news.en --decode_to_file=news.de
 t2t-decoder --output_dir=runs/averaged --eval_use_test_set --results_file=results.jsonl
 t2t-decoder --output_dir=runs/averaged --disturb=upper,typos,punctuation
-t2t-decoder --output_dir=runs/averaged --glossary=terms.tsv --decode_from_file=news.en
-t2t-decoder --output_dir=runs/averaged --decode_from_file=news.en --shard=3/100
 t2t-decoder --output_dir=runs/averaged --score_file=pairs.tsv
 t2t-decoder --output_dir=runs/averaged --decode_interactive
 t2t-decoder --output_dir=runs/averaged --engine=ctranslate2 --decode_from_file=news.en
 zcat news.en.gz | t2t-decoder --output_dir=runs/averaged --decode_from_file=- > news.de
 
-Give the same command again to continue an interrupted job.
+Without an input, it translates the dev set. Give the same command again to continue an interrupted
+job.
 """
 
 import dataclasses
@@ -49,36 +48,44 @@ if TYPE_CHECKING:
 
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
-    flags.group("Text")
-    flags.path("decode_from_file", "Source, one sentence per line; - = standard input")
+    flags.group("Model")
+    define_common(
+        flags, output_dir="Directory of the run, or of an export with --engine=ctranslate2"
+    )
+    define_common(flags, "checkpoint_path")
+    define_engine(flags)
+    flags.group("Input")
+    flags.path("decode_from_file", "File to translate, one sentence per line; - = standard input")
     flags.path(
-        "decode_to_file",
-        "File for translations or scores; default: next to the source; - = standard output",
+        "decode_reference", "Reference translations of --decode_from_file, to compute the score"
     )
-    flags.path("decode_reference", "References of --decode_from_file, to print BLEU or F1")
-    flags.string(
-        "shard", "Translate one part of --decode_from_file: 3/100 = the third of 100 parts"
-    )
-    flags.switch("eval_use_test_set", "Translate the problem's test set, not its dev set")
+    flags.string("shard", "Part of --decode_from_file to translate: 3/100 = the third of 100")
+    flags.switch("eval_use_test_set", "Translate and score the problem's test set")
     flags.strings(
-        "disturb",
-        "Also translate the text with noise, by augmentations such as upper,typos",
+        "disturb", "Also score noisy copies of the text: upper,typos,... (--registry_help)"
     )
     flags.switch(
-        "decode_interactive",
-        "Translate each line that you type; a tab and text after it: the required beginning",
+        "decode_interactive", "Translate what you type; text after a tab is the required beginning"
     )
-    flags.path("score_file", "Score pairs of source<tab>translation; - = standard input")
-    flags.path("alignment_file", "File for word alignments, in lines such as 0-0 1-2")
-    flags.path("attention_file", "File for attention weights, five NumPy arrays per line")
-    flags.path("results_file", "File of JSON lines to add the score to, for t2t-tables")
-    flags.group("Model")
-    define_common(flags, "output_dir", "checkpoint_path", "data_dir", "problem_config")
+    flags.path("score_file", "File of source<tab>translation to score; - = standard input")
+    define_common(flags, "data_dir")
+    meaning = "Settings of the test set, as newstest2014=filtered; the others are the run's"
+    define_common(flags, problem_config=meaning)
+    flags.group("Output")
+    flags.path(
+        "decode_to_file",
+        "File for translations or scores; - = standard output; default: beside the input, or in "
+        "decodes/ of the run",
+    )
+    flags.path("alignment_file", "File for word alignments: source-target, as 0-0 1-2")
+    flags.path(
+        "attention_file", "File for attention: five NumPy arrays per line, see docs/decoding.md"
+    )
+    flags.path("results_file", "JSON Lines file to append the score to; t2t-tables reads it")
     flags.group("Decoding")
     define_decoding(flags)
     for name in LINE_STAGE_FILES:
-        flags.path(name, summary(LINE_STAGE_FILES[name]))
-    define_engine(flags)
+        flags.path(name, summary(LINE_STAGE_FILES[name]).rstrip("."))
     define_run(flags)
 
 

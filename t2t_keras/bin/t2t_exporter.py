@@ -32,20 +32,29 @@ _OF_SAVED_MODELS = ("measure", "servable_name", "results_file", "data_dir")
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Export")
-    define_common(flags, "output_dir", "checkpoint_path")
+    define_common(flags, output_dir="Directory of the run to export")
+    define_common(flags, "checkpoint_path")
     formats = ("saved_model", *EXPORT_FORMATS)
-    flags.named("format", "Target program; saved_model = TensorFlow", formats, formats[0])
+    flags.named("format", "Software to export for; saved_model = TensorFlow", formats, formats[0])
     flags.path(
         "export_dir",
-        "Directory of a SavedModel's <version>/, or of another format; default: export/, or the "
-        "name of the format, in --output_dir",
+        "Directory to make; a SavedModel becomes a new <version>/ in it; default: export/ in "
+        "--output_dir, or the format's name",
     )
-    flags.assignments("decode_hparams", 'Decoding settings, "beam_size=4,alpha=0.6,..."')
-    flags.string("dtype", "Type of the stored weights; the choices depend on --format", "float32")
-    flags.string("servable_name", "Name of the model in a SavedModel's README", "translate")
-    flags.group("Scores in the README of a SavedModel")
-    flags.switch("measure", "Score the dev set; default: only if --dtype is not float32", None)
-    flags.path("results_file", "File of recorded scores", "results.jsonl")
+    define_common(flags, "decode_hparams")
+    flags.string(
+        "dtype",
+        "Type of the stored weights: float32 or int8; for some formats bfloat16 or float16",
+        "float32",
+    )
+    flags.group("README of a SavedModel")
+    name = "Name of the model in the examples of requests"
+    flags.string("servable_name", name, "translate")
+    flags.switch(
+        "measure", "Translate and score the dev set; default: if --dtype is not float32", None
+    )
+    scores = "--results_file of t2t-decoder, to list the scores of this checkpoint"
+    flags.path("results_file", scores, "results.jsonl")
     define_common(flags, "data_dir")
     define_run(flags)
 

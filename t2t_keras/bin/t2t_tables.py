@@ -33,7 +33,7 @@ def define_flags(flags: Flags) -> None:
     flags.integer("k", "Width of a convolution's kernel", 3, 2)
     flags.integer("r", "Neighbourhood of restricted self-attention, odd", 9, 3)
     flags.group(_COST)
-    define_common(flags, "hparams_set")
+    define_common(flags, hparams_set="Hyperparameter set; --registry_help lists all")
     flags.integer("gpus", "Number of GPUs", 8, 1)
     flags.string("hardware", "K80, K40, M40, P100, or a GPU's sustained TFLOP/s", "P100")
     flags.number("hours", "Hours of training", 0)

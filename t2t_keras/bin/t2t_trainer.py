@@ -1,11 +1,9 @@
 """Train a model on a problem, or continue a run as if it had never stopped.
 
-t2t-trainer --problem=translate_ende_multi30k --data_dir=data --hparams_set=transformer_multi30k
-    --output_dir=runs/multi30k
-t2t-trainer --output_dir=runs/multi30k
+t2t-trainer --problem=translate_ende_toy --data_dir=data --hparams_set=auto --output_dir=runs/toy
+t2t-trainer --output_dir=runs/toy
 
-With KERAS_BACKEND=jax it does not need TensorFlow, and uses one device. TensorFlow can read and
-continue its checkpoints.
+With KERAS_BACKEND=jax it trains on one device without TensorFlow, which can continue the run.
 """
 
 import dataclasses
@@ -15,7 +13,7 @@ from t2t_keras.bin.flags import ABOUT_THE_RUN, command, define_common, given_fla
 from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.errors import UserError, command_line
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.io.flags import Flags
+from t2t_keras.io.flags import HIDDEN, Flags
 from t2t_keras.settings import as_assignments
 from t2t_keras.training.run_config import TrainOptions, train_options
 
@@ -25,25 +23,27 @@ _EXAMPLE = "translate_ende_toy"
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Run")
-    define_common(flags, "output_dir", "problem", "problem_config", "data_dir")
+    define_common(flags, output_dir="Directory of the run; continues a run that is in it")
+    define_common(flags, "problem", "problem_config")
+    define_common(flags, data_dir="Directory that t2t-datagen wrote to")
     define_common(flags, "hparams_set", "hparams", "model")
+    steps = "Last step, counted from the start of the run; default: the set's"
+    flags.integer("train_steps", steps)
     flags.integer("random_seed", "Seed of weights, dropout and data order", 1, 0, 2**32 - 1)
+    define_common(flags, "t2t_usr_dir")
     flags.switch("generate_data", "Run t2t-datagen first if --data_dir lacks the data")
-    define_common(flags, "tmp_dir", "t2t_usr_dir")
+    define_common(flags, tmp_dir="--tmp_dir of t2t-datagen, for --generate_data")
+    flags.group("Fine-tuning")
     flags.fields(TrainOptions, "warm_start_from", "adapt_vocabulary", "drop_layers")
-    flags.group("Schedule")
-    flags.fields(TrainOptions, "schedule")
-    flags.integer(
-        "train_steps",
-        "Steps, counted from the start of the run; default: the set's",
-    )
+    flags.group("Evaluation and checkpoints")
+    flags.fields(TrainOptions, "schedule", "local_eval_frequency", "eval_secs", "eval_steps")
+    flags.fields(TrainOptions, "eval_bleu", "best_by", "eval_early_stopping_steps")
     flags.fields(TrainOptions, "save_checkpoints_secs", "keep_checkpoint_max")
-    flags.fields(TrainOptions, "local_eval_frequency", "eval_secs", "eval_steps", "eval_bleu")
-    flags.fields(TrainOptions, "best_by", "eval_early_stopping_steps")
     flags.group("Devices")
     flags.integer("worker_gpu", "Number of GPUs to use; default: all; 0 = the CPU")
     flags.fields(TrainOptions, "cpu_replicas", "xla")
     flags.switch("dry_run", "Print the estimated memory and disk space, and exit; needs no data")
+    flags.group(HIDDEN)
     flags.fields(TrainOptions, "profile_steps", "worker_start_secs", "worker_timeout_secs")
 
 

@@ -108,62 +108,69 @@ class Problem:
 
     source_language: str = setting("", "language code of the source, e.g. en")
     target_language: str = setting("", "language code of the target, e.g. de")
-    vocab_size: int = setting(8000, "ids of the vocabulary (section 5.1)", minimum=4)
+    vocab_size: int = setting(8000, "size of the vocabulary (section 5.1)", minimum=4)
     shared_vocabulary: bool = setting(
-        True, "one vocabulary for source and target (section 5.1), or one of vocab_size for each"
+        True,
+        "one vocabulary for source and target (section 5.1); false = one of vocab_size for each",
     )
     vocab_kind: str = setting(
-        "bpe", "how the vocabulary is learned (section 5.1: bpe)", choices=VOCABULARY_KINDS
+        "bpe",
+        "units of the vocabulary: bpe (section 5.1), unigram or char",
+        choices=VOCABULARY_KINDS,
     )
     vocab_file: str = setting(
         "",
-        "vocabulary to use instead of learning one, as for fine-tuning: a SentencePiece .model, "
+        "existing vocabulary to use, as for fine-tuning: a SentencePiece .model, "
         "tensor2tensor's .subwords, or .words",
         is_path=True,
     )
     source_vocab_file: str = setting(
-        "", "vocabulary of the source, where shared_vocabulary=false", is_path=True
+        "", "existing vocabulary of the source, with shared_vocabulary=false", is_path=True
     )
     vocab_lines: int = setting(
         5_000_000,
-        "most training lines per side, evenly spread, from which the vocabulary is learned",
+        "maximum training lines per side, evenly spread, to learn the vocabulary from",
         minimum=1,
     )
     vocab_symbols: tuple[str, ...] = setting(
         (),
-        "words that become single pieces of the vocabulary, such as source_tokens that only later "
-        "data uses",
+        "words that must be single pieces of the vocabulary, such as source_tokens that only "
+        "later data uses",
     )
     max_pair_length: int = setting(
         512,
-        "most tokens of a side, EOS included; longer training pairs are left out and counted",
+        "maximum tokens per side of a training pair, EOS included; longer pairs are left out "
+        "and counted",
         minimum=2,
     )
     filters: tuple[str, ...] = setting(
         (),
-        "training pairs to leave out and count: duplicates, identical (sides), language (a wrong "
-        "one), length_ratio, or a registered filter",
+        "kinds of training pairs to leave out and count: duplicates, identical (source = "
+        "target), language (a wrong one), length_ratio, or a registered filter",
     )
     max_length_ratio: float = setting(
-        3.0, "largest ratio of the tokens of both sides, for filters=length_ratio", minimum=1
+        3.0,
+        "maximum ratio between the tokens of the two sides, for filters=length_ratio",
+        minimum=1,
     )
     mix: tuple[Mapping[str, float], ...] = setting(
         (),
-        "shares of the corpora in a training, in one or several stages, as [{clean: 0.8, "
-        "web: 0.2}]; or [{temperature: 5}]",
+        "sampling shares of the corpora, in one or several stages, as [{clean: 0.8, web: 0.2}];"
+        " or [{temperature: 5}] = in proportion to the fifth roots of their sizes",
     )
     mix_until: tuple[Mapping[str, float], ...] = setting(
-        (), "epochs of a corpus after which each stage except the last ends, as [{clean: 2}]"
+        (), "end of each stage of mix except the last, in epochs of a corpus, as [{clean: 2}]"
     )
     augment: Mapping[str, float] = setting(
         {},
-        "shares of the training pairs that are disturbed, as {upper: 0.05, typos: 0.1}; "
-        "--registry_help lists the kinds",
+        "shares of training pairs to augment on the fly, as {upper: 0.05, typos: 0.1} (all "
+        "kinds: --registry_help)",
     )
     transforms: tuple[str, ...] = setting(
         (),
-        "changes of training pairs that models learn: placeholders (symbols that translations "
-        "keep), terms (marks of term hints, for augment={terms: 0.3}), or a registered transform",
+        "preprocessing of training pairs: placeholders = replace them by symbols that "
+        "translations keep; terms = mark term hints, for augment={terms: 0.3}; or a registered "
+        "transform",
     )
     metrics: tuple[str, ...] = setting(
         (), "registered metrics to compute in addition to BLEU", of_test_set=True

@@ -20,96 +20,113 @@ def _number(default: float, minimum: float, maximum: float, meaning: str) -> Any
 class DecodeConfig:
     """How to translate; the defaults are the paper's (section 6.1)."""
 
-    beam_size: int = _number(
-        4, 1, _MAX_OUTPUTS, "number of hypotheses kept at each step; 1 = greedy"
-    )
+    beam_size: int = _number(4, 1, _MAX_OUTPUTS, "beam width; 1 = greedy search")
     alpha: float = _number(
-        0.6, 0, 8, "length penalty ((5 + length) / 6)^alpha; larger gives longer output"
+        0.6,
+        0,
+        8,
+        "exponent of the length penalty, log-probability / ((5 + length) / 6)^alpha; larger "
+        "gives longer outputs",
     )
     coverage_penalty: float = _number(
-        0.0, 0, 1e6, "beta of Wu et al. (2016): penalty for parts of the source without attention"
+        0.0,
+        0,
+        1e6,
+        "beta of Wu et al. (2016), penalty for source tokens that get little attention; 0 = off",
     )
     extra_length: int = _number(
-        50, 0, _MAX_TOKENS, "most tokens of an output beyond the length of its input"
+        50,
+        0,
+        _MAX_TOKENS,
+        "number of tokens that an output may have beyond the number of its input",
     )
     max_length: int = _number(
         0,
         0,
         _MAX_TOKENS,
-        "most tokens of an output, EOS included; 0 = limited by extra_length only",
+        "maximum tokens of an output, EOS included; 0 = only extra_length limits it",
     )
     min_length: int = _number(
-        1, 1, _MAX_TOKENS, "fewest tokens of an output, EOS included; the other limits go first"
+        1, 1, _MAX_TOKENS, "minimum tokens of an output, EOS included; a lower maximum overrides it"
     )
     samples: int = _number(
-        0, 0, _MAX_OUTPUTS, "number of outputs to draw from the distribution; 0 = beam search"
+        0, 0, _MAX_OUTPUTS, "number of outputs to sample instead of beam search; 0 = beam search"
     )
     temperature: float = _number(
-        1.0, 1e-3, 1e3, "temperature of sampling; below 1, likely symbols become likelier"
+        1.0, 1e-3, 1e3, "sampling temperature; below 1 = closer to the most likely output"
     )
-    top_k: int = _number(0, 0, 10**6, "number of the likeliest symbols to sample from; 0 = all")
+    top_k: int = _number(0, 0, 10**6, "sample from this number of most likely tokens; 0 = all")
     top_p: float = _number(
-        1.0, 1e-6, 1.0, "sample from the fewest symbols with this total probability; 1 = all"
+        1.0,
+        1e-6,
+        1.0,
+        "sample from the fewest tokens with this total probability (nucleus); 1 = all",
     )
     seed: int = _number(
-        0, -(2**63), 2**63 - 1, "seed of sampling; draws depend on it and on the line's number"
+        0,
+        -(2**63),
+        2**63 - 1,
+        "seed of sampling; a line's samples depend on it and on the line's number",
     )
     return_beams: bool = setting(
-        False, "return all hypotheses of the beam, or all samples, not only the first"
+        False, "return all hypotheses or samples, separated by tabs in files, not only the first"
     )
     write_beam_scores: bool = setting(
-        False, "after each translation of a file, write a tab and its score"
+        False, "in files, write a tab and the score after each translation"
     )
     max_input_length: int = _number(
-        512, 2, _MAX_TOKENS, "most tokens of a line, EOS included; longer lines are cut and counted"
+        512,
+        2,
+        _MAX_TOKENS,
+        "maximum tokens of an input line, EOS included; longer lines are truncated and counted",
     )
     split_long: bool = setting(
-        False, "split lines that are too long into sentences, translate each, and join them"
+        False, "split lines over max_input_length into sentences and join their translations"
     )
     terms: str = setting(
         "auto",
-        "how to apply a glossary: soft = give the model hints that it was trained with; hard = "
-        "force terms that are missing; auto = soft if the model supports hints, else hard",
+        "how to apply a glossary: soft = hints, for models trained with them; hard = force "
+        "missing terms; auto = soft if the model supports hints, else hard",
         choices=("auto", "soft", "hard"),
     )
     check_placeholders: bool = setting(
         False,
-        "choose the first hypothesis that keeps the placeholders of its line, such as %s, {name} "
-        "and addresses; if there is none, repair the best",
+        "take the first hypothesis that keeps all placeholders of its line, such as %s, {name} "
+        "and addresses; if none does, repair the best",
     )
     lines_at_once: int = _number(
         1024,
         1,
         10**9,
-        "number of lines that are read, sorted by length, translated and written together; with 1, "
-        "each line of a pipe is answered at once",
+        "number of lines to read, sort by length, translate and write together; 1 = answer each"
+        " line of a pipe at once",
     )
     batch_tokens: int = _number(
         4096,
         1,
         10**9,
-        "most source tokens of a batch with padding; a longer sentence has its own batch",
+        "maximum source tokens of a batch, padding included; a longer sentence is its own batch",
     )
     batches_at_once: int = _number(
         0,
         0,
         256,
-        "number of batches to translate, score or align in parallel, each on its share of a CPU's "
-        "cores; 0 = one for each core, up to 8, or one on a GPU or with xla",
+        "number of batches in parallel, which share a CPU's cores; 0 = one per core, up to 8; "
+        "one on a GPU or with xla",
     )
     weights_dtype: str = setting(
         "float32",
-        "type of the weights; bfloat16 is also the type of computation, except softmax and layer "
-        "normalisation: faster on processors that support it, but rounded",
+        "dtype of the weights, float32 or bfloat16; bfloat16 also computes in bfloat16, except "
+        "softmax and layer normalisation: less precise, faster where the processor supports it",
         choices=("float32", "bfloat16"),
     )
     xla: bool = setting(
-        False, "compile the search with XLA: takes seconds for each shape of a batch, then faster"
+        False, "compile the search with XLA: takes seconds for each batch shape, then is faster"
     )
     xla_for_one: bool = setting(
         False,
-        "compile the search for single sentences with XLA, in the background; the default of "
-        "--decode_interactive, and of a server with Keras's engine, is true",
+        "compile the search for single sentences with XLA, in the background; true by default "
+        "in t2t-serve and with --decode_interactive (Keras engine)",
     )
 
     @property

@@ -29,7 +29,7 @@ class Flags(absl_flags.FlagValues):
     """
 
     groups: dict[str, list[str]]  # Names of flags by the title of their group.
-    _notes: dict[str, str]  # Notes by flag.
+    _notes: dict[str, "str | Callable[[Flags], str]"]  # Notes by flag.
     _arguments: dict[str, str]  # Meanings by name of the argument.
     _setting_names: dict[str, Callable[[], Iterable[str]]]  # Names of settings by flag.
 
@@ -48,8 +48,13 @@ class Flags(absl_flags.FlagValues):
         absl_flags.DEFINE_string(name, default, meaning, flag_values=self)
         self._notes[name] = note
 
-    def assignments(self, name: str, meaning: str, note: str = "") -> None:
-        """Defines a flag that takes "name=value,..."; its value is a mapping."""
+    def assignments(
+        self, name: str, meaning: str, note: "str | Callable[[Flags], str]" = ""
+    ) -> None:
+        """Defines a flag that takes "name=value,..."; its value is a mapping.
+
+        A `note` that depends on other flags is a function of them.
+        """
         self._define_joined(_Assignments(), name, "", meaning)
         self._notes[name] = note
 
@@ -249,9 +254,9 @@ class Flags(absl_flags.FlagValues):
         if flag.default not in (None, "", False, {}):
             default = flag.default
             meaning += f" [{default:g}]" if isinstance(default, float) else f" [{default}]"
-        note = self._notes.get(name) if full else ""
-        notes = "\n" + textwrap.indent(note, " " * 6) if note else ""
-        return _entry(f"--{name}", meaning) + notes
+        note = self._notes.get(name, "") if full else ""
+        lines = (note(self) if callable(note) else note).splitlines()
+        return _entry(f"--{name}", meaning) + "".join(f"\n{_wrapped(line)}" for line in lines)
 
 
 def _for_flag(flag: absl_flags.Flag, value: Any, subject: str) -> Any:
@@ -280,9 +285,22 @@ def _entry(name: str, meaning: str) -> str:
     head = f"  {name}  ".ljust(_COLUMN)
     if len(head) > _COLUMN:
         head = f"{head.rstrip()}\n{indent}"
-    width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 100))
-    lines = textwrap.fill(meaning, width, initial_indent=indent, subsequent_indent=indent)
+    lines = textwrap.fill(meaning, _width(), initial_indent=indent, subsequent_indent=indent)
     return f"\n{head}{lines.lstrip()}"
+
+
+def _wrapped(note: str) -> str:
+    return textwrap.fill(
+        note,
+        _width(),
+        initial_indent=" " * 6,
+        subsequent_indent=" " * 10,
+        break_on_hyphens=False,
+    )
+
+
+def _width() -> int:
+    return max(60, min(shutil.get_terminal_size((100, 24)).columns, 100))
 
 
 class _Path(absl_flags.ArgumentParser):

@@ -344,13 +344,13 @@ class NoPositions(ShapePreservingLayer):
 
 @POSITION_ENCODINGS.add
 def rotary(config: ModelConfig, **kwargs: Any) -> NoPositions:
-    """Turned queries and keys in self-attention (Su et al., 2021), nothing in embeddings."""
+    """RoPE (Su et al., 2021): rotates queries and keys of self-attention, not the embeddings."""
     return NoPositions(**kwargs)
 
 
 @POSITION_ENCODINGS.add
 def none(config: ModelConfig, **kwargs: Any) -> NoPositions:
-    """No positions: sentences are sets of words."""
+    """No positions: the model sees a sentence as a set of words."""
     return NoPositions(**kwargs)
 
 

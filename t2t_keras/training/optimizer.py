@@ -250,7 +250,7 @@ def transformer(hparams: HParams) -> TransformerSchedule:
 
 @SCHEDULES.add
 def inverse_square_root(hparams: HParams) -> TransformerSchedule:
-    """The same of any width: linear warm-up to `learning_rate`, its largest value."""
+    """Linear warm-up to `learning_rate`, then the inverse square root of the step."""
     warm_up = hparams.warmup_steps
     return TransformerSchedule(1, warm_up, hparams.learning_rate * warm_up**0.5)
 
@@ -289,7 +289,7 @@ def lion(hparams: HParams, schedule: LearningRateSchedule) -> Optimizer:
 
 @OPTIMIZERS.add
 def adafactor(hparams: HParams, schedule: LearningRateSchedule) -> Optimizer:
-    """Adafactor (Shazeer and Stern, 2018): sums of moments by row and column.
+    """Adafactor (Shazeer and Stern, 2018): second moments factored by row and column.
 
     Keras's class also stores the full moments, which are as large as the weights.
     """

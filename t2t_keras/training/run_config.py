@@ -38,7 +38,9 @@ class TrainOptions:
         600.0, "seconds of training between checkpoints, evaluations not counted", minimum=0
     )
     keep_checkpoint_max: int = setting(
-        20, "checkpoints to keep; while one is written, one more is on disk", minimum=1
+        20,
+        "checkpoints to keep, besides best/; needs disk space for one more",
+        minimum=1,
     )
     local_eval_frequency: int = setting(
         1000, "steps between evaluations on the dev set; 0 = by time alone", minimum=0
@@ -46,39 +48,46 @@ class TrainOptions:
     # The default of save_checkpoints_secs: a slow run is evaluated as often as it is saved.
     eval_secs: float = setting(
         600.0,
-        "seconds between evaluations (first within 60); 0 = by steps alone",
+        "maximum seconds of training between evaluations (60 before the first); 0 = by steps alone",
         minimum=0,
     )
     eval_steps: int = setting(
-        0, "maximum number of batches per evaluation; 0 = the whole dev set", minimum=0
+        0, "maximum number of dev batches per evaluation; 0 = the whole dev set", minimum=0
     )
-    eval_bleu: bool = setting(False, "also translate the dev set and compute BLEU, or F1 of parses")
-    best_by: str = setting("loss", "criterion for the best weights: loss, or a score such as chrf")
+    eval_bleu: bool = setting(
+        False, "also translate the dev set and compute BLEU (for parsing, F1)"
+    )
+    best_by: str = setting(
+        "loss",
+        "dev metric that selects best/: loss, or with --eval_bleu a score such as bleu or chrf",
+    )
     eval_early_stopping_steps: int = setting(
-        0, "early-stopping patience in steps; 0 = never", minimum=0
+        0, "stop if --best_by has not improved for this number of steps; 0 = never", minimum=0
     )
     schedule: str = setting(
         "train_and_evaluate",
-        "train, evaluate, or both",
+        "train, evaluate the newest checkpoint, or both",
         choices=("train", "evaluate", "train_and_evaluate"),
     )
     warm_start_from: str = setting(
-        "", "run or checkpoint whose weights to start from", is_path=True
+        "", "run or checkpoint to take the initial weights from", is_path=True
     )
     adapt_vocabulary: bool = setting(
         False,
-        "in a warm start, allow another vocabulary; new pieces are means of old",
+        "allow another vocabulary; its new pieces start as means of old ones",
     )
     drop_layers: bool = setting(
-        False, "in a warm start, allow fewer layers; keeps evenly spread ones"
+        False, "allow fewer layers; evenly spread ones of the old model are used"
     )
-    xla: bool = setting(False, "compile the step with XLA for a few fixed shapes (JAX always does)")
-    cpu_replicas: int = setting(1, "replicas among which to divide a CPU's cores", minimum=1)
+    xla: bool = setting(False, "compile steps with XLA, for a few batch shapes; JAX always does")
+    cpu_replicas: int = setting(
+        1, "number of replicas on a CPU, which share its cores and each batch", minimum=1
+    )
     profile_steps: tuple[int, ...] = setting(
-        (), "first and last step (from 1) to trace, as 100,110", minimum=1
+        (), "first and last step to trace for TensorBoard's profiler, as 100,110", minimum=1
     )
     worker_start_secs: float = setting(
-        300.0, "seconds to wait for other workers to start", minimum=1
+        300.0, "seconds to wait for the other workers (machines) to start", minimum=1
     )
     worker_timeout_secs: float = setting(
         60.0, "seconds without a heartbeat after which a worker counts as lost", minimum=1

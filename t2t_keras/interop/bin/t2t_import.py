@@ -20,7 +20,8 @@ def define_flags(flags: Flags) -> None:
     flags.paths("vocabulary", "Vocabulary, with commas between files; default: next to the model")
     flags.integer("target_space", "tensor2tensor's SpaceID of the target; default: the trained one")
     flags.group("Run")
-    define_common(flags, "output_dir", "problem", "problem_config", "t2t_usr_dir")
+    define_common(flags, output_dir="Directory to write the run to")
+    define_common(flags, "problem", "problem_config", "t2t_usr_dir")
     flags.assignments("hparams", 'Hyperparameters missing in the files, "name=value,..."')
 
 

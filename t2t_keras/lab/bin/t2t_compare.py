@@ -4,9 +4,8 @@ t2t-compare --reference=news.de --translations=base.de,new.de --source=news.en
 t2t-compare --runs=runs/base,runs/student --split=test --format=html --output=student.html
 t2t-compare --runs=runs/base,runs/student --source=news.en --reference=news.de
 
-The first system is the baseline. A run without stored translations of the text, or of its dev or
-test set, translates it. p is the chance of a difference at least as large between equally good
-systems, by sacreBLEU's tests.
+The first system is the baseline. A run translates the text, unless it has stored translations of
+it. p is the probability that equally good systems differ at least as much, by sacreBLEU's tests.
 """
 
 import json
@@ -36,6 +35,7 @@ from t2t_keras.lab.comparison.scores import (
     check_metrics,
 )
 from t2t_keras.lab.comparison.systems import read_files, read_runs
+from t2t_keras.metrics import TOKENIZATIONS
 from t2t_keras.text.files import check_readable
 
 _FLAGS_OF_FILES = ("reference", "translations", "source")
@@ -49,31 +49,41 @@ _FORMATS = {
 
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
-    flags.group("Files")
-    flags.path("reference", "File of references, one sentence a line")
-    flags.paths("translations", "Files of translations; the first is the baseline's")
-    flags.path("source", "File of sources, shown in the report; COMET needs it")
-    flags.group("Or runs")
-    flags.paths("runs", "Folders of runs or of CTranslate2 exports; the first is the baseline")
-    flags.choice("split", "Set to compare on, without --source", ("dev", "test"), "dev")
+    flags.group("Compare files")
+    flags.path("reference", "File of reference translations, one per line")
+    flags.paths("translations", "Files of translations; the first is of the baseline")
+    flags.path("source", "File of source sentences, for the report; COMET needs it")
+    flags.group("Compare runs, on --split or on --source and --reference")
+    flags.paths("runs", "Directories of runs or CTranslate2 exports; the first is the baseline")
+    flags.choice(
+        "split", "Set of the problem to compare on, without --source", ("dev", "test"), "dev"
+    )
     define_common(flags, "data_dir")
     define_decode_hparams(flags)
-    flags.group("Comparison")
-    flags.strings("names", "Names of the systems; default: from the paths")
+    flags.group("Scores and tests")
+    flags.strings("names", "Names of the systems in the report; default: from the paths")
     flags.strings("metrics", "bleu, chrf, chrf++, ter, or registered ones; default: bleu,chrf,ter")
-    flags.string("tokenize", "Tokenisation of BLEU, as of t2t-bleu; default: the problem's, or 13a")
-    flags.switch("lowercase", "Ignore case; TER always does")
-    flags.choice("significance", "Test of differences", tuple(TESTS), "bootstrap")
-    flags.integer("samples", "Samples of the test; default: 1000, randomization: 10000", minimum=1)
-    flags.integer("seed", "Seed of the test; default: SACREBLEU_SEED, or 12345", minimum=1)
-    flags.path("training_text", "Text to count frequencies of words in; default: the references")
-    flags.path("comet_model", "Folder or checkpoint of a downloaded COMET model")
-    flags.path("comet_python", "Python with unbabel-comet; default: this one")
+    names = ", ".join(TOKENIZATIONS)
+    flags.string("tokenize", f"Tokenisation of BLEU: {names}; default: the problem's, or 13a")
+    flags.switch("lowercase", "Ignore case; TER always ignores it")
+    flags.choice("significance", "Significance test (paired)", tuple(TESTS), "bootstrap")
+    flags.integer(
+        "samples", "Number of samples; default: 1000, or 10000 with randomization", minimum=1
+    )
+    flags.integer("seed", "Seed of the test; default: $SACREBLEU_SEED, or 12345", minimum=1)
+    flags.path(
+        "training_text", "Text to count words in, for scores by frequency; default: --reference"
+    )
+    flags.path("comet_model", "Directory or checkpoint of a downloaded COMET model; adds its score")
+    flags.path(
+        "comet_python", "Python interpreter that has unbabel-comet; default: the running one"
+    )
     flags.group("Output")
-    flags.choice("format", "What to write", tuple(_FORMATS), "text")
-    flags.path("output", "File for it; default: standard output")
+    flags.choice("format", "Format of the report", tuple(_FORMATS), "text")
+    flags.path("output", "File for the report; default: standard output")
     flags.group(HIDDEN)
-    define_common(flags, "problem_config")
+    meaning = "Settings of the test set, as newstest2014=filtered; the others are the runs'"
+    define_common(flags, problem_config=meaning)
 
 
 @command(define_flags)

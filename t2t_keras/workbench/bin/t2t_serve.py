@@ -1,4 +1,4 @@
-"""Serve models to people, programs and translation tools: LibreTranslate's API, DeepL's, a page.
+"""Serve models with the APIs of LibreTranslate and DeepL, and on a web page.
 
 t2t-serve --model=en-de=runs/averaged --port=5000
 t2t-serve --model=en-de=exports/en-de --model=en-fr=runs/french --api_keys_file=keys.tsv
@@ -26,29 +26,36 @@ if TYPE_CHECKING:
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Models")
-    flags.repeated("model", "PAIR=PATH, as en-de=runs/averaged; give one for each pair")
-    meaning = "Program that runs the model; default: the one that its files are for"
+    flags.repeated(
+        "model", "Language pair and model, as en-de=runs/averaged; repeat for more pairs"
+    )
+    meaning = "Software that runs the models; default: by the model's files"
     flags.named("engine", meaning, ENGINES, None)
     define_decode_hparams(flags)
-    flags.repeated("glossary", "TSV file of terms for requests without their own; or PAIR=FILE")
+    flags.repeated(
+        "glossary",
+        "Terms for requests without their own: a file of source<tab>target lines, or en-de=FILE",
+    )
     flags.fields(ServerConfig, "split_sentences")
     flags.number("reload_secs", "Seconds between checks for newer models; 0 = never", 5)
-    flags.group("Address")
-    flags.string("host", "Address to listen on; 0.0.0.0 = every network", "127.0.0.1")
-    flags.integer("port", "Port to listen on; 0 = any", 5000, maximum=65535)
-    flags.path("certificate", "PEM file of a certificate, for TLS")
+    flags.group("Network")
+    flags.string("host", "Address to listen on; 0.0.0.0 = all networks", "127.0.0.1")
+    flags.integer("port", "Port to listen on; 0 = a free one", 5000, maximum=65535)
+    flags.path("certificate", "PEM file of the certificate, for HTTPS; needs --key")
     flags.path("key", "PEM file of the certificate's private key")
     flags.strings("trusted_proxies", "Addresses of proxies whose X-Forwarded-For is trusted")
-    flags.strings("cors", "Origins whose pages may use the server, as https://example.org; * = all")
+    flags.strings("cors", "Web sites that may call the server, as https://example.org; * = all")
     flags.group("Batches")
     flags.fields(ServerConfig, "max_wait_ms", "max_batch_lines", "max_queue_lines")
     flags.group("Limits")
-    flags.path("api_keys_file", "File of API keys, one per line; default: no key is needed")
+    flags.path(
+        "api_keys_file", "File of API keys, one per line; default: anyone may use the server"
+    )
     flags.fields(ServerConfig, "requests_per_minute", "max_job_seconds", "stop_seconds")
     flags.fields(ServerConfig, "max_texts", "max_characters", "max_file_characters")
-    flags.integer("max_file_megabytes", "Maximum size of a file", 30, 1)
-    flags.group("Storage")
-    flags.path("storage", "Folder that keeps glossaries, files and usage; default: none")
+    flags.integer("max_file_megabytes", "Maximum size of a file, in MiB", 30, 1)
+    flags.group("Storage and log")
+    flags.path("storage", "Directory for glossaries, files and usage; default: lost at shutdown")
     flags.fields(ServerConfig, "keep_files_minutes", "log_text")
 
 

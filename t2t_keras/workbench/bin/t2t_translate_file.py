@@ -25,20 +25,24 @@ from t2t_keras.registry import ENGINES
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.arguments("IN ... OUT", "Files or folders to translate, and where to write them")
-    flags.group("Documents")
-    flags.switch("all", "Translate all texts, also those with a translation")
-    flags.switch("final", "Mark translations as final, not as in need of a review")
-    flags.path("memory", "Translation memory: TMX, or another file with translations")
-    flags.number("least", "Minimum similarity of suggestions from the memory, 0 to 1", 0.75)
-    flags.path("glossary", "Terms and their translations, one source<tab>target per line")
-    flags.switch("confidence", "Write the model's confidence into XLIFF files")
-    flags.string("source_language", "Code of the source language; default: the problem's")
-    flags.string("target_language", "Code of the target language; default: the problem's")
     flags.group("Model")
-    define_common(flags, "output_dir", "checkpoint_path")
-    flags.group("Decoding")
-    define_decode_hparams(flags)
+    define_common(
+        flags, output_dir="Directory of the run, or of an export with --engine=ctranslate2"
+    )
+    define_common(flags, "checkpoint_path")
     define_engine(flags)
+    define_decode_hparams(flags)
+    flags.group("Documents")
+    flags.switch("all", "Replace existing translations as well")
+    flags.switch("final", "Mark new translations as final, not as in need of review")
+    flags.path("memory", "Translation memory to reuse: TMX, PO, XLIFF, ...")
+    flags.number("least", "Minimum similarity of suggestions from --memory, 0 to 1", 0.75)
+    flags.path("glossary", "File of terms and their translations, one source<tab>target per line")
+    flags.switch(
+        "confidence", "Write the model's confidence into XLIFF files, as match quality in %"
+    )
+    flags.string("source_language", "Code of the source language, as en; default: the problem's")
+    flags.string("target_language", "Code of the target language, as de; default: the problem's")
 
 
 @command(define_flags)

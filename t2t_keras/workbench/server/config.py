@@ -27,9 +27,9 @@ class ServerConfig:
     """
 
     max_wait_ms: float = setting(
-        5.0, "milliseconds for which an idle model waits for more lines", minimum=0
+        5.0, "milliseconds for which an idle model waits to fill a batch", minimum=0
     )
-    max_batch_lines: int = setting(128, "maximum number of lines translated together", minimum=1)
+    max_batch_lines: int = setting(128, "maximum number of lines per batch", minimum=1)
     max_queue_lines: int = setting(
         10_000,
         "maximum number of lines that wait for a model; further requests get HTTP 429",
@@ -37,11 +37,11 @@ class ServerConfig:
     )
     max_job_seconds: float = setting(
         60.0,
-        "seconds of work per request, or per max_characters of a file; waiting does not count",
+        "maximum seconds of computation per request; for files, per --max_characters of text",
         minimum=0,
     )
     stop_seconds: float = setting(
-        20.0, "seconds to finish running requests after SIGTERM", minimum=0
+        20.0, "maximum seconds to finish running requests after SIGTERM", minimum=0
     )
     max_texts: int = setting(1_000, "maximum number of texts per request", minimum=1)
     max_characters: int = setting(200_000, "maximum number of characters per request", minimum=1)
@@ -50,17 +50,19 @@ class ServerConfig:
         1_000_000, "maximum number of characters per file", minimum=1
     )
     requests_per_minute: int = setting(
-        0, "maximum per key, or per address without a key; 0 = no limit", minimum=0
+        0,
+        "maximum per API key, or per address without keys; 0 = no limit",
+        minimum=0,
     )
     api_keys_file: Path | None = None
     cors: tuple[str, ...] = ()
     glossaries: "Mapping[tuple[str, str] | None, Glossary]" = dataclasses.field(
         default_factory=dict
     )
-    split_sentences: bool = setting(True, "translate the sentences of a text one by one")
-    log_text: bool = setting(False, "write texts and translations to the log")
+    split_sentences: bool = setting(True, "split texts into sentences before translation")
+    log_text: bool = setting(False, "write source texts and translations to the log")
     storage: Path | None = None
     keep_files_minutes: float = setting(
-        60.0, "minutes for which a translated file can be fetched", minimum=0
+        60.0, "minutes for which a finished file can be downloaded", minimum=0
     )
     reload_seconds: float = 5.0
