@@ -50,9 +50,13 @@ _SETTINGS = {
 def main(_) -> None:
     """Runs the rounds and prints the table."""
     without = _DECODE_ONLY if _MODE.value == "train" else _TRAIN_ONLY
-    results: dict[str, list[dict[str, float]]] = {
-        toolkit: [] for toolkit in _TOOLKITS.value if toolkit.split(":")[0] not in without
-    }
+    results: dict[str, list[dict[str, float]]] = {}
+    for toolkit in _TOOLKITS.value:
+        name = toolkit.split(":")[0]
+        if not (_HERE / f"with_{name}.py").exists():
+            raise app.UsageError(f"There is no toolkit '{name}'. README.md lists them.")
+        if name not in without:
+            results[toolkit] = []
     for _ in range(_ROUNDS.value):
         for toolkit in [*results]:
             try:
@@ -99,8 +103,6 @@ def _python(toolkit: str) -> str | Path:
     if toolkit == "t2t_keras":
         return sys.executable
     name = _ENVIRONMENTS.get(toolkit, toolkit)
-    if name not in _REQUIREMENTS:
-        raise app.UsageError(f"There is no toolkit '{toolkit}'; README.md lists them.")
     python, is_installed = _FOLDER / name / "bin" / "python", _FOLDER / name / "installed"
     if not is_installed.exists():
         print(f"Installing {_FOLDER / name} ...", flush=True)
