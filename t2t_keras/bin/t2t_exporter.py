@@ -21,12 +21,13 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.files import check_folder, check_outputs
 from t2t_keras.io.flags import Flags
 from t2t_keras.registry import EXPORT_FORMATS
+from t2t_keras.text.files import read_text
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.training.run_config import RunConfig
 
-_OF_SAVED_MODELS = ("measure", "servable_name", "results_file", "data_dir")
+_OF_SAVED_MODELS = ("measure", "servable_name", "data_dir")
 
 
 def define_flags(flags: Flags) -> None:
@@ -47,14 +48,14 @@ def define_flags(flags: Flags) -> None:
         "Type of the stored weights: float32 or int8; for some formats bfloat16 or float16",
         "float32",
     )
-    flags.group("README of a SavedModel")
-    name = "Name of the model in the examples of requests"
+    name = "Name of the model in the examples of requests in a SavedModel's README"
     flags.string("servable_name", name, "translate")
-    flags.switch(
-        "measure", "Translate and score the dev set; default: if --dtype is not float32", None
-    )
+    flags.group("Model card")
+    flags.path("card_notes", "Markdown file on uses, limits and the licence of the model")
     scores = "--results_file of t2t-decoder, to list the scores of this checkpoint"
     flags.path("results_file", scores, "results.jsonl")
+    measure = "Score a SavedModel on the dev set; default: only if --dtype is not float32"
+    flags.switch("measure", measure, None)
     define_common(flags, "data_dir")
     define_run(flags)
 
@@ -71,8 +72,9 @@ def run(flags: Flags) -> None:
     from t2t_keras.serving.formats import check_dtype
 
     check_dtype(flags.format, flags.dtype)
+    notes = "\n".join(read_text(Path(flags.card_notes))) if flags.card_notes else ""
     if flags.format != "saved_model":
-        _export_for_other_programs(flags)
+        _export_for_other_programs(flags, notes)
         return
     export_dir = Path(flags.export_dir or Path(flags.output_dir) / "export")
     # Nothing can be added to another export: its manifest names all its files.
@@ -109,11 +111,12 @@ def run(flags: Flags) -> None:
         servable_name=flags.servable_name,
         origin=[*run_lines(record, checkpoint), *scores],
         example=text[0][0] if text else "",
+        notes=notes,
     )
     print(f"{version}: SavedModel, signature serving_default: text -> translation, score, cut")
 
 
-def _export_for_other_programs(flags: Flags) -> None:
+def _export_for_other_programs(flags: Flags, notes: str) -> None:
     from t2t_keras.serving.formats import check_format, write_format
 
     # --nomeasure is harmless: other formats are never measured.
@@ -128,8 +131,14 @@ def _export_for_other_programs(flags: Flags) -> None:
     folder = flags.export_dir or Path(flags.output_dir) / flags.format
     # Before the model is loaded.
     check_format(flags.format, folder, flags.dtype)
-    _, _, translator = _load(flags)
-    print(write_format(flags.format, translator, folder, flags.dtype))
+    record, checkpoint, translator = _load(flags)
+    from t2t_keras.serving.export import recorded_scores
+
+    scores = [
+        f"with exact weights, {line}"
+        for line in recorded_scores(record, checkpoint, flags.results_file)
+    ]
+    print(write_format(flags.format, translator, folder, flags.dtype, scores, notes))
 
 
 def _load(flags: Flags) -> "tuple[RunConfig, Path, Translator]":

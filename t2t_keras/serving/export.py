@@ -30,6 +30,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.evaluation.results import Result, checkpoint_checksum, read_results, run_result
 from t2t_keras.io.terminal import printable
 from t2t_keras.serving import messages
+from t2t_keras.serving.card import write_card
 from t2t_keras.serving.load import WARMUP_FILE, write_manifest
 from t2t_keras.serving.signatures import SIGNATURES, TranslationModule, rounded_weights
 from t2t_keras.text.tokenizer import Tokenizer
@@ -47,6 +48,7 @@ def export(
     servable_name: str = "translate",
     origin: Sequence[str] = (),
     example: str = "",
+    notes: str = "",
 ) -> Path: ...
 
 
@@ -60,6 +62,7 @@ def export(
     servable_name: str = "translate",
     origin: Sequence[str] = (),
     example: str = "",
+    notes: str = "",
 ) -> Path: ...
 
 
@@ -72,12 +75,13 @@ def export(  # type: ignore[misc]  # `export_dir` is the second argument or the 
     servable_name: str = "translate",
     origin: Sequence[str] = (),
     example: str = "",
+    notes: str = "",
 ) -> Path:
     """Writes a SavedModel to `<export_dir>/<version>/`, where TensorFlow Serving expects it.
 
     The version is the time in seconds, or the next free number. The folder gets its name when it is
-    complete. It also contains the vocabulary as a file, a README.md with the signatures, warm-up
-    requests for TensorFlow Serving and a manifest of all files.
+    complete. It also contains the vocabulary as a file, a README.md with the signatures, a
+    MODEL_CARD.md, warm-up requests for TensorFlow Serving and a manifest of all files.
 
     Args:
       translator: the model, the vocabulary and the settings to export; or the result of
@@ -87,8 +91,9 @@ def export(  # type: ignore[misc]  # `export_dir` is the second argument or the 
       dtype: dtype of the stored weights, one of `STORED_DTYPES`; the graph computes in the models'
         `compute_dtype`.
       servable_name: name of the model in the README's examples.
-      origin: lines for the README on the origin of the model and its scores.
+      origin: lines for the README and the model card on the origin of the model and its scores.
       example: a sentence in the source language, for the README; "" = "A sentence."
+      notes: Markdown for the model card on uses, limits and the licence.
 
     Returns:
       The path of the version.
@@ -117,6 +122,7 @@ def export(  # type: ignore[misc]  # `export_dir` is the second argument or the 
             _write_warmup(unfinished / WARMUP_FILE, signatures, translator, servable_name)
             config = module.config
             write_readme(unfinished, signatures, contents, config, servable_name, origin, example)
+            write_card(unfinished, translator, "saved_model", dtype, origin, notes)
             write_manifest(unfinished, contents)  # last, for it names all other files
             versions = [int(path.name) for path in export_dir.iterdir() if path.name.isdecimal()]
             version = max(int(time.time()), max(versions, default=0) + 1)

@@ -2,6 +2,7 @@
 
 import abc
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_keras.decoding.config import DecodeConfig
@@ -9,6 +10,7 @@ from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError, missing_package
 from t2t_keras.hyperparameters import ModelConfig
 from t2t_keras.registry import EXPORT_FORMATS
+from t2t_keras.serving.card import write_card
 
 # Types of the weights in a SavedModel.
 STORED_DTYPES = ("float32", "bfloat16", "int8")
@@ -52,7 +54,14 @@ def check_format(name: str, export_dir: str | Path, dtype: str) -> None:
         )
 
 
-def write_format(name: str, translator: Translator, export_dir: str | Path, dtype: str) -> Path:
+def write_format(
+    name: str,
+    translator: Translator,
+    export_dir: str | Path,
+    dtype: str,
+    scores: Sequence[str] = (),
+    notes: str = "",
+) -> Path:
     """Writes an export in a registered format; the folder gets its name when it is complete.
 
     Args:
@@ -60,6 +69,8 @@ def write_format(name: str, translator: Translator, export_dir: str | Path, dtyp
       translator: the model, the vocabulary and the settings.
       export_dir: the folder to make.
       dtype: type of the stored weights.
+      scores: of the model card, see `write_card`.
+      notes: likewise.
 
     Returns:
       The folder.
@@ -76,6 +87,7 @@ def write_format(name: str, translator: Translator, export_dir: str | Path, dtyp
             unfinished = Path(folder) / "1"
             unfinished.mkdir()
             kind.write(translator, unfinished, dtype)
+            write_card(unfinished, translator, name, dtype, scores, notes)
             return unfinished.rename(export_dir)
     except ModuleNotFoundError as error:
         if kind.extra:

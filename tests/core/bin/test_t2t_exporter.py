@@ -1,3 +1,4 @@
+import json
 import types
 
 import numpy as np
@@ -8,6 +9,7 @@ from t2t_keras.bin import t2t_exporter
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import append_result, run_result
 from t2t_keras.serving import export as export_module
+from t2t_keras.serving.card import write_card
 from t2t_keras.training.run_config import RunConfig
 
 SETTINGS = "beam_size=2,extra_length=2"
@@ -97,7 +99,38 @@ def test_a_format_of_the_user_s_own_is_chosen(random_run, tmp_path, own_registry
     refused("bad_value --dtype=int8 float64", *command, "--format=own_format", "--dtype=int8")
     t2t_exporter.run([*command, "--format=own_format", "--dtype=float64"])
     assert (tmp_path / "own" / "own.txt").read_text() == "float64 2"
+    assert "float64, for own_format" in (tmp_path / "own" / "MODEL_CARD.md").read_text("utf-8")
     assert capsys.readouterr().out == f"{tmp_path / 'own'}\n"
+
+
+def test_every_export_has_a_card(random_run, tmp_path, run_exporter):
+    record = RunConfig.load(random_run)
+    score = types.SimpleNamespace(bleu=12.34, bleu_signature="nrefs:1", main=("bleu", 12.34))
+    result = run_result(record, random_run / "model.ckpt-30", "test", score, {"beam_size": 4})
+    append_result(tmp_path / "results.jsonl", result)
+    (tmp_path / "notes.md").write_text("Short sentences. CC BY 2.0.\n", encoding="utf-8")
+    run_exporter(f"--export_dir={tmp_path / 'saved'}", f"--card_notes={tmp_path / 'notes.md'}")
+    [card] = (tmp_path / "saved").glob("*/MODEL_CARD.md")
+    manifest = json.loads((card.parent / "manifest.json").read_text("utf-8"))
+    assert "MODEL_CARD.md" in manifest["files"]
+    text, problem = card.read_text("utf-8"), record.problem
+    weights = Translator.from_run(random_run).models[0].count_params()
+    languages = f"source_language={problem.source_language}"
+    for part in (
+        *("parallel_text", f"{weights:,} weights", "beam_size=2", "float32, for saved_model"),
+        *(record.data, "dev: ", "12.34 BLEU", "step 30", "Short sentences. CC BY 2.0."),
+        *("t2t-datagen --problem=parallel_text", languages, f"--hparams_set={record.hparams_set}"),
+        "t2t-exporter --output_dir=run --format=saved_model --dtype=float32",
+    ):
+        assert part in text, part
+
+
+def test_a_card_without_a_run(random_run, tmp_path):
+    translator = Translator.from_run(random_run)
+    write_card(tmp_path, Translator(translator.models[0], translator.tokenizer), "own", "int8")
+    text = (tmp_path / "MODEL_CARD.md").read_text("utf-8")
+    assert (text.count("Not known."), text.count("Not measured.")) == (2, 1)
+    assert "int8, for own" in text
 
 
 @pytest.mark.parametrize("flags", [[], ["--dtype=int8", "--nomeasure"]])
