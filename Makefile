@@ -20,6 +20,7 @@ install = $(call quietly,$(PIP_INSTALL) $(1))
 
 # A stamp stands for a finished installation, so that an interrupted one is taken up again.
 INSTALLED := $(VENV)/.installed
+INSTALLED_TRY := $(VENV)/.installed-try
 INSTALLED_TEST := $(VENV)/.installed-test
 INSTALLED_LINT := $(VENV)/.installed-lint
 INSTALLED_DOCS := $(VENV)/.installed-docs
@@ -36,11 +37,14 @@ PYTHON ?= python3 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow recipe docs notebooks bench mutate lint format dist lock clean
+.PHONY: help try demo test slow recipe docs notebooks bench mutate lint format dist lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1|/p' $(MAKEFILE_LIST) | \
 	    while IFS='|' read -r target what; do printf 'make %-9s %s\n' "$$target" "$$what"; done
+
+try: $(INSTALLED_TRY) ## translate English into German: on a page, or what comes on standard input
+	@$(IN_VENV) examples/try.sh
 
 demo: $(INSTALLED) ## train, score, average, export and serve a toy translation model (CPU, < 8 min)
 	@$(IN_VENV) examples/demo.sh
@@ -123,39 +127,44 @@ $(INSTALLED): setup.py entry_points.txt
 	    echo "Making the environment $(VENV) with $$("$$python" --version) ..."; \
 	    "$$python" -m venv $(VENV); \
 	}
-	@echo "Installing the package and TensorFlow into $(VENV) (about a minute) ..."
+	@echo "Installing the package and TensorFlow into $(VENV) (about a minute) ..." >&2
 	$(call install,--editable .)
 	@touch $@
 
+$(INSTALLED_TRY): $(INSTALLED)
+	@echo "Installing CTranslate2 and the server into $(VENV) ..." >&2
+	$(call install,--editable '.[ctranslate2,server]')
+	@touch $@
+
 $(INSTALLED_TEST): $(INSTALLED)
-	@echo "Installing what the tests need into $(VENV) ..."
+	@echo "Installing what the tests need into $(VENV) ..." >&2
 	$(call install,--editable '.[test]')
 	@npm install --silent --no-save --no-audit --no-fund --fetch-retries=1 --prefix $(VENV) $(AXE) || \
 	    echo "Without npm and axe-core, tests of accessibility are skipped."
 	@touch $@
 
 $(INSTALLED_LINT): $(INSTALLED)
-	@echo "Installing the linters into $(VENV) ..."
+	@echo "Installing the linters into $(VENV) ..." >&2
 	$(call install,--editable '.[lint]')
 	@touch $@
 
 $(INSTALLED_DIST): $(INSTALLED)
-	@echo "Installing what builds packages into $(VENV) ..."
+	@echo "Installing what builds packages into $(VENV) ..." >&2
 	$(call install,--editable '.[dist]')
 	@touch $@
 
 $(INSTALLED_MUTATE): $(INSTALLED_TEST)
-	@echo "Installing cosmic-ray into $(VENV) ..."
+	@echo "Installing cosmic-ray into $(VENV) ..." >&2
 	$(call install,--editable '.[mutate]')
 	@touch $@
 
 $(INSTALLED_RECIPE): $(INSTALLED)
-	@echo "Installing Snakemake and CTranslate2 into $(VENV) ..."
+	@echo "Installing Snakemake and CTranslate2 into $(VENV) ..." >&2
 	$(call install,--editable '.[recipe]')
 	@touch $@
 
 $(INSTALLED_DOCS): $(INSTALLED)
-	@echo "Installing what the documentation needs into $(VENV) ..."
+	@echo "Installing what the documentation needs into $(VENV) ..." >&2
 	$(call install,--editable '.[docs]')
 	@mkdir -p $(VENV)/etc/ipython
 	@printf '%s\n' $(QUIET_NOTEBOOKS) >$(VENV)/etc/ipython/ipython_kernel_config.py

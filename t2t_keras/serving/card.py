@@ -3,8 +3,10 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from t2t_keras.data.dataset import describe, read_manifest
+from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError, command_line
@@ -60,7 +62,12 @@ def write_card(
       scores: a line for each score.
       notes: Markdown on uses, limits and the licence.
     """
-    record, search = translator.record, dataclasses.asdict(translator.config)
+    record, defaults = translator.record, dataclasses.asdict(DecodeConfig())
+    search = {
+        name: value
+        for name, value in dataclasses.asdict(translator.config).items()
+        if name in ("beam_size", "alpha") or value != defaults[name]
+    }
     fields = {
         "title": f"{translator.problem.name or 'a model'}, {translator.tokenizer.vocab_size:,} ids",
         "model": "; ".join(map(_description, translator.models)),
@@ -76,7 +83,7 @@ def write_card(
     (folder / CARD_FILE).write_text(_CARD.format(**fields), encoding="utf-8")
 
 
-def _description(model) -> str:
+def _description(model: Any) -> str:
     settings = ", ".join(
         f"{name} {getattr(model.config, name):,}" for name in ("d_model", "d_ff", "num_heads")
     )
@@ -100,10 +107,10 @@ def _commands(translator: Translator, record: RunConfig, format_name: str, dtype
     of_problem = {"problem": problem.name, "problem_config": as_assignments(settings)}
     hparams = as_assignments(changed_hparams(record.hparams, record.hparams_set))
     train = dict(data_dir="data", output_dir="run", hparams_set=record.hparams_set, hparams=hparams)
-    train["random_seed"] = record.random_seed
+    seed = {"random_seed": record.random_seed}
     lines = [
         command_line("t2t-datagen", **of_problem, tmp_dir="text", data_dir="data"),
-        command_line("t2t-trainer", **of_problem, **train),
+        command_line("t2t-trainer", **of_problem, **train, **seed),
     ]
     exported = "run"
     if record.averaged != 1:

@@ -311,6 +311,8 @@ def _score_line(result: Result) -> str:
     line = f"{result.text or result.split}: {score:.2f} {metric}"
     if conditions:
         line += f" ({'; '.join(conditions)})"
+    if result.chrf is not None:
+        line += f", {result.chrf:.2f} chrF2"
     for convention, entry in result.conventions.items():
         line += f", {entry['bleu']:.2f} BLEU ({convention} {entry['signature']})"
     # A file of results may hold any characters.
