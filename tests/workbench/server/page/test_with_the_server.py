@@ -1,44 +1,29 @@
-"""The page with the server itself, and a model of random weights."""
+"""The page with the server itself, and the model in the repository."""
 
 import dataclasses
 import json
 import urllib.request
 
-import numpy as np
 import polib
 import pytest
 from refusals import refused
 from upper_case import Source
 
-from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.lines import encode_text
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.models.transformer import Transformer
 from t2t_keras.text.sentences import sentence_splitter
-from t2t_keras.text.tokenizer import SentencePieceTokenizer
 from t2t_keras.workbench.server.page_api import PREFIX_TOO_LONG, OtherWords
 
-WORDS = "the a small big dog cat man woman sees sleeps eats house tree red green"
 CATALOGUE = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
 CATALOGUE += 'msgid "the red house"\nmsgstr ""\n\nmsgid "a tree"\nmsgstr "ein Baum"\n'
 
 
 @pytest.fixture(scope="module")
-def translator():
-    """Its model makes words of the vocabulary's pieces, and no bytes."""
-    tokenizer = SentencePieceTokenizer.train([WORDS] * 20, vocab_size=310)
-    model = Transformer(tokenizer.vocab_size, num_layers=1, d_model=16, d_ff=32, num_heads=2)
-    model.build()
-    random = np.random.default_rng(1)
-    for weight in model.trainable_variables:
-        around, scale = float(weight.path.endswith("gamma")), 0.5 if len(weight.shape) > 1 else 0.1
-        weight.assign(random.normal(around, scale, weight.shape))
-    matrix = model.embedding.table.embeddings.numpy()
-    for piece, number in tokenizer.vocabulary().items():
-        matrix[number] *= 0.0 if piece.startswith("<0x") else 1.5 if piece[0] == "▁" else 1.0
-    model.embedding.table.embeddings.assign(matrix)
-    config = DecodeConfig(beam_size=4, extra_length=3, return_beams=True)
-    return Translator(model, tokenizer, config)
+def translator(root):
+    """The model in the repository."""
+    pytest.importorskip("ctranslate2")
+    folder = root / "examples" / "models" / "en-de"
+    return Translator.from_run(folder, None, "return_beams=true", engine="ctranslate2")
 
 
 @pytest.fixture
