@@ -294,8 +294,8 @@ class MultiHeadAttention(ShapePreservingLayer):
           value_mask: likewise.
           key_mask: likewise.
           attention_mask: likewise.
-          causal_positions: those of the queries, integers [query length], each of which sees the
-            keys up to its own position; None = any.
+          causal_positions: positions of the queries, integers [query length]; a query sees the
+            keys up to its own position. None = all queries see all keys.
 
         Returns:
           Boolean, broadcastable to [batch, heads, query length, key length], or None.

@@ -157,7 +157,7 @@ _LAYOUTS = ("interleaved", "concatenated", "tensor2tensor")
 def sinusoids(positions, d_model, layout="interleaved", table_length=0):
     """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same), interleaved.
 
-    Computed in float64, but for tensors on JAX: at position 1,000 a float32 angle is off by 3e-5.
+    Computed in float64, except tensors on JAX: at position 1,000 a float32 angle is off by 3e-5.
 
     Args:
       positions: integers [length], a NumPy array or a tensor.

@@ -44,7 +44,7 @@ def define_flags(flags: Flags) -> None:
     flags.path("certificate", "PEM file of the certificate, for HTTPS; needs --key")
     flags.path("key", "PEM file of the certificate's private key")
     flags.strings("trusted_proxies", "Addresses of proxies whose X-Forwarded-For is trusted")
-    flags.strings("cors", "Web sites that may call the server, as https://example.org; * = all")
+    flags.strings("cors", "Sites that may call the server, as https://example.org; * = all")
     flags.group("Batches")
     flags.fields(ServerConfig, "max_wait_ms", "max_batch_lines", "max_queue_lines")
     flags.group("Limits")
