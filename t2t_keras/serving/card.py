@@ -41,7 +41,7 @@ _CARD = """# Model card: {title}
 {notes}
 """
 _NO_SCORES = "Not measured. `t2t-eval` and `t2t-decoder` with a reference record scores."
-_NO_NOTES = "Not stated by who trained the model (`t2t-exporter --card_notes`)."
+_NO_NOTES = "Not stated: the export was made without `--card_notes`."
 
 
 def write_card(
