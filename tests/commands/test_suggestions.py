@@ -170,8 +170,8 @@ def test_a_run_instead_of_an_export(folder, monkeypatch):
 
 # Where commands are suggested: what is new there needs a test here.
 SUGGESTING = {
-    "_as_setting", "_check_new_run", "command_for_ctranslate2", "datagen_command", "load_export",
-    "recommendation",
+    "_as_setting", "_check_new_run", "_commands", "command_for_ctranslate2", "datagen_command",
+    "load_export", "recommendation",
 }  # fmt: skip
 # SentencePiece, TensorFlow Serving, and --name=value.
 OF_OTHER_PROGRAMS = {"pad_id", "eos_id", "unk_id", "bos_id", "model_name", "name"}
