@@ -15,7 +15,8 @@ define quietly
 	@log=$$(mktemp) && { $(1) >"$$log" 2>&1 || { cat "$$log" >&2; exit 1; }; } && rm -f "$$log"
 endef
 
-# $(call install,WHAT)
+# $(call install,WHAT); a comma in WHAT would begin another argument.
+COMMA := ,
 install = $(call quietly,$(PIP_INSTALL) $(1))
 
 # A stamp stands for a finished installation, so that an interrupted one is taken up again.
@@ -124,16 +125,16 @@ $(INSTALLED): setup.py entry_points.txt
 	            "make PYTHON=/path/to/python3.12" >&2; \
 	        exit 2; \
 	    }; \
-	    echo "Making the environment $(VENV) with $$("$$python" --version) ..."; \
+	    echo "Making the environment $(VENV) with $$("$$python" --version) ..." >&2; \
 	    "$$python" -m venv $(VENV); \
 	}
-	@echo "Installing the package and TensorFlow into $(VENV) (about a minute) ..." >&2
+	@echo "Installing the package and TensorFlow into $(VENV): 2 GB, a minute or more ..." >&2
 	$(call install,--editable .)
 	@touch $@
 
 $(INSTALLED_TRY): $(INSTALLED)
 	@echo "Installing CTranslate2 and the server into $(VENV) ..." >&2
-	$(call install,--editable '.[ctranslate2,server]')
+	$(call install,--editable '.[ctranslate2$(COMMA)server]')
 	@touch $@
 
 $(INSTALLED_TEST): $(INSTALLED)

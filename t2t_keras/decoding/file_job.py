@@ -344,6 +344,10 @@ def _counts(
 ) -> Counter[str]:
     counts = Counter(
         blank=sum(map(is_blank, lines)),
+        empty=sum(
+            not (is_blank(line) or translation.text)
+            for line, translation in zip(lines, translations, strict=True)
+        ),
         cut=sum(translation.cut > 0 for translation in translations),
         tokens_cut=sum(translation.cut for translation in translations),
         prefixes_cut=sum(translation.prefix_cut > 0 for translation in translations),
@@ -372,6 +376,7 @@ def _report(
         f"translates such lines by sentences.",
         "prefixes_cut": "prefixes exceeded the longest output, and were cut. "
         "--decode_hparams=extra_length=100 allows more tokens, up to max_length.",
+        "empty": "translations are empty: the model may have trained too little.",
         "others_taken": "translations are not the likeliest hypothesis: another had fewer faults.",
         "breaks": "translations had line breaks or tabs, which became spaces.",
     }.items():

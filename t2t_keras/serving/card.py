@@ -40,7 +40,9 @@ _CARD = """# Model card: {title}
 
 {notes}
 """
-_NO_SCORES = "Not measured. `t2t-eval` and `t2t-decoder` with a reference record scores."
+_NO_SCORES = (
+    "Not measured. What `t2t-eval` or `t2t-decoder` recorded of this checkpoint stands here."
+)
 _NO_NOTES = "Not stated: the export was made without `--card_notes`."
 
 
