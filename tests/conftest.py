@@ -40,6 +40,11 @@ prepare_tensorflow()
 quicken_tensorflow()
 
 
+def pytest_xdist_auto_num_workers():
+    # One more than there are cores: a quarter of the time, a test waits for a process or a page.
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(items):
     # A file goes to one process as a whole. The longest go first, so that none waits for another
     # at the end.
