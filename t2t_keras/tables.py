@@ -222,8 +222,8 @@ def complexity_table(n: int = 64, d: int = 512, k: int = 3, r: int = 9) -> Table
             f"--r must be odd, as 2 * self_attention_radius + 1 is, got {r}.", code="bad_value"
         )
     separable = k * n * d + n * d**2
-    # Formulas up to a constant factor, and their values: operations of a layer, those that must
-    # wait for each other, and the longest way between an input and an output, in layers.
+    # Formulas up to a constant factor, and their values: operations of a layer, sequential ones,
+    # and the maximum path length between an input and an output, in layers.
     layers = (
         ("self-attention", "n²·d", "1", "1", n**2 * d, 1, 1),
         ("recurrent", "n·d²", "n", "n", n * d**2, n, n),

@@ -263,8 +263,8 @@ def _translate(
     write_manifest = not (flags.decode_from_file or flags.decode_to_file)
     if kinds:
         scores = {}
-        texts = source, reference, output, provenance, kinds, reads, write_manifest, appends
-        for files in translate_disturbed(translator, *texts):
+        arguments = source, reference, output, provenance, kinds, reads, write_manifest, appends
+        for files in translate_disturbed(translator, *arguments):
             scores[files.kind or split] = score(
                 files.source, files.reference, files.output, "", files.kind, files.is_new
             )

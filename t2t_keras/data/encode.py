@@ -259,11 +259,11 @@ def _filter_text(
         identical = [source.strip() == target.strip() for source, target in pairs.texts]
         pairs.leave_out("with identical sides", identical)
     if "language" in names:
-        sources, targets = (
+        wrong_sources, wrong_targets = (
             np.array(in_other_language((pair[side] for pair in pairs.texts), language), bool)
             for side, language in enumerate(languages)
         )
-        pairs.leave_out("in another language", sources | targets)
+        pairs.leave_out("in another language", wrong_sources | wrong_targets)
     for name in names:
         if name not in BUILT_IN:
             judge = FILTERS[name]

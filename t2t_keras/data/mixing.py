@@ -23,7 +23,8 @@ from t2t_keras.settings import as_text
 # Largest number of pairs that are sorted by length together.
 _MAX_PAIRS_IN_ROUND = 1 << 20
 _TEMPERATURE = "temperature"
-# Lower temperatures read only the largest corpus, and their powers of sizes overflow.
+# At lower temperatures only the largest corpus would be read, and size ** (1 / temperature) would
+# overflow.
 _MIN_TEMPERATURE = 0.1
 
 

@@ -377,7 +377,7 @@ def _report(
         "prefixes_cut": "prefixes exceeded the longest output, and were cut. "
         "--decode_hparams=extra_length=100 allows more tokens, up to max_length.",
         "empty": "translations are empty: the model may have trained too little.",
-        "others_taken": "translations are not the likeliest hypothesis: another had fewer faults.",
+        "others_taken": "translations are a less likely hypothesis, which has fewer faults.",
         "breaks": "translations had line breaks or tabs, which became spaces.",
     }.items():
         if counts[name]:

@@ -117,7 +117,7 @@ class Scored(NamedTuple):
 # step(previous, index, position, valid_slots, cache) -> Scored, for B sentences of K hypotheses:
 #   previous     int32 [B, K], the last symbols; padding at index 0
 #   index        int32 [], position in the output to score
-#   position     int32 [], position in `cache.recent`: its slots are position · K + 0 .. K - 1
+#   position     int32 [], position in `cache.recent`: its slots are K from position · K on
 #   valid_slots  bool [B, K, slots of past + slots of recent], the slots of each hypothesis's own
 #                positions, the new one included
 #   cache        a `Cache`

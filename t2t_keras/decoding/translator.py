@@ -414,7 +414,7 @@ class Translator:
         return alignments
 
     def align_parts(self, parts: Sequence[Part], outputs: Sequence[str]) -> list[Alignment]:
-        """Returns pairs (word of `Part.ids`, word of the output) for an output of each part."""
+        """Returns, for each part, pairs (number of a word in it, of a word in its output)."""
         sources, targets = [part.ids for part in parts], encode_text(outputs, self.tokenizer)
         alignments: list[Alignment] = [()] * len(parts)
         if parts:

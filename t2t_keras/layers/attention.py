@@ -395,7 +395,7 @@ class RestrictedSelfAttention(MultiHeadAttention):
     """Self-attention in which position i sees the positions j with |i - j| <= radius (section 4).
 
     Its cost is r·n·d for r = 2·radius + 1, where that of `MultiHeadAttention` is n²·d. With an
-    `attention_mask`, or where the weights are returned, all of them are computed.
+    `attention_mask`, or if the attention weights are returned, all n² weights are computed.
 
     Args:
       radius: at least 1.

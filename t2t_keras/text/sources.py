@@ -393,8 +393,8 @@ def prepared_lines(text: PreparedText) -> Iterator[tuple[bytes, bytes]]:
                 yield segment_text(source), segment_text(target)
             else:
                 yield source.replace(b"\n", b" "), target.replace(b"\n", b" ")
-    reason = "tensorflow-datasets leaves out pairs with an empty side without counting them"
-    print(f"{text.dataset}, {text.split}: {reason}{order}.", flush=True)
+    caveat = "tensorflow-datasets leaves out pairs with an empty side without counting them"
+    print(f"{text.dataset}, {text.split}: {caveat}{order}.", flush=True)
 
 
 @contextlib.contextmanager

@@ -401,7 +401,7 @@ class SentencePieceTokenizer(Tokenizer):
         control symbols or bytes, become unknown.
 
         Returns:
-          The ids of each piece, and the number of pieces in both vocabularies.
+          The ids of each piece, and the number of pieces that the vocabularies share.
         """
         known = self.vocabulary()
         model = parsed_model(self.dividing_model)

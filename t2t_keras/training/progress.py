@@ -167,7 +167,7 @@ class RunCallbacks:
       evaluations: the lines of the run's evaluations.json up to the step where it continues.
 
     Attributes:
-      each_step: whether a callback has hooks around steps, so that the run waits for each step.
+      has_step_hooks: whether a callback has hooks around steps; then the run waits for each step.
       epoch_sums: sums of `token_sums` since the last evaluation.
 
     Raises:
@@ -190,8 +190,10 @@ class RunCallbacks:
                     code="bad_value",
                 )
         # The number and length of epochs are unknown before they end.
-        self._list = CallbackList(self._callbacks, model=model, verbose=0, epochs=None, steps=None)
-        self.each_step = any(
+        self._keras_callbacks = CallbackList(
+            self._callbacks, model=model, verbose=0, epochs=None, steps=None
+        )
+        self.has_step_hooks = any(
             # An inherited hook does nothing.
             getattr(getattr(callback, hook), "__func__", None) is not getattr(Callback, hook)
             for callback in self._callbacks
@@ -206,7 +208,7 @@ class RunCallbacks:
 
     def train_begin(self) -> None:
         """Must be called before the first step."""
-        self._list.on_train_begin()
+        self._keras_callbacks.on_train_begin()
 
     def continue_epoch(self, step: int, sums: Mapping[str, float]) -> None:
         """Adds the sums since the last evaluation, unless that was at `step` itself."""
@@ -217,15 +219,15 @@ class RunCallbacks:
         """Must be called before a step, counted from 0."""
         if self._first is None:
             self._first = number
-            self._list.on_epoch_begin(len(self._epochs))
-        if self.each_step:
-            self._list.on_train_batch_begin(number - self._first)
+            self._keras_callbacks.on_epoch_begin(len(self._epochs))
+        if self.has_step_hooks:
+            self._keras_callbacks.on_train_batch_begin(number - self._first)
 
     def step_end(self, number: int, sums: Mapping[str, float]) -> None:
         """Must be called after a step, with its `token_sums`."""
         self.epoch_sums.update(sums)
-        if self.each_step and self._first is not None:
-            self._list.on_train_batch_end(number - self._first, averages(sums))
+        if self.has_step_hooks and self._first is not None:
+            self._keras_callbacks.on_train_batch_end(number - self._first, averages(sums))
 
     def saved(self, step: int, checkpoint: str) -> None:
         """Must be called after a checkpoint is written."""
@@ -235,19 +237,19 @@ class RunCallbacks:
 
     def test_begin(self) -> dict[str, float]:
         """Must be called before an evaluation; returns {"train_loss": mean of the epoch} or {}."""
-        self._list.on_test_begin()
+        self._keras_callbacks.on_test_begin()
         return self._train_loss()
 
     def test_end(self, scalars: Mapping[str, float], evaluation: Mapping[str, Any]) -> None:
         """Must be called with an evaluation and its line of evaluations.json; ends the epoch."""
-        self._list.on_test_end(dict(scalars))
+        self._keras_callbacks.on_test_end(dict(scalars))
         self._end_epoch(_logs(evaluation))
 
     def train_end(self, step: int, signal: int) -> None:
         """Must be called after the last step; ends the epoch unless a signal ended the run."""
         if self._first is not None and not signal:
             self._end_epoch(_logs({"step": step, **self._train_loss()}))
-        self._list.on_train_end(self._epochs[-1] if self._epochs else None)
+        self._keras_callbacks.on_train_end(self._epochs[-1] if self._epochs else None)
 
     def history(self) -> dict[str, list[float]]:
         """Returns the numbers of all epochs by name; NaN if an epoch lacks a number."""
@@ -263,7 +265,7 @@ class RunCallbacks:
         self.epoch_sums.clear()
         if self._first is not None:
             self._first = None
-            self._list.on_epoch_end(len(self._epochs) - 1, logs)
+            self._keras_callbacks.on_epoch_end(len(self._epochs) - 1, logs)
 
 
 def _logs(evaluation: Mapping[str, Any]) -> dict[str, float]:

@@ -279,7 +279,7 @@ class _Trainer:
             evaluates = actions.evaluate or self._evaluation_is_due(number + 1)
             is_traced = number + 1 == self._profiler.last_step
             pauses = actions.save or evaluates
-            if is_logged or pauses or is_traced or actions.stop or self._callbacks.each_step:
+            if is_logged or pauses or is_traced or actions.stop or self._callbacks.has_step_hooks:
                 self._finish(pending)
                 pending = None
             if is_traced:

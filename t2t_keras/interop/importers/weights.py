@@ -273,7 +273,7 @@ def listed_pieces(
 
     Args:
       source: pieces by our ids; padding, EOS and unknown are 0, 1 and 2.
-      target: likewise; equal pieces are one vocabulary.
+      target: likewise. If it equals `source`, and the model too, both sides share a vocabulary.
       models: SentencePiece models that segment text: one, or those of source and target; () = text
         is segmented already, and pieces are words.
       origin: file of the pieces, for errors.

@@ -61,7 +61,8 @@ class JaxStep(Step):
         values, totals = self._values(), self._totals
         try:
             with _memory_errors():
-                # Starts to add each microbatch's gradient and sums to `totals`, which are donated.
+                # Adds the gradient and the sums of each microbatch to `totals`, whose buffers are
+                # donated. The calls do not wait for the results.
                 for number, part in enumerate(microbatches):
                     totals = self._accumulate(
                         totals,

@@ -231,8 +231,8 @@ class Paragraph:
                 inner_key = next((inner.key for inner in piece.inner if inner.is_text), "")
                 parts.append(f'<g i="{number}">{self._masked(piece.inner, inner_key)}</g>')
             else:
-                inside = {part.tag for element in piece.elements for part in element.iter()}
-                parts.append(lone_code(number, parts_words=bool(inside & _BREAKS)))
+                inner_tags = {part.tag for element in piece.elements for part in element.iter()}
+                parts.append(lone_code(number, parts_words=bool(inner_tags & _BREAKS)))
         return "".join(parts)
 
     def write(self) -> bool:

@@ -49,8 +49,8 @@ class _Text(NamedTuple):
     end: int
     text: str  # its text in one line
     written: Callable[[str], str]  # lays out its translation in the same number of lines
-    begins: float  # seconds; inf = it cannot continue another subtitle
-    ends: float  # seconds; -inf = no subtitle can continue it
+    begin_seconds: float  # inf = it cannot continue another subtitle
+    end_seconds: float  # -inf = no subtitle can continue it
 
 
 def read_subtitles(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
@@ -61,8 +61,9 @@ def read_subtitles(path: Path, languages: tuple[str, str], content: bytes) -> Sp
     vtt = _VTT.match(text)
     if text.strip() and not vtt and (not cues or text[: cues[0].start()].strip()):
         raise UserError(
-            f"{path}: expected a subtitle, such as 1, 00:00:01,000 --> 00:00:02,000 and its text; "
-            f"got '{text.strip()[:40]}'. Save it as SubRip or WebVTT.",
+            f"{path}: expected a subtitle: a line with its number, a line such as "
+            f"'00:00:01,000 --> 00:00:02,000', and its text; got '{text.strip()[:40]}'. Save it as "
+            f"SubRip or WebVTT.",
             code="not_subtitles",
         )
     group: list[_Text] = []
@@ -182,7 +183,7 @@ def _seconds(fields: tuple[str, ...]) -> float:
 def _goes_on(before: _Text, after: _Text) -> bool:
     """Returns whether a sentence continues in the next subtitle, soon after."""
     return (
-        after.begins - before.ends <= _MAX_SECONDS
+        after.begin_seconds - before.end_seconds <= _MAX_SECONDS
         and not ends_line(before.text)
         and after.text[0].islower()
     )

@@ -421,9 +421,10 @@ class TmxDocument(BilingualDocument):
     def _opened(self, element: Element) -> None:
         self._is_tmx |= element.name == "tmx"
         if element.name == "header":
-            named = element.attributes.get("srclang", "")
+            header_language = element.attributes.get("srclang", "")
             source, target = self.languages
-            declared = named if not source and named.lower() != _ALL else ""
+            is_new = not source and header_language.lower() != _ALL
+            declared = header_language if is_new else ""
             self.languages = checked_languages(self.path, (declared, ""), (source, target))
             if not self.languages[0]:
                 raise self._without_languages()

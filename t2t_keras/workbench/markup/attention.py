@@ -21,7 +21,8 @@ def span_weights(
       source: pieces of the source, including EOS.
       target: pieces of the translation, including EOS.
       attention: float32 [target, source].
-      source_spans: the text that the pieces end with, and (start, end) of spans in it.
+      source_spans: the text of the last pieces, and (start, end) of each span in it. Other pieces
+        may precede it.
       target_spans: likewise for the translation.
 
     Returns:

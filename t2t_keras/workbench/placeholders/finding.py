@@ -210,9 +210,9 @@ def _is_whole(text: str, start: int, end: int) -> bool:
 
 def as_word(text: str, pattern: str) -> str:
     """Extends a pattern for a text so that it does not match inside longer words."""
-    first = next((f"(?<!{word})" for word in _WORDS if re.match(word, text)), "")
-    last = next((f"(?!{word})" for word in _WORDS if re.match(word, text[-1:])), "")
-    return f"{first}{pattern}{last}"
+    guard_before = next((f"(?<!{word})" for word in _WORDS if re.match(word, text)), "")
+    guard_after = next((f"(?!{word})" for word in _WORDS if re.match(word, text[-1:])), "")
+    return f"{guard_before}{pattern}{guard_after}"
 
 
 def piece_at(text: str, start: int, end: int) -> str:

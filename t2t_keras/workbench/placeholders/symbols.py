@@ -65,7 +65,7 @@ def without_mark(
 
 
 def _is_accelerator(text: str, place: int, is_label: bool) -> bool:
-    """Returns whether a mark is not part of a name, as in R&D, AT&T, snake_case and __init__."""
+    """Returns whether a mark is an accelerator; that of R&D, AT&T or snake_case is not."""
     before = _NO_LETTERS.split(text[:place])[-1]
     after = _NO_LETTERS.split(text[place + 1 :], maxsplit=1)[0]
     if "_" in before + after:

@@ -48,7 +48,7 @@ from t2t_keras.workbench.server.service import (
 
 LOG = logging.getLogger("t2t_keras.server")
 
-# Hosts that no other site can own: numbers, names without dots, and names of localhost.
+# Hosts that no other site can own: IP addresses, names without dots, subdomains of localhost.
 _LOCAL_HOST = re.compile(r"(\[[\da-f:.]+\]|[\d.]+|[^.:]*|[^:]*\.localhost)(:\d+)?", re.IGNORECASE)
 _AT_ONCE = 4
 _LOOPBACK = ("127.", "::1", "::ffff:127.")

@@ -167,7 +167,7 @@ class TranslatedFiles:
         self.translate(file, file.pair, file.characters)
 
     async def close(self, until: float | None = None) -> None:
-        """Waits until all files are translated; with storage, only until begun files are.
+        """Waits until all files are translated; with storage, only for those that have begun.
 
         Args:
           until: deadline in seconds of `time.monotonic`. Unfinished files are left to the next

@@ -224,7 +224,7 @@ def test_hooks_are_called_as_by_fit_and_history_survives_a_restart(run, tmp_path
 
 
 def test_steps_are_waited_for_only_if_a_callback_has_hooks_of_batches():
-    waits = lambda *callbacks: RunCallbacks(callbacks, types.SimpleNamespace(), []).each_step  # noqa: E731
+    waits = lambda *callbacks: RunCallbacks(callbacks, types.SimpleNamespace(), []).has_step_hooks  # noqa: E731
     assert not waits(keras.callbacks.EarlyStopping(), recorder([]))
     assert waits(keras.callbacks.LambdaCallback(on_train_batch_end=print))
     assert waits(keras.callbacks.EarlyStopping(), keras.callbacks.TerminateOnNaN())
