@@ -255,7 +255,8 @@ class Flags(absl_flags.FlagValues):
             default = flag.default
             meaning += f" [{default:g}]" if isinstance(default, float) else f" [{default}]"
         note = self._notes.get(name, "") if full else ""
-        lines = (note(self) if callable(note) else note).splitlines()
+        text = note(self) if callable(note) else note
+        lines = text.split("\n") if text else []
         return _entry(f"--{name}", meaning) + "".join(f"\n{_wrapped(line)}" for line in lines)
 
 
