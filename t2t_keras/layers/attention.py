@@ -321,7 +321,7 @@ class MultiHeadAttention(ShapePreservingLayer):
     def _boolean(self, name, mask, *shapes):
         """Returns a mask of booleans, integers or lists of them as a tensor of booleans."""
         mask = ops.convert_to_tensor(mask)
-        check_no_floats(self, **{name: mask})
+        check_no_floats(self, name, mask)
         check_shape(self, name, mask, *shapes)
         return ops.cast(mask, "bool")
 

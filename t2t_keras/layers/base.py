@@ -54,7 +54,7 @@ def pop_weight_options(arguments: dict[str, Any], weights: str = "") -> dict[str
 
     Args:
       arguments: those of a constructor; the options are removed.
-      weights: "kernel" or "bias": those of these weights alone; "" = of both.
+      weights: "kernel" or "bias" takes the options of that weight alone; "" takes all.
 
     Returns:
       Those that were given, as objects of Keras.
@@ -156,17 +156,15 @@ def check_shape(layer, argument, x, *expected):
     )
 
 
-def check_no_floats(layer, **masks):
+def check_no_floats(layer, name, mask):
     """Raises `UserError` for a mask of floats: in a bias added to logits, 0 means visible."""
-    for name, mask in masks.items():
-        dtype = getattr(mask, "dtype", None)
-        if dtype is not None and "float" in keras.backend.standardize_dtype(dtype):
-            raise UserError(
-                f"{type(layer).__name__}: expected a boolean {name}, True = visible, got floats. "
-                f"Give {name} != 0 if 1 means visible, or {name} == 0 if it is a bias added to "
-                f"logits, like tensor2tensor's.",
-                code="float_mask",
-            )
+    if "float" in keras.backend.standardize_dtype(mask.dtype):
+        raise UserError(
+            f"{type(layer).__name__}: expected a boolean {name}, True = visible, got floats. "
+            f"Give {name} != 0 if 1 means visible, or {name} == 0 if it is a bias added to "
+            f"logits, like tensor2tensor's.",
+            code="float_mask",
+        )
 
 
 def check_sizes(layer, **minimums):

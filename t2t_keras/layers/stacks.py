@@ -92,7 +92,7 @@ class Residual(ShapePreservingLayer):
     def call(self, x, sublayer_output=None, training=None):
         """See the class."""
         if sublayer_output is None:
-            return self.norm(x) if self.pre_norm else x
+            return self.sublayer_input(x)
         x = x + self.dropout(sublayer_output, training=training)
         return x if self.pre_norm else self.norm(x)
 
@@ -171,7 +171,7 @@ class _TransformerLayer(ShapePreservingLayer):
         seed: int | None = None,
         **kwargs: Any,
     ):
-        # A config has names. A function that has none there is handed on as it is.
+        # A config holds names only: a function goes to the feed-forward network past it.
         self._activation = None
         if not isinstance(activation, str | None):
             self._activation, activation = keras.activations.get(activation), None

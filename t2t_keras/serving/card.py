@@ -98,7 +98,7 @@ def _training_data(record: RunConfig) -> str:
     text = f"SHA-256 of the encoded examples: {record.data}"
     try:
         manifest = read_manifest(Path(record.data_dir) / record.problem.name, record.problem)
-    except UserError:  # The data may be elsewhere by now.
+    except UserError:  # The data may have been moved or deleted.
         return text
     return f"```\n{describe(manifest)}\n```\n\n{text}"
 
