@@ -40,6 +40,7 @@ prepare_tensorflow()
 quicken_tensorflow()
 
 
+@pytest.hookimpl(optionalhook=True)  # Also runs without pytest-xdist.
 def pytest_xdist_auto_num_workers():
     # One more than there are cores: a quarter of the time, a test waits for a process or a page.
     return (os.cpu_count() or 1) + 1

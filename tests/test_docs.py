@@ -186,7 +186,7 @@ def test_the_examples_in_python(root, tmp_path, monkeypatch):
 # What the blocks of the pages below write, and what they print last.
 PAGES = {
     "README.md": (["news.de", "runs/toy/run.json"], "Translation("),
-    "docs/start.md": (["news.de", "runs/averaged/run.json"], ""),
+    "docs/own_text.md": (["news.de", "mine.weights.h5", "train.tsv"], "BLEU"),
     "docs/concepts.md": ([], ""),
     "docs/paper.md": (["section23.trees", "out.trees", "runs/ende_mean/run.json"], "FMeasure"),
     "docs/troubleshooting.md": ([], "no_run"),
@@ -199,6 +199,9 @@ LESS = {
     "--train_steps=100000": "--train_steps=2",
     "--n=5 --seconds_apart=600": "--n=1",
     "t2t-decoder ": "t2t-decoder --decode_hparams=beam_size=2,extra_length=2 ",
+    # tests/core/serving exports.
+    "t2t-exporter --output_dir=runs/averaged --export_dir=export --measure\n": "",
+    "ckpt-1000": "ckpt-2",
 }
 
 
@@ -210,6 +213,10 @@ def write_texts(folder):
             file.parent.mkdir(exist_ok=True)
             file.write_text("".join(f"{pair[side]}\n" for pair in pairs))
     (folder / "news.en").write_text("A man sleeps.\n")
+    (folder / "news.reference.de").write_text("Ein Mann schläft.\n")
+    for side, language in enumerate(("en", "de")):
+        lines = [f"{pair[side]}\n" for pair in PAIRS * 2000]
+        (folder / f"all.{language}").write_text("".join(lines))
     (folder / "sentences").write_text("the dog sees the cat\n")
     write_archives(folder / "archives")
     generator = random.Random(5)

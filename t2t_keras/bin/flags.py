@@ -311,7 +311,9 @@ def define_run(flags: Flags) -> None:
     for name in ABOUT_THE_RUN:
         if name not in flags:
             allowed = ", except for its test set" if name == "problem_config" else ""
-            define_common(flags, **{name: f"--{name} of the run; may not differ{allowed}"})
+            define_common(
+                flags, **{name: f"--{name} of the run; another value is an error{allowed}"}
+            )
 
 
 def recorded_run(

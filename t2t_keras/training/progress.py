@@ -25,6 +25,8 @@ from t2t_keras.training.curves import JsonCurves, TensorBoardCurves
 
 # Steps between two points of the curves, and between two lines of a log.
 LOG_STEPS = 100
+# A log gets a line at least as often, however slow the steps are.
+_MAX_SECONDS_BETWEEN_LINES = 60.0
 
 
 def averages(sums: Mapping[str, float]) -> dict[str, float]:
@@ -40,7 +42,8 @@ def averages(sums: Mapping[str, float]) -> dict[str, float]:
 class Progress:
     """Shows steps `first` to `last` in a progress line on standard error, and in `curves` if any.
 
-    If standard error is not a terminal, as in a job's log, prints a line every 100 steps instead.
+    If standard error is not a terminal, as in a job's log, prints a line every 100 steps instead,
+    and at least every minute.
     """
 
     def __init__(self, curves: TensorBoardCurves | JsonCurves | None, first: int, last: int):
@@ -56,7 +59,8 @@ class Progress:
     def _restart_clock(self) -> None:
         """Restarts the measurement of speed, as after an evaluation, which must not count."""
         self._tokens = 0.0
-        self._since, self._before = time.monotonic(), self._done
+        self._since = self._printed = time.monotonic()
+        self._before = self._done
 
     def step(self, sums: Mapping[str, float], scalars: Mapping[str, float]) -> None:
         """Shows a finished step with its `token_sums`: the mean loss since the last line.
@@ -66,18 +70,21 @@ class Progress:
         self._done += 1
         self._sums.update(sums)
         self._tokens += sums["tokens"]
-        seconds = max(time.monotonic() - self._since, 1e-9)
+        now = time.monotonic()
+        seconds = max(now - self._since, 1e-9)
         speed = self._tokens / seconds
         loss, rate = averages(self._sums)["loss"], scalars["learning_rate"]
         text = f"loss {loss:.2f}  lr {rate:.1e}  {self._bar.format_sizeof(speed)} tok/s  "
         self._bar.set_description_str(text, refresh=False)
         self._bar.update(1)
-        if self._done % LOG_STEPS:
-            return
-        if self._bar.disable:
+        is_logged = self._done % LOG_STEPS == 0
+        if self._bar.disable and (is_logged or now - self._printed >= _MAX_SECONDS_BETWEEN_LINES):
             seconds_left = (self._last - self._done) * seconds / (self._done - self._before)
             eta = self._bar.format_interval(seconds_left)
             print_beside_bar(f"step {self._done}/{self._last}  {text}eta {eta}")
+            self._printed = now
+        if not is_logged:
+            return
         if self._curves:
             points = {**scalars, **averages(self._sums), "tokens_per_second": speed}
             self._curves.write("train", self._done, points)

@@ -299,12 +299,14 @@ class _Trainer:
         self._finish(pending)
         return actions.stop
 
-    def _update(self, number: int, parts: Microbatches, measure_gradient: bool) -> dict[str, Any]:
+    def _update(
+        self, number: int, microbatches: Microbatches, measure_gradient: bool
+    ) -> dict[str, Any]:
         """Starts a step; when memory runs out, again with half the microbatch, until it fits."""
         while True:
             try:
                 with self._profiler.step(number + 1), self._clock.spent_on(STEP):
-                    return self._step.update(number, parts, measure_gradient)
+                    return self._step.update(number, microbatches, measure_gradient)
             except OutOfMemoryError:
                 old_tokens = self._microbatch.tokens
                 self._microbatch.halve()
@@ -313,7 +315,7 @@ class _Trainer:
                     f"continuing with {self._microbatch.tokens:,} and the same batch_tokens."
                 )
                 with self._clock.spent_on(INPUT):
-                    parts = self._arrays.at(number)
+                    microbatches = self._arrays.at(number)
 
     def _finish(self, pending: tuple[int, dict[str, Any]] | None) -> None:
         """Reads the numbers of a started step; stops the run if they are NaN."""

@@ -61,7 +61,9 @@ def define_flags(flags: Flags) -> None:
     define_common(flags, "data_dir")
     define_decode_hparams(flags)
     flags.group("Scores and tests")
-    flags.strings("names", "Names of the systems in the report; default: from the paths")
+    flags.strings(
+        "names", "Names of the systems in the report, separated by commas; default: from the paths"
+    )
     flags.strings("metrics", "bleu, chrf, chrf++, ter, or registered ones; default: bleu,chrf,ter")
     names = ", ".join(TOKENIZATIONS)
     flags.string("tokenize", f"Tokenisation of BLEU: {names}; default: the problem's, or 13a")

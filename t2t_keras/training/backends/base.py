@@ -80,13 +80,13 @@ class Step(abc.ABC):
     def update(
         self,
         step: int,
-        parts: Sequence[Sequence[Batch | RemoteBatch]],
+        microbatches: Sequence[Sequence[Batch | RemoteBatch]],
         measure_gradient: bool = False,
     ) -> dict[str, Any]:
         """Starts an optimizer step; the devices may still compute it when this returns.
 
-        `step` counts from 0. `parts` has the examples by microbatch and then by replica, with
-        `RemoteBatch` for the replicas of other workers.
+        `step` counts from 0. A microbatch has a batch for each replica, with `RemoteBatch` for the
+        replicas of other workers.
 
         Returns:
           Scalars that may not be ready yet: the sums of `token_sums` over the step, and

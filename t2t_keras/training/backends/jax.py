@@ -52,29 +52,29 @@ class JaxStep(Step):
     def update(
         self,
         step: int,
-        parts: Sequence[Sequence[Batch | RemoteBatch]],
+        microbatches: Sequence[Sequence[Batch | RemoteBatch]],
         measure_gradient: bool = False,
     ) -> dict[str, jax.Array]:
         """See `Step`; the gradient's norm is always measured, since it costs little."""
-        microbatches = [part for (part,) in parts if isinstance(part, Batch)]
-        tokens = np.float32(max(sum(part.target_tokens for part in microbatches), 1))
+        batches = [batch for (batch,) in microbatches if isinstance(batch, Batch)]
+        tokens = np.float32(max(sum(batch.target_tokens for batch in batches), 1))
         values, totals = self._values(), self._totals
         try:
             with _memory_errors():
                 # Adds the gradient and the sums of each microbatch to `totals`, whose buffers are
                 # donated. The calls do not wait for the results.
-                for number, part in enumerate(microbatches):
+                for number, batch in enumerate(batches):
                     totals = self._accumulate(
                         totals,
                         values["weights"],
                         self._frozen(),
                         values["loss_scale"][0],
-                        part.source,
-                        part.target,
+                        batch.source,
+                        batch.target,
                         self._seeds(step, number),
                         tokens,
                     )
-                shapes = {part.source.shape for part in microbatches}
+                shapes = {batch.source.shape for batch in batches}
                 if not shapes <= self._computed_shapes:
                     # A device may report missing memory only when it runs the computation, too
                     # late for the update, so wait for new shapes. Shapes that fitted once most

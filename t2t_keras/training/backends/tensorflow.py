@@ -167,19 +167,19 @@ class TensorFlowStep(Step):
     def update(
         self,
         step: int,
-        parts: Sequence[Sequence[Batch | RemoteBatch]],
+        microbatches: Sequence[Sequence[Batch | RemoteBatch]],
         measure_gradient: bool = False,
     ) -> dict[str, tf.Tensor]:
         """See `Step`."""
-        count = sum(part.target_tokens for microbatch in parts for part in microbatch)
+        count = sum(batch.target_tokens for microbatch in microbatches for batch in microbatch)
         tokens = float(max(count, 1))
-        inputs = [self._inputs(step, number, part) for number, part in enumerate(parts)]
+        inputs = [self._inputs(step, *numbered) for numbered in enumerate(microbatches)]
         try:
             with _memory_errors():
                 if len(inputs) == 1:
                     return self._update(inputs[0], tokens, measure_gradient)
                 self._make_accumulators()
-                sums = [self._accumulate(microbatch, tokens) for microbatch in inputs]
+                sums = [self._accumulate(parts, tokens) for parts in inputs]
                 norm = self._apply(measure_gradient)
         except OutOfMemoryError:
             self._clear_accumulators()

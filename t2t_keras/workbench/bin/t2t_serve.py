@@ -43,8 +43,14 @@ def define_flags(flags: Flags) -> None:
     flags.integer("port", "Port to listen on; 0 = a free one", 5000, maximum=65535)
     flags.path("certificate", "PEM file of the certificate, for HTTPS; needs --key")
     flags.path("key", "PEM file of the certificate's private key")
-    flags.strings("trusted_proxies", "Addresses of proxies whose X-Forwarded-For is trusted")
-    flags.strings("cors", "Sites that may call the server, as https://example.org; * = all")
+    flags.strings(
+        "trusted_proxies",
+        "Addresses, separated by commas, of proxies whose X-Forwarded-For is trusted",
+    )
+    flags.strings(
+        "cors",
+        "Sites, separated by commas, that may call the server, as https://example.org; * = all",
+    )
     flags.group("Batches")
     flags.fields(ServerConfig, "max_wait_ms", "max_batch_lines", "max_queue_lines")
     flags.group("Limits")

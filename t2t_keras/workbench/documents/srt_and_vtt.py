@@ -45,8 +45,8 @@ _MAX_JOINED = 4
 class _Text(NamedTuple):
     """A text of a subtitle, or of one of its speakers."""
 
-    start: int
-    end: int
+    start: int  # offset in the file
+    end: int  # offset behind it
     text: str  # its text in one line
     written: Callable[[str], str]  # lays out its translation in the same number of lines
     begin_seconds: float  # inf = it cannot continue another subtitle

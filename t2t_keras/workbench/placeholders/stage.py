@@ -306,6 +306,6 @@ def has_symbols(problem: Problem) -> bool:
 
 
 def placeholders(config: DecodeConfig, problem: Problem) -> PlaceholderStage | None:
-    """Returns the stage if the model has symbols or translations are checked; else None."""
+    """Keeps placeholders, as %s and {name}: by symbols, or with --check_placeholders by repair."""
     symbols, check = has_symbols(problem), config.check_placeholders
     return PlaceholderStage(symbols, check) if symbols or check else None

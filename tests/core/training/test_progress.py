@@ -84,6 +84,19 @@ def test_a_plain_line_every_100_steps_where_no_progress_line_is_shown(
     curves.close.assert_called_once()
 
 
+def test_slow_steps_get_a_plain_line_a_minute(monkeypatch, capsys, clock):
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    progress = Progress(curves := mock.Mock(), 0, 1000)
+    for _ in range(5):
+        clock[0] += 25
+        progress.step(SUMS, SCALARS)
+    progress.close()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines] == ["3/1000"]
+    assert lines[0].endswith("eta 6:55:25")  # 997 steps of 25 s
+    curves.write.assert_not_called()
+
+
 def test_the_progress_line_moves_while_the_system_s_time_is_set_back(monkeypatch, clock):
     monkeypatch.setattr("tqdm.std.time", lambda: 1e9 - 3600 * clock[0])
     monkeypatch.setattr("sys.stderr", stderr := Terminal())
