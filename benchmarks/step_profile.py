@@ -84,9 +84,9 @@ def _profile_training() -> None:
 
 
 def _profile_decoding() -> None:
-    from t2t_keras.environment import keep_compiled
+    from t2t_keras.environment import enable_compile_cache
 
-    keep_compiled()
+    enable_compile_cache()
     hparams, source = _MODEL.hparams(), _source()
     limits = dict(min_length=_STEPS, max_length=_STEPS)
     translator = random_translator(

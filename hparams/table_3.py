@@ -20,7 +20,7 @@ class Variation(NamedTuple):
     hparams_set: str
     perplexity: float
     bleu: float
-    millions: int | None  # Weights, as rounded by the paper.
+    million_weights: int | None  # Weights, as rounded by the paper.
     steps: int | None = None
 
 
@@ -29,7 +29,7 @@ def _variation(
     name: str,
     perplexity: float,
     bleu: float,
-    millions: int | None,
+    million_weights: int | None,
     summary: str,
     **changes: Any,
 ) -> Variation:
@@ -46,7 +46,7 @@ def _variation(
         f"        --hparams_set=transformer_{name}\n"
     )
     register_hparams(hparams_set)
-    return Variation(row, hparams_set.__name__, perplexity, bleu, millions)
+    return Variation(row, hparams_set.__name__, perplexity, bleu, million_weights)
 
 
 # The sets of the first and the last row are in hparams/transformer.py.

@@ -64,10 +64,10 @@ class _Algorithmic(Problem):
         alignments: Sequence[Alignment | None] | None = None,
     ) -> Score:
         """Returns BLEU over digits; its report also gives the share of exact outputs."""
-        from t2t_keras.metrics import bleu, with_metrics
+        from t2t_keras.metrics import add_metrics, bleu
 
         score = bleu(hypotheses, references, self.tokenize)
-        score = with_metrics(score, self.metrics, hypotheses, references, sources)
+        score = add_metrics(score, self.metrics, hypotheses, references, sources)
         exact = sum(map(str.__eq__, hypotheses, references))
         share = 100 * exact / len(references)
         line = f"exact = {share:.2f} ({exact:,} of {len(references):,})"

@@ -115,9 +115,9 @@ else:
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:
-            from t2t_keras.errors import nearest
+            from t2t_keras.errors import suggest
 
-            text = f"module '{__name__}' has no attribute '{name}'.{nearest(name, __all__)}"
+            text = f"module '{__name__}' has no attribute '{name}'.{suggest(name, __all__)}"
             # With obj=None, Python's traceback adds no second suggestion.
             raise AttributeError(text, name=name, obj=None)
         prepare_tensorflow()

@@ -36,7 +36,7 @@ def prepare_tensorflow() -> None:
 
 
 @contextlib.contextmanager
-def held_stderr() -> Iterator[None]:
+def hold_back_stderr() -> Iterator[None]:
     """Holds back output to standard error's file descriptor; shows it after an error."""
     sys.stderr.flush()
     with tempfile.TemporaryFile() as buffer:
@@ -100,7 +100,7 @@ class _QuickFinder(PathFinder):
         if fullname in _UNUSED:
             contexts = [_missing(_UNUSED[fullname])]
         elif fullname in {"tensorflow", "tensorflow_text"}:
-            contexts = [held_stderr(), _uncollected()]
+            contexts = [hold_back_stderr(), _uncollected()]
         else:
             return None
         spec = super().find_spec(fullname, path, target)
@@ -111,7 +111,7 @@ class _QuickFinder(PathFinder):
         return spec
 
 
-def quicken_tensorflow() -> None:
+def speed_up_tensorflow_import() -> None:
     """Makes a later import of TensorFlow fast and silent; if it fails, its output is shown.
 
     TF_CPP_MIN_LOG_LEVEL does not hide these lines: TensorFlow 2.21 reads it after them. Only for
@@ -154,7 +154,7 @@ def source_version(root: Path = _ROOT) -> str:
 _TENSORFLOW_FLAG = "--tf_xla_persistent_cache_directory"
 
 
-def compiled_folder() -> Path | None:
+def compile_cache_folder() -> Path | None:
     """Returns the cache folder of compiled code, which may not exist yet; None = not writable.
 
     It is in `$XDG_CACHE_HOME/t2t_keras` (`~/.cache/t2t_keras`), which may be deleted at any time.
@@ -171,9 +171,9 @@ def compiled_folder() -> Path | None:
     return folder if os.access(ancestor, os.W_OK) else None
 
 
-def keep_compiled() -> None:
+def enable_compile_cache() -> None:
     """Makes XLA, of TensorFlow and JAX, cache compiled code, unless the user has chosen a cache."""
-    folder = compiled_folder()
+    folder = compile_cache_folder()
     if not folder:
         return
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
@@ -184,16 +184,16 @@ def keep_compiled() -> None:
 
 
 # The name of threads that compile in the background.
-COMPILING = "t2t_keras compiles"
+COMPILE_THREAD = "t2t_keras compiles"
 
 
-def abandon_compilation(status: int) -> None:
+def exit_if_compiling(status: int) -> None:
     """Ends the process with an exit status at once if a thread still compiles in the background.
 
     Python would wait for the thread, and TensorFlow would crash without waiting. Only for the end
     of a command.
     """
-    if any(thread.name == COMPILING for thread in threading.enumerate()):
+    if any(thread.name == COMPILE_THREAD for thread in threading.enumerate()):
         for stream in filter(None, (sys.stdout, sys.stderr)):
             stream.flush()
         os._exit(status)
@@ -211,7 +211,7 @@ def _machine() -> str:
     return hashlib.sha256("\n".join(known).encode()).hexdigest()[:12]
 
 
-def expanded(path: str | Path) -> str:
+def expand_path(path: str | Path) -> str:
     """Replaces a leading ~ or ~user by the home directory, which shells do not in --flag=~/x.
 
     Raises:

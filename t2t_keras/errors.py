@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 
 # EX_TEMPFAIL of sysexits.h: the same command may succeed later.
-TRY_AGAIN = 75
+TRY_AGAIN_STATUS = 75
 
 
 class UserError(ValueError):
@@ -37,7 +37,7 @@ def missing_package(subject: str, package: object, extra: str) -> UserError:
     )
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def suggest(name: str, known: Iterable[str]) -> str:
     """Returns " Did you mean 'a' or 'b'?" for the known names closest to `name`, or ""."""
     close = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.5)
     return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
@@ -52,7 +52,7 @@ def command_line(program: str, *arguments: object, **flags: object) -> str:
     return f"\n  {shlex.join([program, *map(str, arguments), *options])}"
 
 
-def brief(value: object, max_length: int = 300) -> str:
+def shorten(value: object, max_length: int = 300) -> str:
     """Returns a value or an error of any size as one short line for a message."""
     if isinstance(value, BaseException):
         text = " ".join(str(value)[: 4 * max_length].split()) or type(value).__name__

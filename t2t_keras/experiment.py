@@ -17,8 +17,8 @@ from t2t_keras import hyperparameters, registry
 from t2t_keras.data.batches import TokenBatchSampler, replica_batches
 from t2t_keras.data.dataset import Generated, open_generated
 from t2t_keras.data.problem import Problem, make_problem
-from t2t_keras.environment import expanded
-from t2t_keras.errors import UserError, command_line, nearest
+from t2t_keras.environment import expand_path
+from t2t_keras.errors import UserError, command_line, suggest
 from t2t_keras.hyperparameters import HParams, override_hparams
 from t2t_keras.io.files import check_folder, locked_directory
 from t2t_keras.training import trainer
@@ -100,7 +100,7 @@ def train(
       [3.1, 2.2, 1.6]
     """
     _check_arguments(options, random_seed, worker_gpu)
-    data_dir, output_dir = expanded(data_dir), expanded(output_dir)
+    data_dir, output_dir = expand_path(data_dir), expand_path(output_dir)
     if not (data_dir and output_dir):
         raise UserError(
             f"Expected a data_dir and an output_dir, got {str(data_dir)!r} and "
@@ -108,7 +108,7 @@ def train(
             code="missing_folder",
         )
     if "warm_start_from" in options:
-        options["warm_start_from"] = expanded(options["warm_start_from"])
+        options["warm_start_from"] = expand_path(options["warm_start_from"])
     problem = make_problem(problem) if isinstance(problem, str) else problem
     if hparams == AUTO and not RunConfig.exists(output_dir):
         generated, source = open_generated(problem, data_dir), options.get("warm_start_from", "")
@@ -138,7 +138,7 @@ def _check_arguments(options: dict[str, Any], random_seed: int, worker_gpu: int 
         if name not in fields:
             known = sorted(fields | inspect.signature(train).parameters.keys() - {"options"})
             raise UserError(
-                f"There is no option '{name}' of train.{nearest(name, known)} Choose from "
+                f"There is no option '{name}' of train.{suggest(name, known)} Choose from "
                 f"{', '.join(known)}.",
                 code="no_such_argument",
             )

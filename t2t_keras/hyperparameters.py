@@ -20,7 +20,7 @@ from t2t_keras.registry import (
     POSITION_ENCODINGS,
     SCHEDULES,
 )
-from t2t_keras.settings import plain, setting
+from t2t_keras.settings import json_value, setting
 
 Config = TypeVar("Config", bound="LayerConfig")
 
@@ -390,7 +390,7 @@ class HParams(ModelConfig):
 
     def config(self) -> dict[str, Any]:
         """Returns every hyperparameter by name."""
-        return {name: plain(value) for name, value in vars(self).items() if name != "set_name"}
+        return {name: json_value(value) for name, value in vars(self).items() if name != "set_name"}
 
 
 # For each hyperparameter that depends on another one: the other one, its values that ignore this
@@ -414,7 +414,7 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
         type, a value out of range, or values that do not fit together.
     """
     names = TENSOR2TENSOR_NAMES
-    new = settings.override(hparams, changes, noun="hyperparameter", renamed=names)
+    new = settings.override(hparams, changes, noun="hyperparameter", new_names=names)
     for name, (chooser, ignoring, using) in _USED_BY.items():
         differs = getattr(new, name) != getattr(hparams, name)
         if differs and (choice := getattr(new, chooser)) in ignoring:
@@ -520,7 +520,7 @@ def take_config(
         result = config_class(**{name: getattr(result, name) for name in names})
     names = [field.name for field in dataclasses.fields(result) if field.name in arguments]
     values = {name: arguments.pop(name) for name in names}
-    result = dataclasses.replace(result, **settings.typed(type(result), values, "argument"))
+    result = dataclasses.replace(result, **settings.convert_all(type(result), values, "argument"))
     settings.check(result, "argument")
     return result
 

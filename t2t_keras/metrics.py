@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from sacrebleu.metrics import BLEU, CHRF
 
-from t2t_keras.errors import UserError, nearest
+from t2t_keras.errors import UserError, suggest
 from t2t_keras.registry import METRICS
 
 # BLEU's, without those that need another package or a download.
@@ -154,7 +154,7 @@ def convention_bleu(
     """
     if convention not in CONVENTIONS:
         raise UserError(
-            f"There is no convention '{convention}'.{nearest(convention, CONVENTIONS)} There are: "
+            f"There is no convention '{convention}'.{suggest(convention, CONVENTIONS)} There are: "
             f"{', '.join(CONVENTIONS)}.",
             code="unknown_name",
         )
@@ -166,7 +166,7 @@ def convention_bleu(
     if language not in languages:  # sacremoses would tokenise it as English.
         raise UserError(
             f"The convention {convention} tokenises by language: expected that of the "
-            f"translations, such as de, got {language!a}.{nearest(language, languages)}",
+            f"translations, such as de, got {language!a}.{suggest(language, languages)}",
             code="bad_value",
         )
     tokenizer = sacremoses.MosesTokenizer(lang=language)
@@ -198,13 +198,13 @@ def check_tokenization(name: str) -> None:
     """Raises `UserError` unless BLEU can be computed with this tokenisation."""
     if name not in TOKENIZATIONS:
         raise UserError(
-            f"There is no tokenisation {name!a}.{nearest(name, TOKENIZATIONS)} There are: "
+            f"There is no tokenisation {name!a}.{suggest(name, TOKENIZATIONS)} There are: "
             f"{', '.join(TOKENIZATIONS)}.",
             code="unknown_name",
         )
 
 
-def with_metrics(
+def add_metrics(
     score: TranslationScore,
     names: Sequence[str],
     hypotheses: Sequence[str],

@@ -34,8 +34,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from t2t_keras.environment import expanded
-from t2t_keras.errors import UserError, nearest
+from t2t_keras.environment import expand_path
+from t2t_keras.errors import UserError, suggest
 
 Entry = TypeVar("Entry", bound=Callable[..., Any])
 ProblemClass = TypeVar("ProblemClass", bound=type)
@@ -105,7 +105,7 @@ class Registry(Mapping[str, Any]):
             raise UserError(
                 f"There is no {self.kind} '{name}'. If it is your own, give the --t2t_usr_dir that "
                 f"registers it, or install the package that provides it."
-                f"{nearest(name, [*self])} --registry_help lists all of them.",
+                f"{suggest(name, [*self])} --registry_help lists all of them.",
                 code="unknown_name",
             )
         return own_entries[name]
@@ -235,7 +235,7 @@ def import_user_directory(path: str) -> None:
     Raises:
       UserError: there are no such files, or one cannot be imported.
     """
-    directory = Path(expanded(path)).resolve()
+    directory = Path(expand_path(path)).resolve()
     package = directory / "__init__.py"
     files = [package] if package.exists() else sorted(directory.glob("*.py"))
     if not files:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
-from t2t_keras.environment import expanded
-from t2t_keras.errors import UserError, brief, nearest
+from t2t_keras.environment import expand_path
+from t2t_keras.errors import UserError, shorten, suggest
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -114,7 +114,7 @@ def parse_yaml(text: str, origin: str) -> Any:
     try:
         value = loader.get_single_data()
     except (yaml.YAMLError, RecursionError) as error:
-        raise UserError(f"{origin}: expected YAML ({brief(error)}).", code="not_yaml") from error
+        raise UserError(f"{origin}: expected YAML ({shorten(error)}).", code="not_yaml") from error
     return "" if value is None else value
 
 
@@ -171,7 +171,7 @@ def override(
     changes: str | Mapping[str, Any],
     *,
     noun: str = "setting",
-    renamed: Mapping[str, str] | None = None,
+    new_names: Mapping[str, str] | None = None,
 ) -> Settings:
     """Returns a copy of `settings` with some fields changed and every field checked.
 
@@ -179,7 +179,7 @@ def override(
       settings: the settings.
       changes: "name=value,..." or a mapping from names to values; strings are converted.
       noun: what errors call a field.
-      renamed: tensor2tensor's names, each with the name used here and, after a comma, how its
+      new_names: tensor2tensor's names, each with the name used here and, after a comma, how its
         values differ.
 
     Raises:
@@ -190,21 +190,21 @@ def override(
     fields, types = setting_fields(settings), typing.get_type_hints(type(settings))
     values = {}
     for name, value in changes.items():
-        if renamed and name in renamed:
-            new_name, comma, difference = renamed[name].partition(",")
+        if new_names and name in new_names:
+            new_name, comma, difference = new_names[name].partition(",")
             raise UserError(
                 f"The {noun} '{name}' is called '{new_name}' here{comma}{difference}.",
                 code="unknown_name",
             )
         if name not in fields:
             raise UserError(
-                f"There is no {noun} '{name}'.{nearest(name, fields)} "
+                f"There is no {noun} '{name}'.{suggest(name, fields)} "
                 f"Choose from {', '.join(sorted(fields))}.",
                 code="unknown_name",
             )
         if isinstance(value, str):
             value = fields[name].metadata["words"].get(value.strip().lower(), value)
-            value = expanded(value) if fields[name].metadata["is_path"] else value
+            value = expand_path(value) if fields[name].metadata["is_path"] else value
         values[name] = convert(value, types[name], f"The {noun} '{name}'")
     new_settings = dataclasses.replace(settings, **values)
     check(new_settings, noun)
@@ -217,7 +217,7 @@ def setting_fields(settings: Any) -> dict[str, dataclasses.Field[Any]]:
     return {field.name: field for field in fields if "meaning" in field.metadata}
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Returns a setting's value as JSON represents it: a list instead of a tuple."""
     return list(value) if isinstance(value, tuple) else value
 
@@ -230,7 +230,7 @@ def check(settings: Settings, noun: str = "setting") -> None:
             _check_range(value, field.metadata, f"The {noun} '{name}'")
 
 
-def typed(kind: type, values: Mapping[str, Any], noun: str) -> dict[str, Any]:
+def convert_all(kind: type, values: Mapping[str, Any], noun: str) -> dict[str, Any]:
     """Converts recorded values of a settings class; raises `UserError` for a wrong type."""
     types = typing.get_type_hints(kind)
     return {
@@ -266,7 +266,7 @@ def convert(value: Any, expected: Any, subject: str) -> Any:
         if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
             raise UserError(
                 f"{subject} must have names with values, as {{a: 0.8, b: 0.2}}, got "
-                f"{brief(value)}.",
+                f"{shorten(value)}.",
                 code="bad_value",
             )
         return {name: convert(item, arguments[1], subject) for name, item in values.items()}
@@ -280,7 +280,7 @@ def convert(value: Any, expected: Any, subject: str) -> Any:
             converted = float(value)
     if type(converted) is not expected or (expected is float and not math.isfinite(converted)):
         raise UserError(
-            f"{subject} must be {_TYPE_NAMES[expected]}, got {brief(value)}.", code="bad_value"
+            f"{subject} must be {_TYPE_NAMES[expected]}, got {shorten(value)}.", code="bad_value"
         )
     return converted
 
@@ -305,17 +305,17 @@ def _check_range(value: Any, bounds: Mapping[str, Any], subject: str) -> None:
         for name in item if is_mapping else [item]:
             if choices and name not in choices:
                 raise UserError(
-                    f"{subject} must be one of {', '.join(choices)}, got {brief(name)}."
-                    f"{nearest(str(name), choices)}",
+                    f"{subject} must be one of {', '.join(choices)}, got {shorten(name)}."
+                    f"{suggest(str(name), choices)}",
                     code="bad_value",
                 )
         for number in item.values() if is_mapping else [item]:
             # `not >=` rather than `<`, so that NaN is refused as well.
             if minimum is not None and not number >= minimum:
                 raise UserError(
-                    f"{subject} must be >= {minimum}, got {brief(number)}.", code="bad_value"
+                    f"{subject} must be >= {minimum}, got {shorten(number)}.", code="bad_value"
                 )
             if maximum is not None and not number <= maximum:
                 raise UserError(
-                    f"{subject} must be <= {maximum}, got {brief(number)}.", code="bad_value"
+                    f"{subject} must be <= {maximum}, got {shorten(number)}.", code="bad_value"
                 )

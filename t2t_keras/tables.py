@@ -442,7 +442,7 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> T
             "paper_steps": variation.steps,
             "paper_perplexity": variation.perplexity,
             "paper_bleu": variation.bleu,
-            "paper_millions": variation.millions,
+            "paper_millions": variation.million_weights,
             "our_perplexity": measured and measured.perplexity,
             "our_bleu": scored and scored.bleu,
             "our_steps": newest and newest.steps,

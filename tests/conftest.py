@@ -34,10 +34,10 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 for threads in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
     os.environ.setdefault(threads, "1")
 
-from t2t_keras.environment import prepare_tensorflow, quicken_tensorflow  # noqa: E402
+from t2t_keras.environment import prepare_tensorflow, speed_up_tensorflow_import  # noqa: E402
 
 prepare_tensorflow()
-quicken_tensorflow()
+speed_up_tensorflow_import()
 
 
 @pytest.hookimpl(optionalhook=True)  # Also runs without pytest-xdist.

@@ -9,7 +9,7 @@ from typing import Any
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import validate
 
-from t2t_keras.environment import expanded
+from t2t_keras.environment import expand_path
 from t2t_keras.errors import UserError
 from t2t_keras.settings import as_assignments, as_text
 
@@ -363,7 +363,7 @@ def _expanded(value: Any) -> Any:
         return {name: _expanded(part) for name, part in value.items()}
     if isinstance(value, list):
         return list(map(_expanded, value))
-    return expanded(value) if isinstance(value, str) else value
+    return expand_path(value) if isinstance(value, str) else value
 
 
 def _checked(config: Mapping[str, Any]) -> dict[str, Any]:

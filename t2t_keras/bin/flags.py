@@ -18,15 +18,15 @@ import t2t_keras
 from t2t_keras import registry
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.environment import (
-    abandon_compilation,
-    keep_compiled,
+    enable_compile_cache,
+    exit_if_compiling,
     prepare_tensorflow,
-    quicken_tensorflow,
+    speed_up_tensorflow_import,
 )
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.flags import HIDDEN, Flags
-from t2t_keras.io.terminal import abandon, guarded_streams, printable
+from t2t_keras.io.terminal import discard_buffer, guarded_streams, printable
 from t2t_keras.settings import describe
 from t2t_keras.text.files import read_text
 
@@ -55,7 +55,7 @@ def run_command(
     argv = list(sys.argv if argv is None else argv)
     program = Path(argv[0]).stem.replace("_", "-")
     prepare_tensorflow()
-    quicken_tensorflow()
+    speed_up_tensorflow_import()
     with guarded_streams(is_process) as (output, errors):
         status, error = _outcome(define_flags, main, argv)
         message = f"error [{error.code}]: {error}" if isinstance(error, UserError) else error
@@ -71,7 +71,7 @@ def run_command(
             if errors.error and not output.is_product:
                 print(line, flush=True)
     if is_process:
-        abandon_compilation(status)
+        exit_if_compiling(status)
     if status:
         raise SystemExit(status) from (error if isinstance(error, UserError) else None)
 
@@ -89,7 +89,7 @@ def _outcome(
         if about := _about(flags, main):
             print(about)
             return 0, ""
-        keep_compiled()
+        enable_compile_cache()
         if flags.t2t_usr_dir:
             registry.import_user_directory(flags.t2t_usr_dir)
         if flags.registry_help:
@@ -98,7 +98,7 @@ def _outcome(
         return main(flags) or 0, ""
     except BrokenPipeError:
         # The program that reads the output has exited, as `head` does.
-        abandon(sys.stdout)
+        discard_buffer(sys.stdout)
         return SIGPIPE_STATUS, ""
     except OSError as error:
         if error.filename:
@@ -150,7 +150,7 @@ def command(define_flags: Callable[[Flags], None]) -> Callable[..., Callable[...
     return lambda main: functools.partial(run_command, define_flags, main)
 
 
-def required(flags: Flags, *names: str, advice: str = "") -> None:
+def require(flags: Flags, *names: str, advice: str = "") -> None:
     """Raises `UserError` with the names of missing flags, and `advice`."""
     missing = [f"--{name}" for name in names if not getattr(flags, name)]
     if missing:
@@ -262,7 +262,7 @@ def define_decoding(flags: Flags) -> None:
     flags.paths("ensemble", "Runs or checkpoints to average probabilities with, as RUN2,RUN3")
 
 
-def forbidden(flags: Flags) -> list[str]:
+def forbidden_phrases(flags: Flags) -> list[str]:
     """Returns the lines of --forbidden_file, [] without it."""
     return read_text(Path(flags.forbidden_file)) if flags.forbidden_file else []
 
@@ -272,10 +272,10 @@ def define_engine(flags: Flags) -> None:
     meaning = (
         "Software that runs the model; ctranslate2 needs an export of t2t-exporter, not TensorFlow"
     )
-    flags.named("engine", meaning, registry.ENGINES, "keras")
+    flags.registered_name("engine", meaning, registry.ENGINES, "keras")
 
 
-def split_text(flags: Flags, record: "RunConfig") -> tuple[str, Path, Path]:
+def eval_text(flags: Flags, record: "RunConfig") -> tuple[str, Path, Path]:
     """Returns the split of --eval_use_test_set, "test" or "dev", and its source and reference."""
     from t2t_keras.data.dataset import open_generated
 
@@ -284,7 +284,7 @@ def split_text(flags: Flags, record: "RunConfig") -> tuple[str, Path, Path]:
     return split, *generated.text_paths(split)
 
 
-def define_following(flags: Flags, noun: str) -> None:
+def define_polling(flags: Flags, noun: str) -> None:
     """Adds --min_steps and --wait_minutes; `noun` is in the plural."""
     flags.integer("min_steps", f"Skip {noun} with fewer training steps", 0)
     flags.number("wait_minutes", f"Minutes to wait for more {noun}; 0 = do not wait", 0)
@@ -297,7 +297,7 @@ def poll_policy(flags: Flags) -> "PollPolicy":
     return PollPolicy(wait_minutes=flags.wait_minutes)
 
 
-ABOUT_THE_RUN = ("problem", "problem_config", "model", "hparams_set", "hparams")
+RUN_FLAGS = ("problem", "problem_config", "model", "hparams_set", "hparams")
 
 
 def given_flags(flags: Flags, *names: str) -> dict[str, object]:
@@ -306,9 +306,9 @@ def given_flags(flags: Flags, *names: str) -> dict[str, object]:
 
 
 def define_run(flags: Flags) -> None:
-    """Adds the missing flags of `ABOUT_THE_RUN`, which only --helpfull shows."""
+    """Adds the missing flags of `RUN_FLAGS`, which only --helpfull shows."""
     flags.group(HIDDEN)
-    for name in ABOUT_THE_RUN:
+    for name in RUN_FLAGS:
         if name not in flags:
             allowed = ", except for its test set" if name == "problem_config" else ""
             define_common(
@@ -331,7 +331,7 @@ def recorded_run(
     Raises:
       UserError: there is no run, or flags contradict it.
     """
-    required(flags, "output_dir")
+    require(flags, "output_dir")
     from t2t_keras.training.run_config import RunConfig, merge_flags
 
     directory = flags.output_dir
@@ -340,6 +340,6 @@ def recorded_run(
 
         first_found(lambda: RunConfig.exists(directory), policy, "run")
     recorded = (load or RunConfig.load)(directory)
-    run = merge_flags(recorded, given_flags(flags, *ABOUT_THE_RUN))
+    run = merge_flags(recorded, given_flags(flags, *RUN_FLAGS))
     recorded.check_unchanged(run, directory)
     return dataclasses.replace(recorded, problem=run.problem)

@@ -7,7 +7,7 @@ Without --n, the loss on the run's dev set decides how many of the last 20 check
 Without that data, the last tenth of the training is averaged.
 """
 
-from t2t_keras.bin.flags import command, define_common, required
+from t2t_keras.bin.flags import command, define_common, require
 from t2t_keras.io.flags import Flags
 
 
@@ -32,7 +32,7 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> None:
     """Averages as the flags say."""
-    required(flags, "model_dir", "output_dir")
+    require(flags, "model_dir", "output_dir")
     from t2t_keras.training.run_config import RunConfig
 
     RunConfig.load(flags.model_dir)  # Without a run, fails before the slow import of TensorFlow.

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from t2t_keras.bin.flags import (
     command,
-    define_following,
+    define_polling,
     poll_policy,
     refuse_alone,
     refuse_together,
-    required,
+    require,
 )
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import check_outputs
@@ -51,7 +51,7 @@ def define_flags(flags: Flags) -> None:
     flags.path("translations_dir", "Directory of t2t-translate-all")
     flags.string("source", "Name of the source file, if --translations_dir has several")
     flags.path("event_dir", "Directory for curves and results; default: --translations_dir")
-    define_following(flags, "translations")
+    define_polling(flags, "translations")
 
 
 @command(define_flags)
@@ -61,7 +61,7 @@ def run(flags: Flags) -> None:
     if files:
         _take_arguments(flags, files)
     more_references = [read_text(Path(path)) for path in files[2:]]
-    required(flags, *([] if flags.translations_dir else ["translation"]), "reference")
+    require(flags, *([] if flags.translations_dir else ["translation"]), "reference")
     refuse_together(flags, {"translation": ["translations_dir"]})
     refuse_alone(flags, dict.fromkeys(_OF_A_DIRECTORY, "translations_dir"))
     conventions = [] if flags.convention == "sacrebleu" else [flags.convention]
@@ -84,7 +84,7 @@ def run(flags: Flags) -> None:
     from t2t_keras.evaluation.follow import score_all
 
     results = Path(flags.event_dir or flags.translations_dir) / "results.jsonl"
-    check_outputs([flags.reference], [], appends=[results])
+    check_outputs([flags.reference], [], result_files=[results])
     score_all(
         flags.translations_dir,
         read_text(flags.reference),

@@ -5,7 +5,7 @@ t2t-datagen --problem=translate_enfr --data_dir=/shared/data --tmp_dir=/shared/t
     --beam_runner=FlinkRunner --beam_pipeline_options=flink_master=host:8081,parallelism=64
 """
 
-from t2t_keras.bin.flags import command, define_common, refuse_alone, refuse_together, required
+from t2t_keras.bin.flags import command, define_common, refuse_alone, refuse_together, require
 from t2t_keras.data.dataset import Generated, open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import make_problem
@@ -38,7 +38,7 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> None:
     """Generates the data."""
-    required(flags, "problem", "data_dir")
+    require(flags, "problem", "data_dir")
     refuse_together(flags, {"num_workers": ["beam_runner"]})
     refuse_alone(flags, {"beam_pipeline_options": "beam_runner"})
     problem = make_problem(flags.problem, flags.problem_config)

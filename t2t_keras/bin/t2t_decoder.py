@@ -23,12 +23,12 @@ from t2t_keras.bin.flags import (
     define_decoding,
     define_engine,
     define_run,
-    forbidden,
+    eval_text,
+    forbidden_phrases,
     recorded_run,
     refuse_alone,
     refuse_together,
-    required,
-    split_text,
+    require,
 )
 from t2t_keras.decoding.config import decode_config
 from t2t_keras.decoding.line_job import Shard
@@ -95,7 +95,7 @@ def run(flags: Flags) -> None:
     shard = Shard.parse(flags.shard) if flags.shard else None
     _check_combination(flags)
     texts = _readable_texts(flags)
-    required(flags, "output_dir")
+    require(flags, "output_dir")
     stored = ENGINES[flags.engine](flags.output_dir, flags.checkpoint_path or None)
     record = recorded_run(flags, load=lambda _: stored.record)
     if flags.disturb and not record.problem.is_plain_text:
@@ -117,7 +117,7 @@ def run(flags: Flags) -> None:
     ensemble = [checkpoint_at(path) for path in flags.ensemble or ()]
     defaults = {**stored.defaults, **(stored.interactive if flags.decode_interactive else {})}
     config = decode_config(flags.decode_hparams, defaults)
-    phrases = forbidden(flags)
+    phrases = forbidden_phrases(flags)
     if not flags.decode_interactive:
         stored.share_cores(config)
     # Imports TensorFlow, which takes seconds, after all checks that do not need it.
@@ -203,7 +203,7 @@ def _text(flags: Flags, record: "RunConfig") -> _Text:
     """Returns the text that the flags name; checks that the reference is line-aligned."""
     source, reference = flags.decode_from_file, flags.decode_reference
     if not source:
-        split, *paths = split_text(flags, record)
+        split, *paths = eval_text(flags, record)
         decodes = Path(flags.output_dir) / "decodes" / f"{record.problem.name}.{split}"
         return _Text(str(paths[0]), str(paths[1]), str(decodes), split)
     if reference:

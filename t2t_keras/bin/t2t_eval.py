@@ -12,7 +12,7 @@ from t2t_keras.bin.flags import (
     command,
     define_common,
     define_decode_hparams,
-    define_following,
+    define_polling,
     define_run,
     poll_policy,
     recorded_run,
@@ -28,7 +28,7 @@ def define_flags(flags: Flags) -> None:
     flags.switch("eval_bleu", "Compute BLEU, or F1 of parses, in addition to the loss", True)
     flags.path("results_file", "File of JSON lines to add the scores to, for t2t-tables")
     flags.integer("worker_gpu", "Number of GPUs to use; default: all; 0 = the CPU")
-    define_following(flags, "checkpoints")
+    define_polling(flags, "checkpoints")
     define_decode_hparams(flags)
     define_run(flags)
 

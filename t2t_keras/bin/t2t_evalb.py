@@ -5,7 +5,7 @@ t2t-evalb --gold=gold.trees --test=system.trees --param=COLLINS
 
 import sys
 
-from t2t_keras.bin.flags import command, required
+from t2t_keras.bin.flags import command, require
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.terminal import printable
 from t2t_keras.parsing.score import MAX_ERRORS, PARAMETERS, evalb
@@ -26,7 +26,7 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> None:
     """Prints the table; errors of sentences go to standard error."""
-    required(flags, "gold", "test")
+    require(flags, "gold", "test")
     gold, test = read_text(flags.gold), read_text(flags.test)
 
     def on_error(text: str) -> None:

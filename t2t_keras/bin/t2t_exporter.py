@@ -15,7 +15,7 @@ from t2t_keras.bin.flags import (
     define_run,
     given_flags,
     recorded_run,
-    required,
+    require,
 )
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import check_folder, check_outputs
@@ -36,7 +36,9 @@ def define_flags(flags: Flags) -> None:
     define_common(flags, output_dir="Directory of the run to export")
     define_common(flags, "checkpoint_path")
     formats = ("saved_model", *EXPORT_FORMATS)
-    flags.named("format", "Software to export for; saved_model = TensorFlow", formats, formats[0])
+    flags.registered_name(
+        "format", "Software to export for; saved_model = TensorFlow", formats, formats[0]
+    )
     flags.path(
         "export_dir",
         "Directory to make; a SavedModel becomes a new <version>/ in it; default: export/ in "
@@ -85,8 +87,8 @@ def run(flags: Flags) -> None:
         dev_text,
         export,
         measured_score,
+        origin_lines,
         recorded_scores,
-        run_lines,
     )
     from t2t_keras.serving.signatures import export_settings
 
@@ -109,7 +111,7 @@ def run(flags: Flags) -> None:
         export_dir=export_dir,
         dtype=flags.dtype,
         servable_name=flags.servable_name,
-        origin=[*run_lines(record, checkpoint), *scores],
+        origin=[*origin_lines(record, checkpoint), *scores],
         example=text[0][0] if text else "",
         notes=notes,
     )
@@ -147,7 +149,7 @@ def _load(flags: Flags) -> "tuple[RunConfig, Path, Translator]":
     from t2t_keras.decoding.stored_model import StoredRun
     from t2t_keras.decoding.translator import Translator
 
-    required(flags, "output_dir")
+    require(flags, "output_dir")
     stored = StoredRun(flags.output_dir, flags.checkpoint_path or None)
     record = recorded_run(flags, load=lambda _: stored.record)
     config = decode_config(flags.decode_hparams, stored.defaults)

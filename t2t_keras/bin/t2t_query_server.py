@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from t2t_keras.bin.flags import command, required
+from t2t_keras.bin.flags import command, require
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import STANDARD_STREAM, check_outputs
 from t2t_keras.io.flags import Flags
@@ -52,7 +52,7 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> None:
     """Translates as the flags say."""
-    required(flags, "server", "servable_name")
+    require(flags, "server", "servable_name")
     once = flags["inputs_once"].present
     if once and (flags.input_file or flags.output_file or not flags.inputs_once.strip()):
         raise UserError(

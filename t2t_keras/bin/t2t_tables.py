@@ -7,7 +7,7 @@ t2t-tables --table=2 --hparams_set=transformer_base --gpus=8 --hardware=P100 --s
 
 from typing import TYPE_CHECKING
 
-from t2t_keras.bin.flags import command, define_common, given_flags, required
+from t2t_keras.bin.flags import command, define_common, given_flags, require
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.terminal import printable
@@ -45,7 +45,7 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> None:
     """Prints the table."""
-    required(flags, "table")
+    require(flags, "table")
     for title, names in flags.groups.items():
         unused = [f"--{name}" for name in names if flags[name].present]
         if unused and title.startswith("Table") and flags.table not in title:

@@ -9,7 +9,7 @@ With KERAS_BACKEND=jax it trains on one device without TensorFlow, which can con
 import dataclasses
 from pathlib import Path
 
-from t2t_keras.bin.flags import ABOUT_THE_RUN, command, define_common, given_flags, required
+from t2t_keras.bin.flags import RUN_FLAGS, command, define_common, given_flags, require
 from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.errors import UserError, command_line
 from t2t_keras.hyperparameters import HParams
@@ -59,7 +59,7 @@ def run(flags: Flags) -> int:
     # Checks the options before making data.
     options = train_options(given_flags(flags, *vars(TrainOptions())))
     recorded = RunConfig.load(flags.output_dir) if RunConfig.exists(flags.output_dir) else None
-    run_flags = given_flags(flags, *ABOUT_THE_RUN, "data_dir", "random_seed", "train_steps")
+    run_flags = given_flags(flags, *RUN_FLAGS, "data_dir", "random_seed", "train_steps")
 
     def recommend(problem: Problem, data_dir: str) -> HParams:
         from t2t_keras.experiment import recommended_hparams
@@ -113,9 +113,9 @@ def _check_new_run(flags: Flags) -> None:
     no_run = f" There is no run in {flags.output_dir}." if flags.output_dir else ""
     advice = f"{no_run} For example, this starts a new run:{commands}"
     if not (flags.dry_run and flags.hparams_set != AUTO):
-        required(flags, "output_dir", "problem", "hparams_set", "data_dir", advice=advice)
+        require(flags, "output_dir", "problem", "hparams_set", "data_dir", advice=advice)
     # A dry run without data uses the vocabulary size in the problem's settings.
-    required(flags, "problem", "hparams_set", advice=advice)
+    require(flags, "problem", "hparams_set", advice=advice)
 
 
 def _generate_missing(problem: Problem, data_dir: str, tmp_dir: str) -> None:

@@ -14,13 +14,13 @@ from t2t_keras.bin.flags import (
     command,
     define_common,
     define_decoding,
-    define_following,
+    define_polling,
     define_run,
-    forbidden,
+    eval_text,
+    forbidden_phrases,
     poll_policy,
     recorded_run,
     refuse_together,
-    split_text,
 )
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import is_stream
@@ -39,7 +39,7 @@ def define_flags(flags: Flags) -> None:
     )
     flags.group("Checkpoints")
     define_common(flags, "output_dir")
-    define_following(flags, "checkpoints")
+    define_polling(flags, "checkpoints")
     flags.group("Decoding")
     define_decoding(flags)
     define_run(flags)
@@ -62,13 +62,13 @@ def run(flags: Flags) -> None:
     record = recorded_run(flags, poll_policy(flags))
     source, name, text = Path(flags.source), Path(flags.source).name, ""
     if not flags.source:
-        split, source, _ = split_text(flags, record)
+        split, source, _ = eval_text(flags, record)
         name = f"{record.problem.name}.{split}"
         text = record.problem.text_name(split, len(read_text(source)))
     # Looked up only once, as a training may write newer checkpoints.
     ensemble = [checkpoint_at(path) for path in flags.ensemble or ()]
     config = decode_config(flags.decode_hparams, record.problem.decoding_defaults)
-    phrases = forbidden(flags)
+    phrases = forbidden_phrases(flags)
     from t2t_keras.decoding.all_checkpoints import translate_all
     from t2t_keras.decoding.keras_engine import share_cores
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from t2t_keras.data.problem import Chunk
 from t2t_keras.environment import installed_versions
-from t2t_keras.errors import UserError, missing_package, nearest
+from t2t_keras.errors import UserError, missing_package, suggest
 from t2t_keras.registry import FILTERS
 from t2t_keras.text.files import is_blank, normalized, read_lines
 
@@ -43,7 +43,7 @@ def check_filters(names: Sequence[str], languages: Iterable[str]) -> None:
     for name in names:
         if name not in known:
             raise UserError(
-                f"There is no filter '{name}'.{nearest(name, known)} Filters are "
+                f"There is no filter '{name}'.{suggest(name, known)} Filters are "
                 f"{', '.join(known)}; give several as filters=[identical, duplicates].",
                 code="unknown_name",
             )

@@ -35,7 +35,7 @@ from t2t_keras.data.filters import (
 )
 from t2t_keras.data.mixing import stages_of
 from t2t_keras.data.problem import Chunk, Pair, Problem, make_problem
-from t2t_keras.environment import expanded
+from t2t_keras.environment import expand_path
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import (
     TEMPORARY_SUFFIX,
@@ -98,7 +98,7 @@ def generate(
     """
     if num_workers < 1:
         raise UserError(f"--num_workers must be >= 1, got {num_workers}.", code="bad_value")
-    data_dir, tmp_dir = expanded(data_dir), expanded(tmp_dir)
+    data_dir, tmp_dir = expand_path(data_dir), expand_path(tmp_dir)
     problem = make_problem(problem) if isinstance(problem, str) else problem
     if not str(tmp_dir) and type(problem).examples is Problem.examples:
         raise UserError(

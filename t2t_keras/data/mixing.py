@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from t2t_keras.errors import UserError, nearest
+from t2t_keras.errors import UserError, suggest
 from t2t_keras.settings import as_text
 
 # Largest number of pairs that are sorted by length together.
@@ -95,7 +95,7 @@ def _shares(weights: Mapping[str, float], sizes: Mapping[str, int]) -> dict[str,
             known = ", ".join(f"{corpus} ({size:,} pairs)" for corpus, size in sizes.items())
             raise UserError(
                 f"mix: there is no corpus '{name}' with usable pairs."
-                f"{nearest(name, sizes)} The corpora are {known}.",
+                f"{suggest(name, sizes)} The corpora are {known}.",
                 code="unknown_name",
             )
     # In the order of the corpora, so that the order of the shares does not matter.

@@ -11,7 +11,7 @@ import numpy as np
 
 from t2t_keras.errors import UserError
 from t2t_keras.registry import AUGMENTATIONS, METRICS, PAIR_TRANSFORMS, PROBLEMS
-from t2t_keras.settings import as_text, override, plain, setting, setting_fields
+from t2t_keras.settings import as_text, json_value, override, setting, setting_fields
 from t2t_keras.text.alignment import Alignment, most_attended
 from t2t_keras.text.sources import CorpusInfo, ParallelFiles, PreparedText
 from t2t_keras.text.tokenizer import VOCABULARY_KINDS, Tokenizer
@@ -322,7 +322,7 @@ class Problem:
     def config(self, of_test_set: bool = True) -> dict[str, Any]:
         """Returns every setting by name, with or without those of the test set."""
         return {
-            name: plain(getattr(self, name))
+            name: json_value(getattr(self, name))
             for name, field in setting_fields(self).items()
             if of_test_set or not field.metadata["of_test_set"]
         }
@@ -342,11 +342,11 @@ class Problem:
           sources: the inputs, for problems that need them.
           alignments: the alignment of each output, for `postprocess_by_alignment`.
         """
-        from t2t_keras.metrics import bleu, with_metrics
+        from t2t_keras.metrics import add_metrics, bleu
 
         language = self.languages()[1]
         score = bleu(hypotheses, references, self.tokenize, False, self.conventions, language)
-        return with_metrics(score, self.metrics, hypotheses, references, sources)
+        return add_metrics(score, self.metrics, hypotheses, references, sources)
 
 
 def _check_augment(augment: Mapping[str, float], transforms: Container[str]) -> None:

@@ -184,7 +184,7 @@ def decode_config(
     if isinstance(changes, DecodeConfig):
         return changes
     usual = dataclasses.replace(DecodeConfig(), **defaults or {})
-    config = settings.override(usual, changes, noun="decoding setting", renamed=_RENAMED)
+    config = settings.override(usual, changes, noun="decoding setting", new_names=_RENAMED)
     ignored = [
         name
         for name in (_OF_BEAM_SEARCH if config.samples else OF_SAMPLING)

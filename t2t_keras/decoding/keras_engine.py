@@ -39,7 +39,7 @@ from t2t_keras.decoding.search import (
     Scored,
     SearchLoop,
 )
-from t2t_keras.environment import COMPILING, usable_cores
+from t2t_keras.environment import COMPILE_THREAD, usable_cores
 from t2t_keras.errors import UserError
 from t2t_keras.layers.base import layout_of
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
@@ -327,7 +327,7 @@ class BackgroundXlaSearch:
             return self.search(*arguments)
         with self._starting:
             if shape not in self._threads:
-                thread = threading.Thread(None, self._compile, COMPILING, (shape, arguments))
+                thread = threading.Thread(None, self._compile, COMPILE_THREAD, (shape, arguments))
                 self._threads[shape] = thread
                 thread.start()
         return None

@@ -27,7 +27,7 @@ from t2t_keras.io.files import (
     sha256_of,
     write_json,
 )
-from t2t_keras.io.terminal import LineProgress, abandon, printable, product
+from t2t_keras.io.terminal import LineProgress, discard_buffer, printable, product
 from t2t_keras.text.files import check_readable, count_lines, decoded, lines_of, read_lines
 
 # work(lines, number of the first line, progress) -> the lines of each output by name, and counts to
@@ -320,7 +320,7 @@ class _Outputs:
         name = str(self._main)
         if name == STANDARD_STREAM:
             name = "standard output"
-            abandon(sys.stdout)
+            discard_buffer(sys.stdout)
         return UserError(
             f"Cannot write {name}: {error.strerror}. {self.lines_done:,} lines are written. A job "
             f"that writes to a file can be continued.",

@@ -36,7 +36,7 @@ from t2t_keras.decoding.translation import (
     Translation,
     one_line,
 )
-from t2t_keras.environment import expanded
+from t2t_keras.environment import expand_path
 from t2t_keras.errors import UserError
 from t2t_keras.registry import ENGINES
 from t2t_keras.text.alignment import Alignment, count_words, word_alignment
@@ -148,10 +148,10 @@ class Translator:
             runs have different vocabularies, Keras does not run on TensorFlow, or the engine does
             not support the request.
         """
-        checkpoint_path = expanded(checkpoint_path) if checkpoint_path else None
-        stored = ENGINES[engine](expanded(output_dir), checkpoint_path)
+        checkpoint_path = expand_path(checkpoint_path) if checkpoint_path else None
+        stored = ENGINES[engine](expand_path(output_dir), checkpoint_path)
         config = decode_config(decode_hparams, stored.defaults)
-        return cls.from_stored(stored, config, [*map(expanded, ensemble)], forbidden)
+        return cls.from_stored(stored, config, [*map(expand_path, ensemble)], forbidden)
 
     @classmethod
     def from_stored(

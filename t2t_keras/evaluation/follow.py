@@ -100,7 +100,7 @@ def evaluate_all(
     backend.check_backend(eval_bleu)
     directory = Path(output_dir) / f"eval_{split}"
     files = _results_files(directory, results_file)
-    check_outputs([output_dir, generated.directory], [], appends=files)
+    check_outputs([output_dir, generated.directory], [], result_files=files)
     text = config.problem.text_name(split, len(generated.text(split)[1]))
     step = backend.make_step(config, backend.plan_devices(worker_gpu))
     loss = SplitLoss(step, config, generated, split)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from t2t_keras.errors import UserError, brief, nearest
+from t2t_keras.errors import UserError, shorten, suggest
 
 # Far above every vocabulary and record; weights have no such limit.
 MAX_BYTES = 1 << 26
@@ -75,7 +75,7 @@ def check_regular(paths: Iterable[Path]) -> None:
             raise _not_a_file(path)
 
 
-def inside(folder: Path, name: object) -> Path:
+def path_inside(folder: Path, name: object) -> Path:
     """Returns the path of a file that a record in the same folder names.
 
     Raises:
@@ -83,13 +83,13 @@ def inside(folder: Path, name: object) -> Path:
     """
     if not isinstance(name, str) or not name or "\0" in name or len(name) > _MAX_NAME_LENGTH:
         raise UserError(
-            f"{folder}: expected the name of a file in this folder, got {brief(name)}.",
+            f"{folder}: expected the name of a file in this folder, got {shorten(name)}.",
             code="bad_file_name",
         )
     path = Path(os.path.normpath(name))
     if path.is_absolute() or path.parts[:1] in ((), (os.pardir,)):
         raise UserError(
-            f"{folder}: expected a file inside this folder, got {brief(name)}. Put the file into "
+            f"{folder}: expected a file inside this folder, got {shorten(name)}. Put the file into "
             f"the folder, and name it without a path.",
             code="outside_folder",
         )
@@ -101,7 +101,7 @@ _SECONDS_TO_LOCK = 60
 
 
 @contextlib.contextmanager
-def replaced_atomically(path: Path) -> Iterator[BinaryIO]:
+def atomic_writer(path: Path) -> Iterator[BinaryIO]:
     """Opens a temporary file to write to; syncs it and renames it to `path` if all goes well.
 
     Several processes may write the same file: the last one wins. Temporary files of killed
@@ -153,7 +153,7 @@ def write_atomically(path: Path, content: bytes) -> dict[str, int | str]:
     """
     make_parent(path)
     try:
-        with replaced_atomically(path) as file:
+        with atomic_writer(path) as file:
             file.write(content)
     except OSError as error:
         raise UserError(
@@ -221,7 +221,7 @@ def read_json(path: Path, advice: str, keys: Iterable[str] = ()) -> dict[str, An
     except UserError as error:
         raise UserError(f"{error} {advice}", code=error.code) from error
     except (OSError, ValueError, RecursionError) as error:
-        reason = f"{type(error).__name__}: {brief(error)}"
+        reason = f"{type(error).__name__}: {shorten(error)}"
         raise UserError(
             f"Cannot read {path} ({reason}). {advice}",
             code="not_read" if isinstance(error, OSError) else "damaged_file",
@@ -342,7 +342,7 @@ def not_a_run(path: str | Path) -> str:
             )
         if path.exists():
             return f"{path} is a file. {expected}"
-        return f"{path} is not there.{nearest(path.name, _runs_in(path.parent))} {expected}"
+        return f"{path} is not there.{suggest(path.name, _runs_in(path.parent))} {expected}"
     # SavedModels stand in folders that are called by their version.
     for folder in (path, *(child for child in path.iterdir() if child.name.isdecimal())):
         if advice := _ADVICE.get(_marker(folder)):
@@ -372,7 +372,7 @@ VOCABULARY_FILES = tuple(
     for kind in ("model", "pieces", "subwords", "words")
     for side in ("", ".source")
 )
-# Patterns of the names of files in such folders and their subfolders.
+# Patterns for the names of the files that belong to these folders, subfolders included.
 _RESERVED = (
     *_KINDS,
     *VOCABULARY_FILES,
@@ -394,7 +394,7 @@ _RESERVED = (
     *(f"{split}-*.{kind}" for split in ("train", "dev", "test") for kind in ("np[yz]", "json")),
     *(f"{split}.{side}.txt" for split in ("dev", "test") for side in ("source", "target")),
 )
-_RESULTS = "results.jsonl"
+_RESULTS_FILE = "results.jsonl"
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 
@@ -405,26 +405,26 @@ def is_stream(path: str | Path) -> bool:
 
 
 def check_outputs(
-    reads: Iterable[str | Path],
-    writes: Iterable[str | Path],
-    appends: Iterable[str | Path] = (),
+    inputs: Iterable[str | Path],
+    outputs: Iterable[str | Path],
+    result_files: Iterable[str | Path] = (),
 ) -> None:
-    """Raises `UserError` if an output would replace an input, an output or a part of a folder.
+    """Raises `UserError` if an output would replace an input, another output or a needed file.
 
-    Such folders are runs, generated data and exports. Other files that an earlier command wrote
-    into one, such as translations, may be replaced.
+    Runs, generated data and exports need their own files. Other files that an earlier command wrote
+    into their folders, such as translations, may be replaced.
 
     Args:
-      reads: inputs; a folder (a run, generated data) stands for all files that belong to it.
-      writes: files to replace, or streams.
-      appends: files of results to append to.
+      inputs: files, or folders (a run, generated data) for all files that belong to them.
+      outputs: files to replace, or streams.
+      result_files: files of results to append to.
     """
-    output_owners: dict[object, tuple[str, str]] = {}
-    for path in map(Path, reads):
+    conflicts: dict[object, tuple[str, str]] = {}
+    for path in map(Path, inputs):
         for file in _own_files(path) if path.is_dir() else [path]:
             if str(file) != STANDARD_STREAM:
-                output_owners[_identity(file)] = "output_is_input", f"it is also an input ({file})"
-    for paths, results in ((writes, (_RESULTS,)), (appends, ())):
+                conflicts[_identity(file)] = "output_is_input", f"it is also an input ({file})"
+    for paths, more_reserved in ((outputs, (_RESULTS_FILE,)), (result_files, ())):
         for path in map(Path, paths):
             if path.is_dir():
                 raise UserError(
@@ -440,29 +440,30 @@ def check_outputs(
                     code="packed_output",
                 )
             identity = _identity(path)
-            if owner := _owner(path, results):
-                output_owners[identity] = "output_belongs_to_other", owner
-            if identity in output_owners:
-                code, reason = output_owners[identity]
+            if need := _need(path, more_reserved):
+                conflicts[identity] = "output_belongs_to_other", need
+            if identity in conflicts:
+                code, reason = conflicts[identity]
                 raise UserError(f"Cannot write to {path}: {reason}. Give another name.", code=code)
-            output_owners[identity] = "output_twice", "it is another output"
+            conflicts[identity] = "output_twice", "it is another output"
 
 
 def _own_files(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if _is_reserved(path.name)]
 
 
-def _is_reserved(name: str, more: tuple[str, ...] = ()) -> bool:
-    return any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in (*_RESERVED, *more))
+def _is_reserved(name: str, more_patterns: tuple[str, ...] = ()) -> bool:
+    patterns = (*_RESERVED, *more_patterns)
+    return any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in patterns)
 
 
-def _owner(path: Path, more: tuple[str, ...]) -> str:
-    """Returns why a run, data or an export needs the file, "" if none does."""
+def _need(path: Path, more_reserved: tuple[str, ...]) -> str:
+    """Returns which run, data or export needs the file, "" if none does."""
     path = Path(os.path.realpath(path))
     for folder in path.parents:
         kind = _KINDS.get(_marker(folder), "")
-        hard_linked = kind and _identity(path) in map(_identity, _own_files(folder))
-        if kind and (kind == "an export" or _is_reserved(path.name, more) or hard_linked):
+        is_linked = kind and _identity(path) in map(_identity, _own_files(folder))
+        if kind and (kind == "an export" or _is_reserved(path.name, more_reserved) or is_linked):
             return f"{path.name} belongs to {kind} in {folder}"
     return ""
 
@@ -470,13 +471,13 @@ def _owner(path: Path, more: tuple[str, ...]) -> str:
 def _identity(path: Path) -> object:
     """Returns a value that is the same for all names (links) of one file."""
     try:
-        stat = path.stat()
+        status = path.stat()
     except OSError:
         return os.path.realpath(path)
-    return stat.st_dev, stat.st_ino
+    return status.st_dev, status.st_ino
 
 
-_PATTERN = re.compile(r"[\[\]*?\\]")
+_PATTERN_CHARACTERS = re.compile(r"[\[\]*?\\]")
 
 
 @contextlib.contextmanager
@@ -493,11 +494,11 @@ def plain_path(path: str | Path) -> Iterator[str]:
       UserError: the path of the temporary folder has such characters too.
     """
     path = Path(path)
-    if not _PATTERN.search(str(path)):
+    if not _PATTERN_CHARACTERS.search(str(path)):
         yield str(path)
         return
     with tempfile.TemporaryDirectory(prefix="t2t_keras-") as folder:
-        if _PATTERN.search(folder):
+        if _PATTERN_CHARACTERS.search(folder):
             raise UserError(
                 f"TensorFlow would read both {path} and the temporary folder {folder} as "
                 f"patterns: expected one of them without any of []*?\\. Rename the folder, or set "

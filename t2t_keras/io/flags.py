@@ -10,8 +10,8 @@ from typing import Any
 
 from absl import flags as absl_flags
 
-from t2t_keras.environment import expanded
-from t2t_keras.errors import UserError, brief, command_line, nearest
+from t2t_keras.environment import expand_path
+from t2t_keras.errors import UserError, command_line, shorten, suggest
 from t2t_keras.io.files import read_bounded
 from t2t_keras.settings import as_assignments, parse_assignments, parse_yaml
 
@@ -166,7 +166,7 @@ class Flags(absl_flags.FlagValues):
                 self._read_config(self.config)
                 self.validate_all_flags()
         except absl_flags.UnrecognizedFlagError as error:
-            advice = self._as_setting(argv, error.flagname) or nearest(error.flagname, self)
+            advice = self._as_setting(argv, error.flagname) or suggest(error.flagname, self)
             raise UserError(
                 f"There is no flag --{error.flagname}.{advice}", code="unknown_flag"
             ) from None
@@ -187,7 +187,7 @@ class Flags(absl_flags.FlagValues):
         try:
             values = parse_yaml(read_bounded(path).decode("utf-8"), path)
         except UnicodeDecodeError as error:
-            raise UserError(f"{path} is not UTF-8: {brief(error)}.", code="not_utf8") from error
+            raise UserError(f"{path} is not UTF-8: {shorten(error)}.", code="not_utf8") from error
         if not isinstance(values, dict):
             raise UserError(
                 f"{path}: expected flags with values, such as output_dir: runs/base.",
@@ -197,7 +197,7 @@ class Flags(absl_flags.FlagValues):
             if name not in self or name in _NOT_IN_CONFIG:
                 settings = self._setting_names.items()
                 owner = next((f"{flag}:" for flag, names in settings if name in names()), "")
-                advice = f" Write it below {owner}" if owner else nearest(name, self)
+                advice = f" Write it below {owner}" if owner else suggest(name, self)
                 raise UserError(f"{path}: there is no flag '{name}'.{advice}", code="unknown_flag")
             flag = self[name]
             value = _for_flag(flag, value, f"{path}: {name}")
@@ -267,7 +267,7 @@ def _for_flag(flag: absl_flags.Flag, value: Any, subject: str) -> Any:
             return value
         raise UserError(
             f'{subject}: expected settings, as {{name: value}} or "name=value", got '
-            f"{brief(value)}.",
+            f"{shorten(value)}.",
             code="bad_value",
         )
     expected, parts = "text or a list of texts", value if isinstance(value, list) else [value]
@@ -277,7 +277,7 @@ def _for_flag(flag: absl_flags.Flag, value: Any, subject: str) -> Any:
             parts = [*value.values()]
     if all(isinstance(part, str) for part in parts):
         return [f"{n}={p}" for n, p in value.items()] if isinstance(value, dict) else value
-    raise UserError(f"{subject}: expected {expected}, got {brief(value)}.", code="bad_value")
+    raise UserError(f"{subject}: expected {expected}, got {shorten(value)}.", code="bad_value")
 
 
 def _entry(name: str, meaning: str) -> str:
@@ -308,7 +308,7 @@ class _Path(absl_flags.ArgumentParser):
     """Reads a path that may begin with ~ or ~user."""
 
     def parse(self, argument: str) -> str:
-        return expanded(argument)
+        return expand_path(argument)
 
 
 class _NamedPath(_Path):
@@ -317,7 +317,7 @@ class _NamedPath(_Path):
     def parse(self, argument: str) -> str:
         name, equals, path = argument.partition("=")
         if equals and (path.startswith("~") or "://" in path):
-            return f"{name}={expanded(path)}"
+            return f"{name}={expand_path(path)}"
         return super().parse(argument)
 
 
@@ -325,7 +325,7 @@ class _Paths(absl_flags.ListParser):
     """Reads paths separated by commas."""
 
     def parse(self, argument: str | list[str]) -> list[str]:
-        return list(map(expanded, super().parse(argument)))
+        return list(map(expand_path, super().parse(argument)))
 
 
 class _Assignments(absl_flags.ArgumentParser):

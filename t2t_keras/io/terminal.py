@@ -102,7 +102,7 @@ class Report:
             call(*arguments)
         except OSError as error:
             self.error = error
-            abandon(self.stream)
+            discard_buffer(self.stream)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
@@ -173,7 +173,7 @@ def product() -> TextIO:
     return sys.stdout
 
 
-def abandon(stream: IO[Any]) -> None:
+def discard_buffer(stream: IO[Any]) -> None:
     """Discards buffered text, which Python would otherwise try to write again at exit."""
     with contextlib.suppress(OSError, ValueError):
         descriptor = stream.fileno()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from t2t_keras.errors import UserError, nearest
+from t2t_keras.errors import UserError, suggest
 from t2t_keras.io.files import check_outputs, check_parent
 from t2t_keras.io.terminal import printable
 from t2t_keras.lab.drawing import check_format, need_matplotlib, save_figure
@@ -100,7 +100,7 @@ def run_curves(
         if name not in curves:
             known = sorted(curves)
             raise UserError(
-                f"There is no curve '{name}' in {' or '.join(folders)}.{nearest(name, known)} "
+                f"There is no curve '{name}' in {' or '.join(folders)}.{suggest(name, known)} "
                 f"The curves are {', '.join(known)}.",
                 code="unknown_name",
             )

@@ -25,7 +25,7 @@ from urllib3.exceptions import HTTPError, MaxRetryError
 from t2t_keras.decoding.lines import check_lines
 from t2t_keras.decoding.translation import Translation, one_line
 from t2t_keras.errors import UserError
-from t2t_keras.io.terminal import abandon, printable
+from t2t_keras.io.terminal import discard_buffer, printable
 from t2t_keras.serving import messages
 from t2t_keras.text.files import decoded, is_blank, is_text, lines_of
 
@@ -473,7 +473,7 @@ def translate_stream(
         raise  # The reader has exited, as `head` does.
     except OSError as error:
         if not isinstance(target, Path):
-            abandon(target)
+            discard_buffer(target)
         raise UserError(
             f"Cannot write the translation of line {count + 1}: {error.strerror}.",
             code="not_written",

@@ -25,7 +25,7 @@ from t2t_keras.data.dataset import open_generated
 from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.decoding.translation import one_line
 from t2t_keras.decoding.translator import Translator, translated_score
-from t2t_keras.environment import expanded, installed_versions
+from t2t_keras.environment import expand_path, installed_versions
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.results import Result, checkpoint_checksum, read_results, run_result
 from t2t_keras.io.terminal import printable
@@ -156,7 +156,7 @@ def _translator_and_folder(
             f"tokenizer, export_dir), got {type(translator).__name__} and {export_dir!r}.",
             code="wrong_type",
         )
-    return translator, Path(expanded(export_dir))
+    return translator, Path(expand_path(export_dir))
 
 
 # (texts, words per text) of the warm-up requests; a single text uses other kernels than several.
@@ -260,7 +260,7 @@ def _signatures(signatures: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def run_lines(run: RunConfig, checkpoint: str | Path) -> list[str]:
+def origin_lines(run: RunConfig, checkpoint: str | Path) -> list[str]:
     """Returns lines on the origin of the weights: problem, set, steps and data."""
     return [
         f"problem: {run.problem.name}",

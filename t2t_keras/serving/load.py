@@ -18,7 +18,7 @@ import tensorflow_text  # noqa: F401 - registers the operators of the vocabulary
 from t2t_keras.data.dataset import MANIFEST_FILE
 from t2t_keras.decoding.lines import check_lines
 from t2t_keras.decoding.translation import Hypothesis, Translation
-from t2t_keras.environment import expanded
+from t2t_keras.environment import expand_path
 from t2t_keras.errors import UserError, command_line
 from t2t_keras.io.files import plain_path, read_json, sha256_of, write_json
 from t2t_keras.serving import messages
@@ -135,7 +135,7 @@ def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
     Raises:
       UserError: there is no export, or a file of it is missing, damaged or unknown.
     """
-    directory = Path(expanded(path))
+    directory = Path(expand_path(path))
     if (versions := _versions(directory)) and not (directory / "saved_model.pb").exists():
         directory = max(versions, key=lambda version: int(version.name))
     if not directory.is_dir():

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_text
 
-from t2t_keras.environment import held_stderr
+from t2t_keras.environment import hold_back_stderr
 from t2t_keras.special_ids import PADDING_ID, SPACE
 
 
@@ -69,5 +69,5 @@ def graph_processor(model_bytes: bytes, **options: Any) -> tensorflow_text.Sente
     """Returns TensorFlow Text's tokenizer of a SentencePiece model."""
     # A SavedModel shares tokenizers by their names, so each model needs its own.
     name = f"model_{hashlib.sha256(model_bytes).hexdigest()}"
-    with held_stderr():  # SentencePiece warns that it does not normalise, which is intended.
+    with hold_back_stderr():  # SentencePiece warns that it does not normalise, which is intended.
         return tensorflow_text.SentencepieceTokenizer(model_bytes, name=name, **options)

@@ -26,7 +26,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from t2t_keras.errors import UserError, missing_package
-from t2t_keras.io.files import replaced_atomically
+from t2t_keras.io.files import atomic_writer
 from t2t_keras.io.terminal import show_reading
 from t2t_keras.text.files import is_utf16
 from t2t_keras.text.formats import (
@@ -269,7 +269,7 @@ def _replaced(
     """Opens the plain files of `path` for writing, all or none; names `path` in errors."""
     try:
         with contextlib.ExitStack() as stack:
-            yield [stack.enter_context(replaced_atomically(output)) for output in plain]
+            yield [stack.enter_context(atomic_writer(output)) for output in plain]
     except (gzip.BadGzipFile, tarfile.TarError, EOFError, zlib.error) as error:
         size = f"{path.stat().st_size:,} bytes"
         if expected_size:
@@ -322,7 +322,7 @@ def _missing_error(missing: list[SourceFile], tmp_dir: Path, reason: str) -> Use
 
 def _download(file: SourceFile, path: Path) -> None:
     with (
-        replaced_atomically(path) as output,
+        atomic_writer(path) as output,
         urllib.request.urlopen(file.url, timeout=_TIMEOUT_SECONDS) as response,
     ):
         length = response.headers.get("Content-Length")

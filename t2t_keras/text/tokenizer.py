@@ -16,7 +16,7 @@ import numpy as np
 import sentencepiece
 
 from t2t_keras.errors import UserError
-from t2t_keras.io.files import inside, read_bounded, write_atomically
+from t2t_keras.io.files import path_inside, read_bounded, write_atomically
 from t2t_keras.registry import Registry
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID
 from t2t_keras.text.sentences import PRIVATE
@@ -115,9 +115,9 @@ class Tokenizer(abc.ABC):
     @classmethod
     def load_saved(cls, directory: str | Path, record: Mapping[str, Any]) -> "Tokenizer":
         """Reads the files of `save`; raises `UserError` if they are not those of the record."""
-        path = inside(Path(directory), record["file"])
+        path = path_inside(Path(directory), record["file"])
         source = record.get("source")
-        tokenizer = cls.load(path, inside(Path(directory), source["file"]) if source else "")
+        tokenizer = cls.load(path, path_inside(Path(directory), source["file"]) if source else "")
         if tokenizer.record() != record:
             raise UserError(
                 f"{path} is not the vocabulary that was used here: expected {record['size']:,} ids "

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t2t_keras.data.dataset import open_generated
-from t2t_keras.environment import expanded
+from t2t_keras.environment import expand_path
 from t2t_keras.errors import UserError
 from t2t_keras.training import checkpoint_files
 from t2t_keras.training.backends import base as backend
@@ -82,7 +82,7 @@ def average_run(
             f"Expected n >= 1 or None and finite seconds_apart >= 0, got {n} and {seconds_apart}.",
             code="impossible_mean",
         )
-    model_dir, output_dir = expanded(model_dir), expanded(output_dir)
+    model_dir, output_dir = expand_path(model_dir), expand_path(output_dir)
     config = RunConfig.load(model_dir)
     if ema and not config.hparams.ema_decay:
         raise UserError(

@@ -23,7 +23,7 @@ import ml_dtypes
 import numpy as np
 
 from t2t_keras.errors import UserError
-from t2t_keras.io.files import check_regular, not_a_run, replaced_atomically
+from t2t_keras.io.files import atomic_writer, check_regular, not_a_run
 from t2t_keras.training.run_config import RunConfig
 
 Result = TypeVar("Result")
@@ -99,7 +99,7 @@ def write(
     # The header is written last, into room reserved for its greatest length.
     room = len(_header(table, checksums, head)) + _HEAD_CHECKSUM
     room += -room % 8
-    with replaced_atomically(Path(path)) as file:
+    with atomic_writer(Path(path)) as file:
         file.seek(8 + room)
         for name, array in arrays.items():
             part = value(array).reshape(-1).view(np.uint8).data

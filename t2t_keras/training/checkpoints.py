@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from t2t_keras.data.problem import Problem
-from t2t_keras.environment import expanded
+from t2t_keras.environment import expand_path
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.files import TEMPORARY_SUFFIX, last_writer, locked_directory
@@ -399,7 +399,7 @@ def load_model(path: str | Path, weights_dtype: str = "float32") -> TrainedModel
     Example:
       >>> model, tokenizer = load_model("runs/base")
     """
-    checkpoint = checkpoint_at(expanded(path))
+    checkpoint = checkpoint_at(expand_path(path))
     config = RunConfig.load(Path(checkpoint).parent)
     model = config.make_model(weights_dtype, loaded=True)
     load_weights(model, checkpoint)

@@ -20,7 +20,7 @@ from typing import Any
 
 from t2t_keras.data.dataset import Generated
 from t2t_keras.environment import installed_versions, source_version
-from t2t_keras.errors import TRY_AGAIN, UserError
+from t2t_keras.errors import TRY_AGAIN_STATUS, UserError
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.cluster import Cluster, cluster_from_environment, require_free_port
 from t2t_keras.training.checkpoints import Checkpoints
@@ -254,7 +254,7 @@ def end_of_worker(error: BaseException, cluster: Cluster, options: TrainOptions)
         if isinstance(error, UserError):
             reason, status, code = text, error.exit_status, error.code
         else:
-            reason, status, code = f"{kind}: {text}", TRY_AGAIN, "worker_failed"
+            reason, status, code = f"{kind}: {text}", TRY_AGAIN_STATUS, "worker_failed"
         return UserError(
             f"{cluster.name(cluster.index)} ended with an error: {reason}", status, code=code
         )
@@ -276,11 +276,11 @@ def end_of_worker(error: BaseException, cluster: Cluster, options: TrainOptions)
             return UserError(
                 f"{names} {reason}: killed, crashed, stopped or cut off from the network; see its "
                 f"log. The same command on every machine continues from the newest checkpoint.",
-                TRY_AGAIN,
+                TRY_AGAIN_STATUS,
                 code="worker_ended",
             )
     return UserError(
         f"{cluster.name(cluster.index)} cannot continue: {kind}: {text}",
-        TRY_AGAIN,
+        TRY_AGAIN_STATUS,
         code="worker_failed",
     )

@@ -9,7 +9,7 @@ import numpy as np
 from t2t_keras.data.batches import TokenBatchSampler, worst_case_batch
 from t2t_keras.data.dataset import Generated, open_generated
 from t2t_keras.environment import free_memory
-from t2t_keras.errors import TRY_AGAIN, UserError
+from t2t_keras.errors import TRY_AGAIN_STATUS, UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.files import read_json, write_json
 from t2t_keras.training.backends import base as backend
@@ -76,7 +76,7 @@ class Microbatch:
             raise UserError(
                 f"Out of memory with microbatch_tokens={old_tokens:,}. All workers must split a "
                 f"step in the same way. Start them again: they continue with {self.tokens:,}.",
-                TRY_AGAIN,
+                TRY_AGAIN_STATUS,
                 code="out_of_memory",
             )
 

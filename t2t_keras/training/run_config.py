@@ -13,10 +13,10 @@ from t2t_keras.data.augmentation import OnlineAugmentation
 from t2t_keras.data.dataset import Generated
 from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.environment import free_memory, installed_versions
-from t2t_keras.errors import UserError, brief
+from t2t_keras.errors import UserError, shorten
 from t2t_keras.hyperparameters import HParams, override_hparams
 from t2t_keras.io.files import differences, not_a_run, read_json, write_json
-from t2t_keras.settings import override, setting, typed
+from t2t_keras.settings import convert_all, override, setting
 from t2t_keras.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ class RunConfig:
         try:
             for name, kind in _KINDS.items():
                 if not isinstance(content[name], kind):
-                    raise TypeError(f"{name}: {brief(content[name])}")
+                    raise TypeError(f"{name}: {shorten(content[name])}")
             tokenizer = Tokenizer.load_saved(path.parent, content["vocabulary"])
             user_directories = tuple(map(str, content.get("t2t_usr_dir") or ()))
             with _named_directories(user_directories):
@@ -358,7 +358,7 @@ class RunConfig:
         except UserError as error:
             raise UserError(f"{path}: {error}", code=error.code) from error
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            reason = f"{type(error).__name__}: {brief(error)}"
+            reason = f"{type(error).__name__}: {shorten(error)}"
             raise UserError(
                 f"Cannot read {path} ({reason}). {advice}", code="damaged_file"
             ) from error
@@ -403,7 +403,7 @@ def _hparams(hparams_set: str, values: Mapping[str, Any], checked: bool) -> HPar
             f"of t2t_keras that made it, which run.json names.",
             code="unknown_name",
         )
-    values = typed(kind, values, "hyperparameter")
+    values = convert_all(kind, values, "hyperparameter")
     hparams = kind(**values, set_name=hparams_set)
     # Checks registered names here, where errors name the user's directories.
     return override_hparams(hparams, {}) if checked else hparams

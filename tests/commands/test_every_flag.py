@@ -19,7 +19,7 @@ from absl.flags import ArgumentParser, ListParser
 from commands import module_of, modules_of_commands
 
 from t2t_keras import hyperparameters, registry
-from t2t_keras.bin.flags import ABOUT_THE_RUN
+from t2t_keras.bin.flags import RUN_FLAGS
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.line_job import Shard
 from t2t_keras.decoding.stored_model import StoredRun
@@ -245,7 +245,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("command", RUNS)
 def test_what_a_run_is_must_agree(calls, refused, command):
-    for flag in ABOUT_THE_RUN:
+    for flag in RUN_FLAGS:
         value, names = OTHERS[flag]
         error = f"other_settings --output_dir=run {names}"
         refused(error, *command.split(), "--output_dir=run", f"--{flag}={value}")
@@ -277,6 +277,6 @@ def test_every_flag_is_in_a_case():
             flag for _, flag, *_ in entries(expected)
         )
     for command in RUNS:
-        tested[command.split()[0]].update(ABOUT_THE_RUN)
+        tested[command.split()[0]].update(RUN_FLAGS)
     for command in modules_of_commands():
         assert set(parsed(command)) - OF_ALL - tested[command] == set(), command

@@ -10,7 +10,7 @@ import yaml
 
 import t2t_keras as t2t
 from t2t_keras.data.dataset import open_generated
-from t2t_keras.environment import expanded
+from t2t_keras.environment import expand_path
 from t2t_keras.errors import UserError
 from t2t_keras.io.flags import Flags
 from t2t_keras.recipes.running import example
@@ -76,13 +76,13 @@ def test_flags_refuse_a_url(flag):
 @pytest.mark.parametrize("url", [Path("s3://bucket/x"), "file:///x", "hdfs+a.b://x"])
 def test_what_is_a_url(url):
     with pytest.raises(UserError) as error:
-        expanded(url)
+        expand_path(url)
     assert error.value.code == "url_as_path"
 
 
 @pytest.mark.parametrize("path", ["a:b/c", "./a:/b", "c:/a", "a//b", "1:/a", ":/a", "a b:/c"])
 def test_what_is_no_url_is_a_path(path):
-    assert expanded(path) == path
+    assert expand_path(path) == path
 
 
 def test_data_is_written_there(home):
@@ -115,7 +115,7 @@ def _flags():
     flags = Flags()
     flags.path("one", "")
     flags.paths("many", "")
-    flags.repeated("model", "")
+    flags.named_paths("model", "")
     flags.string("text", "")
     return flags
 

@@ -8,9 +8,9 @@ import pytest
 import t2t_keras
 from t2t_keras import environment
 from t2t_keras.environment import (
-    compiled_folder,
+    compile_cache_folder,
+    enable_compile_cache,
     free_memory,
-    keep_compiled,
     prepare_tensorflow,
     source_version,
     usable_cores,
@@ -65,8 +65,8 @@ def cache(monkeypatch, tmp_path):
 COMPILED = """
 import os, sys
 from pathlib import Path
-from t2t_keras.environment import keep_compiled
-keep_compiled()
+from t2t_keras.environment import enable_compile_cache
+enable_compile_cache()
 import tensorflow as tf
 for _ in range(2):
     if not os.fork():
@@ -88,19 +88,19 @@ def test_another_process_finds_what_was_compiled(cache):
 
 
 def test_another_version_or_machine_has_a_folder_of_its_own(cache, monkeypatch):
-    folders = [compiled_folder(), compiled_folder()]
+    folders = [compile_cache_folder(), compile_cache_folder()]
     monkeypatch.setattr(environment, "installed_versions", lambda: {"keras": "99"})
-    folders.append(compiled_folder())
+    folders.append(compile_cache_folder())
     monkeypatch.setattr("platform.machine", lambda: "abacus")
-    folders.append(compiled_folder())
+    folders.append(compile_cache_folder())
     for flags in ("sse", "sse avx"):
         monkeypatch.setattr(Path, "read_text", lambda *_, flags=flags, **__: f"x\nflags: {flags}\n")
-        folders.append(compiled_folder())
+        folders.append(compile_cache_folder())
     assert folders[0] == folders[1]
     assert [len({*folders}), {folder.parent for folder in folders}] == [5, {cache}]
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setenv("HOME", str(cache.parents[1]))
-    assert compiled_folder().parent == cache.parents[1] / ".cache" / "t2t_keras"
+    assert compile_cache_folder().parent == cache.parents[1] / ".cache" / "t2t_keras"
 
 
 @pytest.mark.usefixtures("cache")
@@ -111,7 +111,7 @@ def test_another_version_or_machine_has_a_folder_of_its_own(cache, monkeypatch):
 def test_the_user_s_cache_settings_stay(monkeypatch, mine, added):
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "mine")
     monkeypatch.setenv("TF_XLA_FLAGS", mine)
-    keep_compiled()
+    enable_compile_cache()
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "mine"
     flags = os.environ["TF_XLA_FLAGS"].split()
     assert (flags[0], len(flags)) == (mine, 1 + added)
@@ -120,7 +120,7 @@ def test_the_user_s_cache_settings_stay(monkeypatch, mine, added):
 
 def test_a_folder_that_tensorflow_cannot_name(cache, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent / "with space"))
-    keep_compiled()
+    enable_compile_cache()
     assert "TF_XLA_FLAGS" not in os.environ
     assert "with space" in os.environ["JAX_COMPILATION_CACHE_DIR"]
 
@@ -129,7 +129,7 @@ def test_nothing_is_kept_in_a_folder_that_cannot_be_written(cache, monkeypatch):
     monkeypatch.setattr(
         os, "access", lambda path, mode: mode != os.W_OK or path != cache.parents[1]
     )
-    keep_compiled()
+    enable_compile_cache()
     assert "TF_XLA_FLAGS" not in os.environ
     assert not cache.parent.exists()
 
@@ -137,11 +137,11 @@ def test_nothing_is_kept_in_a_folder_that_cannot_be_written(cache, monkeypatch):
 ENDING = """
 import threading, time
 from t2t_keras.bin.flags import command
-from t2t_keras.environment import COMPILING
+from t2t_keras.environment import COMPILE_THREAD
 
 @command(lambda flags: None)
 def main(flags):
-    threading.Thread(target=time.sleep, args=[300], name=COMPILING).start()
+    threading.Thread(target=time.sleep, args=[300], name=COMPILE_THREAD).start()
     print("done", end="")
     return 3
 

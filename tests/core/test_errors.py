@@ -8,18 +8,18 @@ import pytest
 from t2t_keras.errors import (
     OutOfMemoryError,
     UserError,
-    brief,
     command_line,
-    nearest,
+    shorten,
+    suggest,
     translated_memory_errors,
 )
 
 
 def test_near_names():
     known = ["bleu", "blue", "bluet", "bled", "chrf"]
-    assert len(re.findall(r"'\w+'", nearest("blu", known))) == 3, "three at most"
-    assert re.findall(r"'\w+'", nearest("chr", known)) == ["'chrf'"]
-    assert nearest("xyz", known) == ""
+    assert len(re.findall(r"'\w+'", suggest("blu", known))) == 3, "three at most"
+    assert re.findall(r"'\w+'", suggest("chr", known)) == ["'chrf'"]
+    assert suggest("xyz", known) == ""
 
 
 def test_a_command_has_every_value_but_those_that_are_not_given():
@@ -40,7 +40,7 @@ def test_a_command_has_every_value_but_those_that_are_not_given():
     ],
 )
 def test_a_value_is_one_short_line(value, shown):
-    assert brief(value, max_length=5) == shown
+    assert shorten(value, max_length=5) == shown
 
 
 def test_only_errors_of_its_kind_and_sign_are_missing_memory():

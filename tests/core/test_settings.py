@@ -8,9 +8,9 @@ from refusals import refused
 from t2t_keras.settings import (
     as_assignments,
     describe,
+    json_value,
     override,
     parse_assignments,
-    plain,
     setting,
 )
 
@@ -101,7 +101,7 @@ def test_lists_and_mappings():
     # A list of one needs no brackets.
     assert override(Oven(), "tins=small,layers={a: 1}").tins == ("small",)
     assert override(oven, "tins=,clock=[],flour=").flour == {}
-    recorded = {name: plain(value) for name, value in vars(oven).items() if name != "serial"}
+    recorded = {name: json_value(value) for name, value in vars(oven).items() if name != "serial"}
     assert recorded["tins"] == ["small", "large"]
     assert override(Oven(), recorded) == oven
     assert "tins=[large]: what is used" in describe(Oven())
@@ -190,4 +190,4 @@ def test_override_refuses_a_value(name, allowed, values):
 )
 def test_override_refuses_an_unknown_name(name, hints):
     with refused("unknown_name", f"knob '{name}'", *hints):
-        override(Oven(), {name: 200}, noun="knob", renamed={"heat": "degrees"})
+        override(Oven(), {name: 200}, noun="knob", new_names={"heat": "degrees"})

@@ -6,7 +6,7 @@ t2t-import --from=fairseq --model=checkpoints/checkpoint_best.pt --vocabulary=da
 t2t-import --from=opennmt_tf --model=run --vocabulary=data.yml ...
 """
 
-from t2t_keras.bin.flags import command, define_common, required
+from t2t_keras.bin.flags import command, define_common, require
 from t2t_keras.data.problem import make_problem
 from t2t_keras.interop.importers import IMPORTERS
 from t2t_keras.io.flags import Flags
@@ -28,7 +28,7 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> None:
     """Imports as the flags say."""
-    required(flags, "from", "model", "output_dir", "problem")
+    require(flags, "from", "model", "output_dir", "problem")
     from t2t_keras.interop.importers.imported import make_run, read_model
 
     problem = make_problem(flags.problem, flags.problem_config)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras.errors import UserError, brief
+from t2t_keras.errors import UserError, shorten
 from t2t_keras.interop.importers.files import named_tensors, read_pytorch, read_text
 from t2t_keras.interop.importers.imported import Imported, Settings
 from t2t_keras.interop.importers.pickles import plain
@@ -123,7 +123,7 @@ def _read_checkpoint(path: Path) -> tuple[dict, dict, dict[str, np.ndarray], int
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"{path}: expected a checkpoint of fairseq, with model and args or cfg in it "
-            f"({brief(error)}).",
+            f"({shorten(error)}).",
             code="not_a_checkpoint",
         ) from error
 

@@ -12,13 +12,13 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 import yaml
 
-from t2t_keras.errors import UserError, brief, missing_package
+from t2t_keras.errors import UserError, missing_package, shorten
 from t2t_keras.interop.importers.pickles import TensorPickle, TreeBound
 from t2t_keras.io.files import (
     MAX_BYTES,
     check_regular,
-    inside,
     open_regular,
+    path_inside,
     plain_path,
     read_bounded,
 )
@@ -54,7 +54,7 @@ def read_text(path: Path, advice: str = "") -> str:
         return read_file(path, advice).decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(
-            f"{path} is not UTF-8 ({brief(error)}). {advice}".rstrip(), code="not_utf8"
+            f"{path} is not UTF-8 ({shorten(error)}). {advice}".rstrip(), code="not_utf8"
         ) from error
 
 
@@ -70,7 +70,7 @@ def named_beside(name: object, *folders: Path) -> Path:
     for folder in folders:
         for candidate in (name, Path(name).name) if isinstance(name, str) else (name,):
             try:
-                path = inside(folder, candidate)
+                path = path_inside(folder, candidate)
             except UserError as error:
                 errors.append(error)
                 continue
@@ -115,7 +115,7 @@ def read_yaml(content: str | bytes, origin: str, texts_only: bool = False) -> di
     except UserError:
         raise
     except Exception as error:  # Constructors raise many kinds, such as for the date 2020-99-99.
-        raise UserError(f"{origin} is not YAML: {brief(error)}.", code="not_yaml") from error
+        raise UserError(f"{origin} is not YAML: {shorten(error)}.", code="not_yaml") from error
     if not isinstance(content, dict):
         raise UserError(
             f"{origin}: expected names with values, got {type(content).__name__}.",
@@ -150,7 +150,7 @@ def named_tensors(content: Any, origin: str | Path) -> dict[str, np.ndarray]:
     for name, value in content.items():
         if not isinstance(name, str) or not isinstance(value, np.ndarray):
             raise UserError(
-                f"{origin}: expected only tensors, got {type(value).__name__} as {brief(name)}. "
+                f"{origin}: expected only tensors, got {type(value).__name__} as {shorten(name)}. "
                 f"Save only the weights, those of `model.state_dict()`.",
                 code="not_a_checkpoint",
             )
@@ -168,7 +168,7 @@ def _read_safetensors(path: Path) -> Mapping[str, np.ndarray]:
     except UserError:
         raise
     except Exception as error:
-        raise UserError(f"{path} cannot be read: {brief(error)}", code="not_read") from error
+        raise UserError(f"{path} cannot be read: {shorten(error)}", code="not_read") from error
 
 
 # TensorFlow escapes quotes in paths; the names of its checkpoints have none.
@@ -220,7 +220,7 @@ def read_tensorflow(
             return Path(prefix), read(tf.train.load_checkpoint(plain))
     except Exception as error:  # Damage raises OpError, ValueError and others.
         raise UserError(
-            f"{path}: expected a checkpoint of {toolkit} ({brief(error)}).",
+            f"{path}: expected a checkpoint of {toolkit} ({shorten(error)}).",
             code="not_a_checkpoint",
         ) from error
 
@@ -252,7 +252,7 @@ def read_pytorch(path: str | Path) -> Any:
         raise UserError(f"{path}: {error}", code=error.code) from error
     except Exception as error:
         raise UserError(
-            f"{path} cannot be read ({brief(error)}): expected a file of torch.save.",
+            f"{path} cannot be read ({shorten(error)}): expected a file of torch.save.",
             code="not_a_checkpoint",
         ) from error
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from t2t_keras import hyperparameters
 from t2t_keras.data.problem import Problem
-from t2t_keras.errors import UserError, brief
+from t2t_keras.errors import UserError, shorten
 from t2t_keras.interop.importers import IMPORTERS
 from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
 from t2t_keras.training.checkpoints import assign_weights, write_run
@@ -76,7 +76,7 @@ def read_model(
         raise
     except _DAMAGE as error:
         # Invalid shapes and values may fail anywhere.
-        reason = f"{type(error).__name__}: {brief(error)}"
+        reason = f"{type(error).__name__}: {shorten(error)}"
         raise UserError(
             f"{model} is not a valid model of {toolkit} ({reason}). Copy it again, or save it "
             f"again with {toolkit}.",
@@ -162,7 +162,7 @@ class Settings:
         if value not in allowed:
             expected = " or ".join(map(repr, allowed))
             raise UserError(
-                f"{self.origin}: {name}={brief(value)} cannot be represented here; expected "
+                f"{self.origin}: {name}={shorten(value)} cannot be represented here; expected "
                 f"{expected}.",
                 code="not_supported",
             )

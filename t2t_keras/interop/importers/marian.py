@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras.errors import UserError, brief
+from t2t_keras.errors import UserError, shorten
 from t2t_keras.interop.importers.files import (
     check_compression,
     named_beside,
@@ -142,7 +142,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
         raise UserError(f"{path}: {error}", code=error.code) from error
     except Exception as error:
         raise UserError(
-            f"{path} cannot be read ({brief(error)}): expected an .npz file of Marian, with "
+            f"{path} cannot be read ({shorten(error)}): expected an .npz file of Marian, with "
             f"{_OPTIONS}, or a folder with config.json.",
             code="not_a_checkpoint",
         ) from error
@@ -224,7 +224,7 @@ def _files_beside(path: Path) -> list[Path]:
             listed_files = read_yaml(read_file(file), str(file)).get("vocabs")
             if not isinstance(listed_files, list):
                 raise UserError(
-                    f"{file}: expected a list of files as vocabs, got {brief(listed_files)}.",
+                    f"{file}: expected a list of files as vocabs, got {shorten(listed_files)}.",
                     code="bad_configuration",
                 )
             return [named_beside(name, path.parent) for name in listed_files]
@@ -270,7 +270,7 @@ def _ids(content: bytes, file: Path) -> dict[str, int]:
         raise
     except (AttributeError, TypeError, ValueError) as error:
         raise UserError(
-            f"{file} is not a vocabulary of Marian: {brief(error)}.", code="not_a_vocabulary"
+            f"{file} is not a vocabulary of Marian: {shorten(error)}.", code="not_a_vocabulary"
         ) from error
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras.errors import UserError, brief
+from t2t_keras.errors import UserError, shorten
 from t2t_keras.interop.importers.files import (
     named_beside,
     read_file,
@@ -177,7 +177,7 @@ def _described_settings(path: Path, changes: Mapping[str, Any]) -> dict[str, Any
             raise
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise UserError(
-                f"{path} is not a description of a model ({brief(error)}).",
+                f"{path} is not a description of a model ({shorten(error)}).",
                 code="bad_configuration",
             ) from error
         descriptions = [
@@ -296,7 +296,7 @@ def _settings(value: Any, origin: str, folders: Sequence[Path]) -> Mapping[str, 
         return read_yaml(value if is_text else read_file(named_beside(value, *folders)), origin)
     if not isinstance(value or {}, Mapping):
         raise UserError(
-            f"{origin}: expected names with values, got {brief(value)}.", code="bad_configuration"
+            f"{origin}: expected names with values, got {shorten(value)}.", code="bad_configuration"
         )
     return value or {}
 
@@ -314,7 +314,7 @@ def _segmenting_model(
         return named_beside(name, *folders)
     if kind != "SpaceTokenizer":
         raise UserError(
-            f"{origin}: expected SentencePiece, got the type {brief(kind)}. Tokenise text before "
+            f"{origin}: expected SentencePiece, got the type {shorten(kind)}. Tokenise text before "
             f"translating it, and import with --vocabulary=source.vocab,target.vocab.",
             code="not_supported",
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t_keras.errors import UserError, brief
+from t2t_keras.errors import UserError, shorten
 from t2t_keras.interop.importers.files import read_file
 from t2t_keras.interop.tokenizers import BEYOND, LookedUpPieces, WordTokenizer
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID
@@ -72,7 +72,7 @@ def pieces_by_id(ids: Mapping[str, int], origin: str) -> list[str]:
         "".join(ids).encode()  # JSON may hold lone surrogates, UTF-8 not.
     except (OverflowError, TypeError, ValueError) as error:
         raise UserError(
-            f"{origin}: expected pieces with their ids: {brief(error)}.", code="not_a_vocabulary"
+            f"{origin}: expected pieces with their ids: {shorten(error)}.", code="not_a_vocabulary"
         ) from error
     if missing := set(range(len(ids))) - pieces.keys():
         raise UserError(
@@ -318,7 +318,7 @@ def joint_pieces(
         model = parsed_model(model_bytes)
     except Exception as error:
         raise UserError(
-            f"{origin} is not a SentencePiece model: {brief(error)}.", code="not_sentencepiece"
+            f"{origin} is not a SentencePiece model: {shorten(error)}.", code="not_sentencepiece"
         ) from error
     normal = {piece.piece for piece in model.pieces if piece.type == piece.NORMAL}
     _check_pieces(normal, pieces[UNKNOWN_ID + 1 :], origin)

@@ -19,7 +19,7 @@ from t2t_keras.bin.flags import (
     given_flags,
     refuse_alone,
     refuse_together,
-    required,
+    require,
 )
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import check_outputs, check_parent, is_stream, write_atomically
@@ -137,7 +137,7 @@ def _check_combination(flags: Flags) -> None:
     refuse_alone(flags, {"comet_python": "comet_model"})
     if flags.runs:
         if flags_of_files:
-            required(flags, "source", "reference")
+            require(flags, "source", "reference")
             refuse_together(flags, {"source": ("split", "data_dir")})
         return
     refuse_alone(flags, dict.fromkeys(_FLAGS_OF_RUNS, "runs"))
@@ -145,7 +145,7 @@ def _check_combination(flags: Flags) -> None:
         raise UserError(
             "Please give --reference and --translations, or --runs.", code="missing_flags"
         )
-    required(flags, "reference", "translations")
+    require(flags, "reference", "translations")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ clean/web.scores. Two models rank pairs by dual conditional cross-entropy (Juncz
 one model by its log-probability.
 """
 
-from t2t_keras.bin.flags import command, define_decode_hparams, define_engine, required
+from t2t_keras.bin.flags import command, define_decode_hparams, define_engine, require
 from t2t_keras.io.flags import Flags
 
 
@@ -31,7 +31,7 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> None:
     """Filters as the flags say."""
-    required(flags, "source", "target", "keep", "output")
+    require(flags, "source", "target", "keep", "output")
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.lab.filtering import filter_pairs
 

@@ -23,7 +23,7 @@ from t2t_keras.text.files import is_blank, is_text, read_text
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Sentences")
-    flags.texts("sentence", "Sentence to translate; may be given several times")
+    flags.repeatable_text("sentence", "Sentence to translate; may be given several times")
     flags.path("sentences_from_file", "Or a file of sentences, one per line")
     flags.group("Model")
     define_common(flags, "output_dir", "checkpoint_path")

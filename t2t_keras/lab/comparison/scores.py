@@ -19,7 +19,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric, Score, Signature
 from sacrebleu.significance import PairedTest, Result
 
-from t2t_keras.errors import UserError, nearest
+from t2t_keras.errors import UserError, suggest
 from t2t_keras.lab.comparison.systems import TranslatedText
 from t2t_keras.metrics import check_tokenization
 from t2t_keras.registry import METRICS
@@ -179,7 +179,7 @@ def check_metrics(
     for name in names:
         if name not in known:
             raise UserError(
-                f"There is no metric {name!a}.{nearest(name, known)} The metrics are "
+                f"There is no metric {name!a}.{suggest(name, known)} The metrics are "
                 f"{', '.join(known)}; and COMET with --comet_model.",
                 code="unknown_name",
             )

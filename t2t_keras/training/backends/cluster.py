@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Iterator, Mapping
 
-from t2t_keras.errors import TRY_AGAIN, UserError
+from t2t_keras.errors import TRY_AGAIN_STATUS, UserError
 
 _EXAMPLE = (
     '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": "worker", "index": 0}}'
@@ -76,7 +76,7 @@ def require_free_port(cluster: Cluster) -> None:
             f"{cluster.name(cluster.index)} cannot listen on port {port}, which {source} assigns: "
             f"{error.strerror}. End the process that uses it, or give every machine another port "
             f"for this worker.",
-            TRY_AGAIN,
+            TRY_AGAIN_STATUS,
             code="port_in_use",
         ) from error
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from t2t_keras.bin.flags import command, define_decode_hparams, required
+from t2t_keras.bin.flags import command, define_decode_hparams, require
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.errors import UserError, missing_package
 from t2t_keras.io.flags import Flags
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Models")
-    flags.repeated(
+    flags.named_paths(
         "model", "Language pair and model, as en-de=runs/averaged; repeat for more pairs"
     )
     meaning = "Software that runs the models; default: by the model's files"
-    flags.named("engine", meaning, ENGINES, None)
+    flags.registered_name("engine", meaning, ENGINES, None)
     define_decode_hparams(flags)
-    flags.repeated(
+    flags.named_paths(
         "glossary",
         "Terms for requests without their own: a file of source<tab>target lines, or en-de=FILE",
     )
@@ -73,7 +73,7 @@ def run(flags: Flags) -> None:
         from t2t_keras.workbench.server.run import Address, serve
     except ModuleNotFoundError as error:
         raise missing_package("The server", error.name, "server") from error
-    required(flags, "model")
+    require(flags, "model")
     if bool(flags.certificate) != bool(flags.key):
         raise UserError(
             "TLS needs both --certificate and --key: give both, or none.",

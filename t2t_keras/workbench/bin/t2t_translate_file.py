@@ -14,7 +14,7 @@ from t2t_keras.bin.flags import (
     define_common,
     define_decode_hparams,
     define_engine,
-    required,
+    require,
 )
 from t2t_keras.decoding.config import decode_config
 from t2t_keras.errors import UserError
@@ -48,7 +48,7 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> int:
     """Translates files; returns the exit status: 2 if some of several files failed."""
-    required(flags, "output_dir")
+    require(flags, "output_dir")
     if not 0 <= flags.least <= 1:
         raise UserError(f"--least is a share from 0 to 1, got {flags.least:g}.", code="bad_value")
     from t2t_keras.workbench.documents.translating import planned, translate_files

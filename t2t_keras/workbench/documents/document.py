@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import AnyStr, NamedTuple
 
-from t2t_keras.environment import expanded
-from t2t_keras.errors import UserError, missing_package, nearest
+from t2t_keras.environment import expand_path
+from t2t_keras.errors import UserError, missing_package, suggest
 from t2t_keras.io.files import check_outputs, write_atomically
 from t2t_keras.text.files import MAX_LINE_BYTES
 
@@ -365,12 +365,12 @@ def read_document(path: str | Path, source: str = "", target: str = "") -> Docum
         languages, is larger than 64 MB, has a line of over 16 MB, or is unsafe to read; or a
         package is not installed.
     """
-    path = Path(expanded(path))
+    path = Path(expand_path(path))
     extension = path.suffix.lower()
     if extension not in EXTENSIONS:
         raise UserError(
             f"{path}: expected the extension of a format that can be translated, one of "
-            f"{', '.join(EXTENSIONS)}; got '{extension}'.{nearest(extension, EXTENSIONS)}",
+            f"{', '.join(EXTENSIONS)}; got '{extension}'.{suggest(extension, EXTENSIONS)}",
             code="unknown_extension",
         )
     content = _bounded(path, extension not in _BINARY)

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.environment import expanded
+from t2t_keras.environment import expand_path
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import check_outputs, check_parent
 from t2t_keras.io.terminal import LineProgress, print_beside_bar, printable
@@ -116,7 +116,7 @@ class TranslationMemory:
         Raises:
           UserError: the file cannot be read, or has no translations between the two languages.
         """
-        path = Path(expanded(path))
+        path = Path(expand_path(path))
         if path.suffix.lower() == ".tmx":
             with reading(path) as stream:
                 units = translation_units(stream, str(path), (source, target), keep_lines=True)

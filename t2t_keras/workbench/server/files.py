@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import read_json, write_json
-from t2t_keras.settings import typed
+from t2t_keras.settings import convert_all
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.requests import (
     ApiError,
@@ -98,7 +98,9 @@ def read_record(path: Path) -> TranslatedFile:
     """
     names = [field.name for field in dataclasses.fields(TranslatedFile)]
     content = read_json(path, ADVICE, names)
-    values = typed(TranslatedFile, {name: content[name] for name in names}, f"{path}: value of")
+    values = convert_all(
+        TranslatedFile, {name: content[name] for name in names}, f"{path}: value of"
+    )
     file = TranslatedFile(**values)
     is_own = (file.file_id, len(file.pair)) == (path.parent.name, 2)
     least = min(file.characters, file.attempts, file.size)

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from t2t_keras.environment import expanded
+from t2t_keras.environment import expand_path
 from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import Alignment, word_spans
 from t2t_keras.text.files import is_blank, is_text, normalized, read_text, trimmed
@@ -195,7 +195,7 @@ class Glossary:
           UserError: the file cannot be read, or a line is wrong.
         """
         rows = []
-        for number, line in enumerate(read_text(Path(expanded(path))), 1):
+        for number, line in enumerate(read_text(Path(expand_path(path))), 1):
             if not is_blank(line):
                 rows.append((f"{path}:{number}", line.split("\t")))
         return cls(_terms(rows))

@@ -47,8 +47,8 @@ def test_what_was_held_back_is_shown_where_tensorflow_cannot_be_imported(tmp_pat
     )
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-        "from t2t_keras.environment import quicken_tensorflow\n"
-        "quicken_tensorflow()\nimport tensorflow"
+        "from t2t_keras.environment import speed_up_tensorflow_import\n"
+        "speed_up_tensorflow_import()\nimport tensorflow"
     )
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert process.stderr.startswith("held")

@@ -12,7 +12,7 @@ from refusals import refused
 from t2t_keras.data import beam_workers
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import make_problem
-from t2t_keras.errors import TRY_AGAIN, UserError
+from t2t_keras.errors import TRY_AGAIN_STATUS, UserError
 
 pytest.importorskip("apache_beam", reason="needs apache-beam")
 BEAM = dict(chunk_pairs=50, beam_runner="DirectRunner")
@@ -31,7 +31,7 @@ def interrupt():
 
 
 def try_again():
-    raise UserError("Come back later.", TRY_AGAIN)
+    raise UserError("Come back later.", TRY_AGAIN_STATUS)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_what_workers_raise(call, tmp_path):
         list(call(make_problem, [("nonsense",)]))
     with refused("bad_input", host) as error:
         list(call(try_again, [()]))
-    assert error.value.exit_status == TRY_AGAIN
+    assert error.value.exit_status == TRY_AGAIN_STATUS
     with refused("pipeline_failed", "DirectRunner", " ValueError: the last line") as error:
         list(call(fail, [()]))
     assert str(error.value).endswith("the last line")

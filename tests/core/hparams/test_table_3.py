@@ -45,7 +45,7 @@ def test_the_sets_are_the_rows_of_the_paper():
         unprinted = {"positions": "learned"} if variation.row == "E" else {}
         changed = hyperparameters.changed_hparams(hparams).items()
         assert {name: value for name, value in changed if name not in names} == unprinted
-        figures = [variation.perplexity, variation.bleu, variation.millions]
+        figures = [variation.perplexity, variation.bleu, variation.million_weights]
         assert figures == [None if cell == "." else float(cell) for cell in row[len(names) :]]
         steps = None if row[len(names) - 1] == "." else int(row[len(names) - 1])
         assert variation.steps == steps
@@ -53,7 +53,7 @@ def test_the_sets_are_the_rows_of_the_paper():
 
 def test_attention_over_parameters_is_the_paper_s_source():
     actual = {
-        (row.perplexity, row.bleu, row.millions): hyperparameters.hparams(row.hparams_set)
+        (row.perplexity, row.bleu, row.million_weights): hyperparameters.hparams(row.hparams_set)
         for row in PARAMETER_ATTENTION
     }
     aop = {"feed_forward": "parameter_attention"}

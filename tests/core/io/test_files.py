@@ -17,22 +17,22 @@ from refusals import refused
 
 from t2t_keras.io.files import (
     as_json,
+    atomic_writer,
     check_outputs,
     check_parent,
     check_regular,
     damaged_files,
     differences,
-    inside,
     is_stream,
     last_writer,
     locked_directory,
     make_parent,
     not_a_run,
     open_regular,
+    path_inside,
     plain_path,
     read_bounded,
     read_json,
-    replaced_atomically,
     write_atomically,
     write_json,
 )
@@ -49,7 +49,7 @@ def test_the_largest_file(tmp_path):
 
 @pytest.mark.parametrize("name", ["vocab.model", "a/b", "./a", "a/../b", "..a", "é" * 255])
 def test_names_that_lead_to_a_file_in_the_folder(tmp_path, name):
-    actual = inside(tmp_path, name)
+    actual = path_inside(tmp_path, name)
     assert actual == tmp_path / os.path.normpath(name)
     assert tmp_path in actual.parents
 
@@ -69,7 +69,7 @@ def test_names_that_lead_to_a_file_in_the_folder(tmp_path, name):
 )
 def test_names_that_lead_elsewhere(tmp_path, name, code):
     with refused(code):
-        inside(tmp_path, name)
+        path_inside(tmp_path, name)
 
 
 def test_what_is_no_file(tmp_path):
@@ -94,7 +94,7 @@ def test_a_file_replaces_an_older_one_at_once(tmp_path, monkeypatch):
     path, synced = tmp_path / "some", []
     monkeypatch.setattr(os, "fsync", synced.append)
     path.write_bytes(b"old")
-    with contextlib.suppress(KeyboardInterrupt), replaced_atomically(path) as file:
+    with contextlib.suppress(KeyboardInterrupt), atomic_writer(path) as file:
         file.write(b"new")
         raise KeyboardInterrupt
     assert (contents(tmp_path), synced) == ({"some": b"old"}, [])
@@ -116,12 +116,12 @@ def test_damaged_files(tmp_path):
 
 def test_two_may_write_one_file(tmp_path):
     path = tmp_path / "some"
-    with replaced_atomically(path) as first:
+    with atomic_writer(path) as first:
         first.write(b"a lot of it")
         first.flush()
         (begun,) = tmp_path.iterdir()
         os.utime(begun, (1, 1))  # It is old, but locked.
-        with replaced_atomically(path) as second:
+        with atomic_writer(path) as second:
             second.write(b"all")
         assert path.read_bytes() == b"all"
         first.write(b" and the rest")
@@ -130,8 +130,8 @@ def test_two_may_write_one_file(tmp_path):
 
 def test_what_a_killed_process_leaves_is_removed(tmp_path):
     program = (
-        "import os, pathlib, sys; from t2t_keras.io.files import replaced_atomically\n"
-        "with replaced_atomically(pathlib.Path(sys.argv[1])) as file: os.kill(os.getpid(), 9)"
+        "import os, pathlib, sys; from t2t_keras.io.files import atomic_writer\n"
+        "with atomic_writer(pathlib.Path(sys.argv[1])) as file: os.kill(os.getpid(), 9)"
     )
     done = subprocess.run([sys.executable, "-c", program, tmp_path / "some"])
     assert done.returncode == -signal.SIGKILL
@@ -303,9 +303,9 @@ def test_models_for_other_programs(tmp_path, marker):
 
 @pytest.mark.parametrize("name", ["out.de.gz", "out.GZ", "out.bz2", "out.xz", "out.zst"])
 def test_nothing_is_packed(tmp_path, name):
-    for writes, appends in (([tmp_path / name], []), ([], [tmp_path / name])):
+    for outputs, result_files in (([tmp_path / name], []), ([], [tmp_path / name])):
         with refused("packed_output", tmp_path / name):
-            check_outputs([], writes, appends)
+            check_outputs([], outputs, result_files)
     check_outputs([tmp_path / name], [tmp_path / "gz", tmp_path / "out.gz.de"])
 
 
@@ -346,24 +346,24 @@ def test_inputs(tmp_path, name):
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("in")
     (tmp_path / "hard").hardlink_to(tmp_path / "in")
-    for writes, appends in (([tmp_path / name], []), ([], [tmp_path / name])):
+    for outputs, result_files in (([tmp_path / name], []), ([], [tmp_path / name])):
         with refused("output_is_input", tmp_path / name, f"({tmp_path / 'in'})"):
-            check_outputs([tmp_path / "in"], writes, appends)
+            check_outputs([tmp_path / "in"], outputs, result_files)
 
 
 def test_two_outputs_and_a_folder(tmp_path):
     with refused("output_twice", tmp_path / "b" / ".." / "a"):
         check_outputs([], [tmp_path / "a", tmp_path / "b" / ".." / "a"])
-    for writes, appends in (([tmp_path], []), ([], [tmp_path])):
+    for outputs, result_files in (([tmp_path], []), ([], [tmp_path])):
         with refused("is_a_folder", tmp_path):
-            check_outputs([], writes, appends)
+            check_outputs([], outputs, result_files)
 
 
 def test_what_may_be_written_in_a_run(run):
     writes = [run / "news.de", run / "news.en-10", run / "translations" / "new.de"]
-    check_outputs([run], writes, appends=[run / "eval_dev" / "results.jsonl"])
+    check_outputs([run], writes, result_files=[run / "eval_dev" / "results.jsonl"])
     with refused("output_belongs_to_other", run / "vocab.model"):
-        check_outputs([run], [], appends=[run / "vocab.model"])
+        check_outputs([run], [], result_files=[run / "vocab.model"])
 
 
 def test_streams_are_left_out():

@@ -21,8 +21,8 @@ def flags():
     flags.strings("names", "")
     flags.paths("runs", "")
     flags.assignments("hparams", "")
-    flags.texts("sentence", "")
-    flags.repeated("model", "")
+    flags.repeatable_text("sentence", "")
+    flags.named_paths("model", "")
     flags.arguments("FILE", "")
     return flags
 
@@ -71,7 +71,7 @@ def test_a_misspelled_flag(flags):
 
 
 def test_a_name_may_become_known_after_the_command_line_is_read(flags):
-    flags.named("engine", "Program that searches", iter(["keras", "other"]), "keras")
+    flags.registered_name("engine", "Program that searches", iter(["keras", "other"]), "keras")
     flags.parse(["t2t-x"])
     assert flags.engine == "keras"
     flags.parse(["t2t-x", "--engine=own"])

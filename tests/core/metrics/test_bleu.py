@@ -2,7 +2,7 @@ import pytest
 import sacrebleu
 from refusals import refused
 
-from t2t_keras.metrics import bleu, with_metrics
+from t2t_keras.metrics import add_metrics, bleu
 from t2t_keras.registry import register_metric
 
 HYPOTHESES = ["The cat sat, on the mat.", "It is raining (again).", "über Straßen", "一只 猫 ."]
@@ -60,6 +60,6 @@ def test_registered_metrics_are_in_the_report(own_registry):
     def third(hypotheses, references, sources):
         return len(sources) / 3
 
-    score = with_metrics(bleu(*ONE), ["third"], *ONE, ["a", "b"])
+    score = add_metrics(bleu(*ONE), ["third"], *ONE, ["a", "b"])
     assert score.metrics == {"third": 2 / 3}
     assert str(score).splitlines()[2:] == ["third = 0.6667"]

@@ -33,8 +33,8 @@ from t2t_keras.serving.export import (
     dev_text,
     export,
     measured_score,
+    origin_lines,
     recorded_scores,
-    run_lines,
     warmup_texts,
     write_readme,
 )
@@ -293,13 +293,13 @@ def test_only_recorded_scores_of_these_very_weights_count(wmt14, checkpoint, tmp
         "sacrebleu nrefs:1|tok:13a), 28.10 BLEU (compound_split nrefs:1|tok:moses)"
     )
     assert re.findall(r"(?<![\w/.-])\d+", capsys.readouterr().out) == ["5"]
-    assert run_lines(wmt14, checkpoint) == [
+    assert origin_lines(wmt14, checkpoint) == [
         "problem: translate_ende",
         "hyperparameter set: transformer_base",
         "optimizer steps: 3",
         "training data, SHA-256: d",
     ]
-    assert run_lines(wmt14, "w")[2] == "optimizer steps: not known"
+    assert origin_lines(wmt14, "w")[2] == "optimizer steps: not known"
 
 
 @pytest.mark.parametrize(
