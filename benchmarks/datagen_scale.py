@@ -181,7 +181,7 @@ def _report(sizes: list[int], megabytes: list[float], runs: list[_Run]) -> None:
 
 def _read_batches(directory: Path) -> None:
     """Reads steps of 25,000 tokens for a while, and says how many tokens came."""
-    store = Generated(Problem(), directory, read_manifest(directory)).store("train")
+    store = Generated(Problem(), directory, read_manifest(directory)).open_examples("train")
     batches = TokenBatchSampler(store.lengths, 25_000, max_length=256, seed=1)
     started = time.perf_counter()
     batches.at(0)

@@ -225,7 +225,7 @@ def recommended_hparams(
         hyperparameters it keeps; "" = none.
       devices: the devices for `worker_gpu`, if already planned.
     """
-    store, problem = generated.store("train"), generated.problem
+    store, problem = generated.open_examples("train"), generated.problem
     _, on_cpu, on_gpu, epochs = next(row for row in _SETS if len(store) <= row[0])
     # With two vocabularies, only the target embedding and the softmax can share a matrix.
     changes = {"share_embeddings": "target"} if generated.tokenizer.source_vocab_size else {}
@@ -286,7 +286,7 @@ def _seconds_per_step(generated: Generated, hparams: HParams, devices: backend.D
     tokens = hparams.batch_tokens if devices.gpus else min(hparams.batch_tokens, _MEASURED_TOKENS)
     microbatch = min(hparams.microbatch_tokens or tokens, tokens)
     step = backend.make_step(RunConfig(generated.problem, hparams).with_data(generated), devices)
-    store = generated.store("train")
+    store = generated.open_examples("train")
     sampler = TokenBatchSampler(store.lengths, tokens, min(hparams.max_length, microbatch), seed=0)
     parts = list(replica_batches(store, sampler.at(0), microbatch, step))
     float(step.update(0, parts)["loss"])  # Compiles it.

@@ -118,7 +118,7 @@ def pairs_of():
     """pairs_of(generated, split): the text of the encoded examples."""
 
     def read(generated, split):
-        store, tokenizer = generated.store(split), generated.tokenizer
+        store, tokenizer = generated.open_examples(split), generated.tokenizer
         decoders = {"source": tokenizer.source.decode, "target": tokenizer.decode}
         sides = (decode(store.padded(range(len(store)), side)) for side, decode in decoders.items())
         return list(zip(*sides, strict=True))

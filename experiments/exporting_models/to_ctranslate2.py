@@ -77,7 +77,7 @@ def _exported(folder: Path, settings: str, dtype: str = "float32"):
 
 def _outputs(translator, lines: list[str]) -> list[tuple[tuple[int, ...], float]]:
     """Returns ids and score of the best output for each line."""
-    from t2t_keras.decoding.engine import parallel_batches, shared_batches
+    from t2t_keras.decoding.engine import batches_by_length, parallel_batches
     from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
     engine, found = translator.engine, {}
@@ -87,7 +87,7 @@ def _outputs(translator, lines: list[str]) -> list[tuple[tuple[int, ...], float]
         return engine.outputs([parts[n] for n in batch], [parts[0][:0]] * len(batch), batch)
 
     lengths = dict(enumerate(map(len, parts)))
-    batches = shared_batches(lengths, translator.config, engine.batches_at_once)
+    batches = batches_by_length(lengths, translator.config, engine.batches_at_once)
     for batch, outputs in parallel_batches(search, batches, engine.batches_at_once):
         found.update(zip(batch, (each[0] for each in outputs), strict=True))
     special = {PADDING_ID, EOS_ID}

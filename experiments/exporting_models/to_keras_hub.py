@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> None:
 
 def _translate(run: str, folder: Path) -> str:
     """Writes the preset and our greedy outputs; returns how long translating takes."""
-    from t2t_keras.decoding.engine import padded
+    from t2t_keras.decoding.engine import pad_rows
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.serving.formats import write_format
 
@@ -64,7 +64,7 @@ def _translate(run: str, folder: Path) -> str:
     source = translator.tokenizer.source.encode(lines)
     answers = {}
     for batch in _batches([len(ids) for ids in source]):
-        some = padded([source[number] for number in batch])
+        some = pad_rows([source[number] for number in batch])
         target = translator.search(some).ids.numpy()[:, 0]
         logits = translator.models[0]({"source": some, "target": target}).numpy()
         for number, ids, scores in zip(batch, target, logits, strict=True):

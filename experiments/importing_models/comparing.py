@@ -131,7 +131,7 @@ def compare(
       order: their ids in our order.
       decoding: our settings of beam search, with which it is theirs.
     """
-    from t2t_keras.decoding.engine import padded
+    from t2t_keras.decoding.engine import pad_rows
     from t2t_keras.decoding.translator import Translator
 
     theirs = np.load(answers)
@@ -147,7 +147,7 @@ def compare(
     by_length = sorted(numbers, key=lambda number: len(sources[number]))
     for start in range(0, len(lines), _LINES_AT_ONCE):
         batch = by_length[start : start + _LINES_AT_ONCE]
-        source = padded([sources[number] for number in batch])
+        source = pad_rows([sources[number] for number in batch])
         for kind, translator in (("greedy", greedy), ("beam", beam)):
             found = translator.search(source).ids.numpy()[:, 0]
             for number, ids in zip(batch, found, strict=True):

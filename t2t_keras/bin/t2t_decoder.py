@@ -97,7 +97,7 @@ def run(flags: Flags) -> None:
     texts = _readable_texts(flags)
     require(flags, "output_dir")
     stored = ENGINES[flags.engine](flags.output_dir, flags.checkpoint_path or None)
-    record = recorded_run(flags, load=lambda _: stored.record)
+    record = recorded_run(flags, load=lambda _: stored.run_config)
     if flags.disturb and not record.problem.is_plain_text:
         raise UserError(
             f"--disturb is for plain text, but {record.problem.name} consists of symbols. Leave it "
@@ -115,7 +115,8 @@ def run(flags: Flags) -> None:
     text = None if flags.decode_interactive or flags.score_file else _text(flags, record)
     # Looked up only once, as a training may write newer checkpoints.
     ensemble = [checkpoint_at(path) for path in flags.ensemble or ()]
-    defaults = {**stored.defaults, **(stored.interactive if flags.decode_interactive else {})}
+    interactive_settings = stored.interactive_settings if flags.decode_interactive else {}
+    defaults = {**stored.defaults, **interactive_settings}
     config = decode_config(flags.decode_hparams, defaults)
     phrases = forbidden_phrases(flags)
     if not flags.decode_interactive:

@@ -151,9 +151,9 @@ def _load(flags: Flags) -> "tuple[RunConfig, Path, Translator]":
 
     require(flags, "output_dir")
     stored = StoredRun(flags.output_dir, flags.checkpoint_path or None)
-    record = recorded_run(flags, load=lambda _: stored.record)
+    record = recorded_run(flags, load=lambda _: stored.run_config)
     config = decode_config(flags.decode_hparams, stored.defaults)
-    return record, stored.version, Translator.from_stored(stored, config)
+    return record, stored.model_path, Translator.from_stored(stored, config)
 
 
 if __name__ == "__main__":

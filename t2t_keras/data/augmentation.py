@@ -218,7 +218,7 @@ def apply_change(change: Change, source: str, target: str, random: random.Random
     return source[:start] + changed_source, target
 
 
-def disturbed(
+def disturb(
     kind: str, sources: Sequence[str], targets: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Returns a text with every line changed, as a function of kind, line and its number.

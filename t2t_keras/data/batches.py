@@ -63,10 +63,10 @@ class TokenBatchSampler:
                 f"tokens per side. Raise max_length.",
                 code="nothing_left",
             )
-        self.longest = int(longest[self._usable].max())
-        if self.longest > batch_tokens:
+        self.max_side = int(longest[self._usable].max())
+        if self.max_side > batch_tokens:
             raise UserError(
-                f"A pair has {self.longest} tokens on a side, more than batch_tokens="
+                f"A pair has {self.max_side} tokens on a side, more than batch_tokens="
                 f"{batch_tokens}. Raise batch_tokens or lower max_length.",
                 code="too_long",
             )

@@ -143,7 +143,7 @@ class Generated:
                 )
         return changes
 
-    def store(self, split: str) -> ExampleStore:
+    def open_examples(self, split: str) -> ExampleStore:
         """Opens the encoded examples of a split; of "train", reads only the lengths."""
         self._check_split(split, list(self.manifest["splits"]))
         tokens, lengths = [], []

@@ -139,7 +139,7 @@ class DecodeConfig:
         """Whether all hypotheses of the search, or all samples, are returned."""
         return bool(self.samples) or self.return_beams or self.beam_size == 1
 
-    def longest_output(self, source_length: int) -> int:
+    def max_output_length(self, source_length: int) -> int:
         """Returns the largest number of tokens of an output, with its end of sentence."""
         longest = source_length + self.extra_length
         return min(longest, self.max_length) if self.max_length else longest
@@ -147,7 +147,7 @@ class DecodeConfig:
     @property
     def max_positions(self) -> int:
         """Largest number of tokens of a source or an output, with its end of sentence."""
-        return max(self.max_input_length, self.longest_output(self.max_input_length))
+        return max(self.max_input_length, self.max_output_length(self.max_input_length))
 
 
 def length_penalty(length: Any, alpha: Any) -> Any:

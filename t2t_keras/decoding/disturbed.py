@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from t2t_keras.data.augmentation import disturbed
+from t2t_keras.data.augmentation import disturb
 from t2t_keras.decoding.file_job import translate_file, translation_settings
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.io.files import (
@@ -57,7 +57,7 @@ def translate_disturbed(
       appends: files that the caller adds results to, which no output may replace.
 
     Raises:
-      UserError: as `disturbed` and `translate_file`.
+      UserError: as `disturb` and `translate_file`.
     """
     texts = {"": (str(source), str(reference), str(output))}
     for kind in kinds:
@@ -73,7 +73,7 @@ def translate_disturbed(
     lines, done = (read_text(Path(source)), read_text(Path(reference))), []
     for kind, paths in texts.items():
         if kind:
-            for path, side in zip(paths, disturbed(kind, *lines), strict=False):
+            for path, side in zip(paths, disturb(kind, *lines), strict=False):
                 write_atomically(Path(path), "".join(f"{line}\n" for line in side).encode())
         is_new = kind not in done_before or not Path(paths[-1]).exists()
         if is_new:

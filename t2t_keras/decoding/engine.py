@@ -125,7 +125,7 @@ def batches_at_once(config: DecodeConfig) -> int:
     return 1 if config.xla else min(usable_cores(), _MAX_IN_PARALLEL)
 
 
-def shared_batches(
+def batches_by_length(
     lengths: Mapping[Key, int], config: DecodeConfig, at_once: int
 ) -> list[list[Key]]:
     """Divides keys into batches of similar length.
@@ -169,7 +169,7 @@ def parallel_batches(
             pool.shutdown(cancel_futures=True)
 
 
-def padded(rows: Ids, count: int = 0, multiple: int = 1) -> np.ndarray:
+def pad_rows(rows: Ids, count: int = 0, multiple: int = 1) -> np.ndarray:
     """Returns padded rows, int32 [at least `count`, longest], longest rounded up to a multiple."""
     longest = _rounded_up(max(map(len, rows)), multiple)
     ids = np.full([max(count, len(rows)), longest], PADDING_ID, np.int32)
@@ -178,8 +178,8 @@ def padded(rows: Ids, count: int = 0, multiple: int = 1) -> np.ndarray:
     return ids
 
 
-def few_shapes(rows: Ids, batch_tokens: int) -> tuple[int, int]:
-    """Returns the count and multiple for `padded` with which batches have few shapes.
+def xla_padding(rows: Ids, batch_tokens: int) -> tuple[int, int]:
+    """Returns the count and multiple for `pad_rows` with which batches have few shapes.
 
     Lengths are multiples of 16. For each length, full batches have one shape, and the rows of
     smaller batches are padded to a power of 2.

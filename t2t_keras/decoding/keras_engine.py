@@ -24,10 +24,10 @@ from t2t_keras.decoding.engine import (
     Ids,
     Output,
     batches_at_once,
-    few_shapes,
-    padded,
+    batches_by_length,
+    pad_rows,
     parallel_batches,
-    shared_batches,
+    xla_padding,
 )
 from t2t_keras.decoding.search import (
     BLOCK_SIZE,
@@ -36,8 +36,8 @@ from t2t_keras.decoding.search import (
     Hypotheses,
     Limits,
     Rule,
-    Scored,
     SearchLoop,
+    StepResult,
 )
 from t2t_keras.environment import COMPILE_THREAD, usable_cores
 from t2t_keras.errors import UserError
@@ -118,8 +118,8 @@ class KerasEngine(Engine):
         """See `Engine`."""
         config, count = self.config, len(sources)
         background = self.single_sentence_search if count == 1 else None
-        shape = few_shapes(sources, config.batch_tokens) if config.xla or background else ()
-        source, prefix = padded(sources, *shape), padded(prefixes, *shape)
+        shape = xla_padding(sources, config.batch_tokens) if config.xla or background else ()
+        source, prefix = pad_rows(sources, *shape), pad_rows(prefixes, *shape)
         line_ids = np.pad(np.array(numbers, np.int32), (0, len(source) - count))
         hypotheses = background(source, prefix, line_ids) if background else None
         hypotheses = hypotheses or self.search(source, prefix, line_ids)
@@ -152,7 +152,7 @@ class KerasEngine(Engine):
 
     def next_symbols(self, source: np.ndarray, prefix: np.ndarray, count: int) -> list[int]:
         """See `Engine`."""
-        pair = padded([source]), padded([np.append(prefix, np.int32(EOS_ID))])
+        pair = pad_rows([source]), pad_rows([np.append(prefix, np.int32(EOS_ID))])
         self._ensemble.check_ids(*pair)
         logits = self._next_logits(*pair).numpy()[0]
         _check_finite(logits)
@@ -185,7 +185,7 @@ class KerasEngine(Engine):
         """Yields, for each pair, its number, its rows of a graph's arrays, and its lengths."""
 
         def compute(batch: list[int]) -> Any:
-            pairs = [padded([side[number] for number in batch]) for side in (sources, targets)]
+            pairs = [pad_rows([side[number] for number in batch]) for side in (sources, targets)]
             self._ensemble.check_ids(*pairs)
             arrays = tf.nest.map_structure(lambda x: x.numpy(), graph(*pairs))
             _check_finite(*tf.nest.flatten(arrays))
@@ -193,7 +193,7 @@ class KerasEngine(Engine):
 
         lengths = list(zip(map(len, sources), map(len, targets), strict=True))
         at_once = self.batches_at_once
-        batches = shared_batches(dict(enumerate(map(max, lengths))), self.config, at_once)
+        batches = batches_by_length(dict(enumerate(map(max, lengths))), self.config, at_once)
         for batch, arrays in parallel_batches(compute, batches, at_once):
             for row, number in enumerate(batch):
                 pair_rows = tf.nest.map_structure(lambda x, row=row: x[row], arrays)
@@ -399,7 +399,7 @@ class Ensemble:
         position: tf.Tensor,
         valid_slots: tf.Tensor,
         cache: Cache,
-    ) -> Scored:
+    ) -> StepResult:
         """Scores the next symbol; see `search.Step`."""
         logits, recent_caches, attention = [], [], []
         for model, sentence, past, recent, projection in zip(self.models, *cache, strict=True):
@@ -416,7 +416,7 @@ class Ensemble:
             mean = tf.add_n(means) / len(means)
         else:
             mean = tf.zeros([*tf.unstack(tf.shape(previous)), 0])
-        return Scored(self._mean(logits), recent_caches, mean)
+        return StepResult(self._mean(logits), recent_caches, mean)
 
     def log_probs(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns the log-probability of each target symbol given the previous, float32 [B, T].

@@ -81,7 +81,7 @@ class LineStage:
         """Returns a line, in NFC, in the form for the next stage or the model."""
         return Prepared(line)
 
-    def mend(self, drafts: "Sequence[Draft]", model: "StageContext") -> None:
+    def mend(self, drafts: "Sequence[Draft]", context: "StageContext") -> None:
         """Mends faulty hypotheses of drafts in place with the help of `model`, and sets notes."""
 
     def note(self, notes: Sequence[Any]) -> Any:
@@ -132,7 +132,7 @@ def stage_settings(stages: Iterable[LineStage]) -> dict[str, dict[str, Any]]:
     return {stage.name: dict(stage.settings()) for stage in stages}
 
 
-def merged_notes(stages: Iterable[LineStage], notes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def merge_notes(stages: Iterable[LineStage], notes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Merges the notes of several texts, which are by the names of stages."""
     merged_by_stage = {}
     for stage in stages:
@@ -317,7 +317,7 @@ def encode_lines(
                 first = line.parts[0]
                 first.prefix = ids[:-1]
                 # The output needs room for its end of sentence.
-                longest_prefix = config.longest_output(len(first.ids)) - 1
+                longest_prefix = config.max_output_length(len(first.ids)) - 1
                 line.prefix_cut = max(len(first.prefix) - longest_prefix, 0)
 
 
@@ -521,7 +521,7 @@ class StageContext:
     def score(self, drafts: Sequence[Draft], outputs: Sequence[str]) -> list[Draft | None]:
         """Returns new drafts with one output each, scored as in a search; None = too long."""
         targets = self._encoded(drafts, outputs)
-        longest = self._translator.config.longest_output
+        longest = self._translator.config.max_output_length
         matching = [
             number
             for number, draft in enumerate(drafts)

@@ -106,7 +106,7 @@ class Cache(NamedTuple):
     shared: Any = ()  # computed once for all sentences
 
 
-class Scored(NamedTuple):
+class StepResult(NamedTuple):
     """The result of a step."""
 
     logits: tf.Tensor  # float32 [B, K, V], unnormalised log-probabilities of the symbol at `index`
@@ -114,14 +114,14 @@ class Scored(NamedTuple):
     attention: tf.Tensor  # float32 [B, K, S], over the source; S = 0 where no rule needs it
 
 
-# step(previous, index, position, valid_slots, cache) -> Scored, for B sentences of K hypotheses:
+# step(previous, index, position, valid_slots, cache) -> StepResult; B sentences, K hypotheses:
 #   previous     int32 [B, K], the last symbols; padding at index 0
 #   index        int32 [], position in the output to score
 #   position     int32 [], position in `cache.recent`: its slots are K from position · K on
 #   valid_slots  bool [B, K, slots of past + slots of recent], the slots of each hypothesis's own
 #                positions, the new one included
 #   cache        a `Cache`
-Step = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, Cache], Scored]
+Step = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, Cache], StepResult]
 
 
 class Hypotheses(NamedTuple):
@@ -141,7 +141,7 @@ class State(NamedTuple):
     previous_ids: tf.Tensor  # int32 [B, K], the last of live_ids
     live_log_probs: tf.Tensor  # float32 [B, K], ordered as `Hypotheses`; -inf = no hypothesis
     valid_slots: tf.Tensor  # bool [B, K, slots], those of each live hypothesis's positions
-    coverage: tf.Tensor  # float32 [B, K, S], each live hypothesis's sum of `Scored.attention`
+    coverage: tf.Tensor  # float32 [B, K, S], each live hypothesis's sum of `StepResult.attention`
     finished_ids: tf.Tensor  # int32 [B, N, L]
     finished_scores: tf.Tensor  # float32 [B, N], likewise
 

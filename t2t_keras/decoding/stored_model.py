@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 class StoredModel(abc.ABC):
     """A model on disk; each registered engine is a subclass.
 
-    The constructor finds the model; `record` and `checkpoint` are read on first use.
+    The constructor finds the model; `run_config` and `checkpoint_identity` are read on first use.
 
     Args:
       path: the folder of a run, or of an export.
       checkpoint_path: a checkpoint in the folder; default: the newest.
 
     Attributes:
-      version: the checkpoint or the folder to load.
-      interactive: decoding settings that suit one line at a time.
-      serving: decoding settings that suit a server.
+      model_path: the checkpoint or the folder to load.
+      interactive_settings: decoding settings that suit one line at a time.
+      serving_settings: decoding settings that suit a server.
 
     Raises:
       UserError: there is no such model.
     """
 
-    interactive: ClassVar[Mapping[str, Any]] = {}
-    serving: ClassVar[Mapping[str, Any]] = {}
-    version: Path
+    interactive_settings: ClassVar[Mapping[str, Any]] = {}
+    serving_settings: ClassVar[Mapping[str, Any]] = {}
+    model_path: Path
 
     @abc.abstractmethod
     def __init__(self, path: str | Path, checkpoint_path: str | Path | None = None): ...
@@ -49,12 +49,12 @@ class StoredModel(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def record(self) -> RunConfig:
+    def run_config(self) -> RunConfig:
         """The run that trained it."""
 
     @property
     @abc.abstractmethod
-    def checkpoint(self) -> dict[str, Any] | None:
+    def checkpoint_identity(self) -> dict[str, Any] | None:
         """The `identity` of its checkpoint; None = unknown."""
 
     @property
@@ -85,7 +85,7 @@ class StoredModel(abc.ABC):
 
     def provenance(self, ensemble: Sequence[str] = ()) -> dict[str, Any]:
         """Returns the provenance of translations: the identities of all models."""
-        checkpoint = self.checkpoint or {"checkpoint": ""}  # An export may not know it.
+        checkpoint = self.checkpoint_identity or {"checkpoint": ""}  # An export may not know it.
         origin = {**checkpoint, "ensemble": [identity(path) for path in ensemble]}
         return origin if self.name == KERAS else origin | {"engine": self.name}
 
@@ -99,12 +99,12 @@ def stored_model(folder: Path) -> StoredModel | None:
 class StoredRun(StoredModel):
     """Keras on TensorFlow: a run's checkpoint."""
 
-    interactive: ClassVar = {"xla_for_one": True}
-    serving: ClassVar = interactive
+    interactive_settings: ClassVar = {"xla_for_one": True}
+    serving_settings: ClassVar = interactive_settings
 
     def __init__(self, path: str | Path, checkpoint_path: str | Path | None = None):
         self._run = RunConfig.file(path).parent
-        self.version = Path(checkpoint_at(checkpoint_path or path))
+        self.model_path = Path(checkpoint_at(checkpoint_path or path))
 
     @classmethod
     def find(cls, path: Path) -> Path | None:
@@ -112,23 +112,23 @@ class StoredRun(StoredModel):
         return path if RunConfig.exists(path) else None
 
     @functools.cached_property
-    def record(self) -> RunConfig:
+    def run_config(self) -> RunConfig:
         """See `StoredModel`."""
         return RunConfig.load(self._run)
 
     @functools.cached_property
-    def checkpoint(self) -> dict[str, Any]:
+    def checkpoint_identity(self) -> dict[str, Any]:
         """See `StoredModel`."""
-        return identity(self.version)
+        return identity(self.model_path)
 
     @property
     def defaults(self) -> Mapping[str, Any]:
         """See `StoredModel`."""
-        return self.record.problem.decoding_defaults
+        return self.run_config.problem.decoding_defaults
 
     def files(self) -> list[Path]:
         """See `StoredModel`."""
-        return [self.version]
+        return [self.model_path]
 
     def load(
         self,
@@ -138,8 +138,8 @@ class StoredRun(StoredModel):
     ) -> "KerasEngine":
         """See `StoredModel`."""
         # Read it before the slow import of TensorFlow, as a training may replace the checkpoint.
-        checkpoint = self.checkpoint["checkpoint"]
-        engine = unloaded_engine(self.record, config, ensemble, forbidden)
+        checkpoint = self.checkpoint_identity["checkpoint"]
+        engine = unloaded_engine(self.run_config, config, ensemble, forbidden)
         from t2t_keras.training.checkpoints import load_weights
 
         load_weights(engine.models[0], checkpoint)

@@ -10,7 +10,7 @@ import numpy as np
 
 from t2t_keras.data.problem import Problem, Score
 from t2t_keras.decoding.config import DecodeConfig, decode_config
-from t2t_keras.decoding.engine import Engine, parallel_batches, shared_batches
+from t2t_keras.decoding.engine import Engine, batches_by_length, parallel_batches
 from t2t_keras.decoding.lines import (
     Line,
     LineStage,
@@ -25,7 +25,7 @@ from t2t_keras.decoding.lines import (
     encode_pairs,
     encode_text,
     line_stages,
-    merged_notes,
+    merge_notes,
     prepare_line,
 )
 from t2t_keras.decoding.stored_model import StoredModel
@@ -67,8 +67,8 @@ class Translator:
 
     Attributes:
       engine: searches and scores ids, without any text.
-      record: config of the run that trained the models; None = unknown.
-      checkpoint: the `identity` of the first model's checkpoint; None = unknown.
+      run_config: config of the run that trained the models; None = unknown.
+      checkpoint_identity: the `identity` of the first model's checkpoint; None = unknown.
 
     Tokenizer, config, forbidden, problem and stages are attributes too.
 
@@ -95,8 +95,8 @@ class Translator:
         self.problem = problem or Problem()
         registered = line_stages(self.config, self.problem) if stages is None else stages
         self.stages = check_stages(registered)
-        self.record: RunConfig | None = None
-        self.checkpoint: dict[str, Any] | None = None
+        self.run_config: RunConfig | None = None
+        self.checkpoint_identity: dict[str, Any] | None = None
         if not isinstance(models, Engine):
             # Imported here: other engines need neither Keras nor TensorFlow.
             from t2t_keras.decoding.keras_engine import KerasEngine
@@ -162,9 +162,9 @@ class Translator:
         forbidden: Sequence[str] = (),
     ) -> "Translator":
         """Returns a translator of a stored model, see `from_run`."""
-        record, engine = stored.record, stored.load(config, ensemble, forbidden)
+        record, engine = stored.run_config, stored.load(config, ensemble, forbidden)
         translator = cls(engine, record.vocabulary, config, forbidden, record.problem)
-        translator.record, translator.checkpoint = record, stored.checkpoint
+        translator.run_config, translator.checkpoint_identity = record, stored.checkpoint_identity
         return translator
 
     def with_stages(self, *stages: LineStage) -> "Translator":
@@ -285,7 +285,7 @@ class Translator:
             return hypotheses
 
         lengths = {number: len(part.ids) for number, part in enumerate(parts)}
-        batches = shared_batches(lengths, self.config, engine.batches_at_once)
+        batches = batches_by_length(lengths, self.config, engine.batches_at_once)
         for batch, results in parallel_batches(search, batches, engine.batches_at_once):
             for number, hypotheses in zip(batch, results, strict=True):
                 parts[number].hypotheses = hypotheses
@@ -313,7 +313,7 @@ class Translator:
             postprocessed=self.problem.postprocess(source, best.text, alignment),
             alignment=alignment,
             rank=max((part.rank for part in line.parts), default=0),
-            notes=merged_notes(self.stages, [part.notes for part in line.parts]),
+            notes=merge_notes(self.stages, [part.notes for part in line.parts]),
         )
 
     def score(
@@ -434,7 +434,7 @@ class Translator:
         return encoded
 
 
-def translated_score(
+def translate_and_score(
     translator: Translator, sources: Sequence[str], references: Sequence[str]
 ) -> tuple[Score, list[str]]:
     """Translates sources; returns the score by the translator's problem, and the translations."""

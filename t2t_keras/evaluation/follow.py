@@ -12,7 +12,7 @@ from typing import Any
 from t2t_keras.data.dataset import Generated
 from t2t_keras.data.problem import Score, make_problem
 from t2t_keras.decoding.config import decode_config
-from t2t_keras.decoding.translator import translated_score
+from t2t_keras.decoding.translator import translate_and_score
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.results import (
     Result,
@@ -62,7 +62,7 @@ def model_scorer(
     sample = sorted({short[len(short) * sixth // 6] for sixth in (1, 3, 5)} if short else ())
 
     def score() -> tuple[Score, list[tuple[str, str, str]]]:
-        score_of_split, lines = translated_score(translator, sources, references)
+        score_of_split, lines = translate_and_score(translator, sources, references)
         return score_of_split, [
             (sources[index], lines[index], references[index]) for index in sample
         ]

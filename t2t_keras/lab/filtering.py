@@ -253,7 +253,7 @@ def _score(
 def _identity(model: Translator) -> dict[str, Any]:
     """Returns everything that a model's scores depend on."""
     settings = {name: getattr(model.config, name) for name in ("max_input_length", "weights_dtype")}
-    return {"checkpoint": model.checkpoint, "engine": model.engine.name, **settings}
+    return {"checkpoint": model.checkpoint_identity, "engine": model.engine.name, **settings}
 
 
 def _scored(

@@ -64,7 +64,7 @@ def write_card(
       scores: a line for each score.
       notes: Markdown on uses, limits and the licence.
     """
-    record, defaults = translator.record, dataclasses.asdict(DecodeConfig())
+    record, defaults = translator.run_config, dataclasses.asdict(DecodeConfig())
     search = {
         name: value
         for name, value in dataclasses.asdict(translator.config).items()
@@ -121,7 +121,7 @@ def _commands(translator: Translator, record: RunConfig, format_name: str, dtype
         lines.append(command_line("t2t-avg-all", **average))
     export = dict(output_dir=exported, format=format_name, dtype=dtype)
     lines.append(command_line("t2t-exporter", **export))
-    step = step_of((translator.checkpoint or {}).get("checkpoint", ""))
+    step = step_of((translator.checkpoint_identity or {}).get("checkpoint", ""))
     steps = f"\n\nThe weights are those of step {step:,}." if step else ""
     commands = "\n".join(line.strip() for line in lines)
     return f"```sh\n{commands}\n```{steps}"

@@ -24,7 +24,7 @@ import tensorflow as tf
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.decoding.translation import one_line
-from t2t_keras.decoding.translator import Translator, translated_score
+from t2t_keras.decoding.translator import Translator, translate_and_score
 from t2t_keras.environment import expand_path, installed_versions
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.results import Result, checkpoint_checksum, read_results, run_result
@@ -355,7 +355,7 @@ def measured_score(
     decode = dataclasses.asdict(translator.config)
 
     def measure() -> Result:
-        score, _ = translated_score(translator, *text)
+        score, _ = translate_and_score(translator, *text)
         return run_result(run, checkpoint, "dev", score, decode, text=name)
 
     exact = measure()

@@ -158,7 +158,7 @@ def _dev_loss(config: RunConfig) -> Callable[[Mapping[str, np.ndarray], str], fl
     """Returns a function that measures weights of a path; None if the data is gone or changed."""
     try:
         generated = open_generated(config.problem, config.data_dir)
-        generated.store("dev")
+        generated.open_examples("dev")
     except UserError:
         return None
     if config.with_data(generated).data != config.data:

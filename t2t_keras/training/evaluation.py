@@ -223,7 +223,7 @@ class SplitLoss:
         split: str,
         eval_steps: int = 0,
     ):
-        self.step, self.config, self._store = step, config, generated.store(split)
+        self.step, self.config, self._store = step, config, generated.open_examples(split)
         hparams = config.hparams
         # microbatch_tokens=auto may have been resolved on another machine.
         self._max_tokens = hparams.microbatch_tokens or max(hparams.max_length, _USUAL_TOKENS)

@@ -121,8 +121,9 @@ def microbatch_of_run(
     microbatch.tokens = workers.all_reduce_min(microbatch.tokens)
     if microbatch.tokens or not find:
         return microbatch
-    batches, minimum = _batches(generated.store("train").lengths, hparams), hparams.max_length
-    expansion = config.augmentation(generated).token_expansion(generated.store("train"))
+    store, minimum = generated.open_examples("train"), hparams.max_length
+    batches = _batches(store.lengths, hparams)
+    expansion = config.augmentation(generated).token_expansion(store)
     step_tokens = round(expansion * batches.max_padded_tokens(step.num_replicas, step.fixed_shapes))
     tokens, basis = max(step_tokens, minimum), f"a whole step on {hardware_name(gpus)}"
     if not gpus:
@@ -154,7 +155,7 @@ def _fitting_on_a_cpu(
         trained = sum(math.prod(weight.shape) for weight in step.model.trainable_weights)
 
     def needed(tokens: int) -> int:
-        rows, length = worst_case_batch(tokens, batches.longest, step.fixed_shapes).source.shape
+        rows, length = worst_case_batch(tokens, batches.max_side, step.fixed_shapes).source.shape
         memory = step_memory(hparams, config.vocab_sizes, rows * length, length, True, trained)
         # Weights and moments are in memory already.
         passing = memory["at most"] - memory["weights"] - memory["optimizer"]
@@ -162,7 +163,7 @@ def _fitting_on_a_cpu(
 
     while tokens > minimum and 2 * needed(tokens) > free:
         tokens = max(tokens // 2, minimum)
-    basis = f"for {free / 1e9:,.1f} GB of free memory, with sentences of {batches.longest} tokens"
+    basis = f"for {free / 1e9:,.1f} GB of free memory, with sentences of {batches.max_side} tokens"
     return tokens if needed(tokens) <= free else 0, basis
 
 
@@ -181,7 +182,7 @@ def dry_run(
     if config.data_dir:
         generated = open_generated(problem, config.data_dir)
         config = config.with_data(generated)
-        store, sizes = generated.store("train"), config.vocab_sizes
+        store, sizes = generated.open_examples("train"), config.vocab_sizes
         expansion, lengths = config.augmentation(generated).token_expansion(store), store.lengths
     else:
         rows = -(-hparams.batch_tokens // hparams.max_length) * devices.replicas
@@ -192,7 +193,7 @@ def dry_run(
     step_tokens = round(expansion * batches.max_padded_tokens(devices.replicas, fixed))
     # Fixed shapes are padded up to the microbatch, even for few examples.
     tokens = limit if limit and fixed else min(limit or step_tokens, step_tokens)
-    rows, length = worst_case_batch(tokens, batches.longest, fixed).source.shape
+    rows, length = worst_case_batch(tokens, batches.max_side, fixed).source.shape
     accumulates = devices.accumulates or 0 < limit < step_tokens
     memory = step_memory(hparams, sizes, rows * length, length, accumulates)
     weights = FLOAT32 * hparams.count_weights(*sizes)

@@ -162,7 +162,7 @@ class _Trainer:
         """Trains until the last step, an early stop or a signal."""
         config, generated = self._config, self._generated
         problem, hparams, seed = config.problem, config.hparams, config.random_seed
-        is_chief, store = self._workers.is_chief, generated.store("train")
+        is_chief, store = self._workers.is_chief, generated.open_examples("train")
         sampler = TokenBatchSampler(
             store.lengths,
             hparams.batch_tokens,
@@ -250,9 +250,9 @@ class _Trainer:
         source, target = sampler.fill_ratio()
         print(
             f"{weights} on {self._step.num_replicas} replica(s), steps {self._first:,} to "
-            f"{self._last:,}, {len(self._generated.store('train')):,} training pairs. A step fills "
-            f"on average {source:.1%} (source) and {target:.1%} (target) of batch_tokens="
-            f"{hparams.batch_tokens:,}.",
+            f"{self._last:,}, {len(self._generated.open_examples('train')):,} training pairs. A "
+            f"step fills on average {source:.1%} (source) and {target:.1%} (target) of "
+            f"batch_tokens={hparams.batch_tokens:,}.",
             flush=True,
         )
         left_out = {"training": sampler.left_out}

@@ -105,11 +105,11 @@ STUBS = {
 class OtherEngine(StoredRun):
     """An engine that loads runs, too."""
 
-    interactive: ClassVar = {"batches_at_once": 1}
+    interactive_settings: ClassVar = {"batches_at_once": 1}
     name = "ctranslate2"
 
     def __init__(self, path, checkpoint_path=None):
-        self.version = Path(path)
+        self.model_path = Path(path)
         if RunConfig.exists(path):
             super().__init__(path, checkpoint_path)
 
@@ -118,7 +118,7 @@ class OtherEngine(StoredRun):
         return path if (path / "t2t_keras.json").exists() else None
 
     def files(self):
-        return [self.version / "t2t_keras.json"]
+        return [self.model_path / "t2t_keras.json"]
 
     def share_cores(self, config):
         pass

@@ -14,7 +14,7 @@ from refusals import refused
 
 from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.engine import padded
+from t2t_keras.decoding.engine import pad_rows
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.interop.importers.weights import joint_pieces
 from t2t_keras.interop.keras_hub import TransformerBackbone
@@ -88,7 +88,7 @@ def load(preset):
 
 def batch(translator, lines):
     """The sources and our greedy outputs as ids, [batch, length]."""
-    source = padded(translator.tokenizer.source.encode(lines))
+    source = pad_rows(translator.tokenizer.source.encode(lines))
     return source, translator.search(source).ids.numpy()[:, 0]
 
 

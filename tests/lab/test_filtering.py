@@ -21,7 +21,7 @@ class Model:
 
     def __init__(self, source, target, name=""):
         self.problem = Problem(source_language=source, target_language=target, name=name)
-        self.config, self.checkpoint = DecodeConfig(lines_at_once=2), {"checkpoint": "1"}
+        self.config, self.checkpoint_identity = DecodeConfig(lines_at_once=2), {"checkpoint": "1"}
         self.scored, self.interrupted_at = 0, None
 
     def fits(self, sources, targets):

@@ -7,7 +7,7 @@ import numpy as np
 
 from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.engine import padded
+from t2t_keras.decoding.engine import pad_rows
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.text.tokenizer import SentencePieceTokenizer
@@ -67,7 +67,7 @@ def translator(name: str, dtype: str = "float32") -> Translator:
 
 def inputs(translator: Translator) -> np.ndarray:
     """Returns ids of sentences of several lengths, with padding."""
-    return padded(translator.tokenizer.source.encode([*text()[:6], "a", ""]))
+    return pad_rows(translator.tokenizer.source.encode([*text()[:6], "a", ""]))
 
 
 def greedy_ids(translator: Translator, source: np.ndarray, outputs: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from t2t_keras.decoding.search import Cache, Limits, Scored, SearchLoop
+from t2t_keras.decoding.search import Cache, Limits, SearchLoop, StepResult
 
 BLOCK_SIZE = 3
 EOS = 1
@@ -92,7 +92,7 @@ class Search:
             code = tf.reduce_sum(tf.where(valid_slots, slots_so_far, 0), axis=2)  # [B, K]
             attention = tf.gather(tf.constant(self.attention, tf.float32), previous)
             logits = tf.gather(cache.sentence, code, batch_dims=1)
-            return Scored(logits, recent, tf.where(index > 0, attention, 0.0))
+            return StepResult(logits, recent, tf.where(index > 0, attention, 0.0))
 
         # What a slot holds before it is written must not matter.
         recent = tf.fill([tf.shape(table)[0], 1, BLOCK_SIZE * beam_size], 77)

@@ -23,7 +23,7 @@ def test_attention_is_for_a_translation_as_the_model_has_it():
 class Untranslated(TermStage):
     """Says that no term is in the output."""
 
-    def mend(self, drafts, model):
+    def mend(self, drafts, context):
         for draft in drafts:
             draft.note(tuple(find_uses(draft.source, self.glossary.matches(draft.source), "")))
 

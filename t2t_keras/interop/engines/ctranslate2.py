@@ -19,8 +19,8 @@ from t2t_keras.decoding.engine import (
     Engine,
     Output,
     batches_at_once,
+    batches_by_length,
     parallel_batches,
-    shared_batches,
 )
 from t2t_keras.environment import usable_cores
 from t2t_keras.errors import UserError, missing_package
@@ -130,7 +130,7 @@ class CTranslate2Engine(Engine):
         self, sources: Sequence[np.ndarray], prefixes: Sequence[np.ndarray], numbers: Sequence[int]
     ) -> list[list[Output]]:
         """See `Engine`."""
-        longest = [self.config.longest_output(len(ids)) for ids in sources]
+        longest = [self.config.max_output_length(len(ids)) for ids in sources]
         hypotheses = self._search(sources, prefixes, max(longest))
         for row, limit in enumerate(longest):
             # All rows of a batch share one limit. Suppressing padding changes all probabilities a
@@ -293,7 +293,7 @@ class CTranslate2Engine(Engine):
             return list(compute(list(zip(source_tokens, target_tokens, strict=True))))
 
         at_once = self.batches_at_once
-        batches = shared_batches(dict(enumerate(lengths)), self.config, at_once)
+        batches = batches_by_length(dict(enumerate(lengths)), self.config, at_once)
         for batch, arrays in parallel_batches(computed, batches, at_once):
             yield from zip(batch, arrays, strict=True)
 

@@ -25,7 +25,7 @@ class CTranslate2Export(StoredModel):
       UserError: there is no export, it cannot be read, or the run has a newer checkpoint.
     """
 
-    interactive: ClassVar = {"batches_at_once": 1}  # One line uses all cores.
+    interactive_settings: ClassVar = {"batches_at_once": 1}  # One line uses all cores.
 
     def __init__(self, path: str | Path, checkpoint_path: str | Path | None = None):
         if checkpoint_path:
@@ -37,7 +37,7 @@ class CTranslate2Export(StoredModel):
             raise UserError(
                 f"There is no model for CTranslate2 in {path}. {advice}", code="no_export"
             )
-        self.version, self._file = folder, folder / RECORD_FILE
+        self.model_path, self._file = folder, folder / RECORD_FILE
         if RunConfig.exists(path):
             self._check_newest(path)
 
@@ -59,12 +59,12 @@ class CTranslate2Export(StoredModel):
         return content
 
     @functools.cached_property
-    def record(self) -> RunConfig:
+    def run_config(self) -> RunConfig:
         """See `StoredModel`; its hyperparameters are not checked."""
         return RunConfig.read(self._file, _ADVICE, checked=False)
 
     @property
-    def checkpoint(self) -> dict[str, Any] | None:
+    def checkpoint_identity(self) -> dict[str, Any] | None:
         """See `StoredModel`."""
         return self._content["checkpoint"]
 
@@ -90,7 +90,7 @@ class CTranslate2Export(StoredModel):
 
     def files(self) -> list[Path]:
         """See `StoredModel`."""
-        files = {file for file in self.version.iterdir() if not file.is_dir()} - {self._file}
+        files = {file for file in self.model_path.iterdir() if not file.is_dir()} - {self._file}
         return [*sorted(files), self._file]
 
     def load(
@@ -105,17 +105,17 @@ class CTranslate2Export(StoredModel):
             raise _unsupported(*names)
         from t2t_keras.interop.engines.ctranslate2 import CTranslate2Engine
 
-        return CTranslate2Engine(self.version, config, self.dtype, self.positions)
+        return CTranslate2Engine(self.model_path, config, self.dtype, self.positions)
 
     def _check_newest(self, run: Path) -> None:
         newest = checkpoint_paths(run)
-        if newest and not _is_same_checkpoint(self.checkpoint, newest[-1]):
-            known = self.checkpoint
+        if newest and not _is_same_checkpoint(self.checkpoint_identity, newest[-1]):
+            known = self.checkpoint_identity
             exported = Path(known["checkpoint"]).name if known else "another model"
             raise UserError(
-                f"{self.version} is an export of {exported}, not of {newest[-1]}, the run's newest "
-                f"checkpoint. Translate with it by --output_dir={self.version}, or remove it and "
-                f"export again:{command_for_ctranslate2(run)}",
+                f"{self.model_path} is an export of {exported}, not of {newest[-1]}, the run's "
+                f"newest checkpoint. Translate with it by --output_dir={self.model_path}, or "
+                f"remove it and export again:{command_for_ctranslate2(run)}",
                 code="outdated_export",
             )
 

@@ -217,7 +217,7 @@ def _write_record(translator: Translator, folder: Path, dtype: str, positions: i
             "give Translator a problem, such as t2t.problem('parallel_text', ...).",
             code="unregistered_problem",
         )
-    record = translator.record
+    record = translator.run_config
     if record is None:
         fields = dataclasses.fields(HParams)
         shape = {
@@ -228,5 +228,5 @@ def _write_record(translator: Translator, folder: Path, dtype: str, positions: i
         record = RunConfig(problem, HParams(**shape), tokenizer=translator.tokenizer)
     decoding = dataclasses.asdict(translator.config)
     export = dict(dtype=dtype, positions=positions, decoding=decoding)
-    content = {**record.content(), **export, "checkpoint": translator.checkpoint}
+    content = {**record.content(), **export, "checkpoint": translator.checkpoint_identity}
     write_json(folder / RECORD_FILE, content)

@@ -82,14 +82,14 @@ def _tabulated_positions(translator: Translator) -> Iterator[None]:
 def _graph(translator: Translator) -> tf.types.experimental.PolymorphicFunction:
     """Returns a graph function: ids int32 [1, S] -> {"translation": int32 [1, L]}."""
     model, config = greedy_model(translator, "litert"), translator.config
-    longest_output = config.longest_output(config.max_input_length)
+    max_output_length = config.max_output_length(config.max_input_length)
     weights = [(weight, weight.numpy()) for weight in model.weights]
 
     def translate(ids: tf.Tensor) -> dict[str, tf.Tensor]:
         # Keras counts negative ids from the end; an id beyond the table is an error.
         ids = tf.where(ids < 0, model.source_embedding.vocab_size, ids)
         length = tf.math.count_nonzero(ids, dtype=tf.int32)
-        last = tf.minimum(length + config.extra_length, longest_output) - 1
+        last = tf.minimum(length + config.extra_length, max_output_length) - 1
         # A blank sentence, EOS or padding alone, ends at once.
         last = tf.where(tf.reduce_any(ids > EOS_ID), last, 0)
         layout = layout_of(ids)

@@ -67,7 +67,7 @@ def onnx_model(translator: Translator) -> onnx.ModelProto:
     """
     model, config = greedy_model(translator, "onnx"), translator.config
     check_config(model.config, "onnx", _ALLOWED)
-    longest = config.longest_output(config.max_input_length)
+    longest = config.max_output_length(config.max_input_length)
     g = _Layers(model, config.max_input_length)
     ids = g.checked("ids", model.source_embedding.vocab_size)
     real = g("Greater", ids, PADDING_ID)

@@ -288,7 +288,7 @@ def _opened(
             f"There is neither a run nor an export for another engine in {path}. {not_a_run(path)}",
             code="no_run",
         )
-    record = _with_test_set(stored.record, problem_config, path)
+    record = _with_test_set(stored.run_config, problem_config, path)
     return _Run(path, record, stored, decode_config(decode_hparams, stored.defaults))
 
 
@@ -310,7 +310,7 @@ def _with_test_set(
 
 def _system(name: str, run: _Run, text: str, source: Path) -> System:
     output = run.path / "decodes" / decodes_name(text, run.config, run.engine)
-    stored, checkpoint = _stored(run, text, source, output), run.stored.checkpoint
+    stored, checkpoint = _stored(run, text, source, output), run.stored.checkpoint_identity
     cost = read_cost(checkpoint["checkpoint"]) if checkpoint else None
     if stored is None:
         _translate(run, source, output)
@@ -337,7 +337,7 @@ def _stored(run: _Run, text: str, source: Path, output: Path) -> Path | None:
     is_newest = _made_by(manifest, run) and output.stat().st_mtime >= run.modified
     if is_newest and manifest.items() >= expected.items():
         return output
-    step = step_of((run.stored.checkpoint or {}).get("checkpoint", ""))
+    step = step_of((run.stored.checkpoint_identity or {}).get("checkpoint", ""))
     folder = run.path / "translations"
     settings, translations = folder / f"{text}.json", folder / f"{text}-{step}"
     if run.engine or not (settings.is_file() and translations.is_file()):
@@ -351,7 +351,7 @@ def _made_by(manifest: Mapping[str, Any], run: _Run) -> bool:
     """Returns whether a run's checkpoint made translations, even if the run has moved."""
     recorded, current = (
         (Path(checkpoint.get("checkpoint", "")).name, checkpoint.get("digest"))
-        for checkpoint in (manifest, run.stored.checkpoint or {})
+        for checkpoint in (manifest, run.stored.checkpoint_identity or {})
     )
     return recorded == current and manifest.get("engine", "") == run.engine
 

@@ -14,7 +14,7 @@ from t2t_keras.decoding.lines import (
     check_lines,
     encode_lines,
     encode_text,
-    merged_notes,
+    merge_notes,
     prepare_line,
 )
 from t2t_keras.decoding.translation import Hypothesis, Translation
@@ -197,7 +197,7 @@ def _translated(
             cut=sum(line.cut for line in lines[rows]),
             postprocessed=hypotheses[0].text,
             rank=max((part.rank for part in parts), default=0),
-            notes=merged_notes(translator.stages, [part.notes for part in parts]),
+            notes=merge_notes(translator.stages, [part.notes for part in parts]),
         )
 
 

@@ -260,7 +260,7 @@ class PlaceholderStage(LineStage):
         """Shields a line; see `find` for `verbatim`."""
         return ShieldedLine(shield(line, verbatim, self.symbols), self.check)
 
-    def mend(self, drafts: Sequence[Draft], model: StageContext) -> None:
+    def mend(self, drafts: Sequence[Draft], context: StageContext) -> None:
         """Repairs all hypotheses."""
         wrong = [
             (draft, rank, output, count)
@@ -271,7 +271,7 @@ class PlaceholderStage(LineStage):
         if not wrong:
             return
         owners, _, outputs, _ = zip(*wrong, strict=True)
-        alignments = model.align(owners, outputs)
+        alignments = context.align(owners, outputs)
         for (draft, rank, output, count), alignment in zip(wrong, alignments, strict=True):
             verbatim = draft.prepared.shield.verbatim
             draft.replace(rank, repaired(draft.source, output, alignment, verbatim))

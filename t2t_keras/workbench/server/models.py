@@ -84,7 +84,7 @@ class ModelSource:
           UserError: there is no model.
         """
         stored = self.stored()
-        return stored.version, _state(stored.files()[-1])
+        return stored.model_path, _state(stored.files()[-1])
 
     def stored(self) -> StoredModel:
         """Returns the stored model; raises `UserError` if there is none."""
@@ -116,7 +116,7 @@ class ModelSource:
     def load(self) -> Translator:
         """Returns a warmed-up translator; raises `UserError` if it cannot be loaded."""
         stored = self.stored()
-        defaults = {**stored.defaults, **stored.serving, **_DEFAULTS}
+        defaults = {**stored.defaults, **stored.serving_settings, **_DEFAULTS}
         config = decode_config(self.decode_hparams, defaults)
         translator = Translator.from_stored(stored, config)
         _check_languages(translator, self)
@@ -137,7 +137,7 @@ class ModelSource:
             return None
         from t2t_keras.training.checkpoints import load_weights
 
-        record, old_record = stored.record, translator.record
+        record, old_record = stored.run_config, translator.run_config
         if old_record is None or any(
             getattr(record, name) != getattr(old_record, name) for name in _OF_A_MODEL
         ):
@@ -145,12 +145,12 @@ class ModelSource:
         if _vocabularies(record) != _vocabularies(old_record):
             return None
         model = record.make_model(translator.config.weights_dtype, loaded=True)
-        load_weights(model, str(stored.version))
+        load_weights(model, str(stored.model_path))
         weights = model.get_weights()
         if not all(np.isfinite(array).all() for array in weights):
             raise UserError(
-                f"{stored.version} has weights that are not finite: its training diverged. Remove "
-                f"it.",
+                f"{stored.model_path} has weights that are not finite: its training diverged. "
+                f"Remove it.",
                 code="not_finite",
             )
         return weights

@@ -251,7 +251,7 @@ def _check_lengths(
     """Raises `UserError` for a prefix with more tokens than the model's maximum output."""
     config = translator.config
     longest = max(map(len, encode_text(sources, translator.tokenizer.source)))
-    limit = config.longest_output(min(longest, config.max_input_length))
+    limit = config.max_output_length(min(longest, config.max_input_length))
     if (length := max(map(len, encode_text(beginnings, translator.tokenizer)))) > limit:
         raise UserError(
             f"The prefix has a sentence of {length:,} tokens: expected at most {limit:,}, the "

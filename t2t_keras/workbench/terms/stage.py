@@ -181,12 +181,12 @@ class TermStage(LineStage):
             )
         return HintedLine(text, self.glossary)
 
-    def mend(self, drafts: Sequence[Draft], model: StageContext) -> None:
+    def mend(self, drafts: Sequence[Draft], context: StageContext) -> None:
         """Forces missing terms, depending on the mode, and notes the use of each term."""
         sentences = list(map(_Sentence, drafts))
-        _find_uses(sentences, model)
+        _find_uses(sentences, context)
         if self._forces:
-            _force(sentences, model)
+            _force(sentences, context)
         for sentence in sentences:
             if sentence.uses:
                 sentence.draft.note(tuple(sentence.uses))

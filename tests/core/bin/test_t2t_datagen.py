@@ -24,7 +24,7 @@ def test_generates_without_tensorflow_and_keras(tmp_path):
         [sys.executable, "-c", program, *flags], capture_output=True, text=True, check=True
     )
     assert re.search(rf"^{NAME}: .*\b5\b.*\n  train: 200 ", done.stdout, re.M)
-    assert len(open_generated(problem(NAME, CONFIG), tmp_path).store("train")) == 200
+    assert len(open_generated(problem(NAME, CONFIG), tmp_path).open_examples("train")) == 200
 
 
 PROBLEM = """
@@ -102,4 +102,4 @@ def test_data_without_a_recommendation_is_complete(tmp_path, monkeypatch, capsys
     flags.append(f"--data_dir={tmp_path}")
     t2t_datagen.run(["t2t-datagen", *flags, "--num_workers=1"])
     assert capsys.readouterr().out.endswith(": no room\n")
-    assert len(open_generated(problem(NAME, CONFIG), tmp_path).store("train")) == 200
+    assert len(open_generated(problem(NAME, CONFIG), tmp_path).open_examples("train")) == 200

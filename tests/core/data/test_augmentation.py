@@ -14,7 +14,7 @@ from t2t_keras.data.augmentation import (
     apply_change,
     choose_change,
 )
-from t2t_keras.data.augmentation import disturbed as disturbed_text
+from t2t_keras.data.augmentation import disturb as disturb_text
 from t2t_keras.data.batches import TokenBatchSampler
 from t2t_keras.data.dataset import ExampleStore
 from t2t_keras.data.problem import make_problem
@@ -203,16 +203,16 @@ def test_words_for_the_model_stay_in_front():
 
 def test_whole_texts_are_changed_by_line_and_number(own_registry):
     sources, targets = map(list, zip(*PAIRS, strict=True))
-    actual = disturbed_text("typos", sources, targets)
+    actual = disturb_text("typos", sources, targets)
     assert actual[1] == targets
     assert all(map(str.__ne__, actual[0], sources))
-    assert disturbed_text("typos", sources[:9], targets[:9]) == (actual[0][:9], targets[:9])
-    again, _ = disturbed_text("typos", sources[:1] * 9, targets[:9])
+    assert disturb_text("typos", sources[:9], targets[:9]) == (actual[0][:9], targets[:9])
+    again, _ = disturb_text("typos", sources[:1] * 9, targets[:9])
     assert len(set(again)) > 5
     for number, pair in enumerate((("a\nb", "c"), ("a", "b\nc"))):
         AUGMENTATIONS.add(lambda *_, pair=pair: pair, f"broken{number}")
         with refused("line_break", f"broken{number}", " 1."):
-            disturbed_text(f"broken{number}", sources, targets)
+            disturb_text(f"broken{number}", sources, targets)
 
 
 def test_typos_and_noise_differ_from_pair_to_pair():

@@ -209,11 +209,11 @@ def test_a_worker_pads_only_its_replicas_examples(lengths, sampler):
 @pytest.mark.parametrize("fixed_shapes", [False, True])
 @pytest.mark.parametrize("tokens", [64, 700, 5000])
 def test_no_microbatch_takes_more_than_the_largest(lengths, sampler, tokens, fixed_shapes):
-    largest = worst_case_batch(tokens, sampler.longest, fixed_shapes)
+    largest = worst_case_batch(tokens, sampler.max_side, fixed_shapes)
     rows, length = largest.source.shape
     assert largest.source.all()
     assert largest.target.shape == (rows, length)
-    assert length == sampler.longest == MAX_LENGTH
+    assert length == sampler.max_side == MAX_LENGTH
     assert tokens <= rows * length < tokens + length
     for batch in sampler.epoch(0)[:10]:
         for (part,) in split_batch(lengths, batch, tokens, 1, fixed_shapes):

@@ -28,7 +28,7 @@ def opened(directory):
 
 
 def open_store(directory, split="train"):
-    return opened(directory).store(split)
+    return opened(directory).open_examples(split)
 
 
 def flip(at, bit=4):
@@ -152,7 +152,7 @@ def test_checksums_are_compared_while_a_training_begins(tmp_path, store, shard):
     assert generated.corpora == {"train": 28}, "as data of earlier versions"
     BackgroundCheck(generated).require(wait=True)
     flip(-2)(tmp_path / f"train-{shard:05d}.tokens.npy")
-    generated.store("train")  # Opened at once, however large it is.
+    generated.open_examples("train")  # Opened at once, however large it is.
     with refused("data_damaged", f"{shard:05d}.tokens.npy"):
         BackgroundCheck(generated).require(wait=True)
 
@@ -168,4 +168,4 @@ def test_a_shard_whose_lengths_do_not_add_up(tmp_path, store):
     }
     manifest["files"]["train-00001.lengths.npy"] = record
     with refused("data_damaged", "00001.tokens.npy"):
-        Generated(Problem(), tmp_path, manifest).store("train")
+        Generated(Problem(), tmp_path, manifest).open_examples("train")

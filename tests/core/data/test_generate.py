@@ -41,7 +41,7 @@ def test_what_is_written_is_what_was_read(
         if split != "train":
             assert list(zip(*generated.text(split), strict=True)) == expected
             assert [path.read_bytes().decode() for path in generated.text_paths(split)] == written
-        tokens = generated.store(split).lengths.sum(axis=0).tolist()
+        tokens = generated.open_examples(split).lengths.sum(axis=0).tolist()
         assert manifest["splits"][split] == {
             "examples": size,
             "source_tokens": tokens[0],
@@ -251,7 +251,7 @@ def test_a_vocabulary_is_reused(problem, tmp_dir, tmp_path):
 
 def test_exactly_the_longest_pair_is_kept(problem, tmp_dir, tmp_path):
     generate(problem, tmp_path, tmp_dir)
-    longest = int(open_generated(problem, tmp_path).store("train").lengths.max())
+    longest = int(open_generated(problem, tmp_path).open_examples("train").lengths.max())
     for limit in (longest, longest - 1):
         limited = dataclasses.replace(problem, max_pair_length=limit)
         manifest = generate(limited, tmp_path / str(limit), tmp_dir)
@@ -302,7 +302,7 @@ def test_writers_are_locked_out_and_readers_are_not(problem, tmp_dir, tmp_path):
     with locked_directory(tmp_path / "parallel_text", "another t2t-datagen"):
         with refused("in_use", tmp_path / "parallel_text", "another t2t-datagen"):
             generate(problem, tmp_path, tmp_dir, overwrite=True)
-        assert len(open_generated(problem, tmp_path).store("train")) == 230
+        assert len(open_generated(problem, tmp_path).open_examples("train")) == 230
 
 
 def test_a_run_is_not_overwritten(problem, tmp_dir, tmp_path, contents):
@@ -356,7 +356,7 @@ def test_every_line_of_random_text_is_counted(tmp_path, count, least):
     [
         ("dev.source.txt", lambda generated: generated.text("dev"), "data_damaged"),
         ("test.target.txt", lambda generated: generated.text_paths("test"), "data_damaged"),
-        ("dev-00000.tokens.npy", lambda generated: generated.store("dev"), "data_damaged"),
+        ("dev-00000.tokens.npy", lambda generated: generated.open_examples("dev"), "data_damaged"),
         ("vocab.model", lambda generated: generated.tokenizer, "not_sentencepiece"),
     ],
 )

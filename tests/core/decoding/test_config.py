@@ -34,8 +34,8 @@ def test_what_is_refused(text, code, named):
 @pytest.mark.parametrize(
     ("settings", "length"), [("", 55), ("max_length=54", 54), ("max_length=56", 55)]
 )
-def test_the_longest_output(settings, length):
-    assert decode_config(settings).longest_output(5) == length
+def test_the_maximum_output_length(settings, length):
+    assert decode_config(settings).max_output_length(5) == length
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import tensorflow as tf
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engine import (
     batches_at_once,
-    few_shapes,
-    padded,
+    batches_by_length,
+    pad_rows,
     parallel_batches,
-    shared_batches,
+    xla_padding,
 )
 from t2t_keras.decoding.keras_engine import KerasEngine
 
@@ -25,17 +25,17 @@ def rows(*lengths):
 def test_the_longest_come_first_and_padding_is_counted():
     lengths = {"a": 3, "b": 9, "c": 4, "d": 10, "e": 1, "f": 30}
     plain, compiled = DecodeConfig(batch_tokens=20), DecodeConfig(batch_tokens=32, xla=True)
-    assert shared_batches(lengths, plain, 1) == [["f"], ["d", "b"], ["c", "a", "e"]]
-    assert shared_batches(lengths, compiled, 1) == [["f"], ["d", "b"], ["c", "a"], ["e"]]
+    assert batches_by_length(lengths, plain, 1) == [["f"], ["d", "b"], ["c", "a", "e"]]
+    assert batches_by_length(lengths, compiled, 1) == [["f"], ["d", "b"], ["c", "a"], ["e"]]
 
 
-def test_few_shapes():
+def test_xla_padding_makes_few_shapes():
     shapes = set()
     for count, longest in itertools.product(range(1, 13), range(1, 33)):
         # As many rows as a batch of that length may have.
         some = rows(*[longest] * min(count, 12 if longest <= 16 else 6))
-        actual = padded(some, *few_shapes(some, 200))
-        np.testing.assert_array_equal(actual[: len(some), :longest], padded(some))
+        actual = pad_rows(some, *xla_padding(some, 200))
+        np.testing.assert_array_equal(actual[: len(some), :longest], pad_rows(some))
         assert actual.sum() == sum(row.sum() for row in some)
         shapes.add(actual.shape)
     assert shapes == {*((n, 16) for n in (1, 2, 4, 8, 12)), *((n, 32) for n in (1, 2, 4, 6))}
@@ -69,14 +69,14 @@ def test_few_run_ahead_of_the_consumer():
 def test_each_share_gets_a_batch():
     lengths = {number: 20 + number % 3 for number in range(40)}
     config = DecodeConfig()
-    assert [len(batch) for batch in shared_batches(lengths, config, 1)] == [40]
-    shares = shared_batches(lengths, config, 2)
+    assert [len(batch) for batch in batches_by_length(lengths, config, 1)] == [40]
+    shares = batches_by_length(lengths, config, 2)
     assert [len(batch) for batch in shares] == [20, 20]
     assert sorted(key for batch in shares for key in batch) == list(lengths)
-    small = shared_batches(lengths, DecodeConfig(batch_tokens=50), 2)
+    small = batches_by_length(lengths, DecodeConfig(batch_tokens=50), 2)
     assert [len(batch) for batch in small] == [2] * 20
-    assert shared_batches({}, config, 2) == []
-    assert len(shared_batches(dict.fromkeys(range(8), 10), config, 4)) == 1, "too few tokens"
+    assert batches_by_length({}, config, 2) == []
+    assert len(batches_by_length(dict.fromkeys(range(8), 10), config, 4)) == 1, "too few tokens"
 
 
 def test_one_for_each_core_of_a_cpu(monkeypatch, model, tokenizer):

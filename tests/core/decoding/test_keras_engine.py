@@ -12,7 +12,7 @@ from refusals import refused
 from table_search import plain_beam_search
 
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.engine import padded
+from t2t_keras.decoding.engine import pad_rows
 from t2t_keras.decoding.keras_engine import LONGEST, BackgroundXlaSearch, Ensemble
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.layers import attention
@@ -81,7 +81,7 @@ def test_search_and_score(make_model, kind, beam_size):
     log_probs = whole(*models)
     config = DecodeConfig(beam_size=beam_size, alpha=ALPHA, extra_length=EXTRA_LENGTH)
     translator = Translator(models, None, config)
-    ids, scores = (actual.numpy()[:, 0] for actual in translator.search(padded(SOURCES)))
+    ids, scores = (actual.numpy()[:, 0] for actual in translator.search(pad_rows(SOURCES)))
     outputs = [row[row != 0] for row in ids]
     for source, output, score in zip(SOURCES, outputs, scores, strict=True):
         # What the last target is does not matter: its logits have not seen it.
@@ -107,7 +107,7 @@ def test_search_and_score(make_model, kind, beam_size):
 def test_what_is_not_given_and_rows_of_padding(make_model, settings):
     config = DecodeConfig(extra_length=4, alpha=ALPHA, **settings)
     search = Translator(make_model(), None, config).search
-    source = np.pad(padded(SOURCES), [[0, 1], [0, 0]])
+    source = np.pad(pad_rows(SOURCES), [[0, 1], [0, 0]])
     numbers = np.arange(len(source), dtype=np.int32)
     expected = search(source, np.zeros([len(source), 0], np.int32), numbers, ALPHA)
     for actual, expected_array in zip(search(source), expected, strict=True):
@@ -125,7 +125,7 @@ def test_coverage_is_the_attention_to_the_source(make_model, source_ends):
     models = [make_model(num_layers=2, source_end=source_end) for source_end in source_ends]
     log_probs_of = whole(*models)
     config = DecodeConfig(beam_size=3, extra_length=2, coverage_penalty=beta, alpha=0.6)
-    ids, scores = Translator(models, None, config).search(padded(SOURCES))
+    ids, scores = Translator(models, None, config).search(pad_rows(SOURCES))
     for source, [actual], [score] in zip(SOURCES, ids.numpy(), scores.numpy(), strict=True):
         target = actual[actual != 0]
         log_probs = log_probs_of(source, target)[np.arange(len(target)), target]
@@ -200,8 +200,8 @@ def half_precision(model, dtype):
 @pytest.mark.parametrize("dtype", ["bfloat16", "mixed_bfloat16", "mixed_float16"])
 def test_attention_is_that_of_float32_but_for_rounding(model, dtype, tokenizer):
     pair = {
-        "source": padded(tokenizer.encode(LINES)),
-        "target": padded(tokenizer.encode([" ".join(line.split()[::-1]) for line in LINES])),
+        "source": pad_rows(tokenizer.encode(LINES)),
+        "target": pad_rows(tokenizer.encode([" ".join(line.split()[::-1]) for line in LINES])),
     }
     expected = model.attention_weights(pair)
     for kind, weights in half_precision(model, dtype).attention_weights(pair).items():

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_keras.decoding.beam import BeamSearch
-from t2t_keras.decoding.search import Cache, Constraints, Limits, Scored, SearchLoop
+from t2t_keras.decoding.search import Cache, Constraints, Limits, SearchLoop, StepResult
 
 BLOCK_SIZE, VOCAB_SIZE = 4, 7
 
@@ -17,7 +17,7 @@ def run(window, max_lengths, beam_size=2, xla=False):
     def step(previous, index, position, valid_slots, cache):
         seen.append(tuple(map(int, valid_slots.shape[::2])))
         logits = random.normal(0, 1, [*previous.shape, VOCAB_SIZE]).astype(np.float32)
-        return Scored(tf.constant(logits), cache.recent, tf.zeros([*previous.shape, 0]))
+        return StepResult(tf.constant(logits), cache.recent, tf.zeros([*previous.shape, 0]))
 
     none = tf.zeros([sentences, 0])
     limits = Limits(tf.constant(max_lengths), tf.cast(none, tf.int32), tf.range(sentences), none)

@@ -46,7 +46,7 @@ class Spelling(LineStage):
     def prepare(self, line):
         return Spelled(line, *self._how)
 
-    def mend(self, drafts, model):
+    def mend(self, drafts, context):
         for draft in drafts:
             if self._ending and not draft.outputs[0].endswith(self._ending):
                 draft.replace(0, draft.outputs[0] + self._ending)

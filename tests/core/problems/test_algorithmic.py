@@ -70,7 +70,7 @@ def test_generated(pairs_of, name, characters, tmp_path):
         assert pairs_of(generated, split) == pairs
         # A token a digit, and EOS.
         lengths = [[len(text) + 1 for text in pair] for pair in pairs]
-        assert generated.store(split).lengths.tolist() == lengths
+        assert generated.open_examples(split).lengths.tolist() == lengths
     # Its code may have changed, which no file tells.
     written = (generated.directory / "manifest.json").stat().st_mtime_ns
     assert generate(problem, tmp_path) == manifest

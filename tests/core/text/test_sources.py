@@ -425,7 +425,7 @@ def test_archives_put_there_by_hand(data_dir, tmp_path, monkeypatch, capsys):
     assert generated.problem.text_source == "tfds"
     for split, text in TEXTS.items():
         assert generated.text(split) == text
-    assert len(generated.store("train")) == 120 + 60 + 40
+    assert len(generated.open_examples("train")) == 120 + 60 + 40
 
     # Without the archive, what tensorflow-datasets has made of it is taken.
     (manual / "dev.tgz").unlink()

@@ -35,7 +35,7 @@ def runs(generated, make_record, make_strategy, tmp_path_factory):
     shutil.copytree(folder / "tensorflow", folder / "continued")
     _, steps = recorded_training(config, generated, make_strategy(), folder / "continued", 6)
     (folder / "next_steps.json").write_text(json.dumps(steps))
-    store = generated.store("train")
+    store = generated.open_examples("train")
     short = np.flatnonzero(store.lengths.max(axis=1) <= 12)[:20]
     np.savez(folder / "batch.npz", **dataclasses.asdict(make_batch(store, short)))
     # Without those of the hyperparameters.

@@ -31,7 +31,7 @@ def record(tmp_path):
     problem = make_problem("parallel_text", config)
     generate(problem, tmp_path / "data", tmp_path / "text")
     generated = open_generated(problem, tmp_path / "data")
-    lengths = generated.store("train").lengths
+    lengths = generated.open_examples("train").lengths
     steps = [
         TokenBatchSampler(lengths, BATCH_TOKENS, 32, 0, MIX, UNTIL, generated.corpora).at(n)
         for n in (11, 12, 27, 28)

@@ -94,7 +94,7 @@ def find(generated, make_record, tmp_path):
 @pytest.fixture
 def whole(generated):
     """The tokens a side that one of two replicas gets of the fullest step."""
-    lengths = generated.store("train").lengths
+    lengths = generated.open_examples("train").lengths
     return TokenBatchSampler(lengths, 3000, 32, seed=0).max_padded_tokens(2, False)
 
 
@@ -200,7 +200,7 @@ def test_a_dry_run_counts_saved_weights_in_float32(make_record, tmp_path, monkey
 @pytest.mark.parametrize("xla", [False, True])
 @pytest.mark.parametrize("replicas", [1, 8])
 def test_a_dry_run_counts_accumulators_if_a_step_is_split(estimate, generated, replicas, xla):
-    lengths = generated.store("train").lengths
+    lengths = generated.open_examples("train").lengths
     steps = TokenBatchSampler(lengths, 3000, 32, seed=0).epoch(0)
 
     def is_split(tokens):
@@ -267,7 +267,7 @@ def step_of(uses, make_strategy):
 
 @pytest.fixture
 def part(generated):
-    return make_batch(generated.store("train"), np.arange(20))
+    return make_batch(generated.open_examples("train"), np.arange(20))
 
 
 def everything_of(step):

@@ -82,7 +82,7 @@ def weights_of(step):
 def test_what_a_model_is_made_of(make_step, generated, changes):
     """Each name acts, and position by position the model decodes what it does as a whole."""
     step = make_step(**changes)
-    batch = make_batch(generated.store("train"), np.arange(4))
+    batch = make_batch(generated.open_examples("train"), np.arange(4))
     inputs = {"source": batch.source, "target": batch.target}
     whole = step.model(inputs).numpy()
     for name in changes:
@@ -193,7 +193,7 @@ def test_an_optimizer_that_is_our_adam_keeps_its_own_settings(own_registry, make
 
     step = make_step(optimizer="still")
     before = weights_of(step)
-    step.update(0, [[make_batch(generated.store("train"), np.arange(4))]])
+    step.update(0, [[make_batch(generated.open_examples("train"), np.arange(4))]])
     np.testing.assert_array_equal(weights_of(step), before)
 
 
@@ -223,7 +223,7 @@ def test_what_a_layer_keeps_in_lists_is_saved_and_what_it_does_not_train_stays(
 ):
     registry.register_feed_forward(Experts)
     step, other = (make_step(feed_forward="experts", recompute=recompute) for _ in range(2))
-    batch = make_batch(generated.store("train"), np.arange(4))
+    batch = make_batch(generated.open_examples("train"), np.arange(4))
     step.update(0, [[batch]])
     path = Checkpoints(tmp_path, {"model": step.model}, keep=1).save(1)
     other.model.set_weights([np.zeros(w.shape) for w in other.model.weights])

@@ -90,7 +90,7 @@ def test_adapters_are_merged_wherever_a_run_is_read(run, make_step, generated, t
     models = [load_model(whole.checkpoint).model, load_model(tmp_path / "mean").model]
     models.append(record.make_model())
     models[2].set_weights(merged_weights(step.model, record.hparams))
-    batch = make_batch(generated.store("dev"), np.arange(4))
+    batch = make_batch(generated.open_examples("dev"), np.arange(4))
     inputs = {"source": batch.source, "target": batch.target}
     for model in models:
         for name, value in by_name(model).items():

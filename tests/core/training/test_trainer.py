@@ -368,7 +368,7 @@ def test_over_long_pairs_are_counted(run, capsys, generated, monkeypatch):
     out = capsys.readouterr().out
     assert re.search(r" 25\.0% \(source\)\D+ 50\.0% \(target\)\D+ batch_tokens=300\b", out)
     for split, name in (("train", "training"), ("dev", "dev")):
-        longest = generated.store(split).lengths.max(axis=1)
+        longest = generated.open_examples(split).lengths.max(axis=1)
         assert re.search(rf"^{(longest > 8).sum()} {name} ", out, re.MULTILINE)
 
 

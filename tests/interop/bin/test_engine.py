@@ -93,7 +93,7 @@ def test_what_is_refused(run, refused, tmp_path):
     files = f"--attention_file={tmp_path / 'attention'}", f"--decode_to_file={tmp_path / 'out'}"
     refused("not_supported keras", "t2t-decoder", *here, *files)
     newer = shutil.copytree(run, tmp_path / "newer", copy_function=shutil.copyfile)
-    assert CTranslate2Export(newer).checkpoint, "a copy may have other times"
+    assert CTranslate2Export(newer).checkpoint_identity, "a copy may have other times"
     command = "t2t-decoder", f"--output_dir={newer}", engine, text
     record = newer / "ctranslate2" / "t2t_keras.json"
     content = json.loads(record.read_text())

@@ -11,7 +11,7 @@ from refusals import refused
 
 from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.decoding.engine import padded
+from t2t_keras.decoding.engine import pad_rows
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.environment import usable_cores
 from t2t_keras.hyperparameters import ModelConfig
@@ -104,12 +104,15 @@ def test_outputs_are_the_model_s(make, tokenizer, tmp_path, options):
         outputs = export.load(config).outputs(sources, [[]] * len(LINES), range(9))
         for source, output in zip(sources, outputs, strict=True):
             assert len(output) == config.beam_size
-            most = config.longest_output(len(source))
+            most = config.max_output_length(len(source))
             rows += [
                 (source, [*hypothesis.ids, 1], most, config, hypothesis.score)
                 for hypothesis in output
             ]
-    pairs = {"source": padded([row[0] for row in rows]), "target": padded([row[1] for row in rows])}
+    pairs = {
+        "source": pad_rows([row[0] for row in rows]),
+        "target": pad_rows([row[1] for row in rows]),
+    }
     logits = keras.ops.convert_to_numpy(translator.models[0](pairs))
     log_probs = logits - np.logaddexp.reduce(logits, axis=2, keepdims=True)
     for (_, ids, most, config, score), log_prob in zip(rows, log_probs, strict=True):

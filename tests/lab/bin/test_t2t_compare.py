@@ -246,7 +246,7 @@ def test_another_text_is_told_from_those_of_its_name(runs, tmp_path, capsys, mon
         output.parent.mkdir(exist_ok=True)
         shutil.copy(source, output)
 
-    translated, translator = [], SimpleNamespace(checkpoint=None)
+    translated, translator = [], SimpleNamespace(checkpoint_identity=None)
     monkeypatch.setattr("t2t_keras.lab.comparison.systems.translate_file", translate_file)
     monkeypatch.setattr(Translator, "from_run", lambda *arguments, **options: translator)
     # The problem says how its text is divided into words.

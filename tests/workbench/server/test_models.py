@@ -113,7 +113,7 @@ def test_what_is_served_is_what_the_translator_gives(run, sources, serving, engi
     assert all(translation["text"].startswith("A. A ") for translation in actual)
 
     tokenizer, config = expected.tokenizer, expected.config
-    most = config.longest_output(len(tokenizer.source.encode(LINES[:1])[0]))
+    most = config.max_output_length(len(tokenizer.source.encode(LINES[:1])[0]))
     texts = {len(tokenizer.encode(["x" * count])[0]): "x" * count for count in range(99)}
     for prefix, status in ((texts[most], 200), (texts[most + 1], 400)):
         sent = {"q": LINES[0], "prefix": prefix, **asked}
@@ -233,7 +233,7 @@ def test_weights_of_another_model_are_not_taken(tmp_path, monkeypatch, name):
     (tmp_path / "model.ckpt-9.safetensors").touch()
     before = {"model": 1, "hparams": 2, "problem": 3}
     monkeypatch.setattr(RunConfig, "load", lambda path: SimpleNamespace(**before | {name: 4}))
-    loaded = SimpleNamespace(models=["a model"], record=SimpleNamespace(**before))
+    loaded = SimpleNamespace(models=["a model"], run_config=SimpleNamespace(**before))
     assert ModelSource("en", "de", tmp_path).newer_weights(loaded) is None
 
 
@@ -310,7 +310,7 @@ def test_a_run_with_another_vocabulary_is_loaded_anew(run):
     pieces = joint_pieces(tokenizer.model_bytes, tokenizer.pieces(range(299)), "vocab.model")
     other_source = SimpleNamespace(model_bytes=tokenizer.model_bytes, source=pieces)
     for other in (pieces, other_source):
-        translator.record = dataclasses.replace(translator.record, tokenizer=other)
+        translator.run_config = dataclasses.replace(translator.run_config, tokenizer=other)
         assert source.newer_weights(translator) is None
 
 
@@ -366,7 +366,7 @@ def test_a_model_of_several_languages_serves_each_of_its_pairs(tmp_path, monkeyp
         assert actual.problem.target_language == target
         settings = DecodeConfig(alpha=1.0, return_beams=True, check_placeholders=True)
         [(stored, config)] = asked
-        assert (stored.version, stored.name, config) == (tmp_path, "ctranslate2 int8", settings)
+        assert (stored.model_path, stored.name, config) == (tmp_path, "ctranslate2 int8", settings)
         assert len(translator.calls) == 1, "it has translated before anyone waits for it"
 
 

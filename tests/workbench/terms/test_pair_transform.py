@@ -219,7 +219,7 @@ def test_data_has_the_marks_and_a_lexicon(generated):
 
 @pytest.mark.parametrize("sampling", [0, 0.2])
 def test_a_training_reads_hints(generated, sampling):
-    store, numbers = generated.store("train"), np.arange(120)
+    store, numbers = generated.open_examples("train"), np.arange(120)
     vary = OnlineAugmentation(
         generated.tokenizer,
         1,

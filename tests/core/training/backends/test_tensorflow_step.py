@@ -34,7 +34,7 @@ def make_step(make_record, make_strategy):
 
 def batches(generated, replicas, microbatch_tokens=512, fixed=0):
     """Yields a few steps' examples, among them one with fewer examples than replicas."""
-    store = generated.store("train")
+    store = generated.open_examples("train")
     # XLA compiles each shape: of two lengths.
     chosen = np.flatnonzero(store.lengths.max(axis=1) <= 12)
     for number, indices in enumerate([chosen[:40], chosen[40:43], chosen[43:80]]):

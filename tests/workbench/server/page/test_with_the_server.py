@@ -74,7 +74,7 @@ def test_the_beginning_is_divided_as_its_own_language_is(translator, monkeypatch
 
 def test_the_longest_beginning(translator):
     [source] = encode_text(["A dog sleeps"], translator.tokenizer.source)
-    most = translator.config.longest_output(len(source))
+    most = translator.config.max_output_length(len(source))
     work = OtherWords(" ".join(["a"] * (most - 1)), 3)  # And the end of the sentence.
     assert work(translator, ["A dog sleeps"])
     with refused(PREFIX_TOO_LONG):
