@@ -53,7 +53,7 @@ __all__ = [
     "setting",
     "train",
 ]
-_HOMES = {
+_LAZY_IMPORTS = {
     "problem": ("t2t_keras.data.problem", "make_problem"),
     "hparams": ("t2t_keras.hyperparameters", "hparams"),
     "HParams": ("t2t_keras.hyperparameters", "HParams"),
@@ -76,7 +76,7 @@ _HOMES = {
     "UserError": ("t2t_keras.errors", "UserError"),
 }
 
-# The names in `_HOMES`, for type checkers and editors.
+# The names in `_LAZY_IMPORTS`, for type checkers and editors.
 if TYPE_CHECKING:
     from t2t_keras.data.generate import generate as generate_data
     from t2t_keras.data.problem import Problem
@@ -114,14 +114,14 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        if name not in _HOMES:
+        if name not in _LAZY_IMPORTS:
             from t2t_keras.errors import suggest
 
-            text = f"module '{__name__}' has no attribute '{name}'.{suggest(name, __all__)}"
+            message = f"module '{__name__}' has no attribute '{name}'.{suggest(name, __all__)}"
             # With obj=None, Python's traceback adds no second suggestion.
-            raise AttributeError(text, name=name, obj=None)
+            raise AttributeError(message, name=name, obj=None)
         prepare_tensorflow()
-        module, attribute = _HOMES[name]
+        module, attribute = _LAZY_IMPORTS[name]
         return getattr(importlib.import_module(module), attribute)
 
 

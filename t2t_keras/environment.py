@@ -1,4 +1,4 @@
-"""The environment of a process: TensorFlow's import, versions, paths, cores, memory."""
+"""The environment of a process: import of TensorFlow, versions, paths, cores, memory."""
 
 import contextlib
 import gc
@@ -19,19 +19,19 @@ from typing import Any
 from t2t_keras._version import __version__
 from t2t_keras.errors import UserError
 
-_SETTINGS = {
-    # oneDNN's matrix multiplication is off by default on CPUs without AVX-512. On one with AVX2
-    # the projection to the vocabulary took half the time with it, a whole training step three
-    # quarters (benchmarks/peers/run.py --size=tiny).
+_DEFAULT_VARIABLES = {
+    # On CPUs without AVX-512, TensorFlow does not use oneDNN by default. On a CPU with AVX2, oneDNN
+    # halved the time of the projection to the vocabulary, and a training step took three quarters
+    # of the time (benchmarks/peers/run.py --size=tiny).
     "TF_ENABLE_ONEDNN_OPTS": "1",
-    # TensorFlow's log would bury the output of a command; errors are raised as well.
+    # TensorFlow's log would bury the output of a command. Errors in it are raised, too.
     "TF_CPP_MIN_LOG_LEVEL": "3",
 }
 
 
 def prepare_tensorflow() -> None:
     """Sets environment variables that the user has not set, before TensorFlow or JAX reads them."""
-    for name, value in _SETTINGS.items():
+    for name, value in _DEFAULT_VARIABLES.items():
         os.environ.setdefault(name, value)
 
 
@@ -40,23 +40,23 @@ def hold_back_stderr() -> Iterator[None]:
     """Holds back output to standard error's file descriptor; shows it after an error."""
     sys.stderr.flush()
     with tempfile.TemporaryFile() as buffer:
-        terminal = os.dup(2)
+        stderr = os.dup(2)
         os.dup2(buffer.fileno(), 2)
         try:
             yield
         except BaseException:
             sys.stderr.flush()
             buffer.seek(0)
-            os.write(terminal, buffer.read())
+            os.write(stderr, buffer.read())
             raise
         finally:
             sys.stderr.flush()
-            os.dup2(terminal, 2)
-            os.close(terminal)
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
-# Modules of TensorFlow and Keras, with an optional package that they import without need.
-_UNUSED = {
+# Module of TensorFlow or Keras -> optional package that it imports but we do not need.
+_UNNEEDED_IMPORTS = {
     "keras.src.callbacks.orbax_checkpoint": "jax",
     "keras.src.visualization.plot_bounding_box_gallery": "matplotlib",
     "keras.src.visualization.plot_image_gallery": "matplotlib",
@@ -65,7 +65,7 @@ _UNUSED = {
 
 
 @contextlib.contextmanager
-def _missing(package: str) -> Iterator[None]:
+def _hide_package(package: str) -> Iterator[None]:
     """Hides a package, as if it were not installed, unless it is imported already."""
     is_hidden = package not in sys.modules
     if is_hidden:
@@ -78,7 +78,7 @@ def _missing(package: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
+def _without_collection() -> Iterator[None]:
     """Disables garbage collection; the objects created meanwhile stay exempt from it."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -90,17 +90,17 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-class _QuickFinder(PathFinder):
+class _TensorFlowFinder(PathFinder):
     """Finds TensorFlow as Python does, and makes its import fast and silent."""
 
     @classmethod
     def find_spec(
         cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname in _UNUSED:
-            contexts = [_missing(_UNUSED[fullname])]
+        if fullname in _UNNEEDED_IMPORTS:
+            contexts = [_hide_package(_UNNEEDED_IMPORTS[fullname])]
         elif fullname in {"tensorflow", "tensorflow_text"}:
-            contexts = [hold_back_stderr(), _uncollected()]
+            contexts = [hold_back_stderr(), _without_collection()]
         else:
             return None
         spec = super().find_spec(fullname, path, target)
@@ -114,25 +114,25 @@ class _QuickFinder(PathFinder):
 def speed_up_tensorflow_import() -> None:
     """Makes a later import of TensorFlow fast and silent; if it fails, its output is shown.
 
-    TF_CPP_MIN_LOG_LEVEL does not hide these lines: TensorFlow 2.21 reads it after them. Only for
-    commands, not for users of the library.
+    TF_CPP_MIN_LOG_LEVEL cannot hide that output: TensorFlow 2.21 prints it before it reads the
+    variable. Only for commands, not for users of the library.
     """
-    if _QuickFinder not in sys.meta_path:
-        sys.meta_path.insert(0, _QuickFinder)
+    if _TensorFlowFinder not in sys.meta_path:
+        sys.meta_path.insert(0, _TensorFlowFinder)
 
 
-_PACKAGES = ("tensorflow", "tensorflow-text", "jax", "keras", "sentencepiece", "numpy")
-# `Path` turns "//" into "/".
+_NUMERIC_PACKAGES = ("tensorflow", "tensorflow-text", "jax", "keras", "sentencepiece", "numpy")
+# One slash suffices, since `Path` turns "//" into "/".
 _URL = re.compile(r"[A-Za-z][\w+.-]+:/", re.ASCII)
 _ROOT = Path(__file__).resolve().parents[1]
 
 
 def installed_versions(*packages: str) -> dict[str, str]:
     """Returns the versions of Python, t2t_keras, packages that affect numbers, and `packages`."""
-    from importlib import metadata  # Takes as long as everything else that --help needs.
+    from importlib import metadata  # Its import takes as long as the rest of --help.
 
     versions = {"python": platform.python_version(), "t2t_keras": __version__}
-    for package in (*_PACKAGES, *packages):
+    for package in (*_NUMERIC_PACKAGES, *packages):
         try:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
@@ -141,8 +141,9 @@ def installed_versions(*packages: str) -> dict[str, str]:
 
 
 def source_version(root: Path = _ROOT) -> str:
-    """Returns the commit of a checkout ("-dirty" if changed), or the version of a package."""
-    if (root / ".git").exists():  # The package may be installed inside another repository.
+    """Returns the commit of a checkout ("-dirty" if changed), or the version of the package."""
+    # Checked, since git would also find a repository around an installed package.
+    if (root / ".git").exists():
         command = ["git", "-C", str(root), "describe", "--always", "--dirty"]
         with contextlib.suppress(OSError, subprocess.SubprocessError):  # There may be no git.
             return subprocess.run(
@@ -151,11 +152,11 @@ def source_version(root: Path = _ROOT) -> str:
     return f"t2t_keras {__version__}"
 
 
-_TENSORFLOW_FLAG = "--tf_xla_persistent_cache_directory"
+_XLA_CACHE_FLAG = "--tf_xla_persistent_cache_directory"
 
 
 def compile_cache_folder() -> Path | None:
-    """Returns the cache folder of compiled code, which may not exist yet; None = not writable.
+    """Returns the folder that caches compiled code; None = not writable. It may not exist yet.
 
     It is in `$XDG_CACHE_HOME/t2t_keras` (`~/.cache/t2t_keras`), which may be deleted at any time.
     Each kind of machine and each combination of versions has its own folder, since code is compiled
@@ -163,8 +164,8 @@ def compile_cache_folder() -> Path | None:
     """
     try:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = home / "t2t_keras" / f"compiled-{_machine()}"
-        # The first one to write makes the folder.
+        folder = home / "t2t_keras" / f"compiled-{_machine_digest()}"
+        # A process that writes to the folder makes it first.
         ancestor = next(path for path in (folder, *folder.parents) if path.exists())
     except (OSError, RuntimeError):  # There is no home directory, or it cannot be read.
         return None
@@ -172,26 +173,26 @@ def compile_cache_folder() -> Path | None:
 
 
 def enable_compile_cache() -> None:
-    """Makes XLA, of TensorFlow and JAX, cache compiled code, unless the user has chosen a cache."""
+    """Makes TensorFlow's and JAX's XLA cache compiled code, unless the user has set a cache."""
     folder = compile_cache_folder()
     if not folder:
         return
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
     flags = os.environ.get("TF_XLA_FLAGS", "")
-    # TensorFlow splits its flags at spaces.
-    if _TENSORFLOW_FLAG not in flags and " " not in str(folder):
-        os.environ["TF_XLA_FLAGS"] = f"{flags} {_TENSORFLOW_FLAG}={folder}".strip()
+    # A path with a space is no use: TensorFlow splits its flags at spaces.
+    if _XLA_CACHE_FLAG not in flags and " " not in str(folder):
+        os.environ["TF_XLA_FLAGS"] = f"{flags} {_XLA_CACHE_FLAG}={folder}".strip()
 
 
-# The name of threads that compile in the background.
+# The name of the threads that compile in the background.
 COMPILE_THREAD = "t2t_keras compiles"
 
 
 def exit_if_compiling(status: int) -> None:
-    """Ends the process with an exit status at once if a thread still compiles in the background.
+    """Ends the process at once, with an exit status, if a thread still compiles in the background.
 
-    Python would wait for the thread, and TensorFlow would crash without waiting. Only for the end
-    of a command.
+    A normal exit would wait for the thread; without the wait, TensorFlow would crash. Only for the
+    end of a command.
     """
     if any(thread.name == COMPILE_THREAD for thread in threading.enumerate()):
         for stream in filter(None, (sys.stdout, sys.stderr)):
@@ -199,23 +200,23 @@ def exit_if_compiling(status: int) -> None:
         os._exit(status)
 
 
-def _machine() -> str:
+def _machine_digest() -> str:
     """Returns a digest of the processor's features, the GPUs and the versions."""
-    known = [platform.machine(), str(installed_versions())]
+    features = [platform.machine(), str(installed_versions())]
     processor = Path("/proc/cpuinfo")
     if processor.exists():
         lines = processor.read_text(encoding="utf-8", errors="replace").split("\n")
-        known += sorted({line for line in lines if line.startswith(("flags", "Features"))})
+        features += sorted({line for line in lines if line.startswith(("flags", "Features"))})
     for gpu in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
-        known += [line for line in gpu.read_text().split("\n") if line.startswith("Model")]
-    return hashlib.sha256("\n".join(known).encode()).hexdigest()[:12]
+        features += [line for line in gpu.read_text().split("\n") if line.startswith("Model")]
+    return hashlib.sha256("\n".join(features).encode()).hexdigest()[:12]
 
 
 def expand_path(path: str | Path) -> str:
-    """Replaces a leading ~ or ~user by the home directory, which shells do not in --flag=~/x.
+    """Replaces a leading ~ or ~user by the home directory, as shells do not in --flag=~/x.
 
     Raises:
-      UserError: `path` is a URL, which would make a folder called "gs:".
+      UserError: `path` is a URL. As a path it would make a folder called "gs:".
     """
     if _URL.match(str(path)):
         raise UserError(
@@ -233,8 +234,8 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-# Versions 2 and 1 of control groups: the limit, the use, and the part of the use that is file
-# cache, which the kernel frees on demand.
+# For versions 2 and 1 of control groups: the files with the limit and the usage, and the key of the
+# usage for file cache, which the kernel frees on demand.
 _CGROUP_2 = ("memory.max", "memory.current", "inactive_file")
 _CGROUP_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
@@ -242,37 +243,39 @@ _CGROUP_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_f
 def free_memory(root: str | Path = "/") -> int | None:
     """Returns the bytes of memory that this process may still take; None = unknown.
 
-    The machine and every control group set a limit. `root` is the directory of `proc` and `sys`.
+    The machine and every control group set a limit. `root` contains `proc` and `sys`.
     """
     root = Path(root)
-    available = _number_in(r"^MemAvailable:\s*(\d+) kB", root / "proc/meminfo")
+    available = _read_number(r"^MemAvailable:\s*(\d+) kB", root / "proc/meminfo")
     limits = [] if available is None else [1024 * available]
     # Lines such as 0::/user.slice/session.scope; in a container the path may be the host's.
-    lines = filter(None, _text(root / "proc/self/cgroup").split("\n"))
+    lines = filter(None, _read_or_empty(root / "proc/self/cgroup").split("\n"))
     groups = {line.split(":", 2)[2] for line in lines}
-    for top, (limit, use, files) in (
+    for top, (limit, usage, file_cache) in (
         (root / "sys/fs/cgroup", _CGROUP_2),
         (root / "sys/fs/cgroup/memory", _CGROUP_1),
     ):
-        own_groups = [top / group.lstrip("/") for group in groups]
+        group_folders = [top / group.lstrip("/") for group in groups]
         for directory in {
             top,
-            *own_groups,
-            *(parent for group in own_groups for parent in group.parents),
+            *group_folders,
+            *(parent for group in group_folders for parent in group.parents),
         }:
-            allowed, in_use = (_number_in(r"^(\d+)$", directory / name) for name in (limit, use))
+            allowed, in_use = (
+                _read_number(r"^(\d+)$", directory / name) for name in (limit, usage)
+            )
             if directory.is_relative_to(top) and allowed is not None and in_use is not None:
-                cached = _number_in(rf"^{files} (\d+)$", directory / "memory.stat") or 0
+                cached = _read_number(rf"^{file_cache} (\d+)$", directory / "memory.stat") or 0
                 limits.append(allowed - in_use + cached)
     return max(min(limits), 0) if limits else None
 
 
-def _number_in(pattern: str, path: Path) -> int | None:
-    number = re.search(pattern, _text(path), re.MULTILINE)
+def _read_number(pattern: str, path: Path) -> int | None:
+    number = re.search(pattern, _read_or_empty(path), re.MULTILINE)
     return int(number[1]) if number else None
 
 
-def _text(path: Path) -> str:
+def _read_or_empty(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError:

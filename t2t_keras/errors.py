@@ -19,7 +19,7 @@ class UserError(ValueError):
       code: the kind of the error, for programs and tests; independent of the wording.
     """
 
-    # Tells Keras not to replace the error by a copy that has a layer's arguments but no code.
+    # Keeps Keras from replacing the error by a copy with a layer's arguments and without the code.
     _keras_call_info_injected = True
 
     def __init__(self, text: str, exit_status: int = 2, *, code: str = "bad_input"):
@@ -39,8 +39,8 @@ def missing_package(subject: str, package: object, extra: str) -> UserError:
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """Returns " Did you mean 'a' or 'b'?" for the known names closest to `name`, or ""."""
-    close = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.5)
-    return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+    matches = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.5)
+    return f" Did you mean {' or '.join(map(repr, matches))}?" if matches else ""
 
 
 def command_line(program: str, *arguments: object, **flags: object) -> str:
@@ -67,15 +67,15 @@ def shorten(value: object, max_length: int = 300) -> str:
 
 
 class OutOfMemoryError(Exception):
-    """A gradient or a loss did not fit; weights, moments and number of steps are unchanged."""
+    """A gradient or a loss did not fit in memory; weights, moments and step are unchanged."""
 
 
 @contextlib.contextmanager
-def translated_memory_errors(kind: type[Exception], sign: str = "") -> Iterator[None]:
-    """Raises errors of class `kind` whose text contains `sign` as `OutOfMemoryError`."""
+def translated_memory_errors(error_class: type[Exception], marker: str = "") -> Iterator[None]:
+    """Raises errors of class `error_class` whose text contains `marker` as `OutOfMemoryError`."""
     try:
         yield
-    except kind as error:
-        if sign not in str(error):
+    except error_class as error:
+        if marker not in str(error):
             raise
         raise OutOfMemoryError(str(error)) from error

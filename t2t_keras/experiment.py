@@ -1,4 +1,4 @@
-"""Sets up and runs a training: its hyperparameters, training step, workers and scoring."""
+"""Sets up and runs training: hyperparameters, training step, workers and scoring."""
 
 import contextlib
 import dataclasses
@@ -31,14 +31,14 @@ from t2t_keras.training.trained_parts import merged_weights
 
 # (max pairs, set for a CPU, set for a GPU, epochs). The first row that allows the number of
 # training pairs applies. Training stops after its epochs, or after the set's steps if fewer.
-_SETS = (
+_RECOMMENDED_SETS = (
     (100_000, "transformer_cpu", "transformer_cpu", 20),
     (1_000_000, "transformer_small", "transformer_small", 10),
     (math.inf, "transformer_small", "transformer_base", 10),
 )
 _MIN_STEPS = 1000
 # How long to time steps, in seconds, and the most tokens of a timed step on a CPU.
-_MEASURED_SECONDS, _MEASURED_TOKENS = 2.0, 4096
+_TIMING_SECONDS, _MAX_TIMED_TOKENS = 2.0, 4096
 _HOUR, _DAY = 3600.0, 86_400.0
 
 
@@ -61,7 +61,7 @@ def train(
     "loss" (mean training loss per token, with label smoothing and dropout) and, for the dev set,
     "val_loss" (per token, without label smoothing and dropout), "val_perplexity", "val_accuracy"
     and, with `eval_bleu`, "val_bleu" or the name of the problem's own score. With
-    `schedule="train"` all steps are one epoch with "step" and "loss". The history of a continued
+    `schedule="train"` all steps are one epoch, with "step" and "loss". The history of a continued
     run includes its earlier epochs; its first new loss includes the steps before the stop.
 
     Callbacks are called as Keras's `fit` calls them. `self.model` is the model, and
@@ -111,8 +111,9 @@ def train(
         options["warm_start_from"] = expand_path(options["warm_start_from"])
     problem = make_problem(problem) if isinstance(problem, str) else problem
     if hparams == AUTO and not RunConfig.exists(output_dir):
-        generated, source = open_generated(problem, data_dir), options.get("warm_start_from", "")
-        hparams = recommended_hparams(generated, worker_gpu, source)
+        hparams = recommended_hparams(
+            open_generated(problem, data_dir), worker_gpu, options.get("warm_start_from", "")
+        )
     elif hparams == AUTO:
         hparams = RunConfig.load(output_dir).hparams
     elif isinstance(hparams, str):
@@ -125,7 +126,7 @@ def train(
     config, result = train_run(
         requested_run, output_dir, worker_gpu, train_options(options), callbacks
     )
-    # The trained weights belong to the replicas: Keras would not compile their model.
+    # `result.model` belongs to the replicas, and Keras would not compile it.
     trained_model = config.make_model()
     trained_model.set_weights(merged_weights(result.model, hparams))
     return dataclasses.replace(result, model=trained_model)
@@ -154,8 +155,8 @@ def _check_registered(hparams: HParams) -> None:
     """Raises `UserError` for a user's own class of hyperparameters without a registered set."""
     if type(hparams) is not HParams and hparams.set_name not in registry.HPARAMS_SETS:
         raise UserError(
-            f"{type(hparams).__name__} has hyperparameters of its own. Register a set that returns "
-            f"it, and get it from t2t_keras.hparams, so that the run can be loaded.",
+            f"{type(hparams).__name__} has hyperparameters of its own. Register a set of "
+            f"this class, and get it from t2t_keras.hparams, so that the run can be loaded.",
             code="not_registered",
         )
 
@@ -167,10 +168,10 @@ def train_run(
     options: TrainOptions,
     callbacks: Callback | Sequence[Callback] | None = None,
 ) -> tuple[RunConfig, TrainResult]:
-    """Trains the requested run, on the data in its data_dir; see `train`.
+    """Trains the requested run on the data in its data_dir; see `train`.
 
     Returns:
-      The config of the run, completed by its data, and the result.
+      The run's config, completed from its data, and the result.
     """
     clock = RunClock()
     backend.check_backend(options.eval_bleu)
@@ -179,13 +180,13 @@ def train_run(
         generated = open_generated(requested.problem, requested.data_dir)
         config, cluster = requested.with_data(generated), workers.cluster
         if options.best_by != "loss":
-            # Scoring a few lines shows which metrics there are, long before the first evaluation.
+            # Score a few lines to check the metric now, long before the first evaluation.
             sources, references = (lines[:3] for lines in generated.text("dev"))
             selection_metric(config.problem.score(references, references, sources), options.best_by)
         if workers.is_chief:
             check_folder(output_dir, "a run")
             stack.enter_context(locked_directory(output_dir, "t2t-trainer"))
-        # Read under the lock: another process may have begun a run there before.
+        # Read under the lock, since another process may have just begun a run there.
         if RunConfig.exists(output_dir):
             recorded = RunConfig.load(output_dir)
             recorded.check_unchanged(config, output_dir)
@@ -215,8 +216,8 @@ def recommended_hparams(
     """Returns the hyperparameters that suit a problem's data and this machine.
 
     A problem may name its set. Otherwise the number of training pairs and the presence of a GPU
-    decide. The number of steps is the set's, or smaller for little data. A warm start takes its
-    number of steps from the size of the data alone.
+    decide. The number of steps is the set's, or smaller for little data; for a warm start, only the
+    size of the data decides it.
 
     Args:
       generated: the data.
@@ -226,27 +227,27 @@ def recommended_hparams(
       devices: the devices for `worker_gpu`, if already planned.
     """
     store, problem = generated.open_examples("train"), generated.problem
-    _, on_cpu, on_gpu, epochs = next(row for row in _SETS if len(store) <= row[0])
+    _, cpu_set, gpu_set, epochs = next(row for row in _RECOMMENDED_SETS if len(store) <= row[0])
     # With two vocabularies, only the target embedding and the softmax can share a matrix.
     changes = {"share_embeddings": "target"} if generated.tokenizer.source_vocab_size else {}
     if warm_start_from:
-        source = Path(warm_start_from)
-        source = source if source.is_dir() else source.parent
-        if not RunConfig.exists(source):
+        folder = Path(warm_start_from)
+        folder = folder if folder.is_dir() else folder.parent
+        if not RunConfig.exists(folder):
             raise UserError(
-                f"--warm_start_from={warm_start_from}: expected a run or a checkpoint of one. "
-                f"--hparams_set={AUTO} copies its hyperparameters.",
+                f"--warm_start_from={warm_start_from}: expected a run or a checkpoint of a run. "
+                f"--hparams_set={AUTO} copies the run's hyperparameters.",
                 code="no_run",
             )
         # Do not inherit fine-tuning settings.
         hparams = dataclasses.replace(
-            RunConfig.load(source).hparams, trainable=(), lora_rank=0, lora_alpha=0.0, ema_decay=0.0
+            RunConfig.load(folder).hparams, trainable=(), lora_rank=0, lora_alpha=0.0, ema_decay=0.0
         )
     elif problem.hparams_set:
         return hyperparameters.hparams(problem.hparams_set, changes)
     else:
         devices = devices or backend.plan_devices(worker_gpu)
-        hparams = hyperparameters.hparams(on_gpu if devices.gpus else on_cpu, changes)
+        hparams = hyperparameters.hparams(gpu_set if devices.gpus else cpu_set, changes)
     limits = hparams.batch_tokens, hparams.max_length
     batches = len(TokenBatchSampler(store.lengths, *limits, seed=0).epoch(0))
     steps = max(round(epochs * batches, -2), _MIN_STEPS)
@@ -256,9 +257,9 @@ def recommended_hparams(
 
 
 def recommendation(generated: Generated, flags: Sequence[str]) -> str:
-    """Returns a message: the recommended set, its training time here, and the command.
+    """Returns a message with the recommended set, its training time here, and the command.
 
-    `flags` name the problem and the folder of its data.
+    `flags` are the command's flags for the problem and the folder of its data.
     """
     devices = backend.plan_devices()
     hparams = recommended_hparams(generated, devices=devices)
@@ -282,8 +283,8 @@ def duration(seconds: float) -> str:
 
 def _seconds_per_step(generated: Generated, hparams: HParams, devices: backend.Devices) -> float:
     """Returns the median seconds of a step on this machine, without compilation."""
-    # On a CPU the time is proportional to the tokens, and memory is short.
-    tokens = hparams.batch_tokens if devices.gpus else min(hparams.batch_tokens, _MEASURED_TOKENS)
+    # On a CPU the time is proportional to the tokens, and memory is scarce.
+    tokens = hparams.batch_tokens if devices.gpus else min(hparams.batch_tokens, _MAX_TIMED_TOKENS)
     microbatch = min(hparams.microbatch_tokens or tokens, tokens)
     step = backend.make_step(RunConfig(generated.problem, hparams).with_data(generated), devices)
     store = generated.open_examples("train")
@@ -291,7 +292,7 @@ def _seconds_per_step(generated: Generated, hparams: HParams, devices: backend.D
     parts = list(replica_batches(store, sampler.at(0), microbatch, step))
     float(step.update(0, parts)["loss"])  # Compiles it.
     seconds: list[float] = []
-    while sum(seconds) < _MEASURED_SECONDS:
+    while sum(seconds) < _TIMING_SECONDS:
         start = time.monotonic()
         float(step.update(0, parts)["loss"])
         seconds.append(time.monotonic() - start)

@@ -1,7 +1,7 @@
 """Every hyperparameter, with its meaning, type and range; the defaults are the paper's base model.
 
-`LayerConfig` configures a layer, `ModelConfig` a model and `HParams` a training. Models and layers
-take the fields as keyword arguments, or such an object. Named sets are in `hparams/`.
+`LayerConfig` configures a layer, `ModelConfig` a model and `HParams` a training run. Layers and
+models take such a config, or its fields as keyword arguments. Named sets are in `hparams/`.
 """
 
 import dataclasses
@@ -24,8 +24,8 @@ from t2t_keras.settings import json_value, setting
 
 Config = TypeVar("Config", bound="LayerConfig")
 
-# All classes of configs by their full names, for models that are loaded from files.
-_CLASSES: dict[str, type["LayerConfig"]] = {}
+# All config classes by their full names, for models that are loaded from files.
+_CONFIG_CLASSES: dict[str, type["LayerConfig"]] = {}
 
 
 def _dropout(default: float, meaning: str) -> Any:
@@ -37,7 +37,7 @@ class LayerConfig:
     """The settings of an encoder or decoder layer; the defaults are the paper's base model."""
 
     def __init_subclass__(cls) -> None:
-        _CLASSES[f"{cls.__module__}.{cls.__qualname__}"] = cls
+        _CONFIG_CLASSES[f"{cls.__module__}.{cls.__qualname__}"] = cls
 
     num_heads: int = setting(8, "h, number of attention heads (section 3.2.2)", minimum=1)
     d_k: int = setting(
@@ -142,7 +142,7 @@ class ModelConfig(LayerConfig):
     )
     share_embeddings: str = setting(
         "all",
-        "which embedding matrices are one (section 3.4): all = source, target and softmax; "
+        "which embedding matrices are shared (section 3.4): all = source, target and softmax; "
         "target = target and softmax; input = source and target; none",
         choices=("all", "target", "input", "none"),
     )
@@ -189,20 +189,20 @@ class ModelConfig(LayerConfig):
         """Returns whether source and target read the same embeddings.
 
         Args:
-          source_vocab_size: number of ids of a source that has its own; None = shared ids.
+          source_vocab_size: number of ids of the source's own vocabulary; None = it has none.
 
         Raises:
-          UserError: they would share them, but have two vocabularies.
+          UserError: there are two vocabularies, which cannot share embeddings.
         """
-        shared = self.share_embeddings in ("all", "input")
-        if shared and source_vocab_size:
+        is_shared = self.share_embeddings in ("all", "input")
+        if is_shared and source_vocab_size:
             raise UserError(
                 f"share_embeddings={self.share_embeddings} needs one vocabulary, got two. Set "
                 f"--hparams=share_embeddings=target, or none; or shared_vocabulary=true in "
                 f"--problem_config.",
                 code="conflicting_settings",
             )
-        return shared
+        return is_shared
 
     def depths(self) -> tuple[int, int]:
         """Returns how many layers the encoder and the decoder have."""
@@ -213,27 +213,27 @@ class ModelConfig(LayerConfig):
 
     def parameter_heads(self) -> int:
         """Returns h_p, or 0 without attention over parameters."""
-        parameters = self.feed_forward == "parameter_attention"
-        return self.parameter_attention_heads if parameters else 0
+        has_parameter_heads = self.feed_forward == "parameter_attention"
+        return self.parameter_attention_heads if has_parameter_heads else 0
 
     def count_weights(self, vocab_size: int, source_vocab_size: int | None = None) -> int:
         """Returns the number of weights of the Transformer.
 
         Args:
           vocab_size: number of ids.
-          source_vocab_size: number of ids of a source that has its own; None = shared ids.
+          source_vocab_size: number of ids of the source's own vocabulary; None = it has none.
         """
         d_model, d_ff, (d_k, d_v) = self.d_model, self.d_ff, self.head_widths(self.d_model)
         attention, norm = 2 * self.num_heads * d_model * (d_k + d_v), 2 * d_model
         if self.attention_bias:
             attention += 2 * self.num_heads * d_k + self.num_heads * d_v + d_model
-        inner = 2 * d_model * d_ff + d_ff + d_model
+        feed_forward = 2 * d_model * d_ff + d_ff + d_model
         if heads := self.parameter_heads():
-            inner = heads * (d_model + d_ff) * (d_k + d_v)
+            feed_forward = heads * (d_model + d_ff) * (d_k + d_v)
         positions = 2 * self.max_positions * (self.positions == "learned")
-        encoders, decoders = self.depths()
-        layers = encoders * (attention + inner + 2 * norm)
-        layers += decoders * (2 * attention + inner + 3 * norm)
+        encoder_depth, decoder_depth = self.depths()
+        layers = encoder_depth * (attention + feed_forward + 2 * norm)
+        layers += decoder_depth * (2 * attention + feed_forward + 3 * norm)
         rows = vocab_size + positions + self.source_bias
         rows += (source_vocab_size or vocab_size) * (not self.shares_input(source_vocab_size))
         rows += vocab_size * (self.share_embeddings in ("input", "none"))
@@ -393,9 +393,8 @@ class HParams(ModelConfig):
         return {name: json_value(value) for name, value in vars(self).items() if name != "set_name"}
 
 
-# For each hyperparameter that depends on another one: the other one, its values that ignore this
-# one, and a value that uses it.
-_USED_BY = {
+# Hyperparameter -> (the one that decides whether it is used, values without use, a value with use).
+_DEPENDENCIES = {
     "parameter_attention_heads": ("feed_forward", ("feed_forward",), "parameter_attention"),
     "max_positions": ("positions", ("sinusoidal", "rotary", "none"), "learned"),
     "sinusoids": ("positions", ("learned", "rotary", "none"), "sinusoidal"),
@@ -410,50 +409,50 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
     """Returns `hparams` with some values changed ("name=value,..." or a mapping).
 
     Raises:
-      UserError: an unknown name (for tensor2tensor's, the error tells the name used here), a wrong
-        type, a value out of range, or values that do not fit together.
+      UserError: an unknown name (for a name of tensor2tensor, the error has the name used here), a
+        wrong type, a value out of range, or values that do not fit together.
     """
-    names = TENSOR2TENSOR_NAMES
-    new = settings.override(hparams, changes, noun="hyperparameter", new_names=names)
-    for name, (chooser, ignoring, using) in _USED_BY.items():
-        differs = getattr(new, name) != getattr(hparams, name)
-        if differs and (choice := getattr(new, chooser)) in ignoring:
+    original, names = hparams, TENSOR2TENSOR_NAMES
+    hparams = settings.override(hparams, changes, noun="hyperparameter", new_names=names)
+    for name, (chooser, unused_with, used_with) in _DEPENDENCIES.items():
+        is_changed = getattr(hparams, name) != getattr(original, name)
+        if is_changed and (choice := getattr(hparams, chooser)) in unused_with:
             raise UserError(
-                f"{name} has no effect with {chooser}={choice}: set {chooser}={using}.",
+                f"{name} has no effect with {chooser}={choice}: set {chooser}={used_with}.",
                 code="conflicting_settings",
             )
-    if new.d_model % 2:
+    if hparams.d_model % 2:
         raise UserError(
-            f"d_model must be even, got {new.d_model}: sines and cosines come in pairs "
+            f"d_model must be even, got {hparams.d_model}: sines and cosines come in pairs "
             f"(section 3.5).",
             code="bad_value",
         )
-    if new.positions == "learned" and new.first_position >= new.max_positions:
+    if hparams.positions == "learned" and hparams.first_position >= hparams.max_positions:
         raise UserError(
-            f"first_position={new.first_position} must be below max_positions="
-            f"{new.max_positions}, the number of rows of positions=learned.",
+            f"first_position={hparams.first_position} must be below max_positions="
+            f"{hparams.max_positions}, the number of rows of positions=learned.",
             code="conflicting_settings",
         )
-    d_k, _ = new.head_widths(new.d_model)
-    if new.positions == "rotary" and d_k % 2:
+    d_k, _ = hparams.head_widths(hparams.d_model)
+    if hparams.positions == "rotary" and d_k % 2:
         raise UserError(
             f"positions=rotary rotates pairs of units: d_k must be even, got {d_k}.",
             code="bad_value",
         )
-    if new.compute_dtype == "float16" and new.optimizer != "adam":
+    if hparams.compute_dtype == "float16" and hparams.optimizer != "adam":
         raise UserError(
-            f"compute_dtype=float16 needs optimizer=adam, got optimizer={new.optimizer}. Set "
+            f"compute_dtype=float16 needs optimizer=adam, got optimizer={hparams.optimizer}. Set "
             f"compute_dtype=bfloat16.",
             code="conflicting_settings",
         )
-    is_peak = new.schedule in ("cosine", "inverse_square_root")
-    if is_peak and new.learning_rate >= 1 and new.optimizer in ("adam", "adamw", "lion"):
+    is_peak = hparams.schedule in ("cosine", "inverse_square_root")
+    if is_peak and hparams.learning_rate >= 1 and hparams.optimizer in ("adam", "adamw", "lion"):
         raise UserError(
-            f"learning_rate is the peak of schedule={new.schedule}: expected less than "
-            f"1, such as 0.001, got {new.learning_rate}.",
+            f"learning_rate is the peak of schedule={hparams.schedule}: expected less than "
+            f"1, such as 0.001, got {hparams.learning_rate}.",
             code="conflicting_settings",
         )
-    for pattern in new.trainable:
+    for pattern in hparams.trainable:
         try:
             re.compile(pattern)
         except re.error as error:
@@ -462,15 +461,15 @@ def override_hparams(hparams: HParams, changes: str | Mapping[str, Any]) -> HPar
                 f"({error}).",
                 code="bad_value",
             ) from error
-    at_once = new.microbatch_tokens or new.batch_tokens
-    if new.max_length > min(at_once, new.batch_tokens):
+    microbatch = hparams.microbatch_tokens or hparams.batch_tokens
+    if hparams.max_length > min(microbatch, hparams.batch_tokens):
         raise UserError(
-            f"max_length={new.max_length} must be at most microbatch_tokens="
-            f"{new.microbatch_tokens} and batch_tokens={new.batch_tokens}, so that one "
+            f"max_length={hparams.max_length} must be at most microbatch_tokens="
+            f"{hparams.microbatch_tokens} and batch_tokens={hparams.batch_tokens}, so that one "
             f"sentence fits. Lower max_length or raise the others.",
             code="conflicting_settings",
         )
-    return new
+    return hparams
 
 
 def hparams(name: str, overrides: str | Mapping[str, Any] = "", **changes: Any) -> HParams:
@@ -479,17 +478,17 @@ def hparams(name: str, overrides: str | Mapping[str, Any] = "", **changes: Any) 
     Raises:
       UserError: no such set, no such hyperparameter, a wrong type or a value out of range.
     """
-    hparams_set = override_hparams(override_hparams(HPARAMS_SETS[name](), overrides), changes)
-    return dataclasses.replace(hparams_set, set_name=name)
+    new_hparams = override_hparams(override_hparams(HPARAMS_SETS[name](), overrides), changes)
+    return dataclasses.replace(new_hparams, set_name=name)
 
 
 def changed_hparams(hparams: HParams, hparams_set: str = "transformer_base") -> dict[str, Any]:
-    """Returns the values that differ from a set, or from the base model if it is not registered."""
+    """Returns the values that differ from a set's, or the base model's if it is not registered."""
     # The directory of a user's own set may not have been imported.
-    known = hparams_set in HPARAMS_SETS
-    reference = (HPARAMS_SETS[hparams_set]() if known else HParams()).config()
+    is_registered = hparams_set in HPARAMS_SETS
+    reference = (HPARAMS_SETS[hparams_set]() if is_registered else HParams()).config()
     # A user's own set may have hyperparameters of its own.
-    return {n: value for n, value in hparams.config().items() if value != reference.get(n)}
+    return {name: value for name, value in hparams.config().items() if value != reference.get(name)}
 
 
 def take_config(
@@ -501,19 +500,19 @@ def take_config(
       config_class: the class of the config.
       config: the values; None = the defaults. An instance of this library's classes is reduced to
         the fields of `config_class`; an instance of a user's class keeps all its fields.
-      arguments: keyword arguments. Those that are fields replace values, and are removed. So is
+      arguments: keyword arguments. Fields among them replace values and are removed, as is
         `config_class`, the name of a user's class from `config_arguments`.
 
     Raises:
-      UserError: the class of that name has not been imported, or a value is of another type or
-        out of its range.
+      UserError: the class of that name has not been imported, or a value has a wrong type or is
+        out of range.
     """
     if name := arguments.pop("config_class", None):
-        if name not in _CLASSES:
+        if name not in _CONFIG_CLASSES:
             raise UserError(
                 f"The model needs the class {name}. Import its module first.", code="not_registered"
             )
-        config = _CLASSES[name]()
+        config = _CONFIG_CLASSES[name]()
     result: Any = config or config_class()  # A user's own class extends `config_class`.
     if type(result).__module__ == __name__:
         names = [field.name for field in dataclasses.fields(config_class)]
@@ -527,7 +526,7 @@ def take_config(
 
 def config_arguments(config: LayerConfig) -> dict[str, Any]:
     """Returns keyword arguments, as JSON, from which `take_config` makes the same config."""
-    kind = type(config)
-    if kind.__module__ == __name__:
+    cls = type(config)
+    if cls.__module__ == __name__:
         return dataclasses.asdict(config)
-    return dataclasses.asdict(config) | {"config_class": f"{kind.__module__}.{kind.__qualname__}"}
+    return dataclasses.asdict(config) | {"config_class": f"{cls.__module__}.{cls.__qualname__}"}

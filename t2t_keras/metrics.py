@@ -23,10 +23,8 @@ from sacrebleu.metrics import BLEU, CHRF
 from t2t_keras.errors import UserError, suggest
 from t2t_keras.registry import METRICS
 
-# BLEU's, without those that need another package or a download.
+# sacreBLEU's tokenisations, without those that need another package or a download.
 TOKENIZATIONS = ("13a", "char", "intl", "none", "zh")
-
-
 CONVENTIONS = ("tokenised", "compound_split")
 
 _DOUBLE_QUOTES = str.maketrans(dict.fromkeys("„“”‟", '"'))
@@ -87,7 +85,7 @@ def bleu(
       hypotheses: the translations, plain text.
       references: line N is the reference of hypothesis N.
       tokenize: sacrebleu's tokenisation for BLEU: "13a" (default), "intl", "zh", "char", or "none"
-        for text that is already tokenised. chrF needs none.
+        for text that is already tokenised. chrF uses none.
       lowercase: whether to ignore case, in all scores.
       conventions: further conventions to score under: "tokenised", "compound_split".
       language: code of the translations' language; needed by conventions.
@@ -112,7 +110,7 @@ def bleu(
         )
     if not hypotheses:
         raise UserError("There are no lines to score.", code="no_text")
-    scores, signatures, lines = [], [], []
+    scores, signatures, report_lines = [], [], []
     # sacreBLEU warns of text that looks tokenised; "none" declares that it is.
     bleu_metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
     for metric in (bleu_metric, CHRF(lowercase=lowercase)):
@@ -120,14 +118,14 @@ def bleu(
         # sacrebleu completes a signature while it scores.
         signatures.append(str(metric.get_signature()))
         scores.append(score.score)
-        lines.append(score.format(width=2, signature=signatures[-1]))
+        report_lines.append(score.format(width=2, signature=signatures[-1]))
     convention_scores = {}
     for name in conventions:
         score = convention_scores[name] = convention_bleu(
             hypotheses, references, name, language, lowercase
         )
-        lines.append(f"BLEU ({name})|{score.signature} = {score.bleu:.2f}")
-    report = "\n".join(lines)
+        report_lines.append(f"BLEU ({name})|{score.signature} = {score.bleu:.2f}")
+    report = "\n".join(report_lines)
     return TranslationScore(
         scores[0], signatures[0], scores[1], signatures[1], report, convention_scores
     )
@@ -177,11 +175,11 @@ def convention_bleu(
         references = [line.translate(_DOUBLE_QUOTES) for line in references]
         tokenisation += "-unicode-punct-replaced-ref-quotes-ascii-compounds-split"
 
-    def tokenised(line: str) -> str:
+    def tokenise(line: str) -> str:
         text = tokenizer.tokenize(line, return_str=True)
         return split_compounds(text) if convention == "compound_split" else text
 
-    hypotheses, references = list(map(tokenised, hypotheses)), list(map(tokenised, references))
+    hypotheses, references = list(map(tokenise, hypotheses)), list(map(tokenise, references))
     # No smoothing, as in multi-bleu.perl. With `force`, sacreBLEU accepts tokenised text.
     metric = BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
     score = metric.corpus_score(hypotheses, [references]).score
@@ -195,7 +193,7 @@ def split_compounds(line: str) -> str:
 
 
 def check_tokenization(name: str) -> None:
-    """Raises `UserError` unless BLEU can be computed with this tokenisation."""
+    """Raises `UserError` unless `name` is one of `TOKENIZATIONS`."""
     if name not in TOKENIZATIONS:
         raise UserError(
             f"There is no tokenisation {name!a}.{suggest(name, TOKENIZATIONS)} There are: "
@@ -211,7 +209,7 @@ def add_metrics(
     references: Sequence[str],
     sources: Sequence[str],
 ) -> TranslationScore:
-    """Returns a score with the values of registered metrics added, by their names.
+    """Returns `score` with the values of the registered metrics called `names` added.
 
     Raises:
       UserError: there is no such metric.

@@ -12,7 +12,7 @@
 | `register_schedule` | a Keras `LearningRateSchedule`, made as `schedule(hparams)` |
 | `register_loss` | a function of logits, targets and hparams: a loss for each token |
 | `register_filter` | a function of a source and a target: whether to leave the pair out |
-| `register_augmentation` | a function of source, target and a `random.Random`: the pair, changed |
+| `register_augmentation` | a function of source, target and a `random.Random`: the changed pair |
 | `register_pair_transform` | a `PairTransform`, made without arguments |
 | `register_line_stage` | a function of decoding settings and problem: a `LineStage` or None |
 | `register_export_format` | an `ExportFormat`, made without arguments |
@@ -49,12 +49,12 @@ class Registry(Mapping[str, Any]):
 
     Args:
       kind: the kind of component, in the singular.
-      home: the module, or package of modules, that registers the core's components; "" = none.
+      core_module: module, or package of modules, that registers the core's components; "" = none.
       title: heading in --registry_help; "" = the plural of the kind.
     """
 
-    def __init__(self, kind: str, home: str = "", title: str = ""):
-        self.kind, self._home = kind, home
+    def __init__(self, kind: str, core_module: str = "", title: str = ""):
+        self.kind, self._core_module = kind, core_module
         plural = f"{kind}es" if kind.endswith("s") else f"{kind}s"
         self.title = title or plural.capitalize()
         self.group = f"t2t_keras.{re.sub('[ -]', '_', plural)}"
@@ -80,7 +80,9 @@ class Registry(Mapping[str, Any]):
         return entry
 
     def __iter__(self) -> Iterator[str]:
-        return iter([*self._own(), *sorted(self._entry_points().keys() - self.entries.keys())])
+        return iter(
+            [*self._own_entries(), *sorted(self._entry_points().keys() - self.entries.keys())]
+        )
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -90,12 +92,13 @@ class Registry(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         """Returns the entry called `name`; raises `UserError` if there is none."""
-        own_entries = self._own()
-        if name not in own_entries and (point := self._entry_points().get(name)):
+        own_entries = self._own_entries()
+        if name not in own_entries and (entry_point := self._entry_points().get(name)):
             try:
-                own_entries.setdefault(name, point.load())  # A decorator may have added it.
+                # A decorator may already have added it.
+                own_entries.setdefault(name, entry_point.load())
             except (AttributeError, ImportError) as error:
-                package = f" of the package {point.dist.name}" if point.dist else ""
+                package = f" of the package {entry_point.dist.name}" if entry_point.dist else ""
                 raise UserError(
                     f"'{name}'{package} cannot be imported: {error}. Install the package again, "
                     f"or remove it.",
@@ -110,30 +113,30 @@ class Registry(Mapping[str, Any]):
             )
         return own_entries[name]
 
-    def _own(self) -> dict[str, Any]:
+    def _own_entries(self) -> dict[str, Any]:
         """Returns the entries that the core and modules of users have registered."""
-        if self._home:
-            home = importlib.import_module(self._home)
-            for module in pkgutil.iter_modules(getattr(home, "__path__", ())):
-                importlib.import_module(f"{self._home}.{module.name}")
+        if self._core_module:
+            core_module = importlib.import_module(self._core_module)
+            for module in pkgutil.iter_modules(getattr(core_module, "__path__", ())):
+                importlib.import_module(f"{self._core_module}.{module.name}")
         return self.entries
 
     def _entry_points(self) -> dict[str, importlib.metadata.EntryPoint]:
-        points: dict[str, importlib.metadata.EntryPoint] = {}
-        for point in _installed(self.group, tuple(sys.path)):
-            existing = points.setdefault(point.name, point)
-            if existing.value != point.value:
+        entry_points: dict[str, importlib.metadata.EntryPoint] = {}
+        for entry_point in _installed_entry_points(self.group, tuple(sys.path)):
+            existing = entry_points.setdefault(entry_point.name, entry_point)
+            if existing.value != entry_point.value:
                 raise UserError(
-                    f"The {self.kind} '{point.name}' is registered twice: by {existing.value} and "
-                    f"by {point.value}. Remove one of the packages.",
+                    f"The {self.kind} '{existing.name}' is registered twice: by {existing.value} "
+                    f"and by {entry_point.value}. Remove one of the packages.",
                     code="name_taken",
                 )
-        return points
+        return entry_points
 
 
 @functools.cache
-def _installed(group: str, path: tuple[str, ...]) -> importlib.metadata.EntryPoints:
-    """Returns a group's entry points; searching all packages on `path`, sys.path, is slow."""
+def _installed_entry_points(group: str, path: tuple[str, ...]) -> importlib.metadata.EntryPoints:
+    """Returns a group's entry points on `path` (sys.path); cached, as the search is slow."""
     return importlib.metadata.entry_points(group=group)
 
 
@@ -151,19 +154,17 @@ OPTIMIZERS = Registry("optimizer", "t2t_keras.training.optimizer")
 SCHEDULES = Registry("learning rate schedule", "t2t_keras.training.optimizer")
 LOSSES = Registry("loss", "t2t_keras.training.optimizer")
 FILTERS = Registry(
-    "filter", "t2t_keras.data.filters", title="Filters of training pairs, besides the built-in ones"
+    "filter", "t2t_keras.data.filters", title="Filters of training pairs, beyond the built-in ones"
 )
 AUGMENTATIONS = Registry(
     "augmentation", "t2t_keras.data.augmentation", title="Augmentations of training text"
 )
 PAIR_TRANSFORMS = Registry("pair transform", title="Transforms of training pairs")
-LINE_STAGES = Registry("line stage", title="Stages of a line before and after the model")
-ENGINES = Registry(
-    "engine", "t2t_keras.decoding.stored_model", title="Engines, which load and search"
-)
+LINE_STAGES = Registry("line stage", title="Stages that change a line before and after the model")
+ENGINES = Registry("engine", "t2t_keras.decoding.stored_model", title="Engines that run a model")
 EXPORT_FORMATS = Registry("export format", title="Export formats, in addition to saved_model")
 LINE_STAGE_FILES = Registry(
-    "line stage file", title="Files that configure stages, each by a flag of t2t-decoder"
+    "line stage file", title="Files that configure stages; each has a flag of t2t-decoder"
 )
 METRICS = Registry("metric", "t2t_keras.metrics")
 
@@ -222,7 +223,7 @@ def registry_help() -> str:
     return "\n".join(lines)
 
 
-# The imported directories, which worker processes import, too.
+# The imported directories; worker processes import them, too.
 user_directories: list[str] = []
 
 
@@ -230,7 +231,7 @@ def import_user_directory(path: str) -> None:
     """Imports a user's own Python files, which register components.
 
     Args:
-      path: a directory with an `__init__.py` that imports the rest, or with single `*.py` files.
+      path: a directory with an `__init__.py` that imports the rest, or with `*.py` files alone.
 
     Raises:
       UserError: there are no such files, or one cannot be imported.

@@ -70,7 +70,7 @@ def parse_assignments(text: str) -> dict[str, Any]:
     `"a,b"`; others are strings up to the next comma.
 
     Raises:
-      UserError: the text has another form, or a name is repeated.
+      UserError: the text is not of this form, or a name is repeated.
     """
     assignments: dict[str, Any] = {}
     parts = text.split(",")
@@ -93,7 +93,7 @@ def parse_assignments(text: str) -> dict[str, Any]:
 
 
 def _parse_yaml_value(text: str, rest: list[str], name: str) -> Any:
-    """Returns the YAML value that begins with `text`; takes its other parts from `rest`."""
+    """Returns the YAML value that begins with `text`; removes its other parts from `rest`."""
     while True:
         try:
             return parse_yaml(text, name)
@@ -104,7 +104,7 @@ def _parse_yaml_value(text: str, rest: list[str], name: str) -> Any:
 
 
 def parse_yaml(text: str, origin: str) -> Any:
-    """Returns the lists, mappings and strings that are written as YAML; numbers remain strings.
+    """Returns the lists, mappings and strings in a YAML text; numbers remain strings.
 
     Raises:
       UserError: it is not YAML, has aliases, or a mapping repeats a name.
@@ -150,7 +150,7 @@ class _Loader(yaml.BaseLoader):
 
 
 def as_text(value: Any) -> str:
-    """Returns the text from which `parse_assignments` reads a value."""
+    """Returns the text that `parse_assignments` reads back as this value."""
     if isinstance(value, Mapping):
         items = (f"{as_text(name)}: {as_text(item)}" for name, item in value.items())
         return f"{{{', '.join(items)}}}"
@@ -162,7 +162,7 @@ def as_text(value: Any) -> str:
 
 
 def as_assignments(values: Mapping[str, Any]) -> str:
-    """Returns the "name=value,..." from which `parse_assignments` reads values."""
+    """Returns the "name=value,..." that `parse_assignments` reads back as these values."""
     return ",".join(f"{name}={as_text(value)}" for name, value in values.items())
 
 
@@ -179,8 +179,8 @@ def override(
       settings: the settings.
       changes: "name=value,..." or a mapping from names to values; strings are converted.
       noun: what errors call a field.
-      new_names: tensor2tensor's names, each with the name used here and, after a comma, how its
-        values differ.
+      new_names: tensor2tensor's name -> the name used here and, after a comma, how its values
+        differ.
 
     Raises:
       UserError: an unknown name, a wrong type, or a value out of range.
@@ -230,9 +230,9 @@ def check(settings: Settings, noun: str = "setting") -> None:
             _check_range(value, field.metadata, f"The {noun} '{name}'")
 
 
-def convert_all(kind: type, values: Mapping[str, Any], noun: str) -> dict[str, Any]:
-    """Converts recorded values of a settings class; raises `UserError` for a wrong type."""
-    types = typing.get_type_hints(kind)
+def convert_all(settings_class: type, values: Mapping[str, Any], noun: str) -> dict[str, Any]:
+    """Converts values for fields of a settings class; raises `UserError` for a wrong type."""
+    types = typing.get_type_hints(settings_class)
     return {
         name: convert(value, types[name], f"The {noun} '{name}'") for name, value in values.items()
     }
@@ -247,12 +247,12 @@ def describe(settings: Any) -> list[str]:
 
 
 def convert(value: Any, expected: Any, subject: str) -> Any:
-    """Returns a value of a type, also from a string.
+    """Converts a value, or its text, to a type.
 
     Args:
-      value: the value. A list of one item may be the item itself; "" is an empty list or mapping.
+      value: the value. One item stands for a list of it; "" is an empty list or mapping.
       expected: bool, int, float, str, `tuple[type, ...]` or `Mapping[str, type]`.
-      subject: begins the message of an error.
+      subject: the beginning of error messages.
 
     Raises:
       UserError: the value is not of this type.
@@ -265,8 +265,8 @@ def convert(value: Any, expected: Any, subject: str) -> Any:
         values = {} if value == "" else value
         if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
             raise UserError(
-                f"{subject} must have names with values, as {{a: 0.8, b: 0.2}}, got "
-                f"{shorten(value)}.",
+                f"{subject} must be a mapping from names to values, such as {{a: 0.8, b: 0.2}}, "
+                f"got {shorten(value)}.",
                 code="bad_value",
             )
         return {name: convert(item, arguments[1], subject) for name, item in values.items()}
@@ -286,7 +286,7 @@ def convert(value: Any, expected: Any, subject: str) -> Any:
 
 
 def _parse(text: str, expected: type) -> Any:
-    """Returns the value that a string stands for, or None."""
+    """Returns the value of a type that a string stands for, or None."""
     if expected is bool:
         return _BOOLEANS.get(text.lower())
     with contextlib.suppress(ValueError):
@@ -298,7 +298,7 @@ def _parse(text: str, expected: type) -> Any:
 
 
 def _check_range(value: Any, bounds: Mapping[str, Any], subject: str) -> None:
-    """Checks a value: each item of a list, and the names and the numbers of a mapping."""
+    """Checks a value, all items of a list, or the names and numbers of a mapping."""
     minimum, maximum, choices = bounds["minimum"], bounds["maximum"], bounds["choices"]
     for item in value if isinstance(value, tuple) else [value]:
         is_mapping = isinstance(item, Mapping)

@@ -1,7 +1,6 @@
 """The paper's Tables 1 to 4 next to this project's own counts and measurements.
 
-The paper estimates the cost of a training as seconds x GPUs x a GPU's sustained FLOP/s
-(section 6.2).
+The paper estimates the cost of training as seconds x GPUs x a GPU's sustained FLOP/s (section 6.2).
 """
 
 import contextlib
@@ -50,8 +49,8 @@ class Table:
     """One of the paper's tables, with our figures next to it."""
 
     title: str
-    columns: Mapping[str, str]  # Headings by name of a value; other values are in JSON only.
-    rows: Sequence[Mapping[str, Any]]  # Values by name; None, or no value, is a blank cell.
+    columns: Mapping[str, str]  # Value name -> heading; values without one are in JSON only.
+    rows: Sequence[Mapping[str, Any]]  # Value name -> value; None or a missing one = blank cell.
     notes: str = ""  # Paragraphs, with blank lines between them.
     # In JSON, a result is listed under "results" in its set's first row, or in a row of its own.
     results: Sequence[Result] = ()
@@ -78,7 +77,7 @@ def _rows_with_results(table: Table) -> list[dict[str, Any]]:
     for result in table.results:
         row = next((row for row in rows if row.get("set") == result.set), None)
         if row is None:
-            # It has all keys of the other rows, so that programs can read all rows alike.
+            # Its keys are those of the other rows, so that programs can read all rows alike.
             row = {**dict.fromkeys(table.rows[0]), "set": result.set}
             rows.append(row)
         row.setdefault("results", []).append(dataclasses.asdict(result))
@@ -87,31 +86,35 @@ def _rows_with_results(table: Table) -> list[dict[str, Any]]:
 
 def _grid(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], markdown: bool) -> str:
     """Returns the rows under their headings; columns without any value are left out."""
-    # Imported here, as a machine that trains need not have it.
+    # Imported here, since a machine that only trains may not have it.
     from tabulate import tabulate
 
     filled_columns = {
         name for row in rows for name in columns if row.get(name) not in (None, "", {})
     }
     columns = {name: heading for name, heading in columns.items() if name in filled_columns}
-    numeric = {name for row in rows for name in columns if isinstance(row.get(name), int | float)}
-    cells = [[_cell(row.get(name), markdown) for name in columns] for row in rows]
+    numeric_columns = {
+        name for row in rows for name in columns if isinstance(row.get(name), int | float)
+    }
+    cells = [[_format_cell(row.get(name), markdown) for name in columns] for row in rows]
     return tabulate(
         cells,
         headers=list(columns.values()),
         tablefmt="github" if markdown else "simple",
         # Numbers are formatted here.
         disable_numparse=True,
-        colalign=["right" if name in numeric else "left" for name in columns] if rows else None,
+        colalign=["right" if name in numeric_columns else "left" for name in columns]
+        if rows
+        else None,
     )
 
 
-def _cell(value: Any, markdown: bool) -> str:
+def _format_cell(value: Any, markdown: bool) -> str:
     """Returns a value as text: 63,045,632; 25.8; 3.3e18; d_k=16."""
     if value is None:
         return ""
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}={_short(part)}" for name, part in value.items())
+        return ", ".join(f"{name}={_format_part(part)}" for name, part in value.items())
     if isinstance(value, float):
         # Two decimals, or one where the second is 0; costs as powers of ten.
         large = abs(value) >= 1e12
@@ -121,17 +124,17 @@ def _cell(value: Any, markdown: bool) -> str:
     return str(value).replace("|", "\\|") if markdown else str(value)
 
 
-def _short(value: Any) -> str:
+def _format_part(value: Any) -> str:
     if isinstance(value, Mapping):  # A score under another convention.
         value = value.get("bleu")
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-# Section 6.1: newstest2013 and newstest2014, the latter in its full edition.
-_LINES = {"dev": 3000, "test": 3003}
+# Of newstest2013 and the full edition of newstest2014 (section 6.1).
+_LINE_COUNTS = {"dev": 3000, "test": 3003}
 # Settings that change how something is computed, or where it comes from, but not the result.
-_FREE_HPARAMS = {"microbatch_tokens", "recompute", "compute_dtype"}
-_FREE_SETTINGS = {  # settings of problems and of decoding
+_NEUTRAL_HPARAMS = {"microbatch_tokens", "recompute", "compute_dtype"}
+_NEUTRAL_SETTINGS = {  # settings of problems and of decoding
     *("text_source", "batch_tokens", "batches_at_once", "lines_at_once"),
     *("xla", "xla_for_one", "return_beams", "write_beam_scores"),
 }
@@ -146,11 +149,11 @@ def newest_result(
     score: str = "bleu",
     averaged: int | None = None,
 ) -> Result | None:
-    """Returns the last result with a "bleu", "perplexity" or "f1" to compare with the paper's.
+    """Returns the newest result whose `score` can be compared with the paper's.
 
-    A comparable result is of an unchanged set on an unchanged problem ("" = any). It scores the
-    whole text that the paper scored, translated by one model with the problem's own decoding
-    settings. Its weights are the mean of `averaged` checkpoints; None = any number.
+    Its set and its problem ("" = any) are unchanged. It scores the whole text that the paper
+    scored, translated by one model with the problem's own decoding settings. Its weights are the
+    mean of `averaged` checkpoints; None = any number. `score` is "bleu", "perplexity" or "f1".
     """
     comparable = (
         result
@@ -159,30 +162,30 @@ def newest_result(
         and result.problem == (problem or result.problem)
         and getattr(result, score) is not None
         and averaged in (None, result.averaged)
-        and not result.hparams.keys() - _FREE_HPARAMS
-        and _is_of_papers_text(result)
-        # Perplexity is of the references: nothing is decoded for it.
-        and (score == "perplexity" or _is_decoded_as_usual(result))
+        and not result.hparams.keys() - _NEUTRAL_HPARAMS
+        and _scores_papers_text(result)
+        # Perplexity is computed on the references, without decoding.
+        and (score == "perplexity" or _has_default_decoding(result))
     )
     return next(comparable, None)
 
 
-def _is_of_papers_text(result: Result) -> bool:
+def _scores_papers_text(result: Result) -> bool:
     problem = make_problem(result.problem)
-    # The name tells the edition, and whether lines are missing.
-    is_whole = result.text == problem.text_name(result.split, _LINES[result.split])
-    return is_whole and _agree(result.problem_config, problem.config())
+    # The name shows the edition, and whether lines are missing.
+    is_whole = result.text == problem.text_name(result.split, _LINE_COUNTS[result.split])
+    return is_whole and _are_equivalent(result.problem_config, problem.config())
 
 
-def _is_decoded_as_usual(result: Result) -> bool:
-    usual = vars(decode_config(defaults=make_problem(result.problem).decoding))
+def _has_default_decoding(result: Result) -> bool:
+    defaults = vars(decode_config(defaults=make_problem(result.problem).decoding))
     # An older result lacks newer settings, which had their defaults.
-    settings = {name: value for name, value in result.decode.items() if name in usual}
-    return result.is_of_the_model_alone and _agree(settings, usual)
+    settings = {name: value for name, value in result.decode.items() if name in defaults}
+    return result.is_of_the_model_alone and _are_equivalent(settings, defaults)
 
 
-def _agree(settings: dict, usual: dict) -> bool:
-    return all(usual.get(name) == settings[name] for name in settings.keys() - _FREE_SETTINGS)
+def _are_equivalent(settings: dict, defaults: dict) -> bool:
+    return all(defaults.get(name) == settings[name] for name in settings.keys() - _NEUTRAL_SETTINGS)
 
 
 _TABLE_1_COLUMNS = {
@@ -202,9 +205,9 @@ The paper's columns hold up to a constant factor. Ours follow from the shapes th
 MultiHeadAttention computes with for one sentence: the multiplications of scalars in Q K^T and in
 weights·V, so twice n²·d; the four projections are not included (in JSON: our_projections).
 
-Restricted self-attention computes blocks of max(radius, 16) positions, or of n if that is less,
-against themselves and the adjacent blocks, r = 2·radius + 1, and masks positions beyond the
-radius: more than r positions, but a number that does not grow with n.
+Restricted self-attention (r = 2·radius + 1) divides the positions into blocks of max(radius, 16),
+or of n if that is less. A block attends to itself and the adjacent blocks; positions beyond the
+radius are masked. So a position has more than r keys, but their number does not grow with n.
 
 Sequential: 1, as nothing loops over positions. Path: layers until every output depends on every
 input; with a radius the ends are (n - 1) / radius layers apart.
@@ -214,16 +217,16 @@ input; with a radius the ends are (n - 1) / radius layers apart.
 def complexity_table(n: int = 64, d: int = 512, k: int = 3, r: int = 9) -> Table:
     """Returns Table 1 for n >= 2 positions of width d; its last two rows are from section 4's text.
 
-    A convolution's kernel is k >= 2 positions wide, restricted self-attention's neighbourhood,
-    centred on its position, r >= 3.
+    The kernel of a convolution is k >= 2 positions wide. The neighbourhood of a position in
+    restricted self-attention is r >= 3 positions wide, and centred on it.
     """
     if r % 2 == 0:
         raise UserError(
             f"--r must be odd, as 2 * self_attention_radius + 1 is, got {r}.", code="bad_value"
         )
     separable = k * n * d + n * d**2
-    # Formulas up to a constant factor, and their values: operations of a layer, sequential ones,
-    # and the maximum path length between an input and an output, in layers.
+    # Formulas up to a constant factor, then their values, for the operations of a layer, sequential
+    # operations, and the maximum path length between an input and an output, in layers.
     layers = (
         ("self-attention", "n²·d", "1", "1", n**2 * d, 1, 1),
         ("recurrent", "n·d²", "n", "n", n * d**2, n, n),
@@ -256,7 +259,7 @@ def attention_cost(n: int, d: int, radius: int = 0) -> dict[str, int]:
     }
 
 
-# BLEU and FLOPs, each EN-DE and EN-FR; None = the paper gives none.
+# BLEU of EN-DE and EN-FR, FLOPs of EN-DE and EN-FR; None = not in the paper.
 _TABLE_2_PAPER = {
     "ByteNet": (23.75, None, None, None),
     "Deep-Att + PosUnk": (None, 39.2, None, 1.0e20),
@@ -275,9 +278,9 @@ _TABLE_2_OURS = {
     "Transformer big": ("transformer_big", "transformer_big_enfr", 20),
 }
 # Section 5.2: hours of training on 8 P100, and seconds per step.
-_TRAININGS = {"transformer_base": (12.0, 0.4), "transformer_big": (3.5 * 24, 1.0)}
+_TRAINING_TIMES = {"transformer_base": (12.0, 0.4), "transformer_big": (3.5 * 24, 1.0)}
 _MAX_SECONDS = 1e12  # No training took 30,000 years.
-# Section 6.2, footnote: what a GPU sustains in single precision, TFLOP/s.
+# Sustained single-precision TFLOP/s of a GPU (section 6.2, footnote).
 _SUSTAINED_TFLOPS = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
 
 _TABLE_2_COLUMNS = {
@@ -293,13 +296,14 @@ _TABLE_2_COLUMNS = {
     "flops": "FLOPs, computed",
 }
 _TABLE_2_NOTES = """
-FLOPs = seconds x GPUs x what a GPU sustains in single precision (K80 2.8, K40 3.7, M40 6.0, P100
-9.5 TFLOP/s). The paper's own come from its hours; its step times give less for the base model.
+FLOPs = seconds x GPUs x a GPU's sustained single-precision FLOP/s (in TFLOP/s: K80 2.8, K40 3.7,
+M40 6.0, P100 9.5). The paper computes them from its hours; its step times give less for the base
+model.
 
-Ours is the newest score of an unchanged set on the full newstest2014 by one model, the mean of as
-many checkpoints as the paper's (base 5, big 20), with beam 4 and alpha 0.6. The paper's BLEU is of
-text tokenised and split at hyphens, which is often higher: compare it with compound_split in the
-results below.
+Our score is the newest of an unchanged set on the full newstest2014. It is from one model that
+averages as many checkpoints as the paper's (base 5, big 20), with beam 4 and alpha 0.6. The paper
+tokenises text and splits it at hyphens, which often raises BLEU: compare its BLEU with
+compound_split in the results below.
 """
 
 
@@ -310,15 +314,15 @@ def cost_row(
     hours: float = 0.0,
     step_seconds: float = 0.0,
 ) -> dict[str, Any]:
-    """Returns a row of Table 2: the cost of a training, from its hours or its seconds per step.
+    """Returns a row of Table 2: the cost of training, from its hours or its seconds per step.
 
     The number of steps is the set's `train_steps`; with `hours`, the set only names the row. The
     hardware is a GPU that the paper names, or a GPU's sustained TFLOP/s.
     """
     if bool(hours) == bool(step_seconds) or not 0 < hours + step_seconds < math.inf:
         raise UserError(
-            f"Expected a positive number as either --hours or --step_seconds of a training, got "
-            f"{hours:g} and {step_seconds:g}.",
+            f"Expected a positive number for either --hours or --step_seconds, got {hours:g} and "
+            f"{step_seconds:g}.",
             code="conflicting_settings",
         )
     seconds, time = hours * 3600, f"{hours / 24:g} days" if hours >= 48 else f"{hours:g} hours"
@@ -330,7 +334,7 @@ def cost_row(
             )
         steps = hyperparameters.hparams(hparams_set).train_steps
         seconds, time = step_seconds * steps, f"{steps:,} steps of {step_seconds:g} s"
-    gpu, tflops = _gpu(hardware)
+    gpu, tflops = _find_gpu(hardware)
     return {
         "model": hparams_set,
         "set": hparams_set or None,
@@ -343,7 +347,7 @@ def cost_row(
     }
 
 
-def _gpu(hardware: str) -> tuple[str, float]:
+def _find_gpu(hardware: str) -> tuple[str, float]:
     """Returns the name and sustained TFLOP/s of a GPU, from a name in the paper or the TFLOP/s."""
     if tflops := _SUSTAINED_TFLOPS.get(hardware.upper()):
         return hardware.upper(), tflops
@@ -357,14 +361,14 @@ def _gpu(hardware: str) -> tuple[str, float]:
 
 
 def cost_table(results: Sequence[Result] = (), requested: dict[str, Any] | None = None) -> Table:
-    """Returns Table 2 with all results of translation except dev sets, and a requested row."""
+    """Returns Table 2 with a requested row and all translation results except those of dev sets."""
     rows = [_paper_row(model, results) for model in _TABLE_2_PAPER]
-    for name, (hours, step_seconds) in _TRAININGS.items():
+    for name, (hours, step_seconds) in _TRAINING_TIMES.items():
         rows += [cost_row(name, hours=hours), cost_row(name, step_seconds=step_seconds)]
     shown_results = [
         result for result in results if result.undisturbed_split != "dev" and not result.is_parsing
     ]
-    rows += [row for row in (*map(_measured, shown_results), requested) if row]
+    rows += [row for row in (*map(_measured_cost_row, shown_results), requested) if row]
     title = "Table 2: BLEU on newstest2014 and training cost in floating point operations"
     return Table(title, _TABLE_2_COLUMNS, rows, _TABLE_2_NOTES, shown_results)
 
@@ -383,8 +387,8 @@ def _paper_row(model: str, results: Sequence[Result]) -> dict[str, Any]:
     }
 
 
-def _measured(result: Result) -> dict[str, Any] | None:
-    """Returns the cost of a result that was trained on GPUs that the paper names, else None."""
+def _measured_cost_row(result: Result) -> dict[str, Any] | None:
+    """Returns the cost row of a result from GPUs that the paper names; None for other hardware."""
     # One kind of GPU alone, by its marketing name, such as "8 x Tesla P100-SXM2-16GB".
     names = "|".join(_SUSTAINED_TFLOPS)
     match = re.fullmatch(rf"(\d{{1,6}}) x [^+,]*?\b({names})\b[^+,]*", result.hardware)
@@ -411,30 +415,31 @@ _TABLE_3_COLUMNS = {
 _TABLE_3_NOTES = """
 Weights are those of each model with a vocabulary of {vocab_size:,} ids.
 
-Steps, PPL (a word piece), BLEU and params·10⁶ are the paper's; blank = as base. Ours are the newest
-of an unchanged set on newstest2013 by one checkpoint as training left it, with beam 4 and alpha
-0.6. AOP1 and AOP2 are the attention over parameters of the paper's source.
+Steps, PPL (per word piece), BLEU and params·10⁶ are the paper's; blank = as base. Ours are the
+newest of an unchanged set on newstest2013, by one checkpoint without averaging, with beam 4 and
+alpha 0.6. AOP1 and AOP2 are the attention over parameters of the paper's source.
 """
 
 
 def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> Table:
-    """Returns Table 3, and below it the two models with attention over parameters.
+    """Returns Table 3 and, as its last rows, the two models with attention over parameters.
 
-    Below it are all results of translation on a dev set, as the paper's table is of a dev set.
+    The results below the table are all translation results on dev sets, since the paper's table is
+    of a dev set.
     """
     rows = []
     # Table 3 is "without checkpoint averaging".
     find = functools.partial(newest_result, split="dev", problem="translate_ende", averaged=1)
     for variation in (*TABLE_3, *PARAMETER_ATTENTION):
         name, hparams = variation.hparams_set, hyperparameters.hparams(variation.hparams_set)
-        scored, same_problem = find(results, name), results
-        if scored:  # A row is of one checkpoint.
-            checkpoint = scored.steps, scored.checkpoint
-            same_problem = [
+        with_bleu, same_checkpoint = find(results, name), results
+        if with_bleu:  # A row is of one checkpoint.
+            checkpoint = with_bleu.steps, with_bleu.checkpoint
+            same_checkpoint = [
                 result for result in results if (result.steps, result.checkpoint) == checkpoint
             ]
-        measured = find(same_problem, name, score="perplexity")
-        newest = scored or measured
+        with_perplexity = find(same_checkpoint, name, score="perplexity")
+        reported = with_bleu or with_perplexity
         row = {
             "set": name,
             "row": variation.row,
@@ -443,9 +448,9 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> T
             "paper_perplexity": variation.perplexity,
             "paper_bleu": variation.bleu,
             "paper_millions": variation.million_weights,
-            "our_perplexity": measured and measured.perplexity,
-            "our_bleu": scored and scored.bleu,
-            "our_steps": newest and newest.steps,
+            "our_perplexity": with_perplexity and with_perplexity.perplexity,
+            "our_bleu": with_bleu and with_bleu.bleu,
+            "our_steps": reported and reported.steps,
             "vocab_size": vocab_size,
             "weights": hparams.count_weights(vocab_size),
         }
@@ -474,7 +479,7 @@ _TABLE_4_PAPER = (
     ("Luong et al. (2015)", "multi-task", 93.0),
     ("Dyer et al. (2016)", "generative", 93.3),
 )
-# By training: our set, its problems, and the size of the vocabulary (section 6.3).
+# Training data -> our set, its problems, and the size of the vocabulary (section 6.3).
 _TABLE_4_OURS = {
     "WSJ only": ("transformer_parsing_base", ("parsing_wsj", "wsj_parsing"), 16_000),
     "semi-supervised": ("transformer_parsing_big", ("parsing_wsj_semi",), 32_000),
@@ -493,12 +498,12 @@ _TABLE_4_NOTES = """
 The paper chose dropouts and learning rate on section 22 without stating them; the dropouts of our
 sets are tensor2tensor's, the learning rate is that of section 5.3. Our F1 leaves no sentence out:
 punctuation is taken from the references. evalb takes it from each tree's own tags, and leaves out
-sentences in which they differ.
+sentences in which the two trees' punctuation differs.
 """
 
 
 def parsing_table(results: Sequence[Result] = ()) -> Table:
-    """Returns Table 4 with all results that have an F1; comparable ones are next to the paper's."""
+    """Returns Table 4 with all results that have an F1; comparable ones are beside the paper's."""
     shown_results = [result for result in results if result.f1 is not None]
 
     rows = []

@@ -92,7 +92,7 @@ def test_from_datagen_to_a_continued_run(tmp_path, capsys, monkeypatch, own_regi
     small = dataclasses.replace(hparams, max_length=32, train_steps=2)
     registry.HPARAMS_SETS.entries["transformer_tiny"] = lambda: small
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(experiment, "_MEASURED_SECONDS", 1e-9)
+    monkeypatch.setattr(experiment, "_TIMING_SECONDS", 1e-9)
     (tmp_path / "runs" / PROBLEM).mkdir(parents=True)  # Another run is there.
     run = f"runs/{PROBLEM}-2"
     flags = [f"--problem={PROBLEM}", f"--problem_config={SETTINGS}", "--data_dir=my data"]
