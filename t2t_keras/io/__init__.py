@@ -1,1 +1,1 @@
-"""Atomic files, JSON state and locks, and what goes to a terminal."""
+"""Atomic files, JSON, locks, flags, pages, and output to a terminal."""

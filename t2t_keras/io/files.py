@@ -19,10 +19,10 @@ from typing import Any, BinaryIO
 
 from t2t_keras.errors import UserError, shorten, suggest
 
-# Far above every vocabulary and record; weights have no such limit.
+# Far above the size of any vocabulary or record; weights have no such limit.
 MAX_BYTES = 1 << 26
 _MAX_NAME_LENGTH = 255
-_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def open_regular(path: str | Path) -> BinaryIO:
@@ -32,7 +32,7 @@ def open_regular(path: str | Path) -> BinaryIO:
       UserError: it is a device, a FIFO or a socket.
       OSError: it cannot be opened.
     """
-    descriptor = os.open(path, _FLAGS)
+    descriptor = os.open(path, _OPEN_FLAGS)
     try:
         mode = os.fstat(descriptor).st_mode
         # For a folder, `fdopen` raises IsADirectoryError.
@@ -76,7 +76,7 @@ def check_regular(paths: Iterable[Path]) -> None:
 
 
 def path_inside(folder: Path, name: object) -> Path:
-    """Returns the path of a file that a record in the same folder names.
+    """Returns the path of a file that is named in a record in the same folder.
 
     Raises:
       UserError: the name is invalid, or leads out of the folder.
@@ -125,9 +125,9 @@ def _remove_abandoned(path: Path) -> None:
     """Removes temporary files of killed processes; files of a running process are locked."""
     for temporary in path.parent.glob(f"{glob.escape(path.name)}.{'?' * 8}{TEMPORARY_SUFFIX}"):
         with contextlib.suppress(OSError), temporary.open("rb") as file:
-            # A new one may not have its lock yet.
-            old = time.time() - temporary.stat().st_mtime > _SECONDS_TO_LOCK
-            if old and lock(file):
+            # A new file may not have its lock yet.
+            is_old = time.time() - temporary.stat().st_mtime > _SECONDS_TO_LOCK
+            if is_old and lock(file):
                 temporary.unlink()
 
 
@@ -175,7 +175,7 @@ def make_parent(path: Path) -> None:
 
 
 def check_parent(path: Path) -> None:
-    """Makes the directory of a file and tries to write there, so that long work does not fail."""
+    """Makes the directory of a file and tries to write there, before long work for the file."""
     make_parent(path)
     try:
         tempfile.TemporaryFile(dir=path.parent).close()
@@ -215,7 +215,7 @@ def write_json(path: Path, content: Any, indent: int | None = 2) -> dict[str, in
 
 
 def read_json(path: Path, advice: str, keys: Iterable[str] = ()) -> dict[str, Any]:
-    """Reads a JSON object that must have some keys; a `UserError` ends with `advice`."""
+    """Reads a JSON object that must have `keys`; a `UserError` ends with `advice`."""
     try:
         content = json.loads(read_bounded(path))
     except UserError as error:
@@ -234,13 +234,14 @@ def read_json(path: Path, advice: str, keys: Iterable[str] = ()) -> dict[str, An
     missing = [key for key in keys if key not in content]
     if missing:
         raise UserError(
-            f"{path}: expected {', '.join(map(repr, missing))} in it. {advice}", code="damaged_file"
+            f"{path}: expected the keys {', '.join(map(repr, missing))}. {advice}",
+            code="damaged_file",
         )
     return content
 
 
 def as_json(content: Any) -> Any:
-    """Returns `content` as reading it back from a JSON file would, for comparisons with one."""
+    """Returns `content` as a JSON file would give it back, for comparison with such a file."""
     return json.loads(json.dumps(content))
 
 
@@ -260,9 +261,8 @@ _LOCK_FILE = ".lock"
 def locked_directory(directory: str | Path, command: str) -> Iterator[BinaryIO]:
     """Locks a directory against other writers, after making it if missing; yields the lock's file.
 
-    Readers are not locked out. The system frees the lock when the process ends, even if killed. On
-    a file system without locks nobody is locked out. `command` is named in the `UserError`
-    that other processes raise.
+    Readers are not locked out, and on a file system without locks nobody is. The system frees the
+    lock when the process ends, even if killed. The `UserError` in other processes names `command`.
     """
     path = Path(directory) / _LOCK_FILE
     make_parent(path)
@@ -288,15 +288,15 @@ def locked_directory(directory: str | Path, command: str) -> Iterator[BinaryIO]:
 
 
 def last_writer(directory: str | Path) -> str:
-    """Returns the command that locked a directory last, or "" where none has."""
+    """Returns the command that locked a directory last, "" if none did."""
     with contextlib.suppress(OSError):
         content = (Path(directory) / _LOCK_FILE).read_bytes()
         return content.decode("utf-8", errors="replace").partition(",")[0]
     return ""
 
 
-_CHECKPOINT = ".safetensors"
-# Kinds of folders by a file in them. The first match counts, since exports have a manifest too.
+_SUFFIX = ".safetensors"  # Of checkpoints.
+# Marker file -> kind of its folder. The first match counts, since exports have a manifest too.
 _KINDS = {
     "run.json": "a run",
     "t2t_keras.json": "a model for another program",
@@ -307,7 +307,7 @@ _KINDS = {
     "manifest.json": "generated data",
     "unfinished.json": "generated data",
 }
-# Advice for when such a folder is given where a run is expected.
+# Marker file -> what its folder is and what to do, where a run is expected.
 _ADVICE = {
     "t2t_keras.json": "an export for CTranslate2: t2t-decoder, t2t-translate-file and t2t-filter "
     "read it with --engine=ctranslate2, and t2t-serve reads it without flags",
@@ -324,26 +324,26 @@ def _marker(folder: Path) -> str:
     """Returns the file that marks the kind of a folder, "" for an unknown kind."""
     for name in _KINDS:
         file = folder / name
-        # Other programs have manifests, too.
+        # Other programs write a manifest.json, too.
         if file.is_file() and (name != "manifest.json" or b'"splits"' in file.read_bytes()):
             return name
     return ""
 
 
 def not_a_run(path: str | Path) -> str:
-    """Returns the text of an error: the kind of a path that is not a run, and what to give."""
+    """Returns an error message for a path that is not a run: what it is, and what to give."""
     path = Path(path)
     expected = "Expected the folder that t2t-trainer, t2t-avg-all or t2t-import wrote."
     if not path.is_dir():
-        if path.with_name(f"{path.name}{_CHECKPOINT}").exists() or path.suffix == _CHECKPOINT:
+        if path.suffix == _SUFFIX or path.with_name(f"{path.name}{_SUFFIX}").exists():
             return (
                 f"{path} is a checkpoint: give its folder, {path.parent}, as the run, and {path} "
                 f"as --checkpoint_path."
             )
         if path.exists():
             return f"{path} is a file. {expected}"
-        return f"{path} is not there.{suggest(path.name, _runs_in(path.parent))} {expected}"
-    # SavedModels stand in folders that are called by their version.
+        return f"{path} does not exist.{suggest(path.name, _runs_in(path.parent))} {expected}"
+    # A SavedModel is in a subfolder named after its version.
     for folder in (path, *(child for child in path.iterdir() if child.name.isdecimal())):
         if advice := _ADVICE.get(_marker(folder)):
             return f"{path} is {advice}."
@@ -358,7 +358,7 @@ def _runs_in(folder: Path) -> list[str]:
 
 
 def check_folder(folder: str | Path, kind: str) -> None:
-    """Raises `UserError` if a folder for one kind of `_KINDS` holds another kind."""
+    """Raises `UserError` if a folder for one of `_KINDS` is of another kind."""
     if (present_kind := _KINDS.get(_marker(Path(folder)), kind)) != kind:
         raise UserError(
             f"{folder} contains {present_kind}: expected a folder of its own for {kind}.",
@@ -399,7 +399,7 @@ _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 
 def is_stream(path: str | Path) -> bool:
-    """Returns whether a path is "-" (standard input or output), a device or a pipe."""
+    """Returns whether a path is "-" (standard input or output), a device, a pipe or a folder."""
     path = Path(path)
     return str(path) == STANDARD_STREAM or (path.exists() and not path.is_file())
 
@@ -487,7 +487,7 @@ def plain_path(path: str | Path) -> Iterator[str]:
     TensorFlow reads the path of a checkpoint or a SavedModel as a pattern: `exp[1]` names the
     folder `exp1`, and a backslash vanishes.
 
-    `path` is a file, a folder, or the prefix of files, up to a dot in their names. If it has such
+    `path` is a file, a folder, or a prefix of file names that ends before a dot. If it has pattern
     characters, the path yielded leads to symbolic links in a temporary folder.
 
     Raises:

@@ -15,7 +15,7 @@ from t2t_keras.errors import UserError, command_line, shorten, suggest
 from t2t_keras.io.files import read_bounded
 from t2t_keras.settings import as_assignments, parse_assignments, parse_yaml
 
-_COLUMN = 30
+_MEANING_COLUMN = 30
 # Groups under this title are shown by --helpfull only.
 HIDDEN = "Rarely needed"
 # Flags that a config file cannot set.
@@ -55,19 +55,19 @@ class Flags(absl_flags.FlagValues):
 
         A `note` that depends on other flags is a function of them.
         """
-        self._define_joined(_Assignments(), name, "", meaning)
+        self._define_list(_AssignmentsParser(), name, "", meaning)
         self._notes[name] = note
 
     def path(self, name: str, meaning: str, default: str = "") -> None:
         """Defines a flag that takes a path."""
-        absl_flags.DEFINE(_Path(), name, default, meaning, flag_values=self)
+        absl_flags.DEFINE(_PathParser(), name, default, meaning, flag_values=self)
 
     def paths(self, name: str, meaning: str) -> None:
         """Defines a flag that takes paths separated by commas."""
-        self._define_joined(_Paths(), name, None, meaning)
+        self._define_list(_PathsParser(), name, None, meaning)
 
     def settings(self, names: Mapping[str, Callable[[], Iterable[str]]]) -> None:
-        """Declares the settings of "name=value,..." flags, for advice if one is typed as a flag."""
+        """Declares the settings of "name=value,..." flags, for advice if one is given as a flag."""
         self._setting_names.update(names)
 
     def switch(self, name: str, meaning: str, default: bool | None = False) -> None:
@@ -94,7 +94,9 @@ class Flags(absl_flags.FlagValues):
         """Defines a flag that takes one of `choices`, which absl shows before its meaning."""
         absl_flags.DEFINE_enum(name, default, choices, meaning, flag_values=self)
 
-    def named(self, name: str, meaning: str, known: Iterable[str], default: str | None) -> None:
+    def registered_name(
+        self, name: str, meaning: str, known: Iterable[str], default: str | None
+    ) -> None:
         """Defines a flag that takes a name; its help lists the `known` ones.
 
         The command looks it up, since a user's own files register names only after parsing.
@@ -103,7 +105,7 @@ class Flags(absl_flags.FlagValues):
 
     def strings(self, name: str, meaning: str) -> None:
         """Defines a flag that takes strings separated by commas."""
-        self._define_joined(absl_flags.ListParser(), name, None, meaning)
+        self._define_list(absl_flags.ListParser(), name, None, meaning)
 
     def fields(self, kind: Any, *names: str) -> None:
         """Defines flags for fields of a settings class, with their meanings and bounds."""
@@ -127,18 +129,18 @@ class Flags(absl_flags.FlagValues):
             else:
                 self.string(name, meaning, default)
 
-    def _define_joined(
+    def _define_list(
         self, parser: absl_flags.ArgumentParser, name: str, default: str | None, meaning: str
     ) -> None:
-        flag = _Joined(parser, None, name, default, meaning)
+        flag = _ListFlag(parser, None, name, default, meaning)
         absl_flags.DEFINE_flag(flag, flag_values=self)
 
-    def repeated(self, name: str, meaning: str) -> None:
+    def named_paths(self, name: str, meaning: str) -> None:
         """Defines a flag that takes PATH or NAME=PATH and may be given several times."""
-        self.texts(name, meaning)
-        self[name].parser = _NamedPath()
+        self.repeatable_text(name, meaning)
+        self[name].parser = _NamedPathParser()
 
-    def texts(self, name: str, meaning: str) -> None:
+    def repeatable_text(self, name: str, meaning: str) -> None:
         """Defines a flag that takes text and may be given several times."""
         absl_flags.DEFINE_multi_string(name, None, meaning, flag_values=self)
         self[name].help = meaning  # Removes what absl has added.
@@ -161,12 +163,12 @@ class Flags(absl_flags.FlagValues):
           UserError: there is no such flag, or its value is wrong.
         """
         try:
-            arguments = self(list(map(self._named, argv)), known_only)
+            arguments = self(list(map(self._with_underscores, argv)), known_only)
             if "config" in self and self.config:
                 self._read_config(self.config)
                 self.validate_all_flags()
         except absl_flags.UnrecognizedFlagError as error:
-            advice = self._as_setting(argv, error.flagname) or suggest(error.flagname, self)
+            advice = self._setting_advice(argv, error.flagname) or suggest(error.flagname, self)
             raise UserError(
                 f"There is no flag --{error.flagname}.{advice}", code="unknown_flag"
             ) from None
@@ -200,7 +202,7 @@ class Flags(absl_flags.FlagValues):
                 advice = f" Write it below {owner}" if owner else suggest(name, self)
                 raise UserError(f"{path}: there is no flag '{name}'.{advice}", code="unknown_flag")
             flag = self[name]
-            value = _for_flag(flag, value, f"{path}: {name}")
+            value = _parser_input(flag, value, f"{path}: {name}")
             if isinstance(flag.value, dict):
                 from_command_line = flag.value if flag.present else {}
                 flag.present = 0
@@ -209,7 +211,7 @@ class Flags(absl_flags.FlagValues):
             elif not flag.present:
                 flag.parse(value)
 
-    def _as_setting(self, argv: Sequence[str], wrong: str) -> str:
+    def _setting_advice(self, argv: Sequence[str], wrong: str) -> str:
         """Returns advice on giving a setting by its flag, "" if `wrong` is not a setting."""
         name = wrong.replace("-", "_")
         for flag, names in self._setting_names.items():
@@ -217,17 +219,17 @@ class Flags(absl_flags.FlagValues):
                 continue
             typed = next((text for text in argv if text.partition("=")[0] == f"--{wrong}"), "")
             value = typed.partition("=")[2]
-            before = [text for text in argv[1:] if text.startswith(f"--{flag}=")]
-            other_arguments = [text for text in argv[1:] if text != typed and text not in before]
-            settings = parse_assignments(",".join(text.partition("=")[2] for text in before))
+            assignments = [text for text in argv[1:] if text.startswith(f"--{flag}=")]
+            others = [text for text in argv[1:] if text != typed and text not in assignments]
+            settings = parse_assignments(",".join(text.partition("=")[2] for text in assignments))
             text = as_assignments(settings | parse_assignments(f"{name}={value}"))
             command = command_line(
-                Path(argv[0]).stem.replace("_", "-"), *other_arguments, f"--{flag}={text}"
+                Path(argv[0]).stem.replace("_", "-"), *others, f"--{flag}={text}"
             )
             return f" {name} is a setting of --{flag}" + (f":{command}" if value else ".")
         return ""
 
-    def _named(self, argument: str) -> str:
+    def _with_underscores(self, argument: str) -> str:
         """Returns an argument with underscores instead of dashes in the name of a known flag."""
         if argument == "-h":
             return "--help"
@@ -242,13 +244,13 @@ class Flags(absl_flags.FlagValues):
         """Returns the help: a description, then each group; `full` adds hidden groups and notes."""
         text = description.strip()
         for name, meaning in self._arguments.items():
-            text += f"\n\nArguments:{_entry(name, meaning)}"
+            text += f"\n\nArguments:{_help_entry(name, meaning)}"
         for title, names in self.groups.items():
             if full or title != HIDDEN:
-                text += f"\n\n{title}:" + "".join(self._described(name, full) for name in names)
+                text += f"\n\n{title}:" + "".join(self._flag_help(name, full) for name in names)
         return text if full else f"{text}\n\n--helpfull shows all flags."
 
-    def _described(self, name: str, full: bool) -> str:
+    def _flag_help(self, name: str, full: bool) -> str:
         flag = self[name]
         meaning = flag.help
         if flag.default not in (None, "", False, {}):
@@ -257,12 +259,14 @@ class Flags(absl_flags.FlagValues):
         note = self._notes.get(name, "") if full else ""
         text = note(self) if callable(note) else note
         lines = text.split("\n") if text else []
-        return _entry(f"--{name}", meaning) + "".join(f"\n{_wrapped(line)}" for line in lines)
+        return _help_entry(f"--{name}", meaning) + "".join(
+            f"\n{_wrap_note(line)}" for line in lines
+        )
 
 
-def _for_flag(flag: absl_flags.Flag, value: Any, subject: str) -> Any:
+def _parser_input(flag: absl_flags.Flag, value: Any, subject: str) -> Any:
     """Returns a config file's value as the flag's parser takes it, or raises `UserError`."""
-    if isinstance(flag.parser, _Assignments):
+    if isinstance(flag.parser, _AssignmentsParser):
         if isinstance(value, str | dict):
             return value
         raise UserError(
@@ -271,7 +275,7 @@ def _for_flag(flag: absl_flags.Flag, value: Any, subject: str) -> Any:
             code="bad_value",
         )
     expected, parts = "text or a list of texts", value if isinstance(value, list) else [value]
-    if isinstance(flag.parser, _NamedPath):
+    if isinstance(flag.parser, _NamedPathParser):
         expected += ", or names with paths, as {name: path}"
         if isinstance(value, dict):
             parts = [*value.values()]
@@ -280,38 +284,38 @@ def _for_flag(flag: absl_flags.Flag, value: Any, subject: str) -> Any:
     raise UserError(f"{subject}: expected {expected}, got {shorten(value)}.", code="bad_value")
 
 
-def _entry(name: str, meaning: str) -> str:
+def _help_entry(name: str, meaning: str) -> str:
     """Returns a line feed and a name with its meaning next to it."""
-    indent = " " * _COLUMN
-    head = f"  {name}  ".ljust(_COLUMN)
-    if len(head) > _COLUMN:
+    indent = " " * _MEANING_COLUMN
+    head = f"  {name}  ".ljust(_MEANING_COLUMN)
+    if len(head) > _MEANING_COLUMN:
         head = f"{head.rstrip()}\n{indent}"
-    lines = textwrap.fill(meaning, _width(), initial_indent=indent, subsequent_indent=indent)
+    lines = textwrap.fill(meaning, _help_width(), initial_indent=indent, subsequent_indent=indent)
     return f"\n{head}{lines.lstrip()}"
 
 
-def _wrapped(note: str) -> str:
+def _wrap_note(note: str) -> str:
     return textwrap.fill(
         note,
-        _width(),
+        _help_width(),
         initial_indent=" " * 6,
         subsequent_indent=" " * 10,
         break_on_hyphens=False,
     )
 
 
-def _width() -> int:
+def _help_width() -> int:
     return max(60, min(shutil.get_terminal_size((100, 24)).columns, 100))
 
 
-class _Path(absl_flags.ArgumentParser):
+class _PathParser(absl_flags.ArgumentParser):
     """Reads a path that may begin with ~ or ~user."""
 
     def parse(self, argument: str) -> str:
         return expand_path(argument)
 
 
-class _NamedPath(_Path):
+class _NamedPathParser(_PathParser):
     """Reads PATH or NAME=PATH."""
 
     def parse(self, argument: str) -> str:
@@ -321,21 +325,21 @@ class _NamedPath(_Path):
         return super().parse(argument)
 
 
-class _Paths(absl_flags.ListParser):
+class _PathsParser(absl_flags.ListParser):
     """Reads paths separated by commas."""
 
     def parse(self, argument: str | list[str]) -> list[str]:
         return list(map(expand_path, super().parse(argument)))
 
 
-class _Assignments(absl_flags.ArgumentParser):
+class _AssignmentsParser(absl_flags.ArgumentParser):
     """Reads "name=value,...", or a mapping from a config file."""
 
     def parse(self, argument: str | dict[str, Any]) -> dict[str, Any]:
         return argument if isinstance(argument, dict) else parse_assignments(argument)
 
 
-class _Joined(absl_flags.Flag):
+class _ListFlag(absl_flags.Flag):
     """Takes parts separated by commas; giving the flag again adds parts."""
 
     def parse(self, argument: Any) -> None:
@@ -343,9 +347,9 @@ class _Joined(absl_flags.Flag):
         super().parse(argument)
         parsed: Any = self.value
         if isinstance(earlier_value, dict):
-            if twice := earlier_value.keys() & parsed.keys():
+            if repeated_names := earlier_value.keys() & parsed.keys():
                 raise UserError(
-                    f"--{self.name}: '{min(twice)}' is given twice.", code="given_twice"
+                    f"--{self.name}: '{min(repeated_names)}' is given twice.", code="given_twice"
                 )
             self.value = earlier_value | parsed
         elif earlier_value:
